@@ -1,0 +1,41 @@
+# Two ways to make a library of this tree: with torch or without. Everything is compiled with the
+# same flags (-fPIC, -pthread, -fopenmp), or the precompiled header could not be shared.
+
+# lockstep_library(NAME [TORCH] SOURCES a.cpp ... [LINK target ...])
+# SOURCES may be empty: then the library is its headers.
+function(lockstep_library name)
+  cmake_parse_arguments(arg "TORCH" "" "SOURCES;LINK" ${ARGN})
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "lockstep_library(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT arg_SOURCES)
+    add_library(${name} INTERFACE)
+    target_include_directories(${name} INTERFACE "${PROJECT_SOURCE_DIR}")
+    target_link_libraries(${name} INTERFACE ${arg_LINK})
+    return()
+  endif()
+  add_library(${name} STATIC ${arg_SOURCES})
+  target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE lockstep_warnings)
+  if(arg_TORCH)
+    target_link_libraries(${name} PUBLIC LibTorch::cpu)
+    target_precompile_headers(${name} REUSE_FROM lockstep_torch_header)
+  endif()
+endfunction()
+
+# lockstep_test(NAME [TORCH] SOURCES a.cpp ... [LINK target ...])
+# A GoogleTest program. Torch files go into a library of their own: CMake compiles executables with
+# -fPIE, which silently drops the precompiled header.
+function(lockstep_test name)
+  cmake_parse_arguments(arg "TORCH" "" "SOURCES;LINK" ${ARGN})
+  if(arg_TORCH)
+    set(torch TORCH)
+  endif()
+  lockstep_library(${name}_cases ${torch} SOURCES ${arg_SOURCES} LINK ${arg_LINK} GTest::gtest)
+  add_executable(${name} "${PROJECT_SOURCE_DIR}/tests/main.cpp")
+  # Whole, since nothing refers to a test by name.
+  target_link_libraries(${name} PRIVATE -Wl,--whole-archive ${name}_cases -Wl,--no-whole-archive
+                                        ${arg_LINK} GTest::gtest)
+  gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
+                       PROPERTIES TIMEOUT 300)
+endfunction()
