@@ -1,0 +1,65 @@
+#include "harness/core/case.h"
+
+#include "harness/core/text.h"
+
+#include <fstream>
+#include <sstream>
+
+namespace lockstep {
+
+namespace {
+constexpr int kCaseFileVersion = 1;
+}
+
+int world_size(const Case& c) {
+  return from_json<WorldSpec>(c.value.value("world", Json::object()), "case.world").size;
+}
+
+std::vector<Injection> injections(const Case& c) {
+  return from_json<WorldSpec>(c.value.value("world", Json::object()), "case.world").injections;
+}
+
+std::string hash_of(const Case& c) {
+  return hash_of(c.scenario + "\n" + c.value.dump());
+}
+
+std::string case_file(const Case& c) {
+  Json file;
+  file["lockstep_case"] = kCaseFileVersion;
+  file["scenario"] = c.scenario;
+  file["value"] = c.value;
+  return file.dump(2) + "\n";
+}
+
+Case parse_case_file(const std::string& text, const std::string& path) {
+  Json file;
+  try {
+    file = Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    throw FieldError(path + ": not JSON (" + error.what() + ")");
+  }
+  if (!file.is_object() || !file.contains("lockstep_case"))
+    throw FieldError(path +
+                     ": not a Lockstep case file; expected an object with \"lockstep_case\"");
+  if (file["lockstep_case"] != kCaseFileVersion)
+    throw FieldError(path + ": case file version " + file["lockstep_case"].dump() +
+                     "; this program reads version " + std::to_string(kCaseFileVersion));
+  for (const auto& [name, part] : file.items())
+    if (name != "lockstep_case" && name != "scenario" && name != "value")
+      fields::refuse_unknown(path, name, {"lockstep_case", "scenario", "value"});
+  if (!file.contains("scenario") || !file["scenario"].is_string())
+    throw FieldError(path + ": \"scenario\" must name a scenario");
+  if (!file.contains("value") || !file["value"].is_object())
+    throw FieldError(path + ": \"value\" must be an object");
+  return {file["scenario"].get<std::string>(), file["value"]};
+}
+
+Case read_case_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  if (!std::filesystem::is_regular_file(path) || !(text << in.rdbuf()))
+    throw FieldError(path.string() + ": cannot be read");
+  return parse_case_file(text.str(), path.string());
+}
+
+}  // namespace lockstep

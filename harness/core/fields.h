@@ -1,0 +1,84 @@
+// One field list per struct, from which everything a case can do is made: JSON both ways, refusal
+// of unknown names and values by path, --set, and shrinking by value.
+//
+//   struct Sampling {
+//     WorldSpec world; int64_t length = 1; bool shuffle = true;
+//     static constexpr auto fields() {
+//       return std::tuple{field("world", &Sampling::world),
+//                         field("length", &Sampling::length, at_least(1)), ...}; } };
+//
+// The list is in order of cost to a reader: shrinking tries the first field first. A default
+// constructed value is the smallest. A field may be an integer, a double, a bool, a string, a
+// fielded struct, or a vector of these; limits on a vector hold for its elements.
+#pragma once
+
+#include "harness/core/json.h"
+
+#include <rapidcheck.h>
+
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+namespace lockstep {
+
+// What a field may hold, beyond its type. `choices` separates words with '|'.
+struct Allowed {
+  int64_t least = std::numeric_limits<int64_t>::min();
+  int64_t most = std::numeric_limits<int64_t>::max();
+  std::string_view choices = {};
+};
+constexpr Allowed at_least(int64_t least) {
+  return {.least = least};
+}
+constexpr Allowed between(int64_t least, int64_t most) {
+  return {.least = least, .most = most};
+}
+constexpr Allowed one_of(std::string_view choices) {
+  return {.choices = choices};
+}
+
+template <class Owner, class T>
+struct Field {
+  const char* name;
+  T Owner::*member;
+  Allowed allowed;
+};
+template <class Owner, class T>
+constexpr Field<Owner, T> field(const char* name, T Owner::*member, Allowed allowed = {}) {
+  return {name, member, allowed};
+}
+
+template <class T>
+concept Fielded = requires {
+  T::fields();
+};
+
+// A value that does not fit its field. The text names the path, what was found and what is allowed.
+struct FieldError : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+// Every field of `value`, in the order of its list.
+template <class T>
+Json to_json(const T& value);
+
+// The value `json` describes; fields it leaves out keep their defaults. Throws FieldError, whose
+// text starts with the path of what is wrong, `at` being the path of the whole.
+template <Fielded T>
+T from_json(const Json& json, const std::string& at);
+
+// Every value one step smaller, cheapest reading first; none of a default constructed value.
+template <Fielded T>
+rc::Seq<T> smaller_by_field(const T& value);
+
+// `json` with the value at `path` ("world.size", "samples[1]") replaced by `text`, read as JSON
+// where it is JSON and as a string otherwise. Throws FieldError if the path leads nowhere.
+Json with_value(Json json, std::string_view path, const std::string& text);
+
+}  // namespace lockstep
+
+#include "harness/core/fields_inl.h"

@@ -1,0 +1,142 @@
+// Bodies of fields.h.
+#pragma once
+
+#include "harness/core/fields.h"
+
+#include <type_traits>
+
+namespace lockstep {
+namespace fields {
+
+template <class T>
+struct IsVector : std::false_type {};
+template <class T>
+struct IsVector<std::vector<T>> : std::true_type {};
+
+[[noreturn]] void refuse(const std::string& at, const Json& found, const std::string& expected);
+[[noreturn]] void refuse_unknown(const std::string& at, const std::string& name,
+                                 const std::vector<std::string>& known);
+void check(int64_t value, const Allowed& allowed, const std::string& at);
+void check(const std::string& value, const Allowed& allowed, const std::string& at);
+
+template <class T>
+std::vector<std::string> names() {
+  return std::apply([](auto... field) { return std::vector<std::string>{field.name...}; },
+                    T::fields());
+}
+
+template <class T>
+void read(const Json& json, T& value, const Allowed& allowed, const std::string& at) {
+  if constexpr (Fielded<T>) {
+    if (!json.is_object()) refuse(at, json, "an object");
+    const auto known = names<T>();
+    for (const auto& [name, part] : json.items())
+      if (std::find(known.begin(), known.end(), name) == known.end())
+        refuse_unknown(at, name, known);
+    std::apply(
+        [&](auto... field) {
+          ((json.contains(field.name) ? read(json[field.name], value.*(field.member), field.allowed,
+                                             at + "." + field.name)
+                                      : void()),
+           ...);
+        },
+        T::fields());
+  } else if constexpr (IsVector<T>::value) {
+    if (!json.is_array()) refuse(at, json, "a list");
+    value.clear();
+    for (size_t i = 0; i < json.size(); ++i) {
+      typename T::value_type element{};
+      read(json[i], element, allowed, at + "[" + std::to_string(i) + "]");
+      value.push_back(std::move(element));
+    }
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (!json.is_boolean()) refuse(at, json, "true or false");
+    value = json.template get<bool>();
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    if (!json.is_string()) refuse(at, json, "a string");
+    value = json.template get<std::string>();
+    check(value, allowed, at);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    if (!json.is_number()) refuse(at, json, "a number");
+    value = json.template get<T>();
+  } else {
+    static_assert(std::is_integral_v<T>, "a field is a number, bool, string, struct or vector");
+    if (!json.is_number_integer()) refuse(at, json, "a whole number");
+    if constexpr (std::is_unsigned_v<T>) {
+      if (!json.is_number_unsigned()) refuse(at, json, "a whole number of at least 0");
+    } else {
+      const auto wide = json.template get<int64_t>();
+      if (json.is_number_unsigned() && wide < 0) refuse(at, json, "a number below 2^63");
+      check(wide, allowed, at);
+      if (!std::in_range<T>(wide)) refuse(at, json, "a number that fits its field");
+    }
+    value = json.template get<T>();
+  }
+}
+
+template <class T>
+rc::Seq<T> smaller(const T& value, const T& simplest) {
+  if constexpr (Fielded<T>) {
+    return std::apply(
+        [&](auto... field) {
+          return rc::seq::concat(rc::seq::map(
+              smaller(value.*(field.member), simplest.*(field.member)), [value, field](auto part) {
+                T copy = value;
+                copy.*(field.member) = std::move(part);
+                return copy;
+              })...);
+        },
+        T::fields());
+  } else if constexpr (IsVector<T>::value) {
+    if (value == simplest) return rc::Seq<T>();
+    using Element = typename T::value_type;
+    return rc::seq::concat(rc::seq::just(simplest), rc::shrink::removeChunks(value),
+                           rc::shrink::eachElement(value, [](const Element& element) {
+                             return smaller(element, Element{});
+                           }));
+  } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+    return rc::shrink::towards(value, simplest);
+  } else {
+    return value == simplest ? rc::Seq<T>() : rc::seq::just(simplest);
+  }
+}
+
+}  // namespace fields
+
+template <class T>
+Json to_json(const T& value) {
+  if constexpr (Fielded<T>) {
+    Json json = Json::object();
+    std::apply([&](auto... field) { ((json[field.name] = to_json(value.*(field.member))), ...); },
+               T::fields());
+    return json;
+  } else if constexpr (fields::IsVector<T>::value) {
+    Json json = Json::array();
+    for (const auto& element : value) json.push_back(to_json(element));
+    return json;
+  } else {
+    return Json(value);
+  }
+}
+
+template <Fielded T>
+T from_json(const Json& json, const std::string& at) {
+  T value{};
+  fields::read(json, value, Allowed{}, at);
+  return value;
+}
+
+// A step that the limits of a field forbid is left out, so that every shrink is a case.
+template <Fielded T>
+rc::Seq<T> smaller_by_field(const T& value) {
+  return rc::seq::filter(fields::smaller(value, T{}), [](const T& candidate) {
+    try {
+      from_json<T>(to_json(candidate), "");
+      return true;
+    } catch (const FieldError&) {
+      return false;
+    }
+  });
+}
+
+}  // namespace lockstep

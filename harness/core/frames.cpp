@@ -1,0 +1,197 @@
+#include "harness/core/frames.h"
+
+#include <cstring>
+
+namespace lockstep {
+
+namespace {
+
+size_t padded(size_t bytes) {
+  return (bytes + 7) & ~size_t{7};
+}
+
+struct Lengths {
+  uint32_t header;
+  uint32_t kind;
+  uint64_t payload;
+};
+static_assert(sizeof(Lengths) == 16);
+
+template <class T>
+T required(const Json& header, const char* name, const std::string& where) {
+  if (!header.is_object() || !header.contains(name))
+    throw FieldError(where + ": no '" + name + "' in " + header.dump());
+  try {
+    return header[name].get<T>();
+  } catch (const Json::exception&) {
+    throw FieldError(where + ": '" + name + "' is " + header[name].dump());
+  }
+}
+
+Collective collective_in(const Json& header, const std::string& where) {
+  return {.op = required<std::string>(header, "op", where),
+          .group = required<std::string>(header, "group", where),
+          .dtype = required<std::string>(header, "dtype", where),
+          .sequence = required<int64_t>(header, "sequence", where),
+          .elements = required<int64_t>(header, "elements", where),
+          .root = required<int>(header, "root", where)};
+}
+
+Observation observation_in(const Frame& frame, const std::string& where) {
+  return {required<std::string>(frame.header, "name", where),
+          TensorValue{required<std::string>(frame.header, "dtype", where),
+                      required<std::vector<int64_t>>(frame.header, "shape", where), frame.payload}};
+}
+
+void mark_done(RankHistory& rank, const std::string& group, int64_t sequence) {
+  for (auto& event : rank.events)
+    if (auto* collective = std::get_if<Collective>(&event.what))
+      if (collective->group == group && collective->sequence == sequence) collective->done = true;
+}
+
+void append(std::string& out, uint64_t& number, FrameKind kind, const Json& header,
+            const std::vector<std::byte>& payload = {}) {
+  const std::string text = header.dump();
+  const size_t begin = out.size();
+  out.resize(begin + framed_size(text.size(), payload.size()));
+  auto* commit = write_frame(reinterpret_cast<std::byte*>(out.data()) + begin, kind, text,
+                             payload.data(), payload.size());
+  const uint64_t word = kCommit ^ number++;
+  std::memcpy(commit, &word, sizeof(word));
+}
+
+}  // namespace
+
+size_t framed_size(size_t header_bytes, size_t payload_bytes) {
+  return kFrameFixedBytes + padded(header_bytes + payload_bytes);
+}
+
+std::byte* write_frame(std::byte* to, FrameKind kind, std::string_view header, const void* payload,
+                       size_t payload_bytes) {
+  const Lengths lengths{static_cast<uint32_t>(header.size()), static_cast<uint32_t>(kind),
+                        payload_bytes};
+  std::memcpy(to, &lengths, sizeof(lengths));
+  std::byte* at = to + sizeof(lengths);
+  std::memcpy(at, header.data(), header.size());
+  if (payload_bytes > 0) std::memcpy(at + header.size(), payload, payload_bytes);
+  const size_t used = header.size() + payload_bytes;
+  std::memset(at + used, 0, padded(used) - used);
+  return at + padded(used);
+}
+
+Frames read_frames(const std::byte* bytes, size_t size) {
+  Frames out;
+  for (size_t at = 0; at < size;) {
+    const auto stop = [&](const std::string& why) {
+      out.tail = "record " + std::to_string(out.frames.size()) + ": " + why;
+      return out;
+    };
+    Lengths lengths{};
+    if (size - at < kFrameFixedBytes) return stop("the file ends inside it");
+    std::memcpy(&lengths, bytes + at, sizeof(lengths));
+    if (lengths.payload > size || framed_size(lengths.header, lengths.payload) > size - at)
+      return stop("it says it is longer than what is left");
+    const size_t length = framed_size(lengths.header, lengths.payload);
+    uint64_t commit = 0;
+    std::memcpy(&commit, bytes + at + length - sizeof(commit), sizeof(commit));
+    if (commit != (kCommit ^ out.frames.size())) return stop("its commit word is missing or wrong");
+    const auto* header = reinterpret_cast<const char*>(bytes + at + sizeof(lengths));
+    Frame frame{static_cast<FrameKind>(lengths.kind),
+                Json::parse(header, header + lengths.header, nullptr, false),
+                {}};
+    if (frame.header.is_discarded()) return stop("its header is no JSON");
+    const auto* payload = bytes + at + sizeof(lengths) + lengths.header;
+    frame.payload.assign(payload, payload + lengths.payload);
+    out.frames.push_back(std::move(frame));
+    at += length;
+  }
+  return out;
+}
+
+RankHistory rank_history(const Frames& frames, const std::string& whose) {
+  RankHistory rank;
+  rank.ending = {Ending::Kind::cut_off, "no ending was recorded"};
+  for (size_t i = 0; i < frames.frames.size(); ++i) {
+    const Frame& frame = frames.frames[i];
+    const Json& header = frame.header;
+    const std::string where = whose + ", record " + std::to_string(i);
+    const auto add = [&](auto what) { rank.events.push_back({rank.last, std::move(what)}); };
+    switch (frame.kind) {
+      case FrameKind::begin:
+        if (required<int>(header, "protocol", where) != kProtocol)
+          throw FieldError(where + ": protocol " + header["protocol"].dump() +
+                           "; this program reads " + std::to_string(kProtocol));
+        break;
+      case FrameKind::moment:
+        rank.last = from_json<Moment>(header, where);
+        break;
+      case FrameKind::observation:
+        add(observation_in(frame, where));
+        break;
+      case FrameKind::issued:
+        add(collective_in(header, where));
+        break;
+      case FrameKind::done:
+        mark_done(rank, required<std::string>(header, "group", where),
+                  required<int64_t>(header, "sequence", where));
+        break;
+      case FrameKind::injection:
+        add(from_json<Injection>(header, where));
+        break;
+      case FrameKind::left_behind:
+        add(LeftBehind{required<std::string>(header, "what", where)});
+        break;
+      case FrameKind::ending: {
+        const auto name = required<std::string>(header, "kind", where);
+        const auto kind = ending_named(name);
+        if (!kind) throw FieldError(where + ": unknown ending '" + name + "'");
+        rank.ending = {*kind, required<std::string>(header, "why", where)};
+        break;
+      }
+      default:
+        throw FieldError(where + ": unknown kind " +
+                         std::to_string(static_cast<uint32_t>(frame.kind)));
+    }
+  }
+  return rank;
+}
+
+std::string frames_of(const RankHistory& rank) {
+  std::string out;
+  uint64_t number = 0;
+  Moment at;
+  const auto move_to = [&](const Moment& moment) {
+    if (moment == at) return;
+    at = moment;
+    append(out, number, FrameKind::moment, to_json(moment));
+  };
+  for (const auto& event : rank.events) {
+    move_to(event.at);
+    if (const auto* seen = std::get_if<Observation>(&event.what)) {
+      append(out, number, FrameKind::observation,
+             {{"name", seen->name}, {"dtype", seen->value.dtype}, {"shape", seen->value.shape}},
+             seen->value.bytes);
+    } else if (const auto* c = std::get_if<Collective>(&event.what)) {
+      append(out, number, FrameKind::issued,
+             {{"op", c->op},
+              {"group", c->group},
+              {"dtype", c->dtype},
+              {"sequence", c->sequence},
+              {"elements", c->elements},
+              {"root", c->root}});
+      if (c->done)
+        append(out, number, FrameKind::done, {{"group", c->group}, {"sequence", c->sequence}});
+    } else if (const auto* struck = std::get_if<Injection>(&event.what)) {
+      append(out, number, FrameKind::injection, to_json(*struck));
+    } else {
+      append(out, number, FrameKind::left_behind,
+             {{"what", std::get<LeftBehind>(event.what).what}});
+    }
+  }
+  move_to(rank.last);
+  append(out, number, FrameKind::ending,
+         {{"kind", std::string(name_of(rank.ending.kind))}, {"why", rank.ending.why}});
+  return out;
+}
+
+}  // namespace lockstep

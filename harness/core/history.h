@@ -1,0 +1,118 @@
+// What each rank observed, in order; the only thing a check sees.
+#pragma once
+
+#include "harness/core/case.h"
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <variant>
+
+namespace lockstep {
+
+// A tensor without LibTorch: elements in row-major order, as the machine holds them. `dtype` is
+// torch's own word: "float32", "float64", "int64", "int32", "uint8", "bool", ...
+struct TensorValue {
+  std::string dtype;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> bytes;
+  bool operator==(const TensorValue&) const = default;
+};
+
+// Every element as a double; integers above 2^53 lose their last bits. Throws std::invalid_argument
+// for a dtype that has no such reading.
+std::vector<double> as_doubles(const TensorValue& value);
+std::vector<int64_t> as_integers(const TensorValue& value);  // throws for a floating dtype
+TensorValue int64_values(const std::vector<int64_t>& values);
+std::string shape_text(const TensorValue& value);  // "float32[2, 3]"
+
+struct Observation {
+  std::string name;
+  TensorValue value;
+  bool operator==(const Observation&) const = default;
+};
+
+// A collective as a rank issued it, written before the backend saw it. `sequence` counts this
+// rank's collectives of this group from 0; `elements` and `dtype` describe what it sends. `root` is
+// -1 where the operation has none.
+struct Collective {
+  std::string op, group, dtype;
+  int64_t sequence = 0, elements = 0;
+  int root = -1;
+  bool done = false;  // the rank saw it complete
+  bool operator==(const Collective&) const = default;
+};
+
+// Something a rank should not have left when its program returned.
+struct LeftBehind {
+  std::string what;
+  bool operator==(const LeftBehind&) const = default;
+};
+
+struct Event {
+  Moment at;
+  std::variant<Observation, Collective, Injection, LeftBehind> what;
+  bool operator==(const Event&) const = default;
+};
+
+// How a rank ended. `refused`: the subject lacks what the case wants; `stuck`: it was killed at its
+// deadline; `overflowed`: it had more to record than its journal holds; `cut_off`: it was killed
+// because another rank had ended badly or the run was stopped. `why` is the exception's text, the
+// signal's name ("SIGSEGV") or the exit status ("3").
+struct Ending {
+  enum class Kind { returned, refused, threw, exited, signalled, stuck, overflowed, cut_off };
+  Kind kind = Kind::returned;
+  std::string why;
+  bool operator==(const Ending&) const = default;
+};
+std::string_view name_of(Ending::Kind kind);
+std::optional<Ending::Kind> ending_named(std::string_view name);
+
+struct RankHistory {
+  std::vector<Event> events;
+  Ending ending;
+  Moment last;  // the last moment entered, with or without observations
+  bool operator==(const RankHistory&) const = default;
+};
+
+// One name at one moment, as every rank observed it; by_rank is indexed by rank.
+struct Row {
+  Moment at;
+  std::string name;
+  std::vector<TensorValue> by_rank;
+};
+
+// A check asked for something that not every rank observed. Judged a vacuous pass: a fail.
+struct NotSeen : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+class History {
+ public:
+  History() = default;
+  explicit History(std::vector<RankHistory> ranks) : ranks_(std::move(ranks)) {}
+
+  const std::vector<RankHistory>& ranks() const { return ranks_; }
+  int size() const { return static_cast<int>(ranks_.size()); }
+
+  // All rows of a phase, in rank 0's order. Throws NotSeen if there is none, or if a rank lacks
+  // one.
+  std::vector<Row> rows(std::string_view phase) const;
+
+  // Throws NotSeen, naming the moment, the name and the rank that lacks it. Where a program
+  // recorded a name twice at one moment the last record counts.
+  Row row(const Moment& at, std::string_view name) const;
+
+  // Every collective of one rank, in the order it issued them.
+  std::vector<Collective> collectives(int rank) const;
+
+  bool operator==(const History&) const = default;
+
+ private:
+  std::vector<RankHistory> ranks_;
+};
+
+// Names a history: everything but times, so that the same case gives the same hash.
+std::string hash_of(const History& history);
+
+}  // namespace lockstep

@@ -1,0 +1,154 @@
+#include "harness/core/scenario.h"
+#include "harness/core/text.h"
+
+namespace lockstep {
+
+namespace {
+
+std::string moment_text(const Moment& at) {
+  return at.phase.empty() ? "before its first step"
+                          : "at step " + std::to_string(at.step) + ", " + at.phase;
+}
+
+std::string last_collective(const History& history, int rank) {
+  const auto all = history.collectives(rank);
+  if (all.empty()) return "it issued no collective";
+  const auto& last = all.back();
+  return "last collective #" + std::to_string(last.sequence) + " " + last.op + " of " +
+         with_commas(last.elements) + " " + last.dtype + (last.done ? ", done" : ", not done");
+}
+
+// One line a rank: how it ended, where it was, and what it last joined.
+std::string roll_call(const History& history) {
+  std::string text;
+  for (int rank = 0; rank < history.size(); ++rank) {
+    const auto& is = history.ranks()[static_cast<size_t>(rank)];
+    text += "\n  rank " + std::to_string(rank) + "  " + std::string(name_of(is.ending.kind)) +
+            (is.ending.why.empty() ? "" : " (" + is.ending.why + ")") + " " + moment_text(is.last) +
+            "; " + last_collective(history, rank);
+  }
+  return text;
+}
+
+std::vector<int> ranks_that(const History& history, std::initializer_list<Ending::Kind> kinds) {
+  std::vector<int> out;
+  for (int rank = 0; rank < history.size(); ++rank)
+    for (const auto kind : kinds)
+      if (history.ranks()[static_cast<size_t>(rank)].ending.kind == kind) out.push_back(rank);
+  return out;
+}
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  std::vector<std::string> names;
+  for (const int rank : ranks) names.push_back(std::to_string(rank));
+  return (ranks.size() == 1 ? "rank " : "ranks ") + joined(names, ", ");
+}
+
+Verdict crash(const History& history, int rank) {
+  const auto& is = history.ranks()[static_cast<size_t>(rank)];
+  const std::string who = "rank " + std::to_string(rank);
+  std::string how;
+  switch (is.ending.kind) {
+    case Ending::Kind::signalled:
+      how = who + " was ended by " + is.ending.why;
+      break;
+    case Ending::Kind::exited:
+      how = who + " left its program with exit status " + is.ending.why;
+      break;
+    default:
+      how = who + " threw: " + is.ending.why;
+      break;
+  }
+  return {
+      Verdict::Kind::crash,
+      {{"Every rank must return from its program", std::string(name_of(is.ending.kind)),
+        who + " " + moment_text(is.last), how + ", " + moment_text(is.last) + roll_call(history)}}};
+}
+
+Verdict hang(const History& history, const std::vector<int>& stuck) {
+  return {Verdict::Kind::hang,
+          {{"Every rank must return inside the deadline", "stuck", ranks_text(stuck),
+            ranks_text(stuck) + " did not return inside the deadline" + roll_call(history)}}};
+}
+
+// A rank that was signalled or exited explains why its peers threw, so it is named first.
+std::optional<Verdict> judge_endings(const History& history) {
+  for (const auto kind : {Ending::Kind::signalled, Ending::Kind::exited, Ending::Kind::threw})
+    if (const auto ranks = ranks_that(history, {kind}); !ranks.empty())
+      return crash(history, ranks.front());
+  if (const auto stuck = ranks_that(history, {Ending::Kind::stuck}); !stuck.empty())
+    return hang(history, stuck);
+  if (const auto full = ranks_that(history, {Ending::Kind::overflowed}); !full.empty())
+    return Verdict{
+        Verdict::Kind::inconclusive,
+        {{"A history must fit its journal", "overflowed", ranks_text(full),
+          ranks_text(full) + " had more to record than a journal holds" + roll_call(history)}}};
+  if (const auto cut = ranks_that(history, {Ending::Kind::cut_off}); !cut.empty())
+    return Verdict{Verdict::Kind::inconclusive,
+                   {{"Every rank must say how it ended", "cut_off", ranks_text(cut),
+                     ranks_text(cut) + " stopped without an ending" + roll_call(history)}}};
+  return {};
+}
+
+Findings leftovers(const History& history) {
+  Findings out;
+  for (int rank = 0; rank < history.size(); ++rank)
+    for (const auto& event : history.ranks()[static_cast<size_t>(rank)].events)
+      if (const auto* left = std::get_if<LeftBehind>(&event.what))
+        out.push_back({"A rank must leave nothing behind", "left_behind",
+                       "rank " + std::to_string(rank), left->what});
+  return out;
+}
+
+Verdict vacuous(const std::string& text) {
+  return {Verdict::Kind::fail, {{"A case must be judged on something", "vacuous", "", text}}};
+}
+
+std::optional<Verdict> judge_refusals(const History& history) {
+  const auto refused = ranks_that(history, {Ending::Kind::refused});
+  if (refused.empty()) return {};
+  if (static_cast<int>(refused.size()) == history.size())
+    return Verdict{Verdict::Kind::refused,
+                   {{"The subject must offer what the case wants", "refused", "",
+                     history.ranks().front().ending.why}}};
+  return Verdict{Verdict::Kind::fail,
+                 {{"All ranks must refuse a case, or none", "refused_by_some", ranks_text(refused),
+                   ranks_text(refused) + " refused, the others did not" + roll_call(history)}}};
+}
+
+std::optional<Verdict> judge_emptiness(const Case& c, const History& history) {
+  if (history.size() == 0 || history.size() != world_size(c))
+    return vacuous("the case has " + std::to_string(world_size(c)) + " ranks, the history " +
+                   std::to_string(history.size()));
+  for (int rank = 0; rank < history.size(); ++rank) {
+    bool observed = false;
+    for (const auto& event : history.ranks()[static_cast<size_t>(rank)].events)
+      observed = observed || std::holds_alternative<Observation>(event.what);
+    if (!observed) return vacuous("rank " + std::to_string(rank) + " recorded no observation");
+  }
+  return {};
+}
+
+}  // namespace
+
+Verdict judge(const Scenario& scenario, const Case& c, const History& history) {
+  if (auto verdict = judge_endings(history)) return *verdict;
+  if (auto left = leftovers(history); !left.empty()) return {Verdict::Kind::leak, std::move(left)};
+  if (auto verdict = judge_refusals(history)) return *verdict;
+  if (auto verdict = judge_emptiness(c, history)) return *verdict;
+  try {
+    if (auto findings = scenario.checks(c, history); !findings.empty())
+      return {Verdict::Kind::fail, std::move(findings)};
+    return {};
+  } catch (const NotSeen& error) {
+    return vacuous(error.what());
+  } catch (const Refused& error) {
+    return {Verdict::Kind::refused,
+            {{"A case must have a reference", "refused", "", error.what()}}};
+  } catch (const std::exception& error) {
+    return {Verdict::Kind::inconclusive,
+            {{"A check must not throw", "check_threw", "", error.what()}}};
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,52 @@
+// Bodies of scenario.h.
+#pragma once
+
+#include "harness/core/scenario.h"
+
+#include <memory>
+
+namespace lockstep {
+
+template <CaseType C>
+Scenario scenario(Spec<C> given) {
+  const auto spec = std::make_shared<const Spec<C>>(std::move(given));
+  const auto erased = [spec](const C& c) { return Case{spec->name, to_json(c)}; };
+  const auto typed = [](const Case& c) { return from_json<C>(c.value, "case"); };
+  Scenario out;
+  out.name = spec->name;
+  out.claim = spec->claim;
+  out.exactness = spec->exactness;
+  out.source = spec->source;
+  out.not_covered = spec->not_covered;
+  out.usual_mistake = spec->usual_mistake;
+  out.tags = spec->tags;
+  out.must_catch = spec->must_catch;
+  out.draws = spec->draws;
+  out.every = [spec, erased] {
+    std::vector<Case> all;
+    if (spec->every)
+      for (const auto& c : spec->every()) all.push_back(erased(c));
+    return all;
+  };
+  out.draw = [spec, erased](uint64_t seed, int size) {
+    return erased(spec->cases(rc::Random(seed), size).value());
+  };
+  out.parse = [erased](const Json& value) { return erased(from_json<C>(value, "case")); };
+  out.smaller = [erased, typed](const Case& c) {
+    std::vector<Case> all;
+    auto candidates = smaller_by_field(typed(c));
+    while (auto candidate = candidates.next()) all.push_back(erased(*candidate));
+    return all;
+  };
+  out.smallest = [spec, erased] { return erased(spec->start); };
+  out.program = [spec, typed](const Case& c, RankContext& here) { spec->program(typed(c), here); };
+  out.checks = [spec, typed](const Case& c, const History& history) {
+    Findings all;
+    const C value = typed(c);
+    for (const auto check : spec->checks) all += check(value, history);
+    return all;
+  };
+  return out;
+}
+
+}  // namespace lockstep

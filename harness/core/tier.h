@@ -1,0 +1,51 @@
+// Where a case runs. A tier brings a world of ranks to life, lets every rank run the scenario's
+// program on the case, and returns what they recorded.
+#pragma once
+
+#include "harness/core/scenario.h"
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+namespace lockstep {
+
+// Never part of a case: the same case runs in every setting.
+struct Setting {
+  std::string subject = "lockstep", tier = "cold", backend = "gloo";
+  bool operator==(const Setting&) const = default;
+};
+
+struct Deadline {
+  std::chrono::milliseconds limit{};  // for one case, from the moment its world starts
+};
+
+// The tier itself broke (its processes were killed from outside, the machine is out of memory):
+// says nothing about the case.
+struct TierError : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+// One lane: plays one case at a time. Lanes are made before the first thread of the program, and
+// from then on each is used by one thread.
+class Tier {
+ public:
+  virtual ~Tier() = default;
+
+  // Blocks until every rank is gone, however it ended. Throws TierError; Interrupted after stop().
+  virtual History play(const Scenario& scenario, const Case& c, const Setting& setting,
+                       Deadline deadline) = 0;
+
+  // What the ranks of the last case wrote to their standard output and error: two files a rank,
+  // rank0.out, rank0.err, ... in `folder`, which is made. Empty files are left out.
+  virtual void keep_output(const std::filesystem::path& folder) = 0;
+
+  // Ends the case being played, from any thread; its world is killed as a group.
+  virtual void stop() = 0;
+};
+
+struct Interrupted : std::runtime_error {
+  Interrupted() : runtime_error("interrupted") {}
+};
+
+}  // namespace lockstep

@@ -1,0 +1,33 @@
+// What a check finds, and what a judge makes of it.
+#pragma once
+
+#include "harness/core/history.h"
+
+namespace lockstep {
+
+// One broken rule, as shown by one history. `rule` is the sentence that does not hold; `pattern`
+// names what the numbers show ("sum_not_average"), or is empty; `where` is the first place;
+// `text` is the diagnosis, one line, then any table that shows it.
+struct Finding {
+  std::string rule, pattern, where, text;
+  bool operator==(const Finding&) const = default;
+};
+using Findings = std::vector<Finding>;
+Findings& operator+=(Findings& all, Findings more);
+
+struct Verdict {
+  // In order of precedence: where several hold, the first in this list is the verdict.
+  enum class Kind { crash, hang, leak, fail, inconclusive, refused, pass };
+  Kind kind = Kind::pass;
+  Findings findings;  // of the verdict's own kind; empty for a pass
+
+  // Tells failures apart whatever the numbers: "fail: RULE [pattern]". Empty for a pass.
+  std::string signature() const;
+  bool operator==(const Verdict&) const = default;
+};
+std::string_view name_of(Verdict::Kind kind);
+
+// True for what turns a run red: crash, hang, leak and fail.
+bool is_failure(Verdict::Kind kind);
+
+}  // namespace lockstep
