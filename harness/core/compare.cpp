@@ -109,7 +109,8 @@ Findings equal(const Row& row, const Expected& expected) {
   for (size_t rank = 0; rank < wanted.size(); ++rank) {
     const auto at = first_difference(row.by_rank[rank], wanted[rank], expected.bound);
     if (!at) continue;
-    const auto diagnosis = diagnose(row, wanted, expected.explanations);
+    const auto diagnosis =
+        diagnose(row, wanted, expected.explanations ? expected.explanations() : Explanations{});
     const std::string where = "step " + std::to_string(row.at.step) + ", " + row.at.phase + ", " +
                               row.name + index_text(wanted[rank], *at);
     return {{expected.rule, diagnosis.pattern, where,

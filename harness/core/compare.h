@@ -11,7 +11,8 @@ struct Expected {
   std::string rule;                  // the sentence that a difference breaks
   std::vector<TensorValue> by_rank;  // one value for each rank, or a single one for all
   double bound = 0;                  // largest allowed absolute difference; 0 demands equal bits
-  Explanations explanations = {};    // what a mistake would have recorded instead
+  // What mistakes would have recorded instead; asked for only when a rank differs.
+  std::function<Explanations()> explanations = nullptr;
 };
 
 // One finding if any rank differs, with dtype, shape or value, from what is expected; none

@@ -88,13 +88,74 @@ Diagnosis by_rank_pattern(const Values& seen, const Values& expected) {
   return {"", "ranks " + joined(names, ", ") + " differ from the reference"};
 }
 
+// The largest number of ways to sum one contribution a rank that is searched.
+constexpr size_t kMixturesMax = 4096;
+
+// Which contribution of each rank sums to `seen`; the first way found, none if there is none.
+std::optional<std::vector<std::string>> names_summed(const TensorValue& seen,
+                                                     const std::vector<Contribution>& all) {
+  std::vector<const Contribution*> fitting;
+  for (const auto& one : all)
+    if (!one.by_rank.empty() && one.by_rank.front().shape == seen.shape) fitting.push_back(&one);
+  if (fitting.empty()) return {};
+  const size_t world = fitting.front()->by_rank.size();
+  const auto wanted = as_doubles(seen);
+  std::vector<size_t> choice(world, 0);
+  for (size_t tried = 0; tried < kMixturesMax; ++tried) {
+    std::vector<double> sum(wanted.size(), 0.0);
+    for (size_t rank = 0; rank < world; ++rank) {
+      const auto part = as_doubles(fitting[choice[rank]]->by_rank[rank]);
+      for (size_t i = 0; i < sum.size() && i < part.size(); ++i) sum[i] += part[i];
+    }
+    if (sum == wanted) {
+      std::vector<std::string> names;
+      for (const auto at : choice) names.push_back(fitting[at]->name);
+      return names;
+    }
+    size_t digit = 0;
+    while (digit < world && ++choice[digit] == fitting.size()) choice[digit++] = 0;
+    if (digit == world) return {};
+  }
+  return {};
+}
+
+std::string mixture_text(size_t holder, const std::vector<std::string>& names) {
+  std::vector<std::string> parts;
+  for (size_t rank = 0; rank < names.size(); ++rank)
+    parts.push_back(names[rank] + " of rank " + std::to_string(rank));
+  return "gradients of different parameters were averaged together (rank " +
+         std::to_string(holder) + " holds " + joined(parts, " + ") +
+         "): buckets met in an order that differs between ranks";
+}
+
 }  // namespace
+
+Explanation recorded_instead(Diagnosis diagnosis, std::vector<TensorValue> by_rank) {
+  return [diagnosis = std::move(diagnosis), by_rank = std::move(by_rank)](const Row& seen) {
+    return same_values(seen.by_rank, by_rank) ? std::optional(diagnosis) : std::nullopt;
+  };
+}
+
+Explanation summed_under_other_names(std::string name, std::vector<Contribution> contributions) {
+  return [name = std::move(name),
+          all = std::move(contributions)](const Row& seen) -> std::optional<Diagnosis> {
+    std::string text;
+    for (size_t rank = 0; rank < seen.by_rank.size(); ++rank) {
+      const auto names = names_summed(seen.by_rank[rank], all);
+      if (!names) return {};
+      const bool foreign = std::any_of(names->begin(), names->end(),
+                                       [&](const auto& summed) { return summed != name; });
+      if (foreign && text.empty()) text = mixture_text(rank, *names);
+    }
+    if (text.empty()) return {};
+    return Diagnosis{"parameters_mixed", text};
+  };
+}
 
 Diagnosis diagnose(const Row& seen, const std::vector<TensorValue>& expected,
                    const Explanations& explanations) {
   for (const auto& explanation : explanations)
-    if (same_values(seen.by_rank, explanation.by_rank))
-      return {explanation.pattern, explanation.text};
+    if (auto diagnosis = explanation(seen)) return *diagnosis;
   if (!same_shapes(seen.by_rank, expected))
     return {"other_shape", "dtype or shape differs: " + shape_text(seen.by_rank.front()) +
                                " where " + shape_text(expected.front()) + " is right"};

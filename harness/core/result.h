@@ -1,0 +1,95 @@
+// What a run found: plain values, filled by the engine, rendered by reports.
+#pragma once
+
+#include "harness/core/tier.h"
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+
+namespace lockstep {
+
+// The case that a failing or inconclusive result stands on.
+struct Failure {
+  Case c;
+  Json unlike_default;  // the fields of the case that differ from a default constructed one
+  int number = 1, of = 1;                 // "case 37 of 200"
+  std::vector<Verdict::Kind> plays;       // what each play of the case gave, the first one first
+  std::filesystem::path case_file, logs;  // empty where nothing was saved or written
+  int tail_rank = 0;                      // the rank whose output `tail` ends
+  std::string tail;                       // the last lines that rank wrote, if any
+};
+
+// The result of one scenario in one setting.
+struct Result {
+  // `flaky`: the same case gave different verdicts; `skip`: every case was refused.
+  enum class Kind { pass, fail, hang, crash, leak, flaky, inconclusive, skip };
+
+  std::string scenario, claim, exactness;
+  Setting setting;
+  Kind kind = Kind::pass;
+  Verdict worst;                           // a pass for a pass, a refusal for a skip
+  std::optional<Failure> failure;          // for all but pass and skip; absent if no case was there
+  int64_t judged = 0;                      // cases up to the failing one, refused ones left out
+  std::map<std::string, int64_t> refused;  // number of refused cases by reason
+  std::map<std::string, int64_t> labels;   // number of judged cases by what they had: "world 3"
+  int world_min = 0, world_max = 0;        // among judged cases; 0 where none was
+  std::chrono::milliseconds took{};
+};
+
+// A scenario in a setting that has no result, and why: a stop cut it short.
+struct Skip {
+  std::string scenario;
+  Setting setting;
+  std::string reason;
+};
+
+// One invocation of `run` or `replay`.
+struct Run {
+  // Whether the scenario that must fail did: `passed` and `inconclusive` mean that nothing else
+  // in this run proves anything.
+  enum class Canary { not_played, failed, passed, inconclusive };
+
+  std::string program;            // what the user typed to start this program
+  std::string version, libtorch;  // "0.1.0", "2.11.0"
+  uint64_t seed = 0;
+  int cores = 1, slots = 1;
+  std::vector<Setting> settings;
+  std::vector<Result> results;  // in the order of the plan
+  std::vector<Skip> not_finished;
+  Canary canary = Canary::not_played;
+  bool interrupted = false;
+  std::chrono::milliseconds took{};
+  std::filesystem::path folder;  // .lockstep/runs/<time>-<id>
+  int exit_code = 0;
+};
+
+inline std::string_view name_of(Result::Kind kind) {
+  switch (kind) {
+    case Result::Kind::pass:
+      return "pass";
+    case Result::Kind::fail:
+      return "fail";
+    case Result::Kind::hang:
+      return "hang";
+    case Result::Kind::crash:
+      return "crash";
+    case Result::Kind::leak:
+      return "leak";
+    case Result::Kind::flaky:
+      return "flaky";
+    case Result::Kind::inconclusive:
+      return "inconclusive";
+    case Result::Kind::skip:
+      return "skip";
+  }
+  return "?";
+}
+
+// True for what turns a run red.
+inline bool is_failure(Result::Kind kind) {
+  return kind != Result::Kind::pass && kind != Result::Kind::inconclusive &&
+         kind != Result::Kind::skip;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+// The network of a Training case as a LibTorch module, and the values a case gives it.
+#pragma once
+
+#include "harness/world/subject.h"
+#include "scenarios/cases/training.h"
+
+namespace lockstep::scenarios {
+
+// Whole numbers of small size, so that training stays exact; see docs/numerics.md.
+inline constexpr int64_t kParameterMost = 2;
+inline constexpr int64_t kInputMost = 3;
+
+class Network : public Model {
+ public:
+  // Parameters are those of a process whose own seed is `build_seed`: what a rank has before
+  // replicas are made equal.
+  Network(const Training& c, uint64_t build_seed);
+
+  // input: [samples, inputs] -> [samples, 1]. `first_branch` runs first; the sum is always in the
+  // order of the branches.
+  at::Tensor forward(const at::Tensor& input) override;
+  void set_first_branch(int branch) { first_branch_ = branch; }
+
+ private:
+  std::vector<torch::nn::Sequential> branches_;
+  int first_branch_ = 0;
+};
+
+// Names and values of the parameters in order of registration.
+struct NamedTensor {
+  std::string name;
+  at::Tensor value;
+};
+
+// What rank `rank` builds before it wraps: every rank another seed.
+uint64_t build_seed(const Training& c, int rank);
+std::vector<NamedTensor> initial_parameters(const Training& c, uint64_t build_seed);
+
+// Samples [part.begin, part.end) of step `step`: inputs [n, inputs] and cotangents [n, 1].
+at::Tensor inputs(const Training& c, int step, const Part& part);
+at::Tensor cotangents(const Training& c, int step, const Part& part);
+
+// What a rank multiplies its sum over samples with, so that the average over ranks is the average
+// over the batch: the world size over the samples of the batch.
+double loss_weight(const Training& c);
+
+at::ScalarType dtype_of(const Training& c);
+
+}  // namespace lockstep::scenarios

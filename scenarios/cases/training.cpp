@@ -1,0 +1,21 @@
+#include "scenarios/cases/training.h"
+
+#include <numeric>
+
+namespace lockstep::scenarios {
+
+Part part_of_batch(const Training& c, int rank) {
+  std::vector<int64_t> shares(static_cast<size_t>(c.world.size), 1);
+  if (!c.shares.empty())
+    for (size_t r = 0; r < shares.size(); ++r) shares[r] = c.shares[r % c.shares.size()];
+  auto total = std::accumulate(shares.begin(), shares.end(), int64_t{0});
+  if (total == 0) {
+    shares.assign(shares.size(), 1);
+    total = c.world.size;
+  }
+  const auto here = shares.begin() + rank;
+  const auto before = std::accumulate(shares.begin(), here, int64_t{0});
+  return {batch_size(c) * before / total, batch_size(c) * (before + *here) / total};
+}
+
+}  // namespace lockstep::scenarios

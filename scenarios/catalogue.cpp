@@ -1,0 +1,12 @@
+#include "scenarios/catalogue.h"
+
+namespace lockstep {
+
+std::vector<Scenario> catalogue() {
+  return {
+      scenarios::sampler_partitions_the_dataset(),
+      scenarios::gradients_match_single_process(),
+  };
+}
+
+}  // namespace lockstep

@@ -1,0 +1,201 @@
+// In every epoch the ranks' samples are disjoint and cover the dataset, exactly as the stated
+// contract of padding or dropping says, and the order is that of seed + epoch.
+//
+// Why the checks suffice: the four rules are stated one by one, so that a failure names the
+// simplest that is broken; the last, the exact order, implies the others. It compares with a
+// Mersenne twister and a shuffle written out in reference/, which knows neither torch nor the
+// sampler. Every epoch is drawn twice: an order that depended on how often it was drawn would show.
+// Small datasets are tried exhaustively, because the mistakes of the field live where the length
+// is below the world size, or not a multiple of it.
+#include "harness/core/compare.h"
+#include "harness/core/text.h"
+#include "harness/world/rank_context.h"
+#include "harness/world/subject.h"
+#include "reference/sampling.h"
+#include "scenarios/cases/sampling.h"
+#include "scenarios/catalogue.h"
+
+#include <algorithm>
+#include <map>
+
+namespace lockstep::scenarios {
+namespace {
+
+rc::Gen<Sampling> cases() {
+  using rc::gen::inRange;
+  const auto world = rc::gen::build<WorldSpec>(rc::gen::set(&WorldSpec::size, inRange(2, 9)));
+  return rc::gen::build<Sampling>(
+      rc::gen::set(&Sampling::world, world), rc::gen::set(&Sampling::epochs, inRange(1, 4)),
+      rc::gen::set(&Sampling::through_loader), rc::gen::set(&Sampling::drop_last),
+      rc::gen::set(&Sampling::shuffle, rc::gen::weightedElement<bool>({{4, true}, {1, false}})),
+      rc::gen::set(&Sampling::length,
+                   rc::gen::oneOf(inRange<int64_t>(1, 20), inRange<int64_t>(1, 5000))),
+      rc::gen::set(&Sampling::seed, inRange<int64_t>(0, 1 << 20)),
+      rc::gen::set(&Sampling::batch_size, inRange<int64_t>(1, 40)));
+}
+
+std::vector<Sampling> every_small_one() {
+  std::vector<Sampling> all;
+  for (int64_t length = 1; length <= 24; ++length)
+    for (int world = 1; world <= 6; ++world)
+      for (const bool drop_last : {false, true})
+        all.push_back({.world = {.size = world},
+                       .epochs = 3,
+                       .drop_last = drop_last,
+                       .shuffle = true,
+                       .length = length});
+  return all;
+}
+
+void program(const Sampling& c, RankContext& here) {
+  const auto shard = here.subject().shard({.length = c.length,
+                                           .shuffle = c.shuffle,
+                                           .drop_last = c.drop_last,
+                                           .seed = c.seed,
+                                           .through_loader = c.through_loader,
+                                           .batch_size = c.batch_size},
+                                          here);
+  for (int epoch = 0; epoch < c.epochs; ++epoch) {
+    here.enter(epoch, "epoch");
+    shard->set_epoch(epoch);
+    here.record("samples", shard->draw());
+    here.record("samples drawn again", shard->draw());
+  }
+}
+
+Finding broken(const std::string& rule, const std::string& pattern, const Row& row,
+               const std::string& text) {
+  return {rule, pattern, "epoch " + std::to_string(row.at.step),
+          row.name + ", epoch " + std::to_string(row.at.step) + ": " + text};
+}
+
+Findings samples_are_in_range(const Sampling& c, const History& h) {
+  for (const Row& row : h.rows("epoch"))
+    for (size_t rank = 0; rank < row.by_rank.size(); ++rank)
+      for (const auto sample : as_integers(row.by_rank[rank]))
+        if (sample < 0 || sample >= c.length)
+          return {broken("A sampler must stay inside the dataset", "out_of_range", row,
+                         "rank " + std::to_string(rank) + " drew " + std::to_string(sample) +
+                             " of a dataset of " + std::to_string(c.length))};
+  return {};
+}
+
+Findings ranks_draw_equally_many(const Sampling&, const History& h) {
+  for (const Row& row : h.rows("epoch"))
+    for (size_t rank = 1; rank < row.by_rank.size(); ++rank)
+      if (row.by_rank[rank].shape != row.by_rank[0].shape)
+        return {broken("Every rank must draw equally many samples", "unequal_lengths", row,
+                       "rank 0 drew " + std::to_string(row.by_rank[0].shape.at(0)) + ", rank " +
+                           std::to_string(rank) + " " +
+                           std::to_string(row.by_rank[rank].shape.at(0)))};
+  return {};
+}
+
+// Which samples are drawn how often; with padding some twice or more, with dropping some never.
+std::map<int64_t, int> counted(const std::vector<int64_t>& samples) {
+  std::map<int64_t, int> count;
+  for (const auto sample : samples) ++count[sample];
+  return count;
+}
+
+Findings ranks_share_the_dataset(const Sampling& c, const History& h) {
+  for (const Row& row : h.rows("epoch")) {
+    std::vector<int64_t> all;
+    for (const auto& value : row.by_rank)
+      for (const auto sample : as_integers(value)) all.push_back(sample);
+    const int64_t world = c.world.size;
+    const int64_t wanted =
+        c.drop_last ? c.length / world * world : (c.length + world - 1) / world * world;
+    const auto count = counted(all);
+    const int64_t missing = c.length - static_cast<int64_t>(count.size());
+    const int64_t repeated = static_cast<int64_t>(all.size()) - static_cast<int64_t>(count.size());
+    const int64_t missing_allowed = c.drop_last ? c.length - wanted : 0;
+    const int64_t repeated_allowed = c.drop_last ? 0 : wanted - c.length;
+    if (missing == missing_allowed && repeated == repeated_allowed) continue;
+    return {broken("The ranks must share the dataset, each sample once", "not_a_partition", row,
+                   std::to_string(missing) + " of " + std::to_string(c.length) +
+                       " samples never drawn where " + std::to_string(missing_allowed) +
+                       " may be, " + std::to_string(repeated) + " drawn again where " +
+                       std::to_string(repeated_allowed) + " must be")};
+  }
+  return {};
+}
+
+reference::Epoch epoch_of(const Sampling& c, int epoch) {
+  return {.length = c.length,
+          .world_size = c.world.size,
+          .shuffle = c.shuffle,
+          .drop_last = c.drop_last,
+          .seed = c.seed,
+          .epoch = epoch};
+}
+
+std::vector<TensorValue> by_rank(const reference::Epoch& epoch) {
+  std::vector<TensorValue> out;
+  for (int rank = 0; rank < epoch.world_size; ++rank)
+    out.push_back(int64_values(reference::rank_order(epoch, rank)));
+  return out;
+}
+
+std::vector<TensorValue> in_blocks(const reference::Epoch& epoch) {
+  const auto all = reference::global_order(epoch);
+  const auto each = static_cast<std::ptrdiff_t>(all.size()) / epoch.world_size;
+  std::vector<TensorValue> out;
+  for (int rank = 0; rank < epoch.world_size; ++rank)
+    out.push_back(int64_values({all.begin() + rank * each, all.begin() + (rank + 1) * each}));
+  return out;
+}
+
+Explanations usual_mistakes(const reference::Epoch& right) {
+  auto first = right, unseeded = right, unshuffled = right;
+  first.epoch = 0;
+  unseeded.seed = 0;
+  unshuffled.shuffle = false;
+  return {
+      recorded_instead({"epoch_ignored", "the order of epoch 0: the epoch is ignored"},
+                       by_rank(first)),
+      recorded_instead({"seed_ignored", "the order of seed 0: the seed is ignored"},
+                       by_rank(unseeded)),
+      recorded_instead({"not_shuffled", "the dataset's own order: nothing was shuffled"},
+                       by_rank(unshuffled)),
+      recorded_instead({"blocks_not_strides", "a contiguous block for each rank, not every W-th"},
+                       in_blocks(right)),
+  };
+}
+
+Findings order_is_that_of_seed_and_epoch(const Sampling& c, const History& h) {
+  Findings out;
+  for (const Row& row : h.rows("epoch")) {
+    const auto right = epoch_of(c, row.at.step);
+    out += equal(row, {.rule = "The order must be that of randperm(length, seed + epoch)",
+                       .by_rank = by_rank(right),
+                       .explanations = [&] { return usual_mistakes(right); }});
+  }
+  return out;
+}
+
+}  // namespace
+
+Scenario sampler_partitions_the_dataset() {
+  return scenario<Sampling>({
+      .name = "sampler.partitions_the_dataset",
+      .claim = "In every epoch the ranks draw disjoint shares that cover the dataset, in the order "
+               "of randperm(length, seed + epoch).",
+      .exactness = "disjoint · covers · same order",
+      .source = "torch.utils.data.DistributedSampler; docs/semantics.md, sampler",
+      .not_covered = "resuming in mid-epoch, iterable datasets, datasets that differ between ranks",
+      .usual_mistake = "set_epoch forgotten, or called on a copy of the sampler: every epoch has "
+                       "one order.",
+      .tags = {"core", "sampler"},
+      .must_catch = {"epoch_ignored"},
+      .draws = 150,
+      .start = {},
+      .every = every_small_one,
+      .cases = cases(),
+      .program = program,
+      .checks = {samples_are_in_range, ranks_draw_equally_many, ranks_share_the_dataset,
+                 order_is_that_of_seed_and_epoch},
+  });
+}
+
+}  // namespace lockstep::scenarios

@@ -1,0 +1,96 @@
+// Lockstep's own DistributedDataParallel and DistributedSampler, as a subject.
+#include "ddp/distributed_data_parallel.h"
+#include "ddp/distributed_sampler.h"
+#include "harness/world/rank_context.h"
+#include "harness/world/subject.h"
+#include "scenarios/subjects/subjects.h"
+
+#include <torch/torch.h>
+
+namespace lockstep {
+
+namespace {
+
+DistributedDataParallelOptions translated(const WrapOptions& options, RankContext& here) {
+  DistributedDataParallelOptions out{.process_group = here.group(),
+                                     .forward_sync_buffers = options.broadcast_buffers};
+  if (options.bucket_cap_bytes > 0)
+    out.bucket_cap_mb = static_cast<double>(options.bucket_cap_bytes) / (1024.0 * 1024.0);
+  return out;
+}
+
+class Wrapped : public Replica {
+ public:
+  Wrapped(std::shared_ptr<Model> model, DistributedDataParallelOptions options)
+      : ddp_(std::move(model), std::move(options)) {}
+  at::Tensor forward(const at::Tensor& input) override { return ddp_.forward(input); }
+  void no_sync(const std::function<void()>& body) override {
+    const auto guard = ddp_.no_sync();
+    body();
+  }
+
+ private:
+  DistributedDataParallel<Model> ddp_;
+};
+
+// A dataset whose sample number i is the number i.
+class Numbers : public torch::data::datasets::Dataset<Numbers, int64_t> {
+ public:
+  explicit Numbers(size_t length) : length_(length) {}
+  int64_t get(size_t index) override { return static_cast<int64_t>(index); }
+  torch::optional<size_t> size() const override { return length_; }
+
+ private:
+  size_t length_;
+};
+
+class Sharded : public Shard {
+ public:
+  Sharded(const ShardOptions& options, const RankContext& here)
+      : options_(options),
+        sampler_(static_cast<size_t>(options.length),
+                 DistributedSamplerOptions{.num_replicas = here.size(),
+                                           .rank = here.rank(),
+                                           .shuffle = options.shuffle,
+                                           .seed = static_cast<uint64_t>(options.seed),
+                                           .drop_last = options.drop_last}) {
+    if (options.through_loader)
+      loader_ = torch::data::make_data_loader(
+          Numbers(static_cast<size_t>(options.length)), sampler_,
+          torch::data::DataLoaderOptions(static_cast<size_t>(options.batch_size)));
+  }
+
+  void set_epoch(int64_t epoch) override { sampler_.set_epoch(epoch); }
+
+  std::vector<int64_t> draw() override {
+    std::vector<int64_t> samples;
+    if (loader_) {
+      for (const auto& batch : *loader_) samples.insert(samples.end(), batch.begin(), batch.end());
+      return samples;
+    }
+    sampler_.reset();
+    while (const auto batch = sampler_.next(static_cast<size_t>(options_.batch_size)))
+      for (const auto sample : *batch) samples.push_back(static_cast<int64_t>(sample));
+    return samples;
+  }
+
+ private:
+  using Loader = torch::data::StatelessDataLoader<Numbers, DistributedSampler>;
+  ShardOptions options_;
+  DistributedSampler sampler_;
+  std::unique_ptr<Loader> loader_;
+};
+
+}  // namespace
+
+Subject lockstep_subject() {
+  return {.name = "lockstep",
+          .wrap =
+              [](std::shared_ptr<Model> model, RankContext& here, const WrapOptions& options) {
+                return std::make_unique<Wrapped>(std::move(model), translated(options, here));
+              },
+          .shard = [](const ShardOptions& options,
+                      RankContext& here) { return std::make_unique<Sharded>(options, here); }};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,62 @@
+// Data-parallel training as a textbook has it: broadcast every parameter from rank 0 once, and
+// after every backward all-reduce each gradient and divide it. Nothing is bucketed or overlapped.
+// It is the subject that a reader can check by eye, and holds the same properties.
+#include "harness/world/rank_context.h"
+#include "harness/world/subject.h"
+#include "scenarios/subjects/subjects.h"
+
+#include <torch/torch.h>
+
+namespace lockstep {
+
+namespace {
+
+class Averaged : public Replica {
+ public:
+  Averaged(std::shared_ptr<Model> model, RankContext& here)
+      : model_(std::move(model)), group_(here.group()) {
+    torch::NoGradGuard no_grad;
+    for (auto& parameter : model_->parameters()) broadcast_from_rank_zero(parameter);
+    for (auto& buffer : model_->buffers()) broadcast_from_rank_zero(buffer);
+  }
+
+  at::Tensor forward(const at::Tensor& input) override { return model_->forward(input); }
+
+  void backward(const at::Tensor& loss) override {
+    loss.backward();
+    if (!reducing_) return;
+    for (const auto& parameter : model_->parameters()) {
+      std::vector<at::Tensor> gradient{parameter.grad()};
+      gradient.front().mul_(1.0 / group_->getSize());
+      group_->allreduce(gradient)->wait();
+    }
+  }
+
+  void no_sync(const std::function<void()>& body) override {
+    reducing_ = false;
+    body();
+    reducing_ = true;
+  }
+
+ private:
+  void broadcast_from_rank_zero(at::Tensor& tensor) {
+    std::vector<at::Tensor> tensors{tensor};
+    group_->broadcast(tensors)->wait();
+  }
+
+  std::shared_ptr<Model> model_;
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  bool reducing_ = true;
+};
+
+}  // namespace
+
+Subject naive_subject() {
+  return {
+      .name = "naive",
+      .wrap = [](std::shared_ptr<Model> model, RankContext& here,
+                 const WrapOptions&) { return std::make_unique<Averaged>(std::move(model), here); },
+      .shard = nullptr};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,16 @@
+// The subjects that come with Lockstep. Bring your own: see examples/.
+#pragma once
+
+#include "harness/world/subjects.h"
+
+namespace lockstep {
+
+struct Subject;
+
+Subject lockstep_subject();  // ours: the only file of the harness that sees ddp/
+Subject
+naive_subject();  // one all-reduce a parameter, after backward: twenty lines anyone can check
+
+Subjects built_in_subjects();
+
+}  // namespace lockstep

@@ -1,0 +1,58 @@
+#include "harness/core/case.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_case_file(text, "x.json");
+  } catch (const FieldError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Case, a_case_file_is_read_back_as_it_was_written) {
+  const Case c{"sampler.x", Json::parse(R"({"world":{"size":3},"length":7})")};
+  EXPECT_EQ(parse_case_file(case_file(c), "x.json"), c);
+}
+
+TEST(Case, foreign_files_are_refused_by_path) {
+  EXPECT_EQ(refusal("{}"),
+            "x.json: not a Lockstep case file; expected an object with \"lockstep_case\"");
+  EXPECT_EQ(refusal("hello").substr(0, 17), "x.json: not JSON ");
+  EXPECT_EQ(refusal(R"({"lockstep_case":2})"),
+            "x.json: case file version 2; this program reads version 1");
+  EXPECT_EQ(refusal(R"({"lockstep_case":1,"value":{}})"),
+            "x.json: \"scenario\" must name a scenario");
+  EXPECT_EQ(refusal(R"({"lockstep_case":1,"scenario":"a","value":3})"),
+            "x.json: \"value\" must be an object");
+  EXPECT_EQ(
+      refusal(R"({"lockstep_case":1,"scenario":"a","value":{},"valeu":{}})"),
+      "x.json: unknown field 'valeu' (did you mean 'value'?); known: lockstep_case, scenario, "
+      "value");
+}
+
+TEST(Case, an_unreadable_file_is_refused_by_path) {
+  EXPECT_THROW(read_case_file("/nowhere/x.json"), FieldError);
+  EXPECT_THROW(read_case_file("/"), FieldError);
+}
+
+TEST(Case, world_and_injections_are_found_in_any_shape) {
+  const Case c{"x", Json::parse(R"({"world":{"size":4,"injections":[{"kind":"kill","rank":2}]}})")};
+  EXPECT_EQ(world_size(c), 4);
+  EXPECT_EQ(injections(c).at(0).kind, "kill");
+  EXPECT_THROW(world_size(Case{"x", Json::parse(R"({"world":{"size":0}})")}), FieldError);
+}
+
+TEST(Case, the_hash_tells_scenario_and_value_apart) {
+  const Json value = Json::parse(R"({"world":{"size":2}})");
+  EXPECT_EQ(hash_of(Case{"a", value}), hash_of(Case{"a", value}));
+  EXPECT_NE(hash_of(Case{"a", value}), hash_of(Case{"b", value}));
+  EXPECT_NE(hash_of(Case{"a", value}), hash_of(Case{"a", Json::parse(R"({"world":{"size":3}})")}));
+}
+
+}  // namespace
+}  // namespace lockstep

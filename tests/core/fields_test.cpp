@@ -1,0 +1,127 @@
+#include "harness/core/fields.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+struct Inner {
+  int width = 1;
+  bool bias = false;
+  auto operator<=>(const Inner&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("width", &Inner::width, between(1, 9)), field("bias", &Inner::bias)};
+  }
+};
+struct Outer {
+  std::vector<Inner> layers;
+  int64_t length = 1;
+  std::string mode = "pad";
+  double rate = 1;
+  uint64_t seed = 0;
+  auto operator<=>(const Outer&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("layers", &Outer::layers), field("length", &Outer::length, at_least(1)),
+                      field("mode", &Outer::mode, one_of("pad|drop")), field("rate", &Outer::rate),
+                      field("seed", &Outer::seed)};
+  }
+};
+
+std::string refusal(const std::string& json) {
+  try {
+    from_json<Outer>(Json::parse(json), "case");
+  } catch (const FieldError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Fields, a_value_survives_the_way_to_json_and_back) {
+  const Outer value{{{3, true}, {9, false}}, 77, "drop", 0.25, ~uint64_t{0}};
+  EXPECT_EQ(from_json<Outer>(to_json(value), "case"), value);
+  EXPECT_EQ(from_json<Outer>(Json::parse(to_json(value).dump()), "case"), value);
+}
+
+TEST(Fields, json_keeps_the_order_of_the_list) {
+  EXPECT_EQ(to_json(Outer{}).dump(),
+            R"({"layers":[],"length":1,"mode":"pad","rate":1.0,"seed":0})");
+}
+
+TEST(Fields, what_is_left_out_keeps_its_default) {
+  EXPECT_EQ(from_json<Outer>(Json::parse(R"({"length":5})"), "case").length, 5);
+  EXPECT_EQ(from_json<Outer>(Json::parse(R"({"length":5})"), "case").mode, "pad");
+}
+
+TEST(Fields, every_refusal_names_its_path_and_what_is_allowed) {
+  EXPECT_EQ(refusal(R"({"lenght":5})"),
+            "case: unknown field 'lenght' (did you mean 'length'?); known: layers, length, mode, "
+            "rate, seed");
+  EXPECT_EQ(refusal(R"({"layers":[{"width":1},{"width":0}]})"),
+            "case.layers[1].width: 0 is too small; the least is 1");
+  EXPECT_EQ(refusal(R"({"layers":[{"width":10}]})"),
+            "case.layers[0].width: 10 is too large; the most is 9");
+  EXPECT_EQ(refusal(R"({"length":"5"})"), "case.length: expected a whole number, found \"5\"");
+  EXPECT_EQ(refusal(R"({"length":1.5})"), "case.length: expected a whole number, found 1.5");
+  EXPECT_EQ(refusal(R"({"layers":{}})"), "case.layers: expected a list, found {}");
+  EXPECT_EQ(refusal(R"({"layers":[{"bias":1}]})"),
+            "case.layers[0].bias: expected true or false, found 1");
+  EXPECT_EQ(refusal(R"({"mode":"dorp"})"),
+            "case.mode: unknown value 'dorp' (did you mean 'drop'?); known: pad, drop");
+  EXPECT_EQ(refusal(R"({"seed":-1})"),
+            "case.seed: expected a whole number of at least 0, found -1");
+  EXPECT_EQ(refusal(R"({"length":9223372036854775808})"),
+            "case.length: expected a number below 2^63, found 9223372036854775808");
+  EXPECT_EQ(refusal("[]"), "case: expected an object, found []");
+}
+
+TEST(Fields, a_default_value_has_no_smaller_one) {
+  EXPECT_FALSE(smaller_by_field(Outer{}).next());
+}
+
+// Descends by the first smaller value that still fails.
+Outer shrunk(Outer value, bool (*fails)(const Outer&)) {
+  for (bool moved = true; moved;) {
+    moved = false;
+    auto candidates = smaller_by_field(value);
+    while (const auto candidate = candidates.next())
+      if (fails(*candidate)) {
+        value = *candidate;
+        moved = true;
+        break;
+      }
+  }
+  return value;
+}
+
+TEST(Fields, shrinking_reaches_the_smallest_value_that_fails) {
+  const Outer start{{{7, true}, {5, true}, {3, false}}, 900, "drop", 0.5, 99};
+  const auto smallest = shrunk(start, [](const Outer& value) {
+    return value.length >= 13 && !value.layers.empty() && value.layers.back().width >= 2;
+  });
+  EXPECT_EQ(smallest, (Outer{{{2, false}}, 13, "pad", 1, 0}));
+}
+
+TEST(Fields, no_shrink_leaves_the_limits) {
+  auto candidates = smaller_by_field(Outer{{{4, true}}, 8, "drop", 2, 3});
+  int count = 0;
+  for (; const auto candidate = candidates.next(); ++count)
+    EXPECT_NO_THROW(from_json<Outer>(to_json(*candidate), "case"));
+  EXPECT_GT(count, 5);
+}
+
+TEST(Fields, a_value_is_set_by_its_path) {
+  const auto json = to_json(Outer{{{4, true}}, 8, "pad", 2, 3});
+  EXPECT_EQ(with_value(json, "layers[0].width", "6")["layers"][0]["width"], 6);
+  EXPECT_EQ(with_value(json, "mode", "drop")["mode"], "drop");
+  EXPECT_EQ(with_value(json, "layers", R"([{"width":2}])")["layers"].size(), 1u);
+}
+
+TEST(Fields, a_path_that_leads_nowhere_is_refused) {
+  const auto json = to_json(Outer{{{4, true}}, 8, "pad", 2, 3});
+  for (const auto* path :
+       {"lenght", "layers[1].width", "layers[0].widht", "length.x", "", "layers[x]"})
+    EXPECT_THROW(with_value(json, path, "1"), FieldError) << path;
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,100 @@
+#include "harness/core/frames.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace lockstep {
+namespace {
+
+RankHistory an_eventful_rank() {
+  RankHistory rank;
+  rank.events.push_back({{0, "start"}, Observation{"x", int64_values({1, 2, 3})}});
+  rank.events.push_back(
+      {{0, "start"}, Collective{"allreduce", "world", "float32", 0, 12, -1, true}});
+  rank.events.push_back({{1, "step"}, Collective{"broadcast", "world", "int64", 1, 3, 0, false}});
+  rank.events.push_back({{1, "step"}, Injection{"delay", 1, -1, {1, "step"}, 5}});
+  rank.events.push_back({{2, "end"}, LeftBehind{"a thread"}});
+  rank.ending = {Ending::Kind::threw, "no"};
+  rank.last = {3, "after"};
+  return rank;
+}
+
+Frames read(const std::string& bytes) {
+  return read_frames(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size());
+}
+
+TEST(Frames, a_history_is_read_back_as_it_was_written) {
+  const auto rank = an_eventful_rank();
+  EXPECT_EQ(rank_history(read(frames_of(rank)), "rank 0"), rank);
+}
+
+TEST(Frames, whatever_is_cut_off_the_records_before_it_are_read) {
+  const auto whole = frames_of(an_eventful_rank());
+  const auto all = read(whole);
+  ASSERT_EQ(all.tail, "");
+  size_t last = 0;
+  for (size_t size = 0; size < whole.size(); ++size) {
+    const auto part = read(whole.substr(0, size));
+    EXPECT_LE(part.frames.size(), all.frames.size());
+    EXPECT_GE(part.frames.size(), last);
+    last = part.frames.size();
+    for (size_t i = 0; i < part.frames.size(); ++i)
+      EXPECT_EQ(part.frames[i].header, all.frames[i].header);
+  }
+  EXPECT_EQ(last, all.frames.size() - 1);
+  EXPECT_EQ(rank_history(read(whole.substr(0, whole.size() - 1)), "r").ending.kind,
+            Ending::Kind::cut_off);
+}
+
+TEST(Frames, a_record_that_was_never_committed_ends_the_reading_with_a_reason) {
+  auto bytes = frames_of(an_eventful_rank());
+  const auto first = read(bytes);
+  bytes[bytes.size() - 1] = static_cast<char>(bytes.back() ^ 1);
+  const auto broken = read(bytes);
+  EXPECT_EQ(broken.frames.size() + 1, first.frames.size());
+  EXPECT_NE(broken.tail.find("commit word"), std::string::npos);
+}
+
+TEST(Frames, any_garbage_is_read_without_harm) {
+  uint64_t state = 1;
+  for (int round = 0; round < 2000; ++round) {
+    auto bytes = frames_of(an_eventful_rank());
+    for (int i = 0; i < 4; ++i) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      bytes[(state >> 33) % bytes.size()] = static_cast<char>(state >> 25);
+    }
+    try {
+      rank_history(read(bytes), "rank 0");
+    } catch (const FieldError&) {
+    }
+  }
+}
+
+TEST(Frames, what_no_writer_writes_is_refused_by_record) {
+  Frames frames;
+  frames.frames.push_back({FrameKind::observation, Json::parse(R"({"name":"x"})"), {}});
+  try {
+    rank_history(frames, "rank 3");
+    FAIL();
+  } catch (const FieldError& error) {
+    EXPECT_STREQ(error.what(), "rank 3, record 0: no 'dtype' in {\"name\":\"x\"}");
+  }
+}
+
+// The layout of docs/protocol.md, byte by byte.
+TEST(Frames, the_layout_is_the_published_one) {
+  RankHistory rank;
+  const auto bytes = frames_of(rank);
+  const std::string header = R"({"kind":"returned","why":""})";
+  std::string expected(framed_size(header.size(), 0), '\0');
+  const uint32_t header_bytes = static_cast<uint32_t>(header.size()), kind = 8;
+  std::memcpy(expected.data(), &header_bytes, 4);
+  std::memcpy(expected.data() + 4, &kind, 4);
+  std::memcpy(expected.data() + 16, header.data(), header.size());
+  std::memcpy(expected.data() + expected.size() - 8, "LOCKSTEP", 8);
+  EXPECT_EQ(bytes, expected);
+}
+
+}  // namespace
+}  // namespace lockstep

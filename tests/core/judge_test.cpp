@@ -1,0 +1,119 @@
+#include "harness/core/scenario.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+struct Plain {
+  WorldSpec world{.size = 2};
+  static constexpr auto fields() { return std::tuple{field("world", &Plain::world)}; }
+};
+
+Findings no_finding(const Plain&, const History&) {
+  return {};
+}
+Findings a_finding(const Plain&, const History&) {
+  return {{"R", "p", "here", "text"}};
+}
+Findings not_seen(const Plain&, const History& h) {
+  return h.rows("nowhere").empty() ? Findings{} : Findings{};
+}
+Findings throws(const Plain&, const History&) {
+  throw std::runtime_error("broken check");
+}
+Findings refuses(const Plain&, const History&) {
+  throw Refused("no reference");
+}
+
+Scenario with(Findings (*check)(const Plain&, const History&)) {
+  return scenario<Plain>(
+      {.name = "toy.x", .cases = rc::gen::just(Plain{}), .program = nullptr, .checks = {check}});
+}
+
+RankHistory ending(Ending ending) {
+  RankHistory rank;
+  rank.events.push_back({{0, "p"}, Observation{"x", int64_values({1})}});
+  rank.ending = std::move(ending);
+  rank.last = {0, "p"};
+  return rank;
+}
+
+Verdict judged(std::vector<RankHistory> ranks,
+               Findings (*check)(const Plain&, const History&) = no_finding) {
+  const auto toy = with(check);
+  return judge(toy, toy.smallest(), History(std::move(ranks)));
+}
+
+const Ending kReturned{Ending::Kind::returned, ""};
+using Kind = Verdict::Kind;
+
+TEST(Judge, what_holds_passes) {
+  EXPECT_EQ(judged({ending(kReturned), ending(kReturned)}).kind, Kind::pass);
+}
+
+TEST(Judge, a_finding_fails) {
+  const auto verdict = judged({ending(kReturned), ending(kReturned)}, a_finding);
+  EXPECT_EQ(verdict.kind, Kind::fail);
+  EXPECT_EQ(verdict.signature(), "fail: R [p]");
+}
+
+TEST(Judge, nothing_passes_vacuously) {
+  RankHistory silent;
+  EXPECT_EQ(judged({ending(kReturned), silent}).findings.at(0).pattern, "vacuous");
+  EXPECT_EQ(judged({}).findings.at(0).pattern, "vacuous");
+  EXPECT_EQ(judged({ending(kReturned)}).findings.at(0).pattern, "vacuous");
+  EXPECT_EQ(judged({ending(kReturned), ending(kReturned)}, not_seen).findings.at(0).pattern,
+            "vacuous");
+}
+
+TEST(Judge, a_check_that_throws_is_inconclusive) {
+  EXPECT_EQ(judged({ending(kReturned), ending(kReturned)}, throws).kind, Kind::inconclusive);
+}
+
+TEST(Judge, a_case_without_a_reference_is_refused) {
+  EXPECT_EQ(judged({ending(kReturned), ending(kReturned)}, refuses).kind, Kind::refused);
+}
+
+TEST(Judge, a_signal_explains_why_the_peers_threw) {
+  const auto verdict = judged({ending({Ending::Kind::threw, "Connection closed"}),
+                               ending({Ending::Kind::signalled, "SIGSEGV"})});
+  EXPECT_EQ(verdict.kind, Kind::crash);
+  EXPECT_EQ(verdict.findings.at(0).pattern, "signalled");
+  EXPECT_NE(verdict.findings.at(0).text.find("rank 1 was ended by SIGSEGV"), std::string::npos);
+}
+
+TEST(Judge, leaving_with_status_zero_is_still_not_returning) {
+  EXPECT_EQ(judged({ending(kReturned), ending({Ending::Kind::exited, "0"})}).kind, Kind::crash);
+}
+
+TEST(Judge, a_hang_names_who_is_stuck_and_what_each_rank_last_joined) {
+  auto waits = ending({Ending::Kind::stuck, ""});
+  waits.events.push_back(
+      {{0, "p"}, Collective{"allreduce", "world", "float32", 7, 1536, -1, false}});
+  const auto verdict = judged({waits, ending(kReturned)});
+  EXPECT_EQ(verdict.kind, Kind::hang);
+  EXPECT_NE(
+      verdict.findings.at(0).text.find("last collective #7 allreduce of 1,536 float32, not done"),
+      std::string::npos);
+}
+
+TEST(Judge, all_ranks_refuse_or_none) {
+  const Ending refused{Ending::Kind::refused, "no wrap"};
+  EXPECT_EQ(judged({ending(refused), ending(refused)}).kind, Kind::refused);
+  EXPECT_EQ(judged({ending(refused), ending(kReturned)}).findings.at(0).pattern, "refused_by_some");
+}
+
+TEST(Judge, what_is_left_behind_is_a_leak) {
+  auto leaves = ending(kReturned);
+  leaves.events.push_back({{0, "p"}, LeftBehind{"a thread"}});
+  EXPECT_EQ(judged({ending(kReturned), leaves}, a_finding).kind, Kind::leak);
+}
+
+TEST(Judge, endings_nobody_can_judge_are_inconclusive) {
+  for (const auto kind : {Ending::Kind::overflowed, Ending::Kind::cut_off})
+    EXPECT_EQ(judged({ending(kReturned), ending({kind, ""})}).kind, Kind::inconclusive);
+}
+
+}  // namespace
+}  // namespace lockstep
