@@ -75,7 +75,7 @@ void record_all(RankContext& here, const torch::nn::Module& model, bool gradient
 void program(const Training& c, RankContext& here) {
   const auto model = std::make_shared<Network>(c, build_seed(c, here.rank()));
   if (c.network.order_by_rank) model->set_first_branch(here.rank());
-  const auto replica = here.subject().wrap(model, here, c.options);
+  const auto replica = wrap(here, model, c.options);
   here.enter(0, "wrapped");
   record_all(here, *model, /*gradients=*/false);
   torch::optim::SGD optimizer(model->parameters(), std::ldexp(1.0, c.learning_rate_log2));

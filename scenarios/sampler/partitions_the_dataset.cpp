@@ -48,18 +48,17 @@ std::vector<Sampling> every_small_one() {
 }
 
 void program(const Sampling& c, RankContext& here) {
-  const auto shard = here.subject().shard({.length = c.length,
-                                           .shuffle = c.shuffle,
-                                           .drop_last = c.drop_last,
-                                           .seed = c.seed,
-                                           .through_loader = c.through_loader,
-                                           .batch_size = c.batch_size},
-                                          here);
+  const auto samples = shard(here, {.length = c.length,
+                                    .shuffle = c.shuffle,
+                                    .drop_last = c.drop_last,
+                                    .seed = c.seed,
+                                    .through_loader = c.through_loader,
+                                    .batch_size = c.batch_size});
   for (int epoch = 0; epoch < c.epochs; ++epoch) {
     here.enter(epoch, "epoch");
-    shard->set_epoch(epoch);
-    here.record("samples", shard->draw());
-    here.record("samples drawn again", shard->draw());
+    samples->set_epoch(epoch);
+    here.record("samples", samples->draw());
+    here.record("samples drawn again", samples->draw());
   }
 }
 
