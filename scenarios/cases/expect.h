@@ -1,6 +1,7 @@
 // What a Training case must show, step by step: the case translated into the reference's words.
 #pragma once
 
+#include "harness/core/history.h"
 #include "reference/training.h"
 #include "scenarios/cases/network.h"
 

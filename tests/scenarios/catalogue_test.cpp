@@ -1,0 +1,45 @@
+#include "scenarios/catalogue.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace lockstep {
+namespace {
+
+TEST(Catalogue, every_scenario_says_what_it_claims_and_where_it_comes_from) {
+  for (const auto& scenario : catalogue()) {
+    EXPECT_NE(scenario.name.find('.'), std::string::npos) << scenario.name;
+    for (const auto* text : {&scenario.claim, &scenario.exactness, &scenario.source,
+                             &scenario.not_covered, &scenario.usual_mistake})
+      EXPECT_FALSE(text->empty()) << scenario.name;
+    EXPECT_FALSE(scenario.tags.empty()) << scenario.name;
+    EXPECT_FALSE(scenario.must_catch.empty()) << scenario.name;
+  }
+}
+
+TEST(Catalogue, names_are_unique) {
+  std::set<std::string> names;
+  for (const auto& scenario : catalogue()) EXPECT_TRUE(names.insert(scenario.name).second);
+}
+
+TEST(Catalogue, drawn_cases_are_cases_and_the_same_seed_draws_the_same) {
+  for (const auto& scenario : catalogue())
+    for (uint64_t seed = 0; seed < 50; ++seed) {
+      const auto c = scenario.draw(seed, 30);
+      EXPECT_EQ(c, scenario.draw(seed, 30));
+      EXPECT_EQ(c, scenario.parse(c.value));
+      EXPECT_GE(world_size(c), 2);
+    }
+}
+
+TEST(Catalogue, every_shrink_is_a_case) {
+  for (const auto& scenario : catalogue()) {
+    const auto smaller = scenario.smaller(scenario.draw(7, 60));
+    EXPECT_FALSE(smaller.empty());
+    for (const auto& c : smaller) EXPECT_EQ(scenario.parse(c.value), c);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
