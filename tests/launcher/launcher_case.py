@@ -1,0 +1,123 @@
+"""The launcher as a black box: a copy of it in a temporary folder, every tool it calls replaced.
+
+fakes.sh plays the tools. Nothing here uses the network, installs anything or compiles anything.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+TOOLS = ("id", "sudo", "dpkg-query", "apt-get", "df", "python", "cmake", "ninja", "ctest")
+PROGRAM = """#!/usr/bin/env bash
+if [[ -e /proc/$$/fd/9 ]]; then echo 'the lock is still held'; fi
+pwd
+printf '<%s>\\n' "$@"
+exit "${PROGRAM_EXIT:-0}"
+"""
+
+
+class Launcher(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="lockstep launcher ")  # A space, since some have one.
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.tree = os.path.join(self.folder, "tree")
+        self.fake = os.path.join(self.folder, "fake")
+        bin_folder = os.path.join(self.folder, "bin")
+        for folder in (self.tree, self.fake, bin_folder):
+            os.mkdir(folder)
+        for name in ("lockstep", "packages.txt", "requirements.txt"):
+            shutil.copy(os.path.join(ROOT, name), self.tree)
+        for tool in TOOLS:
+            shutil.copy(os.path.join(HERE, "fakes.sh"), os.path.join(bin_folder, tool))
+        self.tell("program", PROGRAM)
+        os.chmod(os.path.join(self.fake, "program"), 0o755)
+        self.tell("free_kb", str(8000 * 1024))
+        self.environment = {
+            "PATH": bin_folder + ":/usr/bin:/bin",
+            "HOME": self.folder,
+            "TERM": "xterm",
+            "FAKE": self.fake,
+            "LOCKSTEP_PYTHON": os.path.join(bin_folder, "python"),
+        }
+
+    def tell(self, name, text=""):
+        with open(os.path.join(self.fake, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def untell(self, name):
+        os.remove(os.path.join(self.fake, name))
+
+    def calls(self):
+        """The tools called since the last time this was asked, as lines."""
+        path = os.path.join(self.fake, "calls")
+        if not os.path.exists(path):
+            return []
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        os.remove(path)
+        return lines
+
+    def called(self, start):
+        return [call for call in self.calls() if call.startswith(start)]
+
+    def in_tree(self, *parts):
+        return os.path.join(self.tree, *parts)
+
+    def options(self, environment):
+        return {
+            "env": {**self.environment, **environment},
+            "cwd": self.folder,
+            "text": True,
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+        }
+
+    def launch(self, *arguments, **environment):
+        command = [self.in_tree("lockstep"), *arguments]
+        return subprocess.run(command, timeout=60, check=False, **self.options(environment))
+
+    def start(self, *arguments, **environment):
+        """Starts a launcher in a group of its own, as a terminal would."""
+        process = subprocess.Popen(
+            [self.in_tree("lockstep"), *arguments],
+            start_new_session=True,
+            # Bash cannot trap what its parent ignored, and a test run may be in the background.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            **self.options(environment),
+        )
+        self.addCleanup(self.end, process)
+        return process
+
+    def end(self, process):
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.communicate()
+
+    def start_and_stop_in_pip(self, *arguments):
+        for name in ("pip_waits", "pip_has_begun"):
+            os.mkfifo(os.path.join(self.fake, name))
+        process = self.start(*arguments)
+        with open(os.path.join(self.fake, "pip_has_begun"), encoding="utf-8") as file:
+            file.read()  # Returns when the fake pip has written to it.
+        return process
+
+    def let_pip_go_on(self):
+        with open(os.path.join(self.fake, "pip_waits"), "w", encoding="utf-8") as file:
+            file.write("go")
+
+    def assert_refused(self, result, *sentences):
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(result.stdout, "")
+        for sentence in sentences:
+            self.assertIn(sentence, result.stderr)
+
+    def assert_ran(self, result):
+        self.assertEqual(result.returncode, 0, result.stderr)

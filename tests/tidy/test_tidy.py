@@ -1,0 +1,187 @@
+"""Every rule of tidy.py finds the mistake it is there for, and leaves its neighbours alone."""
+
+import contextlib
+import io
+import os
+import shutil
+import tempfile
+import unittest
+
+import tidy
+from tree import Tree
+
+# In halves, or the rules would find them here.
+NOTE, PLACE = "TO" + "DO", "/wo" + "rk/"
+
+# A small tree that keeps every rule.
+GOOD = {
+    "CMakeLists.txt": "project(lockstep)\nadd_subdirectory(ddp)\nadd_subdirectory(tests)\n",
+    "ddp/CMakeLists.txt": "lockstep_library(lockstep_ddp SOURCES reducer.cpp)  # not gone.cpp\n",
+    "ddp/reducer.h": "#pragma once\n",
+    "ddp/reducer.cpp": '#include "ddp/reducer.h"\n',
+    "tests/CMakeLists.txt": "add_subdirectory(ddp)\n",
+    "tests/ddp/CMakeLists.txt": "lockstep_test(ddp_test SOURCES reducer_test.cpp)\n",
+    "tests/ddp/reducer_test.cpp": '#include "ddp/reducer.h"\n',
+}
+
+# (rule, the files of a tree that breaks it, where it must be seen)
+MISTAKES = [
+    ("include_direction", {"ddp/a.h": "", "reference/a.cpp": '#include "ddp/a.h"\n'}, "reference/a.cpp:1"),
+    ("include_direction", {"harness/engine/a.h": "", "harness/core/b.h": '\n#include "../engine/a.h"\n'},
+     "harness/core/b.h:2"),
+    ("include_direction", {"harness/world/a.h": "", "harness/process/b.h": "#include <harness/world/a.h>\n"},
+     "harness/process/b.h:1"),
+    ("include_direction", {"harness/world/a.h": "", "harness/engine/b.h": '#include "harness/world/a.h"\n'},
+     "harness/engine/b.h:1"),
+    ("include_direction", {"harness/world/tap.h": "", "scenarios/b.cpp": '#include "harness/world/tap.h"\n'},
+     "scenarios/b.cpp:1"),
+    ("include_direction", {"ddp/a.h": "", "scenarios/subjects/c10d.cpp": '#include "ddp/a.h"\n'},
+     "scenarios/subjects/c10d.cpp:1"),
+    ("include_direction", {"harness/engine/a.h": "", "reports/b.h": '#include "harness/engine/a.h"\n'},
+     "reports/b.h:1"),
+    ("include_direction", {"ddp/a.h": "", "cli/commands/run.cpp": '#include "ddp/a.h"\n'}, "cli/commands/run.cpp:1"),
+    ("include_direction", {"tests/core/a.h": "", "bench/b.cpp": '#include "tests/core/a.h"\n'}, "bench/b.cpp:1"),
+    ("torch_free", {"harness/core/a.h": "/* why\n */\n#include <ATen/ATen.h>\n"}, "harness/core/a.h:3"),
+    ("torch_free", {"cli/commands/shard.cpp": "#include <torch/torch.h>\n"}, "cli/commands/shard.cpp:1"),
+    ("fragile_headers", {"ddp/a.cpp": "#include <gloo/context.h>\n",
+                         "ddp/backend/b.cpp": "#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>\n"},
+     "ddp/backend/b.cpp:1"),
+    ("fragile_headers", {"harness/world/a.h": "#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>\n"},
+     "harness/world/a.h:1"),
+    ("unlisted_source", {"ddp/hooks/fp16.cpp": ""}, "ddp/hooks/fp16.cpp:1"),
+    ("unlisted_source", {"ddp/b.cpp": "", "tests/CMakeLists.txt": "x(../ddp/b.cpp)\nadd_subdirectory(ddp)\n"},
+     "ddp/b.cpp:1"),
+    ("unlisted_source", {"tests/ddp/test_more.py": ""}, "tests/ddp/test_more.py:1"),
+    ("listed_source", {"ddp/CMakeLists.txt": "x(\n  reducer.cpp\n  gone.cpp)\n"}, "ddp/CMakeLists.txt:3"),
+    ("unlisted_folder", {"ddp/hooks/CMakeLists.txt": ""}, "ddp/hooks/CMakeLists.txt:1"),
+    ("exit", {"ddp/a.cpp": "void f() {\n  if (x) exit(1);\n  else std::exit(2);\n}\n"}, "ddp/a.cpp:2 ddp/a.cpp:3"),
+    ("_exit", {"harness/world/a.cpp": "  ::_exit(1);\n"}, "harness/world/a.cpp:1"),
+    ("sleep", {"tests/a.cpp": "\nstd::this_thread::sleep_for(1s);\n"}, "tests/a.cpp:2"),
+    ("print", {"ddp/a.cpp": 'std::cout << 1;\nstd::printf("1");\n'}, "ddp/a.cpp:1 ddp/a.cpp:2"),
+    ("shell", {"harness/a.cpp": 'int x = system("ls");\nFILE* f = popen("ls", "r");\n'},
+     "harness/a.cpp:1 harness/a.cpp:2"),
+    ("rand", {"scenarios/a.cpp": "int x = 1 + f(rand());\n  srand(1);\n"}, "scenarios/a.cpp:1 scenarios/a.cpp:2"),
+    ("mt19937", {"scenarios/a.cpp": "std::mt19937_64 draw;\n"}, "scenarios/a.cpp:1"),
+    ("assert", {"reports/a.cpp": "\n\n  assert(x > 0);\n"}, "reports/a.cpp:3"),
+    ("skip_reason", {"tests/a.cpp": "GTEST_SKIP();\n"}, "tests/a.cpp:1"),
+    ("using_namespace", {"ddp/a.h": "#pragma once\nusing  namespace std;\n"}, "ddp/a.h:2"),
+    ("pragma_once", {"ddp/a.h": "// #pragma once\n/*\n#pragma once\n*/\n"}, "ddp/a.h:1"),
+    ("todo", {"ddp/a.h": f"\n// {NOTE}: later\n", "tests/a.py": f"# {NOTE}(me)\n"}, "ddp/a.h:2 tests/a.py:1"),
+    ("words", {"ddp/a.h": "#pragma once\nint node_count();\nint master;\n", "harness/core/b.h": "int worker_id;\n"},
+     "ddp/a.h:2 ddp/a.h:3 harness/core/b.h:1"),
+    ("long_file", {"ddp/a.cpp": "\n" * 301, "a script": "#!/bin/sh\n" + "\n" * 300}, "a script:301 ddp/a.cpp:301"),
+    ("places", {"README.md": f"fine\nlook in {PLACE}main\n"}, "README.md:2"),
+]
+
+# (rule, the files of a tree that looks like breaking it and does not)
+NEAR_MISSES = [
+    ("include_direction", {
+        "ddp/a.h": "", "reference/a.h": "", "harness/core/a.h": "", "harness/process/a.h": "", "harness/world/subject.h": "",
+        "reference/b.cpp": '// #include "ddp/a.h"\n/*\n#include "ddp/a.h"\n*/\n#include "a.h"\n#include <vector>\n',
+        "harness/world/b.cpp": '#include "harness/process/a.h"\n#include "harness/core/a.h"\n',
+        "scenarios/b.cpp": '#include "harness/world/subject.h"\n#include "reference/a.h"\n',
+        "scenarios/subjects/lockstep.cpp": '#include "ddp/a.h"\n',
+        "cli/commands/shard.cpp": '#include "ddp/a.h"\n',
+        "bench/b.cpp": '#include "ddp/a.h"\n',
+        "tests/ddp/b.cpp": '#include "ddp/a.h"\n#include "reference/a.h"\n'}),
+    ("torch_free", {"harness/world/a.cpp": "#include <torch/torch.h>\n", "cli/a.cpp": "// #include <c10/c10.h>\n"}),
+    ("fragile_headers", {"ddp/a.cpp": "#include <gloo/context.h>\n#include <gloo/types.h>\n",
+                         "harness/world/a.cpp": "#include <gloo/context.h>\n"}),
+    ("unlisted_source", {"ddp/CMakeLists.txt": "x(reducer.cpp hooks/a.cpp)", "ddp/hooks/a.cpp": "",
+                         "tests/main.cpp": "", "cmake/a.cmake": "x(${PROJECT_SOURCE_DIR}/tests/main.cpp)"}),
+    ("listed_source", {"ddp/CMakeLists.txt": "x(reducer.cpp ${CMAKE_CURRENT_BINARY_DIR}/made.cpp)  # gone.cpp\n"}),
+    ("unlisted_folder", {"tests/consumer/CMakeLists.txt": "cmake_minimum_required(VERSION 3.25)\nproject(consumer)\n"}),
+    ("exit", {"ddp/a.cpp": '// exit(1)\nx.exit(1); at_exit(2); w->exit(3);\nEvent exit(int code);\nf("exit(1)");\n'}),
+    ("_exit", {"harness/process/a.cpp": "_exit(1);\n"}),
+    ("sleep", {"harness/core/a.cpp": "sleep_for(x);\n", "tests/a.cpp": "// sleep(1)\nint sleepy(int);\n"}),
+    ("print", {"cli/a.cpp": "std::cout << 1;\n", "ddp/a.cpp": "std::snprintf(b, 1, f); std::cout.flush();\n"}),
+    ("shell", {"harness/a.cpp": "#include <system_error>\nstd::system_error(e); x.system(1);\n"}),
+    ("rand", {"scenarios/a.cpp": "auto x = torch::rand({2}); y = brand(1);\n"}),
+    ("mt19937", {"reference/a.cpp": "at::mt19937 upstream(seed);\n"}),
+    ("assert", {"ddp/a.cpp": "static_assert(true);\n// assert(x)\n"}),
+    ("skip_reason", {"tests/a.cpp": 'GTEST_SKIP() << "no GPU";\n'}),
+    ("using_namespace", {"ddp/a.cpp": "using namespace std;\n", "ddp/a.h": "// using namespace\nusing std::move;\n"}),
+    ("todo", {"ddp/a.h": f"// {NOTE}(#12): later\nint to{NOTE}s;\n"}),
+    ("words", {"ddp/a.h": 'f("MASTER_ADDR"); std::shared_ptr<torch::autograd::Node> f; int nodename; // node\n',
+               "ddp/a.cpp": "int node;\n"}),
+    ("long_file", {"ddp/a.cpp": "\n" * 300, "README.md": "\n" * 1000}),
+    ("places", {"README.md": "a frame" + PLACE[1:] + "fine\n"}),
+]
+
+RULES = {rule.__name__: rule for rule in tidy.RULES}
+
+
+class EachRule(unittest.TestCase):
+    def tree(self, files):
+        root = tempfile.mkdtemp(prefix="lockstep-tidy-")
+        self.addCleanup(shutil.rmtree, root)
+        for path, text in files.items():
+            place = os.path.join(root, path)
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            with open(place, "w", encoding="utf-8") as file:
+                file.write(text)
+        return root
+
+    def places(self, name, files):
+        problems = RULES[name](Tree(self.tree({**GOOD, **files})))
+        return " ".join(f"{problem.path}:{problem.line}" for problem in sorted(set(problems)))
+
+    def test_it_sees_its_mistake(self):
+        for rule, files, expected in MISTAKES:
+            with self.subTest(rule=rule, files=files):
+                self.assertEqual(self.places(rule, files), expected)
+
+    def test_it_leaves_its_neighbours_alone(self):
+        for rule, files in NEAR_MISSES:
+            with self.subTest(rule=rule, files=files):
+                self.assertEqual(self.places(rule, files), "")
+
+    def test_it_has_a_mistake_and_a_reason(self):
+        self.assertEqual({rule for rule, _, _ in MISTAKES}, set(RULES))
+        for name, rule in RULES.items():
+            self.assertTrue(rule.__doc__ or tidy.BANS[name][3])
+
+    def test_the_good_tree_keeps_them_all(self):
+        for name in RULES:
+            with self.subTest(rule=name):
+                self.assertEqual(self.places(name, {}), "")
+
+    def test_a_list_of_long_files_that_outlived_its_reason_is_seen(self):
+        tidy.LONG_FILES["ddp/reducer.cpp"] = "a reason"
+        self.addCleanup(tidy.LONG_FILES.clear)
+        self.assertEqual(self.places("long_file", {}), "ddp/reducer.cpp:1")
+
+
+class TheReport(unittest.TestCase):
+    tree = EachRule.tree
+
+    def report(self, *arguments):
+        with contextlib.redirect_stdout(io.StringIO()) as words:
+            status = tidy.main(list(arguments))
+        return status, words.getvalue()
+
+    def test_it_names_place_rule_and_reason(self):
+        status, words = self.report(self.tree({**GOOD, "ddp/reducer.h": ""}))
+        self.assertEqual(status, 1)
+        self.assertIn("ddp/reducer.h:1: pragma_once: this header lacks #pragma once\n", words)
+
+    def test_a_tree_without_code_does_not_pass(self):
+        self.assertEqual(self.report(self.tree({"README.md": "nothing"}))[0], 1)
+
+    def test_a_good_tree_passes(self):
+        status, words = self.report(self.tree(GOOD))
+        self.assertEqual(status, 0, words)
+
+    def test_a_file_that_clang_format_would_change_is_seen(self):
+        files = {**GOOD, ".clang-format": "BasedOnStyle: Google\n", "ddp/reducer.cpp": "int  a;\n"}
+        try:
+            status, words = self.report("--format", self.tree(files))
+        except SystemExit as skipped:
+            self.assertEqual(skipped.code, 77)
+            self.skipTest("clang-format 14 is not installed")
+        self.assertEqual(status, 1)
+        self.assertIn("ddp/reducer.cpp:1: formatted: ", words)
+
+
+if __name__ == "__main__":
+    unittest.main()
