@@ -1,0 +1,64 @@
+#include "ddp/agreement.h"
+
+#include "ddp/errors.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace lockstep {
+
+namespace {
+
+// One text in `length` bytes, zeros after its end.
+at::Tensor padded(const std::string& text, std::int64_t length) {
+  at::Tensor bytes = at::zeros({length}, at::kByte);
+  std::memcpy(bytes.data_ptr<std::uint8_t>(), text.data(), text.size());
+  return bytes;
+}
+
+bool all_the_same(const std::vector<at::Tensor>& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(),
+                     [&](const at::Tensor& each) { return each.equal(tensors.front()); });
+}
+
+}  // namespace
+
+std::vector<std::string> gather_texts(Communicator& communicator, const std::string& mine,
+                                      const std::string& description) {
+  const at::Tensor my_length = at::full({1}, static_cast<std::int64_t>(mine.size()), at::kLong);
+  std::vector<std::int64_t> lengths;
+  for (const at::Tensor& each : communicator.gather(my_length, description + ", lengths")) {
+    lengths.push_back(each.item<std::int64_t>());
+  }
+  // At least one byte: zero-element collectives are refused by some backends.
+  const auto longest = std::max(*std::max_element(lengths.begin(), lengths.end()), std::int64_t{1});
+  const auto payloads = communicator.gather(padded(mine, longest), description + ", texts");
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < payloads.size(); ++rank) {
+    texts.emplace_back(reinterpret_cast<const char*>(payloads[rank].data_ptr<std::uint8_t>()),
+                       static_cast<std::size_t>(lengths[rank]));
+  }
+  return texts;
+}
+
+void agree(Communicator& communicator, const Declaration& mine) {
+  const std::string text = encode(mine);
+  at::Tensor digest = at::empty({2}, at::kLong);
+  auto* const words = digest.data_ptr<std::int64_t>();
+  words[0] = std::bit_cast<std::int64_t>(fingerprint(text));
+  words[1] = mine.obstacle ? 1 : 0;
+  const auto digests = communicator.gather(digest, "exchange of fingerprints");
+  if (all_the_same(digests) && !mine.obstacle) return;
+
+  std::vector<Declaration> declarations;
+  for (const std::string& each : gather_texts(communicator, text, "exchange of declarations")) {
+    declarations.push_back(decode(each));
+  }
+  throw DisagreementError(find_disagreement(declarations)
+                              .value_or("ranks disagree on fingerprints of equal declarations"));
+}
+
+}  // namespace lockstep

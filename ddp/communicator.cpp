@@ -1,0 +1,120 @@
+#include "ddp/communicator.h"
+
+#include "ddp/errors.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::chrono::milliseconds kDefaultTimeout = std::chrono::minutes(5);
+constexpr std::chrono::milliseconds kPollInterval{100};
+
+c10::intrusive_ptr<c10d::Backend> cpu_backend(c10d::ProcessGroup& group) {
+  try {
+    return group.getBackend(c10::DeviceType::CPU);
+  } catch (const std::exception& error) {
+    throw UsageError("the process group has no backend for CPU tensors: " + first_line(error));
+  }
+}
+
+std::chrono::milliseconds timeout_of(c10d::ProcessGroup& group) {
+  const auto backend = cpu_backend(group);
+  try {
+    return backend->getBackendOptions()->timeout;
+  } catch (const c10::Error&) {
+    return kDefaultTimeout;  // the base class throws: this backend has no options to show
+  }
+}
+
+std::chrono::milliseconds elapsed_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               start);
+}
+
+}  // namespace
+
+Communicator::Communicator(c10::intrusive_ptr<c10d::ProcessGroup> group,
+                           std::optional<std::chrono::milliseconds> timeout)
+    : group_(std::move(group)) {
+  if (!group_)
+    throw UsageError("process_group is null: expected the group of the ranks that train");
+  const std::chrono::milliseconds group_timeout = timeout_of(*group_);
+  timeout_ = timeout.value_or(group_timeout);
+  if (timeout_ <= std::chrono::milliseconds::zero()) {
+    throw UsageError("timeout is " + std::to_string(timeout_.count()) +
+                     " ms, expected a positive time");
+  }
+}
+
+template <class Issue>
+Operation Communicator::start(std::vector<at::Tensor> tensors, std::string description,
+                              Issue issue) {
+  Operation operation{.work = nullptr,
+                      .description = std::move(description),
+                      .sequence_number = issued_count_++,
+                      .tensors = std::move(tensors)};
+  try {
+    operation.work = issue(operation.tensors);
+  } catch (const std::exception& error) {
+    throw CommunicationError(rank(), operation.description, operation.sequence_number,
+                             std::chrono::milliseconds::zero(), first_line(error));
+  }
+  return operation;
+}
+
+Operation Communicator::start_sum(const at::Tensor& tensor, std::string description) {
+  return start({tensor}, std::move(description),
+               [&](std::vector<at::Tensor>& tensors) { return group_->allreduce(tensors); });
+}
+
+Operation Communicator::start_broadcast(const at::Tensor& tensor, std::string description) {
+  return start({tensor}, std::move(description),
+               [&](std::vector<at::Tensor>& tensors) { return group_->broadcast(tensors); });
+}
+
+std::vector<at::Tensor> Communicator::gather(const at::Tensor& tensor, std::string description) {
+  std::vector<std::vector<at::Tensor>> outputs(1);
+  for (int rank = 0; rank < world_size(); ++rank) outputs[0].push_back(at::empty_like(tensor));
+  Operation operation =
+      start({tensor}, std::move(description),
+            [&](std::vector<at::Tensor>& tensors) { return group_->allgather(outputs, tensors); });
+  wait(operation);
+  return std::move(outputs[0]);
+}
+
+// Note [One place that waits]
+// A simulated world runs one rank at a time and hands over where a rank blocks, so blocking happens
+// here and nowhere else in this library, in short slices. A slice that ends early is an exception
+// from c10d::Work::wait, and so is a failed operation; they are told apart by asking, before the
+// slice, whether the operation was already over.
+void Communicator::wait(Operation& operation) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto fail = [&](const std::string& cause) {
+    throw CommunicationError(rank(), operation.description, operation.sequence_number,
+                             elapsed_since(start), cause);
+  };
+  for (bool waiting = true; waiting;) {
+    const bool is_over = operation.work->isCompleted();
+    const auto left = std::max(timeout_ - elapsed_since(start), std::chrono::milliseconds(1));
+    try {
+      if (!operation.work->wait(std::min(kPollInterval, left))) fail("it was aborted");
+      waiting = false;
+    } catch (const CommunicationError&) {
+      throw;
+    } catch (const std::exception& error) {
+      if (is_over) fail(first_line(error));
+      if (elapsed_since(start) >= timeout_ && !operation.work->isCompleted()) {
+        fail("no answer from a peer within the timeout of " + std::to_string(timeout_.count()) +
+             " ms");
+      }
+    }
+  }
+  operation = {};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+// A collective that was issued: its handle, its place in the order, and the tensors it works on.
+struct Operation {
+  c10::intrusive_ptr<c10d::Work> work;
+  std::string description;
+  std::int64_t sequence_number = 0;
+  std::vector<at::Tensor> tensors;
+};
+
+// One instance's way to its group: it numbers collectives, and it is the only place of this library
+// that waits for one. Issuing is Collective and does not block; ranks issue the same operations on
+// tensors of equal size and dtype in the same order. Tensors are contiguous and on the CPU.
+//
+// `description` names the operation in errors, such as "all-reduce of bucket 2".
+class Communicator {
+ public:
+  // `timeout` holds for each wait; unset, it is the backend's, or five minutes if that has none.
+  // Throws UsageError without a group, without a CPU backend, or if the timeout is not positive.
+  Communicator(c10::intrusive_ptr<c10d::ProcessGroup> group,
+               std::optional<std::chrono::milliseconds> timeout);
+
+  int rank() const { return group_->getRank(); }
+  int world_size() const { return group_->getSize(); }
+
+  // Replaces `tensor` by its sum over the ranks, once waited for.
+  Operation start_sum(const at::Tensor& tensor, std::string description);
+
+  // Replaces `tensor` by group rank 0's, once waited for.
+  Operation start_broadcast(const at::Tensor& tensor, std::string description);
+
+  // Every rank's `tensor`, in rank order. Collective; blocks.
+  std::vector<at::Tensor> gather(const at::Tensor& tensor, std::string description);
+
+  // Blocks until the operation is over on this rank. Throws CommunicationError if it failed or the
+  // timeout passed. Local.
+  void wait(Operation& operation);
+
+ private:
+  template <class Issue>
+  Operation start(std::vector<at::Tensor> tensors, std::string description, Issue issue);
+
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  std::chrono::milliseconds timeout_;
+  std::int64_t issued_count_ = 0;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/data/samplers/base.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace lockstep {
+
+struct DistributedSamplerOptions {
+  // Number of ranks, at least 1, and this one's position in [0, num_replicas). There is no default:
+  // a forgotten pair would quietly give every rank all of the data.
+  std::optional<std::int64_t> num_replicas;
+  std::optional<std::int64_t> rank;
+
+  // Draw a new order each epoch; otherwise 0, 1, 2, ...
+  bool shuffle = true;
+
+  // Equal on all ranks. The order depends on seed + epoch, so (0, 1) and (1, 0) give the same one.
+  std::uint64_t seed = 0;
+
+  // What to do when the dataset does not divide by num_replicas: cut the tail of the order, or (the
+  // default) fill up by repeating the order from its start, as often as needed.
+  bool drop_last = false;
+};
+
+// Which samples this rank sees: bit for bit the order of PyTorch's DistributedSampler, for
+// LibTorch's data loader. With L samples and W ranks every rank gets size() of them, rank r the
+// positions r, r + W, r + 2W, ... of one order that all ranks share without talking to each other.
+//
+// The data loader copies its sampler, so copies share one epoch: set_epoch() on any of them holds
+// for all. Position and dataset size belong to each copy. Ten samples, two ranks, seed 0, epoch 0:
+// rank 0 gets 4 7 3 0 6 and rank 1 gets 1 5 9 8 2.
+//
+// Everything here is Local and does not block; the global random generator is not touched. A world
+// of one gets the whole order. Source: torch/utils/data/distributed.py; SEMANTICS 4.
+class DistributedSampler : public torch::data::samplers::Sampler<> {
+ public:
+  // `dataset_size` in samples; zero is an empty epoch. Throws UsageError on bad options.
+  DistributedSampler(std::size_t dataset_size, const DistributedSamplerOptions& options);
+
+  // Rank and world size of `group`. Throws UsageError if the options name others.
+  DistributedSampler(std::size_t dataset_size, const c10d::ProcessGroup& group,
+                     const DistributedSamplerOptions& options = {});
+
+  // Begins an epoch again, in the order of the epoch set last; `new_size` is a new dataset size.
+  // The data loader calls it in begin().
+  void reset(std::optional<std::size_t> new_size = std::nullopt) override;
+
+  // The next samples, at most `batch_size` (at least 1) of them; nothing when the epoch is over.
+  // The order is fixed by the first call after construction or reset().
+  std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override;
+
+  // Epoch, position and dataset size, enough to go on in the middle of an epoch. load() throws
+  // UsageError if the archive's sampler had other ranks, seed, shuffle or drop_last.
+  void save(torch::serialize::OutputArchive& archive) const override;
+  void load(torch::serialize::InputArchive& archive) override;
+
+  // Takes effect at the next reset() (the data loader's begin()); at least 0. Forgotten, every
+  // epoch has the same order.
+  void set_epoch(std::int64_t epoch);
+  std::int64_t epoch() const;
+
+  // Samples each rank gets in an epoch, repeats included.
+  std::size_t size() const;
+
+  // All of this rank's samples in the order of the epoch set last, whatever the position is.
+  std::vector<std::size_t> indices() const;
+
+ private:
+  std::size_t dataset_size_;
+  DistributedSamplerOptions options_;
+  std::shared_ptr<std::int64_t> epoch_;  // shared among copies
+  std::optional<std::vector<std::size_t>> order_;
+  std::int64_t order_epoch_ = 0;
+  std::size_t position_ = 0;
+};
+
+}  // namespace lockstep

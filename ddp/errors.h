@@ -1,0 +1,66 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace lockstep {
+
+// What ddp/ throws. Every class carries a finished sentence in what(); the classes tell a caller
+// whose mistake it is and what can be done. All of them are std::runtime_error.
+
+// Base of the four below.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// One rank was used wrongly: what was given and what was expected. Raised on that rank alone.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Ranks that must be equal are not, or one of them cannot take part. Raised with the same sentence
+// on every rank, before any tensor has travelled (SEMANTICS 0.1).
+class DisagreementError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A backward pass ended without a gradient for every parameter. Raised with the same sentence on
+// every rank at the end of that backward pass, or by the next forward of the rank whose backward
+// pass was cut off. The gradients are then the local ones.
+class UnfinishedReductionError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A collective failed or passed its deadline: a peer died, stopped, or left the common order. The
+// group cannot be used any more.
+class CommunicationError : public Error {
+ public:
+  // Units: `waited` is the time this rank spent in the wait, not the operation's own duration.
+  CommunicationError(int rank, std::string operation, std::int64_t sequence_number,
+                     std::chrono::milliseconds waited, const std::string& cause);
+
+  int rank() const { return rank_; }
+  // What was going on, such as "all-reduce of bucket 2".
+  const std::string& operation() const { return operation_; }
+  // How many collectives this instance had issued on this rank before this one; -1 in the
+  // rendezvous.
+  std::int64_t sequence_number() const { return sequence_number_; }
+  std::chrono::milliseconds waited() const { return waited_; }
+
+ private:
+  int rank_;
+  std::string operation_;
+  std::int64_t sequence_number_;
+  std::chrono::milliseconds waited_;
+};
+
+// The first line of what(): c10::Error appends the stack of whoever threw it.
+std::string first_line(const std::exception& error);
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+#include "ddp/readiness.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace lockstep {
+
+Readiness::Readiness(const BucketPlan& plan) {
+  std::size_t gradient_count = 0;
+  for (const PlannedBucket& bucket : plan) {
+    bucket_sizes_.push_back(bucket.gradients.size());
+    gradient_count += bucket.gradients.size();
+  }
+  bucket_of_.resize(gradient_count);
+  for (std::size_t index = 0; index < plan.size(); ++index) {
+    for (const std::size_t gradient : plan[index].gradients) bucket_of_.at(gradient) = index;
+  }
+  reset();
+}
+
+std::optional<std::size_t> Readiness::mark_ready(std::size_t gradient_index) {
+  if (ready_.at(gradient_index)) {
+    throw std::logic_error("gradient " + std::to_string(gradient_index) +
+                           " became ready twice in one backward pass");
+  }
+  ready_[gradient_index] = true;
+  --missing_count_;
+  const std::size_t bucket = bucket_of_[gradient_index];
+  if (--pending_count_[bucket] > 0) return std::nullopt;
+  return bucket;
+}
+
+void Readiness::reset() {
+  pending_count_ = bucket_sizes_;
+  ready_.assign(bucket_of_.size(), false);
+  missing_count_ = bucket_of_.size();
+}
+
+std::vector<std::size_t> Readiness::missing() const {
+  std::vector<std::size_t> indices;
+  for (std::size_t index = 0; index < ready_.size(); ++index) {
+    if (!ready_[index]) indices.push_back(index);
+  }
+  return indices;
+}
+
+}  // namespace lockstep

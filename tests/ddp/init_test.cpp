@@ -1,0 +1,105 @@
+#include "ddp/init.h"
+
+#include "ddp/errors.h"
+#include "tests/ddp/forked_world.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/torch.h>
+
+#include <cstdlib>
+
+namespace lockstep {
+namespace {
+
+std::string refusal_of(const InitOptions& options) {
+  try {
+    init_process_group(options);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void expect_refusal(const InitOptions& options, const std::string& part) {
+  const std::string sentence = refusal_of(options);
+  EXPECT_NE(sentence.find(part), std::string::npos) << "got '" << sentence << "', lacks: " << part;
+}
+
+TEST(Init, RefusesHalfAPlaceInTheWorld) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  expect_refusal({.rank = 0}, "rank is given without world_size");
+  expect_refusal({.world_size = 1}, "world_size is given without rank");
+  expect_refusal({.store = store}, "store is given without rank and world_size");
+  expect_refusal({.store = store, .rank = 2, .world_size = 2}, "rank 2 of world_size 2");
+  expect_refusal({.store = store, .rank = -1, .world_size = 2}, "rank -1");
+  expect_refusal({.store = store, .rank = 0, .world_size = 0}, "world_size 0");
+}
+
+TEST(Init, RefusesOptionsThatCannotWork) {
+  expect_refusal({.timeout = std::chrono::milliseconds(0)}, "timeout is 0 ms");
+  expect_refusal({.threads = 0}, "threads is 0");
+  expect_refusal({.hostname = ""}, "neither interface_name nor hostname");
+}
+
+TEST(Init, NeverTurnsAMissingEnvironmentIntoAWorldOfOne) {
+  const auto reports = testing::run_world(1, [](const testing::Group&) {
+    for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) ::unsetenv(name);
+    std::string sentences = refusal_of({});
+    ::setenv("RANK", "0", 1);
+    sentences += "|" + refusal_of({});
+    ::setenv("WORLD_SIZE", "two", 1);
+    sentences += "|" + refusal_of({});
+    return sentences;
+  });
+  EXPECT_NE(reports[0].find("RANK is not set"), std::string::npos) << reports[0];
+  EXPECT_NE(reports[0].find("WORLD_SIZE is not set"), std::string::npos) << reports[0];
+  EXPECT_NE(reports[0].find("WORLD_SIZE is 'two'"), std::string::npos) << reports[0];
+}
+
+// The port is the one the server was given by the kernel and still holds, as under torchrun, whose
+// agent runs the store.
+TEST(Init, MeetsAtTheAddressOfTheEnvironment) {
+  const auto reports = testing::run_world(3, [](const testing::Group& group) {
+    c10::intrusive_ptr<c10d::TCPStore> server;
+    at::Tensor port = at::zeros({1}, at::kLong);
+    if (group->getRank() == 0) {
+      c10d::TCPStoreOptions options;
+      options.port = 0;
+      options.isServer = true;
+      options.waitWorkers = false;
+      server = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+      port.fill_(static_cast<std::int64_t>(server->getPort()));
+    }
+    std::vector<at::Tensor> ports = {port};
+    group->broadcast(ports)->wait();
+    ::setenv("RANK", std::to_string(group->getRank()).c_str(), 1);
+    ::setenv("WORLD_SIZE", "3", 1);
+    ::setenv("MASTER_ADDR", "127.0.0.1", 1);
+    ::setenv("MASTER_PORT", std::to_string(port.item<std::int64_t>()).c_str(), 1);
+    ::setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+    const auto second = init_process_group({.timeout = std::chrono::seconds(20)});
+    std::vector<at::Tensor> sum = {at::full({1}, second->getRank() + 1.0)};
+    second->allreduce(sum)->wait();
+    std::vector<at::Tensor> done = {at::zeros({1})};
+    group->allreduce(done)->wait();  // the server outlives its clients
+    return testing::numbers(sum[0]) + " " + second->getBackendName();
+  });
+  EXPECT_EQ(reports, std::vector<std::string>(3, "6 gloo"));
+}
+
+TEST(Init, PutsAProcessGroupInFrontOfAnyBackend) {
+  const auto reports = testing::run_world(2, [](const testing::Group& group) {
+    const auto front = make_process_group(group->getBackend(c10::DeviceType::CPU), nullptr);
+    std::vector<at::Tensor> sum = {at::full({1}, front->getRank() + 1.0)};
+    front->allreduce(sum)->wait();
+    return testing::numbers(sum[0]) + " " + std::to_string(front->getSize()) + " " +
+           front->getBackendName();
+  });
+  EXPECT_EQ(reports, std::vector<std::string>(2, "3 2 gloo"));
+  EXPECT_THROW(make_process_group(nullptr, nullptr), UsageError);
+}
+
+}  // namespace
+}  // namespace lockstep
