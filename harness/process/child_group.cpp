@@ -1,0 +1,184 @@
+#include "harness/process/child_group.h"
+
+#include "harness/core/tier.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <dirent.h>
+#include <fstream>
+#include <poll.h>
+#include <set>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace lockstep {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kKillLimit{10};
+
+// The child's first act. The kernel sends the signal when the parent dies; a parent that died
+// before the request is seen by its changed number.
+void die_with(pid_t parent, pid_t group) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(0);
+  setpgid(0, group);
+}
+
+// An exception must not unwind into the parent's frames, which the child has a copy of.
+[[noreturn]] void run_child(const std::function<int(int)>& run, int index) noexcept {
+  _exit(run(index));
+}
+
+bool ended_badly(const ChildEnd& end) {
+  return end.kind != ChildEnd::Kind::exited || end.code != 0;
+}
+
+// The parent of process `pid`, or -1 if it is gone. The name in front may hold spaces and brackets.
+pid_t parent_of(const std::string& pid) {
+  std::ifstream file("/proc/" + pid + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const auto name_end = line.rfind(')');
+  if (name_end == std::string::npos) return -1;
+  return static_cast<pid_t>(std::atoi(line.c_str() + name_end + 4));
+}
+
+void kill_children(std::set<pid_t>& killed) {
+  DIR* proc = opendir("/proc");
+  if (!proc) throw TierError("/proc cannot be read, so what a world left running is not found");
+  while (const dirent* entry = readdir(proc)) {
+    const pid_t pid = static_cast<pid_t>(std::atoi(entry->d_name));
+    if (pid > 0 && parent_of(entry->d_name) == getpid() && kill(pid, SIGKILL) == 0)
+      killed.insert(pid);
+  }
+  closedir(proc);
+}
+
+}  // namespace
+
+ChildGroup::ChildGroup(int count, const std::function<int(int)>& run) {
+  children_.resize(static_cast<size_t>(count));
+  const pid_t parent = getpid();
+  for (int index = 0; index < count; ++index) {
+    Child& child = children_[static_cast<size_t>(index)];
+    const pid_t group = index == 0 ? 0 : children_.front().pid;
+    child.pid = fork();
+    if (child.pid == 0) {
+      die_with(parent, group);
+      run_child(run, index);
+    }
+    if (child.pid > 0) {
+      ++alive_;
+      setpgid(child.pid, group);  // both sides: whoever comes first
+      child.descriptor = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0)));
+    }
+    if (child.pid < 0 || child.descriptor.number() < 0) {
+      const std::string why = std::strerror(errno);
+      kill_all(ChildEnd::Kind::cut_off);
+      for (auto& each : children_)
+        if (each.pid > 0) waitpid(each.pid, nullptr, 0);
+      throw TierError("child " + std::to_string(index) + " of " + std::to_string(count) +
+                      " could not be forked: " + why);
+    }
+  }
+}
+
+ChildGroup::~ChildGroup() {
+  if (alive_ == 0) return;
+  kill_all(ChildEnd::Kind::cut_off);
+  for (auto& child : children_)
+    if (child.descriptor.number() >= 0) waitpid(child.pid, nullptr, 0);
+}
+
+// The group may hold more than the children, and a child may have left the group.
+void ChildGroup::kill_all(ChildEnd::Kind why) {
+  kill_reason_ = why;
+  killed_ = true;
+  if (children_.front().pid > 0) kill(-children_.front().pid, SIGKILL);
+  for (const auto& child : children_)
+    if (child.pid > 0 && child.descriptor.number() >= 0) kill(child.pid, SIGKILL);
+}
+
+// True if `child` is gone now. One that ended by itself just before the kill keeps its own end.
+bool ChildGroup::collect(Child& child) {
+  int status = 0;
+  if (waitpid(child.pid, &status, WNOHANG) != child.pid) return false;
+  if (WIFEXITED(status))
+    child.end = {ChildEnd::Kind::exited, WEXITSTATUS(status)};
+  else if (killed_ && WTERMSIG(status) == SIGKILL)
+    child.end = {kill_reason_, SIGKILL};
+  else
+    child.end = {ChildEnd::Kind::signalled, WTERMSIG(status)};
+  child.descriptor.close();
+  --alive_;
+  return true;
+}
+
+GroupReport ChildGroup::wait(const GroupWatch& watch) {
+  GroupReport report;
+  auto limit = watch.deadline;
+  bool bad_end = false;
+  const auto collect_all = [&] {
+    for (auto& child : children_)
+      if (child.descriptor.number() >= 0 && collect(child) && !bad_end && !killed_ &&
+          ended_badly(child.end)) {
+        bad_end = true;
+        limit = std::min(limit, Clock::now() + watch.grace);
+        if (watch.on_bad_end) watch.on_bad_end();
+      }
+  };
+  while (alive_ > 0) {
+    std::vector<pollfd> waited;
+    for (const auto& child : children_)
+      if (child.descriptor.number() >= 0) waited.push_back({child.descriptor.number(), POLLIN, 0});
+    if (!killed_) waited.push_back({watch.stop_descriptor, POLLIN, 0});
+    poll(waited.data(), waited.size(), milliseconds_until(limit));
+    collect_all();
+    if (alive_ == 0) break;
+    const bool late = Clock::now() >= limit;
+    if (killed_ && late)
+      throw TierError("a rank outlived SIGKILL by " + std::to_string(kKillLimit.count()) + " s");
+    if (killed_) continue;
+    report.stopped = waited.back().revents != 0;
+    if (!report.stopped && !late) continue;
+    kill_all(!report.stopped && limit == watch.deadline ? ChildEnd::Kind::stuck
+                                                        : ChildEnd::Kind::cut_off);
+    limit = Clock::now() + kKillLimit;
+  }
+  for (const auto& child : children_) report.ends.push_back(child.end);
+  return report;
+}
+
+void adopt_orphans() {
+  checked(prctl(PR_SET_CHILD_SUBREAPER, 1), "adopting orphans");
+}
+
+int end_descendants() {
+  std::set<pid_t> killed;
+  const auto limit = Clock::now() + kKillLimit;
+  for (;;) {
+    const pid_t gone = waitpid(-1, nullptr, WNOHANG);
+    if (gone == -1 && errno == ECHILD) return static_cast<int>(killed.size());
+    if (gone != 0) continue;
+    if (Clock::now() >= limit)
+      throw TierError("a process that a rank left behind outlived SIGKILL by " +
+                      std::to_string(kKillLimit.count()) + " s");
+    kill_children(killed);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name ? std::string("SIG") + name : "signal " + std::to_string(signal);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,85 @@
+// Processes that live and die together: forked for one task, in a process group of their own,
+// waited for until a deadline and killed as a group.
+//
+// The caller must have one thread: a fork takes no other thread along, whatever locks it holds.
+// Children die with the caller (PR_SET_PDEATHSIG), even under SIGKILL.
+#pragma once
+
+#include "harness/process/descriptor.h"
+
+#include <functional>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace lockstep {
+
+struct ChildEnd {
+  enum class Kind {
+    exited,     // code: its exit status
+    signalled,  // code: the signal, its own or from outside the group
+    stuck,      // killed at the deadline
+    cut_off,    // killed since a sibling had ended badly, or on request
+  };
+  Kind kind = Kind::exited;
+  int code = 0;
+  bool operator==(const ChildEnd&) const = default;
+};
+
+struct GroupWatch {
+  std::chrono::steady_clock::time_point deadline;
+  // What the others get to end by themselves once one child exited other than 0 or was signalled.
+  std::chrono::milliseconds grace{1000};
+  // Kill all as soon as this can be read from or is hung up; -1 for none.
+  int stop_descriptor = -1;
+  // Called once, in the caller, when the first child ended badly.
+  std::function<void()> on_bad_end = nullptr;
+};
+
+struct GroupReport {
+  std::vector<ChildEnd> ends;  // by index
+  bool stopped = false;        // through stop_descriptor
+};
+
+class ChildGroup {
+ public:
+  // Forks `count` children; each runs `run(index)` and exits with what it returns. An exception out
+  // of `run` is a SIGABRT, as out of a main function. Throws TierError if a fork fails, having
+  // killed those forked.
+  ChildGroup(int count, const std::function<int(int index)>& run);
+
+  // Kills and waits for what is left.
+  ~ChildGroup();
+  ChildGroup(const ChildGroup&) = delete;
+  ChildGroup& operator=(const ChildGroup&) = delete;
+
+  // Blocks until every child is gone. Call it once.
+  GroupReport wait(const GroupWatch& watch);
+
+ private:
+  struct Child {
+    pid_t pid = -1;
+    Descriptor descriptor;  // a pidfd; closed once the child was waited for
+    ChildEnd end;
+  };
+  void kill_all(ChildEnd::Kind why);
+  bool collect(Child& child);
+
+  std::vector<Child> children_;
+  int alive_ = 0;
+  bool killed_ = false;
+  ChildEnd::Kind kill_reason_ = ChildEnd::Kind::cut_off;
+};
+
+// From now on the children of dead descendants become this process's children.
+void adopt_orphans();
+
+// Kills and waits for every child this process still has, and what they leave in turn; for a
+// process that adopts orphans and whose children all belong to one finished task. Returns how many
+// had to be killed. Throws TierError for one that outlives SIGKILL by more than ten seconds.
+int end_descendants();
+
+// "SIGSEGV"; "signal 99" for one without a name.
+std::string signal_name(int signal);
+
+}  // namespace lockstep

@@ -1,0 +1,213 @@
+#include "harness/process/zygote.h"
+
+#include "harness/core/tier.h"
+#include "harness/process/child_group.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace lockstep {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// One message: its head, then `length` bytes. Both ends are this program, so numbers go as they
+// are.
+enum class Kind : uint32_t { request, reply, failure, stop };
+struct Head {
+  uint32_t length = 0;
+  Kind kind = Kind::stop;
+};
+struct Message {
+  Kind kind = Kind::stop;
+  std::string text;
+};
+
+// False if the other end is gone.
+bool send_all(int socket, const void* bytes, size_t size) {
+  const auto* at = static_cast<const char*>(bytes);
+  while (size > 0) {
+    const ssize_t sent = send(socket, at, size, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    at += sent;
+    size -= static_cast<size_t>(sent);
+  }
+  return true;
+}
+
+bool send_message(int socket, const Message& message) {
+  Head head{static_cast<uint32_t>(message.text.size()), message.kind};
+  std::string bytes(reinterpret_cast<const char*>(&head), sizeof(head));
+  bytes += message.text;
+  return send_all(socket, bytes.data(), bytes.size());
+}
+
+bool receive_all(int socket, void* bytes, size_t size) {
+  auto* at = static_cast<char*>(bytes);
+  while (size > 0) {
+    const ssize_t got = recv(socket, at, size, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    size -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+// Nothing if the other end is gone.
+std::optional<Message> receive_message(int socket) {
+  Head head;
+  if (!receive_all(socket, &head, sizeof(head))) return {};
+  Message message{head.kind, std::string(head.length, '\0')};
+  if (!receive_all(socket, message.text.data(), message.text.size())) return {};
+  return message;
+}
+
+// The runner is gone. Reading the end of the socket is the orderly way to notice; should the server
+// be stuck elsewhere, the alarm ends it.
+void on_runner_death(int) {
+  alarm(2);
+}
+
+void settle_in(pid_t runner) {
+  setpgid(0, 0);
+  for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  std::signal(SIGTERM, on_runner_death);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != runner) _exit(0);
+  adopt_orphans();
+}
+
+Message answer(const ZygoteServer& server, const std::string& request, int socket) {
+  try {
+    return {Kind::reply, server.serve(request, socket)};
+  } catch (const std::exception& error) {
+    return {Kind::failure, error.what()};
+  }
+}
+
+// A failed preparation is told to the first request.
+void serve_all(const ZygoteServer& server, int socket) {
+  std::string unprepared;
+  try {
+    server.prepare();
+  } catch (const std::exception& error) {
+    unprepared = error.what();
+  }
+  while (const auto message = receive_message(socket)) {
+    if (message->kind != Kind::request) continue;  // a stop that came too late
+    const Message reply = unprepared.empty() ? answer(server, message->text, socket)
+                                             : Message{Kind::failure, unprepared};
+    if (!send_message(socket, reply)) break;
+  }
+  end_descendants();
+  if (server.finish) server.finish();
+}
+
+[[noreturn]] void run_server(const ZygoteServer& server, int socket) noexcept {
+  serve_all(server, socket);
+  _exit(0);
+}
+
+std::string status_text(int status) {
+  if (WIFSIGNALED(status)) return "was ended by " + signal_name(WTERMSIG(status));
+  return "exited with status " + std::to_string(WEXITSTATUS(status));
+}
+
+}  // namespace
+
+int thread_count() {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("Threads:")) return std::stoi(line.substr(8));
+  throw TierError("/proc/self/status says nothing of threads");
+}
+
+Zygote::Zygote(const ZygoteServer& server, std::span<const int> close_there) {
+  if (const int threads = thread_count(); threads != 1)
+    throw TierError("a server process must be forked while the program has one thread; it has " +
+                    std::to_string(threads));
+  std::array<int, 2> ends{};
+  checked(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), "a pair of sockets");
+  socket_ = Descriptor(ends[0]);
+  Descriptor theirs(ends[1]);
+  // What is buffered now would be written a second time by whoever inherits it.
+  std::fflush(nullptr);
+  std::cout.flush();
+  const pid_t runner = getpid();
+  pid_ = checked(fork(), "a server process could not be forked");
+  if (pid_ == 0) {
+    socket_.close();
+    for (const int other : close_there) ::close(other);
+    settle_in(runner);
+    run_server(server, theirs.number());
+  }
+  alive_ = true;
+  process_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+  checked(process_.number(), "pidfd_open");
+}
+
+Zygote::~Zygote() {
+  end(std::chrono::seconds(2));
+}
+
+// Asks the server to end by closing the conversation, then insists.
+void Zygote::end(std::chrono::milliseconds patience) {
+  if (!alive_) return;
+  alive_ = false;
+  shutdown(socket_.number(), SHUT_RDWR);
+  pollfd gone{process_.number(), POLLIN, 0};
+  if (poll(&gone, 1, static_cast<int>(patience.count())) != 1) kill(pid_, SIGKILL);
+  waitpid(pid_, &status_, 0);
+}
+
+void Zygote::fail(const std::string& what) {
+  end(std::chrono::seconds(2));
+  throw TierError("the server process (pid " + std::to_string(pid_) + ") " +
+                  (what.empty() ? status_text(status_) : what));
+}
+
+std::string Zygote::request(const std::string& text, std::chrono::milliseconds limit) {
+  if (!alive_) fail("");
+  const auto until = Clock::now() + limit;
+  {
+    const std::lock_guard lock(sending_);
+    if (stopped_) throw Interrupted();
+    if (!send_message(socket_.number(), {Kind::request, text})) fail("");
+  }
+  return receive_reply(until);
+}
+
+std::string Zygote::receive_reply(Clock::time_point until) {
+  pollfd readable{socket_.number(), POLLIN, 0};
+  while (poll(&readable, 1, milliseconds_until(until)) < 1)
+    if (Clock::now() >= until) fail("did not answer in time, and was killed");
+  auto reply = receive_message(socket_.number());
+  if (!reply) fail("");
+  if (reply->kind == Kind::failure) throw TierError(reply->text);
+  return std::move(reply->text);
+}
+
+void Zygote::stop() {
+  const std::lock_guard lock(sending_);
+  stopped_ = true;
+  send_message(socket_.number(), {Kind::stop, ""});
+}
+
+}  // namespace lockstep

@@ -1,0 +1,18 @@
+// What this program runs on, for `doctor` and for the headline of a run. No torch.
+#pragma once
+
+#include <string>
+
+namespace lockstep {
+
+struct AboutTorch {
+  std::string version;       // "2.11.0"
+  std::string library;       // the libtorch_cpu that was loaded
+  bool gloo = false;         // c10d was built with Gloo
+  int intra_op_threads = 0;  // what a program gets that sets nothing
+};
+
+// Initialises LibTorch in this process: call it after lanes were made, or in a process of its own.
+AboutTorch about_torch();
+
+}  // namespace lockstep

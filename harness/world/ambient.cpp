@@ -1,0 +1,106 @@
+#include "harness/world/ambient.h"
+
+#include "harness/core/tier.h"
+#include "harness/process/zygote.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <cstdlib>
+#include <unistd.h>
+
+namespace lockstep {
+
+namespace {
+
+std::map<std::string, std::string> environment() {
+  std::map<std::string, std::string> all;
+  for (char** entry = environ; entry && *entry; ++entry) {
+    const std::string text = *entry;
+    const auto sign = text.find('=');
+    if (sign != std::string::npos) all[text.substr(0, sign)] = text.substr(sign + 1);
+  }
+  return all;
+}
+
+// A handle: copies are the same generator.
+at::Generator default_generator() {
+  return at::detail::getDefaultCPUGenerator();
+}
+
+std::string on_off(bool value) {
+  return value ? "on" : "off";
+}
+
+std::string changed(const std::string& what, const std::string& before, const std::string& after) {
+  return what + " was " + before + " and is " + after;
+}
+
+}  // namespace
+
+Ambient Ambient::capture() {
+  Ambient now;
+  now.generator_ = default_generator().get_state();
+  now.grad_mode_ = at::GradMode::is_enabled();
+  now.default_dtype_ = at::get_default_dtype();
+  now.intra_op_threads_ = at::get_num_threads();
+  now.inter_op_threads_ = static_cast<int>(at::get_num_interop_threads());
+  now.environment_ = environment();
+  return now;
+}
+
+std::vector<std::string> Ambient::differences(const Ambient& now) const {
+  std::vector<std::string> out;
+  if (!at::equal(generator_, now.generator_)) out.push_back("the default generator has moved");
+  if (grad_mode_ != now.grad_mode_)
+    out.push_back(changed("grad mode", on_off(grad_mode_), on_off(now.grad_mode_)));
+  if (default_dtype_ != now.default_dtype_)
+    out.push_back(changed("the default dtype", std::string(default_dtype_.name()),
+                          std::string(now.default_dtype_.name())));
+  const auto count = [&](const std::string& what, int before, int after) {
+    if (before != after)
+      out.push_back(changed(what, std::to_string(before), std::to_string(after)));
+  };
+  count("the number of intra-op threads", intra_op_threads_, now.intra_op_threads_);
+  count("the number of inter-op threads", inter_op_threads_, now.inter_op_threads_);
+  for (const auto& [name, value] : environment_)
+    if (!now.environment_.contains(name))
+      out.push_back("the environment has lost " + name);
+    else if (now.environment_.at(name) != value)
+      out.push_back(changed(name, "'" + value + "'", "'" + now.environment_.at(name) + "'"));
+  for (const auto& [name, value] : now.environment_)
+    if (!environment_.contains(name)) out.push_back("the environment has gained " + name);
+  return out;
+}
+
+void Ambient::restore() const {
+  default_generator().set_state(generator_);
+  at::GradMode::set_enabled(grad_mode_);
+  at::set_default_dtype(default_dtype_);
+  if (at::get_num_threads() != intra_op_threads_) at::set_num_threads(intra_op_threads_);
+  for (const auto& [name, value] : environment())
+    if (!environment_.contains(name)) unsetenv(name.c_str());
+  for (const auto& [name, value] : environment_) setenv(name.c_str(), value.c_str(), 1);
+}
+
+// Not torch::manual_seed, which also looks for devices.
+void warm_up_for_forks() {
+  at::set_num_threads(1);
+  at::set_num_interop_threads(1);
+  const torch::NoGradGuard no_grad;
+  torch::nn::Sequential model(torch::nn::Linear(4, 4), torch::nn::BatchNorm1d(4),
+                              torch::nn::ReLU());
+  const auto output = model->forward(torch::ones({2, 4}));
+  torch::cat({output.flatten(), torch::zeros({1})}).div_(2).clone();
+  default_generator().set_current_seed(0);
+}
+
+void require_forkable() {
+  if (const int threads = thread_count(); threads != 1)
+    throw TierError("ranks cannot be forked: the server process has " + std::to_string(threads) +
+                    " threads");
+  if (const int threads = at::get_num_threads(); threads != 1)
+    throw TierError("ranks cannot be forked: LibTorch is set to " + std::to_string(threads) +
+                    " intra-op threads");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,40 @@
+// What a process has one of, and what a program therefore can change under everybody's feet: the
+// default generator, grad mode, the default dtype, the numbers of threads, the environment.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+class Ambient {
+ public:
+  static Ambient capture();
+
+  // What `now` has otherwise, a sentence each: "grad mode was on and is off".
+  std::vector<std::string> differences(const Ambient& now) const;
+
+  // Puts all of it back, except the number of inter-op threads, which can be set only once.
+  void restore() const;
+
+ private:
+  at::Tensor generator_;
+  bool grad_mode_ = true;
+  caffe2::TypeMeta default_dtype_;
+  int intra_op_threads_ = 1;
+  int inter_op_threads_ = 1;
+  std::map<std::string, std::string> environment_;
+};
+
+// Makes LibTorch of this process fit to be forked: one thread for everything, kernels and dispatch
+// tables warm, the generator at a known seed. Runs no backward pass, which would start threads.
+void warm_up_for_forks();
+
+// Throws TierError, saying what is in the way, unless ranks can be forked from this process: a
+// child of a process with threads, or with a pool of them, hangs sooner or later.
+void require_forkable();
+
+}  // namespace lockstep

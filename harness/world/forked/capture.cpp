@@ -1,0 +1,64 @@
+#include "harness/world/forked/capture.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <fstream>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace lockstep {
+
+namespace {
+
+// Appends, so that truncating is all it takes to start anew.
+Descriptor memory_file(const char* name) {
+  Descriptor file(checked(memfd_create(name, MFD_CLOEXEC), "a file in memory"));
+  checked(fcntl(file.number(), F_SETFL, O_APPEND), "a file in memory");
+  return file;
+}
+
+void copy_out(const Descriptor& from, const std::filesystem::path& to) {
+  std::string text;
+  char block[65536];
+  ssize_t got = 0;
+  while ((got = pread(from.number(), block, sizeof(block), static_cast<off_t>(text.size()))) > 0)
+    text.append(block, static_cast<size_t>(got));
+  if (text.empty()) return;
+  std::ofstream out(to, std::ios::binary | std::ios::trunc);
+  out << text;
+  if (!out.flush())
+    throw std::filesystem::filesystem_error("cannot be written", to,
+                                            std::make_error_code(std::errc::io_error));
+}
+
+}  // namespace
+
+void Capture::start(int ranks) {
+  ranks_ = ranks;
+  while (by_rank_.size() < static_cast<size_t>(ranks))
+    by_rank_.push_back({memory_file("rank.out"), memory_file("rank.err")});
+  for (const auto& files : by_rank_)
+    for (const auto* file : {&files.out, &files.err})
+      checked(ftruncate(file->number(), 0), "emptying a file in memory");
+}
+
+void Capture::redirect(int rank) {
+  const Files& own = by_rank_[static_cast<size_t>(rank)];
+  checked(dup2(own.out.number(), STDOUT_FILENO), "standard output");
+  checked(dup2(own.err.number(), STDERR_FILENO), "standard error");
+  by_rank_.clear();
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+}
+
+void Capture::keep(const std::filesystem::path& folder) const {
+  std::filesystem::create_directories(folder);
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const auto& files = by_rank_[static_cast<size_t>(rank)];
+    const std::string name = "rank" + std::to_string(rank);
+    copy_out(files.out, folder / (name + ".out"));
+    copy_out(files.err, folder / (name + ".err"));
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,33 @@
+// What ranks write to their standard output and error, kept in memory of the process that forks
+// them, where it survives theirs.
+#pragma once
+
+#include "harness/process/descriptor.h"
+
+#include <filesystem>
+#include <vector>
+
+namespace lockstep {
+
+class Capture {
+ public:
+  // Makes room for the output of ranks 0 to ranks - 1, and forgets what was there.
+  void start(int ranks);
+
+  // In the child that is `rank`: from here on its output goes there. Lines are whole even if the
+  // child is killed.
+  void redirect(int rank);
+
+  // Writes rank0.out, rank0.err, ... into `folder`, which is made; empty files are left out. Throws
+  // std::filesystem::filesystem_error.
+  void keep(const std::filesystem::path& folder) const;
+
+ private:
+  struct Files {
+    Descriptor out, err;
+  };
+  std::vector<Files> by_rank_;
+  int ranks_ = 0;  // of the last start
+};
+
+}  // namespace lockstep

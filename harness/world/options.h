@@ -1,0 +1,43 @@
+// What a case may ask of a subject. Plain numbers and no torch, so that the structs of cases can
+// hold them as fields.
+#pragma once
+
+#include "harness/core/fields.h"
+
+#include <compare>
+
+namespace lockstep {
+
+// How a model is to be wrapped.
+struct WrapOptions {
+  // Send rank 0's buffers to every rank before each forward of a model in training.
+  bool broadcast_buffers = true;
+  // Most bytes in one bucket of gradients; 0 leaves it to the subject.
+  int64_t bucket_cap_bytes = 0;
+  auto operator<=>(const WrapOptions&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("broadcast_buffers", &WrapOptions::broadcast_buffers),
+                      field("bucket_cap_bytes", &WrapOptions::bucket_cap_bytes, at_least(0))};
+  }
+};
+
+// How a dataset of `length` samples is to be dealt out among the ranks.
+struct ShardOptions {
+  int64_t length = 1;           // samples in the whole dataset
+  bool shuffle = false;         // deal an order drawn from seed + epoch, not the order of indices
+  bool drop_last = false;       // shorten to a multiple of the world instead of repeating samples
+  int64_t seed = 0;             // the same on every rank
+  bool through_loader = false;  // draw through the subject's data loader, not its sampler alone
+  int64_t batch_size = 1;       // of that loader
+  auto operator<=>(const ShardOptions&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("length", &ShardOptions::length, at_least(0)),
+                      field("shuffle", &ShardOptions::shuffle),
+                      field("drop_last", &ShardOptions::drop_last),
+                      field("seed", &ShardOptions::seed, at_least(0)),
+                      field("through_loader", &ShardOptions::through_loader),
+                      field("batch_size", &ShardOptions::batch_size, at_least(1))};
+  }
+};
+
+}  // namespace lockstep

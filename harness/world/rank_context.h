@@ -1,0 +1,72 @@
+// All that a program sees of its world: who it is, whom it runs with, the subject under test, and
+// the journal it records in. One class; every tier fills it.
+//
+// A program belongs to one thread. What it records survives the death of its process: each record
+// is in memory shared with the runner when record() returns.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+struct Subject;
+class Injector;
+class JournalWriter;
+
+// What a tier gives a rank. Referred-to values outlive the RankContext.
+struct RankParts {
+  int rank = 0;
+  int size = 1;
+  const Subject& subject;
+  JournalWriter& journal;
+  Injector& injector;
+  c10::intrusive_ptr<c10d::Store> store;
+  std::function<c10::intrusive_ptr<c10d::ProcessGroup>()> make_group;  // collective
+  std::function<std::filesystem::path()> make_scratch;
+};
+
+class RankContext {
+ public:
+  explicit RankContext(RankParts parts) : parts_(std::move(parts)) {}
+  RankContext(const RankContext&) = delete;
+  RankContext& operator=(const RankContext&) = delete;
+
+  int rank() const { return parts_.rank; }
+  int size() const { return parts_.size; }
+  const Subject& subject() const { return parts_.subject; }
+
+  // The group of all ranks, whose every collective is recorded. Collective at the first call, where
+  // the ranks meet; from then on local.
+  c10::intrusive_ptr<c10d::ProcessGroup> group();
+
+  // Shared by the ranks of this world and empty at its start. Its waits outlast the case's
+  // deadline, which therefore decides: a rank waiting in vain is stuck.
+  c10::intrusive_ptr<c10d::Store> store() const { return parts_.store; }
+
+  // A folder of this world, one for all its ranks, empty at its start and gone after it.
+  std::filesystem::path scratch();
+
+  // From here on the program is at this moment: what follows is recorded under it. Injections
+  // planted at the moment strike now, after it was recorded.
+  void enter(int step, std::string_view phase);
+
+  // The value as it is now, copied; of any device and layout that can be made contiguous. Throws
+  // std::invalid_argument for an undefined tensor, JournalFull when out of room.
+  void record(std::string_view name, const at::Tensor& value);
+  void record(std::string_view name, const std::vector<int64_t>& values);
+
+ private:
+  RankParts parts_;
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  std::filesystem::path scratch_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,68 @@
+#include "harness/world/subject.h"
+
+#include "harness/core/text.h"
+#include "harness/world/rank_context.h"
+#include "harness/world/subjects.h"
+
+#include <set>
+
+namespace lockstep {
+
+namespace {
+
+[[noreturn]] void refuse(const Subject& subject, const std::string& what) {
+  throw Unsupported("the subject '" + subject.name + "' does not " + what);
+}
+
+}  // namespace
+
+void Replica::no_sync(const std::function<void()>&) {
+  throw Unsupported("this subject has no no_sync");
+}
+
+std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
+                              const WrapOptions& options) {
+  if (!here.subject().wrap) refuse(here.subject(), "wrap models");
+  return here.subject().wrap(std::move(model), here, options);
+}
+
+std::unique_ptr<Shard> shard(RankContext& here, const ShardOptions& options) {
+  if (!here.subject().shard) refuse(here.subject(), "shard datasets");
+  return here.subject().shard(options, here);
+}
+
+Subjects::Subjects() : Subjects(std::vector<Subject>{}) {}
+
+Subjects::Subjects(std::initializer_list<Subject> subjects)
+    : Subjects(std::vector<Subject>(subjects)) {}
+
+Subjects::Subjects(std::vector<Subject> subjects)
+    : subjects_(std::make_shared<const std::vector<Subject>>(std::move(subjects))) {
+  std::set<std::string> seen;
+  for (const auto& subject : *subjects_) {
+    if (subject.name.empty()) throw std::invalid_argument("a subject needs a name");
+    if (!seen.insert(subject.name).second)
+      throw std::invalid_argument("two subjects are called '" + subject.name + "'");
+  }
+}
+
+std::vector<std::string> Subjects::names() const {
+  std::vector<std::string> names;
+  for (const auto& subject : *subjects_) names.push_back(subject.name);
+  return names;
+}
+
+bool Subjects::contains(const std::string& name) const {
+  for (const auto& subject : *subjects_)
+    if (subject.name == name) return true;
+  return false;
+}
+
+const Subject& Subjects::at(const std::string& name) const {
+  for (const auto& subject : *subjects_)
+    if (subject.name == name) return subject;
+  throw std::out_of_range("no subject '" + name + "'" + did_you_mean(name, names()) +
+                          "; there are: " + joined(names(), ", "));
+}
+
+}  // namespace lockstep

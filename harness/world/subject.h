@@ -1,0 +1,72 @@
+// A subject: the data-parallel code under test, as a value of optional parts. Lockstep's own,
+// PyTorch's C++ Reducer and a user's are all one of these; an empty part means "does not offer
+// this".
+#pragma once
+
+#include "harness/world/options.h"
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+class RankContext;
+
+// Thrown by a part for what it lacks, before its first collective and on every rank alike: the case
+// ends `refused`, a skip with this text as its reason.
+struct Unsupported : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+// A model as scenarios build it. LibTorch's own modules share no forward to call.
+class Model : public torch::nn::Module {
+ public:
+  using torch::nn::Module::Module;
+  virtual at::Tensor forward(const at::Tensor& input) = 0;
+};
+
+// A wrapped model on one rank.
+class Replica {
+ public:
+  virtual ~Replica() = default;
+
+  // Collective where the subject's forward is.
+  virtual at::Tensor forward(const at::Tensor& input) = 0;
+
+  // Collective. Back-propagates; on return the gradients of the model are the averaged ones.
+  virtual void backward(const at::Tensor& loss) { loss.backward(); }
+
+  // Runs `steps` with gradients accumulating locally instead of being averaged. Throws Unsupported
+  // unless the subject offers it.
+  virtual void no_sync(const std::function<void()>& steps);
+};
+
+// One rank's share of a dataset.
+class Shard {
+ public:
+  virtual ~Shard() = default;
+  virtual void set_epoch(int64_t epoch) = 0;
+
+  // One pass: the indices this rank would train on, in order.
+  virtual std::vector<int64_t> draw() = 0;
+};
+
+struct Subject {
+  std::string name;
+  std::function<std::unique_ptr<Replica>(std::shared_ptr<Model>, RankContext&, const WrapOptions&)>
+      wrap = nullptr;
+  std::function<std::unique_ptr<Shard>(const ShardOptions&, RankContext&)> shard = nullptr;
+};
+
+// What programs call: the part of `here`'s subject, or Unsupported where that part is empty.
+// wrap is collective.
+std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
+                              const WrapOptions& options);
+std::unique_ptr<Shard> shard(RankContext& here, const ShardOptions& options);
+
+}  // namespace lockstep

@@ -1,0 +1,21 @@
+// Tensors as plain words and numbers.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+// torch's own word: "float32", "int64", "bool"; for types without plain elements, the name they
+// have in C++.
+std::string dtype_word(at::ScalarType type);
+
+// Elements in all of them; undefined tensors hold none.
+int64_t element_count(const std::vector<at::Tensor>& tensors);
+
+// The word of the first defined one; empty if there is none, "mixed" if they differ.
+std::string dtype_word(const std::vector<at::Tensor>& tensors);
+
+}  // namespace lockstep

@@ -1,0 +1,31 @@
+// The tiers of this build, as lanes: each plays one case at a time. No torch.
+//
+// Lanes are made first thing, while the program has one thread and has called nothing of LibTorch:
+// each forks its server process there and then.
+#pragma once
+
+#include "harness/core/tier.h"
+#include "harness/world/subjects.h"
+
+#include <memory>
+#include <vector>
+
+namespace lockstep {
+
+struct ColdOptions {
+  int ranks_most = 32;                      // larger worlds are a TierError
+  size_t journal_bytes = size_t{64} << 20;  // room for what one rank records; reserved, not used
+  size_t store_bytes = size_t{16} << 20;    // room for the rendezvous store of a world
+  std::chrono::milliseconds grace{1000};    // the others' time to end once a rank ended badly
+  std::filesystem::path scratch = {};       // where scratch folders go; empty: the system's
+  bool cure_gloo_stalls = true;             // Note [Gloo's stall]
+};
+
+// `lanes` lanes that fork the ranks of each case afresh. The scenarios and subjects are those known
+// to the ranks: a lane plays no others. Throws TierError if this program already has a second
+// thread or if the server processes cannot be made.
+std::vector<std::unique_ptr<Tier>> cold_lanes(const std::vector<Scenario>& scenarios,
+                                              const Subjects& subjects, int lanes,
+                                              const ColdOptions& options = {});
+
+}  // namespace lockstep
