@@ -12,8 +12,8 @@ namespace lockstep {
 // The case that a failing or inconclusive result stands on.
 struct Failure {
   Case c;
-  Json unlike_default;  // the fields of the case that differ from a default constructed one
-  int number = 1, of = 1;                 // "case 37 of 200"
+  Json unlike_default;     // the fields of the case that differ from a default constructed one
+  int number = 1, of = 1;  // "case 37 of 200"
   std::vector<Verdict::Kind> plays;       // what each play of the case gave, the first one first
   std::filesystem::path case_file, logs;  // empty where nothing was saved or written
   int tail_rank = 0;                      // the rank whose output `tail` ends

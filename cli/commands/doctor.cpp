@@ -1,0 +1,94 @@
+#include "cli/commands/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/known.h"
+#include "cli/machine.h"
+#include "cli/play.h"
+#include "harness/core/text.h"
+#include "harness/world/about.h"
+
+#include <cstdio>
+#include <iostream>
+#include <utility>
+
+namespace lockstep::cli {
+
+namespace {
+
+using Lines = std::vector<std::pair<std::string, std::string>>;
+
+// Below these a run of worlds of four ranks does not fit.
+constexpr int64_t kFilesWanted = 1024;
+constexpr int64_t kProcessesWanted = 256;
+constexpr int64_t kDiskWanted = int64_t{256} << 20;
+constexpr int64_t kMemoryWanted = int64_t{2} << 30;
+
+std::string gibibytes(int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f GiB",
+                static_cast<double>(bytes) / static_cast<double>(1 << 30));
+  return text;
+}
+
+std::string limit_text(const std::optional<int64_t>& limit) {
+  return limit ? with_commas(*limit) : "unlimited";
+}
+
+Lines found(const Machine& machine, const AboutTorch& torch) {
+  return {{"lockstep", kVersion},
+          {"libtorch", torch.version + " (" + torch.library + ")"},
+          {"gloo", torch.gloo ? "yes" : "no: LibTorch was built without it"},
+          {"nccl", "no: this program was built without it"},
+          {"gpus", machine.gpus},
+          {"cores", std::to_string(machine.cores) + ", so " + std::to_string(default_slots()) +
+                        " rank slots; LibTorch takes " + std::to_string(torch.intra_op_threads) +
+                        " threads by itself"},
+          {"memory",
+           gibibytes(machine.memory_bytes) + ", " + gibibytes(machine.memory_free_bytes) + " free"},
+          {"limits", limit_text(machine.files_most) + " open files, " +
+                         limit_text(machine.processes_most) + " processes"},
+          {"shared memory", gibibytes(machine.shared_memory_free_bytes) + " free in /dev/shm"},
+          {"temporary",
+           machine.temporary.string() + ", " + gibibytes(machine.temporary_free_bytes) + " free"},
+          {"disk here", gibibytes(machine.here_free_bytes) + " free"},
+          {"system", machine.system},
+          {"processor", machine.processor}};
+}
+
+std::vector<std::string> worries(const Machine& machine, const AboutTorch& torch) {
+  std::vector<std::string> out;
+  if (!torch.gloo) out.push_back("LibTorch has no Gloo: no world of more than one rank can meet");
+  if (machine.files_most && *machine.files_most < kFilesWanted)
+    out.push_back("few open files are allowed: raise 'ulimit -n' to " + with_commas(kFilesWanted));
+  if (machine.processes_most && *machine.processes_most < kProcessesWanted)
+    out.push_back("few processes are allowed: raise 'ulimit -u' to " +
+                  with_commas(kProcessesWanted));
+  if (machine.memory_free_bytes < kMemoryWanted)
+    out.push_back("little memory is free: lower the rank slots with -j");
+  if (machine.temporary_free_bytes < kDiskWanted)
+    out.push_back("little space is free in " + machine.temporary.string() + ": set TMPDIR");
+  if (machine.here_free_bytes < kDiskWanted)
+    out.push_back("little space is free here: choose another folder with --out");
+  return out;
+}
+
+int doctor() {
+  const auto torch = about_torch();
+  const auto machine = this_machine();
+  const auto bad = worries(machine, torch);
+  for (const auto& worry : bad) std::cout << "problem: " << worry << "\n";
+  if (bad.empty()) std::cout << "nothing found that would stop a run\n";
+  std::cout << "\npaste this into a report:\n\n";
+  for (const auto& [name, value] : found(machine, torch))
+    std::cout << "    " << name << std::string(15 - name.size(), ' ') << value << "\n";
+  return bad.empty() ? kHeld : kUsage;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand(
+      "doctor", "what was found here: LibTorch, Gloo, cores, memory, limits, GPUs, disk");
+  command->callback([&status] { status = doctor(); });
+}
+
+}  // namespace lockstep::cli

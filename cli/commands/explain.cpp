@@ -1,0 +1,56 @@
+#include "cli/commands/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/known.h"
+#include "cli/selection.h"
+#include "harness/core/text.h"
+
+#include <iostream>
+
+namespace lockstep::cli {
+
+namespace {
+
+constexpr size_t kTextColumns = 84;
+
+// "  label          text", broken at blanks; nothing where there is no text.
+void print_part(const std::string& label, const std::string& text) {
+  if (text.empty()) return;
+  std::string line = "  " + label + std::string(16 - label.size(), ' ');
+  size_t used = 0;
+  for (const auto& word : split(text, ' ')) {
+    if (used > 0 && used + 1 + word.size() > kTextColumns) {
+      std::cout << line << "\n";
+      line = std::string(18, ' ');
+      used = 0;
+    }
+    line += (used > 0 ? " " : "") + word;
+    used += word.size() + (used > 0 ? 1 : 0);
+  }
+  std::cout << line << "\n";
+}
+
+int explain(const Known& known, const std::string& name) {
+  const Scenario& scenario = scenario_named(known.scenarios, name);
+  std::cout << scenario.name << "\n";
+  print_part("claim", scenario.claim);
+  print_part("a pass means", scenario.exactness);
+  print_part("source", scenario.source);
+  print_part("usual mistake", scenario.usual_mistake);
+  print_part("not covered", scenario.not_covered);
+  print_part("must catch", joined(scenario.must_catch, ", "));
+  print_part("smallest case", scenario.smallest().value.dump());
+  print_part("run it", known.program + " run " + scenario.name);
+  return kHeld;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, const Known& known, int& status) {
+  auto* command = app.add_subcommand(
+      "explain", "what a scenario checks, its source, the usual mistake, its smallest case");
+  const auto name = std::make_shared<std::string>();
+  command->add_option("NAME", *name, "a scenario, or the beginning of its name")->required();
+  command->callback([name, &known, &status] { status = explain(known, *name); });
+}
+
+}  // namespace lockstep::cli

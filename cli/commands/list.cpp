@@ -1,0 +1,46 @@
+#include "cli/commands/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/known.h"
+#include "cli/selection.h"
+#include "harness/core/text.h"
+
+#include <iostream>
+
+namespace lockstep::cli {
+
+namespace {
+
+std::string cases_text(const Scenario& scenario) {
+  const auto every = scenario.every().size();
+  std::vector<std::string> parts;
+  if (every > 0) parts.push_back(with_commas(static_cast<int64_t>(every)) + " exhaustive");
+  if (scenario.draws > 0) parts.push_back(with_commas(scenario.draws) + " drawn");
+  return joined(parts, " + ");
+}
+
+int list(const Known& known, const Selection& selection) {
+  for (const auto& scenario : selected(known.scenarios, selection)) {
+    std::cout << scenario.name << "\n    " << scenario.claim << "\n    ";
+    if (!scenario.tags.empty()) std::cout << "tags " << joined(scenario.tags, ", ") << "   ";
+    std::cout << "tiers " << joined(kTiers, ", ") << "   backends " << joined(kBackends, ", ")
+              << "   cases " << cases_text(scenario) << "\n";
+  }
+  return kHeld;
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, const Known& known, int& status) {
+  auto* command = app.add_subcommand("list", "scenarios with claim, tags, tiers, backends");
+  const auto selection = std::make_shared<Selection>();
+  command->add_option("SELECT", selection->patterns, "globs, or the beginnings of names");
+  command->add_option("--tag", selection->tags, "TAG: scenarios with this tag (may be repeated)")
+      ->allow_extra_args(false)
+      ->type_name("");
+  command->add_option("--not-tag", selection->not_tags, "TAG: scenarios without this tag")
+      ->allow_extra_args(false)
+      ->type_name("");
+  command->callback([selection, &known, &status] { status = list(known, *selection); });
+}
+
+}  // namespace lockstep::cli

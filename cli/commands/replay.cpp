@@ -1,0 +1,68 @@
+#include "cli/commands/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/known.h"
+#include "cli/play.h"
+#include "cli/usage.h"
+#include "harness/core/text.h"
+
+#include <algorithm>
+
+namespace lockstep::cli {
+
+namespace {
+
+struct Flags {
+  std::string file, subject, timeout, out = ".lockstep", colour = "auto";
+  bool verbose = false;
+};
+
+// The scenario of a case file and the case as that scenario reads it.
+std::pair<const Scenario&, Case> read_case(const Known& known, const std::string& file) {
+  const Case c = read_case_file(file);
+  std::vector<std::string> names;
+  for (const auto& scenario : known.scenarios) names.push_back(scenario.name);
+  const auto found = std::find(names.begin(), names.end(), c.scenario);
+  if (found == names.end())
+    throw UsageError(file + ": this program has no scenario '" + c.scenario + "'" +
+                     did_you_mean(c.scenario, names));
+  const auto& scenario = known.scenarios[static_cast<size_t>(found - names.begin())];
+  try {
+    return {scenario, scenario.parse(c.value)};
+  } catch (const FieldError& error) {
+    throw UsageError(file + ": " + error.what());
+  }
+}
+
+int replay(const Flags& flags, const Known& known) {
+  auto [scenario, c] = read_case(known, flags.file);
+  const auto subject = flags.subject.empty() ? default_subject(known) : flags.subject;
+  const auto subjects = words("--subject", subject, known.subjects.names());
+  words("--color", flags.colour, {"auto", "always", "never"});
+  PlayOptions options{.out = flags.out, .colour = flags.colour, .show_rows = flags.verbose};
+  options.campaign.slots = std::max(default_slots(), world_size(c));
+  options.campaign.case_file = flags.file;
+  if (!flags.timeout.empty()) options.campaign.deadline = {time_limit("--timeout", flags.timeout)};
+  std::vector<Job> jobs;
+  for (const auto& name : subjects) jobs.push_back({scenario, {.subject = name}, {c}});
+  return play(known, std::move(jobs), {}, options);
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, const Known& known, int& status) {
+  auto* command = app.add_subcommand("replay", "one case again, exactly");
+  command->footer(kExitCodesHelp);
+  const auto flags = std::make_shared<Flags>();
+  const auto option = [&](const char* name, std::string& value, const char* help) {
+    command->add_option(name, value, help)->type_name("")->capture_default_str();
+  };
+  command->add_option("FILE", flags->file, "a case file")->required();
+  option("--subject", flags->subject, "NAMES: whose data parallelism, separated by commas");
+  option("--timeout", flags->timeout, "SECONDS: deadline of one play (30)");
+  option("--out", flags->out, "FOLDER: for runs");
+  option("--color", flags->colour, "auto, always or never");
+  command->add_flag("-v", flags->verbose, "print what every rank recorded");
+  command->callback([flags, &known, &status] { status = replay(*flags, known); });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,144 @@
+#include "cli/commands/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/known.h"
+#include "cli/play.h"
+#include "cli/selection.h"
+#include "cli/usage.h"
+#include "harness/core/text.h"
+#include "harness/engine/canary.h"
+#include "harness/engine/draw.h"
+
+#include <random>
+
+namespace lockstep::cli {
+
+namespace {
+
+constexpr int kCasesMost = 1'000'000;
+constexpr int kWorldMost = 1024;
+constexpr int kSlotsMost = 4096;
+
+// As typed.
+struct Flags {
+  Selection selection;
+  std::string tiers = "cold", backends = "gloo", subjects, worlds, seed, cases, slots, timeout;
+  std::vector<std::string> set;
+  std::string junit, json, out = ".lockstep", colour = "auto";
+  bool stop_at_first = false, quiet = false, verbose = false;
+};
+
+std::vector<Setting> settings_of(const Flags& flags, const Known& known) {
+  std::vector<Setting> settings;
+  const auto subjects = flags.subjects.empty() ? default_subject(known) : flags.subjects;
+  for (const auto& subject : words("--subject", subjects, known.subjects.names()))
+    for (const auto& tier : words("--tier", flags.tiers, kTiers))
+      for (const auto& backend : words("--backend", flags.backends, kBackends))
+        settings.push_back({subject, tier, backend});
+  return settings;
+}
+
+DrawOptions draw_options_of(const Flags& flags) {
+  DrawOptions options;
+  options.seed = flags.seed.empty() ? std::random_device()() : seed_value("--seed", flags.seed);
+  if (!flags.cases.empty())
+    options.cases = static_cast<int>(whole_number("--cases", flags.cases, 1, kCasesMost));
+  if (!flags.worlds.empty())
+    for (const auto& world : split(flags.worlds, ','))
+      options.worlds.push_back(static_cast<int>(whole_number("--world", world, 1, kWorldMost)));
+  for (const auto& assignment : flags.set) {
+    const auto equals = assignment.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw UsageError("--set " + assignment + ": expected FIELD=VALUE");
+    options.set.emplace_back(assignment.substr(0, equals), assignment.substr(equals + 1));
+  }
+  return options;
+}
+
+std::vector<Case> cases_of(const Scenario& scenario, const DrawOptions& options,
+                           const std::filesystem::path& out) {
+  const auto archived = archived_failures(out, scenario.name);
+  try {
+    return draw_cases(scenario, options, archived);
+  } catch (const FieldError& error) {
+    throw UsageError(scenario.name + ": " + error.what());
+  }
+}
+
+std::vector<Job> jobs_of(const Flags& flags, const Known& known, const DrawOptions& draw) {
+  const auto settings = settings_of(flags, known);
+  std::vector<Job> jobs;
+  for (const auto& scenario : selected(known.scenarios, flags.selection)) {
+    const auto cases = cases_of(scenario, draw, flags.out);
+    for (const auto& setting : settings) jobs.push_back({scenario, setting, cases});
+  }
+  return jobs;
+}
+
+std::vector<Job> canaries_of(const Known& known, const Setting& setting) {
+  std::vector<Job> jobs{{canary(), setting, {canary().smallest()}}};
+  for (const auto& scenario : known.scenarios)
+    if (has_tag(scenario, "canary")) jobs.push_back({scenario, setting, {scenario.smallest()}});
+  return jobs;
+}
+
+PlayOptions play_options_of(const Flags& flags, uint64_t seed) {
+  PlayOptions options{.seed = seed,
+                      .out = flags.out,
+                      .junit = flags.junit,
+                      .json = flags.json,
+                      .colour = flags.colour};
+  options.campaign.slots = flags.slots.empty()
+                               ? default_slots()
+                               : static_cast<int>(whole_number("-j", flags.slots, 1, kSlotsMost));
+  if (!flags.timeout.empty()) options.campaign.deadline = {time_limit("--timeout", flags.timeout)};
+  if (flags.stop_at_first) options.campaign.after_failure = AfterFailure::stop_all;
+  words("--color", flags.colour, {"auto", "always", "never"});
+  options.detail = flags.quiet ? Detail::quiet : flags.verbose ? Detail::verbose : Detail::normal;
+  return options;
+}
+
+int run(const Flags& flags, const Known& known) {
+  const auto draw = draw_options_of(flags);
+  const auto options = play_options_of(flags, draw.seed);
+  auto jobs = jobs_of(flags, known, draw);
+  auto canaries = flags.selection.is_everything() ? canaries_of(known, jobs.front().setting)
+                                                  : std::vector<Job>();
+  return play(known, std::move(jobs), std::move(canaries), options);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, const Known& known, int& status) {
+  auto* command = app.add_subcommand("run", "run scenarios (all by default), judge, report");
+  command->footer(kExitCodesHelp);
+  const auto flags = std::make_shared<Flags>();
+  auto& selection = flags->selection;
+  command->add_option("SELECT", selection.patterns, "globs, or the beginnings of names");
+  const auto list = [&](const char* name, std::vector<std::string>& value, const char* help) {
+    command->add_option(name, value, help)->allow_extra_args(false)->type_name("");
+  };
+  const auto option = [&](const char* name, std::string& value, const char* help) {
+    command->add_option(name, value, help)->type_name("")->capture_default_str();
+  };
+  list("--tag", selection.tags, "TAG: scenarios with this tag (may be repeated)");
+  list("--not-tag", selection.not_tags, "TAG: scenarios without this tag (may be repeated)");
+  option("--tier", flags->tiers, "where ranks live: cold, processes forked for one case");
+  option("--backend", flags->backends, "gloo");
+  option("--subject", flags->subjects, "NAMES: whose data parallelism, separated by commas");
+  option("--world", flags->worlds, "SIZES: numbers of ranks, separated by commas: 2,3,4");
+  option("--seed", flags->seed, "SEED: the same seed draws the same cases (random)");
+  option("--cases", flags->cases, "N: drawn cases a scenario (each scenario's own number)");
+  list("--set", flags->set, "FIELD=VALUE: fixes a field of every case (may be repeated)");
+  option("-j", flags->slots, "SLOTS: ranks alive at once (twice the cores)");
+  option("--timeout", flags->timeout, "SECONDS: deadline of one case (30)");
+  command->add_flag("-x", flags->stop_at_first, "stop at the first failure");
+  option("--junit", flags->junit, "FILE: write JUnit XML");
+  option("--json", flags->json, "FILE: write everything found as JSON");
+  option("--out", flags->out, "FOLDER: for runs and failures");
+  option("--color", flags->colour, "auto, always or never");
+  auto* quiet = command->add_flag("-q", flags->quiet, "failures and the summary only");
+  command->add_flag("-v", flags->verbose, "a line each case")->excludes(quiet);
+  command->callback([flags, &known, &status] { status = run(*flags, known); });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,58 @@
+#include "cli/commands/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/usage.h"
+#include "ddp/distributed_sampler.h"
+
+#include <iostream>
+
+namespace lockstep::cli {
+
+namespace {
+
+constexpr int64_t kLengthMost = 1'000'000'000;
+constexpr int64_t kWorldMost = 1'000'000;
+
+struct Flags {
+  std::string length, world, seed = "0", epoch = "0";
+  bool drop_last = false, no_shuffle = false;
+};
+
+int shard(const Flags& flags) {
+  const int64_t length = whole_number("--length", flags.length, 0, kLengthMost);
+  const int64_t world = whole_number("--world", flags.world, 1, kWorldMost);
+  const int64_t epoch = whole_number("--epoch", flags.epoch, 0, kLengthMost);
+  DistributedSamplerOptions options{.num_replicas = world,
+                                    .shuffle = !flags.no_shuffle,
+                                    .seed = seed_value("--seed", flags.seed),
+                                    .drop_last = flags.drop_last};
+  for (int64_t rank = 0; rank < world; ++rank) {
+    options.rank = rank;
+    DistributedSampler sampler(static_cast<size_t>(length), options);
+    sampler.set_epoch(epoch);
+    std::cout << "rank " << rank << ":";
+    for (const size_t index : sampler.indices()) std::cout << " " << index;
+    std::cout << "\n";
+  }
+  return kHeld;
+}
+
+}  // namespace
+
+void add_shard(CLI::App& app, int& status) {
+  auto* command =
+      app.add_subcommand("shard", "prints each rank's sampler indices, one line a rank");
+  const auto flags = std::make_shared<Flags>();
+  command->add_option("--length", flags->length, "N: samples in the dataset")
+      ->required()
+      ->type_name("");
+  command->add_option("--world", flags->world, "W: number of ranks")->required()->type_name("");
+  command->add_option("--seed", flags->seed, "S: the order is drawn from seed + epoch")
+      ->type_name("")
+      ->capture_default_str();
+  command->add_option("--epoch", flags->epoch, "E")->type_name("")->capture_default_str();
+  command->add_flag("--drop-last", flags->drop_last, "cut the tail instead of repeating samples");
+  command->add_flag("--no-shuffle", flags->no_shuffle, "0, 1, 2, ... instead of a drawn order");
+  command->callback([flags, &status] { status = shard(*flags); });
+}
+
+}  // namespace lockstep::cli

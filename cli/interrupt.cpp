@@ -1,0 +1,29 @@
+#include "cli/interrupt.h"
+
+#include "cli/exit_codes.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+namespace lockstep::cli {
+
+namespace {
+
+std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler writes it");
+
+void on_signal(int) {
+  if (interrupted.exchange(true)) ::_exit(kInterrupted);
+}
+
+}  // namespace
+
+const std::atomic<bool>& watch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
+  return interrupted;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,26 @@
+// What this program was built with.
+#pragma once
+
+#include "harness/core/tier.h"
+#include "harness/world/subjects.h"
+
+namespace lockstep::cli {
+
+struct Known {
+  std::string program;  // what the user typed to start it
+  Subjects subjects;
+  std::vector<Scenario> scenarios;  // canaries included
+};
+
+inline constexpr char kVersion[] = LOCKSTEP_VERSION;
+inline const std::vector<std::string> kTiers{"cold"};
+inline const std::vector<std::string> kBackends{"gloo"};
+
+// The subject a command means by default: Lockstep's own, or the first where that is not known.
+inline std::string default_subject(const Known& known) {
+  const std::string own = Setting().subject;
+  const auto names = known.subjects.names();
+  return known.subjects.contains(own) || names.empty() ? own : names.front();
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,7 @@
+#include "cli/main.h"
+#include "scenarios/catalogue.h"
+#include "scenarios/subjects/subjects.h"
+
+int main(int argc, char** argv) {
+  return lockstep::main(argc, argv, lockstep::built_in_subjects(), lockstep::catalogue());
+}

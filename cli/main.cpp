@@ -1,0 +1,101 @@
+#include "cli/main.h"
+
+#include "cli/commands/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/known.h"
+#include "cli/usage.h"
+#include "harness/core/text.h"
+#include "harness/engine/archive.h"
+
+#include <iostream>
+
+namespace lockstep {
+
+namespace {
+
+using namespace cli;
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> flag_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const auto* option : command.get_options())
+    if (!option->get_positional()) names.push_back(option->get_name());
+  return names;
+}
+
+// CLI11's own sentences, but for words nobody knows: those get near names.
+std::string sentence(CLI::App& app, const CLI::ParseError& error) {
+  const auto chosen = app.get_subcommands();
+  const CLI::App& command = chosen.empty() ? app : *chosen.front();
+  const auto unknown = app.remaining(/*recurse=*/true);
+  if (unknown.empty() || !dynamic_cast<const CLI::ExtrasError*>(&error)) return error.what();
+  const auto flag = unknown.front().substr(0, unknown.front().find('='));
+  return "unknown argument '" + flag + "'" + did_you_mean(flag, flag_names(command));
+}
+
+int refuse(const std::string& program, const std::string& text, int status) {
+  std::cerr << "lockstep: " << text << "\n";
+  if (status == kUsage) std::cerr << "'" << program << " --help' shows the usage\n";
+  return status;
+}
+
+int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
+  const std::string program = argc > 0 ? argv[0] : "lockstep";
+  const auto commands = command_names(app);
+  const std::string first = argc > 1 ? argv[1] : "";
+  if (!first.empty() && first[0] != '-' &&
+      std::find(commands.begin(), commands.end(), first) == commands.end())
+    return refuse(program,
+                  "unknown command '" + first + "'" + did_you_mean(first, commands) +
+                      "; known: " + joined(commands, ", "),
+                  kUsage);
+  try {
+    app.parse(argc, argv);
+    return status;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
+    return refuse(program, sentence(app, error), kUsage);
+  } catch (const UsageError& error) {
+    return refuse(program, error.what(), kUsage);
+  } catch (const FieldError& error) {
+    return refuse(program, error.what(), kUsage);
+  } catch (const ArchiveError& error) {
+    return refuse(program, error.what(), kUsage);
+  } catch (const NothingSelected& error) {
+    return refuse(program, error.what(), kNothingSelected);
+  } catch (const std::exception& error) {
+    return refuse(program, std::string("internal error: ") + error.what(), kInternal);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios) {
+  const Known known{argc > 0 ? argv[0] : "lockstep", std::move(subjects), std::move(scenarios)};
+  int status = kHeld;
+  CLI::App app(
+      "Lockstep proves data-parallel training right, or shows the smallest case where it "
+      "is wrong.");
+  app.name(known.program);
+  app.require_subcommand(1);
+  app.footer(kExitCodesHelp);
+  app.set_version_flag("--version", std::string("lockstep ") + kVersion);
+  add_run(app, known, status);
+  add_list(app, known, status);
+  add_explain(app, known, status);
+  add_replay(app, known, status);
+  add_shard(app, status);
+  add_doctor(app, status);
+  const int result = parse_and_run(app, argc, argv, status);
+  // A report that nobody got is no report.
+  if (!std::cout.flush() && result == kHeld)
+    return refuse(known.program, "standard output cannot be written", kUsage);
+  return result;
+}
+
+}  // namespace lockstep

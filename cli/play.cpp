@@ -1,0 +1,131 @@
+#include "cli/play.h"
+
+#include "cli/exit_codes.h"
+#include "cli/interrupt.h"
+#include "cli/machine.h"
+#include "cli/usage.h"
+#include "harness/world/about.h"
+#include "harness/world/tiers.h"
+#include "reports/json.h"
+#include "reports/junit.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <unistd.h>
+
+namespace lockstep::cli {
+
+namespace {
+
+// Above this a lane more only costs memory: each has a server process of its own.
+constexpr int kLanesMost = 16;
+
+[[noreturn]] void cannot_write(const std::filesystem::path& path) {
+  throw UsageError(path.string() + ": cannot be written: " + std::strerror(errno));
+}
+
+// Found out before the run, not after it.
+void check_writable(const std::filesystem::path& path) {
+  errno = 0;
+  if (!path.empty() && !std::ofstream(path, std::ios::app)) cannot_write(path);
+}
+
+void write_report(const std::filesystem::path& path, const std::string& text) {
+  if (path.empty()) return;
+  errno = 0;
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  if (!(out << text << std::flush)) cannot_write(path);
+}
+
+bool wants_colour(const std::string& colour) {
+  if (colour != "auto") return colour == "always";
+  const char* no_colour = std::getenv("NO_COLOR");
+  return is_terminal(STDOUT_FILENO) && !(no_colour && *no_colour);
+}
+
+// What the ranks have to know; lanes play nothing else.
+std::vector<Scenario> scenarios_of(const std::vector<Job>& jobs) {
+  std::vector<Scenario> scenarios;
+  for (const auto& job : jobs)
+    if (std::none_of(scenarios.begin(), scenarios.end(),
+                     [&](const auto& one) { return one.name == job.scenario.name; }))
+      scenarios.push_back(job.scenario);
+  return scenarios;
+}
+
+std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, const std::vector<Job>& jobs,
+                                              const std::vector<Job>& canaries, int slots) {
+  auto all = jobs;
+  all.insert(all.end(), canaries.begin(), canaries.end());
+  ColdOptions options;
+  int64_t cases = 0;
+  for (const auto& job : all) {
+    cases += static_cast<int64_t>(job.cases.size());
+    for (const auto& c : job.cases)
+      options.ranks_most = std::max(options.ranks_most, world_size(c));
+  }
+  const auto lanes = std::clamp<int64_t>(cases, 1, std::min(slots, kLanesMost));
+  return cold_lanes(scenarios_of(all), known.subjects, static_cast<int>(lanes), options);
+}
+
+LiveOptions live_options(const std::vector<Job>& jobs, const PlayOptions& options) {
+  LiveOptions live{.out = {.colour = wants_colour(options.colour), .unicode = locale_is_utf8()},
+                   .progress = {.unicode = locale_is_utf8()},
+                   .progress_is_live = is_terminal(STDERR_FILENO),
+                   .detail = options.detail,
+                   .show_rows = options.show_rows,
+                   .results = static_cast<int64_t>(jobs.size())};
+  for (const auto& job : jobs) live.cases += static_cast<int64_t>(job.cases.size());
+  return live;
+}
+
+std::vector<Setting> settings_of(const std::vector<Job>& jobs) {
+  std::vector<Setting> settings;
+  for (const auto& job : jobs)
+    if (std::find(settings.begin(), settings.end(), job.setting) == settings.end())
+      settings.push_back(job.setting);
+  return settings;
+}
+
+}  // namespace
+
+int default_slots() {
+  return 2 * core_count();
+}
+
+int play(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
+         const PlayOptions& options) {
+  auto lanes = make_lanes(known, jobs, canaries, options.campaign.slots);
+  const auto& interrupted = watch_interrupts();
+  check_writable(options.junit);
+  check_writable(options.json);
+  Archive archive(options.out);
+  Run run{.program = known.program,
+          .version = kVersion,
+          .libtorch = about_torch().version,
+          .seed = options.seed,
+          .cores = core_count(),
+          .slots = options.campaign.slots,
+          .settings = settings_of(jobs),
+          .folder = archive.folder()};
+  archive.append({{"event", "start"}, {"version", run.version}, {"seed", run.seed}});
+  Live live(run, reports::columns_for(scenarios_of(jobs), run.settings),
+            live_options(jobs, options));
+  live.headline();
+  Campaign(std::move(jobs), std::move(canaries), options.campaign, lanes, archive, live)
+      .run(interrupted, run);
+  run.exit_code = exit_code_of(run);
+  const auto json = reports::file_text(reports::run_json(run));
+  archive.write("run.json", json);
+  archive.write("junit.xml", reports::junit(run));
+  archive.append({{"event", "end"}, {"exit_code", run.exit_code}});
+  write_report(options.json, json);
+  write_report(options.junit, reports::junit(run));
+  live.summary();
+  return run.exit_code;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,94 @@
+#include "cli/selection.h"
+
+#include "cli/usage.h"
+#include "harness/core/text.h"
+
+#include <algorithm>
+#include <fnmatch.h>
+#include <set>
+
+namespace lockstep::cli {
+
+namespace {
+
+bool matches(const std::string& name, const std::string& pattern) {
+  if (pattern.find_first_of("*?[") == std::string::npos) return name.starts_with(pattern);
+  return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+bool any_matches(const std::string& name, const std::vector<std::string>& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const auto& pattern) { return matches(name, pattern); });
+}
+
+bool has_any_tag(const Scenario& scenario, const std::vector<std::string>& tags) {
+  return std::any_of(tags.begin(), tags.end(),
+                     [&](const auto& tag) { return has_tag(scenario, tag); });
+}
+
+std::vector<std::string> names_of(const std::vector<Scenario>& all) {
+  std::vector<std::string> names;
+  for (const auto& scenario : all)
+    if (!has_tag(scenario, "canary")) names.push_back(scenario.name);
+  return names;
+}
+
+void refuse_unknown_patterns(const std::vector<Scenario>& all,
+                             const std::vector<std::string>& patterns) {
+  const auto names = names_of(all);
+  for (const auto& pattern : patterns)
+    if (std::none_of(names.begin(), names.end(),
+                     [&](const auto& name) { return matches(name, pattern); }))
+      throw NothingSelected("no scenario is named '" + pattern + "'" +
+                            did_you_mean(pattern, names) + "; 'list' shows all " +
+                            std::to_string(names.size()));
+}
+
+void refuse_unknown_tags(const std::vector<Scenario>& all, const std::vector<std::string>& tags) {
+  std::set<std::string> known;
+  for (const auto& scenario : all) known.insert(scenario.tags.begin(), scenario.tags.end());
+  known.erase("canary");
+  const std::vector<std::string> names(known.begin(), known.end());
+  for (const auto& tag : tags)
+    if (!known.contains(tag))
+      throw NothingSelected("no scenario has the tag '" + tag + "'" + did_you_mean(tag, names) +
+                            "; known: " + joined(names, ", "));
+}
+
+}  // namespace
+
+bool has_tag(const Scenario& scenario, const std::string& tag) {
+  return std::find(scenario.tags.begin(), scenario.tags.end(), tag) != scenario.tags.end();
+}
+
+std::vector<Scenario> selected(const std::vector<Scenario>& all, const Selection& selection) {
+  refuse_unknown_patterns(all, selection.patterns);
+  refuse_unknown_tags(all, selection.tags);
+  refuse_unknown_tags(all, selection.not_tags);
+  std::vector<Scenario> out;
+  for (const auto& scenario : all)
+    if (!has_tag(scenario, "canary") &&
+        (selection.patterns.empty() || any_matches(scenario.name, selection.patterns)) &&
+        (selection.tags.empty() || has_any_tag(scenario, selection.tags)) &&
+        !has_any_tag(scenario, selection.not_tags))
+      out.push_back(scenario);
+  if (out.empty()) throw NothingSelected("no scenario is left after these names and tags");
+  return out;
+}
+
+const Scenario& scenario_named(const std::vector<Scenario>& all, const std::string& name) {
+  std::vector<const Scenario*> found;
+  for (const auto& scenario : all) {
+    if (scenario.name == name) return scenario;
+    if (scenario.name.starts_with(name)) found.push_back(&scenario);
+  }
+  if (found.size() == 1) return *found.front();
+  if (found.empty())
+    throw NothingSelected("no scenario is named '" + name + "'" +
+                          did_you_mean(name, names_of(all)));
+  std::vector<std::string> names;
+  for (const auto* scenario : found) names.push_back(scenario->name);
+  throw NothingSelected("'" + name + "' begins several names: " + joined(names, ", "));
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,24 @@
+// Which scenarios a command means.
+#pragma once
+
+#include "harness/core/scenario.h"
+
+namespace lockstep::cli {
+
+struct Selection {
+  std::vector<std::string> patterns;  // globs, or the beginnings of names; empty: all
+  std::vector<std::string> tags;      // where not empty: a scenario has one of these ...
+  std::vector<std::string> not_tags;  // ... and none of these
+  bool is_everything() const { return patterns.empty() && tags.empty() && not_tags.empty(); }
+};
+
+// In the order of `all`, canaries left out. Throws NothingSelected for a pattern or a tag that no
+// scenario has, with near names, and where nothing is left.
+std::vector<Scenario> selected(const std::vector<Scenario>& all, const Selection& selection);
+
+bool has_tag(const Scenario& scenario, const std::string& tag);
+
+// The scenario of that name, or the only one whose name begins so. Throws NothingSelected.
+const Scenario& scenario_named(const std::vector<Scenario>& all, const std::string& name);
+
+}  // namespace lockstep::cli

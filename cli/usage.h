@@ -1,0 +1,36 @@
+// What is wrong with a command line, as one sentence, and the reading of flag values. Values come
+// in as strings so that each refusal is ours: it names the flag, what was found and what is
+// allowed.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace lockstep::cli {
+
+struct UsageError : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+// No scenario is left to run; the text says why.
+struct NothingSelected : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+// "--cases 0: expected a whole number from 1 to 1,000,000".
+int64_t whole_number(const std::string& flag, const std::string& text, int64_t least, int64_t most);
+
+// Decimal, or hexadecimal after 0x.
+uint64_t seed_value(const std::string& flag, const std::string& text);
+
+// Seconds, more than 0 and at most a day: "30", "0.5".
+std::chrono::milliseconds time_limit(const std::string& flag, const std::string& text);
+
+// The words between commas, each one of `known`; `what` names them in a refusal: "tier".
+std::vector<std::string> words(const std::string& flag, const std::string& text,
+                               const std::vector<std::string>& known);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,57 @@
+// What a run leaves on disk, under one root (".lockstep" unless told otherwise):
+//
+//   runs/<time>-<id>/run.json          what was found, once the run is over
+//   runs/<time>-<id>/events.jsonl      one line before and one after each play of a case
+//   runs/<time>-<id>/logs/<name>/rank<r>.{out,err}   what the ranks of a failing case wrote
+//   runs/latest                        a link to the newest run, replaced in one step
+//   failures/<name>.json               failing cases, meant to be committed
+//
+// <name> is the scenario and six digits of the case's hash. A line is in the kernel's hands before
+// the case runs, so it survives SIGKILL. Folders of runs are 0700.
+#pragma once
+
+#include "harness/engine/listener.h"
+
+namespace lockstep {
+
+// The folder cannot be written: a sentence with the path, the cause and what to do.
+struct ArchiveError : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+class Archive : public Listener {
+ public:
+  // Makes the run's folder and the link, and writes a probe of 64 KiB, so that a full disk is
+  // found before the first case. Throws ArchiveError.
+  explicit Archive(std::filesystem::path root);
+  ~Archive() override;
+  Archive(const Archive&) = delete;
+  Archive& operator=(const Archive&) = delete;
+
+  const std::filesystem::path& folder() const { return folder_; }
+
+  // Appends one line to events.jsonl, as each of the three callbacks does. Throws ArchiveError.
+  void append(const Json& event);
+  void on_case(const Turn& turn) override;
+  void on_verdict(const Turn& turn, const History& history, const Verdict& verdict) override;
+  void on_result(const Result& result) override;
+
+  // Replaces a file of the run's folder, whole or not at all. Throws ArchiveError.
+  void write(const std::string& name, const std::string& text);
+
+  // Saves a case under failures/ and returns its path. Throws ArchiveError.
+  std::filesystem::path save_failure(const Case& c);
+
+  // Where the output of a failing case goes; not made yet.
+  std::filesystem::path logs_for(const Case& c, const Setting& setting) const;
+
+ private:
+  std::filesystem::path root_, folder_;
+  int events_ = -1;  // open for appending
+};
+
+// The archived failures of one scenario below `root`, by file name. Throws FieldError for a file
+// that is no case file.
+std::vector<Case> archived_failures(const std::filesystem::path& root, const std::string& scenario);
+
+}  // namespace lockstep

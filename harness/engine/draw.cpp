@@ -1,0 +1,109 @@
+#include "harness/engine/draw.h"
+
+#include "harness/core/text.h"
+#include "harness/core/values.h"
+
+#include <algorithm>
+#include <set>
+
+namespace lockstep {
+
+namespace {
+
+constexpr int kSizeMost = 100;     // RapidCheck's own scale
+constexpr int kDrawsPerCase = 4;   // draws spent on finding a case not seen before
+constexpr uint64_t kDrawCase = 0;  // what a number drawn from the run's seed is for
+constexpr uint64_t kDrawWorld = 1;
+
+class Drawer {
+ public:
+  Drawer(const Scenario& scenario, const DrawOptions& options)
+      : scenario_(scenario), options_(options) {}
+
+  void add_archived(const std::vector<Case>& archived) {
+    for (const auto& c : archived) {
+      const Case read = scenario_.parse(c.value);
+      const auto& worlds = options_.worlds;
+      const bool wanted = worlds.empty() ||
+                          std::find(worlds.begin(), worlds.end(), world_size(read)) != worlds.end();
+      if (wanted && fixed(read) == read) add(read);
+    }
+  }
+
+  void add_exhaustive() {
+    for (const auto& c : scenario_.every()) {
+      if (options_.worlds.empty()) add(fixed(c));
+      for (const int world : options_.worlds) add(fixed(in_world(c, world)));
+    }
+  }
+
+  void add_drawn() {
+    const int wanted = scenario_.draws == 0 ? 0 : options_.cases.value_or(scenario_.draws);
+    int found = 0;
+    for (int number = 0; found < wanted && number < kDrawsPerCase * wanted; ++number)
+      if (add(drawn(number, std::min(kSizeMost, number * kSizeMost / wanted)))) ++found;
+  }
+
+  std::vector<Case> take() { return std::move(cases_); }
+
+ private:
+  bool add(Case c) {
+    if (!seen_.insert(hash_of(c)).second) return false;
+    cases_.push_back(std::move(c));
+    return true;
+  }
+
+  uint64_t bits(uint64_t purpose, int number) const {
+    return bits_at({.seed = options_.seed,
+                    .stream = Stream::order,
+                    .rank = purpose,
+                    .step = std::stoull(hash_of(scenario_.name), nullptr, 16),
+                    .index = static_cast<uint64_t>(number)});
+  }
+
+  Case drawn(int number, int size) const {
+    Case c = scenario_.draw(bits(kDrawCase, number), size);
+    if (const auto& worlds = options_.worlds; !worlds.empty())
+      c = in_world(std::move(c), worlds[bits(kDrawWorld, number) % worlds.size()]);
+    return fixed(c);
+  }
+
+  static Case in_world(Case c, int world) {
+    c.value["world"]["size"] = world;
+    return c;
+  }
+
+  Case fixed(const Case& c) const {
+    Json value = c.value;
+    for (const auto& [path, text] : options_.set) value = with_value(std::move(value), path, text);
+    return scenario_.parse(value);
+  }
+
+  const Scenario& scenario_;
+  const DrawOptions& options_;
+  std::set<std::string> seen_;
+  std::vector<Case> cases_;
+};
+
+}  // namespace
+
+std::vector<Case> draw_cases(const Scenario& scenario, const DrawOptions& options,
+                             const std::vector<Case>& archived) {
+  Drawer drawer(scenario, options);
+  drawer.add_archived(archived);
+  drawer.add_exhaustive();
+  drawer.add_drawn();
+  return drawer.take();
+}
+
+Json unlike(const Json& value, const Json& defaults) {
+  Json out = Json::object();
+  for (const auto& [name, part] : value.items()) {
+    const Json other = defaults.value(name, Json());
+    if (part == other) continue;
+    out[name] = part.is_object() && other.is_object() ? unlike(part, other) : part;
+  }
+  return out;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,32 @@
+// Rank slots: how many ranks may live at once, over all lanes. A case of W ranks takes W slots, or
+// all there are where it wants more; who asked first is served first, so that large worlds get
+// their turn among small ones.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+namespace lockstep {
+
+class Slots {
+ public:
+  explicit Slots(int slots) : all_(slots), free_(slots) {}
+
+  // Blocks until the slots are free; returns how many were taken, or 0 after close().
+  int take(int ranks);
+  void give_back(int taken);
+
+  // From now on nobody waits and nobody gets a slot.
+  void close();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const int all_;
+  int free_;
+  uint64_t next_ticket_ = 0, now_serving_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace lockstep

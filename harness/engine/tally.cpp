@@ -1,0 +1,129 @@
+#include "harness/engine/tally.h"
+
+#include "harness/core/text.h"
+#include "harness/engine/draw.h"
+
+#include <algorithm>
+
+namespace lockstep {
+
+namespace {
+
+// A tier that broke three times is unlikely to mend; the cases left would only cost time.
+constexpr int kInconclusiveMost = 3;
+
+Result::Kind result_kind(Verdict::Kind kind) {
+  switch (kind) {
+    case Verdict::Kind::crash:
+      return Result::Kind::crash;
+    case Verdict::Kind::hang:
+      return Result::Kind::hang;
+    case Verdict::Kind::leak:
+      return Result::Kind::leak;
+    case Verdict::Kind::fail:
+      return Result::Kind::fail;
+    case Verdict::Kind::inconclusive:
+      return Result::Kind::inconclusive;
+    case Verdict::Kind::refused:
+      return Result::Kind::skip;
+    case Verdict::Kind::pass:
+      return Result::Kind::pass;
+  }
+  return Result::Kind::inconclusive;
+}
+
+std::string reason(const Verdict& verdict) {
+  return verdict.findings.empty() ? "no reason given"
+                                  : split(verdict.findings.front().text, '\n').front();
+}
+
+}  // namespace
+
+Tally::Tally(Job job)
+    : job_(std::move(job)), verdicts_(job_.cases.size()), stop_at_(job_.cases.size()) {}
+
+std::optional<size_t> Tally::next() {
+  if (next_ >= stop_at_) return {};
+  ++running_;
+  return next_++;
+}
+
+void Tally::played(size_t index, Verdict verdict) {
+  --running_;
+  if (is_failure(verdict.kind)) stop_at_ = std::min(stop_at_, index + 1);
+  if (verdict.kind == Verdict::Kind::inconclusive && ++inconclusive_ >= kInconclusiveMost)
+    stop_at_ = std::min(stop_at_, next_);
+  verdicts_[index] = std::move(verdict);
+}
+
+void Tally::dropped(size_t) {
+  --running_;
+}
+
+std::optional<size_t> Tally::culprit() const {
+  std::optional<size_t> inconclusive;
+  for (size_t index = 0; index < stop_at_; ++index) {
+    if (!verdicts_[index]) continue;
+    if (is_failure(verdicts_[index]->kind)) return index;
+    if (verdicts_[index]->kind == Verdict::Kind::inconclusive && !inconclusive)
+      inconclusive = index;
+  }
+  return inconclusive;
+}
+
+bool Tally::flaky() const {
+  const auto index = culprit();
+  return index && std::any_of(again_.begin(), again_.end(), [&](const Verdict& verdict) {
+           return verdict.kind != verdicts_[*index]->kind ||
+                  verdict.signature() != verdicts_[*index]->signature();
+         });
+}
+
+void Tally::count(const Verdict& verdict, const Case& c, Result& result) const {
+  if (verdict.kind == Verdict::Kind::refused) {
+    ++result.refused[reason(verdict)];
+    return;
+  }
+  const int world = world_size(c);
+  ++result.judged;
+  ++result.labels["world " + std::to_string(world)];
+  result.world_min = result.world_min == 0 ? world : std::min(result.world_min, world);
+  result.world_max = std::max(result.world_max, world);
+}
+
+Failure Tally::failure(size_t index) const {
+  const Case& c = job_.cases[index];
+  Failure failure{.c = c,
+                  .unlike_default = unlike(c.value, job_.scenario.parse(Json::object()).value),
+                  .number = static_cast<int>(index) + 1,
+                  .of = static_cast<int>(job_.cases.size()),
+                  .plays = {verdicts_[index]->kind}};
+  for (const auto& verdict : again_) failure.plays.push_back(verdict.kind);
+  return failure;
+}
+
+Result Tally::result() const {
+  Result result{.scenario = job_.scenario.name,
+                .claim = job_.scenario.claim,
+                .exactness = job_.scenario.exactness,
+                .setting = job_.setting};
+  for (size_t index = 0; index < stop_at_; ++index)
+    if (verdicts_[index]) count(*verdicts_[index], job_.cases[index], result);
+  if (const auto index = culprit()) {
+    result.worst = *verdicts_[*index];
+    result.kind = flaky() ? Result::Kind::flaky : result_kind(result.worst.kind);
+    result.failure = failure(*index);
+  } else if (result.judged == 0 && !result.refused.empty()) {
+    result.kind = Result::Kind::skip;
+    for (const auto& verdict : verdicts_)
+      if (verdict && verdict->kind == Verdict::Kind::refused) result.worst = *verdict;
+  } else if (result.judged == 0) {
+    result.kind = Result::Kind::fail;
+    result.worst = {Verdict::Kind::fail,
+                    {{"A scenario must be judged on at least one case", "vacuous", "",
+                      "there was no case to play"}}};
+  }
+  return result;
+}
+
+}  // namespace lockstep

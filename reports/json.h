@@ -1,0 +1,14 @@
+// run.json and --json: everything a run found, for programs. "lockstep_run" is the version of the
+// format; fields are only ever added to a version.
+#pragma once
+
+#include "harness/core/result.h"
+
+namespace lockstep::reports {
+
+Json run_json(const Run& run);
+
+// The text of a file that holds `json`. What is no UTF-8 is replaced.
+std::string file_text(const Json& json);
+
+}  // namespace lockstep::reports

@@ -1,0 +1,15 @@
+// JUnit XML, as CI servers read it: a suite a family, a test case a scenario and setting. Names are
+// unique and stable: no seed, no path, no time.
+#pragma once
+
+#include "harness/core/result.h"
+
+#include <string>
+
+namespace lockstep::reports {
+
+// UTF-8, ends with a newline, well-formed whatever the findings hold: bytes that XML cannot carry
+// are spelled "\x1b".
+std::string junit(const Run& run);
+
+}  // namespace lockstep::reports

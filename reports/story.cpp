@@ -1,0 +1,124 @@
+#include "reports/story.h"
+
+#include "harness/core/text.h"
+#include "reports/style.h"
+
+namespace lockstep::reports {
+
+namespace {
+
+constexpr size_t kLineColumns = 100;
+constexpr size_t kLabelColumns = 9;  // "replay   "
+
+void flatten(const Json& value, const std::string& path, std::vector<std::string>& fields) {
+  for (const auto& [name, part] : value.items()) {
+    const std::string at = path.empty() ? name : path + "." + name;
+    if (part.is_object()) {
+      flatten(part, at, fields);
+    } else if (at != "world.size") {
+      fields.push_back(at + " " + (part.is_string() ? part.get<std::string>() : part.dump()));
+    }
+  }
+}
+
+// "  replay   ...", broken between fields where it would be too long.
+std::vector<std::string> labelled(const std::string& label, const std::vector<std::string>& parts) {
+  std::vector<std::string> lines{"  " + padded(label, kLabelColumns)};
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::string part = parts[i] + (i + 1 < parts.size() ? " ·" : "");
+    const bool first = lines.back().size() == 2 + kLabelColumns;
+    if (!first && width(lines.back()) + 1 + width(part) > kLineColumns) {
+      lines.push_back("  " + padded("", kLabelColumns) + part);
+    } else {
+      lines.back() += (first ? "" : " ") + part;
+    }
+  }
+  return lines;
+}
+
+std::vector<std::string> fields_of(const Failure& failure) {
+  std::vector<std::string> fields{"world " + std::to_string(world_size(failure.c))};
+  flatten(failure.unlike_default, "", fields);
+  return fields;
+}
+
+const Finding* first_finding(const Result& result) {
+  return result.worst.findings.empty() ? nullptr : &result.worst.findings.front();
+}
+
+void append(std::vector<std::string>& lines, std::vector<std::string> more) {
+  lines.insert(lines.end(), std::make_move_iterator(more.begin()),
+               std::make_move_iterator(more.end()));
+}
+
+// What follows the diagnosis in a finding's text: a heading, then a table set in under it.
+std::vector<std::string> table_of(const Finding& finding) {
+  const auto text = split(finding.text, '\n');
+  std::vector<std::string> lines;
+  for (size_t i = 1; i < text.size(); ++i)
+    lines.push_back((i == 1 || text[i].starts_with(' ') ? "  " : "    ") + text[i]);
+  return lines;
+}
+
+std::string plays_text(const Failure& failure) {
+  std::vector<std::string> names;
+  for (const auto kind : failure.plays) names.emplace_back(name_of(kind));
+  return "played " + counted(static_cast<int64_t>(names.size()), "time") + ": " +
+         joined(names, ", ");
+}
+
+std::vector<std::string> where_to_go_on(const Result& result, const std::string& program) {
+  const Failure& failure = *result.failure;
+  std::vector<std::string> lines;
+  const std::string subject =
+      result.setting.subject == Setting().subject ? "" : " --subject " + result.setting.subject;
+  if (!failure.case_file.empty())
+    append(lines,
+           labelled("replay", {program + " replay " + failure.case_file.string() + subject}));
+  append(lines, labelled("read", {program + " explain " + result.scenario}));
+  if (!failure.logs.empty()) append(lines, labelled("logs", {failure.logs.string()}));
+  if (failure.tail.empty()) return lines;
+  lines.push_back("  rank " + std::to_string(failure.tail_rank) + " wrote last");
+  for (const auto& line : split(failure.tail, '\n')) lines.push_back("    | " + line);
+  return lines;
+}
+
+}  // namespace
+
+std::string rule_of(const Result& result) {
+  if (result.kind == Result::Kind::flaky)
+    return "The same case must give the same verdict every time";
+  const auto* finding = first_finding(result);
+  return finding ? finding->rule : result.claim;
+}
+
+std::string diagnosis_of(const Result& result) {
+  const auto* finding = first_finding(result);
+  const auto first = finding ? split(finding->text, '\n').front() : "";
+  if (result.kind != Result::Kind::flaky || !result.failure) return first;
+  return plays_text(*result.failure) + "; the first " + std::string(name_of(result.worst.kind)) +
+         ": " + first;
+}
+
+std::string case_line(const Failure& failure) {
+  return joined(fields_of(failure), " · ");
+}
+
+std::vector<std::string> story(const Result& result, const std::string& program) {
+  if (result.kind == Result::Kind::pass || result.kind == Result::Kind::skip) return {};
+  const bool certain = result.kind != Result::Kind::inconclusive;
+  std::vector<std::string> lines{(certain ? "✗ " : "? ") + rule_of(result)};
+  lines.push_back("  " + diagnosis_of(result));
+  if (result.failure) append(lines, labelled("case", fields_of(*result.failure)));
+  if (const auto* finding = first_finding(result)) append(lines, table_of(*finding));
+  const auto count = static_cast<int64_t>(result.worst.findings.size());
+  if (count > 1) {
+    const Finding& next = result.worst.findings[1];
+    lines.push_back("  and " + counted(count - 1, "more finding") + ", the next at " +
+                    (next.where.empty() ? next.rule : next.where));
+  }
+  if (result.failure) append(lines, where_to_go_on(result, program));
+  return lines;
+}
+
+}  // namespace lockstep::reports

@@ -1,0 +1,25 @@
+// Why a result is not a pass, told in plain text: the rule, the diagnosis, the case, where it first
+// shows, and how to go on. Nothing is decided here; every sentence comes from the result.
+#pragma once
+
+#include "harness/core/result.h"
+
+#include <string>
+#include <vector>
+
+namespace lockstep::reports {
+
+// The rule that does not hold, one sentence. A flaky result breaks a rule of its own.
+std::string rule_of(const Result& result);
+
+// The first line of the diagnosis.
+std::string diagnosis_of(const Result& result);
+
+// "world 3 · length 5 · options.seed 1": the fields that differ from a default case, and the world.
+std::string case_line(const Failure& failure);
+
+// The whole story without the result's own line, without colour; it may hold Unicode. `program` is
+// how to start the program again. Empty for a pass and a skip.
+std::vector<std::string> story(const Result& result, const std::string& program);
+
+}  // namespace lockstep::reports

@@ -1,0 +1,116 @@
+#include "reports/style.h"
+
+#include "harness/core/text.h"
+
+#include <array>
+#include <cstdio>
+#include <utility>
+
+namespace lockstep::reports {
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kPlain{{
+    {"✗", "x"},
+    {"✓", "v"},
+    {"…", "..."},
+    {"–", "-"},
+    {"◄", "<-"},
+    {"·", "-"},
+    {"×", "x"},
+    {"≥", ">="},
+    {"≤", "<="},
+    {"█", "#"},
+    {"▒", "."},
+    {"→", "->"},
+}};
+
+bool continues(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
+}
+
+bool is_control(char byte) {
+  return (static_cast<unsigned char>(byte) < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f;
+}
+
+std::string spelled(char byte) {
+  char text[8];
+  std::snprintf(text, sizeof(text), "\\x%02x", static_cast<unsigned char>(byte));
+  return text;
+}
+
+// The plain word for the character at `at`, and how many bytes that character has.
+std::pair<std::string_view, size_t> plain(std::string_view text, size_t at) {
+  for (const auto& [character, word] : kPlain)
+    if (text.substr(at).starts_with(character)) return {word, character.size()};
+  size_t size = 1;
+  while (at + size < text.size() && continues(text[at + size])) ++size;
+  return {"?", size};
+}
+
+}  // namespace
+
+std::string coloured(const std::string& text, Colour colour, const Style& style) {
+  if (!style.colour) return text;
+  const char* code = colour == Colour::green    ? "32"
+                     : colour == Colour::red    ? "31"
+                     : colour == Colour::yellow ? "33"
+                                                : "1";
+  return std::string("\033[") + code + "m" + text + "\033[0m";
+}
+
+std::string shown(const std::string& text, const Style& style) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const bool ascii = static_cast<unsigned char>(text[at]) < 0x80;
+    if (ascii || style.unicode) {
+      out += is_control(text[at]) ? spelled(text[at]) : std::string(1, text[at]);
+      ++at;
+    } else {
+      const auto [word, size] = plain(text, at);
+      out += word;
+      at += size;
+    }
+  }
+  return out;
+}
+
+size_t width(std::string_view text) {
+  size_t columns = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '\033') {
+      at = std::min(text.find('m', at), text.size());
+    } else if (!continues(text[at])) {
+      ++columns;
+    }
+  }
+  return columns;
+}
+
+std::string padded(const std::string& text, size_t columns) {
+  const size_t has = width(text);
+  return text + std::string(columns > has ? columns - has : 0, ' ');
+}
+
+std::string right_aligned(const std::string& text, size_t columns) {
+  const size_t has = width(text);
+  return std::string(columns > has ? columns - has : 0, ' ') + text;
+}
+
+std::string counted(int64_t number, const std::string& one) {
+  return with_commas(number) + " " + one + (number == 1 ? "" : "s");
+}
+
+std::string seconds(std::chrono::milliseconds time) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f", static_cast<double>(time.count()) / 1000);
+  return text;
+}
+
+std::string seed_text(uint64_t seed) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(seed));
+  return text;
+}
+
+}  // namespace lockstep::reports

@@ -1,0 +1,33 @@
+// How text is laid out for a person: columns, colour, and the same text without Unicode.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace lockstep::reports {
+
+struct Style {
+  bool colour = false;  // ANSI escapes
+  bool unicode = true;  // where false, `shown` leaves ASCII only
+};
+
+enum class Colour { green, red, yellow, bold };
+
+std::string coloured(const std::string& text, Colour colour, const Style& style);
+
+// `text` as the style can show it: without Unicode, "x ... - <-" for ✗ … – ◄, and '?' for what has
+// no such word. Control characters that would move a terminal's cursor become "\x1b" in letters.
+std::string shown(const std::string& text, const Style& style);
+
+// Columns on a terminal: code points, and nothing for colours.
+size_t width(std::string_view text);
+std::string padded(const std::string& text, size_t columns);
+std::string right_aligned(const std::string& text, size_t columns);
+
+std::string counted(int64_t number, const std::string& one);  // "1 case", "1,200 cases"
+std::string seconds(std::chrono::milliseconds time);          // "2.9"
+std::string seed_text(uint64_t seed);                         // "0x5eed42"
+
+}  // namespace lockstep::reports

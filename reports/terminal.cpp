@@ -1,0 +1,212 @@
+#include "reports/terminal.h"
+
+#include "harness/core/text.h"
+#include "reports/story.h"
+
+#include <algorithm>
+
+namespace lockstep::reports {
+
+namespace {
+
+constexpr size_t kKindAndTimeColumns = 11;  // "PASS   2.9s"
+constexpr size_t kCasesColumns = 8;
+
+std::vector<std::string> distinct(const std::vector<Setting>& settings,
+                                  std::string Setting::*member) {
+  std::vector<std::string> out;
+  for (const auto& setting : settings)
+    if (std::find(out.begin(), out.end(), setting.*member) == out.end())
+      out.push_back(setting.*member);
+  return out;
+}
+
+// The parts of a setting that are not the same all over the run; the tier always.
+std::string setting_text(const Setting& setting, const std::vector<Setting>& settings) {
+  std::string text = setting.tier;
+  if (distinct(settings, &Setting::subject).size() > 1) text += " " + setting.subject;
+  if (distinct(settings, &Setting::backend).size() > 1) text += " " + setting.backend;
+  return text;
+}
+
+std::string kind_word(Result::Kind kind) {
+  std::string word(name_of(kind));
+  for (auto& letter : word) letter = static_cast<char>(letter - 'a' + 'A');
+  return word;
+}
+
+Colour colour_of(Result::Kind kind) {
+  if (kind == Result::Kind::pass) return Colour::green;
+  return is_failure(kind) ? Colour::red : Colour::yellow;
+}
+
+std::string worlds_text(const Result& result) {
+  if (result.world_max == 0) return "";
+  const std::string least = std::to_string(result.world_min);
+  return result.world_min == result.world_max
+             ? "world " + least
+             : "worlds " + least + "-" + std::to_string(result.world_max);
+}
+
+int64_t refused_count(const Result& result) {
+  int64_t count = 0;
+  for (const auto& [reason, cases] : result.refused) count += cases;
+  return count;
+}
+
+std::string refused_text(const Result& result) {
+  if (result.refused.empty()) return "";
+  return with_commas(refused_count(result)) + " refused (" +
+         (result.refused.size() == 1
+              ? result.refused.begin()->first
+              : counted(static_cast<int64_t>(result.refused.size()), "reason")) +
+         ")";
+}
+
+std::string both(const std::string& a, const std::string& b, const std::string& between) {
+  return a + (a.empty() || b.empty() ? "" : between) + b;
+}
+
+std::string cases_text(const Result& result, const Columns& columns) {
+  if (result.kind == Result::Kind::skip)
+    return "     " + result.refused.begin()->first +
+           (result.refused.size() == 1
+                ? ""
+                : ", and " +
+                      counted(static_cast<int64_t>(result.refused.size()) - 1, "more reason"));
+  if (is_failure(result.kind))
+    return result.failure ? "   case " + std::to_string(result.failure->number) + " of " +
+                                std::to_string(result.failure->of)
+                          : "   no case";
+  const std::string notes = both(worlds_text(result), refused_text(result), " · ");
+  return right_aligned(with_commas(result.judged), kCasesColumns) +
+         (result.judged == 1 ? " case   " : " cases  ") +
+         padded(result.exactness, columns.exactness) + "     " + notes;
+}
+
+std::string without_trailing_spaces(std::string text) {
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
+std::string result_line(const Result& result, const Run& run, const Columns& columns,
+                        const Style& style) {
+  const std::string word = kind_word(result.kind);
+  const std::string time = result.kind == Result::Kind::skip ? "– " : seconds(result.took) + "s";
+  const size_t left = word.size() < kKindAndTimeColumns ? kKindAndTimeColumns - word.size() : 0;
+  const std::string rest = padded(result.scenario, columns.scenario) + "  " +
+                           padded(setting_text(result.setting, run.settings), columns.setting) +
+                           cases_text(result, columns);
+  return "  " + coloured(word, colour_of(result.kind), style) +
+         shown(right_aligned(time, std::max(left, width(time) + 1)) + "  " +
+                   without_trailing_spaces(rest),
+               style) +
+         "\n";
+}
+
+std::string skipped_text(const Run& run, int64_t skipped) {
+  std::map<std::string, int64_t> reasons;
+  for (const auto& result : run.results)
+    if (result.kind == Result::Kind::skip) ++reasons[result.refused.begin()->first];
+  std::vector<std::string> parts;
+  for (const auto& [reason, count] : reasons) parts.push_back(std::to_string(count) + " " + reason);
+  return std::to_string(skipped) + " skipped (" + joined(parts, ", ") + ")";
+}
+
+std::string counts_text(const Run& run) {
+  using Kind = Result::Kind;
+  static constexpr std::pair<Kind, const char*> kWords[] = {{Kind::pass, "passed"},
+                                                            {Kind::fail, "failed"},
+                                                            {Kind::hang, "hung"},
+                                                            {Kind::crash, "crashed"},
+                                                            {Kind::leak, "leaked"},
+                                                            {Kind::flaky, "flaky"},
+                                                            {Kind::inconclusive, "inconclusive"},
+                                                            {Kind::skip, ""}};
+  std::vector<std::string> parts;
+  for (const auto& [kind, word] : kWords) {
+    const auto count =
+        std::count_if(run.results.begin(), run.results.end(),
+                      [kind = kind](const Result& result) { return result.kind == kind; });
+    if (count == 0) continue;
+    parts.push_back(kind == Kind::skip ? skipped_text(run, count)
+                                       : std::to_string(count) + " " + word);
+  }
+  if (!run.not_finished.empty())
+    parts.push_back(std::to_string(run.not_finished.size()) + " not finished");
+  return joined(parts, ", ");
+}
+
+std::string canary_text(const Run& run, const Style& style) {
+  switch (run.canary) {
+    case Run::Canary::not_played:
+      return "";
+    case Run::Canary::failed:
+      return "     canary failed as it must";
+    case Run::Canary::passed:
+      return "     " + coloured("canary passed", Colour::red, style);
+    case Run::Canary::inconclusive:
+      return "     " + coloured("canary inconclusive", Colour::yellow, style);
+  }
+  return "";
+}
+
+std::string remarks(const Run& run) {
+  std::string text;
+  if (run.canary == Run::Canary::passed)
+    text += "✗ A scenario that must fail passed: the passes above prove nothing\n";
+  if (run.canary == Run::Canary::inconclusive)
+    text += "? A scenario that must fail could not be judged: the passes above prove little\n";
+  if (!run.not_finished.empty())
+    text += "no result for " + counted(static_cast<int64_t>(run.not_finished.size()), "scenario") +
+            ": " + run.not_finished.front().reason + "\n";
+  return text;
+}
+
+}  // namespace
+
+Columns columns_for(const std::vector<Scenario>& scenarios, const std::vector<Setting>& settings) {
+  Columns columns;
+  for (const auto& scenario : scenarios) {
+    columns.scenario = std::max(columns.scenario, width(scenario.name));
+    columns.exactness = std::max(columns.exactness, width(scenario.exactness));
+  }
+  for (const auto& setting : settings)
+    columns.setting = std::max(columns.setting, width(setting_text(setting, settings)));
+  return columns;
+}
+
+std::string headline(const Run& run, const Style& style) {
+  std::vector<std::string> parts{"lockstep " + run.version, "libtorch " + run.libtorch};
+  for (const auto& backend : distinct(run.settings, &Setting::backend)) parts.push_back(backend);
+  const auto subjects = distinct(run.settings, &Setting::subject);
+  if (subjects != std::vector{Setting().subject})
+    parts.push_back((subjects.size() == 1 ? "subject " : "subjects ") + joined(subjects, ", "));
+  parts.push_back("seed " + seed_text(run.seed));
+  parts.push_back(counted(run.cores, "core"));
+  return shown(joined(parts, " · "), style) + "\n";
+}
+
+std::string result_text(const Result& result, const Run& run, const Columns& columns,
+                        const Style& style) {
+  std::string text = result_line(result, run, columns, style);
+  const auto lines = story(result, run.program);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const auto line = shown(lines[i], style);
+    text += (i == 0 ? coloured(line, Colour::bold, style) : line) + "\n";
+  }
+  return lines.empty() ? text : text + "\n";
+}
+
+std::string summary(const Run& run, const Style& style) {
+  int64_t cases = 0;
+  for (const auto& result : run.results) cases += result.judged;
+  const auto scenarios = static_cast<int64_t>(run.results.size() + run.not_finished.size());
+  return shown(counted(scenarios, "scenario") + ": " + counts_text(run) + "   " +
+                   counted(cases, "case") + "   " + seconds(run.took) + " s",
+               style) +
+         canary_text(run, style) + "\n" + shown(remarks(run), style) +
+         "run: " + (run.folder.parent_path() / "latest").string() + "\n";
+}
+
+}  // namespace lockstep::reports

@@ -1,0 +1,25 @@
+// What a run prints for a person, piece by piece as it becomes known: the headline, a line for
+// each result with its story where it is not a pass, and the summary.
+#pragma once
+
+#include "harness/core/result.h"
+#include "reports/style.h"
+
+#include <string>
+#include <vector>
+
+namespace lockstep::reports {
+
+// The widths of a result line's columns, from what is known before the first result.
+struct Columns {
+  size_t scenario = 0, setting = 0, exactness = 0;
+};
+Columns columns_for(const std::vector<Scenario>& scenarios, const std::vector<Setting>& settings);
+
+// Each ends with a newline.
+std::string headline(const Run& run, const Style& style);
+std::string result_text(const Result& result, const Run& run, const Columns& columns,
+                        const Style& style);
+std::string summary(const Run& run, const Style& style);
+
+}  // namespace lockstep::reports

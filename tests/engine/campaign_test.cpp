@@ -1,0 +1,223 @@
+#include "harness/engine/campaign.h"
+
+#include "harness/engine/canary.h"
+#include "tests/engine/toys.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace lockstep {
+namespace {
+
+using toys::FakeTier;
+using toys::Folder;
+using toys::holds_unless_one;
+using toys::job_of;
+using toys::recorded;
+using toys::value_of;
+
+// One campaign in a folder of its own.
+struct Bench {
+  Folder folder;
+  Archive archive{folder.path()};
+  toys::Counter heard;
+  std::atomic<bool> interrupted = false;
+
+  Run run(std::vector<Job> jobs, FakeTier::Play play, CampaignOptions options = {}, int lanes = 1,
+          std::vector<Job> canaries = {}) {
+    Run out;
+    auto tiers = toys::lanes(lanes, play);
+    Campaign(std::move(jobs), std::move(canaries), options, tiers, archive, heard)
+        .run(interrupted, out);
+    return out;
+  }
+};
+
+History sees_its_value(const Case& c, FakeTier&) {
+  return recorded(c, value_of(c));
+}
+
+TEST(Campaign, PassesWhereEveryCaseHolds) {
+  Bench bench;
+  const auto run = bench.run({job_of(holds_unless_one(), {2, 3, 4})}, sees_its_value);
+  ASSERT_EQ(run.results.size(), 1u);
+  EXPECT_EQ(run.results[0].kind, Result::Kind::pass);
+  EXPECT_EQ(run.results[0].judged, 3);
+  EXPECT_FALSE(run.interrupted);
+}
+
+TEST(Campaign, AFailingCaseIsPlayedThreeTimesAndSaved) {
+  Bench bench;
+  const auto run = bench.run({job_of(holds_unless_one(), {2, 1, 3})}, sees_its_value);
+  const auto& result = run.results.at(0);
+  EXPECT_EQ(result.kind, Result::Kind::fail);
+  EXPECT_EQ(result.failure->number, 2);
+  EXPECT_EQ(result.failure->plays.size(), 3u);
+  EXPECT_EQ(read_case_file(result.failure->case_file), result.failure->c);
+  EXPECT_EQ(result.failure->tail, "first line\nlast words");
+  EXPECT_TRUE(std::filesystem::exists(result.failure->logs / "rank0.err"));
+}
+
+TEST(Campaign, AReplayedCaseIsNotSavedAgain) {
+  Bench bench;
+  const auto run =
+      bench.run({job_of(holds_unless_one(), {1})}, sees_its_value, {.case_file = "given.json"});
+  EXPECT_EQ(run.results.at(0).failure->case_file, "given.json");
+  EXPECT_FALSE(std::filesystem::exists(bench.folder.path() / "failures"));
+}
+
+TEST(Campaign, AHangIsPlayedTwice) {
+  Bench bench;
+  const auto run = bench.run({job_of(holds_unless_one(), {4})}, [](const Case& c, FakeTier&) {
+    return toys::ended(c, {Ending::Kind::stuck, ""});
+  });
+  EXPECT_EQ(run.results.at(0).kind, Result::Kind::hang);
+  EXPECT_EQ(run.results.at(0).failure->plays.size(), 2u);
+}
+
+TEST(Campaign, ACaseThatFailsOnceIsFlaky) {
+  Bench bench;
+  std::atomic<int> plays = 0;
+  const auto run = bench.run({job_of(holds_unless_one(), {4})}, [&](const Case& c, FakeTier&) {
+    return recorded(c, ++plays == 1 ? 1 : 0);
+  });
+  EXPECT_EQ(run.results.at(0).kind, Result::Kind::flaky);
+}
+
+TEST(Campaign, AFailureStopsItsScenarioAndNoOther) {
+  Bench bench;
+  const auto run = bench.run(
+      {job_of(holds_unless_one("toys.a"), {1, 2, 3}), job_of(holds_unless_one("toys.b"), {4, 5})},
+      sees_its_value);
+  EXPECT_EQ(run.results.at(0).judged, 1);
+  EXPECT_EQ(run.results.at(1).judged, 2);
+  EXPECT_TRUE(run.not_finished.empty());
+}
+
+TEST(Campaign, OnRequestAFailureStopsAll) {
+  Bench bench;
+  const auto run = bench.run(
+      {job_of(holds_unless_one("toys.a"), {1, 2, 3}), job_of(holds_unless_one("toys.b"), {4, 5})},
+      sees_its_value, {.after_failure = AfterFailure::stop_all});
+  ASSERT_EQ(run.results.size(), 1u);
+  EXPECT_EQ(run.results[0].kind, Result::Kind::fail);
+  ASSERT_EQ(run.not_finished.size(), 1u);
+  EXPECT_EQ(run.not_finished[0].scenario, "toys.b");
+}
+
+TEST(Campaign, ResultsDoNotDependOnTheNumberOfLanes) {
+  const std::vector<int64_t> values{2, 3, 4, 5, 1, 6, 1, 7, 1};
+  for (const int lanes : {1, 2, 5, 9}) {
+    Bench bench;
+    const auto run = bench.run({job_of(holds_unless_one(), values)}, sees_its_value,
+                               {.slots = 2 * lanes}, lanes);
+    EXPECT_EQ(run.results.at(0).failure->number, 5) << lanes;
+    EXPECT_EQ(run.results.at(0).judged, 5) << lanes;
+  }
+}
+
+TEST(Campaign, ResultsComeInTheOrderOfThePlan) {
+  Bench bench;
+  std::vector<Job> jobs;
+  for (const char* name : {"toys.a", "toys.b", "toys.c", "toys.d"})
+    jobs.push_back(job_of(holds_unless_one(name), {2, 3}));
+  bench.run(jobs, sees_its_value, {.slots = 8}, 4);
+  EXPECT_EQ(bench.heard.results,
+            (std::vector<std::string>{"toys.a", "toys.b", "toys.c", "toys.d"}));
+}
+
+TEST(Campaign, ABrokenTierIsInconclusiveAndNotAFailure) {
+  Bench bench;
+  const auto run = bench.run({job_of(holds_unless_one(), {2, 3})}, [](const Case& c, FakeTier&) {
+    if (value_of(c) == 2) throw TierError("the server process is gone");
+    return recorded(c, 0);
+  });
+  EXPECT_EQ(run.results.at(0).kind, Result::Kind::inconclusive);
+  EXPECT_EQ(run.results.at(0).worst.findings.at(0).text, "the server process is gone");
+}
+
+TEST(Campaign, EveryCaseIsWrittenDownBeforeItRuns) {
+  Bench bench;
+  bench.run({job_of(holds_unless_one(), {2, 3})}, [&](const Case& c, FakeTier&) {
+    const auto last = toys::events_of(bench.archive.folder()).back();
+    EXPECT_EQ(last["event"], "case");
+    EXPECT_EQ(last["case"], c.value);
+    return recorded(c, 0);
+  });
+  EXPECT_EQ(bench.heard.verdicts.size(), 2u);
+}
+
+TEST(Campaign, AnInterruptEndsWhatIsBeingPlayed) {
+  Bench bench;
+  const auto run =
+      bench.run({job_of(holds_unless_one("toys.a"), {2}), job_of(holds_unless_one("toys.b"), {3})},
+                [&](const Case& c, FakeTier& tier) {
+                  if (value_of(c) == 2) return recorded(c, 0);
+                  bench.interrupted = true;
+                  tier.block();
+                  return History();
+                });
+  EXPECT_TRUE(run.interrupted);
+  ASSERT_EQ(run.results.size(), 1u);
+  EXPECT_EQ(run.results[0].kind, Result::Kind::pass);
+  ASSERT_EQ(run.not_finished.size(), 1u);
+  EXPECT_EQ(run.not_finished[0].scenario, "toys.b");
+}
+
+TEST(Campaign, WhatARankDidWhenInterruptedIsNoVerdict) {
+  Bench bench;
+  const auto run = bench.run({job_of(holds_unless_one(), {2})}, [&](const Case& c, FakeTier&) {
+    bench.interrupted = true;
+    return toys::ended(c, {Ending::Kind::signalled, "SIGINT"});
+  });
+  EXPECT_TRUE(run.results.empty());
+  EXPECT_TRUE(bench.heard.verdicts.empty());
+}
+
+TEST(Campaign, WhatAListenerThrowsEndsTheRun) {
+  struct Full : toys::Counter {
+    void on_case(const Turn&) override { throw ArchiveError("the disk is full"); }
+  };
+  const Folder folder;
+  Archive archive(folder.path());
+  Full full;
+  Run run;
+  const std::atomic<bool> interrupted = false;
+  auto tiers = toys::lanes(3, sees_its_value);
+  Campaign campaign({job_of(holds_unless_one(), {2, 3, 4, 5})}, {}, {.slots = 6}, tiers, archive,
+                    full);
+  EXPECT_THROW(campaign.run(interrupted, run), ArchiveError);
+}
+
+TEST(Campaign, ACanaryThatFailsIsAsItMustBe) {
+  Bench bench;
+  const auto run = bench.run({job_of(holds_unless_one(), {2})}, sees_its_value, {}, 1,
+                             {job_of(holds_unless_one("toys.canary"), {1})});
+  EXPECT_EQ(run.canary, Run::Canary::failed);
+  EXPECT_EQ(run.results.size(), 1u) << "the canary is no result";
+}
+
+TEST(Campaign, OneCanaryThatPassesIsEnoughToSaySo) {
+  Bench bench;
+  const auto run = bench.run(
+      {}, sees_its_value, {}, 1,
+      {job_of(holds_unless_one("toys.canary"), {2}), job_of(holds_unless_one("toys.canary"), {1})});
+  EXPECT_EQ(run.canary, Run::Canary::passed);
+}
+
+TEST(Campaign, ACanaryThatCannotBePlayedIsInconclusive) {
+  Bench bench;
+  const auto run = bench.run({}, [](const Case&, FakeTier&) -> History { throw TierError("gone"); },
+                             {}, 1, {job_of(holds_unless_one("toys.canary"), {1})});
+  EXPECT_EQ(run.canary, Run::Canary::inconclusive);
+}
+
+TEST(Canary, RecordingNothingFails) {
+  const auto scenario = canary();
+  const History silent(std::vector<RankHistory>(2));
+  EXPECT_EQ(judge(scenario, scenario.smallest(), silent).kind, Verdict::Kind::fail);
+}
+
+}  // namespace
+}  // namespace lockstep

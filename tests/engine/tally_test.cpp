@@ -1,0 +1,97 @@
+#include "harness/engine/tally.h"
+
+#include "tests/engine/toys.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+using Kind = Verdict::Kind;
+
+Tally tally_of(const std::vector<int64_t>& values) {
+  return Tally(toys::job_of(toys::holds_unless_one(), values));
+}
+
+Verdict verdict(Kind kind, const std::string& text = "why") {
+  return {kind, kind == Kind::pass ? Findings{} : Findings{{"rule", "pattern", "where", text}}};
+}
+
+TEST(Tally, AScenarioWithoutCasesFails) {
+  const auto tally = tally_of({});
+  EXPECT_TRUE(tally.complete());
+  EXPECT_EQ(tally.result().kind, Result::Kind::fail);
+}
+
+TEST(Tally, AllPassing) {
+  auto tally = tally_of({2, 3});
+  for (int i = 0; i < 2; ++i) tally.played(*tally.next(), verdict(Kind::pass));
+  EXPECT_TRUE(tally.complete());
+  EXPECT_EQ(tally.result().kind, Result::Kind::pass);
+  EXPECT_EQ(tally.result().judged, 2);
+  EXPECT_EQ(tally.result().world_min, 2);
+}
+
+TEST(Tally, TheFirstFailureByNumberDecidesWhateverTheOrderInTime) {
+  auto tally = tally_of({1, 2, 3, 4, 5});
+  for (int i = 0; i < 4; ++i) tally.next();
+  tally.played(3, verdict(Kind::crash));
+  EXPECT_FALSE(tally.next()) << "no case after a failing one is started";
+  EXPECT_TRUE(tally.worth_playing(1));
+  tally.played(1, verdict(Kind::fail));
+  EXPECT_FALSE(tally.worth_playing(2));
+  tally.dropped(2);
+  tally.played(0, verdict(Kind::pass));
+  ASSERT_TRUE(tally.complete());
+  const auto result = tally.result();
+  EXPECT_EQ(result.kind, Result::Kind::fail);
+  EXPECT_EQ(result.failure->number, 2);
+  EXPECT_EQ(result.failure->of, 5);
+  EXPECT_EQ(result.judged, 2) << "the case after the failing one is not counted";
+}
+
+TEST(Tally, UnlikeVerdictsOfOneCaseAreFlaky) {
+  auto tally = tally_of({1});
+  tally.played(*tally.next(), verdict(Kind::fail));
+  tally.played_again(verdict(Kind::fail));
+  EXPECT_FALSE(tally.flaky());
+  tally.played_again(verdict(Kind::pass));
+  EXPECT_TRUE(tally.flaky());
+  EXPECT_EQ(tally.result().kind, Result::Kind::flaky);
+  EXPECT_EQ(tally.result().failure->plays, (std::vector{Kind::fail, Kind::fail, Kind::pass}));
+}
+
+TEST(Tally, EveryCaseRefusedIsASkipWithItsReason) {
+  auto tally = tally_of({1, 2});
+  for (int i = 0; i < 2; ++i) tally.played(*tally.next(), verdict(Kind::refused, "no GPU\nmore"));
+  EXPECT_EQ(tally.result().kind, Result::Kind::skip);
+  EXPECT_EQ(tally.result().refused, (std::map<std::string, int64_t>{{"no GPU", 2}}));
+}
+
+TEST(Tally, SomeCasesRefusedAreCountedBesideThePass) {
+  auto tally = tally_of({1, 2});
+  tally.played(*tally.next(), verdict(Kind::refused));
+  tally.played(*tally.next(), verdict(Kind::pass));
+  EXPECT_EQ(tally.result().kind, Result::Kind::pass);
+  EXPECT_EQ(tally.result().judged, 1);
+  EXPECT_EQ(tally.result().refused.at("why"), 1);
+}
+
+TEST(Tally, AFailureWeighsMoreThanAnInconclusiveCaseBeforeIt) {
+  auto tally = tally_of({1, 2});
+  tally.played(*tally.next(), verdict(Kind::inconclusive));
+  EXPECT_EQ(tally.culprit(), 0u);
+  tally.played(*tally.next(), verdict(Kind::hang));
+  EXPECT_EQ(tally.result().kind, Result::Kind::hang);
+  EXPECT_EQ(tally.result().failure->number, 2);
+}
+
+TEST(Tally, ThreeInconclusiveCasesEndTheScenario) {
+  auto tally = tally_of({1, 2, 3, 4, 5});
+  for (int i = 0; i < 3; ++i) tally.played(*tally.next(), verdict(Kind::inconclusive));
+  EXPECT_TRUE(tally.complete());
+  EXPECT_EQ(tally.result().kind, Result::Kind::inconclusive);
+}
+
+}  // namespace
+}  // namespace lockstep
