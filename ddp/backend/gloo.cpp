@@ -3,12 +3,50 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <csignal>
+#include <ctime>
+
 namespace lockstep {
+
+namespace {
+
+// Note [A dead peer and SIGPIPE]
+// Gloo writes to sockets without MSG_NOSIGNAL, so a peer's death kills a C++ process that happens
+// to write at that moment, without a word (Python ignores the signal from its start). The signal
+// goes to the thread that writes, and threads inherit the mask of their creator: blocking it here,
+// while Gloo makes its threads and connects, turns it into an error for good and leaves the
+// process's own handling alone.
+class BrokenPipesAreErrors {
+ public:
+  BrokenPipesAreErrors() {
+    ::sigemptyset(&broken_pipe_);
+    ::sigaddset(&broken_pipe_, SIGPIPE);
+    sigset_t pending;
+    ::sigpending(&pending);
+    was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
+    ::pthread_sigmask(SIG_BLOCK, &broken_pipe_, &before_);
+  }
+  ~BrokenPipesAreErrors() {
+    const timespec no_time{};
+    if (!was_pending_) ::sigtimedwait(&broken_pipe_, nullptr, &no_time);  // drop one of our own
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  BrokenPipesAreErrors(const BrokenPipesAreErrors&) = delete;
+  BrokenPipesAreErrors& operator=(const BrokenPipesAreErrors&) = delete;
+
+ private:
+  sigset_t broken_pipe_;
+  sigset_t before_;
+  bool was_pending_ = false;
+};
+
+}  // namespace
 
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     int rank, int world_size,
                                                     const InitOptions& options) {
   using Gloo = c10d::ProcessGroupGloo;
+  const BrokenPipesAreErrors guard;
   auto gloo = Gloo::Options::create(options.timeout);
   gloo->threads = options.threads;
   gloo->devices.push_back(options.interface_name.empty()

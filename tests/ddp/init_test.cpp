@@ -8,7 +8,11 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/torch.h>
 
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
 
 namespace lockstep {
 namespace {
@@ -87,6 +91,29 @@ TEST(Init, MeetsAtTheAddressOfTheEnvironment) {
     return testing::numbers(sum[0]) + " " + second->getBackendName();
   });
   EXPECT_EQ(reports, std::vector<std::string>(3, "6 gloo"));
+}
+
+bool blocks_broken_pipes(const std::filesystem::path& thread) {
+  std::ifstream status(thread / "status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("SigBlk:", 0) == 0) {
+      return (std::stoull(line.substr(7), nullptr, 16) >> (SIGPIPE - 1) & 1) != 0;
+    }
+  }
+  return false;
+}
+
+// Otherwise a process is killed, silently, when it happens to write to a peer that has just died.
+TEST(Init, TurnsBrokenPipesIntoErrorsOnGloosThreadsAndNowhereElse) {
+  const auto reports = testing::run_world(2, [](const testing::Group&) {
+    std::string report;
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+      const bool is_main = thread.path().filename() == std::to_string(::getpid());
+      if (blocks_broken_pipes(thread.path()) == is_main) report += "wrong ";
+    }
+    return report + "done";
+  });
+  EXPECT_EQ(reports, std::vector<std::string>(2, "done"));
 }
 
 TEST(Init, PutsAProcessGroupInFrontOfAnyBackend) {
