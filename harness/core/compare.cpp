@@ -32,7 +32,7 @@ bool is_whole(const std::string& dtype) {
 
 std::string number(double value) {
   char text[40];
-  std::snprintf(text, sizeof(text), "%.9g", value);
+  std::snprintf(text, sizeof(text), "%.9g", value == 0 ? 0.0 : value);  // no "-0"
   return text;
 }
 
