@@ -13,7 +13,7 @@ namespace lockstep {
 // different meaning without a word. So before tensors travel, ranks exchange something whose size
 // nobody can get wrong: the fingerprint of what must be equal, and whether the rank can take part
 // at all. Only if these differ, and then on every rank, the declarations themselves follow, padded
-// to one length that was exchanged first. Source: SEMANTICS 0.1, PLATFORM 4.
+// to one length that was exchanged first. Source: docs/semantics.md 0.1.
 
 // Compares every rank's declaration. Collective; blocks. Throws DisagreementError with the same
 // sentence on every rank unless all are equal and nobody has an obstacle; CommunicationError. In a

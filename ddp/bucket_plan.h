@@ -14,7 +14,7 @@ namespace lockstep {
 // depends on nothing but the arguments, so ranks with equal arguments have equal plans.
 //
 // Everything here is Local and does not block. Source: c10d's compute_bucket_assignment_by_size and
-// the constants beside it; SEMANTICS 2.2.
+// the constants beside it; docs/semantics.md 2.2.
 
 // One gradient. Gradients of different `kind` (dtype and device) never share a bucket; a sparse one
 // shares with nobody.

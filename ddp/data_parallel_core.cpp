@@ -62,7 +62,7 @@ void DataParallelCore::before_forward() {
 // Note [The lag of buffer synchronisation]
 // Whether a forward synchronises buffers was decided by the forward before it: after a local one
 // (inside no_sync, or without gradients) it does not. PyTorch's observable behaviour,
-// SEMANTICS 1.3.
+// docs/semantics.md 1.3.
 void DataParallelCore::after_forward() {
   const bool synchronises = synchronises_gradients();
   synchronise_buffers_next_ = synchronises;

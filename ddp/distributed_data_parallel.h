@@ -68,7 +68,8 @@ class DistributedDataParallelImpl : public torch::nn::Module {
 // CPU. A gradient is multiplied by 1/W, rounded to its dtype, and then summed. autograd::grad() and
 // higher derivatives are not synchronised. A world of one takes the same path.
 //
-// Sources: torch.nn.parallel.DistributedDataParallel; Li et al., VLDB 2020; SEMANTICS 0 to 2.
+// Sources: torch.nn.parallel.DistributedDataParallel; Li et al., VLDB 2020; docs/semantics.md 0
+// to 2.
 template <class M>
 class DistributedDataParallel : public torch::nn::ModuleHolder<DistributedDataParallelImpl<M>> {
  public:
@@ -91,7 +92,7 @@ class DistributedDataParallel : public torch::nn::ModuleHolder<DistributedDataPa
 
   // Calls the module's forward with the same arguments and returns what it returns. Collective, and
   // blocks, when buffers are synchronised (before the module runs, unless the forward before was
-  // local: SEMANTICS 1.3) and once when the buckets are laid out anew; Local otherwise. The
+  // local: docs/semantics.md 1.3) and once when the buckets are laid out anew; Local otherwise. The
   // backward passes that follow are Collective, unless the forward was inside no_sync() or without
   // gradients. Throws UnfinishedReductionError if a backward pass was cut off, UsageError if the
   // parameters are not those of the construction, and CommunicationError. backward() itself throws

@@ -37,7 +37,7 @@ struct DistributedSamplerOptions {
 // rank 0 gets 4 7 3 0 6 and rank 1 gets 1 5 9 8 2.
 //
 // Everything here is Local and does not block; the global random generator is not touched. A world
-// of one gets the whole order. Source: torch/utils/data/distributed.py; SEMANTICS 4.
+// of one gets the whole order. Source: torch/utils/data/distributed.py; docs/semantics.md 4.
 class DistributedSampler : public torch::data::samplers::Sampler<> {
  public:
   // `dataset_size` in samples; zero is an empty epoch. Throws UsageError on bad options.

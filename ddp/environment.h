@@ -32,7 +32,7 @@ struct MeetingPoint {
 };
 
 // RANK and WORLD_SIZE. Throws UsageError naming the variable that is missing, no number or out of
-// range: what was found and what was expected. Source: torchrun; PLATFORM 7.
+// range: what was found and what was expected. Source: torchrun.
 Standing standing_from_environment(const EnvironmentLookup& lookup);
 
 // MASTER_ADDR and MASTER_PORT (1 to 65535), TORCHELASTIC_USE_AGENT_STORE and

@@ -23,7 +23,7 @@ class UsageError : public Error {
 };
 
 // Ranks that must be equal are not, or one of them cannot take part. Raised with the same sentence
-// on every rank, before any tensor has travelled (SEMANTICS 0.1).
+// on every rank, before any tensor has travelled (docs/semantics.md 0.1).
 class DisagreementError : public Error {
  public:
   using Error::Error;

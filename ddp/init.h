@@ -46,7 +46,7 @@ struct InitOptions {
 // CommunicationError if the store or a peer cannot be reached. A world of one takes the same path.
 //
 // Called twice in a process, give each call its own c10d::PrefixStore: keys are not reused.
-// Source: PLATFORM 3 and 7; torch.distributed.init_process_group for the variables, torchrun's
+// Source: torch.distributed.init_process_group for the variables, torchrun's
 // TORCHELASTIC_USE_AGENT_STORE (every rank a client) and TORCHELASTIC_RESTART_COUNT included.
 c10::intrusive_ptr<c10d::ProcessGroup> init_process_group(const InitOptions& options = {});
 

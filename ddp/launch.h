@@ -13,7 +13,7 @@ namespace lockstep {
 // rank, and collectives pair up by order alone, so this order is what makes ranks add the same
 // bucket. Works are kept until they are waited for.
 //
-// Source: c10d's Reducer, "launch strictly in bucket order"; SEMANTICS 2.3.
+// Source: c10d's Reducer, "launch strictly in bucket order"; docs/semantics.md 2.3.
 class BucketLauncher {
  public:
   explicit BucketLauncher(std::size_t bucket_count) : is_ready_(bucket_count, false) {}

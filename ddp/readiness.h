@@ -11,7 +11,7 @@ namespace lockstep {
 // Which gradients of a backward pass are there: pure counting, without torch. One object follows
 // one plan from pass to pass; at each moment every gradient is either waited for or ready.
 //
-// Local; does not block. Source: the pending counts of c10d's Reducer, SEMANTICS 2.3.
+// Local; does not block. Source: the pending counts of c10d's Reducer, docs/semantics.md 2.3.
 class Readiness {
  public:
   // Waits for every gradient of `plan`, in which each index 0 .. count-1 occurs once.

@@ -29,17 +29,17 @@ struct NamedTensor {
 // so the last one is never on its way before this is known. After the sum every rank knows whether
 // any rank lacked a gradient; then all keep their local gradients and raise one sentence. (Zero,
 // not W, is what stays exact in any dtype. Every bucket has the element, so that equal buckets stay
-// equal on the wire; only the last one's is used.) Source: SEMANTICS 0.7.
+// equal on the wire; only the last one's is used.) Source: docs/semantics.md 0.7.
 
 // Averages gradients during backward: listens for each parameter's gradient, packs it scaled by
 // 1/W, launches full buckets, and at the end of the pass waits and writes the averages back. Owned
 // by one DistributedDataParallel; the parameters' hooks live as long as it does.
 //
-// Source: SEMANTICS 2.2 and 2.3. Differences: a backward pass is synchronised whenever the last
-// grad-enabled forward was (or an earlier synchronised one had no backward pass yet), so a second
-// backward pass is averaged too rather than left local without a word (SEMANTICS 0.10); and one
-// forward's gradients cannot be collected over two backward passes, since the first of them is
-// reported as unfinished.
+// Source: docs/semantics.md 2.2 and 2.3. Differences: a backward pass is synchronised whenever the
+// last grad-enabled forward was (or an earlier synchronised one had no backward pass yet), so a
+// second backward pass is averaged too rather than left local without a word (docs/semantics.md
+// 0.10); and one forward's gradients cannot be collected over two backward passes, since the first
+// of them is reported as unfinished.
 class Reducer : public std::enable_shared_from_this<Reducer> {
  public:
   // Local; does not block. `trainable`: at least one dense parameter on the CPU, equal on all
