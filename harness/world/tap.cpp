@@ -22,7 +22,7 @@ bool succeeded(const c10::ivalue::Future& future) {
   return future.completed() && !future.hasError();
 }
 
-// The work of a send or recv, which has no future and completes in its own wait().
+// Work without a future, as a send's or recv's, which completes in its own wait().
 class WatchedWork final : public c10d::Work {
  public:
   WatchedWork(WorkPtr work, std::shared_ptr<TapLog> log, int64_t sequence)
@@ -57,15 +57,20 @@ class WatchedWork final : public c10d::Work {
   int64_t sequence_;
 };
 
-bool has_future(const c10d::Work& work) {
+// Null for work that has none: Work's own getFuture throws.
+c10::intrusive_ptr<c10::ivalue::Future> future_of(c10d::Work& work) {
   switch (work.retrieveOpType()) {
     case c10d::OpType::SEND:
     case c10d::OpType::RECV:
     case c10d::OpType::RECVANYSOURCE:
-    case c10d::OpType::UNKNOWN:
-      return false;
+      return nullptr;
     default:
-      return true;
+      break;
+  }
+  try {
+    return work.getFuture();
+  } catch (const c10::Error&) {
+    return nullptr;
   }
 }
 
@@ -97,9 +102,9 @@ int64_t TapLog::issue(const std::string& op, const Tensors& sent, int root) {
 
 WorkPtr TapLog::watch(int64_t sequence, WorkPtr work) {
   if (!work) return work;
-  if (!has_future(*work))
+  const Future future = future_of(*work);
+  if (!future)
     return c10::make_intrusive<WatchedWork>(std::move(work), shared_from_this(), sequence);
-  const Future future = work->getFuture();
   {
     const std::lock_guard lock(mutex_);
     pending_[sequence] = future;

@@ -15,10 +15,11 @@ struct Subject;
 // Where ranks that returned wait for the others, in memory they share. All zero at the start.
 //
 // Note [Leaving together]
-// A rank that returned has sent all that its last collective sends, but may not have read all that
-// its peers send it. Were it to exit then, the kernel would reset those connections, and a peer
-// still in that collective would see "Connection reset by peer" instead of its result. So ranks
-// exit once all have returned; when one ended badly there is nothing to preserve, and nobody waits.
+// A rank may be through with its last collective while others are not: a receiver of a broadcast,
+// with the root still sending to the rest, or with the rest still connecting. Were it to exit then,
+// they would see its connections close and throw "Connection closed by peer" for no fault of the
+// program (seen in worlds of 3 within 25 cases of one broadcast). So ranks exit once all have
+// returned. When one ended badly there is nothing to preserve, and nobody waits.
 struct Meeting {
   std::atomic<uint32_t> returned;
   void wait_for_others(int size, std::chrono::steady_clock::time_point until);

@@ -1,0 +1,143 @@
+// How many cold worlds a second: the cold tier beside the bare loop it is made of, in one run.
+//
+//   bench_worlds [ROUNDS [CASES]]
+//
+// Both play the same case: a small network, one averaged step over Gloo. The bare loop forks the
+// ranks, lets them meet through a store in shared memory, and waits; the tier also journals, taps,
+// captures output, keeps deadlines and tells a history. Rounds alternate between the two, since
+// what a machine does next door changes by the second: only the ratio means anything.
+#include "harness/process/child_group.h"
+#include "harness/process/shared_memory.h"
+#include "harness/process/zygote.h"
+#include "harness/world/ambient.h"
+#include "harness/world/gloo.h"
+#include "harness/world/rank_context.h"
+#include "harness/world/shared_memory_store.h"
+#include "harness/world/subject.h"
+#include "harness/world/tiers.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace lockstep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct SmallStep {
+  WorldSpec world;
+  int seed = 0;
+  static constexpr auto fields() {
+    return std::tuple{field("world", &SmallStep::world), field("seed", &SmallStep::seed)};
+  }
+};
+
+std::vector<at::Tensor> averaged_gradients(c10d::ProcessGroup& group, int seed, int rank,
+                                           int size) {
+  torch::nn::Sequential model(torch::nn::Linear(8, 16), torch::nn::ReLU(),
+                              torch::nn::Linear(16, 4));
+  const auto input = torch::full({2, 8}, static_cast<double>(seed + rank));
+  model->forward(input).sum().backward();
+  std::vector<at::Tensor> parts;
+  for (const auto& parameter : model->parameters()) parts.push_back(parameter.grad().flatten());
+  std::vector<at::Tensor> flat{torch::cat(parts).div_(size)};
+  group.allreduce(flat)->wait();
+  return flat;
+}
+
+void program(const SmallStep& c, RankContext& here) {
+  here.enter(0, "after_backward");
+  here.record("gradients",
+              averaged_gradients(*here.group(), c.seed, here.rank(), here.size()).front());
+}
+
+Findings observed_by_all(const SmallStep&, const History& history) {
+  history.row({0, "after_backward"}, "gradients");
+  return {};
+}
+
+Scenario small_step() {
+  return scenario(Spec<SmallStep>{.name = "bench.small_step",
+                                  .claim = "The averaged step is observed by every rank",
+                                  .cases = rc::gen::just(SmallStep{}),
+                                  .program = &program,
+                                  .checks = {&observed_by_all}});
+}
+
+int bare_rank(std::span<std::byte> memory, int rank, int size) {
+  const std::chrono::seconds timeout(60);
+  const auto store = c10::make_intrusive<SharedMemoryStore>(memory, timeout);
+  const auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
+  const auto type = c10d::ProcessGroup::BackendType::GLOO;
+  group->setBackend(c10::DeviceType::CPU, type, gloo_backend(store, rank, size, timeout));
+  group->setDefaultBackend(type);
+  averaged_gradients(*group, 0, rank, size);
+  _exit(0);
+}
+
+// "world cases" -> seconds.
+std::string bare_loop(const std::string& request) {
+  int size = 0, cases = 0;
+  std::sscanf(request.c_str(), "%d %d", &size, &cases);
+  const SharedMemory memory(size_t{16} << 20);
+  const auto start = Clock::now();
+  for (int i = 0; i < cases; ++i) {
+    SharedMemoryStore::reset(memory.bytes());
+    for (int rank = 0; rank < size; ++rank)
+      if (fork() == 0) bare_rank(memory.bytes(), rank, size);
+    while (wait(nullptr) > 0) {
+    }
+  }
+  return std::to_string(std::chrono::duration<double>(Clock::now() - start).count());
+}
+
+double tier_seconds(Tier& tier, const Scenario& scenario, int size, int cases) {
+  const auto start = Clock::now();
+  for (int i = 0; i < cases; ++i) {
+    const Case c = scenario.parse(Json{{"world", {{"size", size}}}});
+    const auto history = tier.play(scenario, c, {}, {.limit = std::chrono::seconds(30)});
+    const auto verdict = judge(scenario, c, history);
+    if (verdict.kind != Verdict::Kind::pass) {
+      std::fprintf(stderr, "%s\n", verdict.findings.front().text.c_str());
+      std::exit(1);
+    }
+  }
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void compare(Zygote& bare, Tier& tier, const Scenario& scenario, int size, int rounds, int cases) {
+  std::vector<double> bare_rates, tier_rates, ratios;
+  const std::string request = std::to_string(size) + " " + std::to_string(cases);
+  for (int round = 0; round < rounds; ++round) {
+    bare_rates.push_back(cases / std::stod(bare.request(request, std::chrono::minutes(5))));
+    tier_rates.push_back(cases / tier_seconds(tier, scenario, size, cases));
+    ratios.push_back(tier_rates.back() / bare_rates.back());
+  }
+  std::printf("world %d   bare loop %6.1f cases/s   cold tier %6.1f cases/s   ratio %.2f\n", size,
+              median(bare_rates), median(tier_rates), median(ratios));
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 9;
+  const int cases = argc > 2 ? std::atoi(argv[2]) : 40;
+  const auto scenario = small_step();
+  const auto lanes = cold_lanes({scenario}, Subjects{Subject{.name = "lockstep"}}, 1);
+  Zygote bare({.prepare = [] { warm_up_for_forks(); },
+               .serve = [](const std::string& request, int) { return bare_loop(request); }});
+  std::printf("medians of %d alternating rounds of %d cases, one lane\n", rounds, cases);
+  for (const int size : {2, 3}) compare(bare, *lanes.front(), scenario, size, rounds, cases);
+}
