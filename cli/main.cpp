@@ -28,48 +28,57 @@ std::vector<std::string> flag_names(const CLI::App& command) {
   return names;
 }
 
-// CLI11's own sentences, but for words nobody knows: those get near names.
+// What CLI11 did not like, in our words where its own are no sentence.
 std::string sentence(CLI::App& app, const CLI::ParseError& error) {
   const auto chosen = app.get_subcommands();
   const CLI::App& command = chosen.empty() ? app : *chosen.front();
+  const std::string what = error.what();
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error))
+    return what.substr(0, what.find(':')) + ": expected one value, given once";
   const auto unknown = app.remaining(/*recurse=*/true);
-  if (unknown.empty() || !dynamic_cast<const CLI::ExtrasError*>(&error)) return error.what();
+  if (unknown.empty() || !dynamic_cast<const CLI::ExtrasError*>(&error)) return what;
   const auto flag = unknown.front().substr(0, unknown.front().find('='));
   return "unknown argument '" + flag + "'" + did_you_mean(flag, flag_names(command));
 }
 
-int refuse(const std::string& program, const std::string& text, int status) {
+int refuse(const std::string& text, int status) {
   std::cerr << "lockstep: " << text << "\n";
-  if (status == kUsage) std::cerr << "'" << program << " --help' shows the usage\n";
   return status;
 }
 
+std::string see_help(const std::string& text, const std::string& program) {
+  return text + "\n'" + program + " --help' shows the usage";
+}
+
 int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
-  const std::string program = argc > 0 ? argv[0] : "lockstep";
+  const std::string program = app.get_name();
   const auto commands = command_names(app);
   const std::string first = argc > 1 ? argv[1] : "";
-  if (!first.empty() && first[0] != '-' &&
-      std::find(commands.begin(), commands.end(), first) == commands.end())
-    return refuse(program,
-                  "unknown command '" + first + "'" + did_you_mean(first, commands) +
-                      "; known: " + joined(commands, ", "),
+  if (first.empty()) {
+    std::cerr << app.help();
+    return kUsage;
+  }
+  if (first[0] != '-' && std::find(commands.begin(), commands.end(), first) == commands.end())
+    return refuse(see_help("unknown command '" + first + "'" + did_you_mean(first, commands) +
+                               "; known: " + joined(commands, ", "),
+                           program),
                   kUsage);
   try {
     app.parse(argc, argv);
     return status;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
-    return refuse(program, sentence(app, error), kUsage);
+    return refuse(see_help(sentence(app, error), program + " " + first), kUsage);
   } catch (const UsageError& error) {
-    return refuse(program, error.what(), kUsage);
+    return refuse(error.what(), kUsage);
   } catch (const FieldError& error) {
-    return refuse(program, error.what(), kUsage);
+    return refuse(error.what(), kUsage);
   } catch (const ArchiveError& error) {
-    return refuse(program, error.what(), kUsage);
+    return refuse(error.what(), kUsage);
   } catch (const NothingSelected& error) {
-    return refuse(program, error.what(), kNothingSelected);
+    return refuse(error.what(), kNothingSelected);
   } catch (const std::exception& error) {
-    return refuse(program, std::string("internal error: ") + error.what(), kInternal);
+    return refuse(std::string("internal error: ") + error.what(), kInternal);
   }
 }
 
@@ -94,7 +103,7 @@ int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenari
   const int result = parse_and_run(app, argc, argv, status);
   // A report that nobody got is no report.
   if (!std::cout.flush() && result == kHeld)
-    return refuse(known.program, "standard output cannot be written", kUsage);
+    return refuse("standard output cannot be written", kUsage);
   return result;
 }
 

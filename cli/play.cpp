@@ -111,7 +111,9 @@ int play(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
           .slots = options.campaign.slots,
           .settings = settings_of(jobs),
           .folder = archive.folder()};
-  archive.append({{"event", "start"}, {"version", run.version}, {"seed", run.seed}});
+  archive.append({{"event", "start"},
+                  {"version", run.version},
+                  {"seed", run.seed ? Json(reports::seed_text(*run.seed)) : Json()}});
   Live live(run, reports::columns_for(scenarios_of(jobs), run.settings),
             live_options(jobs, options));
   live.headline();

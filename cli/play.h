@@ -9,7 +9,7 @@ namespace lockstep::cli {
 
 struct PlayOptions {
   CampaignOptions campaign;
-  uint64_t seed = 0;
+  std::optional<uint64_t> seed;  // that the cases were drawn from
   std::filesystem::path out = ".lockstep";
   std::filesystem::path junit, json;  // empty: not written
   std::string colour = "auto";

@@ -33,6 +33,16 @@ std::vector<std::string> names_of(const std::vector<Scenario>& all) {
   return names;
 }
 
+// A pattern may stand for the beginning of a name, so it is near to a name if it is near to that.
+std::string near_patterns(const std::string& pattern, const std::vector<std::string>& names) {
+  const auto near = did_you_mean(pattern, names);
+  if (!near.empty()) return near;
+  std::vector<std::string> begins;
+  for (const auto& name : names)
+    if (!near_names(pattern, {name.substr(0, pattern.size())}).empty()) begins.push_back(name);
+  return begins.empty() ? "" : " (did you mean '" + joined(begins, "' or '") + "'?)";
+}
+
 void refuse_unknown_patterns(const std::vector<Scenario>& all,
                              const std::vector<std::string>& patterns) {
   const auto names = names_of(all);
@@ -40,7 +50,7 @@ void refuse_unknown_patterns(const std::vector<Scenario>& all,
     if (std::none_of(names.begin(), names.end(),
                      [&](const auto& name) { return matches(name, pattern); }))
       throw NothingSelected("no scenario is named '" + pattern + "'" +
-                            did_you_mean(pattern, names) + "; 'list' shows all " +
+                            near_patterns(pattern, names) + "; 'list' shows all " +
                             std::to_string(names.size()));
 }
 
@@ -85,7 +95,7 @@ const Scenario& scenario_named(const std::vector<Scenario>& all, const std::stri
   if (found.size() == 1) return *found.front();
   if (found.empty())
     throw NothingSelected("no scenario is named '" + name + "'" +
-                          did_you_mean(name, names_of(all)));
+                          near_patterns(name, names_of(all)));
   std::vector<std::string> names;
   for (const auto* scenario : found) names.push_back(scenario->name);
   throw NothingSelected("'" + name + "' begins several names: " + joined(names, ", "));

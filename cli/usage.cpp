@@ -53,8 +53,8 @@ std::vector<std::string> words(const std::string& flag, const std::string& text,
   const auto given = split(text, ',');
   for (const auto& word : given)
     if (std::find(known.begin(), known.end(), word) == known.end())
-      throw UsageError(flag + " " + text + ": '" + word + "' is not among what this program has" +
-                       did_you_mean(word, known) + ": " + joined(known, ", "));
+      throw UsageError(flag + " " + text + ": unknown value '" + word + "'" +
+                       did_you_mean(word, known) + "; known: " + joined(known, ", "));
   return given;
 }
 

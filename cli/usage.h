@@ -29,7 +29,7 @@ uint64_t seed_value(const std::string& flag, const std::string& text);
 // Seconds, more than 0 and at most a day: "30", "0.5".
 std::chrono::milliseconds time_limit(const std::string& flag, const std::string& text);
 
-// The words between commas, each one of `known`; `what` names them in a refusal: "tier".
+// The words between commas, each one of `known`.
 std::vector<std::string> words(const std::string& flag, const std::string& text,
                                const std::vector<std::string>& known);
 

@@ -82,7 +82,7 @@ Json run_json(const Run& run) {
   json["lockstep_run"] = kRunVersion;
   json["version"] = run.version;
   json["libtorch"] = run.libtorch;
-  json["seed"] = seed_text(run.seed);
+  json["seed"] = run.seed ? Json(seed_text(*run.seed)) : Json();
   json["cores"] = run.cores;
   json["slots"] = run.slots;
   json["folder"] = run.folder.string();

@@ -105,7 +105,7 @@ void property(pugi::xml_node properties, const std::string& name, const std::str
 
 void add_properties(pugi::xml_node test, const Result& result, const Run& run) {
   auto properties = test.append_child("properties");
-  property(properties, "seed", seed_text(run.seed));
+  if (run.seed) property(properties, "seed", seed_text(*run.seed));
   property(properties, "cases", std::to_string(result.judged));
   if (result.world_max > 0)
     property(properties, "worlds",
@@ -113,8 +113,8 @@ void add_properties(pugi::xml_node test, const Result& result, const Run& run) {
   property(properties, "subject", result.setting.subject);
   property(properties, "tier", result.setting.tier);
   property(properties, "backend", result.setting.backend);
-  if (result.failure && !result.failure->case_file.empty())
-    property(properties, "replay", run.program + " replay " + result.failure->case_file.string());
+  if (const auto command = replay_command(result, run.program); !command.empty())
+    property(properties, "replay", command);
 }
 
 std::string type_of(const Result& result) {

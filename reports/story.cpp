@@ -70,11 +70,8 @@ std::string plays_text(const Failure& failure) {
 std::vector<std::string> where_to_go_on(const Result& result, const std::string& program) {
   const Failure& failure = *result.failure;
   std::vector<std::string> lines;
-  const std::string subject =
-      result.setting.subject == Setting().subject ? "" : " --subject " + result.setting.subject;
-  if (!failure.case_file.empty())
-    append(lines,
-           labelled("replay", {program + " replay " + failure.case_file.string() + subject}));
+  if (const auto command = replay_command(result, program); !command.empty())
+    append(lines, labelled("replay", {command}));
   append(lines, labelled("read", {program + " explain " + result.scenario}));
   if (!failure.logs.empty()) append(lines, labelled("logs", {failure.logs.string()}));
   if (failure.tail.empty()) return lines;
@@ -98,6 +95,13 @@ std::string diagnosis_of(const Result& result) {
   if (result.kind != Result::Kind::flaky || !result.failure) return first;
   return plays_text(*result.failure) + "; the first " + std::string(name_of(result.worst.kind)) +
          ": " + first;
+}
+
+std::string replay_command(const Result& result, const std::string& program) {
+  if (!result.failure || result.failure->case_file.empty()) return "";
+  const std::string& subject = result.setting.subject;
+  return program + " replay " + result.failure->case_file.string() +
+         (subject == Setting().subject ? "" : " --subject " + subject);
 }
 
 std::string case_line(const Failure& failure) {

@@ -18,8 +18,12 @@ std::string diagnosis_of(const Result& result);
 // "world 3 · length 5 · options.seed 1": the fields that differ from a default case, and the world.
 std::string case_line(const Failure& failure);
 
-// The whole story without the result's own line, without colour; it may hold Unicode. `program` is
-// how to start the program again. Empty for a pass and a skip.
+// How to play the failing case again; `program` is how to start the program. Empty where the case
+// is in no file.
+std::string replay_command(const Result& result, const std::string& program);
+
+// The whole story without the result's own line, without colour; it may hold Unicode. Empty for a
+// pass and a skip.
 std::vector<std::string> story(const Result& result, const std::string& program);
 
 }  // namespace lockstep::reports

@@ -74,7 +74,7 @@ std::string cases_text(const Result& result, const Columns& columns) {
                 ? ""
                 : ", and " +
                       counted(static_cast<int64_t>(result.refused.size()) - 1, "more reason"));
-  if (is_failure(result.kind))
+  if (is_failure(result.kind) || result.failure)
     return result.failure ? "   case " + std::to_string(result.failure->number) + " of " +
                                 std::to_string(result.failure->of)
                           : "   no case";
@@ -182,7 +182,7 @@ std::string headline(const Run& run, const Style& style) {
   const auto subjects = distinct(run.settings, &Setting::subject);
   if (subjects != std::vector{Setting().subject})
     parts.push_back((subjects.size() == 1 ? "subject " : "subjects ") + joined(subjects, ", "));
-  parts.push_back("seed " + seed_text(run.seed));
+  if (run.seed) parts.push_back("seed " + seed_text(*run.seed));
   parts.push_back(counted(run.cores, "core"));
   return shown(joined(parts, " · "), style) + "\n";
 }

@@ -49,7 +49,9 @@ void add_explain(CLI::App& app, const Known& known, int& status) {
   auto* command = app.add_subcommand(
       "explain", "what a scenario checks, its source, the usual mistake, its smallest case");
   const auto name = std::make_shared<std::string>();
-  command->add_option("NAME", *name, "a scenario, or the beginning of its name")->required();
+  command->add_option("NAME", *name, "a scenario, or the beginning of its name")
+      ->required()
+      ->type_name("");
   command->callback([name, &known, &status] { status = explain(known, *name); });
 }
 

@@ -1,5 +1,4 @@
 #include "cli/commands/commands.h"
-#include "cli/exit_codes.h"
 #include "cli/known.h"
 #include "cli/play.h"
 #include "cli/usage.h"
@@ -51,16 +50,16 @@ int replay(const Flags& flags, const Known& known) {
 
 void add_replay(CLI::App& app, const Known& known, int& status) {
   auto* command = app.add_subcommand("replay", "one case again, exactly");
-  command->footer(kExitCodesHelp);
   const auto flags = std::make_shared<Flags>();
-  const auto option = [&](const char* name, std::string& value, const char* help) {
-    command->add_option(name, value, help)->type_name("")->capture_default_str();
+  const auto option = [&](const char* name, std::string& value, const char* placeholder,
+                          const char* help) {
+    command->add_option(name, value, help)->type_name(placeholder)->capture_default_str();
   };
-  command->add_option("FILE", flags->file, "a case file")->required();
-  option("--subject", flags->subject, "NAMES: whose data parallelism, separated by commas");
-  option("--timeout", flags->timeout, "SECONDS: deadline of one play (30)");
-  option("--out", flags->out, "FOLDER: for runs");
-  option("--color", flags->colour, "auto, always or never");
+  command->add_option("FILE", flags->file, "a case file")->required()->type_name("");
+  option("--subject", flags->subject, "SUBJECTS", "whose data parallelism is judged: a,b");
+  option("--timeout", flags->timeout, "SECONDS", "deadline of one play (30)");
+  option("--out", flags->out, "FOLDER", "where runs are kept");
+  option("--color", flags->colour, "WHEN", "auto, always or never");
   command->add_flag("-v", flags->verbose, "print what every rank recorded");
   command->callback([flags, &known, &status] { status = replay(*flags, known); });
 }

@@ -1,5 +1,4 @@
 #include "cli/commands/commands.h"
-#include "cli/exit_codes.h"
 #include "cli/known.h"
 #include "cli/play.h"
 #include "cli/selection.h"
@@ -93,6 +92,7 @@ PlayOptions play_options_of(const Flags& flags, uint64_t seed) {
   if (!flags.timeout.empty()) options.campaign.deadline = {time_limit("--timeout", flags.timeout)};
   if (flags.stop_at_first) options.campaign.after_failure = AfterFailure::stop_all;
   words("--color", flags.colour, {"auto", "always", "never"});
+  if (flags.quiet && flags.verbose) throw UsageError("-q and -v exclude each other");
   options.detail = flags.quiet ? Detail::quiet : flags.verbose ? Detail::verbose : Detail::normal;
   return options;
 }
@@ -110,34 +110,36 @@ int run(const Flags& flags, const Known& known) {
 
 void add_run(CLI::App& app, const Known& known, int& status) {
   auto* command = app.add_subcommand("run", "run scenarios (all by default), judge, report");
-  command->footer(kExitCodesHelp);
   const auto flags = std::make_shared<Flags>();
   auto& selection = flags->selection;
-  command->add_option("SELECT", selection.patterns, "globs, or the beginnings of names");
-  const auto list = [&](const char* name, std::vector<std::string>& value, const char* help) {
-    command->add_option(name, value, help)->allow_extra_args(false)->type_name("");
+  command->add_option("SELECT", selection.patterns, "globs, or the beginnings of names")
+      ->type_name("");
+  const auto repeated = [&](const char* name, std::vector<std::string>& value,
+                            const char* placeholder, const char* help) {
+    command->add_option(name, value, help)->allow_extra_args(false)->type_name(placeholder);
   };
-  const auto option = [&](const char* name, std::string& value, const char* help) {
-    command->add_option(name, value, help)->type_name("")->capture_default_str();
+  const auto option = [&](const char* name, std::string& value, const char* placeholder,
+                          const char* help) {
+    command->add_option(name, value, help)->type_name(placeholder)->capture_default_str();
   };
-  list("--tag", selection.tags, "TAG: scenarios with this tag (may be repeated)");
-  list("--not-tag", selection.not_tags, "TAG: scenarios without this tag (may be repeated)");
-  option("--tier", flags->tiers, "where ranks live: cold, processes forked for one case");
-  option("--backend", flags->backends, "gloo");
-  option("--subject", flags->subjects, "NAMES: whose data parallelism, separated by commas");
-  option("--world", flags->worlds, "SIZES: numbers of ranks, separated by commas: 2,3,4");
-  option("--seed", flags->seed, "SEED: the same seed draws the same cases (random)");
-  option("--cases", flags->cases, "N: drawn cases a scenario (each scenario's own number)");
-  list("--set", flags->set, "FIELD=VALUE: fixes a field of every case (may be repeated)");
-  option("-j", flags->slots, "SLOTS: ranks alive at once (twice the cores)");
-  option("--timeout", flags->timeout, "SECONDS: deadline of one case (30)");
+  repeated("--tag", selection.tags, "TAG", "scenarios with this tag");
+  repeated("--not-tag", selection.not_tags, "TAG", "no scenario with this tag");
+  option("--tier", flags->tiers, "TIERS", "where ranks live; cold: processes forked for each case");
+  option("--backend", flags->backends, "BACKENDS", "what carries the collectives");
+  option("--subject", flags->subjects, "SUBJECTS", "whose data parallelism is judged: a,b");
+  option("--world", flags->worlds, "SIZES", "numbers of ranks: 2,3,4");
+  option("--seed", flags->seed, "SEED", "the same seed draws the same cases (random)");
+  option("--cases", flags->cases, "N", "cases drawn for a scenario (its own number)");
+  repeated("--set", flags->set, "FIELD=VALUE", "fixes a field of every case");
+  option("-j", flags->slots, "SLOTS", "ranks alive at once (twice the cores)");
+  option("--timeout", flags->timeout, "SECONDS", "deadline of one case (30)");
   command->add_flag("-x", flags->stop_at_first, "stop at the first failure");
-  option("--junit", flags->junit, "FILE: write JUnit XML");
-  option("--json", flags->json, "FILE: write everything found as JSON");
-  option("--out", flags->out, "FOLDER: for runs and failures");
-  option("--color", flags->colour, "auto, always or never");
-  auto* quiet = command->add_flag("-q", flags->quiet, "failures and the summary only");
-  command->add_flag("-v", flags->verbose, "a line each case")->excludes(quiet);
+  option("--junit", flags->junit, "FILE", "write JUnit XML");
+  option("--json", flags->json, "FILE", "write everything found as JSON");
+  option("--out", flags->out, "FOLDER", "where runs and failures are kept");
+  option("--color", flags->colour, "WHEN", "auto, always or never");
+  command->add_flag("-q", flags->quiet, "print failures and the summary only");
+  command->add_flag("-v", flags->verbose, "print a line for each case");
   command->callback([flags, &known, &status] { status = run(*flags, known); });
 }
 

@@ -39,17 +39,15 @@ int shard(const Flags& flags) {
 }  // namespace
 
 void add_shard(CLI::App& app, int& status) {
-  auto* command =
-      app.add_subcommand("shard", "prints each rank's sampler indices, one line a rank");
+  auto* command = app.add_subcommand("shard", "each rank's sampler indices, one line a rank");
   const auto flags = std::make_shared<Flags>();
-  command->add_option("--length", flags->length, "N: samples in the dataset")
-      ->required()
-      ->type_name("");
-  command->add_option("--world", flags->world, "W: number of ranks")->required()->type_name("");
-  command->add_option("--seed", flags->seed, "S: the order is drawn from seed + epoch")
-      ->type_name("")
-      ->capture_default_str();
-  command->add_option("--epoch", flags->epoch, "E")->type_name("")->capture_default_str();
+  const auto option = [&](const char* name, std::string& value, const char* help) {
+    return command->add_option(name, value, help)->type_name("N")->capture_default_str();
+  };
+  option("--length", flags->length, "samples in the dataset")->required();
+  option("--world", flags->world, "number of ranks")->required();
+  option("--seed", flags->seed, "the order is drawn from seed + epoch");
+  option("--epoch", flags->epoch, "from 0");
   command->add_flag("--drop-last", flags->drop_last, "cut the tail instead of repeating samples");
   command->add_flag("--no-shuffle", flags->no_shuffle, "0, 1, 2, ... instead of a drawn order");
   command->callback([flags, &status] { status = shard(*flags); });

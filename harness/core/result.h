@@ -52,7 +52,7 @@ struct Run {
 
   std::string program;            // what the user typed to start this program
   std::string version, libtorch;  // "0.1.0", "2.11.0"
-  uint64_t seed = 0;
+  std::optional<uint64_t> seed;   // none for a replay: nothing was drawn
   int cores = 1, slots = 1;
   std::vector<Setting> settings;
   std::vector<Result> results;  // in the order of the plan

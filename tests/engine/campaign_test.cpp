@@ -182,7 +182,7 @@ TEST(Campaign, WhatAListenerThrowsEndsTheRun) {
   const Folder folder;
   Archive archive(folder.path());
   Full full;
-  Run run;
+  lockstep::Run run;
   const std::atomic<bool> interrupted = false;
   auto tiers = toys::lanes(3, sees_its_value);
   Campaign campaign({job_of(holds_unless_one(), {2, 3, 4, 5})}, {}, {.slots = 6}, tiers, archive,

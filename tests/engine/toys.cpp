@@ -2,7 +2,6 @@
 
 #include <fstream>
 #include <stdlib.h>
-#include <thread>
 
 namespace lockstep::toys {
 
@@ -71,9 +70,13 @@ void FakeTier::keep_output(const std::filesystem::path& folder) {
   std::ofstream(folder / "rank0.err") << "first line\nlast words\n";
 }
 
+void FakeTier::stop() {
+  stopped_ = true;
+  stopped_.notify_all();
+}
+
 void FakeTier::block() {
-  blocked_ = true;
-  while (!stopped_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  stopped_.wait(false);
   throw Interrupted();
 }
 

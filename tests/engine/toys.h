@@ -37,15 +37,14 @@ class FakeTier : public Tier {
   History play(const Scenario& scenario, const Case& c, const Setting& setting,
                Deadline deadline) override;
   void keep_output(const std::filesystem::path& folder) override;
-  void stop() override { stopped_ = true; }
+  void stop() override;
 
   // Blocks until stop(), as a rank that hangs would; then throws Interrupted.
   void block();
-  bool blocked() const { return blocked_; }
 
  private:
   Play play_;
-  std::atomic<bool> stopped_ = false, blocked_ = false;
+  std::atomic<bool> stopped_ = false;
 };
 
 std::vector<std::unique_ptr<Tier>> lanes(int count, const FakeTier::Play& play);

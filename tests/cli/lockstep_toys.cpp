@@ -1,0 +1,11 @@
+#include "cli/main.h"
+#include "tests/cli/toys.h"
+
+#include <cstdlib>
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  return lockstep::main(
+      argc, argv, toys::subjects(),
+      std::getenv("TOYS_CANARY_PASSES") ? toys::with_a_canary_that_passes() : toys::scenarios());
+}

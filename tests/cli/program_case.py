@@ -1,0 +1,162 @@
+"""lockstep_toys as a black box: every test has a folder of its own, and nothing may be left running.
+
+LOCKSTEP_TOYS names the program. With LOCKSTEP_APPROVE=1 the golden files are written, not compared.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import uuid
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROGRAM = os.environ.get("LOCKSTEP_TOYS", "")
+APPROVE = os.environ.get("LOCKSTEP_APPROVE") == "1"
+PATIENCE_S = 120  # Only a broken program takes this long; a busy machine may take half of it.
+
+# What differs from run to run, and what stands for it.
+UNSTABLE = (
+    (re.escape(PROGRAM), "./lockstep"),
+    (r"runs/\d{8}-\d{6}-[0-9a-f]{4}", "runs/RUN"),
+    (r"libtorch \d[^ ]*", "libtorch VERSION"),
+    (r"\d+ cores?\b", "N cores"),
+    (r"(?m)^(  [A-Z]+) +\d+\.\ds  ", r"\1  TIME  "),
+    (r"   \d+\.\d s\b", "   TIME"),
+)
+
+
+def marked(mark):
+    """The ids of the processes that have `mark` in their environment, the program's descendants."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open("/proc/%s/environ" % name, "rb") as environment:
+                if mark.encode() in environment.read():
+                    found.append(int(name))
+        except OSError:  # It is gone, or not ours.
+            continue
+    return found
+
+
+def parent_of(process):
+    with open("/proc/%d/stat" % process, encoding="ascii", errors="replace") as stat:
+        return int(stat.read().rsplit(")", 1)[1].split()[1])
+
+
+class ProgramCase(unittest.TestCase):
+    def setUp(self):
+        if not os.path.exists(PROGRAM):
+            self.fail("LOCKSTEP_TOYS=%s names no program" % PROGRAM)
+        self.folder = tempfile.mkdtemp(prefix="lockstep toys ")  # A space, since some have one.
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.temporary = os.path.join(self.folder, "tmp")
+        os.mkdir(self.temporary)
+        self.mark = "TOYS_MARK=" + uuid.uuid4().hex
+        self.file = os.path.join(self.folder, "file")  # Tells toys.change_mind of its first play.
+        self.pipe = os.path.join(self.folder, "pipe")  # What toys.wait waits for.
+        self.environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("LOCKSTEP_", "LC_", "TOYS_")) and name not in ("LANG", "NO_COLOR")
+        }
+        name, value = self.mark.split("=")
+        self.environment.update(
+            {name: value, "LANG": "C.UTF-8", "TMPDIR": self.temporary, "TOYS_FILE": self.file})
+
+    def tearDown(self):
+        left = self.left_running()
+        for process in left:
+            os.kill(process, signal.SIGKILL)
+        self.assertEqual(left, [], "processes were left running")
+        self.assertEqual(os.listdir(self.temporary), [], "temporary files were left")
+
+    def left_running(self):
+        """Those that still run two seconds later: a server may take as long to see its runner die."""
+        until = time.monotonic() + 5
+        while marked(self.mark) and time.monotonic() < until:
+            time.sleep(0.02)
+        return marked(self.mark)
+
+    def start(self, *arguments, **environment):
+        return subprocess.Popen(
+            [PROGRAM, *arguments], cwd=self.folder, env={**self.environment, **environment},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def finish(self, process):
+        """Exit status, stdout, stderr."""
+        try:
+            out, err = process.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            self.fail("it did not end\n" + out + err)
+        return process.returncode, out, err
+
+    def run_program(self, *arguments, **environment):
+        return self.finish(self.start(*arguments, **environment))
+
+    def path(self, *names):
+        return os.path.join(self.folder, ".lockstep", *names)
+
+    def latest(self):
+        with open(self.path("runs", "latest", "run.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def events(self):
+        """Whole lines of the latest run; none before there is one."""
+        try:
+            with open(self.path("runs", "latest", "events.jsonl"), encoding="utf-8") as file:
+                return [json.loads(line) for line in file if line.endswith("\n")]
+        except FileNotFoundError:
+            return []
+
+    def wait_until(self, condition, process):
+        until = time.monotonic() + PATIENCE_S
+        while not condition():
+            if process.poll() is not None or time.monotonic() > until:
+                process.kill()
+                self.fail("it never came to that: %s" % (process.communicate(),))
+            time.sleep(0.01)
+
+    def start_waiting(self, *arguments):
+        """A run of toys.wait, once a case of it is being played."""
+        os.mkfifo(self.pipe)
+        process = self.start("run", "toys.wait", "--seed", "7", *arguments, TOYS_PIPE=self.pipe)
+        self.wait_until(lambda: any(event["event"] == "case" for event in self.events()), process)
+        return process
+
+    def release(self):
+        """Ends all waiting: who opens the pipe from now on finds a file, who waits gets a writer."""
+        with open(self.file, "w", encoding="ascii"):
+            pass
+        os.link(self.pipe, self.pipe + " kept")
+        os.replace(self.file, self.pipe)
+        os.close(os.open(self.pipe + " kept", os.O_RDWR))
+
+    def told(self, *arguments, **environment):
+        """A command with all that it answers, as a golden file holds it."""
+        status, out, err = self.run_program(*arguments, **environment)
+        quoted = [argument if re.fullmatch(r"[\w./=,@%+*-]+", argument) else "'%s'" % argument
+                  for argument in arguments]
+        text = "$ lockstep %s\n%s" % (" ".join(quoted), out)
+        if err:
+            text += "stderr:\n" + err
+        text += "exit %d\n" % status
+        for pattern, stable in UNSTABLE:
+            text = re.sub(pattern, stable, text)
+        return text
+
+    def assert_golden(self, name, text):
+        golden = os.path.join(HERE, "golden", name + ".txt")
+        if APPROVE:
+            with open(golden, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+        with open(golden, encoding="utf-8", newline="") as file:
+            self.assertEqual(text, file.read(), "LOCKSTEP_APPROVE=1 approves what it says now")

@@ -1,0 +1,108 @@
+#include "cli/selection.h"
+
+#include "cli/exit_codes.h"
+#include "cli/usage.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::cli {
+namespace {
+
+std::vector<Scenario> some() {
+  std::vector<Scenario> all(4);
+  all[0].name = "gradients.match";
+  all[0].tags = {"core", "fast"};
+  all[1].name = "gradients.accumulate";
+  all[1].tags = {"core"};
+  all[2].name = "buffers.follow_rank_zero";
+  all[3].name = "proof.canary";
+  all[3].tags = {"canary"};
+  return all;
+}
+
+std::vector<std::string> names(const Selection& selection) {
+  std::vector<std::string> out;
+  for (const auto& scenario : selected(some(), selection)) out.push_back(scenario.name);
+  return out;
+}
+
+std::string refusal(const Selection& selection) {
+  try {
+    selected(some(), selection);
+  } catch (const NothingSelected& error) {
+    return error.what();
+  }
+  return "";
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Selection, EverythingLeavesCanariesOut) {
+  EXPECT_EQ(names({}),
+            (Names{"gradients.match", "gradients.accumulate", "buffers.follow_rank_zero"}));
+}
+
+TEST(Selection, APatternIsTheBeginningOfANameOrAGlob) {
+  EXPECT_EQ(names({.patterns = {"grad"}}), (Names{"gradients.match", "gradients.accumulate"}));
+  EXPECT_EQ(names({.patterns = {"*.f*"}}), (Names{"buffers.follow_rank_zero"}));
+}
+
+TEST(Selection, TagsAreAlternativesAndUnwantedOnesDecide) {
+  EXPECT_EQ(names({.tags = {"core", "fast"}}).size(), 2u);
+  EXPECT_EQ(names({.tags = {"core"}, .not_tags = {"fast"}}), (Names{"gradients.accumulate"}));
+}
+
+TEST(Selection, WhatMatchesNothingIsRefusedWithNearNames) {
+  EXPECT_NE(refusal({.patterns = {"gradients.mach"}}).find("did you mean 'gradients.match'"),
+            std::string::npos);
+  EXPECT_NE(refusal({.tags = {"cor"}}).find("did you mean 'core'"), std::string::npos);
+  EXPECT_NE(refusal({.patterns = {"buffers"}, .tags = {"core"}}), "");
+}
+
+TEST(Usage, NumbersOutsideTheirLimitsAreRefused) {
+  EXPECT_EQ(whole_number("--cases", "12", 1, 20), 12);
+  for (const char* text : {"0", "21", "", "1x", "1.5", " 3"})
+    EXPECT_THROW(whole_number("--cases", text, 1, 20), UsageError) << text;
+}
+
+TEST(Usage, ASeedIsDecimalOrHexadecimal) {
+  EXPECT_EQ(seed_value("--seed", "0x5eed42"), 0x5eed42u);
+  EXPECT_EQ(seed_value("--seed", "18446744073709551615"), UINT64_MAX);
+  for (const char* text : {"", "0x", "-1", "5eed", "18446744073709551616"})
+    EXPECT_THROW(seed_value("--seed", text), UsageError) << text;
+}
+
+TEST(Usage, ADeadlineIsMoreThanNothing) {
+  EXPECT_EQ(time_limit("--timeout", "0.5"), std::chrono::milliseconds(500));
+  for (const char* text : {"0", "-1", "nan", "inf", "", "1s", "90000"})
+    EXPECT_THROW(time_limit("--timeout", text), UsageError) << text;
+}
+
+Run run_with(std::vector<Result::Kind> kinds) {
+  lockstep::Run run;
+  for (const auto kind : kinds) {
+    run.results.emplace_back();
+    run.results.back().kind = kind;
+  }
+  return run;
+}
+
+TEST(ExitCodes, TheWorstDecides) {
+  using Kind = Result::Kind;
+  EXPECT_EQ(exit_code_of(run_with({Kind::pass, Kind::skip})), kHeld);
+  EXPECT_EQ(exit_code_of(run_with({Kind::pass, Kind::inconclusive, Kind::flaky})), kFailed);
+  EXPECT_EQ(exit_code_of(run_with({Kind::pass, Kind::inconclusive})), kInconclusive);
+  EXPECT_EQ(exit_code_of(run_with({Kind::skip, Kind::skip})), kAllSkipped);
+  EXPECT_EQ(exit_code_of(run_with({})), kAllSkipped);
+}
+
+TEST(ExitCodes, ACanaryThatDidNotFailIsNoSuccess) {
+  auto run = run_with({Result::Kind::pass});
+  run.canary = lockstep::Run::Canary::passed;
+  EXPECT_EQ(exit_code_of(run), kFailed);
+  run.canary = lockstep::Run::Canary::inconclusive;
+  EXPECT_EQ(exit_code_of(run), kInconclusive);
+}
+
+}  // namespace
+}  // namespace lockstep::cli

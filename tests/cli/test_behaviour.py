@@ -1,0 +1,195 @@
+"""What golden files cannot hold: what is left on disk and in /proc when something goes wrong."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+import xml.etree.ElementTree
+
+from program_case import PATIENCE_S, PROGRAM, ProgramCase, marked, parent_of
+
+
+class Drawing(ProgramCase):
+    def cases(self, *arguments):
+        self.run_program("run", "toys.hold", *arguments)
+        return {(event["scenario"], event["number"]): event["case"]
+                for event in self.events() if event["event"] == "case"}
+
+    def test_the_same_seed_plays_the_same_cases(self):
+        self.assertEqual(self.cases("--seed", "0x11"), self.cases("--seed", "17", "-j", "1"))
+
+    def test_another_seed_plays_others(self):
+        self.assertNotEqual(self.cases("--seed", "1"), self.cases("--seed", "2"))
+
+    def test_a_seed_that_was_not_given_is_printed(self):
+        out = self.run_program("run", "toys.hold")[1]
+        self.assertIn("seed " + self.latest()["seed"], out)
+
+    def test_every_world_is_one_that_was_asked_for(self):
+        cases = self.cases("--world", "1,4").values()
+        self.assertEqual({case["world"]["size"] for case in cases}, {1, 4})
+
+
+class Replaying(ProgramCase):
+    def test_a_failure_is_found_again(self):
+        self.assertEqual(self.run_program("run", "toys.multiply", "--seed", "7")[0], 1)
+        first = self.latest()["results"][0]
+        status, out, _ = self.run_program("replay", first["failure"]["case_file"])
+        again = self.latest()["results"][0]
+        self.assertEqual(status, 1)
+        self.assertEqual(again["signature"], first["signature"])
+        self.assertEqual(again["failure"]["case"], first["failure"]["case"])
+        self.assertIn("replay " + first["failure"]["case_file"], out)
+
+    def test_an_archived_failure_is_the_next_runs_first_case(self):
+        self.run_program("run", "toys.multiply", "--seed", "7")
+        archived = self.latest()["results"][0]["failure"]["case"]
+        self.run_program("run", "toys.multiply", "--seed", "8")
+        again = self.latest()["results"][0]["failure"]
+        self.assertEqual((again["case"], again["number"]), (archived, 1))
+
+    def test_a_hang_ends_at_the_deadline_given(self):
+        self.run_program("run", "toys.hang", "--timeout", "0.5")
+        case_file = self.latest()["results"][0]["failure"]["case_file"]
+        began = time.monotonic()
+        self.assertEqual(self.run_program("replay", case_file, "--timeout", "0.5")[0], 1)
+        self.assertLess(time.monotonic() - began, PATIENCE_S / 2)
+
+    def test_logs_hold_what_each_rank_wrote(self):
+        self.run_program("run", "toys.multiply", "--seed", "7")
+        failure = self.latest()["results"][0]["failure"]
+        for rank in range(failure["case"]["world"]["size"]):
+            with open(os.path.join(self.folder, failure["logs"], "rank%d.err" % rank),
+                      encoding="utf-8") as log:
+                self.assertIn("rank %d multiplies" % rank, log.read())
+
+
+class Reports(ProgramCase):
+    def test_junit_is_well_formed_and_its_names_are_unique(self):
+        self.run_program("run", "toys.hold", "toys.crash", "toys.multiply", "toys.refuse",
+                         "toys.check_throws", "--seed", "7", "--junit", "junit.xml")
+        root = xml.etree.ElementTree.parse(os.path.join(self.folder, "junit.xml")).getroot()
+        names = [(test.get("classname"), test.get("name")) for test in root.iter("testcase")]
+        self.assertEqual(len(names), 9)
+        self.assertEqual(len(set(names)), 9)
+        self.assertEqual(len(list(root.iter("failure"))), 1)
+        self.assertEqual(len(list(root.iter("error"))), 5)
+        self.assertEqual(len(list(root.iter("skipped"))), 1)
+
+    def test_the_json_asked_for_is_the_archives(self):
+        self.run_program("run", "toys.hold", "--json", "run.json")
+        with open(os.path.join(self.folder, "run.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file), self.latest())
+
+    def test_a_report_that_nobody_gets_is_no_success(self):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([PROGRAM, "list"], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  check=False, env=self.environment)
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "lockstep: standard output cannot be written\n"))
+
+    def test_progress_in_a_log_has_no_carriage_return(self):
+        self.assertNotIn("\r", "".join(self.run_program("run", "toys.hold")[1:]))
+
+
+class Disks(ProgramCase):
+    def test_a_full_disk_is_one_sentence_at_the_start(self):
+        disk = os.path.join(self.folder, "disk")
+        os.mkdir(disk)
+        mount = shutil.which("mount")
+        if not mount or subprocess.run([mount, "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk],
+                                       stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest("this user cannot mount a small file system")
+        self.addCleanup(subprocess.run, ["umount", disk], check=True)
+        status, out, err = self.run_program("run", "toys.hold", "--out", disk + "/out")
+        self.assertEqual((status, out), (2, ""))
+        self.assertIn("No space left on device", err)
+        self.assertEqual(err.count("\n"), 1)
+
+    def test_a_disk_that_fills_up_ends_the_run_with_a_sentence(self):
+        disk = os.path.join(self.folder, "disk")
+        os.mkdir(disk)
+        mount = shutil.which("mount")
+        if not mount or subprocess.run([mount, "-t", "tmpfs", "-o", "size=128k", "tmpfs", disk],
+                                       stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest("this user cannot mount a small file system")
+        self.addCleanup(subprocess.run, ["umount", disk], check=True)
+        status, _, err = self.run_program("run", "toys.hold", "--cases", "300", "--world", "1,2,3",
+                                          "--subject", "toy,other", "--out", disk)
+        self.assertEqual(status, 2)
+        self.assertIn("No space left on device", err)
+
+
+class Ending(ProgramCase):
+    def test_what_is_being_played_was_written_down_before(self):
+        process = self.start_waiting()
+        process.kill()
+        process.communicate()
+        events = [event for event in self.events() if event["event"] != "start"]
+        self.assertTrue(events)
+        self.assertEqual({event["event"] for event in events}, {"case"})
+        self.assertEqual(self.left_running(), [], "its ranks die with the runner")
+        shutil.rmtree(self.temporary)  # Nobody was left to tidy up.
+        os.mkdir(self.temporary)
+
+    def interrupt(self, number):
+        process = self.start_waiting()
+        process.send_signal(number)
+        status, out, _ = self.finish(process)
+        self.assertEqual(status, 130)
+        self.assertIn("no result for 1 scenario: the run was interrupted", out)
+        run = self.latest()
+        self.assertTrue(run["interrupted"])
+        self.assertEqual(run["exit_code"], 130)
+        self.assertEqual([skip["scenario"] for skip in run["not_finished"]], ["toys.wait"])
+        self.assertEqual(self.events()[-1]["event"], "end")
+        self.assertFalse(os.path.exists(self.path("failures")))
+
+    def test_ctrl_c_ends_the_run_and_leaves_its_archive(self):
+        self.interrupt(signal.SIGINT)
+
+    def test_termination_is_the_same(self):
+        self.interrupt(signal.SIGTERM)
+
+    def test_a_rank_killed_by_hand_is_a_crash(self):
+        process = self.start_waiting("--cases", "1")
+        self.wait_until(lambda: len(self.ranks(process)) >= 2, process)
+        os.kill(self.ranks(process)[-1], signal.SIGKILL)
+        self.wait_until(lambda: any(event["event"] == "verdict" for event in self.events()), process)
+        self.release()
+        status, out, _ = self.finish(process)
+        self.assertEqual(status, 1)
+        first = next(event for event in self.events() if event["event"] == "verdict")
+        self.assertEqual(first["verdict"], "crash")
+        self.assertIn("was ended by SIGKILL", first["text"])
+        self.assertIn("FLAKY", out, "nobody killed the second play")
+
+    def ranks(self, runner):
+        """The processes whose parent is a server, that is, a child of the runner."""
+        found = []
+        for process in marked(self.mark):
+            try:
+                if parent_of(process) != runner.pid and parent_of(parent_of(process)) == runner.pid:
+                    found.append(process)
+            except OSError:  # It has ended since.
+                continue
+        return found
+
+    def test_a_server_killed_by_hand_is_inconclusive(self):
+        process = self.start_waiting()
+        servers = [child for child in marked(self.mark)
+                   if child != process.pid and parent_of(child) == process.pid]
+        for server in servers:
+            os.kill(server, signal.SIGKILL)
+        status, out, _ = self.finish(process)
+        self.assertEqual(status, 3, out)
+        self.assertIn("? The tier must play the case", out)
+        shutil.rmtree(self.temporary)  # A killed server tidies nothing up.
+        os.mkdir(self.temporary)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,135 @@
+"""What the program prints, word for word, and its exit status: golden/*.txt are the specification."""
+
+import unittest
+
+from program_case import ProgramCase
+
+
+class Passing(ProgramCase):
+    def test_a_run_that_holds(self):
+        self.assert_golden("run_holds", self.told("run", "toys.hold", "--seed", "7"))
+
+    def test_quiet_leaves_the_summary(self):
+        self.assert_golden("run_quiet", self.told("run", "toys.hold", "--seed", "7", "-q"))
+
+    def test_verbose_shows_each_case(self):
+        text = self.told("run", "toys.hold_too", "--seed", "7", "-v", "-j", "1")
+        self.assert_golden("run_verbose", text)
+
+    def test_several_subjects_are_told_apart(self):
+        text = self.told("run", "toys.hold_too", "--seed", "7", "--subject", "toy,other")
+        self.assert_golden("run_subjects", text)
+
+
+class Failing(ProgramCase):
+    def test_a_wrong_number(self):
+        self.assert_golden("run_fails", self.told("run", "toys.multiply", "--seed", "7"))
+
+    def test_a_wrong_number_without_unicode(self):
+        text = self.told("run", "toys.multiply", "--seed", "7", LC_ALL="C")
+        self.assertTrue(text.isascii())
+        self.assert_golden("run_fails_ascii", text)
+
+    def test_a_wrong_number_in_colour(self):
+        text = self.told("run", "toys.multiply", "--seed", "7", "--color", "always")
+        self.assert_golden("run_fails_colour", text)
+
+    def test_a_crash_in_each_phase(self):
+        self.assert_golden("run_crashes", self.told("run", "toys.crash", "--seed", "7"))
+
+    def test_a_rank_that_leaves_or_throws(self):
+        text = self.told("run", "toys.exit", "toys.throw", "--seed", "7")
+        self.assert_golden("run_exits_and_throws", text)
+
+    def test_a_hang(self):
+        self.assert_golden("run_hangs", self.told("run", "toys.hang", "--seed", "7", "--timeout", "1"))
+
+    def test_no_observation(self):
+        text = self.told("run", "toys.record_nothing", "--seed", "7")
+        self.assert_golden("run_records_nothing", text)
+
+    def test_a_verdict_that_changes(self):
+        self.assert_golden("run_flaky", self.told("run", "toys.change_mind", "--seed", "7"))
+
+    def test_a_canary_that_passes(self):
+        text = self.told("run", "--seed", "7", TOYS_CANARY_PASSES="1")
+        self.assert_golden("run_canary_passes", text)
+
+
+class Neither(ProgramCase):
+    def test_a_check_that_throws(self):
+        self.assert_golden("run_inconclusive", self.told("run", "toys.check_throws", "--seed", "7"))
+
+    def test_all_refused(self):
+        self.assert_golden("run_refused", self.told("run", "toys.refuse", "--seed", "7"))
+
+
+class Everything(ProgramCase):
+    def test_a_full_run_has_a_canary(self):
+        with open(self.file, "w", encoding="ascii"):
+            pass
+        self.assert_golden("run_everything", self.told("run", "--seed", "7", "--timeout", "2"))
+
+    def test_the_first_failure_stops_all(self):
+        text = self.told("run", "--seed", "7", "-x", "-j", "2", "--not-tag", "one")
+        self.assert_golden("run_stops", text)
+
+
+class Telling(ProgramCase):
+    def test_help(self):
+        text = "".join(self.told(*arguments) for arguments in (
+            ["--help"], ["--version"], ["run", "--help"], ["replay", "--help"], ["shard", "--help"]))
+        self.assert_golden("help", text)
+
+    def test_list(self):
+        self.assert_golden("list", self.told("list") + self.told("list", "*hold*", "--tag", "many"))
+
+    def test_explain(self):
+        self.assert_golden("explain", self.told("explain", "toys.mul"))
+
+    def test_shard(self):
+        text = "".join(self.told("shard", "--length", "10", "--world", *arguments) for arguments in (
+            ["2"], ["3", "--drop-last"], ["3", "--no-shuffle"], ["2", "--seed", "1", "--epoch", "2"]))
+        self.assert_golden("shard", text)
+
+    def test_replay_shows_every_row(self):
+        with open(self.folder + "/case.json", "w", encoding="ascii") as file:
+            file.write('{"lockstep_case": 1, "scenario": "toys.multiply", '
+                       '"value": {"world": {"size": 3}, "factor": 40}}')
+        self.assert_golden("replay",
+                           self.told("replay", "case.json", "-v") + self.told("replay", "case.json"))
+
+
+class Refusing(ProgramCase):
+    def test_one_sentence_for_each_mistake(self):
+        with open(self.folder + "/other.json", "w", encoding="ascii") as file:
+            file.write('{"some": "other file"}')
+        with open(self.folder + "/newer.json", "w", encoding="ascii") as file:
+            file.write('{"lockstep_case": 99}')
+        with open(self.folder + "/unknown.json", "w", encoding="ascii") as file:
+            file.write('{"lockstep_case": 1, "scenario": "toys.holt", "value": {}}')
+        with open(self.folder + "/field.json", "w", encoding="ascii") as file:
+            file.write('{"lockstep_case": 1, "scenario": "toys.hold", "value": {"factr": 2}}')
+        with open(self.folder + "/list.json", "w", encoding="ascii") as file:
+            file.write("[1, 2")
+        self.assert_golden("refusals", "".join(self.told(*arguments) for arguments in (
+            [], ["rnu"], ["run", "--wrold", "2"], ["run", "--seed"], ["run", "--seed", "x"],
+            ["run", "--cases", "3", "--cases", "4"], ["run", "-q", "-v"],
+            ["run", "toys.hodl"], ["run", "nothing.like.it"], ["run", "--tag", "mnay"],
+            ["run", "--tag", "many", "--not-tag", "many"],
+            ["run", "--world", "0"], ["run", "--world", "2,x"], ["run", "--world", "2000"],
+            ["run", "--timeout", "0"], ["run", "--timeout", "-5"], ["run", "--timeout", "soon"],
+            ["run", "--cases", "0"], ["run", "-j", "0"],
+            ["run", "--tier", "sim"], ["run", "--backend", "nccl"], ["run", "--subject", "toi"],
+            ["run", "--color", "pink"],
+            ["run", "toys.hold", "--set", "factr=2"], ["run", "toys.hold", "--set", "factor=101"],
+            ["run", "toys.hold", "--set", "factor"],
+            ["run", "toys.hold", "--out", "/dev/null"], ["run", "toys.hold", "--junit", "no/such/x"],
+            ["replay"], ["replay", "nowhere.json"], ["replay", "other.json"],
+            ["replay", "newer.json"], ["replay", "unknown.json"], ["replay", "field.json"],
+            ["replay", "list.json"], ["explain", "toys.h"], ["explain", "toys.hodl"],
+            ["shard", "--length", "4", "--world", "0"], ["shard", "--world", "2"])))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,203 @@
+#include "tests/cli/toys.h"
+
+#include "harness/core/compare.h"
+#include "harness/world/rank_context.h"
+#include "harness/world/subject.h"
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <thread>
+#include <unistd.h>
+
+namespace lockstep::toys {
+
+namespace {
+
+// `factor` is what a toy multiplies wrongly with.
+struct Toy {
+  WorldSpec world{.size = 2};
+  int64_t factor = 1;
+  bool loud = false;
+  static constexpr auto fields() {
+    return std::tuple{field("world", &Toy::world), field("factor", &Toy::factor, between(1, 100)),
+                      field("loud", &Toy::loud)};
+  }
+};
+
+rc::Gen<Toy> toys() {
+  return rc::gen::map(rc::gen::inRange<int64_t>(1, 100), [](int64_t factor) {
+    return Toy{.world = {.size = 2 + static_cast<int>(factor % 2)},
+               .factor = factor,
+               .loud = factor % 3 == 0};
+  });
+}
+
+// Only the last rank misbehaves, so that every story has a rank that did not.
+bool is_last(const RankContext& here) {
+  return here.rank() == here.size() - 1;
+}
+
+void look(RankContext& here, int64_t value) {
+  here.enter(0, "look");
+  here.record("sum", std::vector<int64_t>{3, value});
+}
+
+[[noreturn]] void sleep_for_ever() {
+  for (;;) ::pause();
+}
+
+void sums(const Toy&, RankContext& here) {
+  look(here, 10);
+}
+
+void multiplies(const Toy& c, RankContext& here) {
+  std::cerr << "rank " << here.rank() << " multiplies by " << c.factor << std::endl;
+  look(here, c.factor < 40 ? 10 : 10 * here.size());
+}
+
+void crashes_before_the_first_step(const Toy&, RankContext& here) {
+  if (is_last(here)) std::abort();
+  look(here, 10);
+}
+
+void crashes_in_a_step(const Toy&, RankContext& here) {
+  look(here, 10);
+  here.enter(1, "multiply");
+  if (is_last(here)) std::raise(SIGSEGV);
+}
+
+// A second thread kills the rank after a hundred records, wherever the first is in the next one.
+void crashes_while_recording(const Toy&, RankContext& here) {
+  look(here, 10);
+  if (!is_last(here)) return;
+  std::atomic<int64_t> records = 0;
+  std::thread([&] {
+    while (records < 100) std::this_thread::yield();
+    ::kill(::getpid(), SIGKILL);
+  }).detach();
+  for (;;) {
+    here.record("more", std::vector<int64_t>(1 << 10, records));
+    ++records;
+  }
+}
+
+void crashes_on_the_way_out(const Toy&, RankContext& here) {
+  struct Guard {
+    bool armed;
+    ~Guard() {
+      if (armed) std::abort();
+    }
+  };
+  const Guard guard{is_last(here)};
+  look(here, 10);
+}
+
+void exits(const Toy&, RankContext& here) {
+  look(here, 10);
+  if (is_last(here)) ::_exit(3);
+}
+
+void throws(const Toy&, RankContext& here) {
+  look(here, 10);
+  if (is_last(here)) throw std::runtime_error("the toy is broken");
+}
+
+void hangs(const Toy&, RankContext& here) {
+  look(here, 10);
+  here.enter(1, "wait");
+  if (is_last(here)) sleep_for_ever();
+}
+
+// Blocks until somebody opens the named pipe for writing.
+void waits_for_a_writer(const Toy&, RankContext& here) {
+  if (const char* pipe = std::getenv("TOYS_PIPE")) std::ifstream{pipe};
+  look(here, 10);
+}
+
+void records_nothing(const Toy&, RankContext& here) {
+  here.enter(0, "look");
+}
+
+void refuses(const Toy&, RankContext&) {
+  throw Unsupported("no GPU");
+}
+
+// The first play leaves a file behind, where later ones find it.
+void changes_its_mind(const Toy&, RankContext& here) {
+  const char* file = std::getenv("TOYS_FILE");
+  const bool again = !file || ::access(file, F_OK) == 0;
+  if (is_last(here) && file) std::ofstream{file};
+  look(here, again || !is_last(here) ? 10 : 11);
+}
+
+Findings sum_is_ten(const Toy& c, const History& history) {
+  Findings out;
+  for (const auto& row : history.rows("look")) {
+    Expected expected{.rule = "The sum of the toys must be ten on every rank",
+                      .by_rank = {int64_values({3, 10})}};
+    expected.explanations = [&] {
+      const std::vector<TensorValue> sums(row.by_rank.size(), int64_values({3, 10 * c.world.size}));
+      return Explanations{
+          recorded_instead({"sum_not_average", "the sum over the ranks, not the average"}, sums)};
+    };
+    out += equal(row, expected);
+  }
+  return out;
+}
+
+Findings check_that_throws(const Toy&, const History&) {
+  throw std::runtime_error("the check divided by zero");
+}
+
+using Program = void (*)(const Toy&, RankContext&);
+using Check = Findings (*)(const Toy&, const History&);
+
+Scenario toy(const char* name, Program program, int draws = 1, Check check = sum_is_ten) {
+  return scenario<Toy>({.name = std::string("toys.") + name,
+                        .claim = "The sum of the toys is ten.",
+                        .exactness = "bit-equal",
+                        .source = "a story for children",
+                        .not_covered = "toys of other colours",
+                        .usual_mistake = "counting a toy twice",
+                        .tags = {draws > 1 ? "many" : "one"},
+                        .must_catch = {"toy_counted_twice"},
+                        .draws = draws,
+                        .cases = toys(),
+                        .program = program,
+                        .checks = {check}});
+}
+
+}  // namespace
+
+std::vector<Scenario> scenarios() {
+  return {toy("hold", sums, 6),
+          toy("hold_too", sums, 4),
+          toy("multiply", multiplies, 30),
+          toy("crash_before_the_first_step", crashes_before_the_first_step),
+          toy("crash_in_a_step", crashes_in_a_step),
+          toy("crash_while_recording", crashes_while_recording),
+          toy("crash_on_the_way_out", crashes_on_the_way_out),
+          toy("exit", exits),
+          toy("throw", throws),
+          toy("hang", hangs),
+          toy("check_throws", sums, 1, check_that_throws),
+          toy("record_nothing", records_nothing),
+          toy("refuse", refuses),
+          toy("change_mind", changes_its_mind),
+          toy("wait", waits_for_a_writer, 4)};
+}
+
+std::vector<Scenario> with_a_canary_that_passes() {
+  auto canary = toy("canary", sums);
+  canary.tags = {"canary"};
+  return {toy("hold", sums, 6), canary};
+}
+
+Subjects subjects() {
+  return {Subject{.name = "toy"}, Subject{.name = "other"}};
+}
+
+}  // namespace lockstep::toys

@@ -1,0 +1,90 @@
+#include "tests/reports/samples.h"
+
+namespace lockstep::samples {
+
+namespace {
+
+Verdict::Kind verdict_kind(Result::Kind kind) {
+  for (const auto verdict : {Verdict::Kind::crash, Verdict::Kind::hang, Verdict::Kind::leak,
+                             Verdict::Kind::inconclusive, Verdict::Kind::pass})
+    if (name_of(verdict) == name_of(kind)) return verdict;
+  return kind == Result::Kind::skip ? Verdict::Kind::refused : Verdict::Kind::fail;
+}
+
+Finding sum_not_average() {
+  return {"After backward every rank must hold the gradient of one process on the whole batch",
+          "sum_not_average", "step 0, after_backward, fc.weight[0]",
+          "fc.weight: the sum of the ranks' gradients, not the average\n"
+          "first divergence: step 0, after_backward, fc.weight[0]\n"
+          "rank 0  0.25  reference 0.125\n"
+          "rank 1  0.25  reference 0.125"};
+}
+
+Failure some_failure() {
+  Failure failure;
+  failure.c = {"gradients.match_single_process",
+               Json::parse(R"({"world": {"injections": [], "size": 2}, "samples": [1, 2],
+                               "options": {"drop": true}, "lr": 0.5})")};
+  failure.unlike_default =
+      Json::parse(R"({"world": {"size": 2}, "samples": [1, 2], "options": {"drop": true}})");
+  failure.number = 37;
+  failure.of = 200;
+  failure.plays = {Verdict::Kind::fail, Verdict::Kind::fail, Verdict::Kind::fail};
+  failure.case_file = ".lockstep/failures/gradients.match_single_process-3f9c1a.json";
+  failure.logs = ".lockstep/runs/RUN/logs/gradients.match_single_process-3f9c1a";
+  failure.tail_rank = 1;
+  failure.tail = "last words";
+  return failure;
+}
+
+}  // namespace
+
+Result passing() {
+  Result result;
+  result.scenario = "gradients.match_single_process";
+  result.claim = "Gradients match those of one process.";
+  result.exactness = "bit-equal";
+  result.judged = 400;
+  result.world_min = 2;
+  result.world_max = 4;
+  result.took = std::chrono::milliseconds(2940);
+  return result;
+}
+
+Result failing() {
+  Result result = passing();
+  result.kind = Result::Kind::fail;
+  result.worst = {Verdict::Kind::fail, {sum_not_average()}};
+  result.failure = some_failure();
+  return result;
+}
+
+Result of_kind(Result::Kind kind) {
+  if (kind == Result::Kind::pass) return passing();
+  Result result = failing();
+  result.kind = kind;
+  result.scenario = "kinds." + std::string(name_of(kind));
+  result.worst.kind = verdict_kind(kind);
+  if (kind == Result::Kind::skip) {
+    result.failure.reset();
+    result.judged = 0;
+    result.refused["no GPU"] = 3;
+  }
+  return result;
+}
+
+lockstep::Run run_of(std::vector<Result> results) {
+  lockstep::Run run;
+  run.program = "./lockstep";
+  run.version = "0.1.0";
+  run.libtorch = "2.11.0";
+  run.seed = 0x5eed42;
+  run.cores = 2;
+  run.settings = {Setting()};
+  run.results = std::move(results);
+  run.took = std::chrono::milliseconds(8600);
+  run.folder = ".lockstep/runs/20251120-211300-1a2b";
+  return run;
+}
+
+}  // namespace lockstep::samples

@@ -1,0 +1,13 @@
+// Results made by hand, one of each kind.
+#pragma once
+
+#include "harness/core/result.h"
+
+namespace lockstep::samples {
+
+Result passing();
+Result failing();
+Result of_kind(Result::Kind kind);  // with a finding of its own unless it is a pass
+lockstep::Run run_of(std::vector<Result> results);
+
+}  // namespace lockstep::samples

@@ -1,0 +1,117 @@
+#include "reports/terminal.h"
+
+#include "tests/reports/samples.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::reports {
+namespace {
+
+using samples::failing;
+using samples::of_kind;
+using samples::passing;
+using samples::run_of;
+
+constexpr Columns kColumns{30, 4, 9};
+
+TEST(Terminal, TheHeadlineSaysWhatTheRunStandsOn) {
+  EXPECT_EQ(headline(run_of({}), {}),
+            "lockstep 0.1.0 · libtorch 2.11.0 · gloo · seed 0x5eed42 · 2 cores\n");
+}
+
+TEST(Terminal, AnotherSubjectIsNamed) {
+  auto run = run_of({});
+  run.settings = {{.subject = "naive"}};
+  EXPECT_NE(headline(run, {}).find(" · subject naive · "), std::string::npos);
+}
+
+TEST(Terminal, APassIsOneLine) {
+  EXPECT_EQ(result_text(passing(), run_of({}), kColumns, {}),
+            "  PASS   2.9s  gradients.match_single_process  cold     400 cases  bit-equal     "
+            "worlds 2-4\n");
+}
+
+TEST(Terminal, AFailureTellsItsStory) {
+  EXPECT_EQ(result_text(failing(), run_of({}), kColumns, {}),
+            "  FAIL   2.9s  gradients.match_single_process  cold   case 37 of 200\n"
+            "✗ After backward every rank must hold the gradient of one process on the whole "
+            "batch\n"
+            "  fc.weight: the sum of the ranks' gradients, not the average\n"
+            "  case     world 2 · samples [1,2] · options.drop true\n"
+            "  first divergence: step 0, after_backward, fc.weight[0]\n"
+            "    rank 0  0.25  reference 0.125\n"
+            "    rank 1  0.25  reference 0.125\n"
+            "  replay   ./lockstep replay "
+            ".lockstep/failures/gradients.match_single_process-3f9c1a.json\n"
+            "  read     ./lockstep explain gradients.match_single_process\n"
+            "  logs     .lockstep/runs/RUN/logs/gradients.match_single_process-3f9c1a\n"
+            "  rank 1 wrote last\n"
+            "    | last words\n"
+            "\n");
+}
+
+TEST(Terminal, AFlakyCaseSaysWhatEachPlayGave) {
+  auto result = of_kind(Result::Kind::flaky);
+  result.failure->plays = {Verdict::Kind::fail, Verdict::Kind::pass};
+  const auto text = result_text(result, run_of({}), kColumns, {});
+  EXPECT_NE(text.find("played 2 times: fail, pass; the first fail: fc.weight"), std::string::npos)
+      << text;
+}
+
+TEST(Terminal, WithoutUnicodeEveryByteIsAscii) {
+  for (const char byte : result_text(failing(), run_of({}), kColumns, {.unicode = false}))
+    EXPECT_GE(byte, 0) << "not ASCII";
+  EXPECT_EQ(shown("✗ … – ◄ · é", {.unicode = false}), "x ... - <- - ?");
+}
+
+TEST(Terminal, ColourAddsEscapesAndNothingElse) {
+  const auto plain = result_text(failing(), run_of({}), kColumns, {});
+  auto colour = result_text(failing(), run_of({}), kColumns, {.colour = true});
+  EXPECT_NE(colour.find('\033'), std::string::npos);
+  for (size_t at; (at = colour.find('\033')) != std::string::npos;)
+    colour.erase(at, colour.find('m', at) - at + 1);
+  EXPECT_EQ(colour, plain);
+}
+
+TEST(Terminal, WhatARankWroteCannotMoveTheCursor) {
+  auto result = failing();
+  result.failure->tail = "\033[2J\rgone";
+  const auto text = result_text(result, run_of({}), kColumns, {});
+  EXPECT_EQ(text.find('\033'), std::string::npos);
+  EXPECT_EQ(text.find('\r'), std::string::npos);
+  EXPECT_NE(text.find("\\x1b[2J\\x0dgone"), std::string::npos);
+}
+
+TEST(Terminal, TheSummaryCountsEveryKind) {
+  auto run = run_of({passing()});
+  for (const auto kind : {Result::Kind::fail, Result::Kind::hang, Result::Kind::skip})
+    run.results.push_back(of_kind(kind));
+  run.canary = lockstep::Run::Canary::failed;
+  EXPECT_EQ(summary(run, {}),
+            "4 scenarios: 1 passed, 1 failed, 1 hung, 1 skipped (1 no GPU)   1,200 cases   "
+            "8.6 s     canary failed as it must\n"
+            "run: .lockstep/runs/latest\n");
+}
+
+TEST(Terminal, ACanaryThatPassesIsSaidInASentence) {
+  auto run = run_of({passing()});
+  run.canary = lockstep::Run::Canary::passed;
+  EXPECT_NE(summary(run, {}).find("✗ A scenario that must fail passed"), std::string::npos);
+}
+
+TEST(Terminal, WhatHasNoResultIsCounted) {
+  auto run = run_of({passing()});
+  run.not_finished.push_back({"buffers.follow_rank_zero", {}, "the run was interrupted"});
+  const auto text = summary(run, {});
+  EXPECT_NE(text.find("2 scenarios: 1 passed, 1 not finished"), std::string::npos) << text;
+  EXPECT_NE(text.find("no result for 1 scenario: the run was interrupted"), std::string::npos);
+}
+
+TEST(Terminal, AResultWithoutAnyCaseIsShownToo) {
+  auto result = failing();
+  result.failure.reset();
+  EXPECT_NE(result_text(result, run_of({}), kColumns, {}).find("no case"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep::reports
