@@ -44,7 +44,13 @@ FRAGILE = {"Gloo": re.compile(r"ProcessGroupGloo|^gloo/"), "NCCL": re.compile(r"
 
 # Path -> why it may be longer than this.
 LINES_MAX = 300
-LONG_FILES = {}
+LONG_FILES = {
+    "harness/world/shared_memory_store.cpp": "the table and the store over it share one lock and one layout",
+    "harness/world/tap.cpp": "an override for each virtual of c10d::Backend; in one place none is missed",
+    "tests/ddp/errors_test.cpp": "each kind of disagreement with its sentence, side by side",
+    "tests/ddp/gradients_test.cpp": "one list of propositions on one small world",
+    "tests/world/forked/cold_test.cpp": "every way a rank can end, side by side",
+}
 
 # What may end a process on the spot: a forked child's last line, an injected exit, the second Ctrl-C.
 ENDS_PROCESSES = (PROCESS, WORLD + "/forked", WORLD + "/injector.cpp", "cli/interrupt.cpp")
