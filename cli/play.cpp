@@ -99,6 +99,7 @@ int default_slots() {
 int play(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
          const PlayOptions& options) {
   auto lanes = make_lanes(known, jobs, canaries, options.campaign.slots);
+  use_one_intra_op_thread();
   const auto& interrupted = watch_interrupts();
   check_writable(options.junit);
   check_writable(options.json);

@@ -36,7 +36,8 @@ Case parse_case_file(const std::string& text, const std::string& path) {
   try {
     file = Json::parse(text);
   } catch (const Json::parse_error& error) {
-    throw FieldError(path + ": not JSON (" + error.what() + ")");
+    const std::string what = error.what();  // "[json.exception...] parse error at line 1, ..."
+    throw FieldError(path + ": not JSON: " + what.substr(what.find(']') + 2));
   }
   if (!file.is_object() || !file.contains("lockstep_case"))
     throw FieldError(path +

@@ -26,4 +26,8 @@ AboutTorch about_torch() {
           .intra_op_threads = at::get_num_threads()};
 }
 
+void use_one_intra_op_thread() {
+  at::set_num_threads(1);
+}
+
 }  // namespace lockstep

@@ -15,4 +15,9 @@ struct AboutTorch {
 // Initialises LibTorch in this process: call it after lanes were made, or in a process of its own.
 AboutTorch about_torch();
 
+// From here on LibTorch uses one thread for an operation, on every thread of this process. The
+// runner judges that way: its lanes are its parallelism, and references must not depend on the
+// number of cores. Call it after lanes were made.
+void use_one_intra_op_thread();
+
 }  // namespace lockstep

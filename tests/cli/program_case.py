@@ -25,7 +25,7 @@ UNSTABLE = (
     (r"runs/\d{8}-\d{6}-[0-9a-f]{4}", "runs/RUN"),
     (r"libtorch \d[^ ]*", "libtorch VERSION"),
     (r"\d+ cores?\b", "N cores"),
-    (r"(?m)^(  [A-Z]+) +\d+\.\ds  ", r"\1  TIME  "),
+    (r"(?m)^(  (?:\033\[\d+m)?[A-Z]+(?:\033\[0m)?) +\d+\.\ds  ", r"\1  TIME  "),
     (r"   \d+\.\d s\b", "   TIME"),
 )
 

@@ -39,12 +39,12 @@ struct Board {
 
 TEST_F(ChildGroupTest, ReportsHowEachChildEnded) {
   ChildGroup group(3, [](int index) {
-    if (index == 1) raise(SIGSEGV);
+    if (index == 1) raise(SIGTERM);
     return index;
   });
   const auto report = group.wait(until(20s));
   EXPECT_EQ(report.ends[0], (ChildEnd{Kind::exited, 0}));
-  EXPECT_EQ(report.ends[1], (ChildEnd{Kind::signalled, SIGSEGV}));
+  EXPECT_EQ(report.ends[1], (ChildEnd{Kind::signalled, SIGTERM}));
   EXPECT_EQ(report.ends[2], (ChildEnd{Kind::exited, 2}));
   EXPECT_FALSE(report.stopped);
 }
