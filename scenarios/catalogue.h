@@ -12,6 +12,7 @@ namespace scenarios {
 
 Scenario sampler_partitions_the_dataset();
 Scenario gradients_match_single_process();
+Scenario canary_every_rank_is_rank_zero();
 
 }  // namespace scenarios
 }  // namespace lockstep

@@ -41,5 +41,14 @@ TEST(Catalogue, every_shrink_is_a_case) {
   }
 }
 
+TEST(Catalogue, the_canary_fails_on_a_world_that_ran_well) {
+  std::vector<RankHistory> ranks(3);
+  for (int64_t rank = 0; rank < 3; ++rank)
+    ranks[static_cast<size_t>(rank)].events.push_back(
+        {{0, "look"}, Observation{"rank", int64_values({rank})}});
+  const auto canary = scenarios::canary_every_rank_is_rank_zero();
+  EXPECT_EQ(judge(canary, canary.smallest(), History(ranks)).kind, Verdict::Kind::fail);
+}
+
 }  // namespace
 }  // namespace lockstep
