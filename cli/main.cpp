@@ -7,7 +7,9 @@
 #include "harness/core/text.h"
 #include "harness/engine/archive.h"
 
+#include <fcntl.h>
 #include <iostream>
+#include <unistd.h>
 
 namespace lockstep {
 
@@ -84,7 +86,16 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
 
 }  // namespace
 
+// A standard stream that the caller closed would be given to the next thing that is opened, a
+// lane's socket say, and what we print would go there.
+static void open_closed_standard_streams() {
+  int opened = open("/dev/null", O_RDWR);
+  while (opened >= 0 && opened <= STDERR_FILENO) opened = open("/dev/null", O_RDWR);
+  if (opened >= 0) close(opened);
+}
+
 int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios) {
+  open_closed_standard_streams();
   const Known known{argc > 0 ? argv[0] : "lockstep", std::move(subjects), std::move(scenarios)};
   int status = kHeld;
   CLI::App app(

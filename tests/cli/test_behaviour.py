@@ -33,6 +33,15 @@ class Drawing(ProgramCase):
         self.assertEqual({case["world"]["size"] for case in cases}, {1, 4})
 
 
+class ClosedStreams(ProgramCase):
+    def test_streams_that_the_caller_closed_change_no_verdict(self):
+        for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+            command = f'exec "$0" run toys.hold --cases 2 --out "$1" {closed}'
+            run = subprocess.run(["bash", "-c", command, PROGRAM, self.path("closed")],
+                                 capture_output=True, timeout=PATIENCE_S)
+            self.assertEqual(run.returncode, 0, closed)
+
+
 class Replaying(ProgramCase):
     def test_a_failure_is_found_again(self):
         self.assertEqual(self.run_program("run", "toys.multiply", "--seed", "7")[0], 1)
