@@ -2,6 +2,7 @@
 
 #include "harness/core/text.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -19,11 +20,6 @@ int64_t ulps(double a, double b) {
     return bits & sign ? -static_cast<int64_t>(bits & ~sign) : static_cast<int64_t>(bits);
   };
   return std::abs(ordered(a) - ordered(b));
-}
-
-bool close(double a, double b, double bound) {
-  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
-  return a == b || std::abs(a - b) <= bound;
 }
 
 bool is_whole(const std::string& dtype) {
@@ -46,22 +42,24 @@ std::string index_text(const TensorValue& value, size_t flat) {
   return index.empty() ? "" : "[" + joined(index, ", ") + "]";
 }
 
-// The first element at which the values differ; none where they do not.
-std::optional<size_t> first_difference(const TensorValue& seen, const TensorValue& wanted,
-                                       double bound) {
-  if (seen == wanted) return {};
+// The first element at which the values are not close; 0 where dtype or shape differ.
+size_t first_difference(const TensorValue& seen, const TensorValue& wanted,
+                        const TensorValue* bound) {
   if (seen.dtype != wanted.dtype || seen.shape != wanted.shape) return 0;
   if (is_whole(seen.dtype)) {
     const auto a = as_integers(seen), b = as_integers(wanted);
-    for (size_t i = 0; i < a.size(); ++i)
-      if (a[i] != b[i]) return i;
-    return a.size() == b.size() ? std::optional<size_t>{} : 0;
+    return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
+                               a.begin());
   }
   const auto a = as_doubles(seen), b = as_doubles(wanted);
-  if (a.size() != b.size()) return 0;
-  for (size_t i = 0; i < a.size(); ++i)
-    if (!close(a[i], b[i], bound)) return i;
-  return {};
+  const auto allowed = bound ? as_doubles(*bound) : std::vector<double>(a.size(), 0.0);
+  size_t at = 0;
+  const auto differs = [&] {
+    if (std::isnan(a[at]) || std::isnan(b[at])) return std::isnan(a[at]) != std::isnan(b[at]);
+    return a[at] != b[at] && !(std::abs(a[at] - b[at]) <= allowed[at]);
+  };
+  while (at < std::min(a.size(), b.size()) && !differs()) ++at;
+  return at;
 }
 
 std::string element(const TensorValue& value, size_t flat) {
@@ -99,25 +97,51 @@ int64_t ulp_distance(double a, double b, const std::string& dtype) {
   return ulps<double, uint64_t>(a, b);
 }
 
-Findings equal(const Row& row, const Expected& expected) {
-  auto wanted = expected.by_rank;
-  if (wanted.size() == 1) wanted.assign(row.by_rank.size(), TensorValue(wanted.front()));
-  if (wanted.size() != row.by_rank.size())
-    throw std::invalid_argument("equal: " + std::to_string(wanted.size()) +
-                                " expected values for " + std::to_string(row.by_rank.size()) +
-                                " ranks");
-  for (size_t rank = 0; rank < wanted.size(); ++rank) {
-    const auto at = first_difference(row.by_rank[rank], wanted[rank], expected.bound);
-    if (!at) continue;
-    const auto diagnosis =
-        diagnose(row, wanted, expected.explanations ? expected.explanations() : Explanations{});
-    const std::string where = "step " + std::to_string(row.at.step) + ", " + row.at.phase + ", " +
-                              row.name + index_text(wanted[rank], *at);
-    return {{expected.rule, diagnosis.pattern, where,
-             row.name + ": " + diagnosis.text + "\nfirst divergence: " + where +
-                 table(row, wanted, *at)}};
+namespace {
+
+std::vector<TensorValue> for_each_rank(std::vector<TensorValue> values, const Row& row,
+                                       const char* what) {
+  if (values.size() == 1) values.assign(row.by_rank.size(), TensorValue(values.front()));
+  if (values.size() != row.by_rank.size())
+    throw std::invalid_argument("equal: " + std::to_string(values.size()) + " " + what + " for " +
+                                std::to_string(row.by_rank.size()) + " ranks");
+  return values;
+}
+
+const TensorValue* bound_of(const Difference& is, size_t rank) {
+  return is.bounds.empty() ? nullptr : &is.bounds[rank];
+}
+
+std::string place(const Row& row, size_t flat, const TensorValue& value) {
+  return "step " + std::to_string(row.at.step) + ", " + row.at.phase + ", " + row.name +
+         index_text(value, flat);
+}
+
+}  // namespace
+
+Findings equal(const std::string& rule, const std::vector<Comparison>& rows) {
+  for (const auto& one : rows) {
+    const Difference is{
+        one.row, for_each_rank(one.expected, one.row, "expected values"),
+        one.bounds.empty() ? one.bounds : for_each_rank(one.bounds, one.row, "bounds")};
+    for (size_t rank = 0; rank < is.expected.size(); ++rank) {
+      if (close(is.row.by_rank[rank], is.expected[rank], bound_of(is, rank))) continue;
+      const size_t at =
+          first_difference(is.row.by_rank[rank], is.expected[rank], bound_of(is, rank));
+      const auto diagnosis = diagnose(is, one.explanations ? one.explanations() : Explanations{});
+      const auto where = place(is.row, at, is.expected[rank]);
+      return {{rule, diagnosis.pattern, where,
+               is.row.name + ": " + diagnosis.text + "\nfirst divergence: " + where +
+                   table(is.row, is.expected, at)}};
+    }
   }
   return {};
+}
+
+Findings alike(const std::string& rule, const std::vector<Row>& rows) {
+  std::vector<Comparison> all;
+  for (const auto& row : rows) all.push_back({.row = row, .expected = {row.by_rank.front()}});
+  return equal(rule, all);
 }
 
 }  // namespace lockstep

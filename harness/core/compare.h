@@ -6,19 +6,25 @@
 
 namespace lockstep {
 
-// What a check expects of one row, and what else it knows that could explain a difference.
-struct Expected {
-  std::string rule;                  // the sentence that a difference breaks
-  std::vector<TensorValue> by_rank;  // one value for each rank, or a single one for all
-  double bound = 0;                  // largest allowed absolute difference; 0 demands equal bits
-  // What mistakes would have recorded instead; asked for only when a rank differs.
+// One row, and what it should hold.
+struct Comparison {
+  Row row;
+  std::vector<TensorValue> expected;  // one value for each rank, or a single one for all
+  // The largest distance allowed, element by element: float64, of the value's shape; one for each
+  // rank or a single one for all. Empty: equal bits, but for the sign of zero; NaN equals NaN.
+  std::vector<TensorValue> bounds = {};
+  // What mistakes would have recorded instead; asked for only where a rank differs.
   std::function<Explanations()> explanations = nullptr;
 };
 
-// One finding if any rank differs, with dtype, shape or value, from what is expected; none
-// otherwise. The text shows the first differing element of each rank beside the reference, and the
-// diagnosis. Equal bits are demanded with a bound of 0, but for the sign of zero; NaN equals NaN.
-Findings equal(const Row& row, const Expected& expected);
+// One finding if any rank differs from what is expected of it, in dtype, shape or value; none
+// otherwise. It stands on the first row that differs; its text is the diagnosis, then a table of
+// the values of each rank beside the reference.
+Findings equal(const std::string& rule, const std::vector<Comparison>& rows);
+
+// One finding if the ranks do not all hold the same bits (but for the sign of zero), whatever is
+// right; none otherwise.
+Findings alike(const std::string& rule, const std::vector<Row>& rows);
 
 // How many representable numbers lie between two of one floating dtype; 0 for equal ones.
 int64_t ulp_distance(double a, double b, const std::string& dtype);

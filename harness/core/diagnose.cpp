@@ -18,16 +18,12 @@ Values doubles(const std::vector<TensorValue>& by_rank) {
   return out;
 }
 
-bool same_shapes(const std::vector<TensorValue>& a, const std::vector<TensorValue>& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t rank = 0; rank < a.size(); ++rank)
-    if (a[rank].dtype != b[rank].dtype || a[rank].shape != b[rank].shape) return false;
-  return true;
+bool same_shape(const TensorValue& a, const TensorValue& b) {
+  return a.dtype == b.dtype && a.shape == b.shape;
 }
 
-// Equal as numbers, so that the sign of a zero does not hide an explanation.
-bool same_values(const std::vector<TensorValue>& a, const std::vector<TensorValue>& b) {
-  return same_shapes(a, b) && doubles(a) == doubles(b);
+bool is_whole(const std::string& dtype) {
+  return dtype.find("float") == std::string::npos;
 }
 
 // The one number that every element of `seen` is `expected` times; 0 and 1 are no factors.
@@ -66,10 +62,12 @@ Diagnosis by_factor(double factor, double world) {
   return {"constant_factor", times};
 }
 
-Diagnosis by_rank_pattern(const Values& seen, const Values& expected) {
+Diagnosis by_rank_pattern(const Difference& is, const Values& seen) {
   std::vector<size_t> wrong;
   for (size_t rank = 0; rank < seen.size(); ++rank)
-    if (seen[rank] != expected[rank]) wrong.push_back(rank);
+    if (!close(is.row.by_rank[rank], is.expected[rank],
+               is.bounds.empty() ? nullptr : &is.bounds[rank]))
+      wrong.push_back(rank);
   std::vector<std::string> names;
   for (const auto rank : wrong) names.push_back(std::to_string(rank));
   const bool agree = std::all_of(seen.begin(), seen.end(),
@@ -130,18 +128,44 @@ std::string mixture_text(size_t holder, const std::vector<std::string>& names) {
 
 }  // namespace
 
+bool close(const TensorValue& a, const TensorValue& b, const TensorValue* bound) {
+  if (!same_shape(a, b) || a.bytes.size() != b.bytes.size()) return false;
+  if (a.bytes == b.bytes) return true;
+  if (is_whole(a.dtype)) return false;
+  const auto left = as_doubles(a), right = as_doubles(b);
+  const auto allowed = bound ? as_doubles(*bound) : std::vector<double>(left.size(), 0.0);
+  if (allowed.size() != left.size()) throw std::invalid_argument("a bound of another shape");
+  for (size_t i = 0; i < left.size(); ++i) {
+    const bool both_nan = std::isnan(left[i]) && std::isnan(right[i]);
+    if (!both_nan && left[i] != right[i] && !(std::abs(left[i] - right[i]) <= allowed[i]))
+      return false;
+  }
+  return true;
+}
+
 Explanation recorded_instead(Diagnosis diagnosis, std::vector<TensorValue> by_rank) {
-  return [diagnosis = std::move(diagnosis), by_rank = std::move(by_rank)](const Row& seen) {
-    return same_values(seen.by_rank, by_rank) ? std::optional(diagnosis) : std::nullopt;
+  return [diagnosis = std::move(diagnosis),
+          by_rank = std::move(by_rank)](const Difference& is) -> std::optional<Diagnosis> {
+    std::vector<std::string> wrong;
+    for (size_t rank = 0; rank < is.expected.size(); ++rank) {
+      const auto* bound = is.bounds.empty() ? nullptr : &is.bounds[rank];
+      if (close(is.row.by_rank[rank], is.expected[rank], bound)) continue;
+      const auto& instead = by_rank[by_rank.size() == 1 ? 0 : rank];
+      if (!close(is.row.by_rank[rank], instead, bound)) return {};
+      wrong.push_back(std::to_string(rank));
+    }
+    if (wrong.size() == is.expected.size()) return diagnosis;
+    return Diagnosis{diagnosis.pattern, (wrong.size() == 1 ? "on rank " : "on ranks ") +
+                                            joined(wrong, ", ") + ": " + diagnosis.text};
   };
 }
 
 Explanation summed_under_other_names(std::string name, std::vector<Contribution> contributions) {
   return [name = std::move(name),
-          all = std::move(contributions)](const Row& seen) -> std::optional<Diagnosis> {
+          all = std::move(contributions)](const Difference& is) -> std::optional<Diagnosis> {
     std::string text;
-    for (size_t rank = 0; rank < seen.by_rank.size(); ++rank) {
-      const auto names = names_summed(seen.by_rank[rank], all);
+    for (size_t rank = 0; rank < is.row.by_rank.size(); ++rank) {
+      const auto names = names_summed(is.row.by_rank[rank], all);
       if (!names) return {};
       const bool foreign = std::any_of(names->begin(), names->end(),
                                        [&](const auto& summed) { return summed != name; });
@@ -152,18 +176,18 @@ Explanation summed_under_other_names(std::string name, std::vector<Contribution>
   };
 }
 
-Diagnosis diagnose(const Row& seen, const std::vector<TensorValue>& expected,
-                   const Explanations& explanations) {
+Diagnosis diagnose(const Difference& is, const Explanations& explanations) {
   for (const auto& explanation : explanations)
-    if (auto diagnosis = explanation(seen)) return *diagnosis;
-  if (!same_shapes(seen.by_rank, expected))
-    return {"other_shape", "dtype or shape differs: " + shape_text(seen.by_rank.front()) +
-                               " where " + shape_text(expected.front()) + " is right"};
-  const Values values = doubles(seen.by_rank);
-  const Values wanted = doubles(expected);
+    if (auto diagnosis = explanation(is)) return *diagnosis;
+  for (size_t rank = 0; rank < is.expected.size(); ++rank)
+    if (!same_shape(is.row.by_rank[rank], is.expected[rank]))
+      return {"other_shape", "dtype or shape differs: " + shape_text(is.row.by_rank[rank]) +
+                                 " where " + shape_text(is.expected[rank]) + " is right"};
+  const Values values = doubles(is.row.by_rank);
+  const Values wanted = doubles(is.expected);
   if (const auto factor = common_factor(values, wanted))
     return by_factor(*factor, static_cast<double>(values.size()));
-  return by_rank_pattern(values, wanted);
+  return by_rank_pattern(is, values);
 }
 
 }  // namespace lockstep

@@ -4,13 +4,29 @@
 #include "harness/world/injector.h"
 #include "harness/world/tensors.h"
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
 #include <stdexcept>
 
 namespace lockstep {
 
 c10::intrusive_ptr<c10d::ProcessGroup> RankContext::group() {
-  if (!group_) group_ = parts_.make_group();
-  return group_;
+  std::vector<int> all(static_cast<size_t>(size()));
+  std::iota(all.begin(), all.end(), 0);
+  return group_of(all);
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> RankContext::group_of(const std::vector<int>& ranks) {
+  const bool ascending =
+      std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal<>()) == ranks.end();
+  const bool inside = !ranks.empty() && ranks.front() >= 0 && ranks.back() < size();
+  if (!ascending || !inside || !std::binary_search(ranks.begin(), ranks.end(), rank()))
+    throw std::invalid_argument("rank " + std::to_string(rank()) + " of " + std::to_string(size()) +
+                                " asked for a group of other ranks, or of ranks out of order");
+  auto& group = groups_[ranks];
+  if (!group) group = parts_.make_group(ranks);
+  return group;
 }
 
 std::filesystem::path RankContext::scratch() {

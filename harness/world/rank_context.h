@@ -11,6 +11,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -29,7 +30,8 @@ struct RankParts {
   JournalWriter& journal;
   Injector& injector;
   c10::intrusive_ptr<c10d::Store> store;
-  std::function<c10::intrusive_ptr<c10d::ProcessGroup>()> make_group;  // collective
+  // Collective over `ranks`, which are ascending and hold this rank. Once for each list.
+  std::function<c10::intrusive_ptr<c10d::ProcessGroup>(const std::vector<int>& ranks)> make_group;
   std::function<std::filesystem::path()> make_scratch;
 };
 
@@ -46,6 +48,11 @@ class RankContext {
   // The group of all ranks, whose every collective is recorded. Collective at the first call, where
   // the ranks meet; from then on local.
   c10::intrusive_ptr<c10d::ProcessGroup> group();
+
+  // A group of some ranks of the world, ascending and this one among them, in which they are
+  // numbered from 0 in this order; throws std::invalid_argument for another list. Recorded as
+  // "ranks 2,3". Collective over `ranks` at the first call for them; from then on local.
+  c10::intrusive_ptr<c10d::ProcessGroup> group_of(const std::vector<int>& ranks);
 
   // Shared by the ranks of this world and empty at its start. Its waits outlast the case's
   // deadline, which therefore decides: a rank waiting in vain is stuck.
@@ -65,7 +72,7 @@ class RankContext {
 
  private:
   RankParts parts_;
-  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  std::map<std::vector<int>, c10::intrusive_ptr<c10d::ProcessGroup>> groups_;  // by their ranks
   std::filesystem::path scratch_;
 };
 

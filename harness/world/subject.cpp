@@ -23,7 +23,13 @@ void Replica::no_sync(const std::function<void()>&) {
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
                               const WrapOptions& options) {
   if (!here.subject().wrap) refuse(here.subject(), "wrap models");
-  return here.subject().wrap(std::move(model), here, options);
+  return wrap(here, std::move(model), options, here.group());
+}
+
+std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
+                              const WrapOptions& options, const Group& group) {
+  if (!here.subject().wrap) refuse(here.subject(), "wrap models");
+  return here.subject().wrap(std::move(model), group, options);
 }
 
 std::unique_ptr<Shard> shard(RankContext& here, const ShardOptions& options) {

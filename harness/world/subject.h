@@ -5,6 +5,7 @@
 
 #include "harness/world/options.h"
 
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/torch.h>
 
 #include <functional>
@@ -16,6 +17,7 @@
 namespace lockstep {
 
 class RankContext;
+using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 
 // Thrown by a part for what it lacks, before its first collective and on every rank alike: the case
 // ends `refused`, a skip with this text as its reason.
@@ -58,15 +60,19 @@ class Shard {
 
 struct Subject {
   std::string name;
-  std::function<std::unique_ptr<Replica>(std::shared_ptr<Model>, RankContext&, const WrapOptions&)>
+  // Over the ranks of `group`.
+  std::function<std::unique_ptr<Replica>(std::shared_ptr<Model>, const Group& group,
+                                         const WrapOptions&)>
       wrap = nullptr;
   std::function<std::unique_ptr<Shard>(const ShardOptions&, RankContext&)> shard = nullptr;
 };
 
-// What programs call: the part of `here`'s subject, or Unsupported where that part is empty.
-// wrap is collective.
+// What programs call: the part of `here`'s subject, or Unsupported where that part is empty. wrap
+// is collective over the group, which is the whole world's unless given.
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
                               const WrapOptions& options);
+std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
+                              const WrapOptions& options, const Group& group);
 std::unique_ptr<Shard> shard(RankContext& here, const ShardOptions& options);
 
 }  // namespace lockstep

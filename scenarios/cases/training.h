@@ -7,21 +7,21 @@
 namespace lockstep::scenarios {
 
 // A dense layer: x weight^T + bias, then max(x, 0) if relu.
-struct Layer {
+struct DenseLayer {
   int width = 1;
   bool bias = false;
   bool relu = false;
-  auto operator<=>(const Layer&) const = default;
+  auto operator<=>(const DenseLayer&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("width", &Layer::width, between(1, 4096)), field("bias", &Layer::bias),
-                      field("relu", &Layer::relu)};
+    return std::tuple{field("width", &DenseLayer::width, between(1, 4096)),
+                      field("bias", &DenseLayer::bias), field("relu", &DenseLayer::relu)};
   }
 };
 
 // Parallel branches on one input, their outputs summed. Each branch is the hidden layers, then a
 // dense layer with a bias to one output.
 struct NetworkSpec {
-  std::vector<Layer> hidden;
+  std::vector<DenseLayer> hidden;
   int branches = 1;
   int inputs = 1;
   bool order_by_rank = false;  // rank r runs branch r first, so gradients arrive in another order

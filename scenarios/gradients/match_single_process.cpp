@@ -24,9 +24,10 @@
 namespace lockstep::scenarios {
 namespace {
 
-rc::Gen<Layer> layers() {
-  return rc::gen::build<Layer>(rc::gen::set(&Layer::width, rc::gen::inRange(1, 5)),
-                               rc::gen::set(&Layer::bias), rc::gen::set(&Layer::relu));
+rc::Gen<DenseLayer> layers() {
+  return rc::gen::build<DenseLayer>(rc::gen::set(&DenseLayer::width, rc::gen::inRange(1, 5)),
+                                    rc::gen::set(&DenseLayer::bias),
+                                    rc::gen::set(&DenseLayer::relu));
 }
 
 rc::Gen<NetworkSpec> networks() {
@@ -35,7 +36,8 @@ rc::Gen<NetworkSpec> networks() {
       rc::gen::set(&NetworkSpec::hidden,
                    rc::gen::mapcat(inRange<size_t>(0, 3),
                                    [](size_t count) {
-                                     return rc::gen::container<std::vector<Layer>>(count, layers());
+                                     return rc::gen::container<std::vector<DenseLayer>>(count,
+                                                                                        layers());
                                    })),
       rc::gen::set(&NetworkSpec::branches, inRange(1, 4)),
       rc::gen::set(&NetworkSpec::inputs, inRange(1, 4)), rc::gen::set(&NetworkSpec::order_by_rank));
@@ -113,15 +115,11 @@ void program(const Training& c, RankContext& here) {
   }
 }
 
-std::vector<TensorValue> alike(const at::Tensor& value, const Training& c) {
-  return std::vector<TensorValue>(static_cast<size_t>(c.world.size), recorded(value, dtype_of(c)));
-}
-
 Findings replicas_start_as_rank_zero(const Training& c, const History& h) {
-  Findings out;
+  std::vector<Comparison> rows;
   const auto right = initial_parameters(c, build_seed(c, 0));
   for (size_t p = 0; p < right.size(); ++p) {
-    const auto own_values = [&] {
+    const auto own_values = [&c, p] {
       std::vector<TensorValue> own;
       for (int rank = 0; rank < c.world.size; ++rank)
         own.push_back(recorded(initial_parameters(c, build_seed(c, rank))[p].value, dtype_of(c)));
@@ -130,12 +128,11 @@ Findings replicas_start_as_rank_zero(const Training& c, const History& h) {
            "every rank kept the values it was built with: nothing was broadcast from rank 0"},
           own)};
     };
-    out += equal(h.row({0, "wrapped"}, right[p].name),
-                 {.rule = "Every replica must start from rank 0's parameters",
-                  .by_rank = alike(right[p].value, c),
-                  .explanations = own_values});
+    rows.push_back({.row = h.row({0, "wrapped"}, right[p].name),
+                    .expected = {recorded(right[p].value, dtype_of(c))},
+                    .explanations = own_values});
   }
-  return out;
+  return equal("Every replica must start from rank 0's parameters", rows);
 }
 
 // What each rank put in of parameter `p`, times `scale`.
@@ -156,9 +153,9 @@ Explanations usual_mistakes(const ExpectedStep& step, const std::vector<std::str
       recorded_instead({"sum_not_average",
                         "the SUM of the ranks' gradients, not the average (every value is "
                         "world_size x too big)"},
-                       alike(step.average[p] * world, c)),
+                       {recorded(step.average[p] * world, dtype_of(c))}),
       recorded_instead({"divided_twice", "the average divided by the world size once more"},
-                       alike(step.average[p] / world, c)),
+                       {recorded(step.average[p] / world, dtype_of(c))}),
       recorded_instead(
           {"not_reduced", "every rank holds its own local gradient: its bucket was never reduced"},
           local(step, p, 1, c)),
@@ -177,16 +174,18 @@ Findings gradients_are_the_whole_batchs(const Training& c, const History& h) {
   for (const auto& parameter : initial_parameters(c, 0)) names.push_back(parameter.name);
   for (int s = 0; s < c.steps; ++s) {
     const auto& step = steps[static_cast<size_t>(s)];
-    for (size_t p = 0; p < names.size(); ++p)
-      out += equal(h.row({s, "after backward"}, names[p]),
-                   {.rule = "After backward every rank must hold the gradient of one process on "
-                            "the whole batch",
-                    .by_rank = alike(step.average[p], c),
-                    .explanations = [&] { return usual_mistakes(step, names, p, c); }});
-    for (size_t p = 0; p < names.size(); ++p)
-      out += equal(h.row({s, "after update"}, names[p]),
-                   {.rule = "After the update every rank must hold the parameters of one process",
-                    .by_rank = alike(step.parameters_after[p], c)});
+    std::vector<Comparison> gradients, parameters;
+    for (size_t p = 0; p < names.size(); ++p) {
+      gradients.push_back({.row = h.row({s, "after backward"}, names[p]),
+                           .expected = {recorded(step.average[p], dtype_of(c))},
+                           .explanations = [&, p] { return usual_mistakes(step, names, p, c); }});
+      parameters.push_back({.row = h.row({s, "after update"}, names[p]),
+                            .expected = {recorded(step.parameters_after[p], dtype_of(c))}});
+    }
+    out +=
+        equal("After backward every rank must hold the gradient of one process on the whole batch",
+              gradients);
+    out += equal("After the update every rank must hold the parameters of one process", parameters);
   }
   return out;
 }

@@ -166,9 +166,10 @@ Findings order_is_that_of_seed_and_epoch(const Sampling& c, const History& h) {
   Findings out;
   for (const Row& row : h.rows("epoch")) {
     const auto right = epoch_of(c, row.at.step);
-    out += equal(row, {.rule = "The order must be that of randperm(length, seed + epoch)",
-                       .by_rank = by_rank(right),
-                       .explanations = [&] { return usual_mistakes(right); }});
+    out += equal("The order must be that of randperm(length, seed + epoch)",
+                 {{.row = row, .expected = by_rank(right), .explanations = [&] {
+                     return usual_mistakes(right);
+                   }}});
   }
   return out;
 }

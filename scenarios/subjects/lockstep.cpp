@@ -11,8 +11,8 @@ namespace lockstep {
 
 namespace {
 
-DistributedDataParallelOptions translated(const WrapOptions& options, RankContext& here) {
-  DistributedDataParallelOptions out{.process_group = here.group(),
+DistributedDataParallelOptions translated(const WrapOptions& options, const Group& group) {
+  DistributedDataParallelOptions out{.process_group = group,
                                      .forward_sync_buffers = options.broadcast_buffers};
   if (options.bucket_cap_bytes > 0)
     out.bucket_cap_mb = static_cast<double>(options.bucket_cap_bytes) / (1024.0 * 1024.0);
@@ -86,8 +86,8 @@ class Sharded : public Shard {
 Subject lockstep_subject() {
   return {.name = "lockstep",
           .wrap =
-              [](std::shared_ptr<Model> model, RankContext& here, const WrapOptions& options) {
-                return std::make_unique<Wrapped>(std::move(model), translated(options, here));
+              [](std::shared_ptr<Model> model, const Group& group, const WrapOptions& options) {
+                return std::make_unique<Wrapped>(std::move(model), translated(options, group));
               },
           .shard = [](const ShardOptions& options,
                       RankContext& here) { return std::make_unique<Sharded>(options, here); }};

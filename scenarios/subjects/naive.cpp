@@ -13,8 +13,8 @@ namespace {
 
 class Averaged : public Replica {
  public:
-  Averaged(std::shared_ptr<Model> model, RankContext& here)
-      : model_(std::move(model)), group_(here.group()) {
+  Averaged(std::shared_ptr<Model> model, Group group)
+      : model_(std::move(model)), group_(std::move(group)) {
     torch::NoGradGuard no_grad;
     for (auto& parameter : model_->parameters()) broadcast_from_rank_zero(parameter);
     for (auto& buffer : model_->buffers()) broadcast_from_rank_zero(buffer);
@@ -45,18 +45,19 @@ class Averaged : public Replica {
   }
 
   std::shared_ptr<Model> model_;
-  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  const Group group_;
   bool reducing_ = true;
 };
 
 }  // namespace
 
 Subject naive_subject() {
-  return {
-      .name = "naive",
-      .wrap = [](std::shared_ptr<Model> model, RankContext& here,
-                 const WrapOptions&) { return std::make_unique<Averaged>(std::move(model), here); },
-      .shard = nullptr};
+  return {.name = "naive",
+          .wrap =
+              [](std::shared_ptr<Model> model, const Group& group, const WrapOptions&) {
+                return std::make_unique<Averaged>(std::move(model), group);
+              },
+          .shard = nullptr};
 }
 
 }  // namespace lockstep

@@ -136,14 +136,14 @@ void changes_its_mind(const Toy&, RankContext& here) {
 Findings sum_is_ten(const Toy& c, const History& history) {
   Findings out;
   for (const auto& row : history.rows("look")) {
-    Expected expected{.rule = "The sum of the toys must be ten on every rank",
-                      .by_rank = {int64_values({3, 10})}};
-    expected.explanations = [&] {
-      const std::vector<TensorValue> sums(row.by_rank.size(), int64_values({3, 10 * c.world.size}));
+    const auto usual_mistakes = [&] {
       return Explanations{
-          recorded_instead({"sum_not_average", "the sum over the ranks, not the average"}, sums)};
+          recorded_instead({"sum_not_average", "the sum over the ranks, not the average"},
+                           {int64_values({3, 10 * c.world.size})})};
     };
-    out += equal(row, expected);
+    out +=
+        equal("The sum of the toys must be ten on every rank",
+              {{.row = row, .expected = {int64_values({3, 10})}, .explanations = usual_mistakes}});
   }
   return out;
 }

@@ -18,9 +18,10 @@ TensorValue floats(const std::vector<float>& values, std::vector<int64_t> shape 
 }
 
 Findings compared(std::vector<TensorValue> seen, std::vector<TensorValue> wanted,
-                  double bound = 0) {
-  return equal({{1, "after"}, "w", std::move(seen)},
-               {.rule = "R", .by_rank = std::move(wanted), .bound = bound});
+                  std::vector<TensorValue> bounds = {}) {
+  return equal("R", {{.row = {{1, "after"}, "w", std::move(seen)},
+                      .expected = std::move(wanted),
+                      .bounds = std::move(bounds)}});
 }
 
 TEST(Compare, equal_bits_find_nothing) {
@@ -50,15 +51,15 @@ TEST(Compare, the_text_shows_the_place_the_values_and_the_distance) {
 }
 
 TEST(Compare, a_bound_allows_what_it_allows_and_no_more) {
-  EXPECT_TRUE(compared({floats({1.25F})}, {floats({1})}, 0.25).empty());
-  EXPECT_FALSE(compared({floats({1.5F})}, {floats({1})}, 0.25).empty());
+  EXPECT_TRUE(compared({floats({1.25F})}, {floats({1})}, {floats({0.25})}).empty());
+  EXPECT_FALSE(compared({floats({1.5F})}, {floats({1})}, {floats({0.25})}).empty());
 }
 
 TEST(Compare, nan_equals_nan_and_nothing_else) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(compared({floats({nan, 1})}, {floats({nan, 1})}).empty());
-  EXPECT_FALSE(compared({floats({nan})}, {floats({1})}, 1e30).empty());
-  EXPECT_FALSE(compared({floats({1})}, {floats({nan})}, 1e30).empty());
+  EXPECT_FALSE(compared({floats({nan})}, {floats({1})}, {floats({1e30F})}).empty());
+  EXPECT_FALSE(compared({floats({1})}, {floats({nan})}, {floats({1e30F})}).empty());
 }
 
 TEST(Compare, other_shapes_and_dtypes_differ) {

@@ -23,7 +23,7 @@ Row row(const std::vector<std::vector<float>>& by_rank) {
 std::string pattern(const std::vector<std::vector<float>>& seen,
                     const std::vector<std::vector<float>>& expected,
                     const Explanations& explanations = {}) {
-  return diagnose(row(seen), row(expected).by_rank, explanations).pattern;
+  return diagnose({row(seen), row(expected).by_rank, {}}, explanations).pattern;
 }
 
 TEST(Diagnose, each_pattern_is_named_from_the_values_alone) {
@@ -61,7 +61,8 @@ TEST(Diagnose, sums_under_other_names_are_found) {
                                          {"b", {floats({4, 40}), floats({8, 80})}}};
   const Explanations known{summed_under_other_names("a", put_in)};
   EXPECT_EQ(pattern({{9, 90}, {6, 60}}, {{3, 30}, {3, 30}}, known), "parameters_mixed");
-  const auto diagnosis = diagnose(row({{9, 90}, {6, 60}}), row({{3, 30}, {3, 30}}).by_rank, known);
+  const auto diagnosis =
+      diagnose({row({{9, 90}, {6, 60}}), row({{3, 30}, {3, 30}}).by_rank, {}}, known);
   EXPECT_NE(diagnosis.text.find("rank 0 holds a of rank 0 + b of rank 1"), std::string::npos);
   EXPECT_EQ(pattern({{9, 91}, {6, 60}}, {{3, 30}, {3, 30}}, known), "every_rank_differs");
 }

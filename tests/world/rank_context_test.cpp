@@ -86,7 +86,7 @@ TEST_F(RankContextTest, GroupAndScratchAreMadeOnce) {
                     .journal = journal_,
                     .injector = injector_,
                     .make_group =
-                        [&] {
+                        [&](const std::vector<int>&) {
                           ++made;
                           return c10::make_intrusive<c10d::ProcessGroup>(0, 1);
                         },
@@ -96,8 +96,25 @@ TEST_F(RankContextTest, GroupAndScratchAreMadeOnce) {
                           return std::filesystem::path("/tmp");
                         }});
   EXPECT_EQ(here.group(), here.group());
+  EXPECT_EQ(here.group(), here.group_of({0}));
   EXPECT_EQ(here.scratch(), here.scratch());
   EXPECT_EQ(made, 2);
+}
+
+TEST_F(RankContextTest, AGroupIsOfRanksInOrderAndOfThisOneAmongThem) {
+  RankContext here({.rank = 1,
+                    .size = 4,
+                    .subject = subject_,
+                    .journal = journal_,
+                    .injector = injector_,
+                    .make_group = [](const std::vector<int>& ranks) {
+                      return c10::make_intrusive<c10d::ProcessGroup>(
+                          0, static_cast<int>(ranks.size()));
+                    }});
+  EXPECT_EQ(here.group_of({1, 3})->getSize(), 2);
+  for (const auto& ranks :
+       std::vector<std::vector<int>>{{}, {0, 2}, {3, 1}, {1, 1}, {1, 4}, {-1, 1}})
+    EXPECT_THROW(here.group_of(ranks), std::invalid_argument) << ranks.size();
 }
 
 }  // namespace

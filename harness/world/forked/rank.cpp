@@ -1,5 +1,6 @@
 #include "harness/world/forked/rank.h"
 
+#include "harness/core/text.h"
 #include "harness/core/tier.h"
 #include "harness/process/journal.h"
 #include "harness/world/gloo.h"
@@ -11,9 +12,11 @@
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <linux/futex.h>
 #include <sys/stat.h>
@@ -54,24 +57,39 @@ std::filesystem::path made_scratch(const std::filesystem::path& folder) {
   return folder;
 }
 
-struct TappedGroup {
-  c10::intrusive_ptr<c10d::ProcessGroup> group;
-  std::shared_ptr<TapLog> log;
-};
+// What a group is called in the trace.
+std::string name_of_group(const std::vector<int>& ranks, int world_size) {
+  if (ranks.size() == static_cast<size_t>(world_size)) return "world";
+  std::vector<std::string> names;
+  for (const int rank : ranks) names.push_back(std::to_string(rank));
+  return "ranks " + joined(names, ",");
+}
 
 // The tap goes by the wrapped backend's type and name, so that c10d treats it as that backend.
-TappedGroup make_group(const RankTask& task, const c10::intrusive_ptr<c10d::Store>& store,
-                       JournalWriter& journal, Injector& injector) {
-  const auto meeting_point = c10::make_intrusive<c10d::PrefixStore>("group", store);
-  auto log = std::make_shared<TapLog>("world", journal, injector);
+c10::intrusive_ptr<c10d::ProcessGroup> make_group(const std::vector<int>& ranks,
+                                                  const RankTask& task,
+                                                  const c10::intrusive_ptr<c10d::Store>& store,
+                                                  const std::shared_ptr<TapLog>& log) {
+  const auto rank =
+      static_cast<int>(std::find(ranks.begin(), ranks.end(), task.rank) - ranks.begin());
+  const auto size = static_cast<int>(ranks.size());
+  const auto own_store = c10::make_intrusive<c10d::PrefixStore>(log->group(), store);
   const auto tap = c10::make_intrusive<Tap>(
-      gloo_backend(meeting_point, task.rank, task.size, patience(task)), log);
-  auto group = c10::make_intrusive<c10d::ProcessGroup>(store, task.rank, task.size);
+      gloo_backend(c10::make_intrusive<c10d::PrefixStore>("group", own_store), rank, size,
+                   patience(task)),
+      log);
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(own_store, rank, size);
   const auto type = c10d::ProcessGroup::BackendType::GLOO;
   group->setBackend(c10::DeviceType::CPU, type, tap);
   group->setDefaultBackend(type);
-  group->setGroupName("world");
-  return {std::move(group), std::move(log)};
+  group->setGroupName(log->group());
+  return group;
+}
+
+// What launchers tell their processes, so that code which looks there finds the truth.
+void tell_environment(const RankTask& task) {
+  setenv("RANK", std::to_string(task.rank).c_str(), 1);
+  setenv("WORLD_SIZE", std::to_string(task.size).c_str(), 1);
 }
 
 // Texts without native backtraces, whose addresses differ from run to run.
@@ -132,8 +150,9 @@ int run_rank(const RankTask& task) {
                                     {"case", hash_of(task.c)}});
   Injector injector(injections(task.c), task.rank, journal);
   const auto store = c10::make_intrusive<SharedMemoryStore>(task.store, patience(task));
-  TappedGroup tapped;
-  // Never destroyed, and the group with it.
+  tell_environment(task);
+  std::vector<std::shared_ptr<TapLog>> logs;
+  // Never destroyed, and its groups with it.
   auto& here = *new RankContext({.rank = task.rank,
                                  .size = task.size,
                                  .subject = task.subject,
@@ -141,13 +160,14 @@ int run_rank(const RankTask& task) {
                                  .injector = injector,
                                  .store = store,
                                  .make_group =
-                                     [&] {
-                                       tapped = make_group(task, store, journal, injector);
-                                       return tapped.group;
+                                     [&](const std::vector<int>& ranks) {
+                                       logs.push_back(std::make_shared<TapLog>(
+                                           name_of_group(ranks, task.size), journal, injector));
+                                       return make_group(ranks, task, store, logs.back());
                                      },
                                  .make_scratch = [&] { return made_scratch(task.scratch); }});
   const Ending ending = ending_of([&] { task.scenario.program(task.c, here); });
-  if (tapped.log) tapped.log->settle();
+  for (const auto& log : logs) log->settle();
   record_ending(journal, ending);
   std::cout.flush();
   std::fflush(nullptr);

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <numeric>
 #include <sstream>
 #include <sys/wait.h>
 
@@ -41,6 +42,17 @@ void all_reduce(RankContext& here, int64_t elements) {
   std::vector<at::Tensor> tensors{torch::full({elements}, here.rank() + 1.0)};
   here.group()->allreduce(tensors)->wait();
   here.record("sum", tensors[0]);
+}
+
+// The first half of the ranks and the second, each in a group of its own.
+void all_reduce_in_halves(RankContext& here) {
+  const int half = here.size() / 2, first = here.rank() < half ? 0 : half;
+  std::vector<int> ranks(static_cast<size_t>(half));
+  std::iota(ranks.begin(), ranks.end(), first);
+  std::vector<at::Tensor> tensors{torch::full({1}, here.rank())};
+  here.group_of(ranks)->allreduce(tensors)->wait();
+  here.record("sum", tensors[0]);
+  here.record("rank in group", {here.group_of(ranks)->getRank()});
 }
 
 void train_a_step(RankContext& here) {
@@ -108,6 +120,7 @@ void play_toy(const Toy& c, RankContext& here) {
     here.group()->broadcast(tensors, {})->wait();
     return;
   }
+  if (c.act == "reduce_in_halves") return all_reduce_in_halves(here);
   if (c.act == "allreduce") here.group();  // all meet, one goes on
   if (here.rank() == c.rank || everybody_acts(c.act)) act_out(c.act, here);
 }
@@ -237,6 +250,20 @@ TEST_F(ColdTest, ACollectiveOfAllRanksIsDoneOnAll) {
                                                           .done = true}));
     }
   }
+}
+
+TEST_F(ColdTest, GroupsOfSomeRanksMeetApartAndAreNumberedFromZero) {
+  const auto history = play(toy("reduce_in_halves", 4));
+  const auto of = [&](const char* name) {
+    std::vector<double> values;
+    for (const auto& value : history.row({1, "acting"}, name).by_rank)
+      values.push_back(as_doubles(value).at(0));
+    return values;
+  };
+  EXPECT_EQ(of("sum"), (std::vector<double>{1, 1, 5, 5}));
+  EXPECT_EQ(of("rank in group"), (std::vector<double>{0, 1, 0, 1}));
+  EXPECT_EQ(history.collectives(0).at(0).group, "ranks 0,1");
+  EXPECT_EQ(history.collectives(3).at(0).group, "ranks 2,3");
 }
 
 TEST_F(ColdTest, ABackwardPassRunsInRanksAndCasesAreDeterministic) {
