@@ -4,126 +4,66 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace lockstep::reference {
 
 namespace {
 
-double finest_bit_of(double value) {
-  if (value == 0 || !std::isfinite(value)) return 0;
-  int exponent = 0;
-  const double fraction = std::frexp(std::abs(value), &exponent);
-  auto digits = static_cast<uint64_t>(std::ldexp(fraction, 53));
-  int trailing = 0;
-  while ((digits & 1) == 0) {
-    digits >>= 1;
-    ++trailing;
-  }
-  return std::ldexp(1.0, exponent - 53 + trailing);
-}
-
-double largest(const at::Tensor& values) {
-  return values.numel() == 0 ? 0.0 : values.abs().max().item<double>();
-}
-
-// Collects how many units of its finest bit any partial sum can reach.
-class Meter {
- public:
-  void saw(const at::Tensor& terms, double unit) {
-    const double most = largest(terms);
-    if (most > 0 && unit > 0) units_max_ = std::max(units_max_, most / unit);
-    // A unit that underflows to zero has no exact representation anywhere.
-    if (most > 0 && unit == 0) units_max_ = std::numeric_limits<double>::infinity();
-  }
-  double units_max() const { return units_max_; }
-
- private:
-  double units_max_ = 0;
-};
-
-// a b, measured. `a` and `b` are exact already, so only this product's own sums count.
-at::Tensor product(const at::Tensor& a, const at::Tensor& b, Meter& meter) {
-  meter.saw(at::matmul(a.abs(), b.abs()), finest_bit(a) * finest_bit(b));
-  return at::matmul(a, b);
-}
-
-// The sum over samples, measured.
-at::Tensor sum_of_samples(const at::Tensor& values, Meter& meter) {
-  meter.saw(values.abs().sum(0), finest_bit(values));
-  return values.sum(0);
-}
-
-at::Tensor plus(const at::Tensor& a, const at::Tensor& b, Meter& meter) {
-  const double fine_a = finest_bit(a), fine_b = finest_bit(b);
-  const double unit = fine_a == 0 ? fine_b : fine_b == 0 ? fine_a : std::min(fine_a, fine_b);
-  meter.saw(a.abs() + b.abs(), unit);
-  return a + b;
-}
-
 // What backward needs of one layer's forward.
 struct Kept {
-  at::Tensor input, passed;  // passed: 1 where the gradient passes the relu
+  Rounded input;
+  at::Tensor passed;  // 1 where the gradient passes the relu
 };
 
-at::Tensor forward(const Branch& branch, at::Tensor x, std::vector<Kept>& kept, Meter& meter) {
-  for (const auto& layer : branch) {
-    auto y = product(x, layer.weight.t(), meter);
-    if (layer.bias.defined()) y = plus(y, layer.bias.expand_as(y), meter);
-    const auto passed = layer.relu ? (y > 0).to(at::kDouble) : at::ones_like(y);
-    kept.push_back({x, passed});
-    x = y * passed;
+Rounded masked(const Rounded& values, const at::Tensor& mask) {
+  return {values.value * mask, values.error * mask};
+}
+
+// One network's computation on one batch.
+class Pass {
+ public:
+  explicit Pass(const Format& format) : arithmetic_(format) {}
+
+  Rounded forward(const Branch& branch, Rounded x, std::vector<Kept>& kept) {
+    for (const auto& layer : branch) {
+      const auto y = arithmetic_.affine(x, layer.weight, layer.bias);
+      const auto passed = layer.relu ? passing(y) : at::ones_like(y.value);
+      kept.push_back({x, passed});
+      x = masked(y, passed);
+    }
+    return x;
   }
-  return x;
-}
 
-// Gradients of one branch, last layer first.
-std::vector<at::Tensor> backward(const Branch& branch, const std::vector<Kept>& kept, at::Tensor d,
-                                 Meter& meter) {
-  std::vector<at::Tensor> reversed;
-  for (size_t i = branch.size(); i-- > 0;) {
-    d = d * kept[i].passed;
-    if (branch[i].bias.defined()) reversed.push_back(sum_of_samples(d, meter));
-    reversed.push_back(product(d.t(), kept[i].input, meter));
-    if (i > 0) d = product(d, branch[i].weight, meter);
+  // Gradients of one branch, last layer first.
+  std::vector<Rounded> backward(const Branch& branch, const std::vector<Kept>& kept, Rounded d) {
+    std::vector<Rounded> reversed;
+    for (size_t i = branch.size(); i-- > 0;) {
+      d = masked(d, kept[i].passed);
+      if (branch[i].bias.value.defined()) reversed.push_back(arithmetic_.sum_of_samples(d));
+      reversed.push_back(arithmetic_.product({d.value.t(), d.error.t()}, kept[i].input));
+      if (i > 0) d = arithmetic_.product(d, branch[i].weight);
+    }
+    return reversed;
   }
-  return reversed;
-}
 
-}  // namespace
+  Arithmetic& arithmetic() { return arithmetic_; }
+  bool is_undecided() const { return is_undecided_; }
 
-double finest_bit(const at::Tensor& values) {
-  const auto flat = values.contiguous();
-  const auto* data = flat.const_data_ptr<double>();
-  double finest = 0;
-  for (int64_t i = 0; i < flat.numel(); ++i)
-    if (const double bit = finest_bit_of(data[i]); bit > 0 && (finest == 0 || bit < finest))
-      finest = bit;
-  return finest;
-}
-
-Gradients gradients(const std::vector<Branch>& network, const Batch& batch, double weight) {
-  Gradients out;
-  Meter meter;
-  const auto cotangents = batch.cotangents * weight;
-  at::Tensor output;
-  for (const auto& branch : network) {
-    std::vector<Kept> kept;
-    const auto branch_output = forward(branch, batch.inputs, kept, meter);
-    output = output.defined() ? plus(output, branch_output, meter) : branch_output;
-    auto reversed = backward(branch, kept, cotangents, meter);
-    out.by_parameter.insert(out.by_parameter.end(), reversed.rbegin(), reversed.rend());
+ private:
+  at::Tensor passing(const Rounded& y) {
+    const auto unclear = at::logical_and(y.value.abs() <= y.error, y.error > 0);
+    is_undecided_ = is_undecided_ || unclear.any().item<bool>();
+    return (y.value > 0).to(at::kDouble);
   }
-  out.partial_sum_units_max = meter.units_max();
-  return out;
-}
 
-namespace {
+  Arithmetic arithmetic_;
+  bool is_undecided_ = false;
+};
 
-// Whether x * fl(1/W), rounded, is x / W exactly, in a format of `bits` bits.
-bool scales_exactly(const at::Tensor& local, size_t world, int bits) {
+// Whether x * fl(1/W), rounded, is x / W exactly, in the format.
+bool scales_exactly(const at::Tensor& local, size_t world, const Format& format) {
   const auto divisor = static_cast<double>(world);
-  if (bits == 24) {
+  if (format.precision_bits == 24) {
     const auto narrow = local.to(at::kFloat);
     const auto scaled = narrow * static_cast<float>(1.0F / static_cast<float>(world));
     return at::equal(narrow.to(at::kDouble), local) &&
@@ -133,36 +73,75 @@ bool scales_exactly(const at::Tensor& local, size_t world, int bits) {
          at::equal(local * (1.0 / divisor), local / divisor);
 }
 
+std::vector<Rounded> of_parameter(const std::vector<Gradients>& by_rank, size_t p) {
+  std::vector<Rounded> out;
+  for (const auto& rank : by_rank) out.push_back(rank.by_parameter[p]);
+  return out;
+}
+
 }  // namespace
 
+Gradients gradients(const std::vector<Branch>& network, const Batch& batch, double weight,
+                    const Format& format) {
+  Gradients out;
+  Pass pass(format);
+  const auto cotangents = pass.arithmetic().times(given(batch.cotangents), weight);
+  Rounded output;
+  for (const auto& branch : network) {
+    std::vector<Kept> kept;
+    const auto branch_output = pass.forward(branch, given(batch.inputs), kept);
+    output = output.value.defined() ? pass.arithmetic().plus(output, branch_output) : branch_output;
+    auto reversed = pass.backward(branch, kept, cotangents);
+    out.by_parameter.insert(out.by_parameter.end(), reversed.rbegin(), reversed.rend());
+  }
+  out.partial_sum_units_max = pass.arithmetic().units_max();
+  out.is_undecided = pass.is_undecided();
+  return out;
+}
+
+Gradients accumulated(const std::vector<Gradients>& gradients, const Format& format) {
+  Gradients out = gradients.front();
+  Arithmetic arithmetic(format);
+  for (size_t i = 1; i < gradients.size(); ++i) {
+    for (size_t p = 0; p < out.by_parameter.size(); ++p)
+      out.by_parameter[p] = arithmetic.plus(out.by_parameter[p], gradients[i].by_parameter[p]);
+    out.partial_sum_units_max =
+        std::max(out.partial_sum_units_max, gradients[i].partial_sum_units_max);
+    out.is_undecided = out.is_undecided || gradients[i].is_undecided;
+  }
+  out.partial_sum_units_max = std::max(out.partial_sum_units_max, arithmetic.units_max());
+  return out;
+}
+
 std::string why_not_exact(const std::vector<Gradients>& by_rank, const Gradients& whole,
-                          int precision_bits) {
-  const double units_allowed = std::ldexp(1.0, precision_bits);
-  const auto world = by_rank.size();
+                          const Format& format) {
+  const double units_allowed = std::ldexp(1.0, format.precision_bits);
   for (const auto& rank : by_rank)
     if (rank.partial_sum_units_max > units_allowed) return "a rank's partial sums need more bits";
   if (whole.partial_sum_units_max > units_allowed) return "the whole batch's sums need more bits";
-  Meter meter;
+  Arithmetic arithmetic(format);
   for (size_t p = 0; p < whole.by_parameter.size(); ++p) {
-    auto average = at::zeros_like(whole.by_parameter[p]);
-    auto terms = at::zeros_like(average);
-    double unit = 0;
-    for (const auto& rank : by_rank) {
-      const auto& local = rank.by_parameter[p];
-      if (!scales_exactly(local, world, precision_bits))
-        return "scaling by the rounded 1/" + std::to_string(world) + " is not exact";
-      const auto share = local / static_cast<double>(world);
-      const double bit = finest_bit(share);
-      if (bit > 0 && (unit == 0 || bit < unit)) unit = bit;
-      average = average + share;
-      terms = terms + share.abs();
-    }
-    meter.saw(terms, unit);
-    if (!at::equal(average, whole.by_parameter[p]))
+    for (const auto& rank : by_rank)
+      if (!scales_exactly(rank.by_parameter[p].value, by_rank.size(), format))
+        return "scaling by the rounded 1/" + std::to_string(by_rank.size()) + " is not exact";
+    const auto average = arithmetic.average(of_parameter(by_rank, p));
+    if (!at::equal(average.value, whole.by_parameter[p].value))
       return "the average of the ranks' gradients is not the whole batch's in double precision";
   }
-  if (meter.units_max() > units_allowed) return "the average's partial sums need more bits";
+  if (arithmetic.units_max() > units_allowed) return "the average's partial sums need more bits";
   return "";
+}
+
+std::vector<Rounded> averages(const std::vector<Gradients>& by_rank, const Gradients& whole,
+                              const Format& format) {
+  std::vector<Rounded> out;
+  Arithmetic arithmetic(format);
+  for (size_t p = 0; p < whole.by_parameter.size(); ++p) {
+    const auto& value = whole.by_parameter[p].value;
+    const auto average = arithmetic.average(of_parameter(by_rank, p));
+    out.push_back({value, average.error + (average.value - value).abs()});
+  }
+  return out;
 }
 
 }  // namespace lockstep::reference

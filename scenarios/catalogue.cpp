@@ -5,7 +5,15 @@ namespace lockstep {
 std::vector<Scenario> catalogue() {
   return {
       scenarios::sampler_partitions_the_dataset(),
+      scenarios::replicas_start_equal(),
       scenarios::gradients_match_single_process(),
+      scenarios::gradients_average_over_the_group(),
+      scenarios::accumulation_no_sync_accumulates(),
+      scenarios::accumulation_is_decided_at_forward(),
+      scenarios::replicas_stay_equal(),
+      scenarios::buffers_follow_rank_zero(),
+      scenarios::buffers_lag_behind_local_forwards(),
+      scenarios::buffers_every_kind_is_followed(),
       scenarios::canary_every_rank_is_rank_zero(),
   };
 }

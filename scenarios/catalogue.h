@@ -12,6 +12,14 @@ namespace scenarios {
 
 Scenario sampler_partitions_the_dataset();
 Scenario gradients_match_single_process();
+Scenario gradients_average_over_the_group();
+Scenario replicas_start_equal();
+Scenario replicas_stay_equal();
+Scenario buffers_follow_rank_zero();
+Scenario buffers_lag_behind_local_forwards();
+Scenario buffers_every_kind_is_followed();
+Scenario accumulation_no_sync_accumulates();
+Scenario accumulation_is_decided_at_forward();
 Scenario canary_every_rank_is_rank_zero();
 
 }  // namespace scenarios

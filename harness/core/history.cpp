@@ -128,6 +128,14 @@ std::vector<Collective> History::collectives(int rank) const {
   return out;
 }
 
+std::vector<Collective> History::collectives(int rank, const Moment& at) const {
+  std::vector<Collective> out;
+  for (const auto& event : ranks_.at(static_cast<size_t>(rank)).events)
+    if (const auto* collective = std::get_if<Collective>(&event.what))
+      if (event.at == at) out.push_back(*collective);
+  return out;
+}
+
 std::string hash_of(const History& history) {
   std::string bytes;
   for (const auto& rank : history.ranks()) bytes += frames_of(rank);

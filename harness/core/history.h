@@ -106,6 +106,9 @@ class History {
   // Every collective of one rank, in the order it issued them.
   std::vector<Collective> collectives(int rank) const;
 
+  // Those it issued at one moment.
+  std::vector<Collective> collectives(int rank, const Moment& at) const;
+
   bool operator==(const History&) const = default;
 
  private:

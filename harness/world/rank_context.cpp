@@ -45,12 +45,10 @@ void RankContext::record(std::string_view name, const at::Tensor& value) {
     throw std::invalid_argument("rank " + std::to_string(rank()) + " of " + std::to_string(size()) +
                                 " was to record '" + std::string(name) +
                                 "', which is an undefined tensor");
-  const at::Tensor plain = value.detach().resolve_conj().resolve_neg().cpu().contiguous();
-  parts_.journal.append(FrameKind::observation,
-                        {{"name", std::string(name)},
-                         {"dtype", dtype_word(plain.scalar_type())},
-                         {"shape", plain.sizes().vec()}},
-                        {static_cast<const std::byte*>(plain.const_data_ptr()), plain.nbytes()});
+  const auto plain = value_of(value);
+  parts_.journal.append(
+      FrameKind::observation,
+      {{"name", std::string(name)}, {"dtype", plain.dtype}, {"shape", plain.shape}}, plain.bytes);
 }
 
 void RankContext::record(std::string_view name, const std::vector<int64_t>& values) {

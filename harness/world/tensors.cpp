@@ -40,6 +40,15 @@ std::string dtype_word(at::ScalarType type) {
   throw std::invalid_argument(std::string("no plain elements in a tensor of ") + toString(type));
 }
 
+TensorValue value_of(const at::Tensor& value) {
+  if (!value.defined()) throw std::invalid_argument("an undefined tensor has no value");
+  const at::Tensor plain = value.detach().resolve_conj().resolve_neg().cpu().contiguous();
+  TensorValue out{dtype_word(plain.scalar_type()), plain.sizes().vec(), {}};
+  const auto* bytes = static_cast<const std::byte*>(plain.const_data_ptr());
+  out.bytes.assign(bytes, bytes + plain.nbytes());
+  return out;
+}
+
 int64_t element_count(const std::vector<at::Tensor>& tensors) {
   int64_t count = 0;
   for (const auto& tensor : tensors)

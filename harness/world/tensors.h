@@ -1,6 +1,8 @@
 // Tensors as plain words and numbers.
 #pragma once
 
+#include "harness/core/history.h"
+
 #include <torch/torch.h>
 
 #include <string>
@@ -11,6 +13,10 @@ namespace lockstep {
 // torch's own word: "float32", "int64", "bool"; for types without plain elements, the name they
 // have in C++.
 std::string dtype_word(at::ScalarType type);
+
+// `value` as it is now, copied; of any device and layout that can be made contiguous. Throws
+// std::invalid_argument for an undefined tensor or a type without plain elements.
+TensorValue value_of(const at::Tensor& value);
 
 // Elements in all of them; undefined tensors hold none.
 int64_t element_count(const std::vector<at::Tensor>& tensors);

@@ -1,6 +1,8 @@
 #include "scenarios/cases/expect.h"
 
 #include "harness/core/scenario.h"
+#include "harness/core/text.h"
+#include "harness/world/tensors.h"
 
 #include <torch/torch.h>
 
@@ -10,7 +12,14 @@ namespace lockstep::scenarios {
 
 namespace {
 
-std::vector<reference::Branch> branches(const Training& c, const std::vector<at::Tensor>& values) {
+using reference::Gradients;
+using reference::Rounded;
+
+reference::Format format_of(const Training& c) {
+  return {.precision_bits = c.dtype == "float64" ? 53 : 24, .exact = c.values == "exact"};
+}
+
+std::vector<reference::Branch> branches(const Training& c, const std::vector<Rounded>& values) {
   std::vector<reference::Branch> out;
   size_t next = 0;
   for (int b = 0; b < c.network.branches; ++b) {
@@ -27,59 +36,167 @@ std::vector<reference::Branch> branches(const Training& c, const std::vector<at:
   return out;
 }
 
-reference::Batch batch(const Training& c, int step, const Part& part) {
-  return {inputs(c, step, part).to(at::kDouble), cotangents(c, step, part).to(at::kDouble)};
-}
-
-void require_exact(const std::string& why_not, int step) {
-  if (!why_not.empty())
-    throw Refused("no exact reference at step " + std::to_string(step) + ": " + why_not);
-}
-
-std::vector<at::Tensor> updated(const Training& c, const std::vector<at::Tensor>& parameters,
-                                const std::vector<at::Tensor>& gradients, int step) {
-  const double rate = std::ldexp(1.0, c.learning_rate_log2);
-  std::vector<at::Tensor> out;
-  for (size_t p = 0; p < parameters.size(); ++p) {
-    out.push_back(parameters[p] - rate * gradients[p]);
-    const bool fits = at::equal(out.back().to(dtype_of(c)).to(at::kDouble), out.back());
-    require_exact(fits ? "" : "the updated parameters need more bits", step);
+// One process's gradients of `part` of every batch of a step, after each of its batches.
+std::vector<Gradients> gradients_of(const Training& c, int step, const Part& part, double weight,
+                                    const std::vector<reference::Branch>& network) {
+  std::vector<Gradients> after;
+  for (int m = 0; m < c.micro_batches; ++m) {
+    const int at = batch_index(c, step, m);
+    const reference::Batch batch{inputs(c, at, part).to(at::kDouble),
+                                 cotangents(c, at, part).to(at::kDouble)};
+    const auto own = reference::gradients(network, batch, weight, format_of(c));
+    after.push_back(m == 0 ? own : reference::accumulated({after.back(), own}, format_of(c)));
   }
+  return after;
+}
+
+void require(bool holds, int step, const std::string& why_not) {
+  if (!holds) throw Refused("no reference at step " + std::to_string(step) + ": " + why_not);
+}
+
+std::vector<Rounded> updated(const Training& c, const std::vector<Rounded>& parameters,
+                             const std::vector<Rounded>& gradients, int step) {
+  const double rate = std::ldexp(1.0, c.learning_rate_log2);
+  std::vector<Rounded> out;
+  reference::Arithmetic arithmetic(format_of(c));
+  for (size_t p = 0; p < parameters.size(); ++p) {
+    out.push_back(arithmetic.plus(parameters[p], arithmetic.times(gradients[p], -rate)));
+    const auto& value = out.back().value;
+    const bool fits = at::equal(value.to(dtype_of(c)).to(at::kDouble), value);
+    require(c.values == "real" || fits, step, "the updated parameters need more bits");
+  }
+  return out;
+}
+
+ExpectedStep expected_step(const Training& c, int step, const std::vector<Rounded>& parameters) {
+  const auto network = branches(c, parameters);
+  const auto whole = gradients_of(c, step, {0, batch_size(c)},
+                                  loss_weight(c) / static_cast<double>(c.world.size), network)
+                         .back();
+  require(!whole.is_undecided, step, "rounding decides whether a relu passes");
+  ExpectedStep out;
+  out.accumulated.resize(static_cast<size_t>(c.micro_batches));
+  std::vector<Gradients> by_rank;
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    const auto after = gradients_of(c, step, part_of_batch(c, rank), loss_weight(c), network);
+    for (size_t m = 0; m < after.size(); ++m) out.accumulated[m].push_back(after[m].by_parameter);
+    by_rank.push_back(after.back());
+  }
+  if (c.values == "exact") {
+    const auto why_not = reference::why_not_exact(by_rank, whole, format_of(c));
+    require(why_not.empty(), step, why_not);
+  }
+  out.average = reference::averages(by_rank, whole, format_of(c));
   return out;
 }
 
 }  // namespace
 
 std::vector<ExpectedStep> expected_steps(const Training& c) {
-  const int precision_bits = c.dtype == "float64" ? 53 : 24;
-  std::vector<at::Tensor> parameters;
+  if (c.optimizer != "none" && c.optimizer != "sgd")
+    throw Refused("no reference for the optimizer '" + c.optimizer + "'");
+  std::vector<Rounded> parameters;
   for (const auto& start : initial_parameters(c, build_seed(c, 0)))
-    parameters.push_back(start.value.to(at::kDouble));
+    parameters.push_back(reference::given(start.value.to(at::kDouble)));
   std::vector<ExpectedStep> steps;
   for (int step = 0; step < c.steps; ++step) {
-    const auto network = branches(c, parameters);
-    const auto whole = reference::gradients(network, batch(c, step, {0, batch_size(c)}),
-                                            loss_weight(c) / static_cast<double>(c.world.size));
-    std::vector<reference::Gradients> by_rank;
-    ExpectedStep expected{.average = whole.by_parameter};
-    for (int rank = 0; rank < c.world.size; ++rank) {
-      by_rank.push_back(
-          reference::gradients(network, batch(c, step, part_of_batch(c, rank)), loss_weight(c)));
-      expected.local.push_back(by_rank.back().by_parameter);
-    }
-    require_exact(reference::why_not_exact(by_rank, whole, precision_bits), step);
-    if (c.update) parameters = updated(c, parameters, expected.average, step);
+    auto expected = expected_step(c, step, parameters);
+    if (c.optimizer == "sgd") parameters = updated(c, parameters, expected.average, step);
     expected.parameters_after = parameters;
     steps.push_back(std::move(expected));
   }
   return steps;
 }
 
+Comparison compared(const Training& c, Row row, const Rounded& right) {
+  return compared(c, std::move(row), std::vector<Rounded>{right});
+}
+
+Comparison compared(const Training& c, Row row, const std::vector<Rounded>& by_rank) {
+  Comparison out{.row = std::move(row), .expected = {}};
+  for (const auto& right : by_rank) {
+    out.expected.push_back(recorded(right.value, dtype_of(c)));
+    if (c.values == "exact") continue;
+    // The expected value is itself rounded to the format when it is written down.
+    const auto written = right.value.to(dtype_of(c)).to(at::kDouble);
+    out.bounds.push_back(recorded(right.error + (written - right.value).abs(), at::kDouble));
+  }
+  return out;
+}
+
 TensorValue recorded(const at::Tensor& value, at::ScalarType dtype) {
-  const auto plain = value.to(dtype).contiguous();
-  TensorValue out{dtype == at::kDouble ? "float64" : "float32", plain.sizes().vec(), {}};
-  const auto* bytes = static_cast<const std::byte*>(plain.const_data_ptr());
-  out.bytes.assign(bytes, bytes + plain.nbytes());
+  return value_of(value.to(dtype));
+}
+
+std::vector<TensorValue> recorded(const std::vector<std::vector<Rounded>>& by_rank, size_t p,
+                                  double scale, const Training& c) {
+  std::vector<TensorValue> out;
+  for (const auto& rank : by_rank) out.push_back(recorded(rank[p].value * scale, dtype_of(c)));
+  return out;
+}
+
+namespace {
+
+// The average of the ranks' own averages: what comes of leaving out the weight of each part.
+at::Tensor average_of_averages(const Training& c, const ExpectedStep& step, size_t p) {
+  auto sum = at::zeros_like(step.average[p].value);
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    const Part part = part_of_batch(c, rank);
+    const auto samples = static_cast<double>(part.end - part.begin);
+    if (samples == 0) continue;
+    const double weight = static_cast<double>(batch_size(c)) / (c.world.size * samples);
+    sum = sum + step.local()[static_cast<size_t>(rank)][p].value * weight;
+  }
+  return sum / c.world.size;
+}
+
+}  // namespace
+
+Explanations averaging_mistakes(const Training& c, const ExpectedStep& step,
+                                const std::vector<std::string>& names, size_t p) {
+  const double world = c.world.size;
+  const auto& average = step.average[p].value;
+  const auto all = [&](const at::Tensor& value) {
+    return std::vector<TensorValue>{recorded(value, dtype_of(c))};
+  };
+  std::vector<Contribution> contributions;
+  for (size_t other = 0; other < names.size(); ++other)
+    contributions.push_back({names[other], recorded(step.local(), other, 1 / world, c)});
+  const auto elements = static_cast<double>(average.numel());
+  return {
+      recorded_instead({"sum_not_average",
+                        "the SUM of the ranks' gradients, not the average (every value is "
+                        "world_size x too big)"},
+                       all(average * world)),
+      recorded_instead({"divided_twice", "the average divided by the world size once more"},
+                       all(average / world)),
+      recorded_instead({"divided_by_elements",
+                        "the sum divided by the number of elements, not by the world size"},
+                       all(average * world / elements)),
+      recorded_instead(
+          {"average_of_averages",
+           "the average of the ranks' own averages: parts of unequal size weigh alike"},
+          all(average_of_averages(c, step, p))),
+      recorded_instead(
+          {"not_reduced", "every rank holds its own local gradient: its bucket was never reduced"},
+          recorded(step.local(), p, 1, c)),
+      recorded_instead({"scaled_not_reduced",
+                        "every rank holds its own local gradient, already divided by the world "
+                        "size: its bucket was packed and never reduced"},
+                       recorded(step.local(), p, 1 / world, c)),
+      summed_under_other_names(names[p], contributions),
+  };
+}
+
+Row of_group(const Row& row, const std::vector<int>& group) {
+  if (group.size() == row.by_rank.size()) return row;
+  std::vector<std::string> ranks;
+  Row out{row.at, "", {}};
+  for (const int rank : group) {
+    ranks.push_back(std::to_string(rank));
+    out.by_rank.push_back(row.by_rank.at(static_cast<size_t>(rank)));
+  }
+  out.name = row.name + " in the group of ranks " + joined(ranks, ",");
   return out;
 }
 

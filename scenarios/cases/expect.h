@@ -1,23 +1,44 @@
 // What a Training case must show, step by step: the case translated into the reference's words.
 #pragma once
 
-#include "harness/core/history.h"
+#include "harness/core/compare.h"
 #include "reference/training.h"
 #include "scenarios/cases/network.h"
 
 namespace lockstep::scenarios {
 
+// By parameter throughout.
 struct ExpectedStep {
-  std::vector<at::Tensor> average;             // float64, one for each parameter: the whole batch's
-  std::vector<std::vector<at::Tensor>> local;  // [rank][parameter], float64, before averaging
-  std::vector<at::Tensor> parameters_after;    // after the step's update, if the case has one
+  // What rank r holds after its micro-batch m, before anything is reduced: [m][r].
+  std::vector<std::vector<std::vector<reference::Rounded>>> accumulated;
+  std::vector<reference::Rounded> average;           // the whole batches'
+  std::vector<reference::Rounded> parameters_after;  // after the step's update, if the case has one
+
+  // The last of `accumulated`: what each rank puts into the average.
+  const std::vector<std::vector<reference::Rounded>>& local() const { return accumulated.back(); }
 };
 
-// Every step of `c`, starting from rank 0's parameters. Throws Refused for a case that is not exact
-// in its dtype, saying why.
+// Every step of `c`, starting from rank 0's parameters. Throws Refused, saying why, for a case that
+// wants to be exact and is not, for one in which rounding decides whether a relu passes, and for
+// optimizers other than "sgd".
 std::vector<ExpectedStep> expected_steps(const Training& c);
 
-// `value` as a rank would record it.
+// A row that should hold `right` on every rank: equal bits in an exact case, within its error in a
+// real one.
+Comparison compared(const Training& c, Row row, const reference::Rounded& right);
+// The same with a value for each rank.
+Comparison compared(const Training& c, Row row, const std::vector<reference::Rounded>& by_rank);
+
+// `value` as a rank would record it; a parameter p of every rank, times `scale`.
 TensorValue recorded(const at::Tensor& value, at::ScalarType dtype);
+std::vector<TensorValue> recorded(const std::vector<std::vector<reference::Rounded>>& by_rank,
+                                  size_t p, double scale, const Training& c);
+
+// What mistakes in averaging would have left in parameter `p`, one of `names`.
+Explanations averaging_mistakes(const Training& c, const ExpectedStep& step,
+                                const std::vector<std::string>& names, size_t p);
+
+// What some ranks of the world recorded, as a row of their own.
+Row of_group(const Row& row, const std::vector<int>& group);
 
 }  // namespace lockstep::scenarios

@@ -4,16 +4,32 @@
 
 #include <torch/torch.h>
 
+#include <map>
+
 namespace lockstep::scenarios {
 
 namespace {
 
-at::Tensor whole_values(Counter at, int64_t most, at::IntArrayRef shape, at::ScalarType dtype) {
+constexpr const char* kFrozenModule = "frozen";
+constexpr int64_t kBufferMost = 1;  // so that a bool has both values
+
+// Whole numbers of at most `most`, or any numbers between -1 and 1, as the case says.
+at::Tensor values_from(Counter at, int64_t most, at::IntArrayRef shape, const Training& c,
+                       at::ScalarType dtype) {
   auto values = torch::empty(shape, at::kDouble);
   auto* data = values.data_ptr<double>();
   for (int64_t i = 0; i < values.numel(); ++i, ++at.index)
-    data[i] = static_cast<double>(whole_at(at, most));
+    data[i] = c.values == "real" && at::isFloatingType(dtype)
+                  ? real_at(at)
+                  : static_cast<double>(whole_at(at, most));
   return values.to(dtype);
+}
+
+at::ScalarType dtype_named(const std::string& word) {
+  static const std::map<std::string, at::ScalarType> kTypes{
+      {"float32", at::kFloat}, {"float64", at::kDouble}, {"int64", at::kLong}, {"int32", at::kInt},
+      {"int16", at::kShort},   {"int8", at::kChar},      {"uint8", at::kByte}, {"bool", at::kBool}};
+  return kTypes.at(word);
 }
 
 torch::nn::Sequential branch(const NetworkSpec& spec, at::ScalarType dtype) {
@@ -30,14 +46,19 @@ torch::nn::Sequential branch(const NetworkSpec& spec, at::ScalarType dtype) {
   return layers;
 }
 
-at::Tensor samples(const Training& c, Stream stream, int step, const Part& part, int64_t columns,
-                   int64_t most) {
+at::Tensor samples(const Training& c, Stream stream, int batch, const Part& part, int64_t columns) {
   const Counter first{.seed = c.seed,
                       .stream = stream,
-                      .step = static_cast<uint64_t>(step),
+                      .step = static_cast<uint64_t>(batch),
                       .index = static_cast<uint64_t>(part.begin * columns)};
-  return whole_values(first, most, {part.end - part.begin, columns}, dtype_of(c));
+  return values_from(first, kInputMost, {part.end - part.begin, columns}, c, dtype_of(c));
 }
+
+// A parameter that a module has for itself.
+class Held : public torch::nn::Module {
+ public:
+  explicit Held(const at::Tensor& value) { register_parameter("value", value, false); }
+};
 
 }  // namespace
 
@@ -46,12 +67,16 @@ Network::Network(const Training& c, uint64_t build_seed) {
     branches_.push_back(
         register_module("branch" + std::to_string(b), branch(c.network, dtype_of(c))));
   torch::NoGradGuard no_grad;
-  const auto values = initial_parameters(c, build_seed);
-  auto own = parameters();
-  for (size_t p = 0; p < own.size(); ++p) own[p].copy_(values[p].value);
+  auto own = named_parameters();
+  for (const auto& [name, value] : initial_parameters(c, build_seed)) own[name].copy_(value);
+  for (const auto& [name, value] : initial_buffers(c, build_seed))
+    register_buffer(name, value.clone());
+  for (const auto& [name, value] : initial_frozen(c, build_seed))
+    register_module(kFrozenModule, std::make_shared<Held>(value.clone()));
 }
 
 at::Tensor Network::forward(const at::Tensor& input) {
+  if (on_entry) on_entry();
   const size_t count = branches_.size();
   std::vector<at::Tensor> outputs(count);
   for (size_t i = 0; i < count; ++i) {
@@ -60,6 +85,10 @@ at::Tensor Network::forward(const at::Tensor& input) {
   }
   auto sum = outputs.front();
   for (size_t b = 1; b < count; ++b) sum = sum + outputs[b];
+  torch::NoGradGuard no_grad;
+  for (auto& buffer : buffers())
+    buffer.scalar_type() == at::kBool ? buffer.logical_xor_(torch::tensor(input.size(0) % 2 == 1))
+                                      : buffer.add_(input.size(0));
   return sum;
 }
 
@@ -71,7 +100,7 @@ std::vector<NamedTensor> initial_parameters(const Training& c, uint64_t build_se
   std::vector<NamedTensor> out;
   Counter next{.seed = build_seed, .stream = Stream::parameter};
   const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
-    auto value = whole_values(next, kParameterMost, shape, dtype_of(c));
+    auto value = values_from(next, kParameterMost, shape, c, dtype_of(c));
     next.index += static_cast<uint64_t>(value.numel());
     out.push_back({name, value});
   };
@@ -92,16 +121,54 @@ std::vector<NamedTensor> initial_parameters(const Training& c, uint64_t build_se
   return out;
 }
 
-at::Tensor inputs(const Training& c, int step, const Part& part) {
-  return samples(c, Stream::input, step, part, c.network.inputs, kInputMost);
+std::vector<NamedTensor> initial_frozen(const Training& c, uint64_t build_seed) {
+  if (c.network.frozen == "none") return {};
+  // Far behind every trainable parameter's values.
+  const Counter first{.seed = build_seed, .stream = Stream::parameter, .index = uint64_t{1} << 32};
+  return {{std::string(kFrozenModule) + ".value",
+           values_from(first, kParameterMost, {2}, c, dtype_named(c.network.frozen))}};
 }
 
-at::Tensor cotangents(const Training& c, int step, const Part& part) {
-  return samples(c, Stream::cotangent, step, part, 1, kInputMost);
+std::vector<NamedTensor> initial_buffers(const Training& c, uint64_t build_seed) {
+  std::vector<NamedTensor> out;
+  for (size_t i = 0; i < c.network.buffers.size(); ++i) {
+    const Counter first{
+        .seed = build_seed, .stream = Stream::buffer, .index = static_cast<uint64_t>(16 * i)};
+    out.push_back({"buffer" + std::to_string(i),
+                   values_from(first, kBufferMost, {3}, c, dtype_named(c.network.buffers[i]))});
+  }
+  return out;
+}
+
+at::Tensor inputs(const Training& c, int batch, const Part& part) {
+  return samples(c, Stream::input, batch, part, c.network.inputs);
+}
+
+at::Tensor cotangents(const Training& c, int batch, const Part& part) {
+  return samples(c, Stream::cotangent, batch, part, 1);
+}
+
+at::Tensor loss_of_part(const Training& c, int batch, int rank, Replica& replica) {
+  const Part part = part_of_batch(c, rank);
+  const auto output = replica.forward(inputs(c, batch, part));
+  return (output * cotangents(c, batch, part)).sum() * loss_weight(c);
 }
 
 double loss_weight(const Training& c) {
   return static_cast<double>(c.world.size) / static_cast<double>(batch_size(c));
+}
+
+void record_parameters(RankContext& here, const torch::nn::Module& model) {
+  for (const auto& parameter : model.named_parameters()) here.record(parameter.key(), *parameter);
+}
+
+void record_gradients(RankContext& here, const torch::nn::Module& model) {
+  for (const auto& parameter : model.named_parameters())
+    if (parameter->grad().defined()) here.record(parameter.key(), parameter->grad());
+}
+
+void record_buffers(RankContext& here, const torch::nn::Module& model) {
+  for (const auto& buffer : model.named_buffers()) here.record(buffer.key(), *buffer);
 }
 
 at::ScalarType dtype_of(const Training& c) {

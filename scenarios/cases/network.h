@@ -1,8 +1,11 @@
 // The network of a Training case as a LibTorch module, and the values a case gives it.
 #pragma once
 
+#include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/cases/training.h"
+
+#include <functional>
 
 namespace lockstep::scenarios {
 
@@ -12,8 +15,8 @@ inline constexpr int64_t kInputMost = 3;
 
 class Network : public Model {
  public:
-  // Parameters are those of a process whose own seed is `build_seed`: what a rank has before
-  // replicas are made equal.
+  // Parameters and buffers are those of a process whose own seed is `build_seed`: what a rank has
+  // before replicas are made equal.
   Network(const Training& c, uint64_t build_seed);
 
   // input: [samples, inputs] -> [samples, 1]. `first_branch` runs first; the sum is always in the
@@ -21,12 +24,14 @@ class Network : public Model {
   at::Tensor forward(const at::Tensor& input) override;
   void set_first_branch(int branch) { first_branch_ = branch; }
 
+  // Called as a forward begins, when all that precedes it has been done.
+  std::function<void()> on_entry;
+
  private:
   std::vector<torch::nn::Sequential> branches_;
   int first_branch_ = 0;
 };
 
-// Names and values of the parameters in order of registration.
 struct NamedTensor {
   std::string name;
   at::Tensor value;
@@ -34,15 +39,28 @@ struct NamedTensor {
 
 // What rank `rank` builds before it wraps: every rank another seed.
 uint64_t build_seed(const Training& c, int rank);
-std::vector<NamedTensor> initial_parameters(const Training& c, uint64_t build_seed);
 
-// Samples [part.begin, part.end) of step `step`: inputs [n, inputs] and cotangents [n, 1].
-at::Tensor inputs(const Training& c, int step, const Part& part);
-at::Tensor cotangents(const Training& c, int step, const Part& part);
+// Names and values at the start: the trainable parameters in order of registration, the frozen one
+// if there is one, and the buffers.
+std::vector<NamedTensor> initial_parameters(const Training& c, uint64_t build_seed);
+std::vector<NamedTensor> initial_frozen(const Training& c, uint64_t build_seed);
+std::vector<NamedTensor> initial_buffers(const Training& c, uint64_t build_seed);
+
+// The samples of `part` of batch `batch`: inputs [n, inputs] and cotangents [n, 1].
+at::Tensor inputs(const Training& c, int batch, const Part& part);
+at::Tensor cotangents(const Training& c, int batch, const Part& part);
 
 // What a rank multiplies its sum over samples with, so that the average over ranks is the average
 // over the batch: the world size over the samples of the batch.
 double loss_weight(const Training& c);
+
+// Forward on this rank's part of `batch`, and its loss.
+at::Tensor loss_of_part(const Training& c, int batch, int rank, Replica& replica);
+
+// Under the names they have in `model`; gradients where they are defined.
+void record_parameters(RankContext& here, const torch::nn::Module& model);
+void record_gradients(RankContext& here, const torch::nn::Module& model);
+void record_buffers(RankContext& here, const torch::nn::Module& model);
 
 at::ScalarType dtype_of(const Training& c);
 

@@ -18,4 +18,20 @@ Part part_of_batch(const Training& c, int rank) {
   return {batch_size(c) * before / total, batch_size(c) * (before + *here) / total};
 }
 
+std::vector<int> group_of(const Training& c, int rank) {
+  const int groups = c.world.size % c.groups == 0 ? c.groups : 1;
+  const int size = c.world.size / groups;
+  std::vector<int> ranks(static_cast<size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), rank / size * size);
+  return ranks;
+}
+
+Training case_of_group(const Training& c, const std::vector<int>& group) {
+  Training out = c;
+  out.world = {.size = static_cast<int>(group.size())};
+  out.groups = 1;
+  out.seed = c.seed + static_cast<uint64_t>(group.front());
+  return out;
+}
+
 }  // namespace lockstep::scenarios

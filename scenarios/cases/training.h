@@ -19,17 +19,24 @@ struct DenseLayer {
 };
 
 // Parallel branches on one input, their outputs summed. Each branch is the hidden layers, then a
-// dense layer with a bias to one output.
+// dense layer with a bias to one output. Besides, what takes no part in the output: buffers, each
+// of which every forward changes by the number of its samples, and a frozen parameter, registered
+// last.
 struct NetworkSpec {
   std::vector<DenseLayer> hidden;
   int branches = 1;
   int inputs = 1;
+  std::vector<std::string> buffers;  // the dtype of each
+  std::string frozen = "none";       // the dtype of the frozen parameter
   bool order_by_rank = false;  // rank r runs branch r first, so gradients arrive in another order
   auto operator<=>(const NetworkSpec&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("hidden", &NetworkSpec::hidden),
                       field("branches", &NetworkSpec::branches, between(1, 64)),
                       field("inputs", &NetworkSpec::inputs, between(1, 4096)),
+                      field("buffers", &NetworkSpec::buffers,
+                            one_of("float32|float64|int64|int32|int16|int8|uint8|bool")),
+                      field("frozen", &NetworkSpec::frozen, one_of("none|float32|float64")),
                       field("order_by_rank", &NetworkSpec::order_by_rank)};
   }
 };
@@ -38,12 +45,16 @@ struct Training {
   WorldSpec world;
   int steps = 1;
   NetworkSpec network;
-  int batch_log2 = 0;       // the global batch holds 2^batch_log2 samples
+  int batch_log2 = 0;       // a global batch holds 2^batch_log2 samples
   std::vector<int> shares;  // rank r gets a part of the batch like shares[r]; empty: equal shares
-  bool update = false;      // an SGD step after every backward
+  int micro_batches = 1;    // batches whose gradients add up before each update
+  int groups = 1;           // equal groups of ranks that train apart; 1 where they do not divide
+  std::string optimizer = "none";
   int learning_rate_log2 = 0;
   WrapOptions options;
   std::string dtype = "float32";
+  // "exact": small whole numbers, so that nothing rounds; "real": any numbers between -1 and 1.
+  std::string values = "exact";
   uint64_t seed = 0;
   auto operator<=>(const Training&) const = default;
   static constexpr auto fields() {
@@ -52,10 +63,13 @@ struct Training {
                       field("network", &Training::network),
                       field("batch_log2", &Training::batch_log2, between(0, 20)),
                       field("shares", &Training::shares, between(0, 1000)),
-                      field("update", &Training::update),
+                      field("micro_batches", &Training::micro_batches, between(1, 64)),
+                      field("groups", &Training::groups, between(1, 512)),
+                      field("optimizer", &Training::optimizer, one_of("none|sgd|momentum|adam")),
                       field("learning_rate_log2", &Training::learning_rate_log2, between(-20, 20)),
                       field("options", &Training::options),
                       field("dtype", &Training::dtype, one_of("float32|float64")),
+                      field("values", &Training::values, one_of("exact|real")),
                       field("seed", &Training::seed)};
   }
 };
@@ -72,5 +86,17 @@ Part part_of_batch(const Training& c, int rank);
 inline int64_t batch_size(const Training& c) {
   return int64_t{1} << c.batch_log2;
 }
+
+// Which batch of the whole training a micro-batch of a step is; each has data of its own.
+inline int batch_index(const Training& c, int step, int micro_batch) {
+  return step * c.micro_batches + micro_batch;
+}
+
+// The ranks of the group that `rank` trains in, ascending; all of them where there is one group.
+std::vector<int> group_of(const Training& c, int rank);
+
+// What a group trains, as a case of its own: its ranks are numbered from 0, its data and its
+// parameters differ from every other group's.
+Training case_of_group(const Training& c, const std::vector<int>& group);
 
 }  // namespace lockstep::scenarios

@@ -20,12 +20,16 @@ class Averaged : public Replica {
     for (auto& buffer : model_->buffers()) broadcast_from_rank_zero(buffer);
   }
 
-  at::Tensor forward(const at::Tensor& input) override { return model_->forward(input); }
+  at::Tensor forward(const at::Tensor& input) override {
+    backward_reduces_ = !in_no_sync_;
+    return model_->forward(input);
+  }
 
   void backward(const at::Tensor& loss) override {
     loss.backward();
-    if (!reducing_) return;
+    if (!backward_reduces_) return;
     for (const auto& parameter : model_->parameters()) {
+      if (!parameter.grad().defined()) continue;
       std::vector<at::Tensor> gradient{parameter.grad()};
       gradient.front().mul_(1.0 / group_->getSize());
       group_->allreduce(gradient)->wait();
@@ -33,9 +37,9 @@ class Averaged : public Replica {
   }
 
   void no_sync(const std::function<void()>& body) override {
-    reducing_ = false;
+    in_no_sync_ = true;
     body();
-    reducing_ = true;
+    in_no_sync_ = false;
   }
 
  private:
@@ -46,7 +50,7 @@ class Averaged : public Replica {
 
   std::shared_ptr<Model> model_;
   const Group group_;
-  bool reducing_ = true;
+  bool in_no_sync_ = false, backward_reduces_ = true;
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ from tree import Problem, Tree, is_under, line_of
 # Folder -> the folders and files it may include; the longest folder that holds a file decides.
 CORE, PROCESS, ENGINE, WORLD = "harness/core", "harness/process", "harness/engine", "harness/world"
 ALL_BUT_DDP = ("reference", "harness", "scenarios", "reports", "cli", "bench", "examples", "cmake")
-SUBJECT = tuple(WORLD + "/" + name for name in ("rank_context.h", "subject.h", "subjects.h", "options.h"))
+SUBJECT = tuple(WORLD + "/" + name for name in ("rank_context.h", "subject.h", "subjects.h", "options.h", "tensors.h"))
 SCENARIOS = ("scenarios", CORE, "reference") + SUBJECT
 MAY_INCLUDE = {
     "ddp": ("ddp",),

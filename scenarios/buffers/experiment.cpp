@@ -1,0 +1,142 @@
+#include "scenarios/buffers/experiment.h"
+
+#include <torch/torch.h>
+
+namespace lockstep::scenarios::buffers {
+
+namespace {
+
+void record_buffers(RankContext& here, const torch::nn::Module& model) {
+  for (const auto& buffer : model.named_buffers()) here.record(buffer.key(), *buffer);
+}
+
+Comparison comparison(Row row, const std::vector<State>& by_rank, size_t buffer) {
+  Comparison out{.row = std::move(row), .expected = {}};
+  for (const auto& state : by_rank) {
+    out.expected.push_back(state[buffer].value);
+    if (state[buffer].bound) out.bounds.push_back(*state[buffer].bound);
+  }
+  return out;
+}
+
+std::vector<TensorValue> values(const std::vector<State>& by_rank, size_t buffer) {
+  std::vector<TensorValue> out;
+  for (const auto& state : by_rank) out.push_back(state[buffer].value);
+  return out;
+}
+
+}  // namespace
+
+void play(const Stateful& c, RankContext& here, const std::shared_ptr<Watched>& model,
+          const std::function<at::Tensor(int forward)>& input) {
+  const auto replica = wrap(here, model, c.options);
+  const auto kinds = forwards_of(c);
+  for (int f = 0; f < static_cast<int>(kinds.size()); ++f) {
+    const auto& kind = kinds[static_cast<size_t>(f)];
+    const auto look = [&](const char* phase) {
+      here.enter(f, phase);
+      record_buffers(here, *model);
+    };
+    const auto forward = [&] {
+      const torch::AutoGradMode gradients(kind != "no_grad");
+      const auto output = replica->forward(input(f));
+      look("after forward");
+      if (kind != "no_grad") replica->backward(output.sum());
+    };
+    model->train(kind != "eval");
+    look("before forward");
+    model->on_entry = [&] { look("in forward"); };
+    kind == "no_sync" ? replica->no_sync(forward) : forward();
+    look("after backward");
+  }
+}
+
+Findings forwards_begin_as_expected(const History& h, const std::vector<std::string>& names,
+                                    const Trajectory& expected) {
+  Findings out;
+  for (size_t f = 0; f < expected.begins.size(); ++f) {
+    std::vector<Comparison> rows;
+    for (size_t b = 0; b < names.size(); ++b) {
+      rows.push_back(
+          comparison(h.row({static_cast<int>(f), "in forward"}, names[b]), expected.begins[f], b));
+      rows.back().explanations = [&expected, f, b] {
+        return Explanations{
+            recorded_instead({"kept_own_buffers",
+                              "its own buffers, not rank 0's: nothing was broadcast before this "
+                              "forward"},
+                             values(expected.kept[f], b)),
+            recorded_instead({"took_rank_zeros_buffers",
+                              "rank 0's buffers, where this forward must not synchronise"},
+                             {expected.kept[f].front()[b].value}),
+            recorded_instead(
+                {"took_another_ranks_buffers", "the buffers of the last rank, not rank 0's"},
+                {expected.kept[f].back()[b].value})};
+      };
+    }
+    out += equal(
+        "A forward must begin with rank 0's buffers where it synchronises them, and with "
+        "the rank's own where it does not",
+        rows);
+  }
+  return out;
+}
+
+Findings forwards_end_as_expected(const History& h, const std::vector<std::string>& names,
+                                  const Trajectory& expected) {
+  Findings out;
+  for (size_t f = 0; f < expected.after.size(); ++f) {
+    std::vector<Comparison> rows;
+    for (size_t b = 0; b < names.size(); ++b) {
+      rows.push_back(comparison(h.row({static_cast<int>(f), "after forward"}, names[b]),
+                                expected.after[f], b));
+      rows.back().explanations = [&expected, f, b] {
+        return Explanations{
+            recorded_instead({"broadcast_after_forward",
+                              "rank 0's buffers: they were broadcast after the forward, not before "
+                              "it, and the rank's own batch is lost"},
+                             {expected.after[f].front()[b].value}),
+            recorded_instead({"own_batch_left_out", "what it was before the forward"},
+                             values(expected.begins[f], b))};
+      };
+    }
+    out += equal(
+        "A forward in training must add the rank's own batch, and nothing else, to what it "
+        "began with",
+        rows);
+  }
+  return out;
+}
+
+Findings backward_changes_no_buffer(const Stateful& c, const History& h) {
+  Findings out;
+  for (int f = 0; f < static_cast<int>(forwards_of(c).size()); ++f) {
+    std::vector<Comparison> rows;
+    for (const auto& after : h.rows("after backward"))
+      if (after.at.step == f)
+        rows.push_back({.row = after, .expected = h.row({f, "after forward"}, after.name).by_rank});
+    out += equal("A backward must change no buffer", rows);
+  }
+  return out;
+}
+
+rc::Gen<Stateful> cases(const std::vector<std::string>& kinds) {
+  using rc::gen::inRange;
+  const auto lists = [](const auto& elements, size_t least, size_t most) {
+    using T = typename std::decay_t<decltype(elements)>::ValueType;
+    return rc::gen::mapcat(inRange(least, most + 1), [elements](size_t count) {
+      return rc::gen::container<std::vector<T>>(count, elements);
+    });
+  };
+  const auto world = rc::gen::build<WorldSpec>(rc::gen::set(&WorldSpec::size, inRange(2, 5)));
+  return rc::gen::build<Stateful>(
+      rc::gen::set(&Stateful::world, world),
+      rc::gen::set(&Stateful::forwards, lists(rc::gen::elementOf(kinds), 1, 4)),
+      rc::gen::set(&Stateful::samples, lists(inRange(1, 5), 0, 3)),
+      rc::gen::set(&Stateful::options,
+                   rc::gen::build<WrapOptions>(rc::gen::set(&WrapOptions::broadcast_buffers))),
+      rc::gen::set(&Stateful::dtype, rc::gen::element<std::string>("float32", "float64")),
+      rc::gen::set(&Stateful::values, rc::gen::element<std::string>("exact", "real")),
+      rc::gen::set(&Stateful::seed, inRange<uint64_t>(0, 1 << 20)));
+}
+
+}  // namespace lockstep::scenarios::buffers

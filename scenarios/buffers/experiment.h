@@ -1,0 +1,77 @@
+// The experiment that all scenarios of buffers share: a module whose buffers every forward changes
+// by what only its own rank knows, looked at before, inside and after each forward and backward.
+#pragma once
+
+#include "harness/core/compare.h"
+#include "harness/world/rank_context.h"
+#include "harness/world/subject.h"
+#include "scenarios/cases/stateful.h"
+
+#include <rapidcheck.h>
+
+#include <functional>
+
+namespace lockstep::scenarios::buffers {
+
+// A model that tells when a forward begins, after all that precedes it.
+class Watched : public Model {
+ public:
+  std::function<void()> on_entry;
+};
+
+// Wraps `model` and plays the case: buffers are recorded "before forward", "in forward", "after
+// forward" and "after backward", each forward being a step of its own.
+void play(const Stateful& c, RankContext& here, const std::shared_ptr<Watched>& model,
+          const std::function<at::Tensor(int forward)>& input);
+
+// One buffer's value, and how far off a computation of it may be; no bound: equal bits.
+struct Value {
+  TensorValue value;
+  std::optional<TensorValue> bound;
+};
+using State = std::vector<Value>;  // by buffer
+
+// The states of every rank, forward by forward: [forward][rank].
+struct Trajectory {
+  std::vector<std::vector<State>> begins;  // where the forward itself begins
+  std::vector<std::vector<State>> kept;    // where it would begin had nothing been broadcast
+  std::vector<std::vector<State>> after;
+};
+
+// Follows `c` from rank 0's state at the start. T is whatever `update(state, forward, rank)`
+// computes with; `shown` makes it a State.
+template <class T, class Update, class Shown>
+Trajectory trajectory(const Stateful& c, const T& start, const Update& update, const Shown& shown) {
+  Trajectory out;
+  const auto kinds = forwards_of(c);
+  const auto gates = synchronised(c);
+  std::vector<T> now(static_cast<size_t>(c.world.size), start);
+  const auto show = [&](std::vector<std::vector<State>>& where) {
+    where.emplace_back();
+    for (const auto& state : now) where.back().push_back(shown(state));
+  };
+  for (size_t f = 0; f < kinds.size(); ++f) {
+    show(out.kept);
+    if (gates[f]) now.assign(now.size(), T(now.front()));
+    show(out.begins);
+    if (kinds[f] != "eval")
+      for (size_t rank = 0; rank < now.size(); ++rank)
+        now[rank] = update(now[rank], static_cast<int>(f), static_cast<int>(rank));
+    show(out.after);
+  }
+  return out;
+}
+
+// The two checks of a trajectory, for buffers of these names.
+Findings forwards_begin_as_expected(const History& h, const std::vector<std::string>& names,
+                                    const Trajectory& expected);
+Findings forwards_end_as_expected(const History& h, const std::vector<std::string>& names,
+                                  const Trajectory& expected);
+
+// Every buffer is after a backward what it was before it.
+Findings backward_changes_no_buffer(const Stateful& c, const History& h);
+
+// Worlds of 2 to 4 and up to four forwards of these kinds.
+rc::Gen<Stateful> cases(const std::vector<std::string>& kinds);
+
+}  // namespace lockstep::scenarios::buffers

@@ -1,0 +1,242 @@
+// Every forward in training begins with rank 0's buffers; without the broadcast, or where a forward
+// does not synchronise, with the rank's own.
+//
+// Even ranks are fed zeros, odd ranks ones, through a convolution and a BatchNorm. With the
+// broadcast on the running averages draw a saw-tooth back to rank 0's value; with it off they
+// spread and stay apart.
+//
+// Why the checks suffice: "in forward" is taken by the model itself as its forward begins, after
+// any synchronisation. A broadcast that never came, came from another rank, or came after the
+// forward leaves "in forward" or "after forward" wrong on some rank. No optimizer runs, so the
+// reference follows rank 0's first parameters from forward to forward. The momentum is 1/8, so
+// averages of a power of two of zeros and ones are exact and the tolerance is zero; a variance
+// always rounds and is judged within a derived bound. BatchNorm's counter of batches is an integer
+// and always exact.
+#include "harness/core/values.h"
+#include "reference/running_statistics.h"
+#include "scenarios/buffers/experiment.h"
+#include "scenarios/cases/expect.h"
+#include "scenarios/catalogue.h"
+
+#include <torch/torch.h>
+
+#include <bit>
+#include <cmath>
+
+namespace lockstep::scenarios {
+namespace {
+
+constexpr int kInputChannels = 3, kChannels = 5, kPatch = 3, kSide = 4;
+constexpr double kMomentum = 1.0 / 8;
+
+at::ScalarType dtype_of(const Stateful& c) {
+  return c.dtype == "float64" ? at::kDouble : at::kFloat;
+}
+
+// Small whole numbers, or any between -1 and 1.
+at::Tensor drawn(const Stateful& c, Counter at, int64_t most, at::IntArrayRef shape) {
+  auto values = torch::empty(shape, at::kDouble);
+  auto* data = values.data_ptr<double>();
+  for (int64_t i = 0; i < values.numel(); ++i, ++at.index)
+    data[i] = c.values == "real" ? real_at(at) : static_cast<double>(whole_at(at, most));
+  return values.to(dtype_of(c));
+}
+
+at::Tensor batch(const Stateful& c, int forward, int rank) {
+  const std::vector<int64_t> shape{samples_of(c, rank), kInputChannels, kSide, kSide};
+  if (c.values == "exact") return torch::full(shape, rank % 2, dtype_of(c));
+  return drawn(c,
+               {.seed = c.seed,
+                .stream = Stream::input,
+                .rank = static_cast<uint64_t>(rank),
+                .step = static_cast<uint64_t>(forward)},
+               1, shape);
+}
+
+// What rank `rank` builds: every rank other parameters and other statistics.
+struct Start {
+  at::Tensor weight, bias, running_mean, running_var;
+  int64_t batches = 0;
+};
+Start start_of(const Stateful& c, int rank) {
+  const auto from = [&](Stream stream, uint64_t index) {
+    return Counter{
+        .seed = c.seed, .stream = stream, .rank = static_cast<uint64_t>(rank), .index = index};
+  };
+  const std::vector<int64_t> filters{kChannels, kInputChannels, kPatch, kPatch};
+  return {.weight = drawn(c, from(Stream::parameter, 0), 2, filters),
+          .bias = drawn(c, from(Stream::parameter, 1000), 2, {kChannels}),
+          .running_mean = drawn(c, from(Stream::buffer, 0), 2, {kChannels}),
+          .running_var = drawn(c, from(Stream::buffer, 1000), 2, {kChannels}).abs() + 1,
+          .batches = 10 * rank};
+}
+
+class ConvolutionAndNorm : public buffers::Watched {
+ public:
+  ConvolutionAndNorm(const Stateful& c, int rank) {
+    using torch::nn::Conv2dOptions;
+    convolution_ = register_module(
+        "conv", torch::nn::Conv2d(Conv2dOptions(kInputChannels, kChannels, kPatch).padding(1)));
+    norm_ = register_module(
+        "norm", torch::nn::BatchNorm2d(torch::nn::BatchNormOptions(kChannels).momentum(kMomentum)));
+    to(dtype_of(c));
+    const auto start = start_of(c, rank);
+    torch::NoGradGuard no_grad;
+    convolution_->weight.copy_(start.weight);
+    convolution_->bias.copy_(start.bias);
+    norm_->running_mean.copy_(start.running_mean);
+    norm_->running_var.copy_(start.running_var);
+    // to() has converted it as well.
+    norm_->num_batches_tracked.set_data(torch::tensor(start.batches, at::kLong));
+  }
+
+  at::Tensor forward(const at::Tensor& input) override {
+    if (on_entry) on_entry();
+    return norm_(convolution_(input));
+  }
+
+ private:
+  torch::nn::Conv2d convolution_{nullptr};
+  torch::nn::BatchNorm2d norm_{nullptr};
+};
+
+void program(const Stateful& c, RankContext& here) {
+  buffers::play(c, here, std::make_shared<ConvolutionAndNorm>(c, here.rank()),
+                [&](int forward) { return batch(c, forward, here.rank()); });
+}
+
+const std::vector<std::string> kNames{"norm.running_mean", "norm.running_var",
+                                      "norm.num_batches_tracked"};
+
+struct Running {
+  reference::Rounded mean, variance;
+  int64_t batches = 0;
+};
+
+buffers::Trajectory expected(const Stateful& c, const reference::Format& format,
+                             double& units_max) {
+  const auto start = start_of(c, 0);
+  reference::Arithmetic arithmetic(format);
+  reference::Arithmetic rounding({.precision_bits = format.precision_bits, .exact = false});
+  const auto update = [&](const Running& now, int forward, int rank) {
+    const auto output = reference::convolution(batch(c, forward, rank).to(at::kDouble),
+                                               start.weight.to(at::kDouble),
+                                               start.bias.to(at::kDouble), arithmetic);
+    const auto own = reference::statistics(output, arithmetic);
+    return Running{reference::moved(now.mean, own.average, kMomentum, arithmetic),
+                   reference::moved(now.variance, own.unbiased_variance, kMomentum, rounding),
+                   now.batches + 1};
+  };
+  const auto shown = [&](const Running& now) {
+    const auto bounded = [&](const reference::Rounded& right) {
+      const auto written = right.value.to(dtype_of(c));
+      const auto error = right.error + (written.to(at::kDouble) - right.value).abs();
+      return buffers::Value{recorded(written, dtype_of(c)), recorded(error, at::kDouble)};
+    };
+    return buffers::State{bounded(now.mean),
+                          bounded(now.variance),
+                          {recorded(torch::tensor(now.batches), at::kLong), {}}};
+  };
+  const Running first{reference::given(start.running_mean.to(at::kDouble)),
+                      reference::given(start.running_var.to(at::kDouble)), start.batches};
+  auto out = buffers::trajectory(c, first, update, shown);
+  units_max = arithmetic.units_max();
+  return out;
+}
+
+// Exact where that is certified, with bounds otherwise.
+buffers::Trajectory expected(const Stateful& c) {
+  const int bits = c.dtype == "float64" ? 53 : 24;
+  bool counts_are_powers_of_two = true;
+  for (int rank = 0; rank < c.world.size; ++rank)
+    counts_are_powers_of_two &= std::has_single_bit(static_cast<uint64_t>(samples_of(c, rank)));
+  double units_max = 0;
+  if (c.values == "exact" && counts_are_powers_of_two)
+    if (auto exact = expected(c, {.precision_bits = bits, .exact = true}, units_max);
+        units_max <= std::ldexp(1.0, bits))
+      return exact;
+  return expected(c, {.precision_bits = bits, .exact = false}, units_max);
+}
+
+Findings forwards_begin_with_the_right_buffers(const Stateful& c, const History& h) {
+  return buffers::forwards_begin_as_expected(h, kNames, expected(c));
+}
+
+Findings forwards_add_the_ranks_own_batch(const Stateful& c, const History& h) {
+  return buffers::forwards_end_as_expected(h, kNames, expected(c));
+}
+
+std::vector<Stateful> with_and_without_broadcast() {
+  std::vector<Stateful> all;
+  for (const int world : {2, 3})
+    for (const bool broadcast : {true, false})
+      for (const char* values : {"exact", "real"})
+        all.push_back({.world = {.size = world},
+                       .forwards = {"synced", "synced", "synced"},
+                       .samples = {2, 4},
+                       .options = {.broadcast_buffers = broadcast},
+                       .values = values,
+                       .seed = 2});
+  return all;
+}
+
+// Every kind of forward after every other, the first one and the one after both.
+std::vector<Stateful> every_pair_of_forwards() {
+  std::vector<Stateful> all;
+  for (const char* first : {"synced", "no_sync", "no_grad", "eval"})
+    for (const char* second : {"synced", "no_sync", "no_grad", "eval"})
+      all.push_back({.world = {.size = 2}, .forwards = {first, second, "synced"}, .seed = 2});
+  return all;
+}
+
+}  // namespace
+
+Scenario buffers_follow_rank_zero() {
+  return scenario<Stateful>({
+      .name = "buffers.follow_rank_zero",
+      .claim =
+          "With the broadcast on, every training forward begins with rank 0's buffers and adds "
+          "its own batch to them; with it off every rank keeps its own. A backward changes "
+          "none.",
+      .exactness = "bit-equal",
+      .source = "broadcast_buffers of torch.nn.parallel.DistributedDataParallel; docs/semantics.md "
+                "1.3",
+      .not_covered = "the first state (replicas.start_equal), ignored buffers",
+      .usual_mistake = "taking the broadcast for synchronised statistics: it copies rank 0's and "
+                       "throws the other ranks' away.",
+      .tags = {"core", "buffers"},
+      .must_catch = {"buffers_never_broadcast", "buffers_broadcast_after_forward"},
+      .draws = 100,
+      .start = {.world = {.size = 2}},
+      .every = with_and_without_broadcast,
+      .cases = buffers::cases({"synced"}),
+      .program = program,
+      .checks = {forwards_begin_with_the_right_buffers, forwards_add_the_ranks_own_batch,
+                 buffers::backward_changes_no_buffer},
+  });
+}
+
+Scenario buffers_lag_behind_local_forwards() {
+  return scenario<Stateful>({
+      .name = "buffers.lag_behind_local_forwards",
+      .claim =
+          "A forward synchronises buffers if the forward before it had gradients and was outside "
+          "no_sync, whatever it is itself.",
+      .exactness = "bit-equal",
+      .source = "require_forward_param_sync in torch.nn.parallel.DistributedDataParallel; "
+                "docs/semantics.md 1.3",
+      .not_covered = "forwards that throw, join",
+      .usual_mistake = "expecting the forward after no_sync to start from rank 0's buffers.",
+      .tags = {"buffers"},
+      .must_catch = {"buffers_never_broadcast", "buffers_broadcast_in_every_forward"},
+      .draws = 100,
+      .start = {.world = {.size = 2}},
+      .every = every_pair_of_forwards,
+      .cases = buffers::cases({"synced", "no_sync", "no_grad", "eval"}),
+      .program = program,
+      .checks = {forwards_begin_with_the_right_buffers, forwards_add_the_ranks_own_batch,
+                 buffers::backward_changes_no_buffer},
+  });
+}
+
+}  // namespace lockstep::scenarios

@@ -1,0 +1,55 @@
+#include "scenarios/cases/draw.h"
+
+namespace lockstep::scenarios {
+
+namespace {
+
+using rc::gen::inRange;
+using rc::gen::set;
+
+template <class T>
+rc::Gen<std::vector<T>> lists(size_t most, const rc::Gen<T>& elements) {
+  return rc::gen::mapcat(inRange<size_t>(0, most + 1), [elements](size_t count) {
+    return rc::gen::container<std::vector<T>>(count, elements);
+  });
+}
+
+rc::Gen<DenseLayer> layers() {
+  return rc::gen::build<DenseLayer>(set(&DenseLayer::width, inRange(1, 5)), set(&DenseLayer::bias),
+                                    set(&DenseLayer::relu));
+}
+
+rc::Gen<NetworkSpec> networks() {
+  return rc::gen::build<NetworkSpec>(
+      set(&NetworkSpec::hidden, lists(2, layers())), set(&NetworkSpec::branches, inRange(1, 4)),
+      set(&NetworkSpec::inputs, inRange(1, 4)),
+      set(&NetworkSpec::buffers,
+          lists(3, rc::gen::element<std::string>("float32", "float64", "int64", "bool"))),
+      set(&NetworkSpec::frozen,
+          rc::gen::weightedElement<std::string>({{3, "none"}, {1, "float32"}, {1, "float64"}})),
+      set(&NetworkSpec::order_by_rank));
+}
+
+rc::Gen<WrapOptions> wrap_options() {
+  return rc::gen::build<WrapOptions>(set(&WrapOptions::broadcast_buffers),
+                                     set(&WrapOptions::bucket_cap_bytes,
+                                         rc::gen::element<int64_t>(0, 1, 8, 16, 40, 100, 1 << 20)));
+}
+
+}  // namespace
+
+rc::Gen<Training> trainings() {
+  const auto world = rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)));
+  return rc::gen::build<Training>(
+      set(&Training::world, world), set(&Training::steps, inRange(1, 4)),
+      set(&Training::network, networks()), set(&Training::batch_log2, inRange(0, 5)),
+      set(&Training::shares, lists(3, inRange(0, 5))),
+      set(&Training::optimizer, rc::gen::element<std::string>("none", "sgd")),
+      set(&Training::learning_rate_log2, inRange(-3, 1)), set(&Training::options, wrap_options()),
+      set(&Training::dtype,
+          rc::gen::weightedElement<std::string>({{3, "float32"}, {1, "float64"}})),
+      set(&Training::values, rc::gen::weightedElement<std::string>({{3, "exact"}, {1, "real"}})),
+      set(&Training::seed, inRange<uint64_t>(0, 1 << 20)));
+}
+
+}  // namespace lockstep::scenarios

@@ -1,0 +1,34 @@
+// Trainings to try: what every scenario of that shape draws from.
+#pragma once
+
+#include "scenarios/cases/training.h"
+
+#include <rapidcheck.h>
+
+namespace lockstep::scenarios {
+
+// Worlds of 2 to 4, up to three steps, small networks, uneven and empty parts, every bucket cap
+// that splits them differently, exact values three times in four. One batch a step, one group.
+rc::Gen<Training> trainings();
+
+// `cases`, each changed by `change`.
+template <class C, class Change>
+rc::Gen<C> changed(rc::Gen<C> cases, Change change) {
+  return rc::gen::map(std::move(cases), [change](C c) {
+    change(c);
+    return c;
+  });
+}
+
+// `cases` with one member drawn anew.
+template <class C, class T>
+rc::Gen<C> with(rc::Gen<C> cases, T C::*member, rc::Gen<T> values) {
+  return rc::gen::apply(
+      [member](C c, T value) {
+        c.*member = std::move(value);
+        return c;
+      },
+      std::move(cases), std::move(values));
+}
+
+}  // namespace lockstep::scenarios

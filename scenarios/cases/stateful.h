@@ -1,0 +1,41 @@
+// The shape Stateful: a module with buffers, and the forwards it goes through.
+#pragma once
+
+#include "harness/core/case.h"
+#include "harness/world/options.h"
+
+namespace lockstep::scenarios {
+
+struct Stateful {
+  WorldSpec world;
+  // One after the other: in training and synchronised, inside no_sync, without gradients, or in
+  // evaluation mode; empty: one synchronised. All but "no_grad" are followed by a backward.
+  std::vector<std::string> forwards;
+  std::vector<int> samples;  // rank r's batch holds samples[r]; empty: two each
+  bool reassigned = false;  // a forward replaces its buffers by new tensors instead of writing them
+  WrapOptions options;
+  std::string dtype = "float32";
+  // "exact": zeros on even ranks and ones on odd; "real": any numbers between -1 and 1.
+  std::string values = "exact";
+  uint64_t seed = 0;
+  auto operator<=>(const Stateful&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("world", &Stateful::world),
+                      field("forwards", &Stateful::forwards, one_of("synced|no_sync|no_grad|eval")),
+                      field("samples", &Stateful::samples, between(1, 64)),
+                      field("reassigned", &Stateful::reassigned),
+                      field("options", &Stateful::options),
+                      field("dtype", &Stateful::dtype, one_of("float32|float64")),
+                      field("values", &Stateful::values, one_of("exact|real")),
+                      field("seed", &Stateful::seed)};
+  }
+};
+
+std::vector<std::string> forwards_of(const Stateful& c);
+int64_t samples_of(const Stateful& c, int rank);
+
+// Whether each forward begins with rank 0's buffers. The forward before decides: it must have had
+// gradients and been outside no_sync, and the first one begins so. docs/semantics.md 1.3.
+std::vector<bool> synchronised(const Stateful& c);
+
+}  // namespace lockstep::scenarios

@@ -1,0 +1,95 @@
+// Wrapping makes every replica start from rank 0's state: parameters, frozen ones too, and buffers
+// of every dtype.
+//
+// Every rank builds its module from another seed, so a tensor that is left out of the broadcast
+// keeps values that no other rank has. What is right needs no run: it is what the case's seed gives
+// rank 0. The forward's own broadcast of buffers would hide a missing one, so no forward runs.
+#include "scenarios/cases/draw.h"
+#include "scenarios/cases/expect.h"
+#include "scenarios/catalogue.h"
+
+namespace lockstep::scenarios {
+namespace {
+
+std::vector<Training> every_small_one() {
+  std::vector<Training> all;
+  for (const int world : {2, 3})
+    for (const char* frozen : {"none", "float32", "float64"})
+      for (const bool broadcast_buffers : {true, false})
+        all.push_back({.world = {.size = world},
+                       .network = {.buffers = {"float32", "float64", "int64", "int32", "int16",
+                                               "int8", "uint8", "bool"},
+                                   .frozen = frozen},
+                       .options = {.broadcast_buffers = broadcast_buffers},
+                       .seed = 3});
+  return all;
+}
+
+void program(const Training& c, RankContext& here) {
+  const auto model = std::make_shared<Network>(c, build_seed(c, here.rank()));
+  const auto replica = wrap(here, model, c.options);
+  here.enter(0, "wrapped");
+  record_parameters(here, *model);
+  record_buffers(here, *model);
+}
+
+using Initial = std::vector<NamedTensor> (*)(const Training&, uint64_t);
+
+Findings start_as_rank_zero(const Training& c, const History& h, Initial initial,
+                            const std::string& rule) {
+  std::vector<Comparison> rows;
+  const auto right = initial(c, build_seed(c, 0));
+  for (size_t i = 0; i < right.size(); ++i) {
+    const auto dtype = right[i].value.scalar_type();
+    const auto own_values = [c, initial, i, dtype] {
+      std::vector<TensorValue> own;
+      for (int rank = 0; rank < c.world.size; ++rank)
+        own.push_back(recorded(initial(c, build_seed(c, rank))[i].value, dtype));
+      return Explanations{recorded_instead(
+          {"own_initial_state",
+           "every rank kept the values it was built with: nothing was broadcast from rank 0"},
+          own)};
+    };
+    rows.push_back({.row = h.row({0, "wrapped"}, right[i].name),
+                    .expected = {recorded(right[i].value, dtype)},
+                    .explanations = own_values});
+  }
+  return equal(rule, rows);
+}
+
+Findings parameters_start_as_rank_zeros(const Training& c, const History& h) {
+  auto out = start_as_rank_zero(c, h, initial_parameters,
+                                "Every replica must start from rank 0's parameters");
+  out += start_as_rank_zero(c, h, initial_frozen,
+                            "Every replica must start from rank 0's frozen parameters");
+  return out;
+}
+
+Findings buffers_start_as_rank_zeros(const Training& c, const History& h) {
+  return start_as_rank_zero(c, h, initial_buffers,
+                            "Every replica must start from rank 0's buffers");
+}
+
+}  // namespace
+
+Scenario replicas_start_equal() {
+  return scenario<Training>({
+      .name = "replicas.start_equal",
+      .claim = "After wrapping every rank holds rank 0's parameters and buffers, bit for bit.",
+      .exactness = "bit-equal",
+      .source = "torch.nn.parallel.DistributedDataParallel, init_sync; docs/semantics.md 1.2",
+      .not_covered = "init_sync off, ignored names, the optimizer's state",
+      .usual_mistake = "broadcasting the parameters and leaving out the buffers, or the frozen "
+                       "parameters.",
+      .tags = {"core", "replicas"},
+      .must_catch = {"initial_broadcast_left_out", "initial_buffers_left_out"},
+      .draws = 60,
+      .start = {.world = {.size = 2}},
+      .every = every_small_one,
+      .cases = trainings(),
+      .program = program,
+      .checks = {parameters_start_as_rank_zeros, buffers_start_as_rank_zeros},
+  });
+}
+
+}  // namespace lockstep::scenarios
