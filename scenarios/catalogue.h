@@ -13,8 +13,11 @@ namespace scenarios {
 Scenario sampler_partitions_the_dataset();
 Scenario gradients_match_single_process();
 Scenario gradients_average_over_the_group();
+Scenario gradients_undefined_counts_as_zero();
 Scenario replicas_start_equal();
 Scenario replicas_stay_equal();
+Scenario replicas_conversion_is_noticed();
+Scenario replicas_different_models_are_refused();
 Scenario buffers_follow_rank_zero();
 Scenario buffers_lag_behind_local_forwards();
 Scenario buffers_every_kind_is_followed();

@@ -10,14 +10,14 @@
 
 namespace lockstep::scenarios {
 
+reference::Format format_of(const Training& c) {
+  return {.precision_bits = c.dtype == "float64" ? 53 : 24, .exact = c.values == "exact"};
+}
+
 namespace {
 
 using reference::Gradients;
 using reference::Rounded;
-
-reference::Format format_of(const Training& c) {
-  return {.precision_bits = c.dtype == "float64" ? 53 : 24, .exact = c.values == "exact"};
-}
 
 std::vector<reference::Branch> branches(const Training& c, const std::vector<Rounded>& values) {
   std::vector<reference::Branch> out;

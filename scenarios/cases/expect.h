@@ -8,6 +8,8 @@
 namespace lockstep::scenarios {
 
 // By parameter throughout.
+reference::Format format_of(const Training& c);
+
 struct ExpectedStep {
   // What rank r holds after its micro-batch m, before anything is reduced: [m][r].
   std::vector<std::vector<std::vector<reference::Rounded>>> accumulated;

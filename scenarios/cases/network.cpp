@@ -81,7 +81,7 @@ at::Tensor Network::forward(const at::Tensor& input) {
   std::vector<at::Tensor> outputs(count);
   for (size_t i = 0; i < count; ++i) {
     const size_t b = (i + static_cast<size_t>(first_branch_)) % count;
-    outputs[b] = branches_[b]->forward(input);
+    outputs[b] = passed_on(static_cast<int>(b), branches_[b]->forward(input));
   }
   auto sum = outputs.front();
   for (size_t b = 1; b < count; ++b) sum = sum + outputs[b];

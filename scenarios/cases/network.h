@@ -27,6 +27,10 @@ class Network : public Model {
   // Called as a forward begins, when all that precedes it has been done.
   std::function<void()> on_entry;
 
+ protected:
+  // What of a branch's output goes into the sum.
+  virtual at::Tensor passed_on(int /*branch*/, const at::Tensor& output) { return output; }
+
  private:
   std::vector<torch::nn::Sequential> branches_;
   int first_branch_ = 0;

@@ -110,6 +110,13 @@ Findings replicas_start_as_rank_zero(const Training& world, const History& h) {
   });
 }
 
+Explanation divided_by_the_world(const Training& c, const Training& world,
+                                 const at::Tensor& average) {
+  return recorded_instead(
+      {"divided_by_the_world", "the sum over the group divided by the size of the whole world"},
+      {recorded(average * c.world.size / world.world.size, dtype_of(c))});
+}
+
 Findings steps_are_those_of_one_process(const Training& world, const History& h) {
   return in_each_group(world, [&](const Training& c, const std::vector<int>& group) {
     Findings out;
@@ -121,7 +128,13 @@ Findings steps_are_those_of_one_process(const Training& world, const History& h)
       for (size_t p = 0; p < names.size(); ++p) {
         gradients.push_back(
             compared(c, of_group(h.row({s, "after backward"}, names[p]), group), step.average[p]));
-        gradients.back().explanations = [&, p] { return averaging_mistakes(c, step, names, p); };
+        gradients.back().explanations = [&, p] {
+          auto mistakes = averaging_mistakes(c, step, names, p);
+          if (c.world.size < world.world.size)
+            mistakes.insert(mistakes.begin(),
+                            divided_by_the_world(c, world, step.average[p].value));
+          return mistakes;
+        };
         parameters.push_back(compared(c, of_group(h.row({s, "after update"}, names[p]), group),
                                       step.parameters_after[p]));
       }

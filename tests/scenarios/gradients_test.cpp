@@ -15,7 +15,7 @@ using Held = std::function<at::Tensor(const ExpectedStep&, size_t p, int rank)>;
 using Start = std::function<uint64_t(const Training&, int rank)>;
 
 at::Tensor average(const ExpectedStep& step, size_t p, int) {
-  return step.average[p];
+  return step.average[p].value;
 }
 uint64_t rank_zeros(const Training& c, int) {
   return build_seed(c, 0);
@@ -36,9 +36,9 @@ Verdict judged(const Training& c, const Held& held, const Start& start = rank_ze
         events.push_back(
             {{s, "after backward"},
              Observation{parameters[p].name, recorded(held(step, p, rank), dtype_of(c))}});
-        events.push_back(
-            {{s, "after update"},
-             Observation{parameters[p].name, recorded(step.parameters_after[p], dtype_of(c))}});
+        events.push_back({{s, "after update"},
+                          Observation{parameters[p].name,
+                                      recorded(step.parameters_after[p].value, dtype_of(c))}});
       }
     }
   }
@@ -64,14 +64,16 @@ TEST(GradientsMatchSingleProcess, the_average_passes) {
 
 TEST(GradientsMatchSingleProcess, each_usual_mistake_is_named) {
   const double world = kCase.world.size;
-  EXPECT_EQ(
-      pattern(kCase, [&](const ExpectedStep& s, size_t p, int) { return s.average[p] * world; }),
-      "sum_not_average");
-  EXPECT_EQ(pattern(kCase, [](const ExpectedStep& s, size_t p,
-                              int rank) { return s.local[static_cast<size_t>(rank)][p]; }),
-            "not_reduced");
   EXPECT_EQ(pattern(kCase, [&](const ExpectedStep& s, size_t p,
-                               int rank) { return s.local[static_cast<size_t>(rank)][p] / world; }),
+                               int) { return s.average[p].value * world; }),
+            "sum_not_average");
+  EXPECT_EQ(pattern(kCase, [](const ExpectedStep& s, size_t p,
+                              int rank) { return s.local()[static_cast<size_t>(rank)][p].value; }),
+            "not_reduced");
+  EXPECT_EQ(pattern(kCase,
+                    [&](const ExpectedStep& s, size_t p, int rank) {
+                      return s.local()[static_cast<size_t>(rank)][p].value / world;
+                    }),
             "scaled_not_reduced");
   EXPECT_EQ(pattern(kCase, average, build_seed), "own_initial_state");
 }
@@ -83,19 +85,69 @@ TEST(GradientsMatchSingleProcess, parameters_averaged_under_each_others_names_ar
     const auto slot_of = [&](size_t parameter, size_t of_rank) {
       return of_rank == 1 ? (parameter + half) % s.average.size() : parameter;
     };
-    auto sum = torch::zeros_like(s.average[p]);
-    for (size_t other = 0; other < s.local.size(); ++other)
-      sum += s.local[other][slot_of(slot_of(p, static_cast<size_t>(rank)), other)];
-    return sum / static_cast<double>(s.local.size());
+    auto sum = torch::zeros_like(s.average[p].value);
+    for (size_t other = 0; other < s.local().size(); ++other)
+      sum += s.local()[other][slot_of(slot_of(p, static_cast<size_t>(rank)), other)].value;
+    return sum / static_cast<double>(s.local().size());
   };
   EXPECT_EQ(pattern(kCase, mixed), "parameters_mixed");
+}
+
+// Rank 0 holds a quarter of the batch, the others three eighths each; each averaged its own
+// samples.
+TEST(GradientsMatchSingleProcess, an_average_of_averages_is_named) {
+  Training c = kCase;
+  c.shares = {2, 3, 3};
+  const auto unweighted = [&](const ExpectedStep& s, size_t p, int) {
+    auto sum = torch::zeros_like(s.average[p].value);
+    for (int rank = 0; rank < 3; ++rank) {
+      const auto part = part_of_batch(c, rank);
+      sum += s.local()[static_cast<size_t>(rank)][p].value * 8.0 /
+             (3.0 * static_cast<double>(part.end - part.begin));
+    }
+    return sum / 3;
+  };
+  EXPECT_EQ(pattern(c, unweighted), "average_of_averages");
+}
+
+TEST(GradientsMatchSingleProcess, a_sum_divided_by_its_elements_is_named) {
+  const auto by_elements = [](const ExpectedStep& s, size_t p, int) {
+    return s.average[p].value * 3 / static_cast<double>(s.average[p].value.numel());
+  };
+  EXPECT_EQ(pattern(kCase, by_elements), "divided_by_elements");
+}
+
+TEST(GradientsMatchSingleProcess, real_numbers_may_round_within_the_bound_and_no_further) {
+  Training c = kCase;
+  c.values = "real";
+  const auto off_by = [](double bounds) {
+    return [bounds](const ExpectedStep& s, size_t p, int) {
+      return s.average[p].value + s.average[p].error * bounds;
+    };
+  };
+  EXPECT_EQ(pattern(c, off_by(0)), "pass");
+  EXPECT_EQ(pattern(c, off_by(0.5)), "pass");
+  EXPECT_NE(pattern(c, off_by(4)), "pass");
+  const auto sum = [](const ExpectedStep& s, size_t p, int) { return s.average[p].value * 3; };
+  EXPECT_EQ(pattern(c, sum), "sum_not_average");
+}
+
+TEST(GradientsMatchSingleProcess, ranks_within_the_bound_must_agree_with_each_other) {
+  Training c = kCase;
+  c.values = "real";
+  const auto apart = [](const ExpectedStep& s, size_t p, int rank) {
+    return s.average[p].value + s.average[p].error * (rank == 2 ? 0.5 : 0);
+  };
+  const auto verdict = judged(c, apart);
+  ASSERT_EQ(verdict.kind, Verdict::Kind::fail);
+  EXPECT_EQ(verdict.findings.front().rule, "Every rank must hold the same bits as the others");
 }
 
 TEST(GradientsMatchSingleProcess, one_bit_on_one_rank_at_the_last_step_is_found) {
   int calls = 0;
   const int last = 2 * static_cast<int>(initial_parameters(kCase, 0).size()) * 3;
   const auto one_bit = [&](const ExpectedStep& s, size_t p, int) {
-    auto value = s.average[p].clone();
+    auto value = s.average[p].value.clone();
     if (++calls == last) value.view(-1)[0] += 0x1p-10;
     return value;
   };

@@ -55,7 +55,7 @@ TEST(TrainingCase, training_that_outgrows_its_dtype_is_refused) {
                    .steps = 8,
                    .network = {.hidden = {{.width = 4}, {.width = 4}}, .inputs = 3},
                    .batch_log2 = 4,
-                   .update = true};
+                   .optimizer = "sgd"};
   EXPECT_THROW(expected_steps(c), Refused);
 }
 

@@ -1,0 +1,78 @@
+// Converting the wrapped model to another dtype and back is averaged as if nothing had happened, or
+// refused; it is never an end of synchronisation that nobody hears of.
+//
+// to() gives a parameter new storage and drops the accumulator that carries a reducer's hook. A
+// reducer that does not look goes on without its gradients: each rank trains for itself, and the
+// loss still falls. Every rank converts, so every rank must notice.
+#include "scenarios/cases/draw.h"
+#include "scenarios/cases/expect.h"
+#include "scenarios/catalogue.h"
+
+#include <torch/torch.h>
+
+namespace lockstep::scenarios {
+namespace {
+
+void program(const Training& c, RankContext& here) {
+  const auto model = std::make_shared<Network>(c, build_seed(c, here.rank()));
+  const auto replica = wrap(here, model, c.options);
+  here.enter(0, "converted");
+  model->to(c.dtype == "float64" ? at::kFloat : at::kDouble);
+  model->to(dtype_of(c));
+  try {
+    replica->backward(loss_of_part(c, batch_index(c, 0, 0), here.rank(), *replica));
+  } catch (const std::exception&) {
+    here.record("refused", std::vector<int64_t>{1});
+    return;
+  }
+  here.record("refused", std::vector<int64_t>{0});
+  here.enter(0, "after backward");
+  record_gradients(here, *model);
+}
+
+Findings averaged_or_refused(const Training& c, const History& h) {
+  const auto refused = h.row({0, "converted"}, "refused");
+  auto out = alike("Every rank must refuse a converted model, or none", {refused});
+  if (!out.empty() || as_integers(refused.by_rank.front()).front() == 1) return out;
+  const auto step = expected_steps(c).front();
+  std::vector<std::string> names;
+  for (const auto& parameter : initial_parameters(c, 0)) names.push_back(parameter.name);
+  std::vector<Comparison> rows;
+  for (size_t p = 0; p < names.size(); ++p) {
+    rows.push_back(compared(c, h.row({0, "after backward"}, names[p]), step.average[p]));
+    rows.back().explanations = [&, p] { return averaging_mistakes(c, step, names, p); };
+  }
+  return equal("A model that was converted and converted back must be averaged, or refused", rows);
+}
+
+rc::Gen<Training> cases() {
+  return changed(trainings(), [](Training& c) {
+    c.steps = 1;
+    c.values = "exact";  // whole numbers survive a narrower dtype
+    c.network.buffers.clear();
+  });
+}
+
+}  // namespace
+
+Scenario replicas_conversion_is_noticed() {
+  return scenario<Training>({
+      .name = "replicas.conversion_is_noticed",
+      .claim =
+          "A wrapped model that was converted to another dtype and back is averaged, or refused "
+          "on every rank.",
+      .exactness = "bit-equal",
+      .source = "pytorch/pytorch#104336; docs/semantics.md 1.2",
+      .not_covered = "other devices, a conversion on some ranks",
+      .usual_mistake = "calling to() on the model after wrapping it.",
+      .tags = {"replicas"},
+      .must_catch = {"conversion_goes_unnoticed"},
+      .draws = 30,
+      .start = {.world = {.size = 2}},
+      .cases = cases(),
+      .program = program,
+      .checks = {averaged_or_refused},
+  });
+}
+
+}  // namespace lockstep::scenarios

@@ -1,0 +1,136 @@
+// Every scenario of training is seen failing, in real worlds, on a subject with one mistake; and
+// the diagnosis names that mistake. Without a mistake the same subject passes.
+#include "tests/scenarios/faulty.h"
+
+#include "harness/core/scenario.h"
+#include "harness/engine/draw.h"
+#include "harness/world/tiers.h"
+#include "scenarios/catalogue.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace lockstep::scenarios {
+namespace {
+
+struct Planted {
+  const char* fault;
+  Scenario (*scenario)();
+  const char* pattern;
+  std::vector<std::pair<std::string, std::string>> set = {};
+};
+
+const std::vector<Planted> kPlanted{
+    {"parameters stay as built", replicas_start_equal, "own_initial_state"},
+    {"buffers stay as built", replicas_start_equal, "own_initial_state"},
+    {"broadcasts from the last rank", replicas_start_equal, "took_another_ranks_state"},
+    {"sums", gradients_match_single_process, "sum_not_average"},
+    {"divides twice", gradients_match_single_process, "divided_twice"},
+    {"divides by elements",
+     gradients_match_single_process,
+     "divided_by_elements",
+     {{"network.inputs", "4"}}},
+    {"never reduces", gradients_match_single_process, "not_reduced"},
+    {"one rank keeps its own", gradients_match_single_process, "not_reduced"},
+    {"parameters stay as built", gradients_match_single_process, "own_initial_state"},
+    {"divides by the world", gradients_average_over_the_group, "divided_by_the_world"},
+    {"never reduces", gradients_undefined_counts_as_zero, ""},
+    {"loads a checkpoint on rank 1", replicas_stay_equal, ""},
+    {"prunes on rank 1", replicas_stay_equal, ""},
+    {"never reduces", replicas_stay_equal, ""},
+    {"ignores no_sync", accumulation_no_sync_accumulates, "reduced_inside_no_sync"},
+    {"never reduces", accumulation_no_sync_accumulates, "not_reduced"},
+    {"averages the last micro-batch alone", accumulation_no_sync_accumulates, "window_not_reduced"},
+    {"adds the last micro-batch after reducing", accumulation_no_sync_accumulates,
+     "last_micro_batch_left_out"},
+    {"decides at backward", accumulation_is_decided_at_forward, "reduced_inside_no_sync"},
+    {"never broadcasts buffers", buffers_follow_rank_zero, "kept_own_buffers"},
+    {"broadcasts buffers after forward", buffers_follow_rank_zero, "broadcast_after_forward"},
+    {"broadcasts from the last rank", buffers_follow_rank_zero, ""},
+    {"never broadcasts buffers", buffers_lag_behind_local_forwards, "kept_own_buffers"},
+    {"broadcasts buffers in every forward", buffers_lag_behind_local_forwards,
+     "took_rank_zeros_buffers"},
+    {"lists buffers at construction", buffers_every_kind_is_followed, "kept_own_buffers"},
+    {"none",
+     replicas_different_models_are_refused,
+     "wrapped_without_a_word",
+     {{"difference", "a parameter frozen"}}},
+};
+
+const std::vector<Scenario (*)()> kHeld{
+    replicas_start_equal,
+    gradients_match_single_process,
+    gradients_average_over_the_group,
+    gradients_undefined_counts_as_zero,
+    accumulation_no_sync_accumulates,
+    accumulation_is_decided_at_forward,
+    replicas_stay_equal,
+    replicas_conversion_is_noticed,
+    buffers_follow_rank_zero,
+    buffers_lag_behind_local_forwards,
+    buffers_every_kind_is_followed,
+};
+
+class FaultySubjects : public ::testing::Test {
+ protected:
+  // Started before anything in this process has a second thread.
+  static void SetUpTestSuite() {
+    std::vector<Scenario> scenarios;
+    for (const auto make : kHeld) scenarios.push_back(make());
+    scenarios.push_back(replicas_different_models_are_refused());
+    std::vector<Subject> subjects{faulty_subject("none")};
+    for (const auto& planted : kPlanted)
+      if (std::none_of(subjects.begin(), subjects.end(),
+                       [&](const Subject& known) { return known.name == planted.fault; }))
+        subjects.push_back(faulty_subject(planted.fault));
+    lanes_ = cold_lanes(scenarios, Subjects(subjects), 1, {.ranks_most = 6});
+  }
+  static void TearDownTestSuite() { lanes_.clear(); }
+
+  static Verdict played(const Scenario& scenario, const Case& c, const std::string& subject) {
+    const auto history =
+        lanes_.front()->play(scenario, c, {.subject = subject}, {std::chrono::seconds(60)});
+    return judge(scenario, c, history);
+  }
+
+  // The verdict of the first failing case; of the last one where none fails.
+  static Verdict first_failure(const Scenario& scenario, const std::string& subject,
+                               const DrawOptions& options) {
+    Verdict verdict;
+    for (const auto& c : draw_cases(scenario, options)) {
+      verdict = played(scenario, c, subject);
+      if (is_failure(verdict.kind)) break;
+    }
+    return verdict;
+  }
+
+  static inline std::vector<std::unique_ptr<Tier>> lanes_;
+};
+
+TEST_F(FaultySubjects, each_mistake_is_caught_and_named) {
+  for (const auto& planted : kPlanted) {
+    const auto scenario = planted.scenario();
+    const auto verdict =
+        first_failure(scenario, planted.fault, {.seed = 1, .cases = 40, .set = planted.set});
+    const std::string what = std::string(planted.fault) + " in " + scenario.name;
+    ASSERT_EQ(name_of(verdict.kind), "fail")
+        << what << (verdict.findings.empty() ? "" : verdict.findings.front().text);
+    const auto& finding = verdict.findings.front();
+    if (*planted.pattern != 0) {
+      EXPECT_EQ(finding.pattern, planted.pattern) << what << ": " << finding.text;
+    }
+  }
+}
+
+TEST_F(FaultySubjects, the_same_subject_without_a_mistake_passes) {
+  for (const auto make : kHeld) {
+    const auto scenario = make();
+    const auto verdict = first_failure(scenario, "none", {.seed = 1, .cases = 20});
+    EXPECT_FALSE(is_failure(verdict.kind))
+        << scenario.name << ": " << (verdict.findings.empty() ? "" : verdict.findings.front().text);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::scenarios
