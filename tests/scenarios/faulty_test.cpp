@@ -30,7 +30,7 @@ const std::vector<Planted> kPlanted{
     {"divides by elements",
      gradients_match_single_process,
      "divided_by_elements",
-     {{"network.inputs", "4"}}},
+     {{"network.inputs", "8"}}},
     {"never reduces", gradients_match_single_process, "not_reduced"},
     {"one rank keeps its own", gradients_match_single_process, "not_reduced"},
     {"parameters stay as built", gradients_match_single_process, "own_initial_state"},
