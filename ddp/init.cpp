@@ -3,6 +3,7 @@
 #include "ddp/backend/gloo.h"
 #include "ddp/environment.h"
 #include "ddp/errors.h"
+#include "ddp/rendezvous.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -68,9 +69,12 @@ c10::intrusive_ptr<c10d::ProcessGroup> init_process_group(const InitOptions& opt
   try {
     const auto store =
         options.store ? options.store : store_from_environment(standing, options.timeout);
+    meet_in(*store, standing, options.timeout);
     return make_process_group(make_gloo_backend(store, standing.rank, standing.world_size, options),
                               store);
   } catch (const UsageError&) {
+    throw;
+  } catch (const DisagreementError&) {
     throw;
   } catch (const std::exception& error) {
     const auto waited = std::chrono::steady_clock::now() - start;

@@ -36,13 +36,14 @@ std::vector<Training> every_small_one() {
         for (const bool order_by_rank : {false, true})
           for (const int64_t cap : {0, 1})
             for (const auto& shares : std::vector<std::vector<int>>{{}, {1, 3}})
-              all.push_back({.world = {.size = world},
-                             .steps = steps,
-                             .network = {.branches = branches, .order_by_rank = order_by_rank},
-                             .batch_log2 = 2,
-                             .shares = shares,
-                             .options = {.bucket_cap_bytes = cap},
-                             .seed = 1});
+              all.push_back(
+                  {.world = {.size = world},
+                   .steps = steps,
+                   .network = {.branches = branches, .inputs = 3, .order_by_rank = order_by_rank},
+                   .batch_log2 = 2,
+                   .shares = shares,
+                   .options = {.bucket_cap_bytes = cap},
+                   .seed = 1});
   return all;
 }
 

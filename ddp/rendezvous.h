@@ -1,0 +1,21 @@
+#pragma once
+
+#include "ddp/environment.h"
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+
+namespace lockstep {
+
+// Before ranks exchange addresses through a store: makes sure that they are the ranks of one world
+// and that nobody met there before. Old addresses in a store lead to peers that are gone, or to
+// another job; two processes with one rank would overwrite each other's.
+//
+// Collective; blocks until all `world_size` ranks are here or `timeout` has passed. Throws
+// DisagreementError, with the same sentence on every rank that is here, for a store that was used
+// before, a rank that came twice, and ranks that were told different world sizes. Throws what the
+// store throws, and std::runtime_error naming the missing ranks when the time is up.
+void meet_in(c10d::Store& store, const Standing& standing, std::chrono::milliseconds timeout);
+
+}  // namespace lockstep

@@ -1,0 +1,120 @@
+#include "ddp/rendezvous.h"
+
+#include "ddp/errors.h"
+#include "ddp/init.h"
+#include "tests/ddp/forked_world.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include <filesystem>
+#include <future>
+#include <unistd.h>
+
+namespace lockstep {
+namespace {
+
+using namespace std::chrono_literals;
+
+// What one rank that meets in `store` is told; empty where all met.
+std::string told(c10d::Store& store, int rank, int world_size,
+                 std::chrono::milliseconds timeout = 20s) {
+  try {
+    meet_in(store, {.rank = rank, .world_size = world_size}, timeout);
+    return "";
+  } catch (const DisagreementError& error) {
+    return std::string("disagreement: ") + error.what();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+// Ranks as threads that meet in one store; each entry is what one of them was told.
+std::vector<std::string> all_told(c10d::Store& store, const std::vector<Standing>& standings) {
+  std::vector<std::future<std::string>> ranks;
+  for (const auto& standing : standings)
+    ranks.push_back(std::async(std::launch::async, [&store, standing] {
+      return told(store, standing.rank, standing.world_size);
+    }));
+  std::vector<std::string> out;
+  for (auto& rank : ranks) out.push_back(rank.get());
+  return out;
+}
+
+void expect_one_sentence(const std::vector<std::string>& told, const std::string& part) {
+  for (const auto& sentence : told) {
+    EXPECT_EQ(sentence, told.front());
+    EXPECT_NE(sentence.find("disagreement: "), std::string::npos) << sentence;
+    EXPECT_NE(sentence.find(part), std::string::npos) << sentence;
+  }
+}
+
+TEST(Rendezvous, RanksOfOneWorldMeetInAFreshStore) {
+  for (int size = 1; size <= 5; ++size) {
+    c10d::HashStore store;
+    std::vector<Standing> standings;
+    for (int rank = 0; rank < size; ++rank) standings.push_back({rank, size});
+    EXPECT_EQ(all_told(store, standings), std::vector<std::string>(static_cast<size_t>(size)));
+  }
+}
+
+TEST(Rendezvous, AStoreInWhichAWorldMetBeforeIsRefusedOnEveryRank) {
+  c10d::HashStore store;
+  EXPECT_EQ(all_told(store, {{0, 2}, {1, 2}}), std::vector<std::string>(2));
+  for (const auto& sentence : all_told(store, {{0, 2}, {1, 2}}))
+    EXPECT_NE(sentence.find("has met here before"), std::string::npos) << sentence;
+}
+
+// The earlier run ended when one rank alone had come, whichever it was.
+TEST(Rendezvous, TheTracesOfHalfAWorldAreRefusedOnEveryRank) {
+  for (const int early : {0, 1, 2}) {
+    c10d::HashStore store;
+    EXPECT_NE(told(store, early, 3, 200ms).find("did not come"), std::string::npos);
+    expect_one_sentence(all_told(store, {{0, 3}, {1, 3}, {2, 3}}),
+                        "rank " + std::to_string(early) + " has met here before");
+  }
+}
+
+TEST(Rendezvous, TwoProcessesWithOneRankAreRefused) {
+  c10d::HashStore store;
+  expect_one_sentence(all_told(store, {{0, 2}, {0, 2}}), "two processes have this rank");
+}
+
+TEST(Rendezvous, DifferentWorldSizesAreRefusedOnEveryRank) {
+  c10d::HashStore store;
+  expect_one_sentence(all_told(store, {{0, 2}, {1, 3}}), "different world sizes");
+}
+
+TEST(Rendezvous, RanksThatDoNotComeAreNamed) {
+  c10d::HashStore store;
+  EXPECT_EQ(told(store, 1, 4, 200ms), "these ranks did not come: 0, 2, 3");
+}
+
+// A second run with the file that the first one left, as a job that was killed leaves it.
+TEST(Rendezvous, AStaleStoreFileGivesEveryRankOneSentence) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("rendezvous_test." + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  const auto reports = [&] {
+    return testing::run_world(2, [&](const testing::Group& group) {
+      // Never destroyed: the last one to be would remove the file.
+      const c10::intrusive_ptr<c10d::Store> file(
+          c10::make_intrusive<c10d::FileStore>((folder / "store").string(), 2).release(),
+          c10::raw::DontIncreaseRefcount{});
+      c10::raw::intrusive_ptr::incref(file.get());
+      init_process_group(
+          {.store = file, .rank = group->getRank(), .world_size = 2, .timeout = 20s});
+      return std::string("met");
+    });
+  };
+  EXPECT_EQ(reports(), std::vector<std::string>(2, "met"));
+  for (const auto& report : reports()) {
+    EXPECT_EQ(report.find("DisagreementError: rank "), 0u) << report;
+    EXPECT_NE(report.find("used by an earlier run (a stale file?)"), std::string::npos) << report;
+  }
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace lockstep
