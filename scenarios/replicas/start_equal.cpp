@@ -86,7 +86,8 @@ Scenario replicas_start_equal() {
       .usual_mistake = "broadcasting the parameters and leaving out the buffers, or the frozen "
                        "parameters.",
       .tags = {"core", "replicas"},
-      .must_catch = {"initial_broadcast_left_out", "initial_buffers_left_out"},
+      .must_catch = {"initial_broadcast_left_out", "initial_buffers_left_out",
+                     "pretrained_load_skipped"},
       .draws = 60,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
