@@ -1,9 +1,12 @@
 #include "harness/core/scenario.h"
 #include "harness/core/text.h"
+#include "harness/core/trace.h"
 
 namespace lockstep {
 
 namespace {
+
+const std::string kMismatched = "mismatched_collectives";
 
 std::string moment_text(const Moment& at) {
   return at.phase.empty() ? "before its first step"
@@ -59,16 +62,23 @@ Verdict crash(const History& history, int rank) {
       how = who + " threw: " + is.ending.why;
       break;
   }
-  return {
-      Verdict::Kind::crash,
-      {{"Every rank must return from its program", std::string(name_of(is.ending.kind)),
-        who + " " + moment_text(is.last), how + ", " + moment_text(is.last) + roll_call(history)}}};
+  how += ", " + moment_text(is.last);
+  // Ranks that part in their collectives are the cause, whoever was ended by it.
+  const auto mismatch = first_mismatch(history);
+  return {Verdict::Kind::crash,
+          {{"Every rank must return from its program",
+            mismatch ? kMismatched : std::string(name_of(is.ending.kind)),
+            who + " " + moment_text(is.last),
+            (mismatch ? *mismatch + "; " + how : how) + roll_call(history)}}};
 }
 
 Verdict hang(const History& history, const std::vector<int>& stuck) {
+  const std::string who = ranks_text(stuck) + " did not return inside the deadline";
+  const auto mismatch = first_mismatch(history);
+  const auto cause = mismatch ? mismatch : first_missing(history);
   return {Verdict::Kind::hang,
-          {{"Every rank must return inside the deadline", "stuck", ranks_text(stuck),
-            ranks_text(stuck) + " did not return inside the deadline" + roll_call(history)}}};
+          {{"Every rank must return inside the deadline", mismatch ? kMismatched : "stuck",
+            ranks_text(stuck), (cause ? *cause + "; " + who : who) + roll_call(history)}}};
 }
 
 // A rank that was signalled or exited explains why its peers threw, so it is named first.
@@ -98,6 +108,14 @@ Findings leftovers(const History& history) {
         out.push_back({"A rank must leave nothing behind", "left_behind",
                        "rank " + std::to_string(rank), left->what});
   return out;
+}
+
+// Also where every rank returned: a backend may report success for tensors that do not match.
+Findings mismatches(const History& history) {
+  const auto mismatch = first_mismatch(history);
+  if (!mismatch) return {};
+  return {{"Every rank must issue the same collectives in the same order", kMismatched, "",
+           *mismatch + roll_call(history)}};
 }
 
 Verdict vacuous(const std::string& text) {
@@ -137,9 +155,10 @@ Verdict judge(const Scenario& scenario, const Case& c, const History& history) {
   if (auto verdict = judge_refusals(history)) return *verdict;
   if (auto verdict = judge_emptiness(c, history)) return *verdict;
   try {
-    if (auto findings = scenario.checks(c, history); !findings.empty())
-      return {Verdict::Kind::fail, std::move(findings)};
-    return {};
+    auto findings = scenario.checks(c, history);
+    findings += mismatches(history);
+    if (findings.empty()) return {};
+    return {Verdict::Kind::fail, std::move(findings)};
   } catch (const NotSeen& error) {
     return vacuous(error.what());
   } catch (const Refused& error) {

@@ -198,7 +198,7 @@ Scenario gradients_match_single_process() {
       .must_catch = {"average_left_out", "averaged_again_by_hand", "divided_by_elements",
                      "divided_twice", "frozen_parameter_in_a_bucket", "initial_broadcast_left_out",
                      "last_bucket_never_launched", "launched_by_local_readiness",
-                     "reduced_over_nobody", "wrapped_anew_every_step"},
+                     "reduced_over_nobody"},
       .draws = 350,
       .start = {.world = {.size = 2}},
       .every = every_small_one,

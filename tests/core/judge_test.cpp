@@ -52,6 +52,36 @@ TEST(Judge, what_holds_passes) {
   EXPECT_EQ(judged({ending(kReturned), ending(kReturned)}).kind, Kind::pass);
 }
 
+RankHistory reducing(Ending how, int64_t elements) {
+  auto rank = ending(std::move(how));
+  rank.events.push_back(
+      {{0, "p"},
+       Collective{.op = "allreduce", .group = "world", .dtype = "float32", .elements = elements}});
+  return rank;
+}
+
+TEST(Judge, collectives_that_do_not_match_fail_though_every_rank_returned) {
+  EXPECT_EQ(judged({reducing(kReturned, 2), reducing(kReturned, 2)}).kind, Kind::pass);
+  const auto verdict = judged({reducing(kReturned, 2), reducing(kReturned, 3)});
+  EXPECT_EQ(verdict.kind, Kind::fail);
+  EXPECT_EQ(verdict.findings.at(0).pattern, "mismatched_collectives");
+}
+
+TEST(Judge, collectives_that_do_not_match_are_the_cause_of_a_crash_and_of_a_hang) {
+  const Ending aborted{Ending::Kind::signalled, "SIGABRT"}, stuck{Ending::Kind::stuck, ""};
+  for (const auto& end : {aborted, stuck}) {
+    const auto verdict = judged({reducing(end, 2), reducing(end, 3)});
+    EXPECT_EQ(verdict.findings.at(0).pattern, "mismatched_collectives");
+    EXPECT_EQ(verdict.findings.at(0).text.find("collective #0 differs: rank 0 issued"), 0u);
+  }
+}
+
+TEST(Judge, a_hang_names_who_never_came) {
+  const Ending stuck{Ending::Kind::stuck, ""};
+  const auto verdict = judged({reducing(stuck, 2), ending(kReturned)});
+  EXPECT_EQ(verdict.findings.at(0).text.find("rank 1 never issued collective #0"), 0u);
+}
+
 TEST(Judge, a_finding_fails) {
   const auto verdict = judged({ending(kReturned), ending(kReturned)}, a_finding);
   EXPECT_EQ(verdict.kind, Kind::fail);
