@@ -202,7 +202,7 @@ Scenario accumulation_no_sync_accumulates() {
           "leaving the last micro-batch inside no_sync, so that nothing is ever reduced.",
       .tags = {"core", "accumulation"},
       .must_catch = {"no_sync_ignored"},
-      .draws = 120,
+      .draws = 70,
       .start = {.world = {.size = 2}, .micro_batches = 2},
       .every = every_small_one,
       .cases = cases(),

@@ -31,6 +31,7 @@ void play(const Stateful& c, RankContext& here, const std::shared_ptr<Watched>& 
           const std::function<at::Tensor(int forward)>& input) {
   const auto replica = wrap(here, model, c.options);
   const auto kinds = forwards_of(c);
+  at::Tensor held;  // outputs whose backward is still to come
   for (int f = 0; f < static_cast<int>(kinds.size()); ++f) {
     const auto& kind = kinds[static_cast<size_t>(f)];
     const auto look = [&](const char* phase) {
@@ -39,9 +40,13 @@ void play(const Stateful& c, RankContext& here, const std::shared_ptr<Watched>& 
     };
     const auto forward = [&] {
       const torch::AutoGradMode gradients(kind != "no_grad");
-      const auto output = replica->forward(input(f));
+      const auto output = replica->forward(input(f)).sum();
       look("after forward");
-      if (kind != "no_grad") replica->backward(output.sum());
+      if (kind == "no_grad") return;
+      held = held.defined() ? held + output : output;
+      if (kind == "held") return;
+      replica->backward(held);
+      held = at::Tensor();
     };
     model->train(kind != "eval");
     look("before forward");

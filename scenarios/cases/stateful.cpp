@@ -15,7 +15,7 @@ std::vector<bool> synchronised(const Stateful& c) {
   bool next = true;
   for (const auto& kind : forwards_of(c)) {
     out.push_back(next && c.options.broadcast_buffers);
-    next = kind == "synced" || kind == "eval";
+    next = kind != "no_sync" && kind != "no_grad";
   }
   return out;
 }

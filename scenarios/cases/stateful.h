@@ -8,8 +8,9 @@ namespace lockstep::scenarios {
 
 struct Stateful {
   WorldSpec world;
-  // One after the other: in training and synchronised, inside no_sync, without gradients, or in
-  // evaluation mode; empty: one synchronised. All but "no_grad" are followed by a backward.
+  // One after the other: in training and synchronised, the same with its backward held back until
+  // the next one's, inside no_sync, without gradients, or in evaluation mode; empty: one
+  // synchronised. "no_grad" is followed by no backward.
   std::vector<std::string> forwards;
   std::vector<int> samples;  // rank r's batch holds samples[r]; empty: two each
   bool reassigned = false;  // a forward replaces its buffers by new tensors instead of writing them
@@ -20,14 +21,15 @@ struct Stateful {
   uint64_t seed = 0;
   auto operator<=>(const Stateful&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("world", &Stateful::world),
-                      field("forwards", &Stateful::forwards, one_of("synced|no_sync|no_grad|eval")),
-                      field("samples", &Stateful::samples, between(1, 64)),
-                      field("reassigned", &Stateful::reassigned),
-                      field("options", &Stateful::options),
-                      field("dtype", &Stateful::dtype, one_of("float32|float64")),
-                      field("values", &Stateful::values, one_of("exact|real")),
-                      field("seed", &Stateful::seed)};
+    return std::tuple{
+        field("world", &Stateful::world),
+        field("forwards", &Stateful::forwards, one_of("synced|held|no_sync|no_grad|eval")),
+        field("samples", &Stateful::samples, between(1, 64)),
+        field("reassigned", &Stateful::reassigned),
+        field("options", &Stateful::options),
+        field("dtype", &Stateful::dtype, one_of("float32|float64")),
+        field("values", &Stateful::values, one_of("exact|real")),
+        field("seed", &Stateful::seed)};
   }
 };
 

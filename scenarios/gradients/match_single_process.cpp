@@ -199,7 +199,7 @@ Scenario gradients_match_single_process() {
                      "divided_twice", "frozen_parameter_in_a_bucket", "initial_broadcast_left_out",
                      "last_bucket_never_launched", "launched_by_local_readiness",
                      "reduced_over_nobody"},
-      .draws = 350,
+      .draws = 220,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
       .cases = trainings(),

@@ -137,7 +137,7 @@ Scenario replicas_stay_equal() {
       .tags = {"core", "replicas"},
       .must_catch = {"loaded_after_wrapping_on_one_rank", "pruned_on_one_rank",
                      "wrapped_on_some_calls"},
-      .draws = 150,
+      .draws = 70,
       .start = {.world = {.size = 2}, .optimizer = "sgd"},
       .every = every_small_one,
       .cases = cases(),
