@@ -1,11 +1,12 @@
 #include "harness/core/compare.h"
 
+#include "harness/core/divergence.h"
+#include "harness/core/element.h"
+#include "harness/core/relation.h"
 #include "harness/core/text.h"
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <cstdio>
 
 namespace lockstep {
 
@@ -20,73 +21,6 @@ int64_t ulps(double a, double b) {
     return bits & sign ? -static_cast<int64_t>(bits & ~sign) : static_cast<int64_t>(bits);
   };
   return std::abs(ordered(a) - ordered(b));
-}
-
-bool is_whole(const std::string& dtype) {
-  return dtype.find("float") == std::string::npos;
-}
-
-std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof(text), "%.9g", value == 0 ? 0.0 : value);  // no "-0"
-  return text;
-}
-
-std::string index_text(const TensorValue& value, size_t flat) {
-  std::vector<std::string> index(value.shape.size());
-  for (size_t d = value.shape.size(); d-- > 0;) {
-    const auto size = static_cast<size_t>(std::max<int64_t>(1, value.shape[d]));
-    index[d] = std::to_string(flat % size);
-    flat /= size;
-  }
-  return index.empty() ? "" : "[" + joined(index, ", ") + "]";
-}
-
-// The first element at which the values are not close; 0 where dtype or shape differ.
-size_t first_difference(const TensorValue& seen, const TensorValue& wanted,
-                        const TensorValue* bound) {
-  if (seen.dtype != wanted.dtype || seen.shape != wanted.shape) return 0;
-  if (is_whole(seen.dtype)) {
-    const auto a = as_integers(seen), b = as_integers(wanted);
-    return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
-                               a.begin());
-  }
-  const auto a = as_doubles(seen), b = as_doubles(wanted);
-  const auto allowed = bound ? as_doubles(*bound) : std::vector<double>(a.size(), 0.0);
-  size_t at = 0;
-  const auto differs = [&] {
-    if (std::isnan(a[at]) || std::isnan(b[at])) return std::isnan(a[at]) != std::isnan(b[at]);
-    return a[at] != b[at] && !(std::abs(a[at] - b[at]) <= allowed[at]);
-  };
-  while (at < std::min(a.size(), b.size()) && !differs()) ++at;
-  return at;
-}
-
-std::string element(const TensorValue& value, size_t flat) {
-  if (is_whole(value.dtype)) {
-    const auto all = as_integers(value);
-    return flat < all.size() ? std::to_string(all[flat]) : "nothing";
-  }
-  const auto all = as_doubles(value);
-  return flat < all.size() ? number(all[flat]) : "nothing";
-}
-
-std::string distance(const TensorValue& seen, const TensorValue& wanted, size_t flat) {
-  if (is_whole(seen.dtype) || seen.dtype != wanted.dtype || seen.shape != wanted.shape) return "";
-  const auto a = as_doubles(seen), b = as_doubles(wanted);
-  if (flat >= a.size() || flat >= b.size() || a[flat] == b[flat]) return "";
-  return "  (" + with_commas(ulp_distance(a[flat], b[flat], seen.dtype)) + " ULP)";
-}
-
-// One line a rank at the first place where any differs.
-std::string table(const Row& row, const std::vector<TensorValue>& wanted, size_t flat) {
-  std::string text;
-  for (size_t rank = 0; rank < row.by_rank.size(); ++rank) {
-    const auto& seen = row.by_rank[rank];
-    text += "\nrank " + std::to_string(rank) + "  " + element(seen, flat) + "  reference " +
-            element(wanted[rank], flat) + distance(seen, wanted[rank], flat);
-  }
-  return text;
 }
 
 }  // namespace
@@ -108,40 +42,80 @@ std::vector<TensorValue> for_each_rank(std::vector<TensorValue> values, const Ro
   return values;
 }
 
-const TensorValue* bound_of(const Difference& is, size_t rank) {
-  return is.bounds.empty() ? nullptr : &is.bounds[rank];
+Difference difference_of(const Comparison& one) {
+  return {one.row, for_each_rank(one.expected, one.row, "expected values"),
+          one.bounds.empty() ? one.bounds : for_each_rank(one.bounds, one.row, "bounds")};
 }
 
-std::string place(const Row& row, size_t flat, const TensorValue& value) {
-  return "step " + std::to_string(row.at.step) + ", " + row.at.phase + ", " + row.name +
-         index_text(value, flat);
+// What the ranks should have held under other names at the same moment.
+std::vector<Contribution> others(const std::vector<Difference>& rows, size_t first) {
+  std::vector<Contribution> out;
+  for (size_t at = 0; at < rows.size(); ++at)
+    if (at != first && same_shape(rows[at].expected.front(), rows[first].expected.front()))
+      out.push_back({rows[at].row.name, rows[at].expected});
+  return out;
+}
+
+// Whether the ranks agree says where to look: at what all do alike, or at what one does
+// differently.
+std::string note(const Difference& is, const Diagnosis& diagnosis) {
+  const auto same = [](const std::vector<TensorValue>& values) {
+    return std::all_of(values.begin(), values.end(), [&](const TensorValue& value) {
+      return close(value, values.front(), nullptr);
+    });
+  };
+  if (is.row.by_rank.size() < 2 || !same(is.expected)) return "";
+  if (!same(is.row.by_rank)) return "\nnote: the ranks differ from each other";
+  return diagnosis.text == kOnlyTheReferenceShows
+             ? ""
+             : std::string("\nnote: ") + kOnlyTheReferenceShows;
+}
+
+Finding finding(const std::string& rule, const std::vector<Difference>& rows, size_t first,
+                Explanations explanations) {
+  const Difference& is = rows[first];
+  explanations.push_back(anothers_value(others(rows, first)));
+  const auto diagnosis = diagnose(is, explanations);
+  const auto where = place(is.row, is.expected.front(), first_element(is));
+  return {rule, diagnosis.pattern, where,
+          is.row.name + ": " + diagnosis.text + "\nfirst divergence: " + where + "\n" +
+              joined(divergence(rows, first), "\n") + note(is, diagnosis)};
 }
 
 }  // namespace
 
 Findings equal(const std::string& rule, const std::vector<Comparison>& rows) {
   for (const auto& one : rows) {
-    const Difference is{
-        one.row, for_each_rank(one.expected, one.row, "expected values"),
-        one.bounds.empty() ? one.bounds : for_each_rank(one.bounds, one.row, "bounds")};
-    for (size_t rank = 0; rank < is.expected.size(); ++rank) {
-      if (close(is.row.by_rank[rank], is.expected[rank], bound_of(is, rank))) continue;
-      const size_t at =
-          first_difference(is.row.by_rank[rank], is.expected[rank], bound_of(is, rank));
-      const auto diagnosis = diagnose(is, one.explanations ? one.explanations() : Explanations{});
-      const auto where = place(is.row, at, is.expected[rank]);
-      return {{rule, diagnosis.pattern, where,
-               is.row.name + ": " + diagnosis.text + "\nfirst divergence: " + where +
-                   table(is.row, is.expected, at)}};
+    if (wrong_ranks(difference_of(one)).empty()) continue;
+    std::vector<Difference> of_the_moment;
+    size_t first = 0;
+    for (const auto& other : rows) {
+      if (&other == &one) first = of_the_moment.size();
+      if (other.row.at == one.row.at) of_the_moment.push_back(difference_of(other));
     }
+    return {finding(rule, of_the_moment, first,
+                    one.explanations ? one.explanations() : Explanations{})};
   }
   return {};
 }
 
 Findings alike(const std::string& rule, const std::vector<Row>& rows) {
-  std::vector<Comparison> all;
-  for (const auto& row : rows) all.push_back({.row = row, .expected = {row.by_rank.front()}});
-  return equal(rule, all);
+  for (const auto& one : rows) {
+    const Difference is{one, std::vector(one.by_rank.size(), one.by_rank.front()), {}};
+    if (wrong_ranks(is).empty()) continue;
+    std::vector<Row> of_the_moment;
+    size_t first = 0;
+    for (const auto& other : rows) {
+      if (&other == &one) first = of_the_moment.size();
+      if (other.at == one.at) of_the_moment.push_back(other);
+    }
+    const auto diagnosis = diagnose_disagreement(one);
+    const auto where = place(one, one.by_rank.front(), first_element(is));
+    return {{rule, diagnosis.pattern, where,
+             one.name + ": " + diagnosis.text + "\nfirst divergence: " + where + "\n" +
+                 joined(disagreement(of_the_moment, first), "\n")}};
+  }
+  return {};
 }
 
 }  // namespace lockstep

@@ -1,22 +1,17 @@
 #include "harness/core/diagnose.h"
 
+#include "harness/core/relation.h"
 #include "harness/core/text.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 namespace lockstep {
 
 namespace {
 
-using Values = std::vector<std::vector<double>>;  // by rank
-
-Values doubles(const std::vector<TensorValue>& by_rank) {
-  Values out;
-  for (const auto& value : by_rank) out.push_back(as_doubles(value));
-  return out;
-}
+constexpr size_t kRanksNamed = 8;
+constexpr size_t kGroupsNamed = 4;
 
 bool same_shape(const TensorValue& a, const TensorValue& b) {
   return a.dtype == b.dtype && a.shape == b.shape;
@@ -26,104 +21,54 @@ bool is_whole(const std::string& dtype) {
   return dtype.find("float") == std::string::npos;
 }
 
-// The one number that every element of `seen` is `expected` times; 0 and 1 are no factors.
-std::optional<double> common_factor(const Values& seen, const Values& expected) {
-  std::optional<double> factor;
-  for (size_t rank = 0; rank < seen.size(); ++rank)
-    for (size_t i = 0; i < seen[rank].size(); ++i) {
-      const double want = expected[rank][i];
-      const double have = seen[rank][i];
-      if (want == 0 && have == 0) continue;
-      if (want == 0 || !std::isfinite(have)) return {};
-      if (!factor) factor = have / want;
-      if (std::abs(have - *factor * want) > 1e-6 * std::abs(have)) return {};
-    }
-  if (!factor || *factor == 1) return {};
-  return factor;
-}
-
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%g", value);
-  return text;
-}
-
-bool all_zero(const std::vector<double>& values) {
-  return std::all_of(values.begin(), values.end(), [](double value) { return value == 0; });
-}
-
-Diagnosis by_factor(double factor, double world) {
-  if (factor == 0) return {"all_zero", "it is zero on every rank"};
-  const std::string times = "every value is " + number(factor) + " x the reference";
-  if (std::abs(factor - world) < 1e-6 * world)
-    return {"factor_world_size", times + ", the world size"};
-  if (std::abs(factor * world - 1) < 1e-6)
-    return {"factor_one_over_world_size", times + ", one over the world size"};
-  return {"constant_factor", times};
-}
-
-Diagnosis by_rank_pattern(const Difference& is, const Values& seen) {
-  std::vector<size_t> wrong;
-  for (size_t rank = 0; rank < seen.size(); ++rank)
-    if (!close(is.row.by_rank[rank], is.expected[rank],
-               is.bounds.empty() ? nullptr : &is.bounds[rank]))
-      wrong.push_back(rank);
+// "ranks 1, 3"; a few names and a count where there are many.
+std::string ranks_text(const std::vector<size_t>& ranks) {
   std::vector<std::string> names;
-  for (const auto rank : wrong) names.push_back(std::to_string(rank));
-  const bool agree = std::all_of(seen.begin(), seen.end(),
-                                 [&](const auto& values) { return values == seen.front(); });
-  if (seen.size() > 1 && wrong.size() == seen.size())
-    return agree ? Diagnosis{"ranks_agree_reference_differs",
-                             "all ranks agree with each other; only the reference exposes this"}
-                 : Diagnosis{"every_rank_differs", "no rank holds the reference's value"};
-  if (seen.size() > 1 && wrong.size() + 1 == seen.size() && wrong.front() == 1)
-    return {"only_rank_zero_right", "only rank 0 holds the reference's value"};
-  if (wrong.size() == 1 && seen.size() > 1)
-    return all_zero(seen[wrong.front()])
-               ? Diagnosis{"one_rank_zero", "rank " + names.front() + " holds zeros"}
-               : Diagnosis{"one_rank_differs",
-                           "rank " + names.front() + " alone differs from the reference"};
-  return {"", "ranks " + joined(names, ", ") + " differ from the reference"};
+  for (const auto rank : ranks)
+    if (names.size() < kRanksNamed) names.push_back(std::to_string(rank));
+  const size_t left = ranks.size() - names.size();
+  return (ranks.size() == 1 ? "rank " : "ranks ") + joined(names, ", ") +
+         (left == 0 ? "" : " and " + std::to_string(left) + " more");
 }
 
-// The largest number of ways to sum one contribution a rank that is searched.
-constexpr size_t kMixturesMax = 4096;
+// Who differs comes before how: one rank that holds a multiple is first of all one rank.
+Diagnosis by_rank(const Difference& is, const std::vector<size_t>& wrong) {
+  const size_t world = is.expected.size();
+  const auto relation = relation_of(is, wrong);
+  const std::string how = relation ? ": " + relation->text : "";
+  const bool alone = wrong.size() == 1 && world > 1;
+  const std::string stands_alone = ranks_text(wrong) + " alone differs from the reference" + how;
+  if (alone && relation && !relation->on_one_rank.empty())
+    return {relation->on_one_rank, stands_alone};
+  if (wrong.size() + 1 == world && wrong.front() == 1)
+    return {"only_rank_zero_right", "only rank 0 holds the reference's value" +
+                                        (relation ? "; elsewhere " + relation->text : "")};
+  if (alone) return {"one_rank_differs", stands_alone};
+  if (wrong.size() < world)
+    return {"some_ranks_differ", ranks_text(wrong) + " differ from the reference" + how};
+  if (relation) return {relation->pattern, relation->text};
+  if (world == 1) return {"value_differs", "it differs from the reference"};
+  const bool agree = std::all_of(
+      is.row.by_rank.begin(), is.row.by_rank.end(),
+      [&](const TensorValue& value) { return close(value, is.row.by_rank.front(), nullptr); });
+  return agree ? Diagnosis{"ranks_agree_reference_differs", kOnlyTheReferenceShows}
+               : Diagnosis{"every_rank_differs", "no rank holds the reference's value"};
+}
 
-// Which contribution of each rank sums to `seen`; the first way found, none if there is none.
-std::optional<std::vector<std::string>> names_summed(const TensorValue& seen,
-                                                     const std::vector<Contribution>& all) {
-  std::vector<const Contribution*> fitting;
-  for (const auto& one : all)
-    if (!one.by_rank.empty() && one.by_rank.front().shape == seen.shape) fitting.push_back(&one);
-  if (fitting.empty()) return {};
-  const size_t world = fitting.front()->by_rank.size();
-  const auto wanted = as_doubles(seen);
-  std::vector<size_t> choice(world, 0);
-  for (size_t tried = 0; tried < kMixturesMax; ++tried) {
-    std::vector<double> sum(wanted.size(), 0.0);
-    for (size_t rank = 0; rank < world; ++rank) {
-      const auto part = as_doubles(fitting[choice[rank]]->by_rank[rank]);
-      for (size_t i = 0; i < sum.size() && i < part.size(); ++i) sum[i] += part[i];
+// Ranks that hold the same numbers, in the order of their first rank.
+std::vector<std::vector<size_t>> groups_of(const Row& row) {
+  std::vector<std::vector<size_t>> groups;
+  for (size_t rank = 0; rank < row.by_rank.size(); ++rank) {
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& ranks) {
+      return close(row.by_rank[ranks.front()], row.by_rank[rank], nullptr);
+    });
+    if (group == groups.end()) {
+      groups.push_back({rank});
+    } else {
+      group->push_back(rank);
     }
-    if (sum == wanted) {
-      std::vector<std::string> names;
-      for (const auto at : choice) names.push_back(fitting[at]->name);
-      return names;
-    }
-    size_t digit = 0;
-    while (digit < world && ++choice[digit] == fitting.size()) choice[digit++] = 0;
-    if (digit == world) return {};
   }
-  return {};
-}
-
-std::string mixture_text(size_t holder, const std::vector<std::string>& names) {
-  std::vector<std::string> parts;
-  for (size_t rank = 0; rank < names.size(); ++rank)
-    parts.push_back(names[rank] + " of rank " + std::to_string(rank));
-  return "gradients of different parameters were averaged together (rank " +
-         std::to_string(holder) + " holds " + joined(parts, " + ") +
-         "): buckets met in an order that differs between ranks";
+  return groups;
 }
 
 }  // namespace
@@ -143,39 +88,6 @@ bool close(const TensorValue& a, const TensorValue& b, const TensorValue* bound)
   return true;
 }
 
-Explanation recorded_instead(Diagnosis diagnosis, std::vector<TensorValue> by_rank) {
-  return [diagnosis = std::move(diagnosis),
-          by_rank = std::move(by_rank)](const Difference& is) -> std::optional<Diagnosis> {
-    std::vector<std::string> wrong;
-    for (size_t rank = 0; rank < is.expected.size(); ++rank) {
-      const auto* bound = is.bounds.empty() ? nullptr : &is.bounds[rank];
-      if (close(is.row.by_rank[rank], is.expected[rank], bound)) continue;
-      const auto& instead = by_rank[by_rank.size() == 1 ? 0 : rank];
-      if (!close(is.row.by_rank[rank], instead, bound)) return {};
-      wrong.push_back(std::to_string(rank));
-    }
-    if (wrong.size() == is.expected.size()) return diagnosis;
-    return Diagnosis{diagnosis.pattern, (wrong.size() == 1 ? "on rank " : "on ranks ") +
-                                            joined(wrong, ", ") + ": " + diagnosis.text};
-  };
-}
-
-Explanation summed_under_other_names(std::string name, std::vector<Contribution> contributions) {
-  return [name = std::move(name),
-          all = std::move(contributions)](const Difference& is) -> std::optional<Diagnosis> {
-    std::string text;
-    for (size_t rank = 0; rank < is.row.by_rank.size(); ++rank) {
-      const auto names = names_summed(is.row.by_rank[rank], all);
-      if (!names) return {};
-      const bool foreign = std::any_of(names->begin(), names->end(),
-                                       [&](const auto& summed) { return summed != name; });
-      if (foreign && text.empty()) text = mixture_text(rank, *names);
-    }
-    if (text.empty()) return {};
-    return Diagnosis{"parameters_mixed", text};
-  };
-}
-
 Diagnosis diagnose(const Difference& is, const Explanations& explanations) {
   for (const auto& explanation : explanations)
     if (auto diagnosis = explanation(is)) return *diagnosis;
@@ -183,11 +95,34 @@ Diagnosis diagnose(const Difference& is, const Explanations& explanations) {
     if (!same_shape(is.row.by_rank[rank], is.expected[rank]))
       return {"other_shape", "dtype or shape differs: " + shape_text(is.row.by_rank[rank]) +
                                  " where " + shape_text(is.expected[rank]) + " is right"};
-  const Values values = doubles(is.row.by_rank);
-  const Values wanted = doubles(is.expected);
-  if (const auto factor = common_factor(values, wanted))
-    return by_factor(*factor, static_cast<double>(values.size()));
-  return by_rank_pattern(is, values);
+  return by_rank(is, wrong_ranks(is));
+}
+
+Diagnosis diagnose_disagreement(const Row& row) {
+  auto groups = groups_of(row);
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  const size_t world = row.by_rank.size();
+  if (world > 2 && groups.size() == 2 && groups.back().size() == 1) {
+    // The majority stands in for what is right, as far as naming how the odd one out differs goes.
+    const Difference odd{row, std::vector(world, row.by_rank[groups.front().front()]), {}};
+    const auto& rank = groups.back();
+    const bool comparable = same_shape(row.by_rank[rank.front()], odd.expected.front());
+    const auto relation = comparable ? relation_of(odd, rank) : std::nullopt;
+    const bool named = relation && !relation->on_one_rank.empty();
+    return {named ? relation->on_one_rank : "one_rank_stands_alone",
+            ranks_text(rank) + " differs from the others, which agree" +
+                (named ? ": " + relation->text : "")};
+  }
+  if (groups.size() == world)
+    return {"no_two_ranks_agree", world == 2 ? "the two ranks hold different values"
+                                             : "every rank holds a value of its own"};
+  std::vector<std::string> parts;
+  for (const auto& group : groups)
+    if (parts.size() < kGroupsNamed) parts.push_back(ranks_text(group));
+  return {"ranks_in_groups", std::to_string(groups.size()) + " different values: held by " +
+                                 joined(parts, "; by ") +
+                                 (groups.size() > parts.size() ? "; and so on" : "")};
 }
 
 }  // namespace lockstep

@@ -43,8 +43,49 @@ struct Contribution {
 // comes of reducing buckets in an order that differs between ranks. `name` is the row's own.
 Explanation summed_under_other_names(std::string name, std::vector<Contribution> contributions);
 
-// Explanations are tried first, in order, then patterns that need none: a factor, one rank that
-// stands alone, only rank 0 right, ranks that agree with each other but not with the reference.
+// What follows are explanations by the names that docs/patterns.md lists. Each is about a value
+// whose right value is the row's expected one, and is asked only where ranks differ from it.
+
+// The expected value is an average over the ranks, and a rank holds the sum of `what`: "gradients".
+Explanation sum_not_average(std::string what);
+
+// The expected value is an average over the ranks, and a rank holds it divided by W once more.
+Explanation divided_twice();
+
+// What should have been held one step earlier, as `recorded_instead` takes it. Where one rank of
+// several holds it, that rank is stale.
+Explanation last_steps_value(std::vector<TensorValue> previous);
+
+// Rank r holds ratio r times its expected value: what forgetting the sizes of the parts of a batch
+// makes of it, W n_r / N or the like. One ratio a rank or a single one for all.
+Explanation off_by_batch_ratio(std::vector<double> ratios);
+
+// The averages over parts of unequal size, averaged as if each part were as large as any other.
+Explanation average_of_averages(std::vector<TensorValue> by_rank);
+
+// What rank r alone contributes: nothing was reduced.
+Explanation not_reduced(std::vector<TensorValue> by_rank);
+
+// Statistics of rank r's own part of the batch, where those of the whole batch belong.
+Explanation local_statistics(std::vector<TensorValue> by_rank);
+
+// A variance that was divided by n where n - 1 belongs, or something computed from it; and the
+// reverse.
+Explanation biased_variance(std::vector<TensorValue> by_rank);
+Explanation unbiased_variance(std::vector<TensorValue> by_rank);
+
+// Other things of this kind with the values they should hold: the right values under wrong names.
+// `equal` makes this one itself, of the rows it is given for one moment.
+Explanation anothers_value(std::vector<Contribution> others);
+
+// Explanations are tried first, in order, then relations between the numbers that need no knowledge
+// (harness/core/relation.h), together with who differs: one rank, all but rank 0, all alike.
 Diagnosis diagnose(const Difference& difference, const Explanations& explanations);
+
+// Of a row in which the ranks do not agree, whatever is right.
+Diagnosis diagnose_disagreement(const Row& row);
+
+inline constexpr char kOnlyTheReferenceShows[] =
+    "all ranks agree with each other; only the reference exposes this";
 
 }  // namespace lockstep

@@ -1,0 +1,23 @@
+// The first divergence as text: what the ranks recorded at one moment beside the reference.
+#pragma once
+
+#include "harness/core/diagnose.h"
+
+namespace lockstep {
+
+// The first element at which any rank differs from what was expected of it, row-major; 0 where none
+// does, or where dtype or shape differ.
+size_t first_element(const Difference& difference);
+
+// "step 1, after, w[1, 1]", the index being that of a value of `like`'s shape.
+std::string place(const Row& row, const TensorValue& like, size_t element);
+
+// Lines for a reader, `first` being the row to point at. Where all ranks were expected to hold the
+// same, a table: a line each of `rows`, right ones included, at its first differing element or its
+// first; a column a rank. Otherwise a line a rank of the first row. What is left out is counted.
+std::vector<std::string> divergence(const std::vector<Difference>& rows, size_t first);
+
+// The same for rows whose ranks only had to agree: nothing is known to be right.
+std::vector<std::string> disagreement(const std::vector<Row>& rows, size_t first);
+
+}  // namespace lockstep

@@ -1,0 +1,103 @@
+#include "harness/core/element.h"
+
+#include "harness/core/compare.h"
+#include "harness/core/text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+namespace lockstep {
+
+namespace {
+
+bool is_whole(const std::string& dtype) {
+  return dtype.find("float") == std::string::npos;
+}
+
+}  // namespace
+
+bool same_shape(const TensorValue& a, const TensorValue& b) {
+  return a.dtype == b.dtype && a.shape == b.shape;
+}
+
+std::string number(double value, int digits) {
+  char text[40];
+  std::snprintf(text, sizeof(text), "%.*g", digits, value == 0 ? 0.0 : value);  // no "-0"
+  return text;
+}
+
+std::string index_text(const TensorValue& value, size_t flat) {
+  std::vector<std::string> index(value.shape.size());
+  for (size_t d = value.shape.size(); d-- > 0;) {
+    const auto size = static_cast<size_t>(std::max<int64_t>(1, value.shape[d]));
+    index[d] = std::to_string(flat % size);
+    flat /= size;
+  }
+  return index.empty() ? "" : "[" + joined(index, ", ") + "]";
+}
+
+size_t first_difference(const TensorValue& seen, const TensorValue& wanted,
+                        const TensorValue* bound) {
+  if (!same_shape(seen, wanted)) return 0;
+  if (is_whole(seen.dtype)) {
+    const auto a = as_integers(seen), b = as_integers(wanted);
+    return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
+                               a.begin());
+  }
+  const auto a = as_doubles(seen), b = as_doubles(wanted);
+  const auto allowed = bound ? as_doubles(*bound) : std::vector<double>(a.size(), 0.0);
+  size_t at = 0;
+  const auto differs = [&] {
+    if (std::isnan(a[at]) || std::isnan(b[at])) return std::isnan(a[at]) != std::isnan(b[at]);
+    return a[at] != b[at] && !(std::abs(a[at] - b[at]) <= allowed[at]);
+  };
+  while (at < std::min(a.size(), b.size()) && !differs()) ++at;
+  return at;
+}
+
+Element element(const TensorValue& value, size_t flat, int digits) {
+  if (is_whole(value.dtype)) {
+    const auto all = as_integers(value);
+    if (flat >= all.size()) return {};
+    return {std::to_string(all[flat]), static_cast<double>(all[flat])};
+  }
+  const auto all = as_doubles(value);
+  if (flat >= all.size()) return {};
+  return {number(all[flat], digits), all[flat]};
+}
+
+// Nine digits tell any two float32 apart; float64 gets as many where nine do not.
+int digits_for(const std::vector<const TensorValue*>& values, size_t flat) {
+  for (const auto* a : values)
+    for (const auto* b : values) {
+      const auto x = element(*a, flat, 9), y = element(*b, flat, 9);
+      if (x.value != y.value && x.text == y.text) return 17;
+    }
+  return 9;
+}
+
+std::string ratio_text(const Element& seen, const Element& wanted) {
+  if (!seen.value || !wanted.value || *wanted.value == 0) return kNothing;
+  const double ratio = *seen.value / *wanted.value;
+  if (!std::isfinite(ratio)) return kNothing;
+  char text[40];
+  const bool plain = ratio == 0 || (std::abs(ratio) >= 1e-3 && std::abs(ratio) < 1e4);
+  std::snprintf(text, sizeof(text), plain ? "%.3f" : "%.3g", ratio);
+  return text;
+}
+
+std::string ulp_text(const Element& seen, const Element& wanted, const TensorValue& of) {
+  if (!seen.value || !wanted.value || is_whole(of.dtype)) return kNothing;
+  if (!std::isfinite(*seen.value) || !std::isfinite(*wanted.value)) return kNothing;
+  return with_commas(ulp_distance(*seen.value, *wanted.value, of.dtype));
+}
+
+double distance(const Element& seen, const Element& wanted) {
+  if (!seen.value || !wanted.value || *seen.value == *wanted.value) return 0;
+  const double apart = std::abs(*seen.value - *wanted.value);
+  return std::isnan(apart) ? std::numeric_limits<double>::infinity() : apart;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,37 @@
+// One element of a value, and how far it is from another, as text for a table.
+#pragma once
+
+#include "harness/core/history.h"
+
+namespace lockstep {
+
+// Stands where there is nothing to show.
+inline constexpr char kNothing[] = "–";
+
+struct Element {
+  std::string text = kNothing;
+  std::optional<double> value;  // none where the value has no such element
+};
+
+bool same_shape(const TensorValue& a, const TensorValue& b);  // and dtype
+
+// "[1, 0]" for a row-major index; nothing for a value without dimensions.
+std::string index_text(const TensorValue& value, size_t flat);
+
+// The first element that is not as close as `bound` allows, or the count of elements; 0 where dtype
+// or shape differ. A null bound allows no distance.
+size_t first_difference(const TensorValue& seen, const TensorValue& wanted,
+                        const TensorValue* bound);
+
+// `digits` counts significant ones.
+std::string number(double value, int digits);
+Element element(const TensorValue& value, size_t flat, int digits);
+
+// Digits enough to tell unlike elements apart: nine do for float32.
+int digits_for(const std::vector<const TensorValue*>& values, size_t flat);
+
+double distance(const Element& seen, const Element& wanted);  // infinite where one alone is NaN
+std::string ratio_text(const Element& seen, const Element& wanted);
+std::string ulp_text(const Element& seen, const Element& wanted, const TensorValue& of);
+
+}  // namespace lockstep

@@ -1,0 +1,299 @@
+#include "harness/core/relation.h"
+
+#include "harness/core/compare.h"
+#include "harness/core/text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace lockstep {
+
+namespace {
+
+// A mistake shows where it moves an element this many times as far as rounding may.
+constexpr double kTelling = 8;
+constexpr int64_t kLastBitsUlp = 4;
+
+using Doubles = std::vector<double>;
+
+Doubles bounds_of(const Difference& is, size_t rank, size_t elements) {
+  return is.bounds.empty() ? Doubles(elements, 0.0) : as_doubles(is.bounds[rank]);
+}
+
+// The values of the ranks that differ. Their order is that of `wrong`.
+struct Numbers {
+  const Difference& is;
+  const std::vector<size_t>& wrong;
+  std::vector<Doubles> seen, wanted, bounds;
+  double world = 1;
+
+  Numbers(const Difference& difference, const std::vector<size_t>& ranks)
+      : is(difference), wrong(ranks), world(static_cast<double>(difference.expected.size())) {
+    for (const auto rank : wrong) {
+      seen.push_back(as_doubles(is.row.by_rank[rank]));
+      wanted.push_back(as_doubles(is.expected[rank]));
+      bounds.push_back(bounds_of(is, rank, wanted.back().size()));
+    }
+  }
+  const std::string& dtype() const { return is.expected[wrong.front()].dtype; }
+  const std::vector<int64_t>& shape() const { return is.expected[wrong.front()].shape; }
+  size_t elements() const { return wanted.front().size(); }
+  bool is_whole() const { return dtype().find("float") == std::string::npos; }
+
+  // Whether what `make` makes of the wanted values is held by every rank that differs.
+  template <class Make>
+  bool all_hold(Make make, double magnified = 1) const {
+    for (size_t at = 0; at < wrong.size(); ++at)
+      if (!holds(is, wrong[at], make(wanted[at]), magnified)) return false;
+    return true;
+  }
+};
+
+template <class Change>
+auto each(Change change) {
+  return [change](Doubles values) {
+    for (auto& value : values) value = change(value);
+    return values;
+  };
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g", value);
+  return text;
+}
+
+// What arithmetic in the dtype may add to a mistake's own result, as a part of that result.
+double rounding_of(const std::string& dtype) {
+  return dtype == "float32" ? 0x1p-20 : dtype == "float64" ? 0x1p-48 : 0;
+}
+
+std::optional<Relation> not_finite(const Numbers& is) {
+  size_t nan = 0, infinite = 0;
+  for (size_t at = 0; at < is.wrong.size(); ++at) {
+    bool any = false;
+    for (size_t i = 0; i < is.elements(); ++i) {
+      if (std::isfinite(is.seen[at][i]) || !std::isfinite(is.wanted[at][i])) continue;
+      any = true;
+      if (at == 0) ++(std::isnan(is.seen[at][i]) ? nan : infinite);
+    }
+    if (!any) return {};
+  }
+  const std::string kind = nan == 0        ? "infinite"
+                           : infinite == 0 ? "not a number"
+                                           : "not a number or infinite";
+  return Relation{"not_finite", "one_rank_not_finite",
+                  with_commas(static_cast<int64_t>(nan + infinite)) + " of " +
+                      with_commas(static_cast<int64_t>(is.elements())) + " elements " +
+                      (nan + infinite == 1 ? "is " : "are ") + kind};
+}
+
+std::optional<Relation> zero(const Numbers& is) {
+  for (const auto& values : is.seen)
+    if (!std::all_of(values.begin(), values.end(), [](double value) { return value == 0; }))
+      return {};
+  return Relation{"all_zero", "one_rank_zero", "every value is zero"};
+}
+
+// Equal but for the last bits: the same sum in another order, not another value.
+std::optional<Relation> last_bits(const Numbers& is) {
+  if (is.is_whole()) return {};
+  int64_t furthest = 0;
+  for (size_t at = 0; at < is.wrong.size(); ++at) {
+    for (size_t i = 0; i < is.elements(); ++i) {
+      const double a = is.seen[at][i], b = is.wanted[at][i];
+      if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+      if (!std::isfinite(a) || !std::isfinite(b)) return {};
+      const int64_t ulp = ulp_distance(a, b, is.dtype());
+      if (ulp > kLastBitsUlp && std::abs(a - b) > 2 * is.bounds[at][i]) return {};
+      furthest = std::max(furthest, ulp);
+    }
+  }
+  if (is.is.bounds.empty())
+    return Relation{"last_bits_differ", "",
+                    "only the last bits differ, by " + with_commas(furthest) + " ULP at most"};
+  return Relation{"just_outside_the_bound", "",
+                  "no element is further away than twice its bound, or a few ULP"};
+}
+
+std::optional<Relation> sign_flipped(const Numbers& is) {
+  if (is.dtype() == "bool" || !is.all_hold(each([](double value) { return -value; }))) return {};
+  return Relation{"sign_flipped", "", "every value has the opposite sign"};
+}
+
+bool is_multiple(const Numbers& is, double factor) {
+  return factor != 1 && is.all_hold(each([=](double value) { return factor * value; }), factor);
+}
+
+// The factor that the largest wanted element suggests; there it is least disturbed by rounding.
+double suggested_factor(const Numbers& is) {
+  const auto& wanted = is.wanted.front();
+  const auto largest = std::max_element(
+      wanted.begin(), wanted.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
+  return *largest == 0 ? 1
+                       : is.seen.front()[static_cast<size_t>(largest - wanted.begin())] / *largest;
+}
+
+// One element is a multiple of any other, so a factor without a meaning needs two that show it.
+bool two_show(const Numbers& is, double factor) {
+  int shown = 0;
+  for (size_t i = 0; i < is.elements(); ++i) {
+    const double moved = std::abs((factor - 1) * is.wanted.front()[i]);
+    if (moved > kTelling * std::max(1.0, std::abs(factor)) * is.bounds.front()[i]) ++shown;
+  }
+  return shown > 1;
+}
+
+std::optional<Relation> multiple(const Numbers& is) {
+  if (is.dtype() == "bool" || (is.is_whole() && is.elements() == 1)) return {};
+  const auto times = [](double factor) {
+    return "every value is " + number(factor) + " x the reference";
+  };
+  if (is_multiple(is, is.world))
+    return Relation{"factor_world_size", "", times(is.world) + ", the world size"};
+  if (is_multiple(is, 1 / is.world))
+    return Relation{"factor_one_over_world_size", "",
+                    times(1 / is.world) + ", one over the world size"};
+  const double factor = suggested_factor(is);
+  if (!two_show(is, factor) || !is_multiple(is, factor)) return {};
+  return Relation{"constant_factor", "", times(factor)};
+}
+
+std::optional<Relation> transposed(const Numbers& is) {
+  if (is.shape().size() != 2 || is.shape()[0] < 2 || is.shape()[1] < 2) return {};
+  const auto rows = static_cast<size_t>(is.shape()[0]),
+             columns = static_cast<size_t>(is.shape()[1]);
+  const auto transpose = [&](const Doubles& values) {
+    Doubles out;
+    for (size_t column = 0; column < columns; ++column)
+      for (size_t row = 0; row < rows; ++row) out.push_back(values[row * columns + column]);
+    return out;
+  };
+  if (!is.all_hold(transpose)) return {};
+  return Relation{"transposed", "", "the right values in column-major order"};
+}
+
+// The wanted values in the order in which a rank holds them, if it holds them all: the k-th
+// smallest of the one stands where the k-th smallest of the other does.
+Doubles reordered(const Doubles& seen, Doubles wanted) {
+  std::vector<size_t> order(seen.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return seen[a] < seen[b]; });
+  std::sort(wanted.begin(), wanted.end());
+  Doubles out(seen.size());
+  for (size_t i = 0; i < order.size(); ++i) out[order[i]] = wanted[i];
+  return out;
+}
+
+bool is_finite(const Doubles& values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](double value) { return std::isfinite(value); });
+}
+
+std::optional<Relation> permuted(const Numbers& is) {
+  for (size_t at = 0; at < is.wrong.size(); ++at)
+    if (!is_finite(is.seen[at]) || !is_finite(is.wanted[at]) ||
+        !holds(is.is, is.wrong[at], reordered(is.seen[at], is.wanted[at])))
+      return {};
+  return Relation{"elements_permuted", "", "the right values, in other places"};
+}
+
+// For whole numbers one element is enough: a counter that is one ahead.
+std::optional<Relation> shifted(const Numbers& is) {
+  if (is.dtype() == "bool" || is.elements() < (is.is_whole() ? 1u : 2u)) return {};
+  const double shift = is.seen.front().front() - is.wanted.front().front();
+  if (shift == 0 || !is.all_hold(each([=](double value) { return value + shift; }))) return {};
+  return Relation{"shifted_by_a_constant", "",
+                  "every value is the reference " + std::string(shift < 0 ? "- " : "+ ") +
+                      number(std::abs(shift))};
+}
+
+std::string rank_text(size_t rank) {
+  return "rank " + std::to_string(rank);
+}
+
+// Each rank that differs holds what some other rank should hold.
+std::optional<Relation> other_ranks_value(const Numbers& is) {
+  std::vector<std::string> held;
+  for (const auto rank : is.wrong) {
+    size_t other = 0;
+    while (other < is.is.expected.size() &&
+           !close(is.is.row.by_rank[rank], is.is.expected[other],
+                  is.is.bounds.empty() ? nullptr : &is.is.bounds[rank]))
+      ++other;
+    if (other == is.is.expected.size()) return {};
+    held.push_back(rank_text(rank) + " holds that of " + rank_text(other));
+  }
+  return Relation{"another_ranks_value", "", "the value of another rank: " + joined(held, ", ")};
+}
+
+// Whether `rank` differs at element `i`, by the rule of `close`.
+bool differs_at(const Numbers& is, size_t at, size_t i) {
+  const double a = is.seen[at][i], b = is.wanted[at][i];
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) != std::isnan(b);
+  return a != b && !(std::abs(a - b) <= is.bounds[at][i]);
+}
+
+// Which elements differ on any rank.
+std::vector<size_t> differing(const Numbers& is) {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < is.elements(); ++i)
+    for (size_t at = 0; at < is.wrong.size(); ++at)
+      if (differs_at(is, at, i)) {
+        out.push_back(i);
+        break;
+      }
+  return out;
+}
+
+std::optional<Relation> some_elements(const Numbers& is) {
+  const auto wrong = differing(is);
+  if (wrong.empty() || is.elements() < 3) return {};
+  const std::string all = with_commas(static_cast<int64_t>(is.elements()));
+  if (wrong.size() == 1)
+    return Relation{"one_element_differs", "", "one element of " + all + " differs"};
+  const bool to_the_end =
+      wrong.back() + 1 == is.elements() && wrong.back() - wrong.front() + 1 == wrong.size();
+  if (!to_the_end || wrong.front() < 2) return {};
+  return Relation{"tail_differs", "",
+                  "the first " + with_commas(static_cast<int64_t>(wrong.front())) + " of " + all +
+                      " elements are right, all after them are not"};
+}
+
+}  // namespace
+
+std::vector<size_t> wrong_ranks(const Difference& is) {
+  std::vector<size_t> wrong;
+  for (size_t rank = 0; rank < is.expected.size(); ++rank)
+    if (!close(is.row.by_rank[rank], is.expected[rank],
+               is.bounds.empty() ? nullptr : &is.bounds[rank]))
+      wrong.push_back(rank);
+  return wrong;
+}
+
+bool holds(const Difference& is, size_t rank, const std::vector<double>& made, double magnified) {
+  const auto seen = as_doubles(is.row.by_rank[rank]), wanted = as_doubles(is.expected[rank]);
+  if (made.size() != seen.size() || wanted.size() != seen.size()) return false;
+  const auto bounds = bounds_of(is, rank, seen.size());
+  const double rounding = rounding_of(is.expected[rank].dtype);
+  bool tells = false;
+  for (size_t i = 0; i < made.size(); ++i) {
+    const double allowed =
+        std::max(1.0, std::abs(magnified)) * bounds[i] + rounding * std::abs(made[i]);
+    if (!(std::abs(seen[i] - made[i]) <= allowed)) return false;
+    tells = tells || std::abs(made[i] - wanted[i]) > kTelling * allowed;
+  }
+  return tells;
+}
+
+std::optional<Relation> relation_of(const Difference& is, const std::vector<size_t>& wrong) {
+  const Numbers numbers(is, wrong);
+  if (numbers.elements() == 0) return {};
+  for (const auto named : {not_finite, zero, last_bits, other_ranks_value, sign_flipped, multiple,
+                           transposed, permuted, shifted, some_elements})
+    if (auto relation = named(numbers)) return relation;
+  return {};
+}
+
+}  // namespace lockstep
