@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -44,10 +45,100 @@ TEST(Compare, the_text_shows_the_place_the_values_and_the_distance) {
   EXPECT_EQ(found[0].where, "step 1, after, w[1, 1]");
   EXPECT_EQ(found[0].pattern, "only_rank_zero_right");
   EXPECT_EQ(found[0].text,
-            "w: only rank 0 holds the reference's value\n"
+            "w: only rank 0 holds the reference's value; elsewhere one element of 4 differs\n"
             "first divergence: step 1, after, w[1, 1]\n"
-            "rank 0  4  reference 4\n"
-            "rank 1  4.5  reference 4  (1,048,576 ULP)");
+            "name     reference  rank 0  rank 1        ULP  ratio  ranks agree\n"
+            "w[1, 1]          4       4     4.5  1,048,576  1.125           no  ◄\n"
+            "note: the ranks differ from each other");
+}
+
+// Rows of one moment; each holds `seen` on every rank where 1, 2 is right.
+std::string story(const std::vector<std::vector<float>>& seen, size_t world) {
+  std::vector<Comparison> rows;
+  for (size_t at = 0; at < seen.size(); ++at)
+    rows.push_back(
+        {.row = {{1, "after"}, "w" + std::to_string(at), std::vector(world, floats(seen[at]))},
+         .expected = {floats({1, 2})}});
+  rows.push_back({.row = {{2, "after"}, "later", {floats({9})}}, .expected = {floats({1})}});
+  const auto found = equal("R", rows);
+  return found.empty() ? "nothing" : found[0].text;
+}
+
+TEST(Compare, right_rows_stand_beside_wrong_ones) {
+  EXPECT_EQ(story({{1, 2}, {2, 4}, {1, 3}}, 2),
+            "w1: every value is 2 x the reference, the world size\n"
+            "first divergence: step 1, after, w1[0]\n"
+            "name   reference  rank 0  rank 1        ULP  ratio  ranks agree\n"
+            "w0[0]          1       1       1          0  1.000          yes\n"
+            "w1[0]          1       2       2  8,388,608  2.000          yes  ◄\n"
+            "w2[1]          2       3       3  4,194,304  1.500          yes  ✗\n"
+            "note: all ranks agree with each other; only the reference exposes this");
+}
+
+TEST(Compare, what_the_table_leaves_out_is_counted) {
+  std::vector<std::vector<float>> seen(20, {1, 2});
+  seen[15] = {1, 7};
+  const auto text = story(seen, 9);
+  EXPECT_NE(text.find("\nw15[1]"), std::string::npos) << text;
+  EXPECT_EQ(text.find("\nw14[0]"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nand 12 more rows, all right\nand 3 more ranks, all wrong"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1 + 1 + 8 + 2)
+      << "place, heading, rows, counts: the note is the diagnosis already\n"
+      << text;
+}
+
+TEST(Compare, ranks_that_differ_have_a_column_first) {
+  std::vector<TensorValue> seen(9, floats({1, 2}));
+  seen[8] = floats({1, 5});
+  const auto text = compared(seen, {floats({1, 2})})[0].text;
+  EXPECT_NE(text.find("rank 4  rank 8 "), std::string::npos) << text;
+  EXPECT_NE(text.find("\nand 3 more ranks, all right\n"), std::string::npos) << text;
+}
+
+TEST(Compare, a_bound_stands_beside_the_distance) {
+  const auto text =
+      compared({floats({1, 2.5F})}, {floats({1, 2})}, {floats({0.125, 0.25})})[0].text;
+  EXPECT_NE(text.find("distance  bound"), std::string::npos) << text;
+  EXPECT_NE(text.find("     0.5   0.25  2,097,152"), std::string::npos) << text;
+}
+
+TEST(Compare, where_each_rank_has_its_own_value_each_has_a_line) {
+  const auto found = compared({floats({1, 2}), floats({3, 7})}, {floats({1, 2}), floats({3, 4})});
+  EXPECT_EQ(found[0].text,
+            "w: only rank 0 holds the reference's value\n"
+            "first divergence: step 1, after, w[1]\n"
+            "rank 0  2  reference 2\n"
+            "rank 1  7  reference 4  (6,291,456 ULP)");
+}
+
+TEST(Compare, float64_that_differ_in_the_last_bits_look_different) {
+  TensorValue right{"float64", {1}, std::vector<std::byte>(8)}, seen = right;
+  const double one = 1, next = std::nextafter(1.0, 2.0);
+  std::memcpy(right.bytes.data(), &one, 8);
+  std::memcpy(seen.bytes.data(), &next, 8);
+  const auto text = compared({seen}, {right})[0].text;
+  EXPECT_NE(text.find("1.0000000000000002"), std::string::npos) << text;
+}
+
+TEST(Compare, another_shape_is_shown_instead_of_values) {
+  const auto text = compared({floats({1, 2}, {2, 1})}, {floats({1, 2}, {1, 2})})[0].text;
+  EXPECT_NE(text.find("float32[1, 2]  float32[2, 1]"), std::string::npos) << text;
+}
+
+TEST(Compare, ranks_that_must_agree_need_no_reference) {
+  const auto found =
+      alike("R", {{{0, "look"}, "a", {floats({1}), floats({1}), floats({1})}},
+                  {{0, "look"}, "b", {floats({3, 1}), floats({3, 4}), floats({3, 1})}}});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].text,
+            "b: rank 1 differs from the others, which agree\n"
+            "first divergence: step 0, look, b[1]\n"
+            "name  rank 0  rank 1  rank 2  ranks agree\n"
+            "a[0]       1       1       1          yes\n"
+            "b[1]       1       4       1           no  ◄");
+  EXPECT_TRUE(alike("R", {{{0, "look"}, "a", {floats({1}), floats({1})}}}).empty());
 }
 
 TEST(Compare, a_bound_allows_what_it_allows_and_no_more) {

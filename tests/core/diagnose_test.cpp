@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace lockstep {
 namespace {
@@ -36,9 +38,93 @@ TEST(Diagnose, each_pattern_is_named_from_the_values_alone) {
   EXPECT_EQ(pattern({{0, 0}, {0, 0}, {0, 0}}, right), "all_zero");
   EXPECT_EQ(pattern({{1, 7}, {1, 7}, {1, 7}}, right), "ranks_agree_reference_differs");
   EXPECT_EQ(pattern({{1, 7}, {2, 7}, {3, 7}}, right), "every_rank_differs");
+  EXPECT_EQ(pattern({{1, 7}, {1, 2}, {2, 7}}, right), "some_ranks_differ");
+  EXPECT_EQ(pattern({{1, 7}}, {{1, 2}}), "value_differs");
   EXPECT_EQ(pattern({{1}, {1}, {1}}, right), "other_shape");
   EXPECT_EQ(pattern({{3, 6}, {3, 6}, {3, 6}}, {{9, 18}, {9, 18}, {9, 18}}),
             "factor_one_over_world_size");
+}
+
+TEST(Diagnose, relations_between_numbers_are_named) {
+  const std::vector<std::vector<float>> right{{1, 2, 4, 8}, {1, 2, 4, 8}, {1, 2, 4, 8}};
+  const auto all = [&](const std::vector<float>& seen) {
+    return pattern({seen, seen, seen}, right);
+  };
+  EXPECT_EQ(all({-1, -2, -4, -8}), "sign_flipped");
+  EXPECT_EQ(all({3, 4, 6, 10}), "shifted_by_a_constant");
+  EXPECT_EQ(all({8, 1, 2, 4}), "elements_permuted");
+  EXPECT_EQ(all({1, 2, 5, 9.5}), "tail_differs");
+  EXPECT_EQ(all({1, 2, 5, 8}), "one_element_differs");
+  EXPECT_EQ(all({1, 2, 4, std::nextafter(8.0F, 9.0F)}), "last_bits_differ");
+  EXPECT_EQ(all({1, NAN, 4, 8}), "not_finite");
+  EXPECT_EQ(all({1, INFINITY, 4, 8}), "not_finite");
+  EXPECT_EQ(all({1, 5, 4, 9}), "ranks_agree_reference_differs") << "nothing fits";
+}
+
+TEST(Diagnose, one_rank_of_several_is_named_with_how_it_differs) {
+  const std::vector<std::vector<float>> right{{1, 2}, {1, 2}, {1, 2}};
+  EXPECT_EQ(pattern({{1, 2}, {1, NAN}, {1, 2}}, right), "one_rank_not_finite");
+  EXPECT_EQ(pattern({{1, 2}, {1, 2}, {0, 0}}, right), "one_rank_zero");
+  const auto found = diagnose({row({{1, 2}, {1, 2}, {3, 6}}), row(right).by_rank, {}}, {});
+  EXPECT_EQ(found.text,
+            "rank 2 alone differs from the reference: every value is 3 x the reference, the world "
+            "size");
+}
+
+TEST(Diagnose, a_matrix_may_be_transposed) {
+  auto matrix = [](const std::vector<float>& values) {
+    auto value = floats(values);
+    value.shape = {2, 3};
+    return value;
+  };
+  const Row seen{{0, "x"}, "w", {matrix({1, 4, 2, 5, 3, 6})}};
+  EXPECT_EQ(diagnose({seen, {matrix({1, 2, 3, 4, 5, 6})}, {}}, {}).pattern, "transposed");
+}
+
+TEST(Diagnose, ranks_may_hold_what_belongs_to_others) {
+  const auto found = diagnose({row({{2, 5}, {1, 3}}), row({{1, 3}, {2, 5}}).by_rank, {}}, {});
+  EXPECT_EQ(found.pattern, "another_ranks_value");
+  EXPECT_EQ(found.text,
+            "the value of another rank: rank 0 holds that of rank 1, rank 1 holds that of rank 0");
+}
+
+TEST(Diagnose, a_counter_may_be_ahead) {
+  const Row seen{{0, "x"}, "batches", {int64_values({3}), int64_values({3})}};
+  EXPECT_EQ(diagnose({seen, {int64_values({2}), int64_values({2})}, {}}, {}).text,
+            "every value is the reference + 1");
+}
+
+// One number is a multiple of any other, and a shift away from it: that shows nothing.
+TEST(Diagnose, one_number_is_no_evidence) {
+  EXPECT_EQ(pattern({{0.7F}, {0.7F}}, {{0.3F}, {0.3F}}), "ranks_agree_reference_differs");
+  EXPECT_EQ(pattern({{0.6F}, {0.6F}}, {{0.3F}, {0.3F}}), "factor_world_size");
+}
+
+std::string within(const std::vector<float>& seen, const std::vector<float>& expected, float bound,
+                   const Explanations& explanations = {}) {
+  const Difference is{
+      row({seen, seen}), row({expected, expected}).by_rank,
+      row({std::vector<float>(seen.size(), bound), std::vector<float>(seen.size(), bound)})
+          .by_rank};
+  return diagnose(is, explanations).pattern;
+}
+
+TEST(Diagnose, relations_allow_what_the_bound_allows) {
+  EXPECT_EQ(within({20.1F, 39.9F, -60.1F}, {10, 20, -30}, 0.1F), "factor_world_size");
+  EXPECT_EQ(within({5.05F, 9.96F, -15.04F}, {10, 20, -30}, 0.1F), "factor_one_over_world_size");
+  EXPECT_EQ(within({-10.05F, -20, 30}, {10, 20, -30}, 0.1F), "sign_flipped");
+  EXPECT_EQ(within({30.1F, 60, -90}, {10, 20, -30}, 0.1F), "constant_factor");
+  EXPECT_EQ(within({20, 10.05F, -30}, {10, 20, -30}, 0.1F), "elements_permuted");
+  EXPECT_EQ(within({20.1F, 39, -60.1F}, {10, 20, -30}, 0.1F), "ranks_agree_reference_differs");
+  EXPECT_EQ(within({10.15F, 20, -30}, {10, 20, -30}, 0.1F), "just_outside_the_bound");
+  EXPECT_EQ(within({20, 39.9F, -60}, {10, 20, -30}, 0.1F, {sum_not_average("gradients")}),
+            "sum_not_average");
+}
+
+// Inside wide bounds everything is twice everything else.
+TEST(Diagnose, noise_inside_wide_bounds_is_no_relation) {
+  EXPECT_EQ(within({2.9F, 0.2F}, {0.5F, 0.1F}, 1), "ranks_agree_reference_differs");
+  EXPECT_EQ(within({-2.9F, 0.2F}, {0.5F, 0.1F}, 1), "ranks_agree_reference_differs");
 }
 
 TEST(Diagnose, an_explanation_that_fits_every_rank_comes_first) {
@@ -65,6 +151,74 @@ TEST(Diagnose, sums_under_other_names_are_found) {
       diagnose({row({{9, 90}, {6, 60}}), row({{3, 30}, {3, 30}}).by_rank, {}}, known);
   EXPECT_NE(diagnosis.text.find("rank 0 holds a of rank 0 + b of rank 1"), std::string::npos);
   EXPECT_EQ(pattern({{9, 91}, {6, 60}}, {{3, 30}, {3, 30}}, known), "every_rank_differs");
+}
+
+std::string explained(const std::vector<std::vector<float>>& seen,
+                      const std::vector<std::vector<float>>& expected, const Explanation& one) {
+  return pattern(seen, expected, {one});
+}
+
+TEST(Diagnose, sums_and_repeated_divisions_are_explained) {
+  const std::vector<std::vector<float>> right{{2, 6}, {2, 6}};
+  EXPECT_EQ(explained({{4, 12}, {4, 12}}, right, sum_not_average("gradients")), "sum_not_average");
+  EXPECT_EQ(explained({{1, 3}, {1, 3}}, right, divided_twice()), "divided_twice");
+  EXPECT_EQ(explained({{4, 13}, {4, 13}}, right, sum_not_average("gradients")),
+            "ranks_agree_reference_differs");
+  EXPECT_EQ(explained({{7, 6}}, {{2, 6}}, sum_not_average("gradients")), "value_differs")
+      << "a sum over one rank is its average";
+}
+
+TEST(Diagnose, a_stale_rank_is_told_from_a_stale_world) {
+  const std::vector<std::vector<float>> right{{1, 2}, {1, 2}, {1, 2}};
+  const auto stale = last_steps_value({floats({5, 7})});
+  EXPECT_EQ(explained({{5, 7}, {5, 7}, {5, 7}}, right, stale), "last_steps_value");
+  EXPECT_EQ(explained({{1, 2}, {5, 7}, {1, 2}}, right, stale), "one_rank_stale");
+  EXPECT_EQ(explained({{1, 2}, {5, 8}, {1, 2}}, right, stale), "one_rank_differs");
+}
+
+TEST(Diagnose, the_ratio_of_the_batch_is_each_ranks_own) {
+  const std::vector<std::vector<float>> right{{2, 4}, {2, 4}};
+  const auto ratios = off_by_batch_ratio({1.5, 0.5});
+  EXPECT_EQ(explained({{3, 6}, {1, 2}}, right, ratios), "off_by_batch_ratio");
+  EXPECT_EQ(explained({{1, 2}, {3, 6}}, right, ratios), "every_rank_differs");
+  EXPECT_EQ(explained({{3, 6}, {3, 6}}, right, off_by_batch_ratio({1.5})), "off_by_batch_ratio");
+  EXPECT_EQ(explained({{2, 5}, {2, 5}}, right, off_by_batch_ratio({1, 1, 1})),
+            "ranks_agree_reference_differs")
+      << "ratios of another world explain nothing";
+}
+
+TEST(Diagnose, mistakes_that_are_values_are_explained) {
+  const std::vector<std::vector<float>> right{{1, 2}, {1, 2}}, seen{{5, 7}, {6, 9}};
+  const std::vector<TensorValue> values{floats({5, 7}), floats({6, 9})};
+  EXPECT_EQ(explained(seen, right, average_of_averages(values)), "average_of_averages");
+  EXPECT_EQ(explained(seen, right, not_reduced(values)), "not_reduced");
+  EXPECT_EQ(explained(seen, right, local_statistics(values)), "local_statistics");
+  EXPECT_EQ(explained(seen, right, biased_variance(values)), "biased_variance");
+  EXPECT_EQ(explained(seen, right, unbiased_variance(values)), "unbiased_variance");
+  EXPECT_EQ(explained({{5, 7}, {5, 7}}, right, biased_variance(values)),
+            "ranks_agree_reference_differs");
+}
+
+TEST(Diagnose, equal_shapes_may_change_places) {
+  const std::vector<std::vector<float>> right{{1, 2}, {1, 2}};
+  const auto others = anothers_value({{"zeros", {floats({0, 0})}}, {"b", {floats({5, 7})}}});
+  EXPECT_EQ(explained({{5, 7}, {5, 7}}, right, others), "parameters_permuted");
+  EXPECT_EQ(explained({{0, 0}, {0, 0}}, right, others), "all_zero");
+}
+
+TEST(Diagnose, ranks_that_disagree_are_sorted_into_groups) {
+  const auto found = [](const std::vector<std::vector<float>>& seen) {
+    return diagnose_disagreement(row(seen));
+  };
+  EXPECT_EQ(found({{1}, {2}}).pattern, "no_two_ranks_agree");
+  EXPECT_EQ(found({{1}, {2}, {3}}).pattern, "no_two_ranks_agree");
+  EXPECT_EQ(found({{2}, {1}, {1}}).text, "rank 0 differs from the others, which agree");
+  EXPECT_EQ(found({{2}, {1}, {1}}).pattern, "one_rank_stands_alone");
+  EXPECT_EQ(found({{2}, {1}, {0}, {1}, {2}}).text,
+            "3 different values: held by ranks 0, 4; by ranks 1, 3; by rank 2");
+  EXPECT_EQ(found({{1}, {1}, {2}, {2}}).pattern, "ranks_in_groups");
+  EXPECT_EQ(found({{1}, {1}, {0}}).pattern, "one_rank_zero");
+  EXPECT_EQ(found({{1}, {1}, {NAN}}).pattern, "one_rank_not_finite");
 }
 
 }  // namespace
