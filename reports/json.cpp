@@ -41,7 +41,8 @@ Json failure_json(const Failure& failure) {
           {"case_file", failure.case_file.string()},
           {"logs", failure.logs.string()},
           {"tail_rank", failure.tail_rank},
-          {"tail", failure.tail}};
+          {"tail", failure.tail},
+          {"tail_file", failure.tail_file.string()}};
 }
 
 Json result_json(const Result& result) {

@@ -1,11 +1,13 @@
 #include "reports/junit.h"
 
 #include "harness/core/text.h"
+#include "reports/characters.h"
 #include "reports/story.h"
 #include "reports/style.h"
 
 #include <pugixml.hpp>
 
+#include <cmath>
 #include <cstdio>
 #include <sstream>
 
@@ -13,67 +15,51 @@ namespace lockstep::reports {
 
 namespace {
 
-// How many bytes the UTF-8 character at the front of `text` has; 0 if there is none that XML 1.0
-// may hold.
-size_t character_size(std::string_view text) {
-  const auto byte = [&](size_t at) { return static_cast<unsigned char>(text[at]); };
-  if (byte(0) < 0x80) return byte(0) >= 0x20 || byte(0) == '\n' || byte(0) == '\t' ? 1 : 0;
-  const size_t size = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
-  if (byte(0) < 0xc2 || byte(0) > 0xf4 || size > text.size()) return 0;
-  uint32_t code = byte(0) & (0xffu >> (size + 1));
-  for (size_t at = 1; at < size; ++at) {
-    if ((byte(at) & 0xc0) != 0x80) return 0;
-    code = code << 6 | (byte(at) & 0x3f);
-  }
-  const uint32_t least = size == 2 ? 0x80 : size == 3 ? 0x800 : 0x10000;
-  const bool surrogate = code >= 0xd800 && code < 0xe000;
-  return code < least || code > 0x10ffff || surrogate || code == 0xfffe || code == 0xffff ? 0
-                                                                                          : size;
-}
-
-std::string carried(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const size_t size = character_size(text);
-    if (size > 0) {
-      out += text.substr(0, size);
-    } else {
-      char spelled[8];
-      std::snprintf(spelled, sizeof(spelled), "\\x%02x", static_cast<unsigned char>(text[0]));
-      out += spelled;
-    }
-    text.remove_prefix(std::max<size_t>(size, 1));
-  }
-  return out;
-}
-
 void set(pugi::xml_node node, const char* name, const std::string& value) {
-  node.append_attribute(name).set_value(carried(value).c_str());
+  node.append_attribute(name).set_value(legible(value).c_str());
 }
 
 std::string family_of(const std::string& scenario) {
   return scenario.substr(0, scenario.find('.'));
 }
 
+// A result stands for cases of several world sizes, so no world is part of its name. Subject, tier
+// and backend always are: a run that adds a second of one renames nothing.
 std::string test_name(const std::string& scenario, const Setting& setting) {
   const auto dot = scenario.find('.');
   return (dot == std::string::npos ? scenario : scenario.substr(dot + 1)) + "@" + setting.subject +
          "-" + setting.tier + "-" + setting.backend;
 }
 
+// With a point whatever the locale, and no exponent.
+std::string seconds_text(std::chrono::milliseconds time) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%lld.%03lld", static_cast<long long>(time.count() / 1000),
+                static_cast<long long>(time.count() % 1000));
+  return text;
+}
+
 // One suite a family, in the order in which families first come.
 pugi::xml_node suite(pugi::xml_node root, const std::string& family) {
-  if (auto found = root.find_child_by_attribute("testsuite", "name", family.c_str())) return found;
+  const auto name = legible(family);
+  if (auto found = root.find_child_by_attribute("testsuite", "name", name.c_str())) return found;
   auto made = root.append_child("testsuite");
-  set(made, "name", family);
+  set(made, "name", name);
   for (const char* count : {"tests", "failures", "errors", "skipped"})
     made.append_attribute(count).set_value(0);
+  set(made, "time", seconds_text({}));
   return made;
 }
 
 void count(pugi::xml_node suite, const char* what) {
-  auto attribute = suite.attribute(what);
-  attribute.set_value(attribute.as_int() + 1);
+  for (auto node : {suite, suite.parent()})
+    if (auto attribute = node.attribute(what)) attribute.set_value(attribute.as_int() + 1);
+}
+
+void add_time(pugi::xml_node node, std::chrono::milliseconds took) {
+  auto attribute = node.attribute("time");
+  const std::chrono::milliseconds before(std::llround(attribute.as_double() * 1000));
+  attribute.set_value(seconds_text(before + took).c_str());
 }
 
 pugi::xml_node test_case(pugi::xml_node suite, const std::string& family, const std::string& name,
@@ -82,9 +68,9 @@ pugi::xml_node test_case(pugi::xml_node suite, const std::string& family, const 
   auto test = suite.append_child("testcase");
   set(test, "classname", "lockstep." + family);
   set(test, "name", name);
-  char time[32];
-  std::snprintf(time, sizeof(time), "%.3f", static_cast<double>(took.count()) / 1000);
-  set(test, "time", time);
+  set(test, "time", seconds_text(took));
+  add_time(suite, took);
+  add_time(suite.parent(), took);
   return test;
 }
 
@@ -94,7 +80,7 @@ void outcome(pugi::xml_node test, const char* element, const char* counter, cons
   auto node = test.append_child(element);
   if (!type.empty()) set(node, "type", type);
   set(node, "message", message);
-  if (!text.empty()) node.append_child(pugi::node_pcdata).set_value(carried(text).c_str());
+  if (!text.empty()) node.append_child(pugi::node_pcdata).set_value(legible(text).c_str());
 }
 
 void property(pugi::xml_node properties, const std::string& name, const std::string& value) {
@@ -103,13 +89,20 @@ void property(pugi::xml_node properties, const std::string& name, const std::str
   set(node, "value", value);
 }
 
+// Of the failing case, or of all cases: "3", "2-4".
+std::string world_text(const Result& result) {
+  if (result.failure) return std::to_string(world_size(result.failure->c));
+  if (result.world_max == 0) return "";
+  const auto least = std::to_string(result.world_min);
+  return result.world_min == result.world_max ? least
+                                              : least + "-" + std::to_string(result.world_max);
+}
+
 void add_properties(pugi::xml_node test, const Result& result, const Run& run) {
   auto properties = test.append_child("properties");
   if (run.seed) property(properties, "seed", seed_text(*run.seed));
   property(properties, "cases", std::to_string(result.judged));
-  if (result.world_max > 0)
-    property(properties, "worlds",
-             std::to_string(result.world_min) + "-" + std::to_string(result.world_max));
+  if (const auto world = world_text(result); !world.empty()) property(properties, "world", world);
   property(properties, "subject", result.setting.subject);
   property(properties, "tier", result.setting.tier);
   property(properties, "backend", result.setting.backend);
@@ -141,10 +134,13 @@ void add_outcome(pugi::xml_node test, const Result& result, const Run& run) {
 }
 
 void add_output(pugi::xml_node test, const Result& result) {
-  if (!result.failure || result.failure->logs.empty()) return;
-  const std::string text = result.failure->tail + "\n[[ATTACHMENT|" +
-                           std::filesystem::absolute(result.failure->logs).string() + "]]\n";
-  test.append_child("system-out").append_child(pugi::node_pcdata).set_value(carried(text).c_str());
+  if (!result.failure || result.failure->tail.empty()) return;
+  std::string text = result.failure->tail;
+  // A file of its own line, by an absolute path: what Jenkins and GitLab ask of an attachment.
+  if (!result.failure->tail_file.empty())
+    text +=
+        "\n[[ATTACHMENT|" + std::filesystem::absolute(result.failure->tail_file).string() + "]]\n";
+  test.append_child("system-out").append_child(pugi::node_pcdata).set_value(legible(text).c_str());
 }
 
 void add_canary(pugi::xml_node root, const Run& run) {
@@ -166,6 +162,9 @@ std::string junit(const Run& run) {
   set(declaration, "encoding", "UTF-8");
   auto root = document.append_child("testsuites");
   set(root, "name", "lockstep");
+  for (const char* count : {"tests", "failures", "errors"})
+    root.append_attribute(count).set_value(0);
+  set(root, "time", seconds_text({}));
   for (const auto& result : run.results) {
     const std::string family = family_of(result.scenario);
     auto test = test_case(suite(root, family), family, test_name(result.scenario, result.setting),

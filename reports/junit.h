@@ -1,5 +1,6 @@
 // JUnit XML, as CI servers read it: a suite a family, a test case a scenario and setting. Names are
-// unique and stable: no seed, no path, no time.
+// unique and stable: no seed, no path, no time. tests/reports/junit_rules.cpp has its readers'
+// rules.
 #pragma once
 
 #include "harness/core/result.h"

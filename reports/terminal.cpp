@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kKindAndTimeColumns = 11;  // "PASS   2.9s"
 constexpr size_t kCasesColumns = 8;
+constexpr std::string_view kHere = "◄";  // ends the line of a table that a reader should see first
 
 std::vector<std::string> distinct(const std::vector<Setting>& settings,
                                   std::string Setting::*member) {
@@ -89,21 +90,6 @@ std::string without_trailing_spaces(std::string text) {
   return text;
 }
 
-std::string result_line(const Result& result, const Run& run, const Columns& columns,
-                        const Style& style) {
-  const std::string word = kind_word(result.kind);
-  const std::string time = result.kind == Result::Kind::skip ? "– " : seconds(result.took) + "s";
-  const size_t left = word.size() < kKindAndTimeColumns ? kKindAndTimeColumns - word.size() : 0;
-  const std::string rest = padded(result.scenario, columns.scenario) + "  " +
-                           padded(setting_text(result.setting, run.settings), columns.setting) +
-                           cases_text(result, columns);
-  return "  " + coloured(word, colour_of(result.kind), style) +
-         shown(right_aligned(time, std::max(left, width(time) + 1)) + "  " +
-                   without_trailing_spaces(rest),
-               style) +
-         "\n";
-}
-
 std::string skipped_text(const Run& run, int64_t skipped) {
   std::map<std::string, int64_t> reasons;
   for (const auto& result : run.results)
@@ -176,6 +162,15 @@ Columns columns_for(const std::vector<Scenario>& scenarios, const std::vector<Se
   return columns;
 }
 
+Columns columns_for(const Run& run) {
+  Columns columns = columns_for({}, run.settings);
+  for (const auto& result : run.results) {
+    columns.scenario = std::max(columns.scenario, width(result.scenario));
+    columns.exactness = std::max(columns.exactness, width(result.exactness));
+  }
+  return columns;
+}
+
 std::string headline(const Run& run, const Style& style) {
   std::vector<std::string> parts{"lockstep " + run.version, "libtorch " + run.libtorch};
   for (const auto& backend : distinct(run.settings, &Setting::backend)) parts.push_back(backend);
@@ -187,13 +182,31 @@ std::string headline(const Run& run, const Style& style) {
   return shown(joined(parts, " · "), style) + "\n";
 }
 
+std::string result_line(const Result& result, const Run& run, const Columns& columns,
+                        const Style& style) {
+  const std::string word = kind_word(result.kind);
+  const std::string time = result.kind == Result::Kind::skip ? "– " : seconds(result.took) + "s";
+  const size_t left = word.size() < kKindAndTimeColumns ? kKindAndTimeColumns - word.size() : 0;
+  const std::string rest = padded(result.scenario, columns.scenario) + "  " +
+                           padded(setting_text(result.setting, run.settings), columns.setting) +
+                           cases_text(result, columns);
+  return "  " + coloured(word, colour_of(result.kind), style) +
+         shown(right_aligned(time, std::max(left, width(time) + 1)) + "  " +
+                   without_trailing_spaces(rest),
+               style) +
+         "\n";
+}
+
 std::string result_text(const Result& result, const Run& run, const Columns& columns,
                         const Style& style) {
   std::string text = result_line(result, run, columns, style);
   const auto lines = story(result, run.program);
   for (size_t i = 0; i < lines.size(); ++i) {
     const auto line = shown(lines[i], style);
-    text += (i == 0 ? coloured(line, Colour::bold, style) : line) + "\n";
+    text += (i == 0                      ? coloured(line, Colour::bold, style)
+             : lines[i].ends_with(kHere) ? coloured(line, Colour::red, style)
+                                         : line) +
+            "\n";
   }
   return lines.empty() ? text : text + "\n";
 }

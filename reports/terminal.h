@@ -15,9 +15,12 @@ struct Columns {
   size_t scenario = 0, setting = 0, exactness = 0;
 };
 Columns columns_for(const std::vector<Scenario>& scenarios, const std::vector<Setting>& settings);
+Columns columns_for(const Run& run);  // once the run is over
 
-// Each ends with a newline.
+// Each ends with a newline. A result's text is its line and its story.
 std::string headline(const Run& run, const Style& style);
+std::string result_line(const Result& result, const Run& run, const Columns& columns,
+                        const Style& style);
 std::string result_text(const Result& result, const Run& run, const Columns& columns,
                         const Style& style);
 std::string summary(const Run& run, const Style& style);

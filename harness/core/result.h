@@ -18,6 +18,7 @@ struct Failure {
   std::filesystem::path case_file, logs;  // empty where nothing was saved or written
   int tail_rank = 0;                      // the rank whose output `tail` ends
   std::string tail;                       // the last lines that rank wrote, if any
+  std::filesystem::path tail_file;        // where `tail` is from
 };
 
 // The result of one scenario in one setting.

@@ -203,6 +203,7 @@ void Campaign::close(Playing& playing) {
     result.failure->logs = evidence.logs;
     result.failure->tail_rank = evidence.tail_rank;
     result.failure->tail = evidence.tail;
+    result.failure->tail_file = evidence.tail_file;
   }
   playing.result = std::move(result);
   report_in_order();

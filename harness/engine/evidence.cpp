@@ -48,10 +48,12 @@ Evidence keep_evidence(Tier& tier, const fs::path& folder, const History& histor
     fs::remove(folder, none);
     return {};
   }
-  const std::string name = "rank" + std::to_string(rank_to_blame(history));
-  std::string tail = tail_of(folder / (name + ".err"));
-  if (tail.empty()) tail = tail_of(folder / (name + ".out"));
-  return {folder, rank_to_blame(history), std::move(tail)};
+  const int rank = rank_to_blame(history);
+  for (const char* stream : {".err", ".out"}) {
+    const auto file = folder / ("rank" + std::to_string(rank) + stream);
+    if (auto tail = tail_of(file); !tail.empty()) return {folder, rank, std::move(tail), file};
+  }
+  return {.logs = folder, .tail_rank = rank};
 }
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@ struct Evidence {
   std::filesystem::path logs;  // empty if the ranks wrote nothing
   int tail_rank = 0;
   std::string tail;  // the last lines of the rank to blame, at most 2 KiB
+  std::filesystem::path tail_file;
 };
 
 // The rank that explains a bad ending: one that was signalled or left before one that threw, that

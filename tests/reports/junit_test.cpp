@@ -1,6 +1,7 @@
 #include "reports/junit.h"
 
 #include "reports/json.h"
+#include "tests/reports/junit_rules.h"
 #include "tests/reports/samples.h"
 
 #include <gtest/gtest.h>
@@ -29,6 +30,68 @@ pugi::xml_document parsed(const std::string& text) {
   const auto result = document.load_string(text.c_str());
   EXPECT_TRUE(result) << result.description() << "\n" << text;
   return document;
+}
+
+std::string problems(const lockstep::Run& run) {
+  std::string all;
+  for (const auto& problem : junit_problems(junit(run))) all += problem + "\n";
+  return all;
+}
+
+TEST(Junit, EveryRuleOfItsReadersHolds) {
+  EXPECT_EQ(problems(run_of_every_kind()), "");
+  EXPECT_EQ(problems(samples::run_of({})), "") << "nothing was selected";
+  auto run = run_of_every_kind();
+  run.canary = lockstep::Run::Canary::passed;
+  run.not_finished.push_back({"buffers.follow_rank_zero", {}, "the run was interrupted"});
+  EXPECT_EQ(problems(run), "");
+  run.results[1].took = std::chrono::hours(30);
+  run.results[1].worst.findings[0].text = "\x01\x1b[2J ]]> <&\"' \xed\xa0\x80";
+  run.results[1].failure->tail = std::string(10000, '\xff');
+  EXPECT_EQ(problems(run), "");
+}
+
+// A rule that finds nothing wrong anywhere proves nothing.
+TEST(Junit, EachRuleSeesItsMistake) {
+  const auto good = junit(samples::run_of({samples::failing(), samples::of_kind(Kind::skip)}));
+  ASSERT_TRUE(junit_problems(good).empty());
+  const auto broken = [&](const std::string& what, const std::string& by) {
+    const size_t at = good.find(what);
+    EXPECT_NE(at, std::string::npos) << what << "\n" << good;
+    auto text = good;
+    return !junit_problems(text.replace(at, what.size(), by)).empty();
+  };
+  EXPECT_TRUE(broken("<testsuites", "<suites"));
+  EXPECT_TRUE(broken("failures=\"1\"", "failures=\"2\"")) << "of the root";
+  EXPECT_TRUE(broken("tests=\"1\"", "tests=\"0\"")) << "of a suite";
+  EXPECT_TRUE(broken("name=\"match_single_process", "title=\"match_single_process"));
+  EXPECT_TRUE(broken("@lockstep-cold-gloo", "@lockstep-cold-gloo seed 0x5eed42"));
+  EXPECT_TRUE(broken("time=\"2.940\"", "time=\"2,940\""));
+  EXPECT_TRUE(broken("time=\"2.940\"", "time=\"2.940e0\""));
+  EXPECT_TRUE(broken("<failure type=", "<failure kind="));
+  EXPECT_TRUE(broken("<skipped message=", "<skipped note="));
+  EXPECT_TRUE(broken("<property name=\"replay\"", "<property name=\"again\""));
+  EXPECT_TRUE(broken("[[ATTACHMENT|/", "[[ATTACHMENT|"));
+  EXPECT_TRUE(broken("\n[[ATTACHMENT", " see [[ATTACHMENT"));
+  EXPECT_TRUE(broken("<properties>", "<system-out/><properties>"));
+  EXPECT_TRUE(broken("last words", "last \x02 words"));
+  EXPECT_TRUE(broken("last words", "last &#2; words"));
+}
+
+TEST(Junit, PropertiesSayHowToPlayTheCaseAgain) {
+  const auto document = parsed(junit(samples::run_of({samples::failing()})));
+  const auto value = [&](const std::string& name) {
+    return std::string(document.select_node(("//property[@name='" + name + "']").c_str())
+                           .node()
+                           .attribute("value")
+                           .value());
+  };
+  EXPECT_EQ(value("seed"), "0x5eed42");
+  EXPECT_EQ(value("world"), "2") << "the failing case's";
+  EXPECT_EQ(value("tier"), "cold");
+  EXPECT_EQ(value("backend"), "gloo");
+  EXPECT_EQ(value("replay"),
+            "./lockstep replay .lockstep/failures/gradients.match_single_process-3f9c1a.json");
 }
 
 TEST(Junit, NamesAreUnique) {

@@ -16,8 +16,10 @@ Finding sum_not_average() {
           "sum_not_average", "step 0, after_backward, fc.weight[0]",
           "fc.weight: the sum of the ranks' gradients, not the average\n"
           "first divergence: step 0, after_backward, fc.weight[0]\n"
-          "rank 0  0.25  reference 0.125\n"
-          "rank 1  0.25  reference 0.125"};
+          "name          reference  rank 0  rank 1        ULP  ratio  ranks agree\n"
+          "fc.bias[0]         -0.5    -0.5    -0.5          0  1.000          yes\n"
+          "fc.weight[0]      0.125    0.25    0.25  8,388,608  2.000          yes  ◄\n"
+          "note: all ranks agree with each other; only the reference exposes this"};
 }
 
 Failure some_failure() {
@@ -34,6 +36,7 @@ Failure some_failure() {
   failure.logs = ".lockstep/runs/RUN/logs/gradients.match_single_process-3f9c1a";
   failure.tail_rank = 1;
   failure.tail = "last words";
+  failure.tail_file = failure.logs / "rank1.err";
   return failure;
 }
 

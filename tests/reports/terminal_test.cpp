@@ -1,5 +1,6 @@
 #include "reports/terminal.h"
 
+#include "harness/core/text.h"
 #include "tests/reports/samples.h"
 
 #include <gtest/gtest.h>
@@ -39,8 +40,10 @@ TEST(Terminal, AFailureTellsItsStory) {
             "  fc.weight: the sum of the ranks' gradients, not the average\n"
             "  case     world 2 · samples [1,2] · options.drop true\n"
             "  first divergence: step 0, after_backward, fc.weight[0]\n"
-            "    rank 0  0.25  reference 0.125\n"
-            "    rank 1  0.25  reference 0.125\n"
+            "    name          reference  rank 0  rank 1        ULP  ratio  ranks agree\n"
+            "    fc.bias[0]         -0.5    -0.5    -0.5          0  1.000          yes\n"
+            "    fc.weight[0]      0.125    0.25    0.25  8,388,608  2.000          yes  ◄\n"
+            "    note: all ranks agree with each other; only the reference exposes this\n"
             "  replay   ./lockstep replay "
             ".lockstep/failures/gradients.match_single_process-3f9c1a.json\n"
             "  read     ./lockstep explain gradients.match_single_process\n"
@@ -73,6 +76,24 @@ TEST(Terminal, ColourAddsEscapesAndNothingElse) {
   EXPECT_EQ(colour, plain);
 }
 
+TEST(Terminal, TheLineToLookAtIsRed) {
+  const auto text = result_text(failing(), run_of({}), kColumns, {.colour = true});
+  EXPECT_NE(text.find("\033[31m    fc.weight[0]"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n    fc.bias[0]"), std::string::npos) << text;
+}
+
+TEST(Terminal, WithoutUnicodeThePointerIsAnArrow) {
+  const auto text = result_text(failing(), run_of({}), kColumns, {.unicode = false});
+  EXPECT_NE(text.find("yes  <-\n"), std::string::npos) << text;
+}
+
+TEST(Terminal, TheFirstTwoLinesOfAStoryStandAlone) {
+  const auto text = result_text(failing(), run_of({}), kColumns, {});
+  const auto lines = split(text, '\n');
+  EXPECT_TRUE(lines[1].starts_with("✗ After backward every rank must hold")) << lines[1];
+  EXPECT_EQ(lines[2], "  fc.weight: the sum of the ranks' gradients, not the average");
+}
+
 TEST(Terminal, WhatARankWroteCannotMoveTheCursor) {
   auto result = failing();
   result.failure->tail = "\033[2J\rgone";
@@ -91,6 +112,17 @@ TEST(Terminal, TheSummaryCountsEveryKind) {
             "4 scenarios: 1 passed, 1 failed, 1 hung, 1 skipped (1 no GPU)   1,200 cases   "
             "8.6 s     canary failed as it must\n"
             "run: .lockstep/runs/latest\n");
+}
+
+TEST(Terminal, TheSummaryCountsTheReasonsOfSkips) {
+  auto run = run_of({passing()});
+  for (const char* reason : {"no GPU", "needs NCCL", "no GPU"}) {
+    run.results.push_back(of_kind(Result::Kind::skip));
+    run.results.back().refused = {{reason, 3}};
+  }
+  EXPECT_NE(summary(run, {}).find("1 passed, 3 skipped (1 needs NCCL, 2 no GPU)"),
+            std::string::npos)
+      << summary(run, {});
 }
 
 TEST(Terminal, ACanaryThatPassesIsSaidInASentence) {
