@@ -1,11 +1,13 @@
 #include "cli/play.h"
 
 #include "cli/exit_codes.h"
+#include "cli/github.h"
 #include "cli/interrupt.h"
 #include "cli/machine.h"
 #include "cli/usage.h"
 #include "harness/world/about.h"
 #include "harness/world/tiers.h"
+#include "reports/github.h"
 #include "reports/json.h"
 #include "reports/junit.h"
 
@@ -77,7 +79,8 @@ LiveOptions live_options(const std::vector<Job>& jobs, const PlayOptions& option
                    .progress_is_live = is_terminal(STDERR_FILENO),
                    .detail = options.detail,
                    .show_rows = options.show_rows,
-                   .results = static_cast<int64_t>(jobs.size())};
+                   .results = static_cast<int64_t>(jobs.size()),
+                   .deadline = options.campaign.deadline.limit};
   for (const auto& job : jobs) live.cases += static_cast<int64_t>(job.cases.size());
   return live;
 }
@@ -124,10 +127,12 @@ int play(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
   const auto json = reports::file_text(reports::run_json(run));
   archive.write("run.json", json);
   archive.write("junit.xml", reports::junit(run));
+  archive.write("summary.md", reports::step_summary(run));
   archive.append({{"event", "end"}, {"exit_code", run.exit_code}});
   write_report(options.json, json);
   write_report(options.junit, reports::junit(run));
   live.summary();
+  if (on_github()) tell_github(run);
   return run.exit_code;
 }
 

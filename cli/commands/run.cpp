@@ -23,7 +23,8 @@ struct Flags {
   std::string tiers = "cold", backends = "gloo", subjects, worlds, seed, cases, slots, timeout;
   std::vector<std::string> set;
   std::string junit, json, out = ".lockstep", colour = "auto";
-  bool stop_at_first = false, quiet = false, verbose = false;
+  bool stop_at_first = false, quiet = false;
+  int verbose = 0;
 };
 
 std::vector<Setting> settings_of(const Flags& flags, const Known& known) {
@@ -92,8 +93,11 @@ PlayOptions play_options_of(const Flags& flags, uint64_t seed) {
   if (!flags.timeout.empty()) options.campaign.deadline = {time_limit("--timeout", flags.timeout)};
   if (flags.stop_at_first) options.campaign.after_failure = AfterFailure::stop_all;
   words("--color", flags.colour, {"auto", "always", "never"});
-  if (flags.quiet && flags.verbose) throw UsageError("-q and -v exclude each other");
-  options.detail = flags.quiet ? Detail::quiet : flags.verbose ? Detail::verbose : Detail::normal;
+  if (flags.quiet && flags.verbose > 0) throw UsageError("-q and -v exclude each other");
+  options.detail = flags.quiet         ? Detail::quiet
+                   : flags.verbose > 0 ? Detail::verbose
+                                       : Detail::normal;
+  options.show_rows = flags.verbose > 1;
   return options;
 }
 
@@ -139,7 +143,8 @@ void add_run(CLI::App& app, const Known& known, int& status) {
   option("--out", flags->out, "FOLDER", "where runs and failures are kept");
   option("--color", flags->colour, "WHEN", "auto, always or never");
   command->add_flag("-q", flags->quiet, "print failures and the summary only");
-  command->add_flag("-v", flags->verbose, "print a line for each case");
+  command->add_flag("-v", flags->verbose,
+                    "print a line for each case; -vv: also what every rank recorded");
   command->callback([flags, &known, &status] { status = run(*flags, known); });
 }
 

@@ -1,6 +1,7 @@
 // What a run leaves on disk, under one root (".lockstep" unless told otherwise):
 //
 //   runs/<time>-<id>/run.json          what was found, once the run is over
+//   runs/<time>-<id>/{junit.xml,summary.md}   the same for CI servers and for reading
 //   runs/<time>-<id>/events.jsonl      one line before and one after each play of a case
 //   runs/<time>-<id>/logs/<name>/rank<r>.{out,err}   what the ranks of a failing case wrote
 //   runs/latest                        a link to the newest run, replaced in one step

@@ -64,6 +64,7 @@ void Campaign::run(const std::atomic<bool>& interrupted, Run& run) {
   while (lanes_at_work_ > 0) {
     lane_ended_.wait_for(lock, kInterruptPoll);
     if (interrupted) stop();
+    tell_that_time_passes();
     // Again and again: a lane may have been on its way into a case when it was stopped.
     if (stopped_)
       for (auto& lane : lanes_) lane->stop();
@@ -74,6 +75,16 @@ void Campaign::run(const std::atomic<bool>& interrupted, Run& run) {
   run.interrupted = stopped_;
   run.took = since(began);
   finish(run);
+}
+
+void Campaign::tell_that_time_passes() {
+  if (stopped_) return;
+  try {
+    live_.on_wait();
+  } catch (...) {
+    broken_ = std::current_exception();
+    stop();
+  }
 }
 
 void Campaign::stop() {

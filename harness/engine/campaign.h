@@ -63,6 +63,7 @@ class Campaign {
   };
 
   void work(size_t lane);
+  void tell_that_time_passes();
   void play_canaries(Tier& tier);
   std::optional<Task> next_task();
   void play_task(Tier& tier, const Task& task);

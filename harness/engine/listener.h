@@ -1,4 +1,4 @@
-// The only way out of the engine while it works: three callbacks. The archive is one listener, the
+// The only way out of the engine while it works: four callbacks. The archive is one listener, the
 // live terminal another.
 #pragma once
 
@@ -27,6 +27,9 @@ class Listener {
 
   // Once a scenario and setting, in the order of the plan.
   virtual void on_result(const Result& result) = 0;
+
+  // Every now and then, many times a second, whatever else happens.
+  virtual void on_wait() {}
 };
 
 }  // namespace lockstep

@@ -191,6 +191,46 @@ TEST(Campaign, WhatAListenerThrowsEndsTheRun) {
   EXPECT_THROW(campaign.run(interrupted, run), ArchiveError);
 }
 
+// A case that lasts until somebody was told that time passes would never end otherwise.
+TEST(Campaign, ListenersHearThatTimePassesWhileACaseIsPlayed) {
+  struct Waiting : toys::Counter {
+    void on_wait() override {
+      heard = true;
+      heard.notify_all();
+    }
+    std::atomic<bool> heard = false;
+  };
+  const Folder folder;
+  Archive archive(folder.path());
+  Waiting waiting;
+  lockstep::Run run;
+  const std::atomic<bool> interrupted = false;
+  auto tiers = toys::lanes(1, [&](const Case& c, FakeTier&) {
+    waiting.heard.wait(false);
+    return recorded(c, 0);
+  });
+  Campaign({job_of(holds_unless_one(), {2})}, {}, {}, tiers, archive, waiting)
+      .run(interrupted, run);
+  EXPECT_EQ(run.results.at(0).kind, Result::Kind::pass);
+}
+
+TEST(Campaign, WhatAListenerThrowsWhileTimePassesEndsTheRun) {
+  struct Full : toys::Counter {
+    void on_wait() override { throw ArchiveError("the disk is full"); }
+  };
+  const Folder folder;
+  Archive archive(folder.path());
+  Full full;
+  lockstep::Run run;
+  const std::atomic<bool> interrupted = false;
+  auto tiers = toys::lanes(1, [](const Case&, FakeTier& tier) -> History {
+    tier.block();
+    return {};
+  });
+  Campaign campaign({job_of(holds_unless_one(), {2})}, {}, {}, tiers, archive, full);
+  EXPECT_THROW(campaign.run(interrupted, run), ArchiveError);
+}
+
 TEST(Campaign, ACanaryThatFailsIsAsItMustBe) {
   Bench bench;
   const auto run = bench.run({job_of(holds_unless_one(), {2})}, sees_its_value, {}, 1,
