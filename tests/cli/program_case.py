@@ -29,6 +29,9 @@ UNSTABLE = (
     (r"   \d+\.\d s\b", "   TIME"),
 )
 
+# What a busy machine adds on stderr: counter lines and slow cases.
+BUSY = r"(?m)^(\[\d+/\d+\] .* of .* cases?  \d+ s  .*|slow: .*)\n"
+
 
 def marked(mark):
     """The ids of the processes that have `mark` in their environment, the program's descendants."""
@@ -64,7 +67,7 @@ class ProgramCase(unittest.TestCase):
         self.environment = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("LOCKSTEP_", "LC_", "TOYS_")) and name not in ("LANG", "NO_COLOR")
+            if not name.startswith(("LOCKSTEP_", "LC_", "TOYS_", "GITHUB_")) and name not in ("LANG", "NO_COLOR")
         }
         name, value = self.mark.split("=")
         self.environment.update(
@@ -143,6 +146,7 @@ class ProgramCase(unittest.TestCase):
     def told(self, *arguments, **environment):
         """A command with all that it answers, as a golden file holds it."""
         status, out, err = self.run_program(*arguments, **environment)
+        err = re.sub(BUSY, "", err)
         quoted = [argument if re.fullmatch(r"[\w./=,@%+*-]+", argument) else "'%s'" % argument
                   for argument in arguments]
         text = "$ lockstep %s\n%s" % (" ".join(quoted), out)

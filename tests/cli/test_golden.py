@@ -16,6 +16,10 @@ class Passing(ProgramCase):
         text = self.told("run", "toys.hold_too", "--seed", "7", "-v", "-j", "1")
         self.assert_golden("run_verbose", text)
 
+    def test_more_verbose_shows_each_row(self):
+        text = self.told("run", "toys.hold_too", "--seed", "7", "--cases", "1", "-vv", "-j", "1")
+        self.assert_golden("run_more_verbose", text)
+
     def test_several_subjects_are_told_apart(self):
         text = self.told("run", "toys.hold_too", "--seed", "7", "--subject", "toy,other")
         self.assert_golden("run_subjects", text)
@@ -33,6 +37,23 @@ class Failing(ProgramCase):
     def test_a_wrong_number_in_colour(self):
         text = self.told("run", "toys.multiply", "--seed", "7", "--color", "always")
         self.assert_golden("run_fails_colour", text)
+
+    def test_a_row_of_several_is_wrong(self):
+        self.assert_golden("run_story", self.told("run", "toys.average", "--seed", "7"))
+
+    def test_a_row_of_several_is_wrong_without_unicode(self):
+        text = self.told("run", "toys.average", "--seed", "7", LC_ALL="C")
+        self.assertTrue(text.isascii())
+        self.assert_golden("run_story_ascii", text)
+
+    def test_a_row_of_several_is_wrong_in_colour(self):
+        text = self.told("run", "toys.average", "--seed", "7", "--color", "always", NO_COLOR="1")
+        self.assert_golden("run_story_colour", text)
+
+    def test_a_step_on_github(self):
+        text = self.told("run", "toys.average", "toys.refuse", "toys.check_throws", "--seed", "7",
+                         GITHUB_ACTIONS="true")
+        self.assert_golden("run_github", text)
 
     def test_a_crash_in_each_phase(self):
         self.assert_golden("run_crashes", self.told("run", "toys.crash", "--seed", "7"))

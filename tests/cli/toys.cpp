@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <span>
 #include <thread>
 #include <unistd.h>
 
@@ -56,6 +57,14 @@ void sums(const Toy&, RankContext& here) {
 void multiplies(const Toy& c, RankContext& here) {
   std::cerr << "rank " << here.rank() << " multiplies by " << c.factor << std::endl;
   look(here, c.factor < 40 ? 10 : 10 * here.size());
+}
+
+// Three values that should be averages over the ranks; of one the sum is recorded.
+void sums_one_of_three(const Toy&, RankContext& here) {
+  here.enter(0, "average");
+  here.record("bias", at::tensor({-0.5F}));
+  here.record("weight", at::tensor({0.125F, 0.0F, 3.0F, 0.1F}).view({2, 2}) * here.size());
+  here.record("scale", at::tensor({1.0F, 2.0F}));
 }
 
 void crashes_before_the_first_step(const Toy&, RankContext& here) {
@@ -148,6 +157,25 @@ Findings sum_is_ten(const Toy& c, const History& history) {
   return out;
 }
 
+TensorValue floats(const std::vector<float>& values, std::vector<int64_t> shape) {
+  TensorValue value{"float32", std::move(shape), {}};
+  const auto bytes = std::as_bytes(std::span(values));
+  value.bytes.assign(bytes.begin(), bytes.end());
+  return value;
+}
+
+Findings averages_are_right(const Toy&, const History& history) {
+  const auto compared = [&](const char* name, const TensorValue& right) {
+    return Comparison{.row = history.row({0, "average"}, name),
+                      .expected = {right},
+                      .explanations = [] { return Explanations{sum_not_average("toys")}; }};
+  };
+  return equal("Every rank must hold the average of the toys",
+               {compared("bias", floats({-0.5F}, {1})),
+                compared("weight", floats({0.125F, 0.0F, 3.0F, 0.1F}, {2, 2})),
+                compared("scale", floats({1.0F, 2.0F}, {2}))});
+}
+
 Findings check_that_throws(const Toy&, const History&) {
   throw std::runtime_error("the check divided by zero");
 }
@@ -176,6 +204,7 @@ std::vector<Scenario> scenarios() {
   return {toy("hold", sums, 6),
           toy("hold_too", sums, 4),
           toy("multiply", multiplies, 30),
+          toy("average", sums_one_of_three, 1, averages_are_right),
           toy("crash_before_the_first_step", crashes_before_the_first_step),
           toy("crash_in_a_step", crashes_in_a_step),
           toy("crash_while_recording", crashes_while_recording),
