@@ -71,6 +71,16 @@ MISTAKES = [
      "ddp/a.h:2 ddp/a.h:3 harness/core/b.h:1"),
     ("long_file", {"ddp/a.cpp": "\n" * 301, "a script": "#!/bin/sh\n" + "\n" * 300}, "a script:301 ddp/a.cpp:301"),
     ("places", {"README.md": f"fine\nlook in {PLACE}main\n"}, "README.md:2"),
+    ("patterns", {"scenarios/a.cpp": 'x(recorded_instead(\n    {"mixed", "text"}, v));\n'}, "scenarios/a.cpp:1"),
+    ("patterns", {"harness/core/judge.cpp": 'return {{"A rule must hold", "broken", "", ""}};\n'},
+     "harness/core/judge.cpp:1"),
+    ("patterns", {"docs/patterns.md": "# P\n\n| `gone` | a sentence |\n", "harness/core/a.cpp": "// gone\n"},
+     "docs/patterns.md:3"),
+    ("patterns", {"docs/patterns.md": "| `mixed` | a sentence |\n| `one` | a sentence |\n",
+                  "harness/core/relation.cpp": '\nRelation{"mixed", "one", "text"};\n',
+                  "tests/core/a_test.cpp": 'EXPECT_EQ(x, "one");\n'}, "harness/core/relation.cpp:2"),
+    ("patterns", {"harness/core/diagnose.cpp": 'return {named ? name : "new_one", text};\n'},
+     "harness/core/diagnose.cpp:1 harness/core/diagnose.cpp:1"),
 ]
 
 # (rule, the files of a tree that looks like breaking it and does not)
@@ -106,6 +116,10 @@ NEAR_MISSES = [
                "ddp/a.cpp": "int node;\n"}),
     ("long_file", {"ddp/a.cpp": "\n" * 300, "README.md": "\n" * 1000}),
     ("places", {"README.md": "a frame" + PLACE[1:] + "fine\n"}),
+    ("patterns", {"docs/patterns.md": "| `mixed` | a sentence |\n| pattern | what is seen |\n",
+                  "harness/core/explanations.cpp": 'Diagnosis{"mixed", "text"};\nfield("step", &Moment::step);\n',
+                  "tests/core/a_test.cpp": 'EXPECT_EQ(x, "mixed");\n',
+                  "tests/cli/toys.cpp": 'recorded_instead({"toy_pattern", ""}, v);\n'}),
 ]
 
 RULES = {rule.__name__: rule for rule in tidy.RULES}

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 
+from patterns import patterns
 from tree import Problem, Tree, is_under, line_of
 
 # Folder -> the folders and files it may include; the longest folder that holds a file decides.
@@ -241,7 +242,7 @@ def places(tree):
 
 
 RULES = [include_direction, torch_free, fragile_headers, unlisted_source, listed_source, unlisted_folder,
-         *map(_ban, BANS), using_namespace, pragma_once, todo, words, long_file, places]
+         *map(_ban, BANS), using_namespace, pragma_once, todo, words, long_file, places, patterns]
 
 
 def formatted(tree):
