@@ -47,11 +47,26 @@ Difference difference_of(const Comparison& one) {
           one.bounds.empty() ? one.bounds : for_each_rank(one.bounds, one.row, "bounds")};
 }
 
-// What the ranks should have held under other names at the same moment.
+// Whether `rank` holds in one row what it should hold in another, and not in this one.
+bool is_displaced(const std::vector<Difference>& rows, size_t at, size_t rank) {
+  const auto holds_value_of = [&](size_t other) {
+    return close(rows[at].row.by_rank[rank], rows[other].expected[rank],
+                 rows[other].bounds.empty() ? nullptr : &rows[other].bounds[rank]);
+  };
+  bool elsewhere = false;
+  for (size_t other = 0; other < rows.size(); ++other)
+    elsewhere = elsewhere || (other != at && holds_value_of(other));
+  return elsewhere && !holds_value_of(at);
+}
+
+// What the ranks should have held under other names at the same moment. A value that turns up under
+// a wrong name by chance leaves its own place right, or holding what belongs nowhere.
 std::vector<Contribution> others(const std::vector<Difference>& rows, size_t first) {
   std::vector<Contribution> out;
+  const size_t rank = wrong_ranks(rows[first]).front();
   for (size_t at = 0; at < rows.size(); ++at)
-    if (at != first && same_shape(rows[at].expected.front(), rows[first].expected.front()))
+    if (at != first && same_shape(rows[at].expected.front(), rows[first].expected.front()) &&
+        is_displaced(rows, at, rank))
       out.push_back({rows[at].row.name, rows[at].expected});
   return out;
 }
@@ -76,7 +91,7 @@ Finding finding(const std::string& rule, const std::vector<Difference>& rows, si
   const Difference& is = rows[first];
   explanations.push_back(anothers_value(others(rows, first)));
   const auto diagnosis = diagnose(is, explanations);
-  const auto where = place(is.row, is.expected.front(), first_element(is));
+  const auto where = place(is.row, is.expected[wrong_ranks(is).front()], first_element(is));
   return {rule, diagnosis.pattern, where,
           is.row.name + ": " + diagnosis.text + "\nfirst divergence: " + where + "\n" +
               joined(divergence(rows, first), "\n") + note(is, diagnosis)};

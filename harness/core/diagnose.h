@@ -75,7 +75,7 @@ Explanation biased_variance(std::vector<TensorValue> by_rank);
 Explanation unbiased_variance(std::vector<TensorValue> by_rank);
 
 // Other things of this kind with the values they should hold: the right values under wrong names.
-// `equal` makes this one itself, of the rows it is given for one moment.
+// `equal` makes this one itself, of those rows of one moment that hold another row's value too.
 Explanation anothers_value(std::vector<Contribution> others);
 
 // Explanations are tried first, in order, then relations between the numbers that need no knowledge

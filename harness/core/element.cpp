@@ -16,6 +16,18 @@ bool is_whole(const std::string& dtype) {
   return dtype.find("float") == std::string::npos;
 }
 
+// A value of that one element; without bytes where there is none. A table asks for few of many.
+TensorValue alone(const TensorValue& value, size_t flat) {
+  size_t elements = 1;
+  for (const auto size : value.shape) elements *= static_cast<size_t>(std::max<int64_t>(0, size));
+  TensorValue one{value.dtype, {1}, {}};
+  if (flat >= elements) return one;
+  const size_t bytes = value.bytes.size() / elements;
+  const auto begin = value.bytes.begin() + static_cast<std::ptrdiff_t>(flat * bytes);
+  one.bytes.assign(begin, begin + static_cast<std::ptrdiff_t>(bytes));
+  return one;
+}
+
 }  // namespace
 
 bool same_shape(const TensorValue& a, const TensorValue& b) {
@@ -58,14 +70,15 @@ size_t first_difference(const TensorValue& seen, const TensorValue& wanted,
 }
 
 Element element(const TensorValue& value, size_t flat, int digits) {
+  const auto one = alone(value, flat);
   if (is_whole(value.dtype)) {
-    const auto all = as_integers(value);
-    if (flat >= all.size()) return {};
-    return {std::to_string(all[flat]), static_cast<double>(all[flat])};
+    const auto whole = as_integers(one);
+    if (whole.empty()) return {};
+    return {std::to_string(whole.front()), static_cast<double>(whole.front())};
   }
-  const auto all = as_doubles(value);
-  if (flat >= all.size()) return {};
-  return {number(all[flat], digits), all[flat]};
+  const auto real = as_doubles(one);
+  if (real.empty()) return {};
+  return {number(real.front(), digits), real.front()};
 }
 
 // Nine digits tell any two float32 apart; float64 gets as many where nine do not.

@@ -14,6 +14,7 @@ namespace {
 // A mistake shows where it moves an element this many times as far as rounding may.
 constexpr double kTelling = 8;
 constexpr int64_t kLastBitsUlp = 4;
+constexpr size_t kRanksNamed = 6;
 
 using Doubles = std::vector<double>;
 
@@ -39,6 +40,10 @@ struct Numbers {
   const std::string& dtype() const { return is.expected[wrong.front()].dtype; }
   const std::vector<int64_t>& shape() const { return is.expected[wrong.front()].shape; }
   size_t elements() const { return wanted.front().size(); }
+  bool one_shape() const {
+    return std::all_of(wrong.begin(), wrong.end(),
+                       [&](size_t rank) { return is.expected[rank].shape == shape(); });
+  }
   bool is_whole() const { return dtype().find("float") == std::string::npos; }
 
   // Whether what `make` makes of the wanted values is held by every rank that differs.
@@ -73,7 +78,7 @@ std::optional<Relation> not_finite(const Numbers& is) {
   size_t nan = 0, infinite = 0;
   for (size_t at = 0; at < is.wrong.size(); ++at) {
     bool any = false;
-    for (size_t i = 0; i < is.elements(); ++i) {
+    for (size_t i = 0; i < is.seen[at].size(); ++i) {
       if (std::isfinite(is.seen[at][i]) || !std::isfinite(is.wanted[at][i])) continue;
       any = true;
       if (at == 0) ++(std::isnan(is.seen[at][i]) ? nan : infinite);
@@ -101,7 +106,7 @@ std::optional<Relation> last_bits(const Numbers& is) {
   if (is.is_whole()) return {};
   int64_t furthest = 0;
   for (size_t at = 0; at < is.wrong.size(); ++at) {
-    for (size_t i = 0; i < is.elements(); ++i) {
+    for (size_t i = 0; i < is.seen[at].size(); ++i) {
       const double a = is.seen[at][i], b = is.wanted[at][i];
       if (a == b || (std::isnan(a) && std::isnan(b))) continue;
       if (!std::isfinite(a) || !std::isfinite(b)) return {};
@@ -161,7 +166,8 @@ std::optional<Relation> multiple(const Numbers& is) {
 }
 
 std::optional<Relation> transposed(const Numbers& is) {
-  if (is.shape().size() != 2 || is.shape()[0] < 2 || is.shape()[1] < 2) return {};
+  if (!is.one_shape() || is.shape().size() != 2 || is.shape()[0] < 2 || is.shape()[1] < 2)
+    return {};
   const auto rows = static_cast<size_t>(is.shape()[0]),
              columns = static_cast<size_t>(is.shape()[1]);
   const auto transpose = [&](const Doubles& values) {
@@ -186,16 +192,14 @@ Doubles reordered(const Doubles& seen, Doubles wanted) {
   return out;
 }
 
-bool is_finite(const Doubles& values) {
-  return std::all_of(values.begin(), values.end(),
-                     [](double value) { return std::isfinite(value); });
-}
-
 std::optional<Relation> permuted(const Numbers& is) {
-  for (size_t at = 0; at < is.wrong.size(); ++at)
-    if (!is_finite(is.seen[at]) || !is_finite(is.wanted[at]) ||
+  for (size_t at = 0; at < is.wrong.size(); ++at) {
+    const auto finite = [](double value) { return std::isfinite(value); };
+    if (!std::all_of(is.seen[at].begin(), is.seen[at].end(), finite) ||
+        !std::all_of(is.wanted[at].begin(), is.wanted[at].end(), finite) ||
         !holds(is.is, is.wrong[at], reordered(is.seen[at], is.wanted[at])))
       return {};
+  }
   return Relation{"elements_permuted", "", "the right values, in other places"};
 }
 
@@ -209,10 +213,6 @@ std::optional<Relation> shifted(const Numbers& is) {
                       number(std::abs(shift))};
 }
 
-std::string rank_text(size_t rank) {
-  return "rank " + std::to_string(rank);
-}
-
 // Each rank that differs holds what some other rank should hold.
 std::optional<Relation> other_ranks_value(const Numbers& is) {
   std::vector<std::string> held;
@@ -223,33 +223,34 @@ std::optional<Relation> other_ranks_value(const Numbers& is) {
                   is.is.bounds.empty() ? nullptr : &is.is.bounds[rank]))
       ++other;
     if (other == is.is.expected.size()) return {};
-    held.push_back(rank_text(rank) + " holds that of " + rank_text(other));
+    if (held.size() < kRanksNamed)
+      held.push_back("rank " + std::to_string(rank) + " holds that of rank " +
+                     std::to_string(other));
   }
-  return Relation{"another_ranks_value", "", "the value of another rank: " + joined(held, ", ")};
+  return Relation{"another_ranks_value", "",
+                  "the value of another rank: " + joined(held, ", ") +
+                      (is.wrong.size() > kRanksNamed ? ", ..." : "")};
 }
 
-// Whether `rank` differs at element `i`, by the rule of `close`.
-bool differs_at(const Numbers& is, size_t at, size_t i) {
-  const double a = is.seen[at][i], b = is.wanted[at][i];
-  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) != std::isnan(b);
-  return a != b && !(std::abs(a - b) <= is.bounds[at][i]);
-}
-
-// Which elements differ on any rank.
+// Which elements differ on any rank, by the rule of `close`.
 std::vector<size_t> differing(const Numbers& is) {
   std::vector<size_t> out;
-  for (size_t i = 0; i < is.elements(); ++i)
-    for (size_t at = 0; at < is.wrong.size(); ++at)
-      if (differs_at(is, at, i)) {
-        out.push_back(i);
-        break;
-      }
+  for (size_t i = 0; i < is.elements(); ++i) {
+    bool differs = false;
+    for (size_t at = 0; at < is.wrong.size(); ++at) {
+      const double a = is.seen[at][i], b = is.wanted[at][i];
+      const bool both_nan = std::isnan(a) && std::isnan(b);
+      differs = differs || (!both_nan && a != b && !(std::abs(a - b) <= is.bounds[at][i]));
+    }
+    if (differs) out.push_back(i);
+  }
   return out;
 }
 
 std::optional<Relation> some_elements(const Numbers& is) {
+  if (!is.one_shape() || is.elements() < 3) return {};
   const auto wrong = differing(is);
-  if (wrong.empty() || is.elements() < 3) return {};
+  if (wrong.empty()) return {};
   const std::string all = with_commas(static_cast<int64_t>(is.elements()));
   if (wrong.size() == 1)
     return Relation{"one_element_differs", "", "one element of " + all + " differs"};

@@ -23,7 +23,8 @@ std::vector<size_t> wrong_ranks(const Difference& difference);
 bool holds(const Difference& difference, size_t rank, const std::vector<double>& made,
            double magnified = 1);
 
-// The most specific relation that holds on every one of `wrong`; dtypes and shapes are equal there.
+// The most specific relation that holds on every one of `wrong`, of which there is one at least.
+// What each of them holds is of its expected dtype, shape and size; shapes may differ by rank.
 std::optional<Relation> relation_of(const Difference& difference, const std::vector<size_t>& wrong);
 
 }  // namespace lockstep

@@ -75,6 +75,25 @@ TEST(Compare, right_rows_stand_beside_wrong_ones) {
             "note: all ranks agree with each other; only the reference exposes this");
 }
 
+std::string pattern_of(const std::vector<std::vector<float>>& seen,
+                       const std::vector<std::vector<float>>& right) {
+  std::vector<Comparison> rows;
+  for (size_t at = 0; at < seen.size(); ++at)
+    rows.push_back(
+        {.row = {{1, "after"}, "w" + std::to_string(at), {floats(seen[at]), floats(seen[at])}},
+         .expected = {floats(right[at])}});
+  return equal("R", rows).at(0).pattern;
+}
+
+TEST(Compare, rows_that_changed_places_are_seen) {
+  EXPECT_EQ(pattern_of({{3, 5}, {1, 2}}, {{1, 2}, {3, 5}}), "parameters_permuted");
+  EXPECT_EQ(pattern_of({{3, 5}, {4, 9}, {1, 2}}, {{1, 2}, {3, 5}, {4, 9}}), "parameters_permuted");
+}
+
+TEST(Compare, a_row_that_equals_another_by_chance_has_not_changed_places) {
+  EXPECT_EQ(pattern_of({{2, 4}, {4, 8}}, {{1, 2}, {2, 4}}), "factor_world_size");
+}
+
 TEST(Compare, what_the_table_leaves_out_is_counted) {
   std::vector<std::vector<float>> seen(20, {1, 2});
   seen[15] = {1, 7};

@@ -88,6 +88,18 @@ TEST(Diagnose, ranks_may_hold_what_belongs_to_others) {
             "the value of another rank: rank 0 holds that of rank 1, rank 1 holds that of rank 0");
 }
 
+TEST(Diagnose, shapes_may_differ_by_rank) {
+  EXPECT_EQ(pattern({{2, 4, 6}, {8}}, {{1, 2, 3}, {4}}), "factor_world_size");
+  EXPECT_EQ(pattern({{NAN, 2, 3}, {NAN}}, {{1, 2, 3}, {4}}), "not_finite");
+  EXPECT_EQ(pattern({{1, 2, 9}, {5}}, {{1, 2, 3}, {4}}), "every_rank_differs");
+}
+
+TEST(Diagnose, a_value_that_was_cut_off_has_another_shape) {
+  Row seen = row({{1, 2}, {1, 2}});
+  seen.by_rank[1].bytes.resize(6);
+  EXPECT_EQ(diagnose({seen, row({{1, 2}, {1, 2}}).by_rank, {}}, {}).pattern, "other_shape");
+}
+
 TEST(Diagnose, a_counter_may_be_ahead) {
   const Row seen{{0, "x"}, "batches", {int64_values({3}), int64_values({3})}};
   EXPECT_EQ(diagnose({seen, {int64_values({2}), int64_values({2})}, {}}, {}).text,
