@@ -14,7 +14,7 @@ NAMED = [re.compile(form) for form in (
     rf'Relation\s*\{{\s*"{NAME}",\s*"({NAME})"',
     rf'\bpattern = "({NAME})"',
     rf'(?:\{{|broken\()\s*"[A-Z][^"]*",\s*"({NAME})"',
-    rf'\bis_last \? "({NAME})"|kTierBroke\[\] = "({NAME})"',
+    rf'\bis_last \? "({NAME})"|\b(?:kTierBroke\[\]|kMismatched) = "({NAME})"',
 )]
 # Where a diagnosis is what a function returns.
 RETURNED = re.compile(rf'(?:return \{{|[\w>.)(-]+ : )"({NAME})"[,\s]')
