@@ -43,8 +43,8 @@ struct InitOptions {
 
 // Collective: every rank of the world calls it once; blocks until all have met or the timeout has
 // passed. Throws UsageError (what was given, what was expected) before anything is opened;
-// DisagreementError, with one sentence on every rank, if ranks were told different world sizes, if a
-// rank came twice, or if the store was used before (a stale file); and CommunicationError if the
+// DisagreementError, with one sentence on every rank, if ranks were told different world sizes, if
+// a rank came twice, or if the store was used before (a stale file); and CommunicationError if the
 // store or a peer cannot be reached. A world of one takes the same path.
 //
 // Called twice in a process, give each call its own c10d::PrefixStore: keys are not reused.
