@@ -44,6 +44,15 @@ std::vector<std::string> gather_texts(Communicator& communicator, const std::str
   return texts;
 }
 
+void disagree(Communicator& communicator, const std::string& mine) {
+  std::vector<Declaration> declarations;
+  for (const std::string& each : gather_texts(communicator, mine, "exchange of declarations")) {
+    declarations.push_back(decode(each));
+  }
+  throw DisagreementError(find_disagreement(declarations)
+                              .value_or("ranks disagree on fingerprints of equal declarations"));
+}
+
 void agree(Communicator& communicator, const Declaration& mine) {
   const std::string text = encode(mine);
   at::Tensor digest = at::empty({2}, at::kLong);
@@ -53,12 +62,7 @@ void agree(Communicator& communicator, const Declaration& mine) {
   const auto digests = communicator.gather(digest, "exchange of fingerprints");
   if (all_the_same(digests) && !mine.obstacle) return;
 
-  std::vector<Declaration> declarations;
-  for (const std::string& each : gather_texts(communicator, text, "exchange of declarations")) {
-    declarations.push_back(decode(each));
-  }
-  throw DisagreementError(find_disagreement(declarations)
-                              .value_or("ranks disagree on fingerprints of equal declarations"));
+  disagree(communicator, text);
 }
 
 }  // namespace lockstep

@@ -20,6 +20,11 @@ namespace lockstep {
 // world of one only the obstacle can be wrong.
 void agree(Communicator& communicator, const Declaration& mine);
 
+// Once fingerprints have shown that something is wrong: exchanges the encoded declarations and
+// throws DisagreementError with the sentence about their first difference. Collective; blocks;
+// throws CommunicationError.
+[[noreturn]] void disagree(Communicator& communicator, const std::string& mine);
+
 // Every rank's text, in rank order, of any lengths. Collective; blocks; throws CommunicationError.
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& mine,
                                       const std::string& description);

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "ddp/batch_statistics.h"
+#include "ddp/communicator.h"
+#include "ddp/disagreement.h"
+
+#include <cstdint>
+#include <functional>
+
+namespace lockstep {
+
+// What a rank brings to a forward of SyncBatchNorm.
+struct BatchShare {
+  Declaration declaration;  // what must be equal on all ranks
+  std::int64_t count = 0;   // values a channel; 0 where there is an obstacle
+  bool input_needs_gradient = false;
+  bool has_backward = false;  // whether its output will require a gradient
+  std::int64_t channels = 0;
+  std::function<BatchStatistics()> statistics;  // asked for once all ranks agree
+};
+
+// What all ranks then know.
+struct BatchAgreement {
+  BatchStatistics whole;
+  bool some_input_needs_gradient = false;
+};
+
+// Two gathers. The first has a fixed size that no disagreement can change (Note [Agreement first]):
+// fingerprint, count and flags. Only if every rank can take part do statistics follow, as float64
+// and of one size on every rank, from ranks without a value too. If no rank has a value there is
+// nothing to send. Collective; blocks. Throws DisagreementError with the same sentence on every
+// rank; CommunicationError.
+BatchAgreement exchange(Communicator& communicator, const BatchShare& mine);
+
+}  // namespace lockstep
