@@ -23,11 +23,26 @@ int64_t ulps(double a, double b) {
   return std::abs(ordered(a) - ordered(b));
 }
 
+// The place of a number among all of its format, which has `precision` bits and whose smallest
+// normal number is 2^(least - 1).
+int64_t ordinal(double value, int precision, int least) {
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  exponent = std::max(exponent, least);
+  const auto steps = static_cast<int64_t>(std::ldexp(std::abs(value), precision - exponent));
+  const auto magnitude = (int64_t{exponent - least} << (precision - 1)) + steps;
+  return value < 0 ? -magnitude : magnitude;
+}
+
 }  // namespace
 
 int64_t ulp_distance(double a, double b, const std::string& dtype) {
   if (a == b) return 0;
   if (dtype == "float32") return ulps<float, uint32_t>(a, b);
+  if (std::isfinite(a) && std::isfinite(b)) {
+    if (dtype == "float16") return std::abs(ordinal(a, 11, -13) - ordinal(b, 11, -13));
+    if (dtype == "bfloat16") return std::abs(ordinal(a, 8, -125) - ordinal(b, 8, -125));
+  }
   return ulps<double, uint64_t>(a, b);
 }
 

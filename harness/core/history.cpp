@@ -3,8 +3,11 @@
 #include "harness/core/frames.h"
 #include "harness/core/text.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 namespace lockstep {
@@ -30,6 +33,28 @@ std::optional<std::vector<Out>> integers(const TensorValue& value) {
   if (value.dtype == "int8") return converted<int8_t, Out>(value);
   if (value.dtype == "uint8" || value.dtype == "bool") return converted<uint8_t, Out>(value);
   return {};
+}
+
+// A number of 16 bits, of which `fraction_bits` are its fraction: IEEE's interchange format, or a
+// float32 cut off behind its first 16 bits.
+double half_number(uint16_t bits, int fraction_bits) {
+  const int exponent_bits = 15 - fraction_bits;
+  const int exponent = (bits & 0x7fff) >> fraction_bits;
+  const int fraction = bits & ((1 << fraction_bits) - 1);
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const double sign = bits & 0x8000 ? -1 : 1;
+  if (exponent == (1 << exponent_bits) - 1)
+    return fraction == 0 ? sign * std::numeric_limits<double>::infinity()
+                         : std::numeric_limits<double>::quiet_NaN();
+  const int whole = exponent == 0 ? fraction : fraction + (1 << fraction_bits);
+  return sign * std::ldexp(whole, std::max(exponent, 1) - bias - fraction_bits);
+}
+
+std::vector<double> halves(const TensorValue& value, int fraction_bits) {
+  std::vector<double> out;
+  for (const auto bits : converted<uint16_t, uint16_t>(value))
+    out.push_back(half_number(bits, fraction_bits));
+  return out;
 }
 
 constexpr std::array<std::pair<Ending::Kind, std::string_view>, 8> kEndings{{
@@ -61,6 +86,8 @@ const TensorValue* find(const RankHistory& rank, const Moment& at, std::string_v
 std::vector<double> as_doubles(const TensorValue& value) {
   if (value.dtype == "float32") return converted<float, double>(value);
   if (value.dtype == "float64") return converted<double, double>(value);
+  if (value.dtype == "float16") return halves(value, 10);
+  if (value.dtype == "bfloat16") return halves(value, 7);
   if (auto whole = integers<double>(value)) return *whole;
   throw std::invalid_argument("no reading of " + value.dtype + " as numbers");
 }

@@ -191,6 +191,10 @@ TEST(Compare, ulp_distance_counts_representable_numbers) {
   EXPECT_EQ(ulp_distance(-std::numeric_limits<float>::denorm_min(),
                          std::numeric_limits<float>::denorm_min(), "float32"),
             2);
+  EXPECT_EQ(ulp_distance(1, 1 + 0x1p-10, "float16"), 1);
+  EXPECT_EQ(ulp_distance(0x1p-14, 0x1p-14 - 0x1p-24, "float16"), 1);
+  EXPECT_EQ(ulp_distance(-0x1p-24, 0x1p-24, "float16"), 2);
+  EXPECT_EQ(ulp_distance(2, 2 - 0x1p-7, "bfloat16"), 1);
   EXPECT_EQ(ulp_distance(1, std::nextafter(1.0, 2.0), "float64"), 1);
 }
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+
 namespace lockstep {
 namespace {
 
@@ -17,6 +20,22 @@ TEST(History, a_row_holds_what_every_rank_saw) {
   const auto row = h.row({0, "p"}, "x");
   EXPECT_EQ(as_integers(row.by_rank.at(0)).at(0), 1);
   EXPECT_EQ(as_integers(row.by_rank.at(1)).at(0), 2);
+}
+
+std::vector<double> read(const std::string& dtype, std::vector<uint16_t> bits) {
+  TensorValue value{dtype, {static_cast<int64_t>(bits.size())}, {}};
+  value.bytes.resize(2 * bits.size());
+  std::memcpy(value.bytes.data(), bits.data(), value.bytes.size());
+  return as_doubles(value);
+}
+
+TEST(History, half_precision_is_read_as_the_numbers_it_holds) {
+  EXPECT_EQ(read("float16", {0x3c00, 0xc100, 0x7bff, 0x0400, 0x0001, 0x8000}),
+            (std::vector<double>{1, -2.5, 65504, 0x1p-14, 0x1p-24, 0}));
+  EXPECT_EQ(read("bfloat16", {0x3f80, 0xc020, 0x0080, 0x0001}),
+            (std::vector<double>{1, -2.5, 0x1p-126, 0x1p-133}));
+  EXPECT_TRUE(std::isinf(read("float16", {0x7c00})[0]));
+  EXPECT_TRUE(std::isnan(read("bfloat16", {0x7fc0})[0]));
 }
 
 TEST(History, a_row_that_one_rank_lacks_is_not_seen) {
