@@ -21,6 +21,25 @@ struct WrapOptions {
   }
 };
 
+// A layer that normalises over the batches of all ranks of a group.
+struct NormOptions {
+  int64_t channels = 1;
+  int64_t eps_log2 = -4;       // what is added to the variance
+  int64_t momentum_log2 = -2;  // the weight of a new batch in the running statistics
+  bool cumulative = false;     // instead of it: the average over all batches so far
+  bool affine = true;          // a weight and a bias for each channel
+  bool track_running_stats = true;
+  auto operator<=>(const NormOptions&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("channels", &NormOptions::channels, between(1, 4096)),
+                      field("eps_log2", &NormOptions::eps_log2, between(-40, 10)),
+                      field("momentum_log2", &NormOptions::momentum_log2, between(-20, 0)),
+                      field("cumulative", &NormOptions::cumulative),
+                      field("affine", &NormOptions::affine),
+                      field("track_running_stats", &NormOptions::track_running_stats)};
+  }
+};
+
 // How a dataset of `length` samples is to be dealt out among the ranks.
 struct ShardOptions {
   int64_t length = 1;           // samples in the whole dataset

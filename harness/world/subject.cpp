@@ -37,6 +37,12 @@ std::unique_ptr<Shard> shard(RankContext& here, const ShardOptions& options) {
   return here.subject().shard(options, here);
 }
 
+std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& options) {
+  if (!here.subject().sync_batch_norm)
+    refuse(here.subject(), "normalise over the batches of all ranks");
+  return here.subject().sync_batch_norm(options, here.group());
+}
+
 Subjects::Subjects() : Subjects(std::vector<Subject>{}) {}
 
 Subjects::Subjects(std::initializer_list<Subject> subjects)

@@ -65,6 +65,10 @@ struct Subject {
                                          const WrapOptions&)>
       wrap = nullptr;
   std::function<std::unique_ptr<Shard>(const ShardOptions&, RankContext&)> shard = nullptr;
+  // Over the batches of `group`: a model of one layer, whose parameters and buffers have the names
+  // of torch::nn::BatchNorm's behind "norm." and are float32 at first.
+  std::function<std::shared_ptr<Model>(const NormOptions&, const Group& group)> sync_batch_norm =
+      nullptr;
 };
 
 // What programs call: the part of `here`'s subject, or Unsupported where that part is empty. wrap
@@ -74,5 +78,7 @@ std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
                               const WrapOptions& options, const Group& group);
 std::unique_ptr<Shard> shard(RankContext& here, const ShardOptions& options);
+// Over the whole world.
+std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& options);
 
 }  // namespace lockstep

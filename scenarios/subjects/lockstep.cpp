@@ -1,11 +1,14 @@
-// Lockstep's own DistributedDataParallel and DistributedSampler, as a subject.
+// Lockstep's own DistributedDataParallel, DistributedSampler and SyncBatchNorm, as a subject.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/distributed_sampler.h"
+#include "ddp/sync_batch_norm.h"
 #include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/subjects/subjects.h"
 
 #include <torch/torch.h>
+
+#include <cmath>
 
 namespace lockstep {
 
@@ -81,6 +84,27 @@ class Sharded : public Shard {
   std::unique_ptr<Loader> loader_;
 };
 
+SyncBatchNormOptions translated(const NormOptions& options, const Group& group) {
+  SyncBatchNormOptions out{.num_features = options.channels,
+                           .eps = std::ldexp(1.0, static_cast<int>(options.eps_log2)),
+                           .momentum = std::ldexp(1.0, static_cast<int>(options.momentum_log2)),
+                           .affine = options.affine,
+                           .track_running_stats = options.track_running_stats,
+                           .process_group = group};
+  if (options.cumulative) out.momentum = std::nullopt;
+  return out;
+}
+
+class Normalising : public Model {
+ public:
+  explicit Normalising(SyncBatchNormOptions options)
+      : norm_(register_module("norm", SyncBatchNorm(std::move(options)))) {}
+  at::Tensor forward(const at::Tensor& input) override { return norm_->forward(input); }
+
+ private:
+  SyncBatchNorm norm_;
+};
+
 }  // namespace
 
 Subject lockstep_subject() {
@@ -90,7 +114,11 @@ Subject lockstep_subject() {
                 return std::make_unique<Wrapped>(std::move(model), translated(options, group));
               },
           .shard = [](const ShardOptions& options,
-                      RankContext& here) { return std::make_unique<Sharded>(options, here); }};
+                      RankContext& here) { return std::make_unique<Sharded>(options, here); },
+          .sync_batch_norm =
+              [](const NormOptions& options, const Group& group) {
+                return std::make_shared<Normalising>(translated(options, group));
+              }};
 }
 
 }  // namespace lockstep

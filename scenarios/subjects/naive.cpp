@@ -61,7 +61,8 @@ Subject naive_subject() {
               [](std::shared_ptr<Model> model, const Group& group, const WrapOptions&) {
                 return std::make_unique<Averaged>(std::move(model), group);
               },
-          .shard = nullptr};
+          .shard = nullptr,
+          .sync_batch_norm = nullptr};
 }
 
 }  // namespace lockstep

@@ -1,0 +1,105 @@
+#include "scenarios/cases/layer.h"
+
+#include "harness/core/values.h"
+
+#include <torch/torch.h>
+
+#include <numeric>
+
+namespace lockstep::scenarios {
+
+namespace {
+
+constexpr int64_t kMost = 3;
+constexpr int64_t kBatchesBefore = 3;
+
+// Far enough apart that no two of a layer's parameters share a value's place.
+constexpr uint64_t kApart = uint64_t{1} << 32;
+
+at::Tensor drawn(const Layer& c, Counter at, int64_t most, at::IntArrayRef shape) {
+  auto values = torch::empty(shape, at::kDouble);
+  auto* data = values.data_ptr<double>();
+  for (int64_t i = 0; i < values.numel(); ++i, ++at.index)
+    data[i] = c.values == "real" ? real_at(at) : static_cast<double>(whole_at(at, most));
+  return values;
+}
+
+std::vector<int64_t> shape_of(const Layer& c, int rank) {
+  std::vector<int64_t> shape{samples_of(c, rank), c.norm.channels};
+  shape.insert(shape.end(), c.spatial.begin(), c.spatial.end());
+  return shape;
+}
+
+// The same values, laid out otherwise.
+at::Tensor laid_out(const at::Tensor& values, const std::string& layout) {
+  if (layout == "channels_last" && values.dim() == 4)
+    return values.contiguous(at::MemoryFormat::ChannelsLast);
+  if (layout == "channels_last" && values.dim() == 5)
+    return values.contiguous(at::MemoryFormat::ChannelsLast3d);
+  if (layout == "strided") return at::stack({values, values + 1}, -1).select(-1, 0);
+  return values;
+}
+
+Counter place(const Layer& c, Stream stream, int step, int rank) {
+  return {.seed = c.seed,
+          .stream = stream,
+          .rank = static_cast<uint64_t>(rank),
+          .step = static_cast<uint64_t>(step)};
+}
+
+}  // namespace
+
+int64_t samples_of(const Layer& c, int rank) {
+  return c.samples.empty() ? 2 : c.samples[static_cast<size_t>(rank) % c.samples.size()];
+}
+
+int64_t values_per_channel(const Layer& c) {
+  int64_t samples = 0;
+  for (int rank = 0; rank < c.world.size; ++rank) samples += samples_of(c, rank);
+  return std::accumulate(c.spatial.begin(), c.spatial.end(), samples,
+                         [](int64_t product, int size) { return product * size; });
+}
+
+bool needs_gradient(const Layer& c, int rank) {
+  if (c.upstream == "some" && c.norm.affine) return rank % 2 == 0;
+  return c.upstream != "none";
+}
+
+at::ScalarType dtype_of(const Layer& c) {
+  if (c.dtype == "float16") return at::kHalf;
+  if (c.dtype == "bfloat16") return at::kBFloat16;
+  return parameter_dtype_of(c);
+}
+
+at::ScalarType parameter_dtype_of(const Layer& c) {
+  return c.dtype == "float64" ? at::kDouble : at::kFloat;
+}
+
+at::Tensor input_of(const Layer& c, int step, int rank) {
+  auto values = drawn(c, place(c, Stream::input, step, rank), kMost, shape_of(c, rank));
+  if (c.values == "real") values = values * 2;
+  std::vector<int64_t> beside(static_cast<size_t>(values.dim()), 1);
+  beside[1] = c.norm.channels;
+  values = values + torch::arange(c.norm.channels, at::kDouble).view(beside) + rank;
+  return laid_out(values.to(dtype_of(c)), c.layout);
+}
+
+at::Tensor cotangent_of(const Layer& c, int step, int rank) {
+  const auto values = drawn(c, place(c, Stream::cotangent, step, rank), kMost, shape_of(c, rank));
+  return laid_out(values.to(dtype_of(c)), c.gradient_layout);
+}
+
+LayerState start_of(const Layer& c) {
+  const auto by_channel = [&](Stream stream, uint64_t which, int64_t most) {
+    auto at = place(c, stream, 0, 0);
+    at.index = which * kApart;
+    return drawn(c, at, most, {c.norm.channels}).to(parameter_dtype_of(c));
+  };
+  return {.weight = by_channel(Stream::parameter, 0, 1) + (c.values == "real" ? 1.5 : 2.0),
+          .bias = by_channel(Stream::parameter, 1, 2),
+          .running_mean = by_channel(Stream::buffer, 0, 2),
+          .running_var = by_channel(Stream::buffer, 1, 2).abs() + 1,
+          .batches = kBatchesBefore};
+}
+
+}  // namespace lockstep::scenarios

@@ -1,0 +1,66 @@
+// The shape Layer: one layer that couples the samples of a batch, and the batches it sees.
+#pragma once
+
+#include "harness/core/case.h"
+#include "harness/world/options.h"
+
+#include <ATen/core/Tensor.h>
+
+namespace lockstep::scenarios {
+
+struct Layer {
+  WorldSpec world;
+  int steps = 1;
+  NormOptions norm;
+  std::vector<int> spatial;  // sizes behind the channels; empty: (samples, channels)
+  std::vector<int> samples;  // rank r's batch holds samples[r], read cyclically; empty: two each
+  // Whose input comes out of something that learns, and so requires a gradient: every rank's, no
+  // rank's, or that of even ranks. Without weight and bias the other ranks would have no backward,
+  // so "some" is then "all".
+  std::string upstream = "all";
+  std::string dtype = "float32";  // of the input; parameters of a half one are float32
+  // "channels_last" where there are two or three spatial sizes, else "contiguous"; "strided": every
+  // other column of something wider.
+  std::string layout = "contiguous", gradient_layout = "contiguous";
+  // "exact": small whole numbers; "real": any numbers, about as large.
+  std::string values = "exact";
+  uint64_t seed = 0;
+  auto operator<=>(const Layer&) const = default;
+  static constexpr auto fields() {
+    constexpr auto kLayouts = one_of("contiguous|channels_last|strided");
+    return std::tuple{field("world", &Layer::world),
+                      field("steps", &Layer::steps, between(1, 100)),
+                      field("norm", &Layer::norm),
+                      field("spatial", &Layer::spatial, between(0, 64)),
+                      field("samples", &Layer::samples, between(0, 1000)),
+                      field("upstream", &Layer::upstream, one_of("all|none|some")),
+                      field("dtype", &Layer::dtype, one_of("float32|float64|float16|bfloat16")),
+                      field("layout", &Layer::layout, kLayouts),
+                      field("gradient_layout", &Layer::gradient_layout, kLayouts),
+                      field("values", &Layer::values, one_of("exact|real")),
+                      field("seed", &Layer::seed)};
+  }
+};
+
+int64_t samples_of(const Layer& c, int rank);
+int64_t values_per_channel(const Layer& c);  // of all ranks, in one step
+bool needs_gradient(const Layer& c, int rank);
+
+at::ScalarType dtype_of(const Layer& c);
+at::ScalarType parameter_dtype_of(const Layer& c);
+
+// Rank `rank`'s batch of a step, [samples, channels, ...], and the gradient of its loss by the
+// output, in the dtype and layout of the case. Ranks and channels differ in their average, and the
+// variance is about 4 or 4/3.
+at::Tensor input_of(const Layer& c, int step, int rank);
+at::Tensor cotangent_of(const Layer& c, int step, int rank);
+
+// What every rank's layer starts from: one value a channel, weights of at least 1/2 and running
+// variances of at least 1; and how many batches it says it has seen.
+struct LayerState {
+  at::Tensor weight, bias, running_mean, running_var;  // in the parameters' dtype
+  int64_t batches = 0;
+};
+LayerState start_of(const Layer& c);
+
+}  // namespace lockstep::scenarios

@@ -1,0 +1,113 @@
+#include "scenarios/sync_batch_norm/expected.h"
+
+#include "harness/core/scenario.h"
+#include "harness/world/tensors.h"
+#include "reference/batch_norm.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+namespace lockstep::scenarios::sync_batch_norm {
+
+namespace {
+
+using reference::Rounded;
+using reference::Storage;
+
+Storage storage_of(at::ScalarType dtype) {
+  if (dtype == at::kHalf) return {.precision_bits = 11, .finest_bit_log2 = -24};
+  if (dtype == at::kBFloat16) return {.precision_bits = 8, .finest_bit_log2 = -133};
+  if (dtype == at::kDouble) return {.precision_bits = 53, .finest_bit_log2 = -1074};
+  return {.precision_bits = 24, .finest_bit_log2 = -149};
+}
+
+// A half layer computes in float32.
+int precision_bits(const Layer& c) {
+  return c.dtype == "float64" ? 53 : 24;
+}
+
+// One rank's, as it is written down: in `dtype`, which rounds the expected value as well.
+void add(ByRank& to, const Rounded& right, at::ScalarType dtype) {
+  const auto kept = reference::stored(right, storage_of(dtype));
+  const auto written = kept.value.to(dtype);
+  to.values.push_back(value_of(written));
+  to.bounds.push_back(value_of(kept.error + (written.to(at::kDouble) - kept.value).abs()));
+}
+
+std::vector<reference::BatchPart> parts_of(const Layer& c, int step) {
+  std::vector<reference::BatchPart> parts;
+  for (int rank = 0; rank < c.world.size; ++rank)
+    parts.push_back({input_of(c, step, rank).to(at::kDouble).contiguous(),
+                     cotangent_of(c, step, rank).to(at::kDouble).contiguous()});
+  return parts;
+}
+
+struct Running {
+  Rounded average, variance;
+  int64_t batches = 0;
+};
+
+Running moved(const Layer& c, const Running& now, const reference::Normalised& batch) {
+  if (batch.count == 0) return now;
+  Running next{.average = {}, .variance = {}, .batches = now.batches + 1};
+  const double factor = c.norm.cumulative ? 1.0 / static_cast<double>(next.batches)
+                                          : std::ldexp(1.0, static_cast<int>(c.norm.momentum_log2));
+  next.average = reference::moved_by(now.average, batch.average, factor, precision_bits(c));
+  next.variance =
+      reference::moved_by(now.variance, batch.unbiased_variance, factor, precision_bits(c));
+  return next;
+}
+
+Step shown(const Layer& c, const reference::Normalised& batch, const Running& running) {
+  Step step;
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    const auto r = static_cast<size_t>(rank);
+    add(step[kOutput], batch.outputs[r], dtype_of(c));
+    if (needs_gradient(c, rank)) {
+      add(step[kInputGradient], batch.input_gradients[r], dtype_of(c));
+    } else {
+      step[kInputGradient].values.push_back(no_gradient(c));
+      step[kInputGradient].bounds.push_back(value_of(torch::zeros({0}, at::kDouble)));
+    }
+    if (c.norm.affine) {
+      add(step[kWeightGradient], batch.weight_gradients[r], parameter_dtype_of(c));
+      add(step[kBiasGradient], batch.bias_gradients[r], parameter_dtype_of(c));
+    }
+  }
+  if (!c.norm.track_running_stats) return step;
+  add(step[kRunningMean], running.average, parameter_dtype_of(c));
+  add(step[kRunningVar], running.variance, parameter_dtype_of(c));
+  step[kBatches].values.push_back(value_of(torch::tensor(running.batches, at::kLong)));
+  return step;
+}
+
+}  // namespace
+
+TensorValue no_gradient(const Layer& c) {
+  return value_of(torch::empty({0}, dtype_of(c)));
+}
+
+std::vector<Step> expected_steps(const Layer& c) {
+  const auto start = start_of(c);
+  reference::BatchNorm layer{
+      .weight = {}, .bias = {}, .eps = std::ldexp(1.0, static_cast<int>(c.norm.eps_log2))};
+  if (c.norm.affine) {
+    layer.weight = start.weight.to(at::kDouble);
+    layer.bias = start.bias.to(at::kDouble);
+  }
+  Running running{reference::given(start.running_mean.to(at::kDouble)),
+                  reference::given(start.running_var.to(at::kDouble)), start.batches};
+  std::vector<Step> steps;
+  for (int s = 0; s < c.steps; ++s) {
+    const auto batch = reference::normalised(layer, parts_of(c, s), precision_bits(c));
+    if (batch.is_undecided)
+      throw Refused("no reference at step " + std::to_string(s) +
+                    ": rounding decides the standard deviation");
+    running = moved(c, running, batch);
+    steps.push_back(shown(c, batch, running));
+  }
+  return steps;
+}
+
+}  // namespace lockstep::scenarios::sync_batch_norm

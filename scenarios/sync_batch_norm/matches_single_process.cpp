@@ -1,0 +1,238 @@
+// SyncBatchNorm on W ranks is BatchNorm in one process on the concatenated batch.
+//
+// Every rank feeds its own batch, of its own size and around its own average, and propagates a
+// gradient of its own that is no constant: with equal sizes an unweighted average is right, with
+// equal averages so is the average of the variances, and under a constant gradient that of the
+// input is zero whatever is wrong. Variances are about 4 or 4/3 and eps is no small part of them,
+// so that its place shows; counts are small, so that n and n - 1 differ.
+//
+// Whose gradient? Output i of any rank depends on every rank's input through the statistics. The
+// backward of a rank begins at its own loss; what arrives at an input is the gradient of the *sum*
+// of the ranks' losses, which is what the reference differentiates. Weight and bias act on the
+// rank's own samples only: their gradients are local, and averaging them is DDP's work.
+//
+// Why the checks suffice: the reference takes the definition in double precision on the whole batch
+// and bounds, element by element, what a format's rounding may do in whatever order ranks and
+// samples are summed (docs/numerics.md). The bounds are some thousand times smaller than the effect
+// of each mistake listed in mistakes.cpp on these values. Within the bounds ranks could still drift
+// apart, so running statistics are also compared between ranks, bit for bit.
+#include "harness/core/compare.h"
+#include "harness/core/text.h"
+#include "harness/world/rank_context.h"
+#include "harness/world/subject.h"
+#include "scenarios/catalogue.h"
+#include "scenarios/sync_batch_norm/expected.h"
+
+#include <rapidcheck.h>
+#include <torch/torch.h>
+
+namespace lockstep::scenarios {
+namespace {
+
+using namespace sync_batch_norm;
+
+// set_data, for a module's dtype is to become that of the state.
+void start(Model& model, const Layer& c) {
+  const auto state = start_of(c);
+  auto parameters = model.named_parameters();
+  auto buffers = model.named_buffers();
+  if (c.norm.affine) {
+    parameters["norm.weight"].set_data(state.weight);
+    parameters["norm.bias"].set_data(state.bias);
+  }
+  if (!c.norm.track_running_stats) return;
+  buffers[kRunningMean].set_data(state.running_mean);
+  buffers[kRunningVar].set_data(state.running_var);
+  buffers[kBatches].set_data(torch::tensor(state.batches, at::kLong));
+}
+
+void program(const Layer& c, RankContext& here) {
+  if (values_per_channel(c) == 1) throw Unsupported("one value a channel has no variance");
+  const auto model = lockstep::sync_batch_norm(here, c.norm);
+  start(*model, c);
+  for (int step = 0; step < c.steps; ++step) {
+    model->zero_grad();
+    here.enter(step, "forward");
+    auto input = input_of(c, step, here.rank()).detach();
+    input.requires_grad_(needs_gradient(c, here.rank()));
+    const auto output = model->forward(input);
+    here.record(kOutput, output);
+    here.enter(step, "backward");
+    if (output.requires_grad()) output.backward(cotangent_of(c, step, here.rank()));
+    here.record(kInputGradient,
+                input.grad().defined() ? input.grad() : torch::empty({0}, input.options()));
+    for (const auto& parameter : model->named_parameters())
+      here.record(parameter.key() + " gradient", parameter->grad());
+    here.enter(step, "after step");
+    for (const auto& buffer : model->named_buffers()) here.record(buffer.key(), *buffer);
+  }
+}
+
+Explanations explained(const Layer& c, int step, const std::string& name) {
+  Explanations out;
+  for (const auto& mistake : mistakes(c)) {
+    const auto& shown = mistake.steps[static_cast<size_t>(step)];
+    if (const auto row = shown.find(name); row != shown.end())
+      out.push_back(recorded_instead(mistake.diagnosis, row->second.values));
+  }
+  return out;
+}
+
+// The rows of one phase that the case has, over all steps.
+Findings compared(const Layer& c, const History& h, const std::string& rule, const char* phase,
+                  const std::vector<std::string>& names) {
+  std::vector<Comparison> rows;
+  const auto steps = expected_steps(c);
+  for (int s = 0; s < c.steps; ++s)
+    for (const auto& name : names) {
+      const auto& step = steps[static_cast<size_t>(s)];
+      const auto right = step.find(name);
+      if (right == step.end()) continue;
+      rows.push_back({.row = h.row({s, phase}, name),
+                      .expected = right->second.values,
+                      .bounds = right->second.bounds,
+                      .explanations = [&c, s, name] { return explained(c, s, name); }});
+    }
+  return equal(rule, rows);
+}
+
+Findings outputs_are_those_of_the_whole_batch(const Layer& c, const History& h) {
+  return compared(c, h, "Every rank must normalise with the statistics of the whole batch",
+                  "forward", {kOutput});
+}
+
+Findings gradients_are_those_of_the_summed_losses(const Layer& c, const History& h) {
+  return compared(c, h,
+                  "An input's gradient must be that of the sum of all ranks' losses, weight's and "
+                  "bias' that of the rank's own",
+                  "backward", {kInputGradient, kWeightGradient, kBiasGradient});
+}
+
+Findings running_statistics_are_those_of_the_whole_batch(const Layer& c, const History& h) {
+  return compared(c, h, "Running statistics must move towards the whole batch's", "after step",
+                  {kRunningMean, kRunningVar, kBatches});
+}
+
+Findings ranks_hold_the_same_running_statistics(const Layer& c, const History& h) {
+  std::vector<Row> rows;
+  if (c.norm.track_running_stats)
+    for (int s = 0; s < c.steps; ++s)
+      for (const char* name : {kRunningMean, kRunningVar, kBatches})
+        rows.push_back(h.row({s, "after step"}, name));
+  return alike("Every rank must hold the same bits of running statistics as the others", rows);
+}
+
+// Also where a rank has no sample: a message of another size or dtype is a hang on some backend.
+Findings ranks_send_alike(const Layer& c, const History& h) {
+  const auto sent = [&](int rank) {
+    std::vector<std::string> lines;
+    for (const auto& one : h.collectives(rank))
+      lines.push_back(one.op + " of " + std::to_string(one.elements) + " " + one.dtype);
+    return joined(lines, ", ");
+  };
+  for (int rank = 1; rank < c.world.size; ++rank)
+    if (sent(rank) != sent(0))
+      return {
+          {"Every rank must send as many elements of the same dtype as the others",
+           "messages_differ", "rank " + std::to_string(rank),
+           "rank 0 sends " + sent(0) + "\nrank " + std::to_string(rank) + " sends " + sent(rank)}};
+  return {};
+}
+
+// Batches of every kind of size in worlds of two and three, every dtype, every pair of layouts.
+std::vector<Layer> every_small_one() {
+  std::vector<Layer> all;
+  for (const int world : {2, 3})
+    for (const auto& samples : std::vector<std::vector<int>>{{}, {1}, {6, 2}, {0, 4}, {0}})
+      for (const auto& spatial : std::vector<std::vector<int>>{{}, {2, 2}})
+        for (const char* upstream : {"all", "none", "some"})
+          all.push_back({.world = {.size = world},
+                         .norm = {.channels = 2},
+                         .spatial = spatial,
+                         .samples = samples,
+                         .upstream = upstream,
+                         .values = world == 2 ? "exact" : "real",
+                         .seed = 3});
+  for (const char* dtype : {"float32", "float64", "float16", "bfloat16"})
+    for (const char* layout : {"contiguous", "channels_last", "strided"})
+      for (const char* gradient_layout : {"contiguous", "channels_last", "strided"})
+        all.push_back({.world = {.size = 2},
+                       .norm = {.channels = 3},
+                       .spatial = {2, 3},
+                       .samples = {3, 1},
+                       .dtype = dtype,
+                       .layout = layout,
+                       .gradient_layout = gradient_layout,
+                       .values = "real",
+                       .seed = 4});
+  return all;
+}
+
+rc::Gen<NormOptions> norms() {
+  using rc::gen::inRange;
+  using rc::gen::set;
+  return rc::gen::build<NormOptions>(set(&NormOptions::channels, inRange<int64_t>(1, 5)),
+                                     set(&NormOptions::eps_log2, inRange<int64_t>(-17, 2)),
+                                     set(&NormOptions::momentum_log2, inRange<int64_t>(-4, 1)),
+                                     set(&NormOptions::cumulative), set(&NormOptions::affine),
+                                     set(&NormOptions::track_running_stats,
+                                         rc::gen::weightedElement<bool>({{4, true}, {1, false}})));
+}
+
+rc::Gen<Layer> layers() {
+  using rc::gen::element;
+  using rc::gen::inRange;
+  using rc::gen::set;
+  using Words = std::string;
+  using Sizes = std::vector<int>;
+  const auto world = rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)));
+  const auto samples = rc::gen::mapcat(inRange<size_t>(0, 4), [](size_t count) {
+    return rc::gen::container<Sizes>(count, inRange(0, 7));
+  });
+  const auto layouts = element<Words>("contiguous", "channels_last", "strided");
+  const auto any = rc::gen::build<Layer>(
+      set(&Layer::world, world), set(&Layer::steps, inRange(1, 3)), set(&Layer::norm, norms()),
+      set(&Layer::spatial,
+          rc::gen::elementOf(std::vector<Sizes>{{}, {1}, {3}, {2, 2}, {3, 1}, {1, 2, 2}})),
+      set(&Layer::samples, samples), set(&Layer::upstream, element<Words>("all", "none", "some")),
+      set(&Layer::dtype, element<Words>("float32", "float64", "float16", "bfloat16")),
+      set(&Layer::layout, layouts), set(&Layer::gradient_layout, layouts),
+      set(&Layer::values, element<Words>("exact", "real")),
+      set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
+  return rc::gen::map(any, [](Layer c) {
+    if (values_per_channel(c) == 1) c.samples = {};
+    return c;
+  });
+}
+
+}  // namespace
+
+Scenario sync_batch_norm_matches_single_process() {
+  return scenario<Layer>({
+      .name = "sync_batch_norm.matches_single_process",
+      .claim = "SyncBatchNorm on any number of ranks, with batches of any size, is BatchNorm in "
+               "one process on the concatenated batch: output, gradients and running statistics.",
+      .exactness = "within rounding",
+      .source = "torch.nn.SyncBatchNorm; Ioffe and Szegedy 2015; docs/semantics.md 3",
+      .not_covered = "evaluation mode, ranks that disagree, groups of some ranks",
+      .usual_mistake = "batches of unequal size that weigh alike, or a backward that forgets that "
+                       "every input moves the statistics of all ranks.",
+      .tags = {"core", "sync_batch_norm"},
+      .must_catch =
+          {"sync_batch_norm_averages_unweighted", "sync_batch_norm_variance_between_ranks_left_out",
+           "sync_batch_norm_count_taken_from_own", "sync_batch_norm_running_count_taken_from_own",
+           "sync_batch_norm_running_variance_biased", "sync_batch_norm_backward_local",
+           "sync_batch_norm_backward_count_taken_from_own",
+           "sync_batch_norm_statistics_constant_in_backward", "sync_batch_norm_momentum_reversed"},
+      .draws = 300,
+      .start = {.world = {.size = 2}},
+      .every = every_small_one,
+      .cases = layers(),
+      .program = program,
+      .checks = {outputs_are_those_of_the_whole_batch, gradients_are_those_of_the_summed_losses,
+                 running_statistics_are_those_of_the_whole_batch,
+                 ranks_hold_the_same_running_statistics, ranks_send_alike},
+  });
+}
+
+}  // namespace lockstep::scenarios

@@ -1,0 +1,263 @@
+// Each mistake is the definition with one quantity taken from elsewhere.
+#include "harness/world/tensors.h"
+#include "scenarios/sync_batch_norm/expected.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <functional>
+
+namespace lockstep::scenarios::sync_batch_norm {
+
+namespace {
+
+// One rank's batch of a step, [values, channels].
+struct Own {
+  at::Tensor input, cotangent;
+  double count = 0;
+  at::Tensor average, squared;  // squared distances from its own average, summed
+};
+
+// The quantities by which a rank normalises, differentiates and keeps its statistics.
+struct Used {
+  at::Tensor average, variance;  // forward, and statistics
+  at::Tensor sum, product;       // of the cotangents, and times distance
+  double divisor = 1;            // of both
+  at::Tensor running_variance;
+  bool momentum_is_reversed = false;
+};
+
+at::Tensor by_channel(const at::Tensor& values) {
+  return values.to(at::kDouble).movedim(1, -1).reshape({-1, values.size(1)});
+}
+
+std::vector<Own> all_of(const Layer& c, int step) {
+  std::vector<Own> all;
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    Own own{
+        by_channel(input_of(c, step, rank)), by_channel(cotangent_of(c, step, rank)), 0, {}, {}};
+    own.count = static_cast<double>(own.input.size(0));
+    own.average = own.input.sum(0) / std::max(own.count, 1.0);
+    own.squared = (own.input - own.average).square().sum(0);
+    all.push_back(own);
+  }
+  return all;
+}
+
+using Term = std::function<at::Tensor(const Own&)>;
+at::Tensor sum(const std::vector<Own>& all, const Term& term) {
+  auto out = at::zeros_like(all.front().average);
+  for (const auto& own : all) out = out + term(own);
+  return out;
+}
+
+double count_of(const std::vector<Own>& all) {
+  double count = 0;
+  for (const auto& own : all) count += own.count;
+  return count;
+}
+
+// Around `average`, over all ranks' values.
+at::Tensor squares_around(const std::vector<Own>& all, const at::Tensor& average) {
+  return sum(all, [&](const Own& own) { return (own.input - average).square().sum(0); });
+}
+
+// The right quantities, were `average` and `variance` right.
+Used used_with(const std::vector<Own>& all, const at::Tensor& average, const at::Tensor& variance,
+               double count) {
+  return {.average = average,
+          .variance = variance,
+          .sum = sum(all, [](const Own& own) { return own.cotangent.sum(0); }),
+          .product = sum(
+              all, [&](const Own& own) { return (own.cotangent * (own.input - average)).sum(0); }),
+          .divisor = count,
+          .running_variance = variance * (count / (count - 1))};
+}
+
+Used right(const std::vector<Own>& all) {
+  const double count = count_of(all);
+  const auto average = sum(all, [](const Own& own) { return own.average * own.count; }) / count;
+  return used_with(all, average, squares_around(all, average) / count, count);
+}
+
+// From all ranks and a rank's own, what that rank would have used.
+using Way = std::function<Used(const std::vector<Own>& all, const Own& own)>;
+
+Used local_statistics(const std::vector<Own>&, const Own& own) {
+  return right({own});
+}
+
+Used averages_unweighted(const std::vector<Own>& all, const Own&) {
+  const auto average =
+      sum(all, [](const Own& own) { return own.average; }) / static_cast<double>(all.size());
+  const double count = count_of(all);
+  return used_with(all, average, squares_around(all, average) / count, count);
+}
+
+Used without_variance_between_ranks(const std::vector<Own>& all, const Own&) {
+  const double count = count_of(all);
+  return used_with(all, right(all).average,
+                   sum(all, [](const Own& own) { return own.squared; }) / count, count);
+}
+
+double own_count_for_all(const std::vector<Own>& all, const Own& own) {
+  return own.count * static_cast<double>(all.size());
+}
+
+Used count_from_own(const std::vector<Own>& all, const Own& own) {
+  const double count = own_count_for_all(all, own);
+  const auto average = sum(all, [](const Own& each) { return each.average * each.count; }) / count;
+  return used_with(all, average, squares_around(all, average) / count, count);
+}
+
+Used running_count_from_own(const std::vector<Own>& all, const Own& own) {
+  auto out = right(all);
+  const double count = own_count_for_all(all, own);
+  out.running_variance = out.variance * (count / (count - 1));
+  return out;
+}
+
+Used running_variance_biased(const std::vector<Own>& all, const Own&) {
+  auto out = right(all);
+  out.running_variance = out.variance;
+  return out;
+}
+
+Used backward_local(const std::vector<Own>& all, const Own& own) {
+  auto out = right(all);
+  out.sum = own.cotangent.sum(0);
+  out.product = (own.cotangent * (own.input - out.average)).sum(0);
+  return out;
+}
+
+Used backward_local_by_own_count(const std::vector<Own>& all, const Own& own) {
+  auto out = backward_local(all, own);
+  out.divisor = own.count;
+  return out;
+}
+
+Used backward_count_from_own(const std::vector<Own>& all, const Own& own) {
+  auto out = right(all);
+  out.divisor = own_count_for_all(all, own);
+  return out;
+}
+
+Used statistics_constant(const std::vector<Own>& all, const Own&) {
+  auto out = right(all);
+  out.divisor = std::numeric_limits<double>::infinity();
+  return out;
+}
+
+Used momentum_reversed(const std::vector<Own>& all, const Own&) {
+  auto out = right(all);
+  out.momentum_is_reversed = true;
+  return out;
+}
+
+// The running statistics of one rank.
+struct Running {
+  at::Tensor average, variance;
+};
+
+double factor_of(const Layer& c, int step, const LayerState& start) {
+  if (c.norm.cumulative) return 1.0 / static_cast<double>(start.batches + step + 1);
+  return std::ldexp(1.0, static_cast<int>(c.norm.momentum_log2));
+}
+
+void add(Step& step, const char* name, const at::Tensor& value, at::ScalarType dtype) {
+  step[name].values.push_back(value_of(value.to(dtype)));
+}
+
+at::Tensor shaped_like(const at::Tensor& rows, const at::Tensor& values) {
+  return rows.reshape(values.movedim(1, -1).sizes()).movedim(-1, 1);
+}
+
+// What a rank that goes by `used` records of one step.
+void show(const Layer& c, int s, int rank, const Own& own, const Used& used, Running& running,
+          Step& step) {
+  const auto start = start_of(c);
+  const auto inverse = (used.variance + std::ldexp(1.0, static_cast<int>(c.norm.eps_log2))).rsqrt();
+  const auto distance = own.input - used.average;
+  auto output = distance * inverse,
+       gradient = own.cotangent - used.sum / used.divisor -
+                  distance * inverse * inverse * (used.product / used.divisor);
+  gradient = gradient * inverse;
+  if (c.norm.affine) {
+    output = output * start.weight.to(at::kDouble) + start.bias.to(at::kDouble);
+    gradient = gradient * start.weight.to(at::kDouble);
+    add(step, kWeightGradient, (own.cotangent * distance).sum(0) * inverse, parameter_dtype_of(c));
+    add(step, kBiasGradient, own.cotangent.sum(0), parameter_dtype_of(c));
+  }
+  const auto shape = input_of(c, s, rank);
+  add(step, kOutput, shaped_like(output, shape), dtype_of(c));
+  if (needs_gradient(c, rank)) {
+    add(step, kInputGradient, shaped_like(gradient, shape), dtype_of(c));
+  } else {
+    step[kInputGradient].values.push_back(no_gradient(c));
+  }
+  const double given = factor_of(c, s, start);
+  const double factor = used.momentum_is_reversed ? 1 - given : given;
+  running.average = running.average * (1 - factor) + used.average * factor;
+  running.variance = running.variance * (1 - factor) + used.running_variance * factor;
+  add(step, kRunningMean, running.average, parameter_dtype_of(c));
+  add(step, kRunningVar, running.variance, parameter_dtype_of(c));
+}
+
+Mistake mistake(const Layer& c, const char* pattern, const char* text, const Way& way) {
+  Mistake out{{pattern, text}, std::vector<Step>(static_cast<size_t>(c.steps))};
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    const auto start = start_of(c);
+    Running running{start.running_mean.to(at::kDouble), start.running_var.to(at::kDouble)};
+    for (int s = 0; s < c.steps; ++s) {
+      const auto all = all_of(c, s);
+      const auto& own = all[static_cast<size_t>(rank)];
+      show(c, s, rank, own, way(all, own), running, out.steps[static_cast<size_t>(s)]);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Mistake> mistakes(const Layer& c) {
+  if (values_per_channel(c) == 0) return {};
+  return {
+      mistake(c, "local_statistics",
+              "every rank's own statistics: the batch was normalised without its peers",
+              local_statistics),
+      mistake(c, "averages_unweighted",
+              "the average of the ranks' averages: batches of unequal size weigh alike",
+              averages_unweighted),
+      mistake(c, "variance_between_ranks_missing",
+              "the average of the ranks' variances: the distances between their averages are "
+              "missing",
+              without_variance_between_ranks),
+      mistake(c, "count_from_own",
+              "the world size times the rank's own count in place of the count of all ranks",
+              count_from_own),
+      mistake(c, "running_count_from_own",
+              "a running variance for which every peer's count was taken to be the rank's own",
+              running_count_from_own),
+      mistake(c, "running_variance_biased",
+              "a running variance divided by the count, not by the count less one",
+              running_variance_biased),
+      mistake(c, "momentum_reversed", "running statistics that weigh the new batch by 1 - momentum",
+              momentum_reversed),
+      mistake(c, "backward_local",
+              "a backward that sums over the rank's own samples: the gradients of its peers by "
+              "the common statistics are missing",
+              backward_local),
+      mistake(c, "backward_local",
+              "a backward that averages over the rank's own samples: the gradients of its peers by "
+              "the common statistics are missing",
+              backward_local_by_own_count),
+      mistake(c, "backward_count_from_own",
+              "a backward that divides by the world size times the rank's own count",
+              backward_count_from_own),
+      mistake(c, "statistics_constant",
+              "a backward for which average and variance are constants, not functions of the input",
+              statistics_constant),
+  };
+}
+
+}  // namespace lockstep::scenarios::sync_batch_norm
