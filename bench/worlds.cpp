@@ -1,4 +1,5 @@
-// How many cold worlds a second: the cold tier beside the bare loop it is made of, in one run.
+// How many worlds a second: the cold tier beside the bare loop it is made of, and the warm tier
+// beside the cold one, in one run.
 //
 //   bench_worlds [ROUNDS [CASES]]
 //
@@ -96,11 +97,12 @@ std::string bare_loop(const std::string& request) {
   return std::to_string(std::chrono::duration<double>(Clock::now() - start).count());
 }
 
-double tier_seconds(Tier& tier, const Scenario& scenario, int size, int cases) {
+double tier_seconds(Tier& tier, const char* name, const Scenario& scenario, int size, int cases) {
   const auto start = Clock::now();
   for (int i = 0; i < cases; ++i) {
     const Case c = scenario.parse(Json{{"world", {{"size", size}}}});
-    const auto history = tier.play(scenario, c, {}, {.limit = std::chrono::seconds(30)});
+    const auto history =
+        tier.play(scenario, c, {.tier = name}, {.limit = std::chrono::seconds(30)});
     const auto verdict = judge(scenario, c, history);
     if (verdict.kind != Verdict::Kind::pass) {
       std::fprintf(stderr, "%s\n", verdict.findings.front().text.c_str());
@@ -116,15 +118,21 @@ double median(std::vector<double> values) {
 }
 
 void compare(Zygote& bare, Tier& tier, const Scenario& scenario, int size, int rounds, int cases) {
-  std::vector<double> bare_rates, tier_rates, ratios;
+  std::vector<double> bare_rates, cold_rates, warm_rates, cold_ratios, warm_ratios;
   const std::string request = std::to_string(size) + " " + std::to_string(cases);
   for (int round = 0; round < rounds; ++round) {
     bare_rates.push_back(cases / std::stod(bare.request(request, std::chrono::minutes(5))));
-    tier_rates.push_back(cases / tier_seconds(tier, scenario, size, cases));
-    ratios.push_back(tier_rates.back() / bare_rates.back());
+    cold_rates.push_back(cases / tier_seconds(tier, "cold", scenario, size, cases));
+    tier_seconds(tier, "warm", scenario, size, 1);  // makes the world
+    warm_rates.push_back(cases / tier_seconds(tier, "warm", scenario, size, cases));
+    cold_ratios.push_back(cold_rates.back() / bare_rates.back());
+    warm_ratios.push_back(warm_rates.back() / cold_rates.back());
   }
-  std::printf("world %d   bare loop %6.1f cases/s   cold tier %6.1f cases/s   ratio %.2f\n", size,
-              median(bare_rates), median(tier_rates), median(ratios));
+  std::printf(
+      "world %d   bare loop %6.1f cases/s   cold %6.1f cases/s (%.2f x bare)   warm %7.1f cases/s "
+      "(%.1f x cold)\n",
+      size, median(bare_rates), median(cold_rates), median(cold_ratios), median(warm_rates),
+      median(warm_ratios));
 }
 
 }  // namespace
@@ -135,7 +143,7 @@ int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 9;
   const int cases = argc > 2 ? std::atoi(argv[2]) : 40;
   const auto scenario = small_step();
-  const auto lanes = cold_lanes({scenario}, Subjects{Subject{.name = "lockstep"}}, 1);
+  const auto lanes = forked_lanes({scenario}, Subjects{Subject{.name = "lockstep"}}, 1);
   Zygote bare({.prepare = [] { warm_up_for_forks(); },
                .serve = [](const std::string& request, int) { return bare_loop(request); }});
   std::printf("medians of %d alternating rounds of %d cases, one lane\n", rounds, cases);

@@ -13,7 +13,7 @@ struct Known {
 };
 
 inline constexpr char kVersion[] = LOCKSTEP_VERSION;
-inline const std::vector<std::string> kTiers{"cold"};
+inline const std::vector<std::string> kTiers{"warm", "cold"};
 inline const std::vector<std::string> kBackends{"gloo"};
 
 // The subject a command means by default: Lockstep's own, or the first where that is not known.

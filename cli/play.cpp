@@ -62,7 +62,7 @@ std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, const std::vec
                                               const std::vector<Job>& canaries, int slots) {
   auto all = jobs;
   all.insert(all.end(), canaries.begin(), canaries.end());
-  ColdOptions options;
+  ForkedOptions options;
   int64_t cases = 0;
   for (const auto& job : all) {
     cases += static_cast<int64_t>(job.cases.size());
@@ -70,7 +70,7 @@ std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, const std::vec
       options.ranks_most = std::max(options.ranks_most, world_size(c));
   }
   const auto lanes = std::clamp<int64_t>(cases, 1, std::min(slots, kLanesMost));
-  return cold_lanes(scenarios_of(all), known.subjects, static_cast<int>(lanes), options);
+  return forked_lanes(scenarios_of(all), known.subjects, static_cast<int>(lanes), options);
 }
 
 LiveOptions live_options(const std::vector<Job>& jobs, const PlayOptions& options) {

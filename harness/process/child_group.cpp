@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <set>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
@@ -37,8 +38,8 @@ void die_with(pid_t parent, pid_t group) {
   _exit(run(index));
 }
 
-bool ended_badly(const ChildEnd& end) {
-  return end.kind != ChildEnd::Kind::exited || end.code != 0;
+bool ended_badly(const ChildEnd& end, int good_status) {
+  return end.kind != ChildEnd::Kind::exited || end.code != good_status;
 }
 
 // The parent of process `pid`, or -1 if it is gone. The name in front may hold spaces and brackets.
@@ -122,6 +123,27 @@ bool ChildGroup::collect(Child& child) {
   return true;
 }
 
+namespace {
+
+// Whether there is something to read, other than that the other end is gone.
+bool has_said_something(int socket) {
+  char byte = 0;
+  return recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+}
+
+}  // namespace
+
+std::vector<size_t> ChildGroup::awaited(const GroupWatch& watch) const {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < children_.size(); ++i) {
+    if (children_[i].descriptor.number() < 0) continue;
+    const bool reported =
+        !killed_ && !watch.reports.empty() && has_said_something(watch.reports[i]);
+    if (!reported) out.push_back(i);
+  }
+  return out;
+}
+
 GroupReport ChildGroup::wait(const GroupWatch& watch) {
   GroupReport report;
   auto limit = watch.deadline;
@@ -129,20 +151,27 @@ GroupReport ChildGroup::wait(const GroupWatch& watch) {
   const auto collect_all = [&] {
     for (auto& child : children_)
       if (child.descriptor.number() >= 0 && collect(child) && !bad_end && !killed_ &&
-          ended_badly(child.end)) {
+          ended_badly(child.end, watch.good_status)) {
         bad_end = true;
         limit = std::min(limit, Clock::now() + watch.grace);
         if (watch.on_bad_end) watch.on_bad_end();
       }
   };
-  while (alive_ > 0) {
+  for (auto pending = awaited(watch); !pending.empty(); pending = awaited(watch)) {
     std::vector<pollfd> waited;
-    for (const auto& child : children_)
-      if (child.descriptor.number() >= 0) waited.push_back({child.descriptor.number(), POLLIN, 0});
+    for (const size_t i : pending) {
+      waited.push_back({children_[i].descriptor.number(), POLLIN, 0});
+      if (!watch.reports.empty()) waited.push_back({watch.reports[i], POLLIN, 0});
+    }
+    // One that has reported may still die while others are awaited.
+    if (!watch.reports.empty())
+      for (const auto& child : children_)
+        if (child.descriptor.number() >= 0)
+          waited.push_back({child.descriptor.number(), POLLIN, 0});
     if (!killed_) waited.push_back({watch.stop_descriptor, POLLIN, 0});
     poll(waited.data(), waited.size(), milliseconds_until(limit));
     collect_all();
-    if (alive_ == 0) break;
+    if (awaited(watch).empty()) break;
     const bool late = Clock::now() >= limit;
     if (killed_ && late)
       throw TierError("a rank outlived SIGKILL by " + std::to_string(kKillLimit.count()) + " s");

@@ -28,16 +28,21 @@ struct ChildEnd {
 
 struct GroupWatch {
   std::chrono::steady_clock::time_point deadline;
-  // What the others get to end by themselves once one child exited other than 0 or was signalled.
+  // A child ended badly that was signalled or exited with another status; -1: every exit is bad.
+  int good_status = 0;
+  // What the others get to end by themselves once one child ended badly.
   std::chrono::milliseconds grace{1000};
   // Kill all as soon as this can be read from or is hung up; -1 for none.
   int stop_descriptor = -1;
+  // One for each child, or none: what can be read once the child has done its part and goes on
+  // living. Nothing is read from it.
+  std::vector<int> reports = {};
   // Called once, in the caller, when the first child ended badly.
   std::function<void()> on_bad_end = nullptr;
 };
 
 struct GroupReport {
-  std::vector<ChildEnd> ends;  // by index
+  std::vector<ChildEnd> ends;  // by index; {exited, 0} for one that has reported and lives
   bool stopped = false;        // through stop_descriptor
 };
 
@@ -53,8 +58,12 @@ class ChildGroup {
   ChildGroup(const ChildGroup&) = delete;
   ChildGroup& operator=(const ChildGroup&) = delete;
 
-  // Blocks until every child is gone. Call it once.
+  // Blocks until every child is gone or has reported. Once a child is gone it is not to be called
+  // again.
   GroupReport wait(const GroupWatch& watch);
+
+  // Every child is still there.
+  bool is_whole() const { return alive_ == static_cast<int>(children_.size()); }
 
  private:
   struct Child {
@@ -62,6 +71,8 @@ class ChildGroup {
     Descriptor descriptor;  // a pidfd; closed once the child was waited for
     ChildEnd end;
   };
+  // Children that are neither gone nor have reported.
+  std::vector<size_t> awaited(const GroupWatch& watch) const;
   void kill_all(ChildEnd::Kind why);
   bool collect(Child& child);
 

@@ -2,6 +2,7 @@
 
 #include "harness/core/tier.h"
 #include "harness/process/child_group.h"
+#include "harness/process/message.h"
 
 #include <array>
 #include <cerrno>
@@ -23,58 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One message: its head, then `length` bytes. Both ends are this program, so numbers go as they
-// are.
-enum class Kind : uint32_t { request, reply, failure, stop };
-struct Head {
-  uint32_t length = 0;
-  Kind kind = Kind::stop;
-};
-struct Message {
-  Kind kind = Kind::stop;
-  std::string text;
-};
-
-// False if the other end is gone.
-bool send_all(int socket, const void* bytes, size_t size) {
-  const auto* at = static_cast<const char*>(bytes);
-  while (size > 0) {
-    const ssize_t sent = send(socket, at, size, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    at += sent;
-    size -= static_cast<size_t>(sent);
-  }
-  return true;
-}
-
-bool send_message(int socket, const Message& message) {
-  Head head{static_cast<uint32_t>(message.text.size()), message.kind};
-  std::string bytes(reinterpret_cast<const char*>(&head), sizeof(head));
-  bytes += message.text;
-  return send_all(socket, bytes.data(), bytes.size());
-}
-
-bool receive_all(int socket, void* bytes, size_t size) {
-  auto* at = static_cast<char*>(bytes);
-  while (size > 0) {
-    const ssize_t got = recv(socket, at, size, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    at += got;
-    size -= static_cast<size_t>(got);
-  }
-  return true;
-}
-
-// Nothing if the other end is gone.
-std::optional<Message> receive_message(int socket) {
-  Head head;
-  if (!receive_all(socket, &head, sizeof(head))) return {};
-  Message message{head.kind, std::string(head.length, '\0')};
-  if (!receive_all(socket, message.text.data(), message.text.size())) return {};
-  return message;
-}
+enum Kind : uint32_t { request, reply, failure, stop };
 
 // The runner is gone. Reading the end of the socket is the orderly way to notice; should the server
 // be stuck elsewhere, the alarm ends it.
@@ -94,9 +44,9 @@ void settle_in(pid_t runner) {
   adopt_orphans();
 }
 
-Message answer(const ZygoteServer& server, const std::string& request, int socket) {
+Message answer(const ZygoteServer& server, const std::string& text, int socket) {
   try {
-    return {Kind::reply, server.serve(request, socket)};
+    return {Kind::reply, server.serve(text, socket)};
   } catch (const std::exception& error) {
     return {Kind::failure, error.what()};
   }
@@ -112,9 +62,9 @@ void serve_all(const ZygoteServer& server, int socket) {
   }
   while (const auto message = receive_message(socket)) {
     if (message->kind != Kind::request) continue;  // a stop that came too late
-    const Message reply = unprepared.empty() ? answer(server, message->text, socket)
-                                             : Message{Kind::failure, unprepared};
-    if (!send_message(socket, reply)) break;
+    const Message answered = unprepared.empty() ? answer(server, message->text, socket)
+                                                : Message{Kind::failure, unprepared};
+    if (!send_message(socket, answered)) break;
   }
   end_descendants();
   if (server.finish) server.finish();
@@ -198,10 +148,10 @@ std::string Zygote::receive_reply(Clock::time_point until) {
   pollfd readable{socket_.number(), POLLIN, 0};
   while (poll(&readable, 1, milliseconds_until(until)) < 1)
     if (Clock::now() >= until) fail("did not answer in time, and was killed");
-  auto reply = receive_message(socket_.number());
-  if (!reply) fail("");
-  if (reply->kind == Kind::failure) throw TierError(reply->text);
-  return std::move(reply->text);
+  auto answered = receive_message(socket_.number());
+  if (!answered) fail("");
+  if (answered->kind == Kind::failure) throw TierError(answered->text);
+  return std::move(answered->text);
 }
 
 void Zygote::stop() {

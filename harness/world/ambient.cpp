@@ -56,6 +56,12 @@ std::vector<std::string> Ambient::differences(const Ambient& now) const {
   if (default_dtype_ != now.default_dtype_)
     out.push_back(changed("the default dtype", std::string(default_dtype_.name()),
                           std::string(now.default_dtype_.name())));
+  for (auto& lasting : lasting_differences(now)) out.push_back(std::move(lasting));
+  return out;
+}
+
+std::vector<std::string> Ambient::lasting_differences(const Ambient& now) const {
+  std::vector<std::string> out;
   const auto count = [&](const std::string& what, int before, int after) {
     if (before != after)
       out.push_back(changed(what, std::to_string(before), std::to_string(after)));

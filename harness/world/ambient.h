@@ -17,6 +17,10 @@ class Ambient {
   // What `now` has otherwise, a sentence each: "grad mode was on and is off".
   std::vector<std::string> differences(const Ambient& now) const;
 
+  // Those among them that a program has no business to leave: changes of the environment and of the
+  // numbers of threads.
+  std::vector<std::string> lasting_differences(const Ambient& now) const;
+
   // Puts all of it back, except the number of inter-op threads, which can be set only once.
   void restore() const;
 

@@ -136,6 +136,11 @@ void TapLog::settle() {
   for (const int64_t sequence : completed) done(sequence);
 }
 
+size_t TapLog::pending() const {
+  const std::lock_guard lock(mutex_);
+  return pending_.size();
+}
+
 Tap::Tap(BackendPtr backend, std::shared_ptr<TapLog> log)
     : Backend(backend->getRank(), backend->getSize()),
       backend_(std::move(backend)),

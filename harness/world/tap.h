@@ -41,6 +41,9 @@ class TapLog : public std::enable_shared_from_this<TapLog> {
   // the future has called back. Call it when the program has returned.
   void settle();
 
+  // Collectives that were issued and are not done; call settle() first.
+  size_t pending() const;
+
   const std::string& group() const { return group_; }
   std::shared_ptr<TapLog> for_group(const std::string& name) const;
 
@@ -50,7 +53,7 @@ class TapLog : public std::enable_shared_from_this<TapLog> {
   const std::string group_;
   JournalWriter& journal_;
   Injector& injector_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   int64_t next_ = 0;
   std::map<int64_t, Future> pending_;  // not done; null where there is no future to ask
 };
@@ -58,6 +61,10 @@ class TapLog : public std::enable_shared_from_this<TapLog> {
 class Tap final : public c10d::Backend {
  public:
   Tap(c10::intrusive_ptr<c10d::Backend> backend, std::shared_ptr<TapLog> log);
+
+  // From now on collectives go into `log`: a group that outlives a case starts the next one anew.
+  // Nothing may be under way.
+  void follow(std::shared_ptr<TapLog> log) { log_ = std::move(log); }
 
   bool supportsSplitting() const override;
   bool supportsCoalescing() const override;

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-struct ColdOptions {
+struct ForkedOptions {
   int ranks_most = 32;                      // larger worlds are a TierError
   size_t journal_bytes = size_t{64} << 20;  // room for what one rank records; reserved, not used
   size_t store_bytes = size_t{16} << 20;    // room for the rendezvous store of a world
@@ -21,11 +21,15 @@ struct ColdOptions {
   bool cure_gloo_stalls = true;             // Note [Gloo's stall]
 };
 
-// `lanes` lanes that fork the ranks of each case afresh. The scenarios and subjects are those known
-// to the ranks: a lane plays no others. Throws TierError if this program already has a second
-// thread or if the server processes cannot be made.
-std::vector<std::unique_ptr<Tier>> cold_lanes(const std::vector<Scenario>& scenarios,
-                                              const Subjects& subjects, int lanes,
-                                              const ColdOptions& options = {});
+// `lanes` lanes that play cold and warm worlds, as a setting's tier says. A cold world's ranks are
+// forked for one case. A warm world is kept with its group, by its size, for the next case: before
+// each one generator, grad mode and default dtype are put back. A rank that died, hung or threw, or
+// left something behind (a thread, a descriptor, a process, a change of the environment, a
+// collective under way) is the case's own verdict, and its world is thrown away. The scenarios and
+// subjects are those known to the ranks: a lane plays no others. Throws TierError if this program
+// already has a second thread or if the server processes cannot be made.
+std::vector<std::unique_ptr<Tier>> forked_lanes(const std::vector<Scenario>& scenarios,
+                                                const Subjects& subjects, int lanes,
+                                                const ForkedOptions& options = {});
 
 }  // namespace lockstep

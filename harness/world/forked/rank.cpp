@@ -1,26 +1,13 @@
 #include "harness/world/forked/rank.h"
 
-#include "harness/core/text.h"
-#include "harness/core/tier.h"
-#include "harness/process/journal.h"
-#include "harness/world/gloo.h"
-#include "harness/world/injector.h"
-#include "harness/world/rank_context.h"
-#include "harness/world/shared_memory_store.h"
-#include "harness/world/subject.h"
-#include "harness/world/tap.h"
+#include "harness/process/zygote.h"
+#include "harness/world/ambient.h"
 
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-
-#include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
-#include <iostream>
-#include <linux/futex.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
+#include <iterator>
+#include <numeric>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace lockstep {
@@ -29,151 +16,146 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// By how much Gloo's patience exceeds the case's: the deadline decides, and says "stuck".
-constexpr std::chrono::minutes kBeyondDeadline{1};
-
-constexpr uint32_t kCalledOff = 1u << 30;
-
-void wake_all(std::atomic<uint32_t>& word) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, INT32_MAX, nullptr, nullptr,
-          0);
-}
-
-// Returns at a change of `word`, and at least twenty times a second.
-void sleep_on(std::atomic<uint32_t>& word, uint32_t seen) {
-  const timespec slice{0, 50'000'000};
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, seen, &slice, nullptr, 0);
-}
-
-std::chrono::milliseconds patience(const RankTask& task) {
-  return std::chrono::ceil<std::chrono::milliseconds>(task.deadline - Clock::now()) +
-         kBeyondDeadline;
-}
-
-std::filesystem::path made_scratch(const std::filesystem::path& folder) {
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    throw std::filesystem::filesystem_error("no scratch folder", folder,
-                                            std::error_code(errno, std::generic_category()));
-  return folder;
-}
-
-// What a group is called in the trace.
-std::string name_of_group(const std::vector<int>& ranks, int world_size) {
-  if (ranks.size() == static_cast<size_t>(world_size)) return "world";
-  std::vector<std::string> names;
-  for (const int rank : ranks) names.push_back(std::to_string(rank));
-  return "ranks " + joined(names, ",");
-}
-
-// The tap goes by the wrapped backend's type and name, so that c10d treats it as that backend.
-c10::intrusive_ptr<c10d::ProcessGroup> make_group(const std::vector<int>& ranks,
-                                                  const RankTask& task,
-                                                  const c10::intrusive_ptr<c10d::Store>& store,
-                                                  const std::shared_ptr<TapLog>& log) {
-  const auto rank =
-      static_cast<int>(std::find(ranks.begin(), ranks.end(), task.rank) - ranks.begin());
-  const auto size = static_cast<int>(ranks.size());
-  const auto own_store = c10::make_intrusive<c10d::PrefixStore>(log->group(), store);
-  const auto tap = c10::make_intrusive<Tap>(
-      gloo_backend(c10::make_intrusive<c10d::PrefixStore>("group", own_store), rank, size,
-                   patience(task)),
-      log);
-  auto group = c10::make_intrusive<c10d::ProcessGroup>(own_store, rank, size);
-  const auto type = c10d::ProcessGroup::BackendType::GLOO;
-  group->setBackend(c10::DeviceType::CPU, type, tap);
-  group->setDefaultBackend(type);
-  group->setGroupName(log->group());
-  return group;
-}
-
 // What launchers tell their processes, so that code which looks there finds the truth.
-void tell_environment(const RankTask& task) {
-  setenv("RANK", std::to_string(task.rank).c_str(), 1);
-  setenv("WORLD_SIZE", std::to_string(task.size).c_str(), 1);
+void tell_environment(int rank, int size) {
+  setenv("RANK", std::to_string(rank).c_str(), 1);
+  setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
 }
 
-// Texts without native backtraces, whose addresses differ from run to run.
-template <class Program>
-Ending ending_of(const Program& program) {
-  try {
-    program();
-    return {Ending::Kind::returned, ""};
-  } catch (const Unsupported& error) {
-    return {Ending::Kind::refused, error.what()};
-  } catch (const JournalFull& error) {
-    return {Ending::Kind::overflowed, error.what()};
-  } catch (const c10::Error& error) {
-    return {Ending::Kind::threw, error.what_without_backtrace()};
-  } catch (const std::exception& error) {
-    return {Ending::Kind::threw, error.what()};
-  } catch (...) {
-    return {Ending::Kind::threw, "something that is no std::exception"};
-  }
-}
-
-bool ended_well(const Ending& ending) {
-  return ending.kind == Ending::Kind::returned || ending.kind == Ending::Kind::refused;
-}
-
-// A full journal has room for no ending; its flag says so.
-void record_ending(JournalWriter& journal, const Ending& ending) {
-  try {
-    journal.finish(ending);
-  } catch (const JournalFull&) {
-  }
+// As in a Python program: writing to a dead peer is an error, not the end of the process.
+void set_signals() {
+  std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 }  // namespace
 
-void Meeting::wait_for_others(int size, Clock::time_point until) {
-  uint32_t here = returned.fetch_add(1) + 1;
-  if (here == static_cast<uint32_t>(size)) wake_all(returned);
-  while (here < static_cast<uint32_t>(size) && Clock::now() < until) {
-    sleep_on(returned, here);
-    here = returned.load();
-  }
-}
-
-void Meeting::call_off() {
-  returned.fetch_add(kCalledOff);
-  wake_all(returned);
-}
-
 int run_rank(const RankTask& task) {
-  std::signal(SIGTERM, SIG_DFL);
-  // As in a Python program: writing to a dead peer is an error, not the end of the process.
-  std::signal(SIGPIPE, SIG_IGN);
-  JournalWriter journal(task.journal);
-  journal.append(FrameKind::begin, {{"protocol", kProtocol},
-                                    {"rank", task.rank},
-                                    {"world", task.size},
-                                    {"case", hash_of(task.c)}});
-  Injector injector(injections(task.c), task.rank, journal);
-  const auto store = c10::make_intrusive<SharedMemoryStore>(task.store, patience(task));
-  tell_environment(task);
-  std::vector<std::shared_ptr<TapLog>> logs;
-  // Never destroyed, and its groups with it.
-  auto& here = *new RankContext({.rank = task.rank,
-                                 .size = task.size,
-                                 .subject = task.subject,
-                                 .journal = journal,
-                                 .injector = injector,
-                                 .store = store,
-                                 .make_group =
-                                     [&](const std::vector<int>& ranks) {
-                                       logs.push_back(std::make_shared<TapLog>(
-                                           name_of_group(ranks, task.size), journal, injector));
-                                       return make_group(ranks, task, store, logs.back());
-                                     },
-                                 .make_scratch = [&] { return made_scratch(task.scratch); }});
-  const Ending ending = ending_of([&] { task.scenario.program(task.c, here); });
-  for (const auto& log : logs) log->settle();
-  record_ending(journal, ending);
-  std::cout.flush();
-  std::fflush(nullptr);
-  if (!ended_well(ending)) _exit(1);
+  set_signals();
+  tell_environment(task.rank, task.size);
+  auto& play = *new Play(task, nullptr);  // never destroyed, and its groups with it
+  if (!ended_well(play.run())) _exit(1);
   task.meeting.wait_for_others(task.size, task.deadline);
-  _exit(0);
+  _exit(kPlayed);
+}
+
+namespace {
+
+// What a process has that a case must not change, beside what is ambient.
+struct Holdings {
+  int threads = 0, descriptors = 0;
+  bool child = false;
+
+  static int entries(const char* folder) {
+    return static_cast<int>(std::distance(std::filesystem::directory_iterator(folder),
+                                          std::filesystem::directory_iterator()));
+  }
+  // Also one that has ended and that nobody waited for.
+  static bool has_child() {
+    siginfo_t child{};
+    return waitid(P_ALL, 0, &child, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == 0;
+  }
+  static Holdings now() { return {thread_count(), entries("/proc/self/fd"), has_child()}; }
+};
+
+// A world's own group may wait as long as it likes: the server keeps the deadlines.
+constexpr std::chrono::hours kStandingPatience{24};
+
+// A rank's process between two cases.
+class Standing {
+ public:
+  explicit Standing(const StandingRank& is) : is_(is) {
+    tell_environment(is.rank, is.size);
+    const auto store = c10::make_intrusive<SharedMemoryStore>(is.store, kStandingPatience);
+    std::vector<int> all(static_cast<size_t>(is.size));
+    std::iota(all.begin(), all.end(), 0);
+    const auto unheard = std::make_shared<TapLog>("world", nobody_, no_injections_);
+    kept_ = make_group(all, is.rank, kStandingPatience, store, unheard);
+    use_once();
+    ambient_ = Ambient::capture();
+    holdings_ = Holdings::now();
+  }
+
+  // True if the rank can play another case.
+  bool play(const RankOrder& order) {
+    ambient_.restore();
+    const RankTask task{.scenario = order.scenario,
+                        .c = order.c,
+                        .subject = order.subject,
+                        .rank = is_.rank,
+                        .size = is_.size,
+                        .journal = is_.journal,
+                        .store = is_.store,
+                        .meeting = is_.meeting,
+                        .scratch = is_.scratch,
+                        .deadline = Clock::now() + order.limit};
+    auto play = std::make_unique<Play>(task, &kept_);
+    if (!ended_well(play->run())) return false;
+    is_.meeting.wait_for_others(is_.size, task.deadline);
+    auto left = pending(*play);
+    // With collectives under way destroying their group would block; the process ends anyway.
+    if (left.empty())
+      play.reset();
+    else
+      play.release();
+    append(left, changes());
+    is_.done(left);
+    return left.empty();
+  }
+
+ private:
+  // What is made at its first use is made now: threads of the autograd engine, buffers of Gloo.
+  void use_once() {
+    const auto parameter = torch::ones({1}, torch::requires_grad());
+    (parameter * 2).sum().backward();
+    std::vector<at::Tensor> tensors{torch::ones({1})};
+    kept_.group->allreduce(tensors)->wait();
+    auto generator = at::detail::getDefaultCPUGenerator();
+    generator.set_current_seed(0);
+  }
+
+  static std::vector<std::string> pending(const Play& play) {
+    const auto count = play.pending_collectives();
+    if (count == 0) return {};
+    return {std::to_string(count) + " collective(s) still under way"};
+  }
+
+  // The generator, grad mode and the default dtype are put back before every case.
+  std::vector<std::string> changes() const {
+    std::vector<std::string> out;
+    auto now = Ambient::capture();
+    for (auto& difference : ambient_.lasting_differences(now)) out.push_back(std::move(difference));
+    const auto has = Holdings::now();
+    const auto more = [&](int before, int after, const std::string& what) {
+      if (after > before) out.push_back(std::to_string(after - before) + " " + what);
+    };
+    more(holdings_.threads, has.threads, "thread(s) more than before");
+    more(holdings_.descriptors, has.descriptors, "open descriptor(s) more than before");
+    if (has.child) out.push_back("a process that it started");
+    return out;
+  }
+
+  static void append(std::vector<std::string>& all, std::vector<std::string> more) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
+
+  const StandingRank& is_;
+  std::vector<std::byte> scrap_ = std::vector<std::byte>(size_t{1} << 16);
+  JournalWriter nobody_{scrap_};  // hears what happens between cases
+  Injector no_injections_{{}, 0, nobody_};
+  TappedGroup kept_;
+  Ambient ambient_;
+  Holdings holdings_;
+};
+
+}  // namespace
+
+int serve_rank(const StandingRank& is) {
+  set_signals();
+  auto& standing = *new Standing(is);  // never destroyed, and its group with it
+  while (const auto order = is.next())
+    if (!standing.play(*order)) return 1;
+  return 0;
 }
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// The cold tier: every case in processes forked for it, over real Gloo. tiers.h makes its lanes.
+// The forked tiers over real Gloo: cold, every case in processes forked for it, and warm, cases in
+// processes that go on living with their group. tiers.h makes the lanes.
 #pragma once
 
 #include "harness/process/zygote.h"
@@ -6,11 +7,11 @@
 
 namespace lockstep {
 
-class ColdLane final : public Tier {
+class ForkedLane final : public Tier {
  public:
   // Forks the server. `close_there` are descriptors of earlier lanes.
-  ColdLane(const std::vector<Scenario>& scenarios, const Subjects& subjects,
-           const ColdOptions& options, std::span<const int> close_there);
+  ForkedLane(const std::vector<Scenario>& scenarios, const Subjects& subjects,
+             const ForkedOptions& options, std::span<const int> close_there);
 
   History play(const Scenario& scenario, const Case& c, const Setting& setting,
                Deadline deadline) override;
@@ -25,7 +26,7 @@ class ColdLane final : public Tier {
   History history(const PlayReply& reply) const;
   void tidy(const PlayReply& reply) const;
 
-  ColdOptions options_;
+  ForkedOptions options_;
   std::shared_ptr<LaneMemory> memory_;
   Zygote server_;
 };

@@ -1,4 +1,4 @@
-#include "harness/world/forked/cold.h"
+#include "harness/world/forked/lane.h"
 
 #include "harness/process/journal.h"
 #include "harness/world/shared_memory_store.h"
@@ -15,7 +15,7 @@ bool has_ending(const Frames& frames) {
 }
 
 bool exited_well(const ChildEnd& end) {
-  return end == ChildEnd{ChildEnd::Kind::exited, 0};
+  return end == ChildEnd{ChildEnd::Kind::exited, kPlayed};
 }
 
 // A rank that wrote where it should not can have spoiled its journal. That is the case's doing, but
@@ -34,7 +34,7 @@ RankHistory read_rank(const JournalView& journal, int rank, const ChildEnd& proc
   }
 }
 
-ZygoteServer served_by(const std::shared_ptr<ColdServer>& server) {
+ZygoteServer served_by(const std::shared_ptr<ForkedServer>& server) {
   return {.prepare = [server] { server->prepare(); },
           .serve = [server](const std::string& request,
                             int stop) { return server->serve(request, stop); },
@@ -55,24 +55,28 @@ Ending merged_ending(const Ending& recorded, bool has_ending, bool overflowed,
   return {Ending::Kind::cut_off, ""};
 }
 
-ColdLane::ColdLane(const std::vector<Scenario>& scenarios, const Subjects& subjects,
-                   const ColdOptions& options, std::span<const int> close_there)
+ForkedLane::ForkedLane(const std::vector<Scenario>& scenarios, const Subjects& subjects,
+                       const ForkedOptions& options, std::span<const int> close_there)
     : options_(options),
       memory_(std::make_shared<LaneMemory>(options)),
-      server_(served_by(std::make_shared<ColdServer>(scenarios, subjects, options, memory_)),
+      server_(served_by(std::make_shared<ForkedServer>(scenarios, subjects, options, memory_)),
               close_there) {}
 
-History ColdLane::play(const Scenario& scenario, const Case& c, const Setting& setting,
-                       Deadline deadline) {
+History ForkedLane::play(const Scenario& scenario, const Case& c, const Setting& setting,
+                         Deadline deadline) {
+  if (setting.tier != "cold" && setting.tier != "warm")
+    throw TierError("a forked lane plays cold and warm worlds, not '" + setting.tier + "'");
   if (setting.backend != "gloo")
-    throw TierError("the cold tier runs on gloo, not on '" + setting.backend + "'");
+    throw TierError("the " + setting.tier + " tier runs on gloo, not on '" + setting.backend + "'");
   const int size = world_size(c);
   if (size > options_.ranks_most)
-    throw TierError("the cold tier holds worlds of up to " + std::to_string(options_.ranks_most) +
-                    " ranks; this case of " + scenario.name + " wants " + std::to_string(size));
-  const auto reply = play_reply(
-      server_.request(play_request({.c = c, .subject = setting.subject, .limit = deadline.limit}),
-                      deadline.limit + options_.grace + kServerSlack));
+    throw TierError("the " + setting.tier + " tier holds worlds of up to " +
+                    std::to_string(options_.ranks_most) + " ranks; this case of " + scenario.name +
+                    " wants " + std::to_string(size));
+  const auto reply = play_reply_in(server_.request(
+      play_request(
+          {.c = c, .subject = setting.subject, .tier = setting.tier, .limit = deadline.limit}),
+      deadline.limit + options_.grace + kServerSlack));
   if (reply.group.stopped) {
     tidy(reply);
     throw Interrupted();
@@ -82,11 +86,14 @@ History ColdLane::play(const Scenario& scenario, const Case& c, const Setting& s
   return seen;
 }
 
-History ColdLane::history(const PlayReply& reply) const {
+History ForkedLane::history(const PlayReply& reply) const {
   std::vector<RankHistory> ranks;
   for (size_t rank = 0; rank < reply.group.ends.size(); ++rank)
     ranks.push_back(read_rank(JournalView(memory_->journals[rank]), static_cast<int>(rank),
                               reply.group.ends[rank]));
+  for (size_t rank = 0; rank < reply.left.size(); ++rank)
+    for (const auto& what : reply.left[rank])
+      ranks[rank].events.push_back({ranks[rank].last, LeftBehind{what}});
   if (reply.left_running > 0)
     ranks.front().events.push_back(
         {ranks.front().last,
@@ -97,7 +104,7 @@ History ColdLane::history(const PlayReply& reply) const {
 }
 
 // Gives memory back. A rank that was killed may have been in the middle of a long record.
-void ColdLane::tidy(const PlayReply& reply) const {
+void ForkedLane::tidy(const PlayReply& reply) const {
   for (size_t rank = 0; rank < reply.group.ends.size(); ++rank) {
     const auto journal = memory_->journals[rank];
     const auto used = sizeof(JournalHead) + JournalView(journal).bytes().size();
@@ -106,21 +113,21 @@ void ColdLane::tidy(const PlayReply& reply) const {
   memory_->region.release(memory_->store.first(SharedMemoryStore::used(memory_->store)));
 }
 
-void ColdLane::keep_output(const std::filesystem::path& folder) {
+void ForkedLane::keep_output(const std::filesystem::path& folder) {
   server_.request(keep_request(std::filesystem::absolute(folder)), kServerSlack);
 }
 
-void ColdLane::stop() {
+void ForkedLane::stop() {
   server_.stop();
 }
 
-std::vector<std::unique_ptr<Tier>> cold_lanes(const std::vector<Scenario>& scenarios,
-                                              const Subjects& subjects, int lanes,
-                                              const ColdOptions& options) {
+std::vector<std::unique_ptr<Tier>> forked_lanes(const std::vector<Scenario>& scenarios,
+                                                const Subjects& subjects, int lanes,
+                                                const ForkedOptions& options) {
   std::vector<std::unique_ptr<Tier>> all;
   std::vector<int> descriptors;
   for (int lane = 0; lane < lanes; ++lane) {
-    auto made = std::make_unique<ColdLane>(scenarios, subjects, options, descriptors);
+    auto made = std::make_unique<ForkedLane>(scenarios, subjects, options, descriptors);
     descriptors.push_back(made->descriptor());
     all.push_back(std::move(made));
   }

@@ -1,0 +1,56 @@
+#include "harness/process/message.h"
+
+#include <cerrno>
+#include <sys/socket.h>
+
+namespace lockstep {
+
+namespace {
+
+struct Head {
+  uint32_t length = 0;
+  uint32_t kind = 0;
+};
+
+bool send_all(int socket, const void* bytes, size_t size) {
+  const auto* at = static_cast<const char*>(bytes);
+  while (size > 0) {
+    const ssize_t sent = send(socket, at, size, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    at += sent;
+    size -= static_cast<size_t>(sent);
+  }
+  return true;
+}
+
+bool receive_all(int socket, void* bytes, size_t size) {
+  auto* at = static_cast<char*>(bytes);
+  while (size > 0) {
+    const ssize_t got = recv(socket, at, size, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    size -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+}  // namespace
+
+bool send_message(int socket, const Message& message) {
+  const Head head{static_cast<uint32_t>(message.text.size()), message.kind};
+  std::string bytes(reinterpret_cast<const char*>(&head), sizeof(head));
+  bytes += message.text;
+  return send_all(socket, bytes.data(), bytes.size());
+}
+
+std::optional<Message> receive_message(int socket) {
+  Head head;
+  if (!receive_all(socket, &head, sizeof(head))) return {};
+  Message message{head.kind, std::string(head.length, '\0')};
+  if (!receive_all(socket, message.text.data(), message.text.size())) return {};
+  return message;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,22 @@
+// Messages over a stream socket between two processes of this program, so that numbers go as they
+// are: a kind, and a text of any length.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace lockstep {
+
+struct Message {
+  uint32_t kind = 0;
+  std::string text;
+};
+
+// Blocks until all is sent; false if the other end is gone. Never a SIGPIPE.
+bool send_message(int socket, const Message& message);
+
+// Blocks until a whole message is there; nothing if the other end is gone.
+std::optional<Message> receive_message(int socket);
+
+}  // namespace lockstep

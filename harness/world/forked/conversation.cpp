@@ -1,0 +1,44 @@
+#include "harness/world/forked/conversation.h"
+
+namespace lockstep {
+
+std::string play_request(const PlayRequest& request) {
+  return Json{{"scenario", request.c.scenario},
+              {"case", request.c.value},
+              {"subject", request.subject},
+              {"tier", request.tier},
+              {"deadline_ms", request.limit.count()}}
+      .dump();
+}
+
+PlayReply play_reply_in(const std::string& text) {
+  const Json json = Json::parse(text);
+  PlayReply reply;
+  reply.group.stopped = json.at("stopped").get<bool>();
+  reply.left = json.at("left").get<std::vector<std::vector<std::string>>>();
+  reply.left_running = json.at("left_running").get<int>();
+  for (const auto& end : json.at("ends"))
+    reply.group.ends.push_back(
+        {static_cast<ChildEnd::Kind>(end.at(0).get<int>()), end.at(1).get<int>()});
+  return reply;
+}
+
+PlayRequest play_request_in(const std::string& text) {
+  const Json json = Json::parse(text);
+  return {.c = {json.at("scenario").get<std::string>(), json.at("case")},
+          .subject = json.at("subject").get<std::string>(),
+          .tier = json.at("tier").get<std::string>(),
+          .limit = std::chrono::milliseconds(json.at("deadline_ms").get<int64_t>())};
+}
+
+std::string play_reply(const PlayReply& reply) {
+  Json ends = Json::array();
+  for (const auto& end : reply.group.ends) ends.push_back({static_cast<int>(end.kind), end.code});
+  return Json{{"ends", ends},
+              {"stopped", reply.group.stopped},
+              {"left", reply.left},
+              {"left_running", reply.left_running}}
+      .dump();
+}
+
+}  // namespace lockstep

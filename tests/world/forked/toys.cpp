@@ -1,0 +1,162 @@
+#include "tests/world/forked/toys.h"
+
+#include "harness/process/journal.h"
+
+#include <torch/torch.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <fcntl.h>
+#include <fstream>
+#include <iostream>
+#include <numeric>
+#include <sstream>
+#include <thread>
+
+namespace lockstep {
+
+namespace {
+
+void all_reduce(RankContext& here, int64_t elements) {
+  std::vector<at::Tensor> tensors{torch::full({elements}, here.rank() + 1.0)};
+  here.group()->allreduce(tensors)->wait();
+  here.record("sum", tensors[0]);
+}
+
+// The first half of the ranks and the second, each in a group of its own.
+void all_reduce_in_halves(RankContext& here) {
+  const int half = here.size() / 2, first = here.rank() < half ? 0 : half;
+  std::vector<int> ranks(static_cast<size_t>(half));
+  std::iota(ranks.begin(), ranks.end(), first);
+  std::vector<at::Tensor> tensors{torch::full({1}, here.rank())};
+  here.group_of(ranks)->allreduce(tensors)->wait();
+  here.record("sum", tensors[0]);
+  here.record("rank in group", {here.group_of(ranks)->getRank()});
+}
+
+void train_a_step(RankContext& here) {
+  torch::nn::Linear model(8, 4);
+  model->forward(torch::ones({2, 8})).sum().backward();
+  std::vector<at::Tensor> gradient{model->weight.grad().div(here.size())};
+  here.group()->allreduce(gradient)->wait();
+  here.record("gradient", gradient[0]);
+}
+
+void act_out(const std::string& act, RankContext& here) {
+  if (act == "throw") throw std::runtime_error("a toy's own error");
+  if (act == "throw_int") throw 5;
+  if (act == "refuse") throw Unsupported("the toy lacks it");
+  if (act == "exit_3") std::exit(3);
+  if (act == "exit_0") std::exit(0);
+  if (act == "abort") std::abort();
+  if (act == "segv") raise(SIGSEGV);
+  if (act == "kill") raise(SIGKILL);
+  if (act == "loop")
+    for (std::atomic<int> i = 0;; ++i) {
+    }
+  if (act == "overflow")
+    for (;;) here.record("zeros", torch::zeros({1 << 20}));
+  if (act == "overflow_and_catch") try {
+      for (;;) here.record("zeros", torch::zeros({1 << 20}));
+    } catch (const JournalFull&) {
+    }
+  if (act == "allreduce") all_reduce(here, 6);
+  if (act == "fork_and_leave")
+    if (fork() == 0)
+      for (;;) pause();
+  if (act == "print_and_die") {
+    std::printf("printed\n");
+    std::cout << "streamed" << std::endl;
+    std::fprintf(stderr, "complained");
+    raise(SIGKILL);
+  }
+  if (act == "leave_a_thread")
+    std::thread([] {
+      for (;;) pause();
+    }).detach();
+  if (act == "leave_a_descriptor") open("/dev/null", O_RDONLY);
+  if (act == "change_the_environment") setenv("LOCKSTEP_TOY", "was here", 1);
+  if (act == "leave_a_collective") {
+    // Never destroyed: its destructor would wait.
+    auto& tensors = *new std::vector<at::Tensor>{torch::ones({1})};
+    auto& work =
+        *new c10::intrusive_ptr<c10d::Work>(here.group()->recv(tensors, 1 - here.rank(), 7));
+    (void)work;
+  }
+  if (act == "change_ambience") {
+    torch::rand({3});
+    at::GradMode::set_enabled(false);
+    at::set_default_dtype(caffe2::TypeMeta::Make<double>());
+  }
+  if (act == "look_around") {
+    here.record("draw", torch::rand({3}));
+    here.record("ambience",
+                std::vector<int64_t>{at::GradMode::is_enabled(),
+                                     at::get_default_dtype() == caffe2::TypeMeta::Make<float>()});
+  }
+  if (act == "scratch") {
+    std::ofstream(here.scratch() / ("rank" + std::to_string(here.rank()))) << "x";
+    here.store()->add("written", 1);
+    while (here.store()->add("written", 0) < here.size()) sched_yield();
+    here.record("files", std::vector<int64_t>{static_cast<int64_t>(
+                             testing_support::entries(here.scratch()).size())});
+  }
+  if (act == "tell_pid") here.record("pid", std::vector<int64_t>{getpid()});
+  if (act == "meet_in_store") {
+    here.store()->add("count", 1);
+    here.store()->set("from" + std::to_string(here.rank()), "x");
+    for (int rank = 0; rank < here.size(); ++rank) here.store()->get("from" + std::to_string(rank));
+  }
+}
+
+bool everybody_acts(const std::string& act) {
+  return act == "refuse" || act == "scratch" || act == "meet_in_store" || act == "train" ||
+         act == "broadcast" || act == "reduce_and_record" || act == "look_around" ||
+         act == "change_ambience" || act == "tell_pid";
+}
+
+void play_toy(const Toy& c, RankContext& here) {
+  here.enter(1, "acting");
+  here.record("there", std::vector<int64_t>{here.rank()});
+  if (c.act == "train") return train_a_step(here);
+  if (c.act == "reduce_and_record") return all_reduce(here, 3);
+  if (c.act == "broadcast") {
+    std::vector<at::Tensor> tensors{torch::full({4}, here.rank())};
+    here.group()->broadcast(tensors, {})->wait();
+    return;
+  }
+  if (c.act == "reduce_in_halves") return all_reduce_in_halves(here);
+  if (c.act == "allreduce") here.group();  // all meet, one goes on
+  if (here.rank() == c.rank || everybody_acts(c.act)) act_out(c.act, here);
+}
+
+Findings no_findings(const Toy&, const History&) {
+  return {};
+}
+
+}  // namespace
+
+Scenario toy_scenario() {
+  return scenario(Spec<Toy>{.name = "toy.acts",
+                            .claim = "A toy does what it is told",
+                            .cases = rc::gen::just(Toy{}),
+                            .program = &play_toy,
+                            .checks = {&no_findings}});
+}
+
+std::map<std::string, std::string> ForkedTest::kept_output(Tier& tier) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("cold_test." + std::to_string(getpid()));
+  tier.keep_output(folder / "logs");
+  std::map<std::string, std::string> files;
+  for (const auto& name : testing_support::entries(folder / "logs")) {
+    std::ostringstream text;
+    text << std::ifstream(folder / "logs" / name).rdbuf();
+    files[name] = text.str();
+  }
+  std::filesystem::remove_all(folder);
+  return files;
+}
+
+}  // namespace lockstep

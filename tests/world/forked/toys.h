@@ -1,0 +1,71 @@
+// A scenario whose ranks do what they are told, and lanes to play it on.
+#pragma once
+
+#include "harness/world/forked/lane.h"
+#include "harness/world/rank_context.h"
+#include "harness/world/subject.h"
+#include "harness/world/tiers.h"
+#include "tests/process/support.h"
+
+#include <map>
+#include <memory>
+
+namespace lockstep {
+
+// What rank `rank` does; the others return, having recorded "there".
+struct Toy {
+  WorldSpec world;
+  std::string act = "return";
+  int rank = 0;
+  static constexpr auto fields() {
+    return std::tuple{field("world", &Toy::world), field("act", &Toy::act),
+                      field("rank", &Toy::rank)};
+  }
+};
+
+Scenario toy_scenario();
+
+// Of the tier that is its parameter.
+class ForkedTest : public testing_support::LeavesNothing,
+                   public ::testing::WithParamInterface<std::string> {
+ protected:
+  void TearDown() override {
+    lanes_.clear();
+    LeavesNothing::TearDown();
+  }
+  Tier& lane(int lanes = 1) {
+    if (lanes_.empty()) {
+      ForkedOptions options{.ranks_most = 8, .journal_bytes = size_t{16} << 20};
+      options.grace = std::chrono::seconds(5);
+      lanes_ = forked_lanes({scenario_}, Subjects{Subject{.name = "bare"}}, lanes, options);
+    }
+    return *lanes_.front();
+  }
+  History play(const Toy& toy, std::chrono::milliseconds limit = std::chrono::seconds(60)) {
+    return play_on(lane(), toy, limit);
+  }
+  History play_on(Tier& tier, const Toy& toy, std::chrono::milliseconds limit) const {
+    return tier.play(scenario_, {scenario_.name, to_json(toy)},
+                     {.subject = "bare", .tier = GetParam()}, {limit});
+  }
+  static Toy toy(const std::string& act, int size, int rank = 0) {
+    return {.world = {.size = size}, .act = act, .rank = rank};
+  }
+  static std::vector<Ending> endings(const History& history) {
+    std::vector<Ending> all;
+    for (const auto& rank : history.ranks()) all.push_back(rank.ending);
+    return all;
+  }
+  // How the one rank of a world ended.
+  Ending ending(const std::string& act,
+                std::chrono::milliseconds limit = std::chrono::seconds(60)) {
+    return endings(play(toy(act, 1), limit)).at(0);
+  }
+  // What the ranks of the last case wrote, by file.
+  static std::map<std::string, std::string> kept_output(Tier& tier);
+
+  Scenario scenario_ = toy_scenario();
+  std::vector<std::unique_ptr<Tier>> lanes_;
+};
+
+}  // namespace lockstep
