@@ -128,7 +128,8 @@ void add_run(CLI::App& app, const Known& known, int& status) {
   };
   repeated("--tag", selection.tags, "TAG", "scenarios with this tag");
   repeated("--not-tag", selection.not_tags, "TAG", "no scenario with this tag");
-  option("--tier", flags->tiers, "TIERS", "where ranks live; cold: forked for each case; warm: kept for the next one");
+  option("--tier", flags->tiers, "TIERS",
+         "where ranks live; cold: forked for each case; warm: kept for the next one");
   option("--backend", flags->backends, "BACKENDS", "what carries the collectives");
   option("--subject", flags->subjects, "SUBJECTS", "whose data parallelism is judged: a,b");
   option("--world", flags->worlds, "SIZES", "numbers of ranks: 2,3,4");

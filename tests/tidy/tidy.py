@@ -50,7 +50,6 @@ LONG_FILES = {
     "harness/world/tap.cpp": "an override for each virtual of c10d::Backend; in one place none is missed",
     "tests/ddp/errors_test.cpp": "each kind of disagreement with its sentence, side by side",
     "tests/ddp/gradients_test.cpp": "one list of propositions on one small world",
-    "tests/world/forked/forked_test.cpp": "every way a rank can end, side by side",
 }
 
 # What may end a process on the spot: a forked child's last line, an injected exit, the second Ctrl-C.
