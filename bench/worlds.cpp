@@ -7,6 +7,7 @@
 // ranks, lets them meet through a store in shared memory, and waits; the tier also journals, taps,
 // captures output, keeps deadlines and tells a history. Rounds alternate between the two, since
 // what a machine does next door changes by the second: only the ratio means anything.
+#include "harness/core/text.h"
 #include "harness/process/child_group.h"
 #include "harness/process/shared_memory.h"
 #include "harness/process/zygote.h"
@@ -140,12 +141,22 @@ void compare(Zygote& bare, Tier& tier, const Scenario& scenario, int size, int r
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : 9;
-  const int cases = argc > 2 ? std::atoi(argv[2]) : 40;
+  const auto rounds = argc > 1 ? parsed_int(argv[1]) : 9;
+  const auto cases = argc > 2 ? parsed_int(argv[2]) : 40;
+  if (argc > 3 || !rounds || !cases || *rounds < 1 || *cases < 1 || *rounds > 1000 ||
+      *cases > 100'000) {
+    std::fprintf(stderr, "usage: bench_worlds [ROUNDS [CASES]]   (9 rounds of 40 cases)\n");
+    return 2;
+  }
   const auto scenario = small_step();
   const auto lanes = forked_lanes({scenario}, Subjects{Subject{.name = "lockstep"}}, 1);
   Zygote bare({.prepare = [] { warm_up_for_forks(); },
                .serve = [](const std::string& request, int) { return bare_loop(request); }});
-  std::printf("medians of %d alternating rounds of %d cases, one lane\n", rounds, cases);
-  for (const int size : {2, 3}) compare(bare, *lanes.front(), scenario, size, rounds, cases);
+  std::printf(
+      "medians of %d alternating rounds of %d cases, one lane; ratios are medians of the rounds' "
+      "ratios\n",
+      static_cast<int>(*rounds), static_cast<int>(*cases));
+  for (const int size : {2, 3})
+    compare(bare, *lanes.front(), scenario, size, static_cast<int>(*rounds),
+            static_cast<int>(*cases));
 }

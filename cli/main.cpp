@@ -7,6 +7,7 @@
 #include "harness/core/text.h"
 #include "harness/engine/archive.h"
 
+#include <csignal>
 #include <fcntl.h>
 #include <iostream>
 #include <unistd.h>
@@ -96,6 +97,8 @@ static void open_closed_standard_streams() {
 
 int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios) {
   open_closed_standard_streams();
+  // A reader that has seen enough must not cost the archive: writing to it is an error then.
+  std::signal(SIGPIPE, SIG_IGN);
   const Known known{argc > 0 ? argv[0] : "lockstep", std::move(subjects), std::move(scenarios)};
   int status = kHeld;
   CLI::App app(

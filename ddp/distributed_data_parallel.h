@@ -56,9 +56,8 @@ class DistributedDataParallelImpl : public torch::nn::Module {
 // ranks. So equal copies with equal optimizers stay equal, and the mean of a loss over the global
 // batch is what is minimised, if all ranks' batches are equally large.
 //
-//   DistributedDataParallel ddp(net, {.process_group = group});   // net: shared_ptr or module
-//   holder ddp.forward(input).mean().backward();                         // gradients are averages
-//   here
+//   DistributedDataParallel ddp(net, {.process_group = group});  // a shared_ptr, or a holder
+//   ddp.forward(input).mean().backward();                        // gradients are averages now
 //
 // A handle is a value: copies share one module, as LibTorch's holders do, and everything a holder
 // can do (->, register_module, torch::save) works. The wrapped module is shared, not copied.

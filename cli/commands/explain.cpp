@@ -39,7 +39,9 @@ int explain(const Known& known, const std::string& name) {
   print_part("not covered", scenario.not_covered);
   print_part("must catch", joined(scenario.must_catch, ", "));
   print_part("smallest case", scenario.smallest().value.dump());
-  print_part("run it", known.program + " run " + scenario.name);
+  print_part("run it", known.program + " run" +
+                           (has_tag(scenario, "canary") ? "   (part of every full run)"
+                                                        : " " + scenario.name));
   return kHeld;
 }
 

@@ -35,7 +35,7 @@ Case parse_case_file(const std::string& text, const std::string& path) {
   Json file;
   try {
     file = Json::parse(text);
-  } catch (const Json::parse_error& error) {
+  } catch (const Json::exception& error) {  // also a number that no double holds
     const std::string what = error.what();  // "[json.exception...] parse error at line 1, ..."
     throw FieldError(path + ": not JSON: " + what.substr(what.find(']') + 2));
   }

@@ -101,15 +101,42 @@ std::string note(const Difference& is, const Diagnosis& diagnosis) {
              : std::string("\nnote: ") + kOnlyTheReferenceShows;
 }
 
+// The first explanation of the first wrong row whose pattern also explains every other wrong row of
+// the moment: what fits one row by chance, as a swap of two numbers or a factor of a single one
+// does, seldom fits all.
+std::optional<Diagnosis> explained(const std::vector<Difference>& rows, size_t first,
+                                   const std::vector<Explanations>& explanations) {
+  const auto fits = [&](size_t at, const std::string& pattern) {
+    return std::any_of(explanations[at].begin(), explanations[at].end(),
+                       [&](const Explanation& explanation) {
+                         const auto diagnosis = explanation(rows[at]);
+                         return diagnosis && diagnosis->pattern == pattern;
+                       });
+  };
+  for (const auto& explanation : explanations[first]) {
+    const auto diagnosis = explanation(rows[first]);
+    if (!diagnosis) continue;
+    bool everywhere = true;
+    for (size_t at = 0; at < rows.size() && everywhere; ++at)
+      everywhere = wrong_ranks(rows[at]).empty() || fits(at, diagnosis->pattern);
+    if (everywhere) return diagnosis;
+  }
+  return {};
+}
+
 Finding finding(const std::string& rule, const std::vector<Difference>& rows, size_t first,
-                Explanations explanations) {
+                std::vector<Explanations> explanations) {
   const Difference& is = rows[first];
-  explanations.push_back(anothers_value(others(rows, first)));
-  const auto diagnosis = diagnose(is, explanations);
+  // First, since it is the strictest: what stands here belongs elsewhere, and the other way round.
+  for (size_t at = 0; at < rows.size(); ++at)
+    if (!wrong_ranks(rows[at]).empty())
+      explanations[at].insert(explanations[at].begin(), anothers_value(others(rows, at)));
+  auto diagnosis = explained(rows, first, explanations);
+  if (!diagnosis) diagnosis = diagnose(is, {});
   const auto where = place(is.row, is.expected[wrong_ranks(is).front()], first_element(is));
-  return {rule, diagnosis.pattern, where,
-          is.row.name + ": " + diagnosis.text + "\nfirst divergence: " + where + "\n" +
-              joined(divergence(rows, first), "\n") + note(is, diagnosis)};
+  return {rule, diagnosis->pattern, where,
+          is.row.name + ": " + diagnosis->text + "\nfirst divergence: " + where + "\n" +
+              joined(divergence(rows, first), "\n") + note(is, *diagnosis)};
 }
 
 }  // namespace
@@ -118,13 +145,17 @@ Findings equal(const std::string& rule, const std::vector<Comparison>& rows) {
   for (const auto& one : rows) {
     if (wrong_ranks(difference_of(one)).empty()) continue;
     std::vector<Difference> of_the_moment;
+    std::vector<Explanations> explanations;
     size_t first = 0;
     for (const auto& other : rows) {
+      if (other.row.at != one.row.at) continue;
       if (&other == &one) first = of_the_moment.size();
-      if (other.row.at == one.row.at) of_the_moment.push_back(difference_of(other));
+      of_the_moment.push_back(difference_of(other));
+      const bool is_wrong = !wrong_ranks(of_the_moment.back()).empty();
+      explanations.push_back(is_wrong && other.explanations ? other.explanations()
+                                                            : Explanations{});
     }
-    return {finding(rule, of_the_moment, first,
-                    one.explanations ? one.explanations() : Explanations{})};
+    return {finding(rule, of_the_moment, first, std::move(explanations))};
   }
   return {};
 }

@@ -2,6 +2,8 @@
 #include "harness/core/text.h"
 #include "harness/core/trace.h"
 
+#include <algorithm>
+
 namespace lockstep {
 
 namespace {
@@ -81,11 +83,24 @@ Verdict hang(const History& history, const std::vector<int>& stuck) {
             ranks_text(stuck), (cause ? *cause + "; " + who : who) + roll_call(history)}}};
 }
 
+// Of ranks that threw, the one that explains the others: who was waiting in a collective threw
+// since a peer did not come, and that peer had issued fewer.
+int first_to_throw(const History& history, const std::vector<int>& threw) {
+  const auto standing = [&](int rank) {
+    const auto all = history.collectives(rank);
+    const bool was_waiting = !all.empty() && !all.back().done;
+    return std::pair(was_waiting, all.size());
+  };
+  return *std::min_element(threw.begin(), threw.end(),
+                           [&](int a, int b) { return standing(a) < standing(b); });
+}
+
 // A rank that was signalled or exited explains why its peers threw, so it is named first.
 std::optional<Verdict> judge_endings(const History& history) {
   for (const auto kind : {Ending::Kind::signalled, Ending::Kind::exited, Ending::Kind::threw})
     if (const auto ranks = ranks_that(history, {kind}); !ranks.empty())
-      return crash(history, ranks.front());
+      return crash(history,
+                   kind == Ending::Kind::threw ? first_to_throw(history, ranks) : ranks.front());
   if (const auto stuck = ranks_that(history, {Ending::Kind::stuck}); !stuck.empty())
     return hang(history, stuck);
   if (const auto full = ranks_that(history, {Ending::Kind::overflowed}); !full.empty())
@@ -116,6 +131,29 @@ Findings mismatches(const History& history) {
   if (!mismatch) return {};
   return {{"Every rank must issue the same collectives in the same order", kMismatched, "",
            *mismatch + roll_call(history)}};
+}
+
+// An injection that was planted and never struck has tried nothing.
+Findings idle_injections(const Case& c, const History& history) {
+  Findings out;
+  const auto planted = injections(c);
+  std::vector<size_t> struck(static_cast<size_t>(history.size()), 0);
+  for (int rank = 0; rank < history.size(); ++rank)
+    for (const auto& event : history.ranks()[static_cast<size_t>(rank)].events)
+      struck[static_cast<size_t>(rank)] += std::holds_alternative<Injection>(event.what);
+  for (const auto& one : planted) {
+    const bool is_here = one.rank < history.size();
+    if (is_here && struck[static_cast<size_t>(one.rank)] > 0) {
+      --struck[static_cast<size_t>(one.rank)];
+      continue;
+    }
+    out.push_back({"An injection must strike", "did_not_strike", "rank " + std::to_string(one.rank),
+                   "the injection '" + one.kind + "' for rank " + std::to_string(one.rank) +
+                       (is_here ? " found neither its collective nor its moment"
+                                : ", which this world of " + std::to_string(history.size()) +
+                                      " does not have, cannot strike")});
+  }
+  return out;
 }
 
 Verdict vacuous(const std::string& text) {
@@ -157,7 +195,11 @@ Verdict judge(const Scenario& scenario, const Case& c, const History& history) {
   try {
     auto findings = scenario.checks(c, history);
     findings += mismatches(history);
-    if (findings.empty()) return {};
+    if (findings.empty()) {
+      auto idle = idle_injections(c, history);
+      if (idle.empty()) return {};
+      return {Verdict::Kind::inconclusive, std::move(idle)};
+    }
     return {Verdict::Kind::fail, std::move(findings)};
   } catch (const NotSeen& error) {
     return vacuous(error.what());

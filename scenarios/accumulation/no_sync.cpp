@@ -195,7 +195,7 @@ Scenario accumulation_no_sync_accumulates() {
       .name = "accumulation.no_sync_accumulates",
       .claim = "Inside no_sync gradients add up on each rank without communication; the first "
                "backward after it averages the whole sum, once.",
-      .exactness = "bit-equal",
+      .exactness = "bit-equal · real: bounded",
       .source = "torch.nn.parallel.DistributedDataParallel.no_sync; docs/semantics.md 1.4",
       .not_covered = "windows that are cut short, static graphs, buffers (see buffers.*)",
       .usual_mistake =
@@ -216,7 +216,7 @@ Scenario accumulation_is_decided_at_forward() {
       .name = "accumulation.is_decided_at_forward",
       .claim = "Whether a backward reduces was decided at its forward: no_sync around the backward "
                "alone changes nothing.",
-      .exactness = "bit-equal",
+      .exactness = "bit-equal · real: bounded",
       .source = "torch.nn.parallel.DistributedDataParallel.no_sync: \"The forward pass should be "
                 "included inside the context manager\"; docs/semantics.md 1.4",
       .not_covered = "several forwards before one backward",

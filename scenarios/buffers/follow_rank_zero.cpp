@@ -209,7 +209,7 @@ Scenario buffers_follow_rank_zero() {
           "With the broadcast on, every training forward begins with rank 0's buffers and adds "
           "its own batch to them; with it off every rank keeps its own. A backward changes "
           "none.",
-      .exactness = "bit-equal",
+      .exactness = "bit-equal · real: bounded",
       .source = "broadcast_buffers of torch.nn.parallel.DistributedDataParallel; docs/semantics.md "
                 "1.3",
       .not_covered = "the first state (replicas.start_equal), ignored buffers",
@@ -234,7 +234,7 @@ Scenario buffers_lag_behind_local_forwards() {
       .claim =
           "A forward synchronises buffers if the forward before it had gradients and was outside "
           "no_sync, whatever it is itself.",
-      .exactness = "bit-equal",
+      .exactness = "bit-equal · real: bounded",
       .source = "require_forward_param_sync in torch.nn.parallel.DistributedDataParallel; "
                 "docs/semantics.md 1.3",
       .not_covered = "forwards that throw, join",

@@ -178,11 +178,11 @@ Explanations averaging_mistakes(const Training& c, const ExpectedStep& step,
            "the average of the ranks' own averages: parts of unequal size weigh alike"},
           all(average_of_averages(c, step, p))),
       recorded_instead(
-          {"not_reduced", "every rank holds its own local gradient: its bucket was never reduced"},
+          {"not_reduced", "each holds its own local gradient: its bucket was never reduced"},
           recorded(step.local(), p, 1, c)),
       recorded_instead({"scaled_not_reduced",
-                        "every rank holds its own local gradient, already divided by the world "
-                        "size: its bucket was packed and never reduced"},
+                        "each holds its own local gradient, already divided by the world size: its "
+                        "bucket was packed and never reduced"},
                        recorded(step.local(), p, 1 / world, c)),
       summed_under_other_names(names[p], contributions),
   };

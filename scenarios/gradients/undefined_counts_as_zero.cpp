@@ -135,7 +135,7 @@ Scenario gradients_undefined_counts_as_zero() {
       .name = "gradients.undefined_counts_as_zero",
       .claim = "A gradient that a rank's backward leaves undefined counts as zero in the average "
                "that every rank holds.",
-      .exactness = "bit-equal",
+      .exactness = "bit-equal · real: bounded",
       .source =
           "c10d's Reducer, mark_variable_ready_dense: an undefined gradient zeroes its place; "
           "docs/semantics.md 2.3",

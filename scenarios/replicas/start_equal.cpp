@@ -46,10 +46,8 @@ Findings start_as_rank_zero(const Training& c, const History& h, Initial initial
       for (int rank = 0; rank < c.world.size; ++rank)
         own.push_back(recorded(initial(c, build_seed(c, rank))[i].value, dtype));
       return Explanations{
-          recorded_instead({"own_initial_state",
-                            "every rank kept the values it was built with: nothing was broadcast "
-                            "from rank 0"},
-                           own),
+          recorded_instead(
+              {"own_initial_state", "the values it was built with: rank 0's never came"}, own),
           recorded_instead({"took_another_ranks_state",
                             "the values that the last rank was built with, not rank 0's"},
                            {own.back()})};

@@ -188,7 +188,7 @@ Scenario sampler_partitions_the_dataset() {
                        "one order.",
       .tags = {"core", "sampler"},
       .must_catch = {"epoch_ignored"},
-      .draws = 150,
+      .draws = 70,
       .start = {},
       .every = every_small_one,
       .cases = cases(),

@@ -224,7 +224,7 @@ Scenario sync_batch_norm_matches_single_process() {
            "sync_batch_norm_running_variance_biased", "sync_batch_norm_backward_local",
            "sync_batch_norm_backward_count_taken_from_own",
            "sync_batch_norm_statistics_constant_in_backward", "sync_batch_norm_momentum_reversed"},
-      .draws = 300,
+      .draws = 120,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
       .cases = layers(),

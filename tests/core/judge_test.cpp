@@ -76,6 +76,30 @@ TEST(Judge, collectives_that_do_not_match_are_the_cause_of_a_crash_and_of_a_hang
   }
 }
 
+// Rank 0's collective failed since rank 1 had thrown by itself.
+TEST(Judge, of_ranks_that_threw_the_one_that_no_collective_kept_is_named) {
+  auto victim = reducing({Ending::Kind::threw, "connection reset"}, 2);
+  const auto culprit = ending({Ending::Kind::threw, "its own mistake"});
+  const auto verdict = judged({victim, culprit});
+  EXPECT_EQ(verdict.kind, Kind::crash);
+  EXPECT_EQ(verdict.findings.at(0).text.find("rank 1 threw: its own mistake"), 0u)
+      << verdict.findings.at(0).text;
+}
+
+TEST(Judge, an_injection_that_never_strikes_is_inconclusive) {
+  const auto toy = with(no_finding);
+  const auto verdict_of = [&](int rank, bool strikes) {
+    Plain planted;
+    planted.world.injections = {{.kind = "delay", .rank = rank}};
+    std::vector<RankHistory> ranks{ending(kReturned), ending(kReturned)};
+    if (strikes) ranks[0].events.push_back({{0, "p"}, planted.world.injections.front()});
+    return judge(toy, {toy.name, to_json(planted)}, History(ranks)).kind;
+  };
+  EXPECT_EQ(verdict_of(0, true), Kind::pass);
+  EXPECT_EQ(verdict_of(0, false), Kind::inconclusive);
+  EXPECT_EQ(verdict_of(7, false), Kind::inconclusive);
+}
+
 TEST(Judge, a_hang_names_who_never_came) {
   const Ending stuck{Ending::Kind::stuck, ""};
   const auto verdict = judged({reducing(stuck, 2), ending(kReturned)});
