@@ -6,6 +6,8 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <utility>
 
 namespace lockstep::scenarios::sync_batch_norm {
 
@@ -87,7 +89,7 @@ Used local_statistics(const std::vector<Own>&, const Own& own) {
   return right({own});
 }
 
-Used averages_unweighted(const std::vector<Own>& all, const Own&) {
+Used average_of_averages(const std::vector<Own>& all, const Own&) {
   const auto average =
       sum(all, [](const Own& own) { return own.average; }) / static_cast<double>(all.size());
   const double count = count_of(all);
@@ -203,8 +205,8 @@ void show(const Layer& c, int s, int rank, const Own& own, const Used& used, Run
   add(step, kRunningVar, running.variance, parameter_dtype_of(c));
 }
 
-Mistake mistake(const Layer& c, const char* pattern, const char* text, const Way& way) {
-  Mistake out{{pattern, text}, std::vector<Step>(static_cast<size_t>(c.steps))};
+Mistake mistake(const Layer& c, Diagnosis diagnosis, const Way& way) {
+  Mistake out{std::move(diagnosis), std::vector<Step>(static_cast<size_t>(c.steps))};
   for (int rank = 0; rank < c.world.size; ++rank) {
     const auto start = start_of(c);
     Running running{start.running_mean.to(at::kDouble), start.running_var.to(at::kDouble)};
@@ -222,40 +224,57 @@ Mistake mistake(const Layer& c, const char* pattern, const char* text, const Way
 std::vector<Mistake> mistakes(const Layer& c) {
   if (values_per_channel(c) == 0) return {};
   return {
-      mistake(c, "local_statistics",
-              "every rank's own statistics: the batch was normalised without its peers",
+      mistake(c,
+              Diagnosis{"local_statistics",
+                        "every rank's own statistics: the batch was normalised without its peers"},
               local_statistics),
-      mistake(c, "averages_unweighted",
-              "the average of the ranks' averages: batches of unequal size weigh alike",
-              averages_unweighted),
-      mistake(c, "variance_between_ranks_missing",
-              "the average of the ranks' variances: the distances between their averages are "
-              "missing",
+      mistake(
+          c,
+          Diagnosis{"average_of_averages",
+                    "from the average of the ranks' own averages: batches of unequal size weigh "
+                    "alike"},
+          average_of_averages),
+      mistake(c,
+              Diagnosis{"variance_between_ranks_missing",
+                        "from the average of the ranks' variances: the distances between their "
+                        "averages are missing"},
               without_variance_between_ranks),
-      mistake(c, "count_from_own",
-              "the world size times the rank's own count in place of the count of all ranks",
+      mistake(c,
+              Diagnosis{"count_from_own",
+                        "the world size times the rank's own count in place of the count of all "
+                        "ranks"},
               count_from_own),
-      mistake(c, "running_count_from_own",
-              "a running variance for which every peer's count was taken to be the rank's own",
+      mistake(c,
+              Diagnosis{"running_count_from_own",
+                        "a running variance for which every peer's count was taken to be the "
+                        "rank's own"},
               running_count_from_own),
-      mistake(c, "running_variance_biased",
-              "a running variance divided by the count, not by the count less one",
+      mistake(c,
+              Diagnosis{"biased_variance",
+                        "a running variance divided by the count, not by the count less one"},
               running_variance_biased),
-      mistake(c, "momentum_reversed", "running statistics that weigh the new batch by 1 - momentum",
+      mistake(c,
+              Diagnosis{"momentum_reversed",
+                        "running statistics that weigh the new batch by 1 - momentum"},
               momentum_reversed),
-      mistake(c, "backward_local",
-              "a backward that sums over the rank's own samples: the gradients of its peers by "
-              "the common statistics are missing",
+      mistake(c,
+              Diagnosis{"backward_local",
+                        "a backward that sums over the rank's own samples: what its peers' losses "
+                        "owe to the common statistics is missing"},
               backward_local),
-      mistake(c, "backward_local",
-              "a backward that averages over the rank's own samples: the gradients of its peers by "
-              "the common statistics are missing",
+      mistake(c,
+              Diagnosis{"backward_local",
+                        "a backward that averages over the rank's own samples: what its peers' "
+                        "losses owe to the common statistics is missing"},
               backward_local_by_own_count),
-      mistake(c, "backward_count_from_own",
-              "a backward that divides by the world size times the rank's own count",
+      mistake(c,
+              Diagnosis{"backward_count_from_own",
+                        "a backward that divides by the world size times the rank's own count"},
               backward_count_from_own),
-      mistake(c, "statistics_constant",
-              "a backward for which average and variance are constants, not functions of the input",
+      mistake(c,
+              Diagnosis{"statistics_constant",
+                        "a backward for which average and variance are constants, not functions of "
+                        "the input"},
               statistics_constant),
   };
 }

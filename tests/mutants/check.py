@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 NAME = re.compile(r'\.name = "([\w.]+)"')
-MUST_CATCH = re.compile(r"\.must_catch = \{([^}]*)\}")
+MUST_CATCH = re.compile(r"\.must_catch =\s*\{([^}]*)\}")
 CAUGHT_BY = re.compile(r"^Caught by ([\w.]+)", re.MULTILINE)
 
 

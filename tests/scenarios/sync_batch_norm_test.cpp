@@ -168,7 +168,7 @@ TEST(SyncBatchNormScenario, a_rank_that_sends_another_dtype_is_found) {
          Collective{
              .op = "allgather", .group = "world", .dtype = dtype, .elements = 6, .done = true}});
   }
-  EXPECT_EQ(pattern(judged(kCase, History(ranks))), "messages_differ");
+  EXPECT_EQ(pattern(judged(kCase, History(ranks))), "mismatched_collectives");
 }
 
 TEST(SyncBatchNormScenario, a_case_that_rounding_decides_is_refused) {
