@@ -49,6 +49,7 @@ TEST(Subject, AnEmptyPartIsUnsupported) {
     EXPECT_STREQ(error.what(), "the subject 'bare' does not shard datasets");
   }
   EXPECT_THROW(wrap(here, nullptr, {}), Unsupported);
+  EXPECT_THROW(sync_batch_norm(here, {}), Unsupported);
 }
 
 }  // namespace
