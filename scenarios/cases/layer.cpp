@@ -103,3 +103,9 @@ LayerState start_of(const Layer& c) {
 }
 
 }  // namespace lockstep::scenarios
+
+namespace lockstep {
+
+template Scenario scenario<scenarios::Layer>(Spec<scenarios::Layer> spec);
+
+}  // namespace lockstep

@@ -1,7 +1,7 @@
 // The shape Layer: one layer that couples the samples of a batch, and the batches it sees.
 #pragma once
 
-#include "harness/core/case.h"
+#include "harness/core/scenario.h"
 #include "harness/world/options.h"
 
 #include <ATen/core/Tensor.h>
@@ -64,3 +64,10 @@ struct LayerState {
 LayerState start_of(const Layer& c);
 
 }  // namespace lockstep::scenarios
+
+namespace lockstep {
+
+// Made once: drawing, shrinking and reading a case take a compiler ten seconds.
+extern template Scenario scenario<scenarios::Layer>(Spec<scenarios::Layer> spec);
+
+}  // namespace lockstep

@@ -21,3 +21,9 @@ std::vector<bool> synchronised(const Stateful& c) {
 }
 
 }  // namespace lockstep::scenarios
+
+namespace lockstep {
+
+template Scenario scenario<scenarios::Stateful>(Spec<scenarios::Stateful> spec);
+
+}  // namespace lockstep

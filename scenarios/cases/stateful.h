@@ -1,7 +1,7 @@
 // The shape Stateful: a module with buffers, and the forwards it goes through.
 #pragma once
 
-#include "harness/core/case.h"
+#include "harness/core/scenario.h"
 #include "harness/world/options.h"
 
 namespace lockstep::scenarios {
@@ -41,3 +41,10 @@ int64_t samples_of(const Stateful& c, int rank);
 std::vector<bool> synchronised(const Stateful& c);
 
 }  // namespace lockstep::scenarios
+
+namespace lockstep {
+
+// Made once: drawing, shrinking and reading a case take a compiler ten seconds.
+extern template Scenario scenario<scenarios::Stateful>(Spec<scenarios::Stateful> spec);
+
+}  // namespace lockstep

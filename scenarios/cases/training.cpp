@@ -35,3 +35,9 @@ Training case_of_group(const Training& c, const std::vector<int>& group) {
 }
 
 }  // namespace lockstep::scenarios
+
+namespace lockstep {
+
+template Scenario scenario<scenarios::Training>(Spec<scenarios::Training> spec);
+
+}  // namespace lockstep

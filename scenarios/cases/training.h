@@ -1,7 +1,7 @@
 // The shape Training: a network, its data split over the ranks, and the steps they take.
 #pragma once
 
-#include "harness/core/case.h"
+#include "harness/core/scenario.h"
 #include "harness/world/options.h"
 
 namespace lockstep::scenarios {
@@ -100,3 +100,10 @@ std::vector<int> group_of(const Training& c, int rank);
 Training case_of_group(const Training& c, const std::vector<int>& group);
 
 }  // namespace lockstep::scenarios
+
+namespace lockstep {
+
+// Made once: drawing, shrinking and reading a case take a compiler ten seconds.
+extern template Scenario scenario<scenarios::Training>(Spec<scenarios::Training> spec);
+
+}  // namespace lockstep

@@ -89,8 +89,8 @@ class FaultySubjects : public ::testing::Test {
   static void TearDownTestSuite() { lanes_.clear(); }
 
   static Verdict played(const Scenario& scenario, const Case& c, const std::string& subject) {
-    const auto history =
-        lanes_.front()->play(scenario, c, {.subject = subject}, {std::chrono::seconds(60)});
+    const auto history = lanes_.front()->play(scenario, c, {.subject = subject, .tier = "warm"},
+                                              {std::chrono::seconds(60)});
     return judge(scenario, c, history);
   }
 

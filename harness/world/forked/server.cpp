@@ -154,13 +154,13 @@ PlayReply ForkedServer::play_warm(const PlayRequest& request, int stop_descripto
                                      .reports = numbers_of(world.sockets),
                                      .on_bad_end = [&] { memory_->meeting.call_off(); }});
   }
+  // Every rank has reported or is gone, or both: nothing here blocks.
   bool usable = world.ranks->is_whole();
-  for (size_t rank = 0; rank < world.sockets.size(); ++rank)
-    if (usable)
-      if (const auto report = receive_message(world.sockets[rank].number())) {
-        reply.left[rank] = Json::parse(report->text).get<std::vector<std::string>>();
-        usable = usable && reply.left[rank].empty();
-      }
+  for (size_t rank = 0; rank < world.sockets.size(); ++rank) {
+    const auto report = receive_message(world.sockets[rank].number());
+    if (report) reply.left[rank] = Json::parse(report->text).get<std::vector<std::string>>();
+    usable = usable && report && reply.left[rank].empty();
+  }
   std::filesystem::remove_all(scratch_);
   if (usable) return reply;
   // Whatever the ranks left running is nobody's child now but ours, as are the other worlds.
