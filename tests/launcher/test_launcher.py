@@ -243,7 +243,10 @@ class Building(Launcher):
 
     def test_only_a_terminal_sees_a_line_that_changes(self):
         self.assertNotIn("\r", self.launch("setup").stderr)
-        ours, theirs = pty.openpty()
+        try:
+            ours, theirs = pty.openpty()
+        except OSError as error:
+            self.skipTest(f"this machine has no terminals to give: {error}")
         options = {**self.options({}), "stderr": theirs}
         result = subprocess.run([self.in_tree("lockstep"), "run"], timeout=60, check=False, **options)
         os.close(theirs)
