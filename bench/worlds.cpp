@@ -7,7 +7,7 @@
 // ranks, lets them meet through a store in shared memory, and waits; the tier also journals, taps,
 // captures output, keeps deadlines and tells a history. Rounds alternate between the two, since
 // what a machine does next door changes by the second: only the ratio means anything.
-#include "harness/core/text.h"
+#include "bench/rounds.h"
 #include "harness/process/child_group.h"
 #include "harness/process/shared_memory.h"
 #include "harness/process/zygote.h"
@@ -20,7 +20,6 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <sys/wait.h>
@@ -98,42 +97,22 @@ std::string bare_loop(const std::string& request) {
   return std::to_string(std::chrono::duration<double>(Clock::now() - start).count());
 }
 
-double tier_seconds(Tier& tier, const char* name, const Scenario& scenario, int size, int cases) {
-  const auto start = Clock::now();
-  for (int i = 0; i < cases; ++i) {
-    const Case c = scenario.parse(Json{{"world", {{"size", size}}}});
-    const auto history =
-        tier.play(scenario, c, {.tier = name}, {.limit = std::chrono::seconds(30)});
-    const auto verdict = judge(scenario, c, history);
-    if (verdict.kind != Verdict::Kind::pass) {
-      std::fprintf(stderr, "%s\n", verdict.findings.front().text.c_str());
-      std::exit(1);
-    }
-  }
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 void compare(Zygote& bare, Tier& tier, const Scenario& scenario, int size, int rounds, int cases) {
   std::vector<double> bare_rates, cold_rates, warm_rates, cold_ratios, warm_ratios;
   const std::string request = std::to_string(size) + " " + std::to_string(cases);
   for (int round = 0; round < rounds; ++round) {
     bare_rates.push_back(cases / std::stod(bare.request(request, std::chrono::minutes(5))));
-    cold_rates.push_back(cases / tier_seconds(tier, "cold", scenario, size, cases));
-    tier_seconds(tier, "warm", scenario, size, 1);  // makes the world
-    warm_rates.push_back(cases / tier_seconds(tier, "warm", scenario, size, cases));
+    cold_rates.push_back(cases / bench::seconds_for(tier, {.tier = "cold"}, scenario, size, cases));
+    bench::seconds_for(tier, {.tier = "warm"}, scenario, size, 1);  // makes the world
+    warm_rates.push_back(cases / bench::seconds_for(tier, {.tier = "warm"}, scenario, size, cases));
     cold_ratios.push_back(cold_rates.back() / bare_rates.back());
     warm_ratios.push_back(warm_rates.back() / cold_rates.back());
   }
   std::printf(
       "world %d   bare loop %6.1f cases/s   cold %6.1f cases/s (%.2f x bare)   warm %7.1f cases/s "
       "(%.1f x cold)\n",
-      size, median(bare_rates), median(cold_rates), median(cold_ratios), median(warm_rates),
-      median(warm_ratios));
+      size, bench::median(bare_rates), bench::median(cold_rates), bench::median(cold_ratios),
+      bench::median(warm_rates), bench::median(warm_ratios));
 }
 
 }  // namespace
@@ -141,13 +120,7 @@ void compare(Zygote& bare, Tier& tier, const Scenario& scenario, int size, int r
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  const auto rounds = argc > 1 ? parsed_int(argv[1]) : 9;
-  const auto cases = argc > 2 ? parsed_int(argv[2]) : 40;
-  if (argc > 3 || !rounds || !cases || *rounds < 1 || *cases < 1 || *rounds > 1000 ||
-      *cases > 100'000) {
-    std::fprintf(stderr, "usage: bench_worlds [ROUNDS [CASES]]   (9 rounds of 40 cases)\n");
-    return 2;
-  }
+  const auto [rounds, cases] = bench::rounds_and_cases(argc, argv, "bench_worlds", 9, 40);
   const auto scenario = small_step();
   const auto lanes = forked_lanes({scenario}, Subjects{Subject{.name = "lockstep"}}, 1);
   Zygote bare({.prepare = [] { warm_up_for_forks(); },
@@ -155,8 +128,6 @@ int main(int argc, char** argv) {
   std::printf(
       "medians of %d alternating rounds of %d cases, one lane; ratios are medians of the rounds' "
       "ratios\n",
-      static_cast<int>(*rounds), static_cast<int>(*cases));
-  for (const int size : {2, 3})
-    compare(bare, *lanes.front(), scenario, size, static_cast<int>(*rounds),
-            static_cast<int>(*cases));
+      rounds, cases);
+  for (const int size : {2, 3}) compare(bare, *lanes.front(), scenario, size, rounds, cases);
 }

@@ -13,8 +13,14 @@ struct Known {
 };
 
 inline constexpr char kVersion[] = LOCKSTEP_VERSION;
-inline const std::vector<std::string> kTiers{"warm", "cold"};
+inline const std::vector<std::string> kTiers{"sim", "warm", "cold"};
 inline const std::vector<std::string> kBackends{"gloo"};
+
+// A simulated world's collectives are carried in memory, whatever backend others run on.
+inline Setting setting_of(const std::string& subject, const std::string& tier,
+                          const std::string& backend) {
+  return {subject, tier, tier == "sim" ? "memory" : backend};
+}
 
 // The subject a command means by default: Lockstep's own, or the first where that is not known.
 inline std::string default_subject(const Known& known) {

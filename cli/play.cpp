@@ -66,6 +66,7 @@ std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, const std::vec
   int64_t cases = 0;
   for (const auto& job : all) {
     cases += static_cast<int64_t>(job.cases.size());
+    if (job.setting.tier == "sim") continue;
     for (const auto& c : job.cases)
       options.ranks_most = std::max(options.ranks_most, world_size(c));
   }

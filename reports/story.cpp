@@ -99,9 +99,10 @@ std::string diagnosis_of(const Result& result) {
 
 std::string replay_command(const Result& result, const std::string& program) {
   if (!result.failure || result.failure->case_file.empty()) return "";
-  const std::string& subject = result.setting.subject;
+  const auto& [subject, tier, backend] = result.setting;
   return program + " replay " + result.failure->case_file.string() +
-         (subject == Setting().subject ? "" : " --subject " + subject);
+         (subject == Setting().subject ? "" : " --subject " + subject) +
+         (tier == Setting().tier ? "" : " --tier " + tier);
 }
 
 std::string case_line(const Failure& failure) {

@@ -11,7 +11,7 @@ namespace lockstep::cli {
 namespace {
 
 struct Flags {
-  std::string file, subject, timeout, out = ".lockstep", colour = "auto";
+  std::string file, subject, tier = "cold", timeout, out = ".lockstep", colour = "auto";
   bool verbose = false;
 };
 
@@ -36,13 +36,16 @@ int replay(const Flags& flags, const Known& known) {
   auto [scenario, c] = read_case(known, flags.file);
   const auto subject = flags.subject.empty() ? default_subject(known) : flags.subject;
   const auto subjects = words("--subject", subject, known.subjects.names());
+  const auto tiers = words("--tier", flags.tier, kTiers);
   words("--color", flags.colour, {"auto", "always", "never"});
   PlayOptions options{.out = flags.out, .colour = flags.colour, .show_rows = flags.verbose};
   options.campaign.slots = std::max(default_slots(), world_size(c));
   options.campaign.case_file = flags.file;
   if (!flags.timeout.empty()) options.campaign.deadline = {time_limit("--timeout", flags.timeout)};
   std::vector<Job> jobs;
-  for (const auto& name : subjects) jobs.push_back({scenario, {.subject = name}, {c}});
+  for (const auto& name : subjects)
+    for (const auto& tier : tiers)
+      jobs.push_back({scenario, setting_of(name, tier, Setting().backend), {c}});
   return play(known, std::move(jobs), {}, options);
 }
 
@@ -57,6 +60,7 @@ void add_replay(CLI::App& app, const Known& known, int& status) {
   };
   command->add_option("FILE", flags->file, "a case file")->required()->type_name("");
   option("--subject", flags->subject, "SUBJECTS", "whose data parallelism is judged: a,b");
+  option("--tier", flags->tier, "TIERS", "where ranks live: sim, warm, cold");
   option("--timeout", flags->timeout, "SECONDS", "deadline of one play (30)");
   option("--out", flags->out, "FOLDER", "where runs are kept");
   option("--color", flags->colour, "WHEN", "auto, always or never");

@@ -7,6 +7,7 @@
 #include "harness/engine/canary.h"
 #include "harness/engine/draw.h"
 
+#include <algorithm>
 #include <random>
 
 namespace lockstep::cli {
@@ -32,8 +33,11 @@ std::vector<Setting> settings_of(const Flags& flags, const Known& known) {
   const auto subjects = flags.subjects.empty() ? default_subject(known) : flags.subjects;
   for (const auto& subject : words("--subject", subjects, known.subjects.names()))
     for (const auto& tier : words("--tier", flags.tiers, kTiers))
-      for (const auto& backend : words("--backend", flags.backends, kBackends))
-        settings.push_back({subject, tier, backend});
+      for (const auto& backend : words("--backend", flags.backends, kBackends)) {
+        const auto setting = setting_of(subject, tier, backend);
+        if (std::find(settings.begin(), settings.end(), setting) == settings.end())
+          settings.push_back(setting);
+      }
   return settings;
 }
 
@@ -104,7 +108,9 @@ PlayOptions play_options_of(const Flags& flags, uint64_t seed) {
 }
 
 int run(const Flags& flags, const Known& known) {
-  const auto draw = draw_options_of(flags);
+  auto draw = draw_options_of(flags);
+  const auto tiers = words("--tier", flags.tiers, kTiers);
+  draw.schedules = std::find(tiers.begin(), tiers.end(), "sim") != tiers.end();
   const auto options = play_options_of(flags, draw.seed);
   auto jobs = jobs_of(flags, known, draw);
   auto canaries = flags.selection.is_everything() ? canaries_of(known, jobs.front().setting)
@@ -138,7 +144,7 @@ void add_run(CLI::App& app, const Known& known, int& status) {
   repeated("--tag", selection.tags, "TAG", "scenarios with this tag");
   repeated("--not-tag", selection.not_tags, "TAG", "no scenario with this tag");
   option("--tier", flags->tiers, "TIERS",
-         "where ranks live; cold: forked for each case; warm: kept for the next one");
+         "where ranks live; cold: forked for each case; warm: kept for the next; sim: simulated");
   option("--backend", flags->backends, "BACKENDS", "what carries the collectives");
   option("--subject", flags->subjects, "SUBJECTS", "whose data parallelism is judged: a,b");
   option("--world", flags->worlds, "SIZES", "numbers of ranks: 2,3,4");

@@ -11,12 +11,12 @@ namespace {
 constexpr int kCaseFileVersion = 1;
 }
 
-int world_size(const Case& c) {
-  return from_json<WorldSpec>(c.value.value("world", Json::object()), "case.world").size;
+WorldSpec world_of(const Case& c) {
+  return from_json<WorldSpec>(c.value.value("world", Json::object()), "case.world");
 }
 
-std::vector<Injection> injections(const Case& c) {
-  return from_json<WorldSpec>(c.value.value("world", Json::object()), "case.world").injections;
+int world_size(const Case& c) {
+  return world_of(c).size;
 }
 
 std::string hash_of(const Case& c) {

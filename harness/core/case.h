@@ -24,8 +24,17 @@ struct Moment {
 };
 
 // An event the case plants in one rank: at a collective (its sequence number), or, where
-// `collective` is -1, at a moment. `amount` is milliseconds for a delay and an exit status for
-// an exit.
+// `collective` is -1, at a moment. What concerns a collective then strikes the next one.
+//   delay      stands still for `amount` milliseconds
+//   slow       does so before every collective from here on
+//   kill       is killed, as by SIGKILL
+//   stop       is stopped, as by SIGSTOP
+//   exit       exits with the status `amount`
+//   throw      throws out of its program, unless that catches it
+//   error      is told by its backend that the collective failed
+//   drop       is told that it succeeded, and nobody has seen it
+//   duplicate  issues it twice
+//   corrupt    finds bit `amount` of its result flipped
 struct Injection {
   std::string kind = "delay";
   int rank = 0;
@@ -34,7 +43,8 @@ struct Injection {
   int amount = 0;
   auto operator<=>(const Injection&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("kind", &Injection::kind, one_of("delay|kill|stop|exit|throw")),
+    return std::tuple{field("kind", &Injection::kind,
+                            one_of("delay|slow|kill|stop|exit|throw|error|drop|duplicate|corrupt")),
                       field("rank", &Injection::rank, at_least(0)),
                       field("collective", &Injection::collective, at_least(-1)),
                       field("at", &Injection::at),
@@ -42,14 +52,74 @@ struct Injection {
   }
 };
 
-// The world a case wants: how many ranks, and what befalls them.
+// Who runs next in a simulated world, where one rank runs at a time; other worlds leave it to the
+// machine.
+//   listed      of those that can run, in ascending order, the one whose number (modulo theirs)
+//               `choices` tells next; behind its end the first
+//   uniform     any of them, drawn from `seed`
+//   priority    the one that comes first in an order of all ranks drawn from `seed`; at `changes`
+//               drawn points whoever is first is made the last
+//   exhaustive  every way there is, one after another, until one fails; for tiny worlds
+struct Schedule {
+  std::vector<int> choices;
+  std::string policy = "listed";
+  int changes = 0;
+  uint64_t seed = 0;
+  auto operator<=>(const Schedule&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("choices", &Schedule::choices, at_least(0)),
+        field("policy", &Schedule::policy, one_of("listed|uniform|priority|exhaustive")),
+        field("changes", &Schedule::changes, between(0, 1000)), field("seed", &Schedule::seed)};
+  }
+};
+
+// A pair of ranks between which a message takes `factor` times as long.
+struct SlowLink {
+  int from = 0, to = 1, factor = 1;
+  auto operator<=>(const SlowLink&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("from", &SlowLink::from, at_least(0)),
+                      field("to", &SlowLink::to, at_least(0)),
+                      field("factor", &SlowLink::factor, between(1, 1'000'000))};
+  }
+};
+
+// What things cost in the virtual time of a simulated world; by default nothing does.
+struct Timing {
+  std::vector<SlowLink> slow_links;
+  std::vector<int> slow_ranks;       // rank r computes slow_ranks[r] times as long, read cyclically
+  int64_t latency_ns = 0;            // of a message
+  int64_t megabytes_per_second = 0;  // of a link; 0: a byte costs nothing
+  int64_t operation_ns = 0;          // of one operation on tensors
+  int64_t picoseconds_per_element = 0;  // of its inputs
+  auto operator<=>(const Timing&) const = default;
+  static constexpr auto fields() {
+    constexpr auto kMost = between(0, 1'000'000'000);
+    return std::tuple{field("slow_links", &Timing::slow_links),
+                      field("slow_ranks", &Timing::slow_ranks, between(1, 1'000'000)),
+                      field("latency_ns", &Timing::latency_ns, kMost),
+                      field("megabytes_per_second", &Timing::megabytes_per_second, kMost),
+                      field("operation_ns", &Timing::operation_ns, kMost),
+                      field("picoseconds_per_element", &Timing::picoseconds_per_element, kMost)};
+  }
+};
+
+// The world a case wants: how many ranks, and what befalls them. All but `injections` and `size`
+// matter to simulated worlds alone.
 struct WorldSpec {
   std::vector<Injection> injections;
   int size = 1;
+  // In which order a reduction takes the ranks: flat|ring|tree|permuted (by schedule.seed).
+  std::string reduction = "flat";
+  Schedule schedule;
+  Timing timing;
   auto operator<=>(const WorldSpec&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("injections", &WorldSpec::injections),
-                      field("size", &WorldSpec::size, between(1, 1024))};
+                      field("size", &WorldSpec::size, between(1, 1024)),
+                      field("reduction", &WorldSpec::reduction, one_of("flat|ring|tree|permuted")),
+                      field("schedule", &WorldSpec::schedule), field("timing", &WorldSpec::timing)};
   }
 };
 
@@ -64,11 +134,9 @@ struct Case {
   bool operator==(const Case&) const = default;
 };
 
-// The number of ranks `c` wants; every shape has it at world.size.
+// What every shape has at "world"; and of it the number of ranks.
+WorldSpec world_of(const Case& c);
 int world_size(const Case& c);
-
-// The injections of `c`, wherever it runs.
-std::vector<Injection> injections(const Case& c);
 
 // Names a case among all cases: sixteen hexadecimal digits of scenario and value.
 std::string hash_of(const Case& c);

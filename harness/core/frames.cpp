@@ -34,7 +34,8 @@ Collective collective_in(const Json& header, const std::string& where) {
           .dtype = required<std::string>(header, "dtype", where),
           .sequence = required<int64_t>(header, "sequence", where),
           .elements = required<int64_t>(header, "elements", where),
-          .root = required<int>(header, "root", where)};
+          .root = required<int>(header, "root", where),
+          .times = {.queued_ns = header.value("ns", int64_t{-1})}};
 }
 
 Observation observation_in(const Frame& frame, const std::string& where) {
@@ -43,10 +44,13 @@ Observation observation_in(const Frame& frame, const std::string& where) {
                       required<std::vector<int64_t>>(frame.header, "shape", where), frame.payload}};
 }
 
-void mark_done(RankHistory& rank, const std::string& group, int64_t sequence) {
-  for (auto& event : rank.events)
-    if (auto* collective = std::get_if<Collective>(&event.what))
-      if (collective->group == group && collective->sequence == sequence) collective->done = true;
+void mark_done(RankHistory& rank, const std::string& group, int64_t sequence, int64_t ns) {
+  for (auto& event : rank.events) {
+    auto* collective = std::get_if<Collective>(&event.what);
+    if (!collective || collective->group != group || collective->sequence != sequence) continue;
+    collective->done = true;
+    collective->times.done_ns = ns;
+  }
 }
 
 void append(std::string& out, uint64_t& number, FrameKind kind, const Json& header,
@@ -133,7 +137,7 @@ RankHistory rank_history(const Frames& frames, const std::string& whose) {
         break;
       case FrameKind::done:
         mark_done(rank, required<std::string>(header, "group", where),
-                  required<int64_t>(header, "sequence", where));
+                  required<int64_t>(header, "sequence", where), header.value("ns", int64_t{-1}));
         break;
       case FrameKind::injection:
         add(from_json<Injection>(header, where));
@@ -178,9 +182,11 @@ std::string frames_of(const RankHistory& rank) {
               {"dtype", c->dtype},
               {"sequence", c->sequence},
               {"elements", c->elements},
-              {"root", c->root}});
+              {"root", c->root},
+              {"ns", c->times.queued_ns}});
       if (c->done)
-        append(out, number, FrameKind::done, {{"group", c->group}, {"sequence", c->sequence}});
+        append(out, number, FrameKind::done,
+               {{"group", c->group}, {"sequence", c->sequence}, {"ns", c->times.done_ns}});
     } else if (const auto* struck = std::get_if<Injection>(&event.what)) {
       append(out, number, FrameKind::injection, to_json(*struck));
     } else {

@@ -25,8 +25,8 @@ enum class FrameKind : uint32_t {
   begin = 1,        // {"protocol": 1, "rank": r, "world": w, "case": hash}
   moment = 2,       // {"step": s, "phase": p}: what follows happened there
   observation = 3,  // {"name": n, "dtype": d, "shape": [...]}, payload: the elements
-  issued = 4,       // {"op", "group", "dtype", "sequence", "elements", "root"}
-  done = 5,         // {"group", "sequence"}: that collective completed
+  issued = 4,       // {"op", "group", "dtype", "sequence", "elements", "root", "ns"}
+  done = 5,         // {"group", "sequence", "ns"}: that collective completed
   injection = 6,    // an Injection that struck
   left_behind = 7,  // {"what": w}
   ending = 8,       // {"kind": k, "why": w}; the last record

@@ -32,6 +32,14 @@ struct Observation {
   bool operator==(const Observation&) const = default;
 };
 
+// When, in nanoseconds of a clock that the ranks of a world share: a machine's monotonic one, or
+// the virtual one of a simulated world. -1 where it did not happen or nobody knows. Never part of a
+// comparison or a hash.
+struct Times {
+  int64_t queued_ns = -1, done_ns = -1;
+  bool operator==(const Times&) const { return true; }
+};
+
 // A collective as a rank issued it, written before the backend saw it. `sequence` counts this
 // rank's collectives of this group from 0; `elements` and `dtype` describe what it sends. `root` is
 // -1 where the operation has none.
@@ -40,6 +48,7 @@ struct Collective {
   int64_t sequence = 0, elements = 0;
   int root = -1;
   bool done = false;  // the rank saw it complete
+  Times times;
   bool operator==(const Collective&) const = default;
 };
 

@@ -136,7 +136,7 @@ Findings mismatches(const History& history) {
 // An injection that was planted and never struck has tried nothing.
 Findings idle_injections(const Case& c, const History& history) {
   Findings out;
-  const auto planted = injections(c);
+  const auto planted = world_of(c).injections;
   std::vector<size_t> struck(static_cast<size_t>(history.size()), 0);
   for (int rank = 0; rank < history.size(); ++rank)
     for (const auto& event : history.ranks()[static_cast<size_t>(rank)].events)

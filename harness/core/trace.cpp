@@ -15,9 +15,12 @@ using Ladder = std::map<int64_t, std::map<int, Collective>>;  // by sequence num
 
 std::map<std::string, Ladder> ladders(const History& history) {
   std::map<std::string, Ladder> out;
-  for (int rank = 0; rank < history.size(); ++rank)
+  for (int rank = 0; rank < history.size(); ++rank) {
+    std::map<std::string, int64_t> numbers;
     for (const auto& collective : history.collectives(rank))
-      out[collective.group][collective.sequence][rank] = collective;
+      if (!is_point_to_point(collective.op))
+        out[collective.group][numbers[collective.group]++][rank] = collective;
+  }
   return out;
 }
 
@@ -34,16 +37,6 @@ bool match(const Collective& a, const Collective& b) {
   return a.dtype == b.dtype && a.elements == b.elements && a.root == b.root;
 }
 
-std::string text_of(const Collective& collective) {
-  return collective.op + " of " + with_commas(collective.elements) + " " + collective.dtype +
-         (collective.root < 0 ? "" : " from rank " + std::to_string(collective.root));
-}
-
-std::string place(int64_t sequence, const std::string& group) {
-  return "collective #" + std::to_string(sequence) +
-         (group == kWorld ? "" : " of the group " + group);
-}
-
 std::string ranks_text(const std::vector<int>& ranks) {
   std::vector<std::string> names;
   for (const int rank : ranks) names.push_back(std::to_string(rank));
@@ -52,15 +45,34 @@ std::string ranks_text(const std::vector<int>& ranks) {
 
 }  // namespace
 
+std::string text_of(const Collective& collective) {
+  return collective.op + " of " + with_commas(collective.elements) + " " + collective.dtype +
+         (collective.root < 0 ? "" : " from rank " + std::to_string(collective.root));
+}
+
+std::string place_of(int64_t sequence, const std::string& group) {
+  return "collective #" + std::to_string(sequence) +
+         (group == kWorld ? "" : " of the group " + group);
+}
+
+std::optional<std::string> difference(int rank, const Collective& issued, int other_rank,
+                                      const Collective& other) {
+  if (match(issued, other)) return {};
+  return "rank " + std::to_string(rank) + " issued " + text_of(issued) + ", rank " +
+         std::to_string(other_rank) + " " + text_of(other);
+}
+
+bool is_point_to_point(const std::string& op) {
+  return op == "send" || op == "recv" || op == "recvAnysource";
+}
+
 std::optional<std::string> first_mismatch(const History& history) {
   for (const auto& [group, ladder] : ladders(history))
     for (const auto& [sequence, by_rank] : ladder) {
       const auto& [first_rank, first] = *by_rank.begin();
       for (const auto& [rank, collective] : by_rank)
-        if (!match(first, collective))
-          return place(sequence, group) + " differs: rank " + std::to_string(first_rank) +
-                 " issued " + text_of(first) + ", rank " + std::to_string(rank) + " " +
-                 text_of(collective);
+        if (const auto differs = difference(first_rank, first, rank, collective))
+          return place_of(sequence, group) + " differs: " + *differs;
     }
   return {};
 }
@@ -75,7 +87,7 @@ std::optional<std::string> first_missing(const History& history) {
       if (by_rank.size() == members.size()) continue;
       std::vector<int> here, missing;
       for (const int rank : members) (by_rank.count(rank) > 0 ? here : missing).push_back(rank);
-      return ranks_text(missing) + " never issued " + place(sequence, group) + ", " +
+      return ranks_text(missing) + " never issued " + place_of(sequence, group) + ", " +
              text_of(by_rank.begin()->second) + ", which " + ranks_text(here) + " issued";
     }
   }

@@ -5,10 +5,25 @@
 
 namespace lockstep {
 
+// "allreduce of 6 float32", with the root where there is one.
+std::string text_of(const Collective& collective);
+
+// "collective #3", with its group where that is not the world's.
+std::string place_of(int64_t sequence, const std::string& group);
+
+// For two ranks' collectives of one number in their group's order: nothing if they can belong
+// together, else both, side by side.
+std::optional<std::string> difference(int rank, const Collective& issued, int other_rank,
+                                      const Collective& other);
+
+// Between two ranks alone; these have no number in their group's order.
+bool is_point_to_point(const std::string& op);
+
 // The first place in any group's order at which ranks issued different collectives: another
 // operation, dtype, root or number of elements. A backend may hang there, abort, or pair the
 // tensors up without a word and leave an old tail in the longer one. Operations in which ranks may
-// send unequal parts are compared by their name alone. Nothing where all agree as far as they went.
+// send unequal parts are compared by their name alone, and sends and receives are left out. Nothing
+// where all agree as far as they went.
 std::optional<std::string> first_mismatch(const History& history);
 
 // Who is missing where: the first collective of any group that some of its ranks issued and others

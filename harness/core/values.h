@@ -7,7 +7,14 @@
 namespace lockstep {
 
 // What a value is for; the numbers are part of the format.
-enum class Stream : uint64_t { parameter = 1, buffer = 2, input = 3, cotangent = 4, order = 5 };
+enum class Stream : uint64_t {
+  parameter = 1,
+  buffer = 2,
+  input = 3,
+  cotangent = 4,
+  order = 5,
+  schedule = 6
+};
 
 // Five coordinates and nothing else decide a value.
 struct Counter {

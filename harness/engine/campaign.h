@@ -70,6 +70,7 @@ class Campaign {
   void play_again(Tier& tier, Playing& playing);
   Played play_once(Tier& tier, const Job& job, size_t index, int play,
                    std::initializer_list<Listener*> listeners);
+  void look_again(Tier& tier, const Job& job, size_t index, Played& played);
   void close(Playing& playing);
   void report_in_order();
   void finish(Run& run);

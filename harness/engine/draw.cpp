@@ -4,6 +4,7 @@
 #include "harness/core/values.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 namespace lockstep {
@@ -14,6 +15,7 @@ constexpr int kSizeMost = 100;     // RapidCheck's own scale
 constexpr int kDrawsPerCase = 4;   // draws spent on finding a case not seen before
 constexpr uint64_t kDrawCase = 0;  // what a number drawn from the run's seed is for
 constexpr uint64_t kDrawWorld = 1;
+constexpr uint64_t kDrawSchedule = 2;
 
 class Drawer {
  public:
@@ -41,7 +43,10 @@ class Drawer {
     const int wanted = scenario_.draws == 0 ? 0 : options_.cases.value_or(scenario_.draws);
     int found = 0;
     for (int number = 0; found < wanted && number < kDrawsPerCase * wanted; ++number)
-      if (add(drawn(number, std::min(kSizeMost, number * kSizeMost / wanted)))) ++found;
+      if (add(drawn(number, std::min(kSizeMost, number * kSizeMost / wanted)))) {
+        ++found;
+        if (options_.schedules) cases_.back() = scheduled(cases_.back(), number);
+      }
   }
 
   std::vector<Case> take() { return std::move(cases_); }
@@ -65,6 +70,23 @@ class Drawer {
     Case c = scenario_.draw(bits(kDrawCase, number), size);
     if (const auto& worlds = options_.worlds; !worlds.empty())
       c = in_world(std::move(c), worlds[bits(kDrawWorld, number) % worlds.size()]);
+    return fixed(c);
+  }
+
+  // Not in the order of a drawn case's own numbers: a run draws the same cases with and without.
+  Case scheduled(Case c, int number) const {
+    if (const auto world = world_of(c);
+        world != WorldSpec{.injections = world.injections, .size = world.size})
+      return c;
+    const auto drawn = bits(kDrawSchedule, number);
+    constexpr std::array kPolicies{"listed", "uniform", "uniform", "priority"};
+    constexpr std::array kReductions{"flat", "ring", "tree", "permuted"};
+    auto& world = c.value["world"];
+    world["reduction"] = kReductions[drawn % kReductions.size()];
+    Schedule schedule{.policy = kPolicies[drawn / 4 % kPolicies.size()]};
+    if (schedule.policy != "listed") schedule.seed = drawn >> 32;
+    if (schedule.policy == "priority") schedule.changes = static_cast<int>(drawn / 16 % 4);
+    world["schedule"] = to_json(schedule);
     return fixed(c);
   }
 

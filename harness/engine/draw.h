@@ -19,6 +19,10 @@ struct DrawOptions {
   // Where not empty: every case has one of these world sizes, exhaustive cases each of them.
   std::vector<int> worlds;
 
+  // Drawn cases that say nothing of how a simulated world is run get an order of ranks and of
+  // reductions of their own. Other worlds make nothing of it.
+  bool schedules = false;
+
   // Fields fixed by path, "samples[1]" and "4".
   std::vector<std::pair<std::string, std::string>> set;
 };

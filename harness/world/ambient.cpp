@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <unistd.h>
+#include <utility>
 
 namespace lockstep {
 
@@ -86,6 +87,41 @@ void Ambient::restore() const {
   for (const auto& [name, value] : environment())
     if (!environment_.contains(name)) unsetenv(name.c_str());
   for (const auto& [name, value] : environment_) setenv(name.c_str(), value.c_str(), 1);
+}
+
+RankAmbient::RankAmbient(const std::map<std::string, std::string>& environment)
+    : generator_(default_generator().clone()), default_dtype_(at::get_default_dtype()) {
+  auto all = lockstep::environment();
+  for (const auto& [name, value] : environment) all[name] = value;
+  for (const auto& [name, value] : all) texts_.push_back(name + "=" + value);
+  for (auto& text : texts_) entries_.push_back(text.data());
+  entries_.push_back(nullptr);
+}
+
+// Note [Environments that take turns]
+// setenv keeps the list it made last and takes its memory for the next one, whoever set `environ`
+// to another list meanwhile. So nobody may rely on a list of setenv's beyond its turn: each rank's,
+// and the process's own, is copied out.
+void RankAmbient::swap() {
+  static std::vector<char*> process;
+  const auto entries = [] {
+    std::vector<char*> all;
+    for (char** entry = environ; entry && *entry; ++entry) all.push_back(*entry);
+    all.push_back(nullptr);
+    return all;
+  };
+  if (is_running_) {
+    entries_ = entries();
+    environ = process.data();
+  } else {
+    if (environ != process.data()) process = entries();
+    environ = entries_.data();
+  }
+  is_running_ = !is_running_;
+  // The default generator is a handle that is not const itself, whatever its getter says.
+  std::swap(const_cast<at::Generator&>(at::detail::getDefaultCPUGenerator()), generator_);
+  const auto dtype = at::get_default_dtype();
+  if (dtype != default_dtype_) at::set_default_dtype(std::exchange(default_dtype_, dtype));
 }
 
 // Not torch::manual_seed, which also looks for devices.

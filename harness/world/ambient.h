@@ -33,6 +33,26 @@ class Ambient {
   std::map<std::string, std::string> environment_;
 };
 
+// What one of several ranks in this process has of its own: the default generator, the default
+// dtype and the environment. Grad mode and the number of intra-op threads belong to threads anyway.
+class RankAmbient {
+ public:
+  // As this process has it now, and `environment` besides.
+  explicit RankAmbient(const std::map<std::string, std::string>& environment);
+  RankAmbient(RankAmbient&&) = delete;
+
+  // Exchanges what is here and what the process has: once as the rank begins to run, and once as it
+  // stops. Cheap: of all this only the list of environment variables is copied.
+  void swap();
+
+ private:
+  at::Generator generator_;
+  caffe2::TypeMeta default_dtype_;
+  std::vector<std::string> texts_;
+  std::vector<char*> entries_;  // of the environment; null at the end
+  bool is_running_ = false;
+};
+
 // Makes LibTorch of this process fit to be forked: one thread for everything, kernels and dispatch
 // tables warm, the generator at a known seed. Runs no backward pass, which would start threads.
 void warm_up_for_forks();

@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <csignal>
+#include <map>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 namespace lockstep {
 
@@ -16,32 +18,59 @@ std::string place_of(const Injection& injection) {
   return "step " + std::to_string(injection.at.step) + ", " + injection.at.phase;
 }
 
-void strike(const Injection& injection) {
-  if (injection.kind == "delay")
-    std::this_thread::sleep_for(std::chrono::milliseconds(injection.amount));
-  else if (injection.kind == "kill")
-    kill(getpid(), SIGKILL);
-  else if (injection.kind == "stop")
-    kill(getpid(), SIGSTOP);
-  else if (injection.kind == "exit")
-    _exit(injection.amount);  // at once, as a rank that is ended from outside its program
-  else if (injection.kind == "throw")
-    throw InjectedError("injected into rank " + std::to_string(injection.rank) + " at " +
-                        place_of(injection));
-  else
-    throw std::logic_error("no injection is called '" + injection.kind + "'");
-}
-
 }  // namespace
 
-Injector::Injector(const std::vector<Injection>& all, int rank, JournalWriter& journal)
-    : journal_(journal) {
+// An exit is at once, as of a rank that is ended from outside its program.
+Blows blows_to_this_process() {
+  return {.delay = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); },
+          .kill = [] { kill(getpid(), SIGKILL); },
+          .stop = [] { kill(getpid(), SIGSTOP); },
+          .exit = [](int status) { _exit(status); }};
+}
+
+Injector::Injector(const std::vector<Injection>& all, int rank, JournalWriter& journal, Blows blows)
+    : journal_(journal), blows_(std::move(blows)) {
   for (const auto& injection : all)
     if (injection.rank == rank) planted_.push_back(injection);
 }
 
-void Injector::at_collective(int64_t sequence) {
+void Injector::strike(const Injection& injection) {
+  using Kind = Treatment::Kind;
+  static const std::map<std::string, Kind> kTreatments{{"error", Kind::failed},
+                                                       {"drop", Kind::dropped},
+                                                       {"duplicate", Kind::duplicated},
+                                                       {"corrupt", Kind::corrupted}};
+  const std::chrono::milliseconds time(injection.amount);
+  if (const auto found = kTreatments.find(injection.kind); found != kTreatments.end()) {
+    const std::lock_guard lock(mutex_);
+    next_ = {found->second, injection.amount};
+  } else if (injection.kind == "slow") {
+    const std::lock_guard lock(mutex_);
+    slow_by_ = time;
+  } else if (injection.kind == "delay") {
+    blows_.delay(time);
+  } else if (injection.kind == "kill") {
+    blows_.kill();
+  } else if (injection.kind == "stop") {
+    blows_.stop();
+  } else if (injection.kind == "exit") {
+    blows_.exit(injection.amount);
+  } else if (injection.kind == "throw") {
+    throw InjectedError("injected into rank " + std::to_string(injection.rank) + " at " +
+                        place_of(injection));
+  } else {
+    throw std::logic_error("no injection is called '" + injection.kind + "'");
+  }
+}
+
+Treatment Injector::at_collective(int64_t sequence) {
   strike_where([&](const Injection& planted) { return planted.collective == sequence; });
+  std::unique_lock lock(mutex_);
+  const auto slow_by = slow_by_;
+  const auto treatment = std::exchange(next_, {});
+  lock.unlock();
+  if (slow_by.count() > 0) blows_.delay(slow_by);
+  return treatment;
 }
 
 void Injector::at_moment(const Moment& moment) {

@@ -3,6 +3,8 @@
 
 #include "harness/core/case.h"
 
+#include <chrono>
+#include <functional>
 #include <mutex>
 #include <stdexcept>
 #include <vector>
@@ -16,26 +18,44 @@ struct InjectedError : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
-// Local. Each injection strikes once: it is recorded first, then
-//   delay  sleeps for `amount` milliseconds          kill   is killed (SIGKILL)
-//   exit   ends the process with status `amount`     stop   is stopped (SIGSTOP)
-//   throw  throws InjectedError
+// What strikes a rank: in a process of its own, or in a thread of a simulated world.
+struct Blows {
+  std::function<void(std::chrono::milliseconds)> delay;
+  std::function<void()> kill, stop;
+  std::function<void(int status)> exit;
+};
+Blows blows_to_this_process();
+
+// What is to become of a collective.
+struct Treatment {
+  enum class Kind { carried, failed, dropped, duplicated, corrupted };
+  Kind kind = Kind::carried;
+  int bit = 0;  // of a corrupted one
+};
+
+// Local. Each injection strikes once, as core/case.h lists them: it is recorded first.
 class Injector {
  public:
   // `journal` outlives the injector. Those of `all` that are for other ranks are left out.
-  Injector(const std::vector<Injection>& all, int rank, JournalWriter& journal);
+  Injector(const std::vector<Injection>& all, int rank, JournalWriter& journal,
+           Blows blows = blows_to_this_process());
 
   // Called before the rank issues collective `sequence`, and as it enters `moment`. Any thread.
-  void at_collective(int64_t sequence);
+  // Throws InjectedError.
+  Treatment at_collective(int64_t sequence);
   void at_moment(const Moment& moment);
 
  private:
   template <class Matches>
   void strike_where(const Matches& matches);
+  void strike(const Injection& injection);
 
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards what follows
   std::vector<Injection> planted_;
+  Treatment next_;                       // of the next collective
+  std::chrono::milliseconds slow_by_{};  // before each collective
   JournalWriter& journal_;
+  const Blows blows_;
 };
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
 #include "harness/world/tap.h"
 
+#include "harness/core/trace.h"
 #include "harness/process/journal.h"
 #include "harness/world/injector.h"
 #include "harness/world/tensors.h"
@@ -74,30 +75,65 @@ c10::intrusive_ptr<c10::ivalue::Future> future_of(c10d::Work& work) {
   }
 }
 
-}  // namespace
-
-TapLog::TapLog(std::string group, JournalWriter& journal, Injector& injector)
-    : group_(std::move(group)), journal_(journal), injector_(injector) {}
-
-std::shared_ptr<TapLog> TapLog::for_group(const std::string& name) const {
-  return std::make_shared<TapLog>(name, journal_, injector_);
+[[noreturn]] void fail_as_injected(const Collective& issued) {
+  C10_THROW_ERROR(DistBackendError, "injected: the backend failed " +
+                                        place_of(issued.sequence, issued.group) + ", " +
+                                        text_of(issued));
 }
 
-int64_t TapLog::issue(const std::string& op, const Tensors& sent, int root) {
-  int64_t sequence = 0;
+WorkPtr done_work(const Tensors& outputs) {
+  auto future =
+      c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+  future->markCompleted(c10::IValue(outputs));
+  return c10d::Work::create_from_future(future);
+}
+
+// Behind autograd's back, as a network would.
+void flip(const Tensors& tensors, int bit) {
+  for (const auto& tensor : tensors) {
+    if (!tensor.defined() || tensor.nbytes() == 0) continue;
+    auto* bytes = static_cast<uint8_t*>(tensor.data_ptr());
+    const auto place = static_cast<size_t>(bit) % (8 * tensor.nbytes());
+    bytes[place / 8] = static_cast<uint8_t>(bytes[place / 8] ^ (1u << (place % 8)));
+    return;
+  }
+}
+
+}  // namespace
+
+TapLog::TapLog(std::string group, JournalWriter& journal, Injector& injector, Clock clock)
+    : group_(std::move(group)), journal_(journal), injector_(injector), clock_(std::move(clock)) {}
+
+int64_t TapLog::monotonic_ns() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::shared_ptr<TapLog> TapLog::for_group(const std::string& name) const {
+  return std::make_shared<TapLog>(name, journal_, injector_, clock_);
+}
+
+TapLog::Issued TapLog::issue(const Call& call) {
+  const bool receives = call.op == "recv" || call.op == "recvAnysource";
+  const Tensors& shown = receives ? call.outputs : call.inputs;
+  Collective issued{.op = call.op,
+                    .group = group_,
+                    .dtype = dtype_word(shown),
+                    .elements = element_count(shown),
+                    .root = call.root};
   {
     const std::lock_guard lock(mutex_);
-    sequence = next_++;
-    pending_.emplace(sequence, nullptr);
+    issued.sequence = next_++;
+    pending_.emplace(issued.sequence, nullptr);
   }
-  injector_.at_collective(sequence);
-  journal_.append(FrameKind::issued, {{"op", op},
-                                      {"group", group_},
-                                      {"dtype", dtype_word(sent)},
-                                      {"sequence", sequence},
-                                      {"elements", element_count(sent)},
-                                      {"root", root}});
-  return sequence;
+  const auto treatment = injector_.at_collective(issued.sequence);
+  journal_.append(FrameKind::issued, {{"op", issued.op},
+                                      {"group", issued.group},
+                                      {"dtype", issued.dtype},
+                                      {"sequence", issued.sequence},
+                                      {"elements", issued.elements},
+                                      {"root", issued.root},
+                                      {"ns", clock_()}});
+  return {std::move(issued), treatment};
 }
 
 WorkPtr TapLog::watch(int64_t sequence, WorkPtr work) {
@@ -117,11 +153,12 @@ WorkPtr TapLog::watch(int64_t sequence, WorkPtr work) {
 
 // A journal without room has noted it, and this may be a backend's thread, where nobody would
 // catch.
-void TapLog::done(int64_t sequence) {
+void TapLog::done(int64_t sequence, std::optional<int64_t> ns) {
   const std::lock_guard lock(mutex_);
   if (pending_.erase(sequence) == 0) return;
   try {
-    journal_.append(FrameKind::done, {{"group", group_}, {"sequence", sequence}});
+    journal_.append(FrameKind::done,
+                    {{"group", group_}, {"sequence", sequence}, {"ns", ns ? *ns : clock_()}});
   } catch (const JournalFull&) {
   }
 }
@@ -141,15 +178,32 @@ size_t TapLog::pending() const {
   return pending_.size();
 }
 
-Tap::Tap(BackendPtr backend, std::shared_ptr<TapLog> log)
+Tap::Tap(BackendPtr backend, std::shared_ptr<TapLog> log, std::shared_ptr<Carrier> carrier)
     : Backend(backend->getRank(), backend->getSize()),
       backend_(std::move(backend)),
-      log_(std::move(log)) {}
+      log_(std::move(log)),
+      carrier_(std::move(carrier)) {}
 
 template <class Issue>
-WorkPtr Tap::through(const std::string& op, const Tensors& sent, int64_t root, const Issue& issue) {
-  const int64_t sequence = log_->issue(op, sent, static_cast<int>(root));
-  return log_->watch(sequence, issue());
+WorkPtr Tap::through(Call call, const Issue& issue) {
+  using Kind = Treatment::Kind;
+  const auto [issued, treatment] = log_->issue(call);
+  const auto outputs = call.outputs;
+  if (treatment.kind == Kind::failed) fail_as_injected(issued);
+  if (treatment.kind == Kind::dropped) {
+    log_->done(issued.sequence);
+    return done_work(outputs);
+  }
+  const auto carried = [&] {
+    return carrier_ ? carrier_->carry(call, issued, log_) : log_->watch(issued.sequence, issue());
+  };
+  auto work = carried();
+  if (treatment.kind == Kind::duplicated) carried();
+  if (treatment.kind == Kind::corrupted) {
+    work->wait(c10d::kNoTimeout);
+    flip(outputs, treatment.bit);
+  }
+  return work;
 }
 
 BackendPtr Tap::tapped(BackendPtr backend, const std::string& how) {
@@ -193,102 +247,167 @@ c10::intrusive_ptr<Tap::Options> Tap::getBackendOptions() {
 }
 
 WorkPtr Tap::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
-  return through("broadcast", tensors, options.rootRank,
+  return through({.op = "broadcast",
+                  .inputs = tensors,
+                  .outputs = tensors,
+                  .root = static_cast<int>(options.rootRank),
+                  .timeout = options.timeout},
                  [&] { return backend_->broadcast(tensors, options); });
 }
 
 WorkPtr Tap::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  return through("allreduce", tensors, -1, [&] { return backend_->allreduce(tensors, options); });
+  return through({.op = "allreduce",
+                  .inputs = tensors,
+                  .outputs = tensors,
+                  .reduction = options.reduceOp,
+                  .timeout = options.timeout},
+                 [&] { return backend_->allreduce(tensors, options); });
 }
 
 WorkPtr Tap::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  return through("allreduce_sparse", tensors, -1,
+  return through({.op = "allreduce_sparse",
+                  .inputs = tensors,
+                  .outputs = tensors,
+                  .reduction = options.reduceOp,
+                  .timeout = options.timeout},
                  [&] { return backend_->allreduce_sparse(tensors, options); });
 }
 
 WorkPtr Tap::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
-  return through("allreduce_coalesced", tensors, -1,
+  return through({.op = "allreduce_coalesced",
+                  .inputs = tensors,
+                  .outputs = tensors,
+                  .reduction = options.reduceOp,
+                  .timeout = options.timeout},
                  [&] { return backend_->allreduce_coalesced(tensors, options); });
 }
 
 WorkPtr Tap::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
-  return through("reduce", tensors, options.rootRank,
+  return through({.op = "reduce",
+                  .inputs = tensors,
+                  .outputs = tensors,
+                  .root = static_cast<int>(options.rootRank),
+                  .reduction = options.reduceOp,
+                  .timeout = options.timeout},
                  [&] { return backend_->reduce(tensors, options); });
 }
 
 WorkPtr Tap::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                        const c10d::AllgatherOptions& options) {
-  return through("allgather", inputs, -1,
+  return through({.op = "allgather",
+                  .inputs = inputs,
+                  .outputs = flattened(outputs),
+                  .timeout = options.timeout},
                  [&] { return backend_->allgather(outputs, inputs, options); });
 }
 
 WorkPtr Tap::_allgather_base(at::Tensor& output, at::Tensor& input,
                              const c10d::AllgatherOptions& options) {
-  return through("_allgather_base", {input}, -1,
-                 [&] { return backend_->_allgather_base(output, input, options); });
+  return through(
+      {.op = "_allgather_base", .inputs = {input}, .outputs = {output}, .timeout = options.timeout},
+      [&] { return backend_->_allgather_base(output, input, options); });
 }
 
 WorkPtr Tap::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
                                  const c10d::AllgatherOptions& options) {
-  return through("allgather_coalesced", inputs, -1,
+  return through({.op = "allgather_coalesced",
+                  .inputs = inputs,
+                  .outputs = flattened(outputs),
+                  .timeout = options.timeout},
                  [&] { return backend_->allgather_coalesced(outputs, inputs, options); });
 }
 
 WorkPtr Tap::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                              const c10d::AllgatherOptions& options) {
-  return through("allgather_into_tensor_coalesced", inputs, -1, [&] {
-    return backend_->allgather_into_tensor_coalesced(outputs, inputs, options);
-  });
+  return through(
+      {.op = "allgather_into_tensor_coalesced",
+       .inputs = inputs,
+       .outputs = outputs,
+       .timeout = options.timeout},
+      [&] { return backend_->allgather_into_tensor_coalesced(outputs, inputs, options); });
 }
 
 WorkPtr Tap::gather(std::vector<Tensors>& outputs, Tensors& inputs,
                     const c10d::GatherOptions& options) {
-  return through("gather", inputs, options.rootRank,
+  return through({.op = "gather",
+                  .inputs = inputs,
+                  .outputs = flattened(outputs),
+                  .root = static_cast<int>(options.rootRank),
+                  .timeout = options.timeout},
                  [&] { return backend_->gather(outputs, inputs, options); });
 }
 
 WorkPtr Tap::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                      const c10d::ScatterOptions& options) {
-  return through("scatter", flattened(inputs), options.rootRank,
+  return through({.op = "scatter",
+                  .inputs = flattened(inputs),
+                  .outputs = outputs,
+                  .root = static_cast<int>(options.rootRank),
+                  .timeout = options.timeout},
                  [&] { return backend_->scatter(outputs, inputs, options); });
 }
 
 WorkPtr Tap::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                             const c10d::ReduceScatterOptions& options) {
-  return through("reduce_scatter", flattened(inputs), -1,
+  return through({.op = "reduce_scatter",
+                  .inputs = flattened(inputs),
+                  .outputs = outputs,
+                  .reduction = options.reduceOp,
+                  .timeout = options.timeout},
                  [&] { return backend_->reduce_scatter(outputs, inputs, options); });
 }
 
 WorkPtr Tap::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                   const c10d::ReduceScatterOptions& options) {
-  return through("_reduce_scatter_base", {input}, -1,
+  return through({.op = "_reduce_scatter_base",
+                  .inputs = {input},
+                  .outputs = {output},
+                  .reduction = options.reduceOp,
+                  .timeout = options.timeout},
                  [&] { return backend_->_reduce_scatter_base(output, input, options); });
 }
 
 WorkPtr Tap::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                              const c10d::ReduceScatterOptions& options) {
-  return through("reduce_scatter_tensor_coalesced", inputs, -1, [&] {
-    return backend_->reduce_scatter_tensor_coalesced(outputs, inputs, options);
-  });
+  return through(
+      {.op = "reduce_scatter_tensor_coalesced",
+       .inputs = inputs,
+       .outputs = outputs,
+       .reduction = options.reduceOp,
+       .timeout = options.timeout},
+      [&] { return backend_->reduce_scatter_tensor_coalesced(outputs, inputs, options); });
 }
 
 WorkPtr Tap::alltoall_base(at::Tensor& output, at::Tensor& input,
                            std::vector<int64_t>& output_sizes, std::vector<int64_t>& input_sizes,
                            const c10d::AllToAllOptions& options) {
-  return through("alltoall_base", {input}, -1, [&] {
-    return backend_->alltoall_base(output, input, output_sizes, input_sizes, options);
-  });
+  return through(
+      {.op = "alltoall_base",
+       .inputs = {input},
+       .outputs = {output},
+       .input_sizes = input_sizes,
+       .output_sizes = output_sizes,
+       .timeout = options.timeout},
+      [&] { return backend_->alltoall_base(output, input, output_sizes, input_sizes, options); });
 }
 
 WorkPtr Tap::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
-  return through("alltoall", inputs, -1,
-                 [&] { return backend_->alltoall(outputs, inputs, options); });
+  return through(
+      {.op = "alltoall", .inputs = inputs, .outputs = outputs, .timeout = options.timeout},
+      [&] { return backend_->alltoall(outputs, inputs, options); });
 }
 
 void Tap::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
-  const int64_t sequence = log_->issue("monitoredBarrier", {});
+  Call call{.op = "monitoredBarrier", .inputs = {}, .outputs = {}, .timeout = options.timeout};
+  const auto [issued, treatment] = log_->issue(call);
+  if (treatment.kind == Treatment::Kind::failed) fail_as_injected(issued);
+  if (treatment.kind == Treatment::Kind::dropped) return log_->done(issued.sequence);
+  if (carrier_) {
+    carrier_->carry(std::move(call), issued, log_)->wait(options.timeout);
+    return;
+  }
   backend_->monitoredBarrier(options, wait_all_ranks);
-  log_->done(sequence);
+  log_->done(issued.sequence);
 }
 
 void Tap::setSequenceNumberForGroup() {
@@ -299,20 +418,23 @@ uint64_t Tap::getSequenceNumberForGroup() {
 }
 
 WorkPtr Tap::send(Tensors& tensors, int to, int tag) {
-  return through("send", tensors, to, [&] { return backend_->send(tensors, to, tag); });
+  return through({.op = "send", .inputs = tensors, .outputs = {}, .root = to, .tag = tag},
+                 [&] { return backend_->send(tensors, to, tag); });
 }
 
 WorkPtr Tap::recv(Tensors& tensors, int from, int tag) {
-  return through("recv", tensors, from, [&] { return backend_->recv(tensors, from, tag); });
+  return through({.op = "recv", .inputs = {}, .outputs = tensors, .root = from, .tag = tag},
+                 [&] { return backend_->recv(tensors, from, tag); });
 }
 
 WorkPtr Tap::recvAnysource(Tensors& tensors, int tag) {
-  return through("recvAnysource", tensors, -1,
+  return through({.op = "recvAnysource", .inputs = {}, .outputs = tensors, .tag = tag},
                  [&] { return backend_->recvAnysource(tensors, tag); });
 }
 
 WorkPtr Tap::barrier(const c10d::BarrierOptions& options) {
-  return through("barrier", {}, -1, [&] { return backend_->barrier(options); });
+  return through({.op = "barrier", .inputs = {}, .outputs = {}, .timeout = options.timeout},
+                 [&] { return backend_->barrier(options); });
 }
 
 void Tap::registerOnCompletionHook(std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) {

@@ -10,32 +10,42 @@
 #pragma once
 
 #include "harness/core/history.h"
+#include "harness/world/call.h"
+#include "harness/world/injector.h"
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 namespace lockstep {
 
-class Injector;
 class JournalWriter;
 
 // The collectives of one rank in one group. Thread-safe: backends complete on threads of their own.
 class TapLog : public std::enable_shared_from_this<TapLog> {
  public:
-  // Both outlive every collective of the group.
-  TapLog(std::string group, JournalWriter& journal, Injector& injector);
+  // Both outlive every collective of the group. `clock` tells nanoseconds that the ranks of a world
+  // can compare.
+  using Clock = std::function<int64_t()>;
+  TapLog(std::string group, JournalWriter& journal, Injector& injector, Clock clock = monotonic_ns);
+  static int64_t monotonic_ns();
 
-  // Injections strike, then the collective is on record; the return value is its sequence number.
-  int64_t issue(const std::string& op, const std::vector<at::Tensor>& sent, int root = -1);
+  // Injections strike, then the collective is on record.
+  struct Issued {
+    Collective collective;
+    Treatment treatment;
+  };
+  Issued issue(const Call& call);
 
   // Records `sequence` as done when `work` completes; now, where it has.
   c10::intrusive_ptr<c10d::Work> watch(int64_t sequence, c10::intrusive_ptr<c10d::Work> work);
 
-  // At its first call for `sequence`; then nothing.
-  void done(int64_t sequence);
+  // At its first call for `sequence`; then nothing. Now, or at `ns`.
+  void done(int64_t sequence, std::optional<int64_t> ns = {});
 
   // Records what has completed but was not recorded yet: who waits for a future may be awake before
   // the future has called back. Call it when the program has returned.
@@ -53,14 +63,27 @@ class TapLog : public std::enable_shared_from_this<TapLog> {
   const std::string group_;
   JournalWriter& journal_;
   Injector& injector_;
+  const Clock clock_;
   mutable std::mutex mutex_;
   int64_t next_ = 0;
   std::map<int64_t, Future> pending_;  // not done; null where there is no future to ask
 };
 
+// Carries collectives in a backend's place.
+class Carrier {
+ public:
+  virtual ~Carrier() = default;
+
+  // Says to `log` when the collective is done.
+  virtual c10::intrusive_ptr<c10d::Work> carry(Call call, const Collective& issued,
+                                               const std::shared_ptr<TapLog>& log) = 0;
+};
+
 class Tap final : public c10d::Backend {
  public:
-  Tap(c10::intrusive_ptr<c10d::Backend> backend, std::shared_ptr<TapLog> log);
+  // With a carrier, `backend` is asked for everything but collectives.
+  Tap(c10::intrusive_ptr<c10d::Backend> backend, std::shared_ptr<TapLog> log,
+      std::shared_ptr<Carrier> carrier = nullptr);
 
   // From now on collectives go into `log`: a group that outlives a case starts the next one anew.
   // Nothing may be under way.
@@ -149,12 +172,12 @@ class Tap final : public c10d::Backend {
 
  private:
   template <class Issue>
-  c10::intrusive_ptr<c10d::Work> through(const std::string& op, const std::vector<at::Tensor>& sent,
-                                         int64_t root, const Issue& issue);
+  c10::intrusive_ptr<c10d::Work> through(Call call, const Issue& issue);
   c10::intrusive_ptr<Backend> tapped(c10::intrusive_ptr<Backend> backend, const std::string& how);
 
   c10::intrusive_ptr<Backend> backend_;
   std::shared_ptr<TapLog> log_;
+  std::shared_ptr<Carrier> carrier_;
   int made_ = 0;  // groups made out of this one
 };
 

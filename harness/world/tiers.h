@@ -8,6 +8,7 @@
 #include "harness/world/subjects.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace lockstep {
@@ -19,15 +20,18 @@ struct ForkedOptions {
   std::chrono::milliseconds grace{1000};    // the others' time to end once a rank ended badly
   std::filesystem::path scratch = {};       // where scratch folders go; empty: the system's
   bool cure_gloo_stalls = true;             // Note [Gloo's stall]
+  std::optional<int> core = {};             // where the host of simulated worlds stays, if at all
 };
 
-// `lanes` lanes that play cold and warm worlds, as a setting's tier says. A cold world's ranks are
-// forked for one case. A warm world is kept with its group, by its size, for the next case: before
-// each one generator, grad mode and default dtype are put back. A rank that died, hung or threw, or
-// left something behind (a thread, a descriptor, a process, a change of the environment, a
-// collective under way) is the case's own verdict, and its world is thrown away. The scenarios and
-// subjects are those known to the ranks: a lane plays no others. Throws TierError if this program
-// already has a second thread or if the server processes cannot be made.
+// `lanes` lanes that play cold, warm and simulated worlds, as a setting's tier says. A cold world's
+// ranks are forked for one case. A warm world is kept with its group, by its size, for the next
+// case: before each one generator, grad mode and default dtype are put back. A rank that died, hung
+// or threw, or left something behind (a thread, a descriptor, a process, a change of the
+// environment, a collective under way) is the case's own verdict, and its world is thrown away. A
+// simulated world's ranks are threads of one process, of which one runs at a time, in an order and
+// at times that the case decides; its collectives are carried in memory (docs/simulation.md). The
+// scenarios and subjects are those known to the ranks: a lane plays no others. Throws TierError if
+// this program already has a second thread or if the server processes cannot be made.
 std::vector<std::unique_ptr<Tier>> forked_lanes(const std::vector<Scenario>& scenarios,
                                                 const Subjects& subjects, int lanes,
                                                 const ForkedOptions& options = {});

@@ -43,7 +43,7 @@ TEST(Case, an_unreadable_file_is_refused_by_path) {
 TEST(Case, world_and_injections_are_found_in_any_shape) {
   const Case c{"x", Json::parse(R"({"world":{"size":4,"injections":[{"kind":"kill","rank":2}]}})")};
   EXPECT_EQ(world_size(c), 4);
-  EXPECT_EQ(injections(c).at(0).kind, "kill");
+  EXPECT_EQ(world_of(c).injections.at(0).kind, "kill");
   EXPECT_THROW(world_size(Case{"x", Json::parse(R"({"world":{"size":0}})")}), FieldError);
 }
 

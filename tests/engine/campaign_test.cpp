@@ -60,6 +60,23 @@ TEST(Campaign, AFailingCaseIsPlayedThreeTimesAndSaved) {
   EXPECT_TRUE(std::filesystem::exists(result.failure->logs / "rank0.err"));
 }
 
+TEST(Campaign, ASimulatedCaseThatIsAnotherOneTheSecondTimeFails) {
+  for (const bool repeats : {true, false}) {
+    int plays = 0;
+    const auto play = [&](const Case& c, FakeTier&) {
+      return recorded(c, repeats ? 7 : 100 + plays++);
+    };
+    Bench bench;
+    auto job = job_of(holds_unless_one(), {2});
+    job.setting = {.tier = "sim", .backend = "memory"};
+    const auto run = bench.run({job}, play);
+    EXPECT_EQ(run.results.at(0).kind, repeats ? Result::Kind::pass : Result::Kind::flaky);
+    if (!repeats) {
+      EXPECT_EQ(run.results[0].worst.findings.at(0).pattern, "not_repeatable");
+    }
+  }
+}
+
 TEST(Campaign, AReplayedCaseIsNotSavedAgain) {
   Bench bench;
   const auto run =

@@ -32,6 +32,28 @@ TEST(Draw, ScenariosOfOneRunDoNotShareTheirCases) {
             values(draw_cases(holds_unless_one("toys.b"), {.seed = 7})));
 }
 
+TEST(Draw, SchedulesAreDrawnBesideTheCasesAndChangeNothingElse) {
+  const auto scenario = holds_unless_one();
+  const auto plain = draw_cases(scenario, {.seed = 7});
+  const auto scheduled = draw_cases(scenario, {.seed = 7, .schedules = true});
+  ASSERT_EQ(scheduled.size(), plain.size());
+  std::set<std::string> policies, reductions;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_EQ(value_of(scheduled[i]), value_of(plain[i]));
+    EXPECT_EQ(world_of(plain[i]).schedule, Schedule{});
+    policies.insert(world_of(scheduled[i]).schedule.policy);
+    reductions.insert(world_of(scheduled[i]).reduction);
+  }
+  EXPECT_EQ(policies, (std::set<std::string>{"listed", "priority", "uniform"}));
+  EXPECT_EQ(reductions, (std::set<std::string>{"flat", "permuted", "ring", "tree"}));
+}
+
+TEST(Draw, AScheduleThatIsFixedStaysFixed) {
+  const auto cases = draw_cases(
+      holds_unless_one(), {.seed = 7, .schedules = true, .set = {{"world.reduction", "tree"}}});
+  for (const auto& c : cases) EXPECT_EQ(world_of(c).reduction, "tree");
+}
+
 TEST(Draw, NoCaseComesTwice) {
   std::set<std::string> hashes;
   const auto cases = draw_cases(holds_unless_one(), {.seed = 1, .cases = 300});

@@ -49,6 +49,35 @@ TEST(Injector, EachKindStrikesAfterItIsOnRecord) {
   }
 }
 
+TEST(Injector, WhatConcernsACollectiveStrikesTheNextOne) {
+  using Kind = Treatment::Kind;
+  const SharedMemory memory(1 << 16);
+  JournalWriter journal(memory.bytes());
+  Injector injector(
+      {{.kind = "corrupt", .at = {1, "forward"}, .amount = 9}, {.kind = "drop", .collective = 2}},
+      0, journal);
+  EXPECT_EQ(injector.at_collective(0).kind, Kind::carried);
+  injector.at_moment({1, "forward"});
+  const auto next = injector.at_collective(1);
+  EXPECT_EQ(next.kind, Kind::corrupted);
+  EXPECT_EQ(next.bit, 9);
+  EXPECT_EQ(injector.at_collective(2).kind, Kind::dropped);
+  EXPECT_EQ(injector.at_collective(3).kind, Kind::carried);
+}
+
+TEST(Injector, ASlowRankStandsStillBeforeEveryCollectiveFromThereOn) {
+  const SharedMemory memory(1 << 16);
+  JournalWriter journal(memory.bytes());
+  std::vector<std::chrono::milliseconds> delays;
+  Injector injector({{.kind = "slow", .at = {1, "forward"}, .amount = 7}}, 0, journal,
+                    {.delay = [&](std::chrono::milliseconds time) { delays.push_back(time); }});
+  injector.at_collective(0);
+  injector.at_moment({1, "forward"});
+  injector.at_collective(1);
+  injector.at_collective(2);
+  EXPECT_EQ(delays, (std::vector<std::chrono::milliseconds>{7ms, 7ms}));
+}
+
 TEST(Injector, StrikesOnceAndOnlyWhereItWasPlanted) {
   const SharedMemory memory(1 << 16);
   JournalWriter journal(memory.bytes());

@@ -120,7 +120,7 @@ TEST_F(TapTest, SequenceNumbersCountAllCollectivesOfAGroup) {
   ASSERT_EQ(seen().size(), 3u);
   for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(seen()[static_cast<size_t>(i)].sequence, i);
   const auto other = log_->for_group("half");
-  EXPECT_EQ(other->issue("allreduce", {}), 0);
+  EXPECT_EQ(other->issue({.op = "allreduce", .inputs = {}, .outputs = {}}).collective.sequence, 0);
 }
 
 TEST_F(TapTest, AnInjectionStrikesBeforeItsCollectiveIsIssued) {

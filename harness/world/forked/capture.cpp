@@ -51,6 +51,13 @@ void Capture::redirect(int rank) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
 }
 
+void Capture::switch_to(int rank) {
+  std::fflush(nullptr);
+  const Files& own = by_rank_[static_cast<size_t>(rank)];
+  checked(dup2(own.out.number(), STDOUT_FILENO), "standard output");
+  checked(dup2(own.err.number(), STDERR_FILENO), "standard error");
+}
+
 void Capture::keep(const std::filesystem::path& folder) const {
   std::filesystem::create_directories(folder);
   for (int rank = 0; rank < ranks_; ++rank) {

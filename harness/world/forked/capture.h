@@ -18,6 +18,9 @@ class Capture {
   // child is killed.
   void redirect(int rank);
 
+  // In a process whose ranks take turns: until the next call its output is that of `rank`.
+  void switch_to(int rank);
+
   // Writes rank0.out, rank0.err, ... into `folder`, which is made; empty files are left out. Throws
   // std::filesystem::filesystem_error.
   void keep(const std::filesystem::path& folder) const;

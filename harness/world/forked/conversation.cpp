@@ -20,6 +20,8 @@ PlayReply play_reply_in(const std::string& text) {
   for (const auto& end : json.at("ends"))
     reply.group.ends.push_back(
         {static_cast<ChildEnd::Kind>(end.at(0).get<int>()), end.at(1).get<int>()});
+  for (const auto& choice : json.at("choices"))
+    reply.choices.push_back({choice.at(0).get<int>(), choice.at(1).get<int>()});
   return reply;
 }
 
@@ -34,7 +36,10 @@ PlayRequest play_request_in(const std::string& text) {
 std::string play_reply(const PlayReply& reply) {
   Json ends = Json::array();
   for (const auto& end : reply.group.ends) ends.push_back({static_cast<int>(end.kind), end.code});
+  Json choices = Json::array();
+  for (const auto& choice : reply.choices) choices.push_back({choice.taken, choice.of});
   return Json{{"ends", ends},
+              {"choices", choices},
               {"stopped", reply.group.stopped},
               {"left", reply.left},
               {"left_running", reply.left_running}}

@@ -1,8 +1,9 @@
 // What a forked lane asks its server for, and what it is told: as JSON.
 #pragma once
 
-#include "harness/core/case.h"
+#include "harness/core/scenario.h"
 #include "harness/process/child_group.h"
+#include "harness/world/sim/chooser.h"
 
 #include <chrono>
 #include <filesystem>
@@ -11,17 +12,28 @@
 
 namespace lockstep {
 
+struct Subject;
+
+// What a process that goes on living is told of each case.
+struct Order {
+  const Scenario& scenario;
+  Case c;
+  const Subject& subject;
+  std::chrono::milliseconds limit{};
+};
+
 // A request to play a case, and what became of its processes.
 struct PlayRequest {
   Case c;
   std::string subject;
-  std::string tier;  // "cold" or "warm"
+  std::string tier;  // "cold", "warm" or "sim"
   std::chrono::milliseconds limit{};
 };
 struct PlayReply {
-  GroupReport group;
+  GroupReport group;  // of the ranks; simulated ones end as the thread of a process can
   std::vector<std::vector<std::string>> left;  // by rank: what it left behind in its process
-  int left_running = 0;  // processes that were still there when every rank had gone
+  int left_running = 0;              // processes that were still there when every rank had gone
+  std::vector<sim::Choice> choices;  // of who ran next in a simulated world with a list of them
 };
 std::string play_request(const PlayRequest& request);
 PlayRequest play_request_in(const std::string& text);

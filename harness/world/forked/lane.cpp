@@ -3,12 +3,16 @@
 #include "harness/process/journal.h"
 #include "harness/world/shared_memory_store.h"
 
+#include <sched.h>
+
 namespace lockstep {
 
 namespace {
 
 // What the server may take beyond the deadline: the grace, killing, and a machine that is busy.
 constexpr std::chrono::seconds kServerSlack{60};
+
+constexpr int kSchedulesMost = 20'000;
 
 bool has_ending(const Frames& frames) {
   return !frames.frames.empty() && frames.frames.back().kind == FrameKind::ending;
@@ -32,6 +36,15 @@ RankHistory read_rank(const JournalView& journal, int rank, const ChildEnd& proc
   } catch (const FieldError& error) {
     throw TierError(error.what());
   }
+}
+
+std::vector<int> allowed_cores() {
+  cpu_set_t allowed;
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(static_cast<size_t>(core), &allowed)) cores.push_back(core);
+  return cores;
 }
 
 ZygoteServer served_by(const std::shared_ptr<ForkedServer>& server) {
@@ -64,33 +77,63 @@ ForkedLane::ForkedLane(const std::vector<Scenario>& scenarios, const Subjects& s
 
 History ForkedLane::play(const Scenario& scenario, const Case& c, const Setting& setting,
                          Deadline deadline) {
-  if (setting.tier != "cold" && setting.tier != "warm")
-    throw TierError("a forked lane plays cold and warm worlds, not '" + setting.tier + "'");
-  if (setting.backend != "gloo")
-    throw TierError("the " + setting.tier + " tier runs on gloo, not on '" + setting.backend + "'");
+  require_playable(scenario, c, setting);
+  const PlayRequest request{
+      .c = c, .subject = setting.subject, .tier = setting.tier, .limit = deadline.limit};
+  if (setting.tier == "sim" && world_of(c).schedule.policy == "exhaustive")
+    return play_exhaustively(scenario, request);
+  return play_once(request).history;
+}
+
+void ForkedLane::require_playable(const Scenario& scenario, const Case& c,
+                                  const Setting& setting) const {
+  const bool is_sim = setting.tier == "sim";
+  if (!is_sim && setting.tier != "cold" && setting.tier != "warm")
+    throw TierError("a forked lane plays cold, warm and sim worlds, not '" + setting.tier + "'");
+  const std::string carried_by = is_sim ? "memory" : "gloo";
+  if (setting.backend != carried_by)
+    throw TierError("the " + setting.tier + " tier runs on " + carried_by + ", not on '" +
+                    setting.backend + "'");
   const int size = world_size(c);
-  if (size > options_.ranks_most)
+  if (!is_sim && size > options_.ranks_most)
     throw TierError("the " + setting.tier + " tier holds worlds of up to " +
                     std::to_string(options_.ranks_most) + " ranks; this case of " + scenario.name +
                     " wants " + std::to_string(size));
-  const auto reply = play_reply_in(server_.request(
-      play_request(
-          {.c = c, .subject = setting.subject, .tier = setting.tier, .limit = deadline.limit}),
-      deadline.limit + options_.grace + kServerSlack));
+}
+
+ForkedLane::Played ForkedLane::play_once(const PlayRequest& request) {
+  const auto reply = play_reply_in(
+      server_.request(play_request(request), request.limit + options_.grace + kServerSlack));
   if (reply.group.stopped) {
     tidy(reply);
     throw Interrupted();
   }
-  auto seen = history(reply);
+  Played played{history(reply), reply.choices};
   tidy(reply);
-  return seen;
+  return played;
+}
+
+// The first history that fails tells of all; else the last.
+History ForkedLane::play_exhaustively(const Scenario& scenario, PlayRequest request) {
+  auto& schedule = request.c.value["world"]["schedule"];
+  schedule["policy"] = "listed";
+  for (int played = 0; played < kSchedulesMost; ++played) {
+    auto once = play_once(request);
+    if (is_failure(judge(scenario, request.c, once.history).kind)) return std::move(once.history);
+    const auto next = sim::next_choices(once.choices);
+    if (next.empty()) return std::move(once.history);
+    schedule["choices"] = next;
+  }
+  throw TierError("this world can be scheduled in more than " + std::to_string(kSchedulesMost) +
+                  " ways, which is too many to try all");
 }
 
 History ForkedLane::history(const PlayReply& reply) const {
   std::vector<RankHistory> ranks;
-  for (size_t rank = 0; rank < reply.group.ends.size(); ++rank)
-    ranks.push_back(read_rank(JournalView(memory_->journals[rank]), static_cast<int>(rank),
-                              reply.group.ends[rank]));
+  const auto size = static_cast<int>(reply.group.ends.size());
+  for (int rank = 0; rank < size; ++rank)
+    ranks.push_back(read_rank(JournalView(memory_->journal(rank, size)), rank,
+                              reply.group.ends[static_cast<size_t>(rank)]));
   for (size_t rank = 0; rank < reply.left.size(); ++rank)
     for (const auto& what : reply.left[rank])
       ranks[rank].events.push_back({ranks[rank].last, LeftBehind{what}});
@@ -105,10 +148,12 @@ History ForkedLane::history(const PlayReply& reply) const {
 
 // Gives memory back. A rank that was killed may have been in the middle of a long record.
 void ForkedLane::tidy(const PlayReply& reply) const {
-  for (size_t rank = 0; rank < reply.group.ends.size(); ++rank) {
-    const auto journal = memory_->journals[rank];
+  const auto size = static_cast<int>(reply.group.ends.size());
+  for (int rank = 0; rank < size; ++rank) {
+    const auto journal = memory_->journal(rank, size);
     const auto used = sizeof(JournalHead) + JournalView(journal).bytes().size();
-    memory_->region.release(exited_well(reply.group.ends[rank]) ? journal.first(used) : journal);
+    const bool is_whole = exited_well(reply.group.ends[static_cast<size_t>(rank)]);
+    memory_->region.release(is_whole ? journal.first(used) : journal);
   }
   memory_->region.release(memory_->store.first(SharedMemoryStore::used(memory_->store)));
 }
@@ -126,8 +171,11 @@ std::vector<std::unique_ptr<Tier>> forked_lanes(const std::vector<Scenario>& sce
                                                 const ForkedOptions& options) {
   std::vector<std::unique_ptr<Tier>> all;
   std::vector<int> descriptors;
+  const auto cores = allowed_cores();
   for (int lane = 0; lane < lanes; ++lane) {
-    auto made = std::make_unique<ForkedLane>(scenarios, subjects, options, descriptors);
+    auto own = options;
+    if (!own.core && !cores.empty()) own.core = cores[static_cast<size_t>(lane) % cores.size()];
+    auto made = std::make_unique<ForkedLane>(scenarios, subjects, own, descriptors);
     descriptors.push_back(made->descriptor());
     all.push_back(std::move(made));
   }

@@ -1,5 +1,5 @@
-// The forked tiers over real Gloo: cold, every case in processes forked for it, and warm, cases in
-// processes that go on living with their group. tiers.h makes the lanes.
+// One lane of every tier whose ranks live in processes forked here: cold and warm ones over real
+// Gloo, and simulated ones in a host. tiers.h makes the lanes.
 #pragma once
 
 #include "harness/process/zygote.h"
@@ -23,6 +23,13 @@ class ForkedLane final : public Tier {
   int descriptor() const { return server_.descriptor(); }
 
  private:
+  struct Played {
+    History history;
+    std::vector<sim::Choice> choices;
+  };
+  void require_playable(const Scenario& scenario, const Case& c, const Setting& setting) const;
+  Played play_once(const PlayRequest& request);
+  History play_exhaustively(const Scenario& scenario, PlayRequest request);
   History history(const PlayReply& reply) const;
   void tidy(const PlayReply& reply) const;
 

@@ -2,12 +2,15 @@
 
 #include "harness/process/zygote.h"
 #include "harness/world/ambient.h"
+#include "harness/world/forked/group.h"
+#include "harness/world/holdings.h"
+#include "harness/world/play.h"
+#include "harness/world/shared_memory_store.h"
+#include "harness/world/subject.h"
 
 #include <csignal>
 #include <cstdlib>
-#include <iterator>
 #include <numeric>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace lockstep {
@@ -28,35 +31,44 @@ void set_signals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
+// By how much Gloo's patience exceeds the case's: the deadline decides, and says "stuck".
+constexpr std::chrono::minutes kBeyondDeadline{1};
+
+// The group of the whole world is `kept` or, where that is null, made when the program asks for it.
+PlayParts parts_of(const RankTask& task, const TappedGroup* kept) {
+  const auto patience =
+      std::chrono::ceil<std::chrono::milliseconds>(task.deadline - Clock::now()) + kBeyondDeadline;
+  const auto store = c10::make_intrusive<SharedMemoryStore>(task.store, patience);
+  return {.scenario = task.scenario,
+          .c = task.c,
+          .subject = task.subject,
+          .rank = task.rank,
+          .size = task.size,
+          .journal = task.journal,
+          .store = store,
+          .make_group =
+              [=, rank = task.rank, size = task.size](const std::vector<int>& ranks,
+                                                      const std::shared_ptr<TapLog>& log) {
+                if (!kept || ranks.size() != static_cast<size_t>(size))
+                  return make_group(ranks, rank, patience, store, log).group;
+                kept->tap->follow(log);
+                return kept->group;
+              },
+          .scratch = task.scratch};
+}
+
 }  // namespace
 
 int run_rank(const RankTask& task) {
   set_signals();
   tell_environment(task.rank, task.size);
-  auto& play = *new Play(task, nullptr);  // never destroyed, and its groups with it
+  auto& play = *new Play(parts_of(task, nullptr));  // never destroyed, and its groups with it
   if (!ended_well(play.run())) _exit(1);
   task.meeting.wait_for_others(task.size, task.deadline);
   _exit(kPlayed);
 }
 
 namespace {
-
-// What a process has that a case must not change, beside what is ambient.
-struct Holdings {
-  int threads = 0, descriptors = 0;
-  bool child = false;
-
-  static int entries(const char* folder) {
-    return static_cast<int>(std::distance(std::filesystem::directory_iterator(folder),
-                                          std::filesystem::directory_iterator()));
-  }
-  // Also one that has ended and that nobody waited for.
-  static bool has_child() {
-    siginfo_t child{};
-    return waitid(P_ALL, 0, &child, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == 0;
-  }
-  static Holdings now() { return {thread_count(), entries("/proc/self/fd"), has_child()}; }
-};
 
 // A world's own group may wait as long as it likes: the server keeps the deadlines.
 constexpr std::chrono::hours kStandingPatience{24};
@@ -77,7 +89,7 @@ class Standing {
   }
 
   // True if the rank can play another case.
-  bool play(const RankOrder& order) {
+  bool play(const Order& order) {
     ambient_.restore();
     const RankTask task{.scenario = order.scenario,
                         .c = order.c,
@@ -89,7 +101,7 @@ class Standing {
                         .meeting = is_.meeting,
                         .scratch = is_.scratch,
                         .deadline = Clock::now() + order.limit};
-    auto play = std::make_unique<Play>(task, &kept_);
+    auto play = std::make_unique<Play>(parts_of(task, &kept_));
     if (!ended_well(play->run())) return false;
     is_.meeting.wait_for_others(is_.size, task.deadline);
     auto left = pending(*play);
@@ -125,13 +137,7 @@ class Standing {
     std::vector<std::string> out;
     auto now = Ambient::capture();
     for (auto& difference : ambient_.lasting_differences(now)) out.push_back(std::move(difference));
-    const auto has = Holdings::now();
-    const auto more = [&](int before, int after, const std::string& what) {
-      if (after > before) out.push_back(std::to_string(after - before) + " " + what);
-    };
-    more(holdings_.threads, has.threads, "thread(s) more than before");
-    more(holdings_.descriptors, has.descriptors, "open descriptor(s) more than before");
-    if (has.child) out.push_back("a process that it started");
+    append(out, holdings_.more_in(Holdings::now()));
     return out;
   }
 

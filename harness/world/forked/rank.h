@@ -1,13 +1,32 @@
 // One rank's life in a forked process: one case long, or many.
 #pragma once
 
-#include "harness/world/forked/play.h"
+#include "harness/world/forked/conversation.h"
+#include "harness/world/forked/meeting.h"
 
+#include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace lockstep {
+
+struct Subject;
+
+struct RankTask {
+  const Scenario& scenario;
+  const Case& c;
+  const Subject& subject;
+  int rank = 0;
+  int size = 1;
+  std::span<std::byte> journal;
+  std::span<std::byte> store;
+  Meeting& meeting;
+  std::filesystem::path scratch;  // made by the first rank that wants it
+  std::chrono::steady_clock::time_point deadline;
+};
 
 // The exit status of a rank whose program returned, and which left with the others: one that a
 // program ending its process by itself does not have.
@@ -18,14 +37,6 @@ inline constexpr int kPlayed = 66;
 // destroyed, which blocks while a collective is pending.
 int run_rank(const RankTask& task);
 
-// What a rank that goes on living is told of each case.
-struct RankOrder {
-  const Scenario& scenario;
-  Case c;
-  const Subject& subject;
-  std::chrono::milliseconds limit{};
-};
-
 // One rank of a world that plays many cases: its group is made once, and all else is a case's own.
 struct StandingRank {
   int rank = 0;
@@ -35,7 +46,7 @@ struct StandingRank {
   Meeting& meeting;
   std::filesystem::path scratch;
   // Blocks for the next case; nothing at the end.
-  std::function<std::optional<RankOrder>()> next;
+  std::function<std::optional<Order>()> next;
   // What the case left behind in this process: nothing, or a sentence each; the rank must not be
   // used again then.
   std::function<void(const std::vector<std::string>& left)> done;

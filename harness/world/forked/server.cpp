@@ -2,71 +2,51 @@
 
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
-#include "harness/process/message.h"
 #include "harness/world/ambient.h"
 #include "harness/world/gloo.h"
 #include "harness/world/shared_memory_store.h"
+#include "harness/world/sim/host.h"
 
 #include <algorithm>
-#include <array>
+#include <bit>
+#include <csignal>
 #include <fcntl.h>
-#include <sys/socket.h>
+#include <sys/resource.h>
 #include <unistd.h>
-#include <utility>
 
 namespace lockstep {
 
 namespace {
 
-constexpr size_t kPage = 4096;
-
-std::span<std::byte> take(std::span<std::byte>& rest, size_t bytes) {
-  const auto taken = rest.first(bytes);
-  rest = rest.subspan(bytes);
-  return taken;
-}
-
-size_t whole_pages(size_t bytes) {
-  return (bytes + kPage - 1) / kPage * kPage;
-}
-
-size_t region_bytes(const ForkedOptions& options) {
-  return kPage + whole_pages(options.store_bytes) +
-         static_cast<size_t>(options.ranks_most) * whole_pages(options.journal_bytes);
-}
-
 // Ranks of warm worlds that a lane keeps alive; more only cost memory.
 constexpr int kStandingRanksMost = 16;
 
-// Messages between the server and a rank of a warm world.
-enum : uint32_t { kOrder, kReport };
+// A host plays worlds of at least this many ranks.
+constexpr int kHostRanksLeast = 16;
 
-std::vector<int> numbers_of(const std::vector<Descriptor>& descriptors) {
-  std::vector<int> out;
-  for (const auto& descriptor : descriptors) out.push_back(descriptor.number());
-  return out;
+// How the ranks of a simulated world ended whose host did so: the one that ran as the host did, the
+// others cut off. Those of a host that lives on have said themselves how they ended.
+std::vector<ChildEnd> ends_in_host(const ChildEnd& host, bool is_alive, int running, int size) {
+  std::vector<ChildEnd> ends(static_cast<size_t>(size), {ChildEnd::Kind::exited, kPlayed});
+  if (is_alive) return ends;
+  for (int rank = 0; rank < size; ++rank)
+    ends[static_cast<size_t>(rank)] =
+        rank == running ? host : ChildEnd{ChildEnd::Kind::cut_off, SIGKILL};
+  return ends;
 }
 
-// For a new case, or for ranks that are to meet.
-void clear_memory(LaneMemory& memory, int size) {
-  memory.meeting.returned.store(0);
-  SharedMemoryStore::reset(memory.store);
-  for (const auto journal : std::span(memory.journals).first(static_cast<size_t>(size)))
-    JournalView(journal).clear();
+// Large simulated worlds have two output files for each rank.
+void allow_many_descriptors() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 }  // namespace
 
 std::string keep_request(const std::filesystem::path& folder) {
   return Json{{"keep_output", folder.string()}}.dump();
-}
-
-LaneMemory::LaneMemory(const ForkedOptions& options)
-    : region(region_bytes(options)), meeting(*reinterpret_cast<Meeting*>(region.bytes().data())) {
-  auto rest = region.bytes().subspan(kPage);
-  store = take(rest, whole_pages(options.store_bytes));
-  for (int rank = 0; rank < options.ranks_most; ++rank)
-    journals.push_back(take(rest, whole_pages(options.journal_bytes)));
 }
 
 ForkedServer::ForkedServer(const std::vector<Scenario>& scenarios, const Subjects& subjects,
@@ -77,6 +57,7 @@ void ForkedServer::prepare() {
   cure_gloo_stalls(options_.cure_gloo_stalls);
   const Descriptor nothing(checked(open("/dev/null", O_RDWR | O_CLOEXEC), "/dev/null"));
   checked(dup2(nothing.number(), STDIN_FILENO), "standard input");
+  allow_many_descriptors();
   warm_up_for_forks();
   require_forkable();
   const auto root =
@@ -91,8 +72,11 @@ std::string ForkedServer::serve(const std::string& text, int stop_descriptor) {
     return "";
   }
   const auto request = play_request_in(text);
-  return play_reply(request.tier == "warm" ? play_warm(request, stop_descriptor)
-                                           : play_cold(request, stop_descriptor));
+  scenario(request.c.scenario);  // throws what the runner is to hear
+  subjects_.at(request.subject);
+  if (request.tier == "sim") return play_reply(play_sim(request, stop_descriptor));
+  if (request.tier == "warm") return play_reply(play_warm(request, stop_descriptor));
+  return play_reply(play_cold(request, stop_descriptor));
 }
 
 PlayReply ForkedServer::play_cold(const PlayRequest& request, int stop_descriptor) {
@@ -100,8 +84,10 @@ PlayReply ForkedServer::play_cold(const PlayRequest& request, int stop_descripto
   const Subject& subject = subjects_.at(request.subject);
   const int size = world_size(request.c);
   const auto deadline = Clock::now() + request.limit;
-  standing_.clear();  // what a cold case leaves running is told from what lives on
-  clear_memory(*memory_, size);
+  // What a cold case leaves running is told from what lives on.
+  warm_.clear();
+  hosts_.clear();
+  memory_->clear(size);
   capture_->start(size);
   ChildGroup ranks(size, [&](int rank) {
     ::close(stop_descriptor);
@@ -111,7 +97,7 @@ PlayReply ForkedServer::play_cold(const PlayRequest& request, int stop_descripto
                      .subject = subject,
                      .rank = rank,
                      .size = size,
-                     .journal = memory_->journals[static_cast<size_t>(rank)],
+                     .journal = memory_->journal(rank, size),
                      .store = memory_->store,
                      .meeting = memory_->meeting,
                      .scratch = scratch_,
@@ -130,134 +116,174 @@ PlayReply ForkedServer::play_cold(const PlayRequest& request, int stop_descripto
 
 PlayReply ForkedServer::play_warm(const PlayRequest& request, int stop_descriptor) {
   const int size = world_size(request.c);
-  scenario(request.c.scenario);
-  subjects_.at(request.subject);
   PlayReply reply;
-  StandingWorld* const standing =
-      standing_world(size, Clock::now() + request.limit, stop_descriptor);
-  reply.group.stopped = standing == nullptr;
-  if (!standing) return reply;
-  StandingWorld& world = *standing;
-  world.used = ++cases_;
-  capture_ = world.capture;
+  Standing* const world = warm_world(size, Clock::now() + request.limit, stop_descriptor);
+  reply.group.stopped = world == nullptr;
+  if (!world) return reply;
+  reply.group = play_standing(*world, request, stop_descriptor);
   reply.left.resize(static_cast<size_t>(size));
-  if (world.ranks->is_whole()) {
-    clear_memory(*memory_, size);
-    capture_->start(size);
-    const auto deadline = Clock::now() + request.limit;
-    for (const auto& socket : world.sockets)
-      send_message(socket.number(), {kOrder, play_request(request)});
-    reply.group = world.ranks->wait({.deadline = deadline,
-                                     .good_status = -1,
-                                     .grace = options_.grace,
-                                     .stop_descriptor = stop_descriptor,
-                                     .reports = numbers_of(world.sockets),
-                                     .on_bad_end = [&] { memory_->meeting.call_off(); }});
+  bool is_usable = world->group->is_whole();
+  for (int rank = 0; rank < size; ++rank) {
+    auto& left = reply.left[static_cast<size_t>(rank)];
+    const auto report = world->group->report_of(rank);
+    if (report) left = Json::parse(*report).get<std::vector<std::string>>();
+    is_usable = is_usable && report && left.empty();
   }
-  // Every rank has reported or is gone, or both: nothing here blocks.
-  bool usable = world.ranks->is_whole();
-  for (size_t rank = 0; rank < world.sockets.size(); ++rank) {
-    const auto report = receive_message(world.sockets[rank].number());
-    if (report) reply.left[rank] = Json::parse(report->text).get<std::vector<std::string>>();
-    usable = usable && report && reply.left[rank].empty();
-  }
-  std::filesystem::remove_all(scratch_);
-  if (usable) return reply;
-  // Whatever the ranks left running is nobody's child now but ours, as are the other worlds.
-  standing_.clear();
-  reply.left_running = end_descendants();
+  if (!is_usable) reply.left_running = end_standing();
   return reply;
 }
 
-ForkedServer::StandingWorld* ForkedServer::standing_world(int size, Clock::time_point deadline,
-                                                          int stop_descriptor) {
-  const auto found = standing_.find(size);
-  if (found != standing_.end()) return &found->second;
-  make_room(size);
-  clear_memory(*memory_, size);
-  StandingWorld& world =
-      standing_.emplace(size, make_standing_world(size, stop_descriptor)).first->second;
-  const auto report = world.ranks->wait({.deadline = deadline,
-                                         .stop_descriptor = stop_descriptor,
-                                         .reports = numbers_of(world.sockets)});
-  if (!world.ranks->is_whole()) {
-    standing_.clear();
-    end_descendants();
-    if (report.stopped) return nullptr;
-    throw TierError("a warm world of " + std::to_string(size) + " ranks could not be made");
-  }
-  for (const auto& socket : world.sockets) receive_message(socket.number());
-  return &world;
+PlayReply ForkedServer::play_sim(const PlayRequest& request, int stop_descriptor) {
+  const int size = world_size(request.c);
+  PlayReply reply;
+  Standing* const host = host_for(size, Clock::now() + request.limit, stop_descriptor);
+  reply.group.stopped = host == nullptr;
+  if (!host) return reply;
+  const auto played = play_standing(*host, request, stop_descriptor);
+  const auto text = host->group->report_of(0);
+  reply.group.stopped = played.stopped;
+  reply.group.ends =
+      ends_in_host(played.ends.front(), text.has_value(), memory_->running.load(), size);
+  sim::HostReport report{.left = {}, .choices = {}, .is_usable = false};
+  if (text) report = sim::host_report_in(*text);
+  reply.left = std::move(report.left);
+  reply.choices = std::move(report.choices);
+  if (!report.is_usable || !host->group->is_whole()) reply.left_running = end_standing();
+  return reply;
 }
 
-ForkedServer::StandingWorld ForkedServer::make_standing_world(int size, int stop_descriptor) {
-  StandingWorld world;
-  world.capture = std::make_shared<Capture>();
-  world.capture->start(size);
-  std::vector<Descriptor> theirs;
-  for (int rank = 0; rank < size; ++rank) {
-    std::array<int, 2> ends{};
-    checked(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), "a pair of sockets");
-    world.sockets.emplace_back(ends[0]);
-    theirs.emplace_back(ends[1]);
+GroupReport ForkedServer::play_standing(Standing& standing, const PlayRequest& request,
+                                        int stop_descriptor) {
+  standing.used = ++cases_;
+  capture_ = standing.capture;
+  const int size = world_size(request.c);
+  memory_->clear(size);
+  capture_->start(size);
+  const auto report = standing.group->play(play_request(request),
+                                           {.deadline = Clock::now() + request.limit,
+                                            .grace = options_.grace,
+                                            .stop_descriptor = stop_descriptor,
+                                            .on_bad_end = [&] { memory_->meeting.call_off(); }});
+  std::filesystem::remove_all(scratch_);
+  return report;
+}
+
+// Whatever a case left running is nobody's child now but ours, as are the other worlds. Returns how
+// many processes that were.
+int ForkedServer::end_standing() {
+  warm_.clear();
+  hosts_.clear();
+  return end_descendants();
+}
+
+ForkedServer::Standing* ForkedServer::warm_world(int size, Clock::time_point deadline,
+                                                 int stop_descriptor) {
+  if (!warm_.contains(size)) {
+    make_room(size);
+    memory_->clear(size);
+    warm_.emplace(size, make_warm_world(size, stop_descriptor));
   }
-  world.ranks = std::make_unique<ChildGroup>(size, [&](int rank) {
-    ::close(stop_descriptor);
-    world.capture->redirect(rank);
-    const int socket = theirs[static_cast<size_t>(rank)].number();
-    for (auto& other : world.sockets) other.close();
-    for (auto& other : theirs)
-      if (other.number() != socket) other.close();
-    for (auto& [other_size, other] : standing_)
-      for (auto& other_socket : other.sockets) other_socket.close();
-    return stand_rank(rank, size, socket);
-  });
+  return ready(warm_.at(size), deadline, stop_descriptor,
+               "a warm world of " + std::to_string(size) + " ranks");
+}
+
+ForkedServer::Standing* ForkedServer::host_for(int size, Clock::time_point deadline,
+                                               int stop_descriptor) {
+  if (hosts_.empty() || hosts_.begin()->first < size) {
+    hosts_.clear();
+    const auto most = std::bit_ceil(static_cast<unsigned>(std::max(size, kHostRanksLeast)));
+    hosts_.emplace(most, make_host(static_cast<int>(most), stop_descriptor));
+  }
+  return ready(hosts_.begin()->second, deadline, stop_descriptor, "a host for simulated worlds");
+}
+
+ForkedServer::Standing* ForkedServer::ready(Standing& standing, Clock::time_point deadline,
+                                            int stop_descriptor, const std::string& what) {
+  if (standing.used > 0) return &standing;
+  const auto report =
+      standing.group->wait_until_ready({.deadline = deadline, .stop_descriptor = stop_descriptor});
+  if (standing.group->is_whole()) return &standing;
+  end_standing();
+  if (report.stopped) return nullptr;
+  throw TierError(what + " could not be made");
+}
+
+std::vector<const StandingGroup*> ForkedServer::standing_groups() const {
+  std::vector<const StandingGroup*> groups;
+  for (const auto* all : {&warm_, &hosts_})
+    for (const auto& [key, standing] : *all) groups.push_back(standing.group.get());
+  return groups;
+}
+
+ForkedServer::Standing ForkedServer::make_warm_world(int size, int stop_descriptor) {
+  Standing world{.capture = std::make_shared<Capture>(), .group = nullptr};
+  world.capture->start(size);
+  world.group = std::make_unique<StandingGroup>(
+      size,
+      [&](int rank, StandingSocket& socket) {
+        ::close(stop_descriptor);
+        world.capture->redirect(rank);
+        return serve_rank(
+            {.rank = rank,
+             .size = size,
+             .journal = memory_->journal(rank, size),
+             .store = memory_->store,
+             .meeting = memory_->meeting,
+             .scratch = scratch_,
+             .next = [&] { return next_order(socket); },
+             .done =
+                 [&](const std::vector<std::string>& left) { socket.report(Json(left).dump()); }});
+      },
+      standing_groups());
   return world;
 }
 
-int ForkedServer::stand_rank(int rank, int size, int socket) {
-  bool is_first = true;
-  return serve_rank({.rank = rank,
-                     .size = size,
-                     .journal = memory_->journals[static_cast<size_t>(rank)],
-                     .store = memory_->store,
-                     .meeting = memory_->meeting,
-                     .scratch = scratch_,
-                     .next = [&]() -> std::optional<RankOrder> {
-                       if (std::exchange(is_first, false)) send_message(socket, {kReport, "[]"});
-                       const auto order = receive_message(socket);
-                       if (!order) return {};
-                       return order_in(order->text);
-                     },
-                     .done =
-                         [&](const std::vector<std::string>& left) {
-                           send_message(socket, {kReport, Json(left).dump()});
-                         }});
+ForkedServer::Standing ForkedServer::make_host(int ranks_most, int stop_descriptor) {
+  Standing host{.capture = std::make_shared<Capture>(), .group = nullptr};
+  host.capture->start(ranks_most);
+  host.group = std::make_unique<StandingGroup>(
+      1,
+      [&](int, StandingSocket& socket) {
+        ::close(stop_descriptor);
+        return sim::serve_host(
+            {.next = [&] { return next_order(socket); },
+             .done = [&](const sim::HostReport& report) { socket.report(sim::text_of(report)); },
+             .journal = [&](int rank, int size) { return memory_->journal(rank, size); },
+             .scratch = scratch_,
+             .running = memory_->running,
+             .redirect = [&](int rank) { host.capture->switch_to(rank); },
+             .core = options_.core});
+      },
+      standing_groups());
+  return host;
 }
 
-RankOrder ForkedServer::order_in(const std::string& text) const {
-  auto request = play_request_in(text);
-  return {.scenario = scenario(request.c.scenario),
-          .c = std::move(request.c),
-          .subject = subjects_.at(request.subject),
-          .limit = request.limit};
+std::optional<Order> ForkedServer::next_order(StandingSocket& socket) const {
+  const auto text = socket.next();
+  if (!text) return {};
+  auto request = play_request_in(*text);
+  return Order{.scenario = scenario(request.c.scenario),
+               .c = std::move(request.c),
+               .subject = subjects_.at(request.subject),
+               .limit = request.limit};
 }
 
 // Ends the worlds that were not used for longest, until one of `size` ranks more is not too many.
 void ForkedServer::make_room(int size) {
   const auto ranks = [&] {
     int count = size;
-    for (const auto& [other, world] : standing_) count += other;
+    for (const auto& [other, world] : warm_) count += other;
     return count;
   };
-  while (!standing_.empty() && ranks() > kStandingRanksMost)
-    standing_.erase(std::min_element(
-        standing_.begin(), standing_.end(),
-        [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
+  while (!warm_.empty() && ranks() > kStandingRanksMost)
+    warm_.erase(std::min_element(warm_.begin(), warm_.end(), [](const auto& a, const auto& b) {
+      return a.second.used < b.second.used;
+    }));
 }
 
 void ForkedServer::finish() {
-  standing_.clear();
+  warm_.clear();
+  hosts_.clear();
   std::filesystem::remove_all(scratch_);
 }
 

@@ -43,7 +43,119 @@ void train_a_step(RankContext& here) {
   here.record("gradient", gradient[0]);
 }
 
+// Values whose sum shows the order in which it was made.
+void all_reduce_reals(RankContext& here) {
+  for (const int64_t elements : {1, 5, 64, 1001}) {
+    auto generator = at::detail::createCPUGenerator(static_cast<uint64_t>(here.rank() + 1));
+    std::vector<at::Tensor> tensors{torch::randn({elements}, generator)};
+    here.group()->allreduce(tensors)->wait();
+    here.record("sum", tensors[0]);
+  }
+}
+
+// Every collective that both backends have.
+void all_collectives(RankContext& here) {
+  auto group = here.group();
+  const int64_t size = here.size(), own = here.rank();
+  const auto value = [&](int64_t elements) { return at::arange(elements, at::kFloat) + 10 * own; };
+  const auto empty = [&] {
+    std::vector<at::Tensor> parts;
+    for (int64_t rank = 0; rank < size; ++rank) parts.push_back(torch::zeros({2}));
+    return parts;
+  };
+  const auto record = [&](const char* name, const std::vector<at::Tensor>& tensors) {
+    here.record(name, torch::cat(tensors));
+  };
+  std::vector<at::Tensor> tensors{value(3)};
+  group->broadcast(tensors, {.rootRank = size - 1})->wait();
+  record("broadcast", tensors);
+  for (const auto reduction : {c10d::ReduceOp::AVG, c10d::ReduceOp::MAX, c10d::ReduceOp::PRODUCT}) {
+    std::vector<at::Tensor> reduced{value(3)};
+    group->allreduce(reduced, {.reduceOp = reduction})->wait();
+    record("allreduce", reduced);
+  }
+  std::vector<at::Tensor> to_root{value(3)};
+  group->reduce(to_root, {.rootRank = 0})->wait();
+  if (own == 0) record("reduce", to_root);
+  std::vector<std::vector<at::Tensor>> gathered{empty()};
+  std::vector<at::Tensor> input{value(2)};
+  group->allgather(gathered, input)->wait();
+  record("allgather", gathered[0]);
+  auto whole = torch::zeros({2 * size}), part = value(2);
+  group->_allgather_base(whole, part)->wait();
+  record("_allgather_base", {whole});
+  std::vector<std::vector<at::Tensor>> at_root, from_root;
+  if (own == 0) at_root = {empty()};
+  group->gather(at_root, input, {.rootRank = 0})->wait();
+  if (own == 0) record("gather", at_root[0]);
+  std::vector<at::Tensor> scattered{torch::zeros({2})};
+  if (own == 0) from_root = gathered;
+  group->scatter(scattered, from_root, {.rootRank = 0})->wait();
+  record("scatter", scattered);
+  auto mixed = torch::zeros({size}), sent = value(size);
+  std::vector<int64_t> equal_parts;
+  group->alltoall_base(mixed, sent, equal_parts, equal_parts)->wait();
+  record("alltoall_base", {mixed});
+  std::vector<at::Tensor> message{value(2)};
+  const int next = static_cast<int>((own + 1) % size),
+            before = static_cast<int>((own + size - 1) % size);
+  auto sending = group->send(message, next, 3);
+  std::vector<at::Tensor> arrived{torch::zeros({2})};
+  group->recv(arrived, before, 3)->wait();
+  sending->wait();
+  record("recv", arrived);
+  group->barrier()->wait();
+}
+
+// Who comes first is for the schedule to say.
+void race(RankContext& here) {
+  here.record("place", std::vector<int64_t>{here.store()->add("came", 1)});
+}
+
+// Changes all that a process has one of, and looks whether its own changes are what it finds.
+void meddle(RankContext& here) {
+  const auto mine = std::to_string(here.rank());
+  at::GradMode::set_enabled(here.rank() == 1);
+  at::set_default_dtype(here.rank() == 1 ? caffe2::TypeMeta::Make<double>()
+                                         : caffe2::TypeMeta::Make<float>());
+  setenv("LOCKSTEP_TOY", mine.c_str(), 1);
+  std::vector<at::Tensor> draws;
+  int64_t kept_grad_mode = 1, kept_dtype = 1, kept_variable = 1;
+  for (int i = 0; i < 3; ++i) {
+    draws.push_back(torch::rand({2}, at::kFloat));
+    here.group()->barrier()->wait();
+    kept_grad_mode &= at::GradMode::is_enabled() == (here.rank() == 1);
+    kept_dtype &=
+        (at::get_default_dtype() == caffe2::TypeMeta::Make<double>()) == (here.rank() == 1);
+    kept_variable &= getenv("LOCKSTEP_TOY") == mine;
+  }
+  here.record("kept", std::vector<int64_t>{kept_grad_mode, kept_dtype, kept_variable,
+                                           getenv("RANK") == mine});
+  here.record("draws", torch::cat(draws));
+}
+
+void compute(RankContext& here, bool before_waiting) {
+  std::vector<at::Tensor> tensors{torch::ones({1})};
+  auto other = torch::ones({1});
+  auto work = here.group()->allreduce(tensors);
+  if (!before_waiting) work->wait();
+  for (int i = 0; i < 3; ++i) other.add_(1);
+  work->wait();
+  here.group()->allreduce(tensors)->wait();
+}
+
 void act_out(const std::string& act, RankContext& here) {
+  if (act == "collectives") all_collectives(here);
+  if (act == "reduce_reals") all_reduce_reals(here);
+  if (act == "race") race(here);
+  if (act == "meddle") meddle(here);
+  if (act == "reduce_then_compute") compute(here, false);
+  if (act == "reduce_and_compute") compute(here, true);
+  if (act == "deadlock") {
+    std::vector<at::Tensor> tensors{torch::ones({1})};
+    here.group()->recv(tensors, 1 - here.rank(), 0)->wait();
+  }
+
   if (act == "throw") throw std::runtime_error("a toy's own error");
   if (act == "throw_int") throw 5;
   if (act == "refuse") throw Unsupported("the toy lacks it");
@@ -113,7 +225,9 @@ void act_out(const std::string& act, RankContext& here) {
 bool everybody_acts(const std::string& act) {
   return act == "refuse" || act == "scratch" || act == "meet_in_store" || act == "train" ||
          act == "broadcast" || act == "reduce_and_record" || act == "look_around" ||
-         act == "change_ambience" || act == "tell_pid";
+         act == "change_ambience" || act == "tell_pid" || act == "collectives" ||
+         act == "reduce_reals" || act == "race" || act == "meddle" ||
+         act == "reduce_then_compute" || act == "reduce_and_compute" || act == "deadlock";
 }
 
 void play_toy(const Toy& c, RankContext& here) {
@@ -126,6 +240,7 @@ void play_toy(const Toy& c, RankContext& here) {
     here.group()->broadcast(tensors, {})->wait();
     return;
   }
+  if (c.act == "part_ways") return all_reduce(here, here.rank() == c.rank ? 3 : 2);
   if (c.act == "reduce_in_halves") return all_reduce_in_halves(here);
   if (c.act == "allreduce") here.group();  // all meet, one goes on
   if (here.rank() == c.rank || everybody_acts(c.act)) act_out(c.act, here);

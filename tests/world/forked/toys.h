@@ -45,9 +45,12 @@ class ForkedTest : public testing_support::LeavesNothing,
     return play_on(lane(), toy, limit);
   }
   History play_on(Tier& tier, const Toy& toy, std::chrono::milliseconds limit) const {
-    return tier.play(scenario_, {scenario_.name, to_json(toy)},
-                     {.subject = "bare", .tier = GetParam()}, {limit});
+    return tier.play(scenario_, {scenario_.name, to_json(toy)}, setting(), {limit});
   }
+  static Setting setting() {
+    return {.subject = "bare", .tier = GetParam(), .backend = is_sim() ? "memory" : "gloo"};
+  }
+  static bool is_sim() { return GetParam() == "sim"; }
   static Toy toy(const std::string& act, int size, int rank = 0) {
     return {.world = {.size = size}, .act = act, .rank = rank};
   }

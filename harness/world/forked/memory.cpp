@@ -1,0 +1,53 @@
+#include "harness/world/forked/memory.h"
+
+#include "harness/process/journal.h"
+#include "harness/world/shared_memory_store.h"
+
+#include <algorithm>
+
+namespace lockstep {
+
+namespace {
+
+constexpr size_t kPage = 4096;
+
+std::span<std::byte> take(std::span<std::byte>& rest, size_t bytes) {
+  const auto taken = rest.first(bytes);
+  rest = rest.subspan(bytes);
+  return taken;
+}
+
+size_t whole_pages(size_t bytes) {
+  return (bytes + kPage - 1) / kPage * kPage;
+}
+
+size_t region_bytes(const ForkedOptions& options) {
+  return kPage + whole_pages(options.store_bytes) +
+         static_cast<size_t>(options.ranks_most) * whole_pages(options.journal_bytes);
+}
+
+}  // namespace
+
+LaneMemory::LaneMemory(const ForkedOptions& options)
+    : region(region_bytes(options)),
+      meeting(*reinterpret_cast<Meeting*>(region.bytes().data())),
+      running(*reinterpret_cast<std::atomic<int>*>(region.bytes().data() + sizeof(Meeting))),
+      journal_bytes_(whole_pages(options.journal_bytes)) {
+  journals_ = region.bytes().subspan(kPage);
+  store = take(journals_, whole_pages(options.store_bytes));
+}
+
+std::span<std::byte> LaneMemory::journal(int rank, int size) const {
+  const size_t fair = journals_.size() / static_cast<size_t>(size) / kPage * kPage;
+  const size_t bytes = std::min(journal_bytes_, fair);
+  return journals_.subspan(static_cast<size_t>(rank) * bytes, bytes);
+}
+
+void LaneMemory::clear(int size) const {
+  meeting.returned.store(0);
+  running.store(-1);
+  SharedMemoryStore::reset(store);
+  for (int rank = 0; rank < size; ++rank) JournalView(journal(rank, size)).clear();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,318 @@
+#include "harness/world/sim/arithmetic.h"
+
+#include "harness/core/values.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace lockstep::sim {
+
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using Calls = std::vector<const Call*>;
+using Reduction = c10d::ReduceOp;
+
+// The same memory as a plain list, without the history of the tensor it belongs to.
+at::Tensor flat(const at::Tensor& tensor) {
+  TORCH_CHECK(tensor.defined(), "an undefined tensor cannot be sent");
+  TORCH_CHECK(tensor.is_non_overlapping_and_dense(),
+              "a tensor with gaps or overlaps cannot be sent: sizes ", tensor.sizes(), ", strides ",
+              tensor.strides());
+  return tensor.variable_data().as_strided({tensor.numel()}, {1});
+}
+
+void deliver(const at::Tensor& from, const at::Tensor& to) {
+  TORCH_CHECK(from.numel() == to.numel() && from.scalar_type() == to.scalar_type(), "a message of ",
+              from.numel(), " ", from.scalar_type(), " does not fit into ", to.numel(), " ",
+              to.scalar_type());
+  flat(to).copy_(flat(from));
+}
+
+at::Tensor combined(const at::Tensor& a, const at::Tensor& b, Reduction::RedOpType reduction) {
+  switch (reduction) {
+    case Reduction::SUM:
+    case Reduction::AVG:
+      return a + b;
+    case Reduction::PRODUCT:
+      return a * b;
+    case Reduction::MIN:
+      return at::minimum(a, b);
+    case Reduction::MAX:
+      return at::maximum(a, b);
+    case Reduction::BAND:
+      return at::bitwise_and(a, b);
+    case Reduction::BOR:
+      return at::bitwise_or(a, b);
+    case Reduction::BXOR:
+      return at::bitwise_xor(a, b);
+    default:
+      TORCH_CHECK(false, "reductions of kind ", static_cast<int>(reduction),
+                  " are not carried between simulated ranks");
+  }
+}
+
+at::Tensor in_turn(const Tensors& parts, const std::vector<size_t>& order,
+                   Reduction::RedOpType reduction) {
+  auto sum = parts[order.front()];
+  for (size_t i = 1; i < order.size(); ++i) sum = combined(sum, parts[order[i]], reduction);
+  return sum;
+}
+
+at::Tensor in_pairs(Tensors parts, Reduction::RedOpType reduction) {
+  while (parts.size() > 1) {
+    Tensors halved;
+    for (size_t i = 0; i + 1 < parts.size(); i += 2)
+      halved.push_back(combined(parts[i], parts[i + 1], reduction));
+    if (parts.size() % 2 == 1) halved.push_back(parts.back());
+    parts = std::move(halved);
+  }
+  return parts.front();
+}
+
+// Note [Gloo's ring]
+// Gloo cuts a buffer into 2 W segments of equal size (more where they would exceed a mebibyte, but
+// always a multiple of W), the last ones shorter or empty; as many in a row as each rank gets make
+// a chunk. Chunk c starts at rank c - 1 and travels downwards, each rank adding its own part to
+// what it received, until it has gone round to rank c.
+at::Tensor in_a_ring(const Tensors& parts, Reduction::RedOpType reduction) {
+  constexpr int64_t kSegmentBytesMost = int64_t{1} << 20;
+  const auto world = static_cast<int64_t>(parts.size());
+  const auto size = static_cast<int64_t>(parts.front().element_size());
+  const int64_t bytes = parts.front().numel() * size;
+  const auto divided_up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  const int64_t longest = std::max<int64_t>(1, kSegmentBytesMost / size) * size;
+  const int64_t segments =
+      divided_up(std::max(divided_up(bytes, longest), 2 * world), world) * world;
+  const int64_t segment = divided_up(divided_up(bytes, segments), size) * size;
+  const int64_t chunk = segment * (segments / world) / size;  // in elements
+  auto out = at::empty_like(parts.front());
+  for (int64_t c = 0; c < world; ++c) {
+    const int64_t begin = std::min(c * chunk, out.numel());
+    const int64_t end = std::min(begin + chunk, out.numel());
+    if (begin == end) continue;
+    Tensors pieces;
+    for (int64_t hop = 1; hop <= world; ++hop)
+      pieces.push_back(parts[static_cast<size_t>((c - hop + world) % world)].slice(0, begin, end));
+    std::vector<size_t> order(pieces.size());
+    std::iota(order.begin(), order.end(), 0);
+    out.slice(0, begin, end).copy_(in_turn(pieces, order, reduction));
+  }
+  return out;
+}
+
+std::vector<size_t> permutation(size_t size, uint64_t seed) {
+  std::vector<std::pair<uint64_t, size_t>> drawn;
+  for (size_t i = 0; i < size; ++i)
+    drawn.emplace_back(bits_at({.seed = seed, .stream = Stream::schedule, .rank = 3, .index = i}),
+                       i);
+  std::sort(drawn.begin(), drawn.end());
+  std::vector<size_t> order;
+  for (const auto& [bits, i] : drawn) order.push_back(i);
+  return order;
+}
+
+at::Tensor reduced(const Tensors& of_members, Reduction::RedOpType reduction,
+                   const ReductionOrder& order) {
+  Tensors parts;
+  for (const auto& tensor : of_members) parts.push_back(flat(tensor));
+  const auto in_order = [&] {
+    if (parts.size() == 1) return parts.front().clone();
+    if (order.name == "tree") return in_pairs(parts, reduction);
+    if (order.name == "ring") return in_a_ring(parts, reduction);
+    std::vector<size_t> turn(parts.size());
+    std::iota(turn.begin(), turn.end(), 0);
+    if (order.name == "permuted") turn = permutation(parts.size(), order.seed);
+    return in_turn(parts, turn, reduction);
+  };
+  auto sum = in_order();
+  if (reduction == Reduction::AVG) {
+    TORCH_CHECK(at::isFloatingType(sum.scalar_type()) || at::isComplexType(sum.scalar_type()),
+                "ReduceOp::AVG wants floating numbers, not ", sum.scalar_type());
+    sum.div_(static_cast<double>(parts.size()));
+  }
+  return sum;
+}
+
+at::Tensor reduced_input(const Calls& members, size_t i, const ReductionOrder& order) {
+  Tensors parts;
+  for (const auto* call : members) parts.push_back(call->inputs.at(i));
+  return reduced(parts, members.front()->reduction, order);
+}
+
+size_t root_of(const Calls& members) {
+  const auto root = static_cast<size_t>(members.front()->root);
+  TORCH_CHECK(root < members.size(), "rank ", root, " of a group of ", members.size(),
+              " cannot be the root");
+  return root;
+}
+
+// The `part`-th of as many equal parts as there are members.
+at::Tensor part_of(const at::Tensor& whole, size_t part, size_t of) {
+  const auto plain = flat(whole);
+  const auto parts = static_cast<int64_t>(of);
+  TORCH_CHECK(plain.numel() % parts == 0, plain.numel(), " elements are not ", parts,
+              " equal parts");
+  const int64_t length = plain.numel() / parts;
+  return plain.narrow(0, static_cast<int64_t>(part) * length, length);
+}
+
+void broadcast(const Calls& members, const ReductionOrder&) {
+  const size_t root = root_of(members);
+  for (size_t m = 0; m < members.size(); ++m)
+    for (size_t i = 0; m != root && i < members[m]->outputs.size(); ++i)
+      deliver(members[root]->inputs.at(i), members[m]->outputs[i]);
+}
+
+void allreduce(const Calls& members, const ReductionOrder& order) {
+  for (size_t i = 0; i < members.front()->inputs.size(); ++i) {
+    const auto sum = reduced_input(members, i, order);
+    for (const auto* call : members) deliver(sum, call->outputs.at(i));
+  }
+}
+
+void allreduce_sparse(const Calls& members, const ReductionOrder&) {
+  TORCH_CHECK(members.front()->reduction == Reduction::SUM, "sparse tensors are only summed");
+  auto sum = members.front()->inputs.at(0).clone();
+  for (size_t m = 1; m < members.size(); ++m) sum = sum + members[m]->inputs.at(0);
+  sum = sum.coalesce();
+  for (const auto* call : members) call->outputs.at(0).variable_data().copy_(sum);
+}
+
+void reduce(const Calls& members, const ReductionOrder& order) {
+  const Call& root = *members[root_of(members)];
+  for (size_t i = 0; i < root.outputs.size(); ++i)
+    deliver(reduced_input(members, i, order), root.outputs[i]);
+}
+
+// Outputs are listed by input, then by member; of the coalesced one by member, then by input.
+void all_gather(const Calls& members, const ReductionOrder&) {
+  const size_t inputs = members.front()->inputs.size(), world = members.size();
+  const bool by_member = members.front()->op == "allgather_coalesced";
+  for (const auto* call : members)
+    for (size_t m = 0; m < world; ++m)
+      for (size_t i = 0; i < inputs; ++i)
+        deliver(members[m]->inputs.at(i),
+                call->outputs.at(by_member ? m * inputs + i : i * world + m));
+}
+
+void all_gather_into_one(const Calls& members, const ReductionOrder&) {
+  for (const auto* call : members)
+    for (size_t i = 0; i < call->outputs.size(); ++i)
+      for (size_t m = 0; m < members.size(); ++m)
+        deliver(flat(members[m]->inputs.at(i)), part_of(call->outputs[i], m, members.size()));
+}
+
+void gather(const Calls& members, const ReductionOrder&) {
+  const Call& root = *members[root_of(members)];
+  for (size_t m = 0; m < members.size(); ++m) deliver(members[m]->inputs.at(0), root.outputs.at(m));
+}
+
+void scatter(const Calls& members, const ReductionOrder&) {
+  const Call& root = *members[root_of(members)];
+  for (size_t m = 0; m < members.size(); ++m) deliver(root.inputs.at(m), members[m]->outputs.at(0));
+}
+
+void reduce_scatter(const Calls& members, const ReductionOrder& order) {
+  for (size_t m = 0; m < members.size(); ++m)
+    deliver(reduced_input(members, m, order), members[m]->outputs.at(0));
+}
+
+void reduce_scatter_of_one(const Calls& members, const ReductionOrder& order) {
+  for (size_t i = 0; i < members.front()->inputs.size(); ++i) {
+    const auto sum = reduced_input(members, i, order);
+    for (size_t m = 0; m < members.size(); ++m)
+      deliver(part_of(sum, m, members.size()), flat(members[m]->outputs.at(i)));
+  }
+}
+
+void all_to_all(const Calls& members, const ReductionOrder&) {
+  // All are read before any is written: an output may be another's input.
+  std::vector<Tensors> sent;
+  for (const auto* call : members) {
+    sent.emplace_back();
+    for (const auto& tensor : call->inputs) sent.back().push_back(flat(tensor).clone());
+  }
+  for (size_t m = 0; m < members.size(); ++m)
+    for (size_t from = 0; from < members.size(); ++from)
+      deliver(sent[from].at(m), members[m]->outputs.at(from));
+}
+
+// In parts along the first axis.
+Tensors split(const at::Tensor& whole, std::vector<int64_t> sizes, size_t world) {
+  if (sizes.empty()) {
+    TORCH_CHECK(whole.size(0) % static_cast<int64_t>(world) == 0, whole.size(0), " rows are not ",
+                world, " equal parts");
+    sizes.assign(world, whole.size(0) / static_cast<int64_t>(world));
+  }
+  TORCH_CHECK(whole.is_contiguous(), "all-to-all wants contiguous tensors");
+  TORCH_CHECK(sizes.size() == world &&
+                  std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) == whole.size(0),
+              "split sizes ", sizes, " do not make ", whole.size(0), " rows for ", world, " ranks");
+  return whole.variable_data().split_with_sizes(sizes);
+}
+
+void all_to_all_of_one(const Calls& members, const ReductionOrder&) {
+  const size_t world = members.size();
+  std::vector<Tensors> sent;
+  for (const auto* call : members)
+    sent.push_back(split(call->inputs.at(0).clone(), call->input_sizes, world));
+  for (size_t m = 0; m < world; ++m) {
+    const auto into = split(members[m]->outputs.at(0), members[m]->output_sizes, world);
+    for (size_t from = 0; from < world; ++from) deliver(sent[from][m], into[from]);
+  }
+}
+
+// The first sends, the second receives.
+void pass_on(const Calls& members, const ReductionOrder&) {
+  for (size_t i = 0; i < members[1]->outputs.size(); ++i)
+    deliver(members[0]->inputs.at(i), members[1]->outputs[i]);
+}
+
+void nothing(const Calls&, const ReductionOrder&) {}
+
+}  // namespace
+
+void carry_out(const Calls& members, const ReductionOrder& order) {
+  static const std::map<std::string, void (*)(const Calls&, const ReductionOrder&)> kOperations{
+      {"broadcast", broadcast},
+      {"allreduce", allreduce},
+      {"allreduce_coalesced", allreduce},
+      {"allreduce_sparse", allreduce_sparse},
+      {"reduce", reduce},
+      {"allgather", all_gather},
+      {"allgather_coalesced", all_gather},
+      {"_allgather_base", all_gather_into_one},
+      {"allgather_into_tensor_coalesced", all_gather_into_one},
+      {"gather", gather},
+      {"scatter", scatter},
+      {"reduce_scatter", reduce_scatter},
+      {"_reduce_scatter_base", reduce_scatter_of_one},
+      {"reduce_scatter_tensor_coalesced", reduce_scatter_of_one},
+      {"alltoall", all_to_all},
+      {"alltoall_base", all_to_all_of_one},
+      {"send", pass_on},
+      {"barrier", nothing},
+      {"monitoredBarrier", nothing}};
+  const auto found = kOperations.find(members.front()->op);
+  TORCH_CHECK(found != kOperations.end(), "simulated ranks do not know the collective ",
+              members.front()->op);
+  for (const auto* call : members)
+    TORCH_CHECK(call->reduction == members.front()->reduction,
+                "the ranks asked for different reductions: ", static_cast<int>(call->reduction),
+                " and ", static_cast<int>(members.front()->reduction));
+  const torch::NoGradGuard no_grad;
+  found->second(members, order);
+}
+
+int64_t bytes_of(const Call& call) {
+  int64_t bytes = 0;
+  for (const auto& tensor : call.inputs.empty() ? call.outputs : call.inputs)
+    if (tensor.defined() && !tensor.is_sparse()) bytes += static_cast<int64_t>(tensor.nbytes());
+  return bytes;
+}
+
+}  // namespace lockstep::sim

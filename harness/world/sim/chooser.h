@@ -1,0 +1,43 @@
+// Who of a simulated world runs next: a pure function of the case's schedule and of the choices
+// made so far. No torch.
+#pragma once
+
+#include "harness/core/case.h"
+
+#include <vector>
+
+namespace lockstep::sim {
+
+// One choice: the one taken, and how many there were.
+struct Choice {
+  int taken = 0, of = 1;
+  bool operator==(const Choice&) const = default;
+};
+
+class Chooser {
+ public:
+  // "exhaustive" chooses as "listed" does: who plays every way lists them (next_choices).
+  Chooser(const Schedule& schedule, int ranks);
+
+  // One of `runnable`, which holds ranks in ascending order and is not empty.
+  int choose(const std::vector<int>& runnable);
+
+  // Where there was more than one to choose from, in order; the first kKeptMost.
+  static constexpr size_t kKeptMost = 4096;
+  const std::vector<Choice>& choices() const { return choices_; }
+
+ private:
+  size_t index_among(const std::vector<int>& runnable);
+  size_t first_in_priority(const std::vector<int>& runnable);
+
+  const Schedule schedule_;
+  std::vector<uint64_t> priority_;  // by rank; the largest runs
+  std::vector<uint64_t> changes_;   // the numbers of the choices at which priorities change
+  uint64_t made_ = 0;
+  std::vector<Choice> choices_;
+};
+
+// The list after that of `made`, in the order in which a counter counts; empty after the last one.
+std::vector<int> next_choices(std::vector<Choice> made);
+
+}  // namespace lockstep::sim

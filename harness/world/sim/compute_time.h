@@ -1,0 +1,24 @@
+// Lets virtual time pass while a rank computes.
+#pragma once
+
+#include "harness/core/case.h"
+
+#include <chrono>
+#include <functional>
+
+namespace lockstep::sim {
+
+// While it lives, every operation on tensors that this thread calls by name costs what `timing`
+// says; those that an operation calls in turn cost nothing more.
+class ComputeTime {
+ public:
+  ComputeTime(const Timing& timing, std::function<void(std::chrono::nanoseconds)> pass);
+  ~ComputeTime();
+  ComputeTime(const ComputeTime&) = delete;
+  ComputeTime& operator=(const ComputeTime&) = delete;
+
+ private:
+  uint64_t handle_ = 0;
+};
+
+}  // namespace lockstep::sim

@@ -1,0 +1,46 @@
+// The process that plays simulated worlds, one after another.
+#pragma once
+
+#include "harness/core/scenario.h"
+#include "harness/world/sim/chooser.h"
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+struct Order;
+}
+
+namespace lockstep::sim {
+
+// What a host tells of a case.
+struct HostReport {
+  std::vector<std::vector<std::string>> left;  // by rank: what it left behind
+  std::vector<Choice> choices;                 // of who ran next
+  bool is_usable = true;                       // the host goes on living
+};
+std::string text_of(const HostReport& report);
+HostReport host_report_in(const std::string& text);
+
+struct Host {
+  // Blocks for the next case; nothing at the end.
+  std::function<std::optional<Order>()> next;
+  std::function<void(const HostReport&)> done;
+  std::function<std::span<std::byte>(int rank, int size)> journal;
+  std::filesystem::path scratch;
+  std::atomic<int>& running;  // the rank that runs, or -1
+  std::function<void(int rank)> redirect;
+  std::optional<int> core;  // to stay on: ranks hand over to each other all the time
+};
+
+// Plays cases until there is no next one or one left something behind. Returns the exit status; the
+// process must then _exit, since ranks may be frozen in it.
+int serve_host(const Host& host);
+
+}  // namespace lockstep::sim

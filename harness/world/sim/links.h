@@ -1,0 +1,32 @@
+// What carrying a collective costs in the virtual time of a simulated world. No torch.
+#pragma once
+
+#include "harness/core/case.h"
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace lockstep::sim {
+
+// All times are those of the case; a world without a timing costs nothing.
+class Links {
+ public:
+  explicit Links(const Timing& timing) : timing_(timing) {}
+
+  // How long `op` on `bytes` a rank takes among `ranks`, from the moment the last one has come: the
+  // number of messages one after another, each with its latency and its part of the bytes, over the
+  // slowest link of the ring that the ranks make.
+  std::chrono::nanoseconds cost(const std::string& op, int64_t bytes,
+                                const std::vector<int>& ranks) const;
+
+  // How long `work` of computing takes on `rank`.
+  std::chrono::nanoseconds computing(int rank, std::chrono::nanoseconds work) const;
+
+ private:
+  std::chrono::nanoseconds message(int64_t bytes, int from, int to) const;
+
+  const Timing timing_;
+};
+
+}  // namespace lockstep::sim

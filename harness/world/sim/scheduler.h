@@ -1,0 +1,120 @@
+// Runs the ranks of a simulated world: a thread each, of which exactly one runs at a time. A rank
+// runs until it waits for something that has not happened, yields, or ends; then the chooser says
+// who goes on. What ranks share therefore needs no locks, and the same choices give the same
+// execution. No torch.
+//
+// Time is virtual: every rank has a clock, which stands still unless advance() or a wait moves it.
+#pragma once
+
+#include "harness/world/sim/chooser.h"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <semaphore>
+#include <string>
+#include <vector>
+
+namespace lockstep::sim {
+
+using Nanoseconds = std::chrono::nanoseconds;
+
+// Something that happens at most once, at a time, and that ranks wait for.
+class Event {
+ public:
+  bool has_happened() const { return happened_; }
+  Nanoseconds when() const { return when_; }
+
+ private:
+  friend class Scheduler;
+  bool happened_ = false;
+  Nanoseconds when_{};
+  std::vector<int> waiting_;
+};
+
+// Called in the thread of the rank, as it begins to run, and as it is about to stop running.
+// "collective #3, allreduce of 6 float32; rank 2 has not come"
+using What = std::function<std::string()>;
+
+struct Turns {
+  std::function<void(int rank)> begin, end;
+};
+
+class Scheduler {
+ public:
+  // `limit`: the virtual time at which patience ends; see run.
+  Scheduler(int ranks, Chooser chooser, Nanoseconds limit, Turns turns = {});
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  // How a rank's thread stands when run() returns. `parked` ones went through park(); `waiting`
+  // ones can never run again: nobody is left to make happen what they wait for.
+  enum class State { ended, parked, waiting };
+  struct Standing {
+    State state = State::ended;
+    std::string waits_for;
+  };
+
+  // Runs `body(rank)` for every rank, on a thread each, until no rank can run. A wait with a
+  // timeout ends once nobody else can run, the earliest first; but nothing goes on beyond `limit`.
+  // Threads of ranks that have not ended are left where they stand, for the life of the process,
+  // and this object and what `body` refers to must then never be destroyed. `body` must not throw.
+  // Once.
+  std::vector<Standing> run(std::function<void(int rank)> body);
+
+  // All below are for the rank that runs.
+  int running() const { return running_; }
+  Nanoseconds now() const { return clock(running_); }
+  void advance(Nanoseconds time) { clock(running_) += time; }
+
+  // Lets the chooser choose again, this rank among the others.
+  void yield();
+
+  // For one that looks again and again whether something has happened: every other rank that can
+  // run does so first, and `time` passes.
+  void stand_back(Nanoseconds time, What what);
+
+  // Returns once `event` has happened and this rank's clock has reached its time; false if that is
+  // later than `timeout` from now. `what` says what the rank waits for, and is asked at the end.
+  bool wait(Event& event, What what, std::optional<Nanoseconds> timeout = {});
+
+  // `event` happens at `when`, on whoever's clock. Does nothing if it has happened.
+  void happen(Event& event, Nanoseconds when);
+
+  // This rank never runs again.
+  [[noreturn]] void park();
+
+  const Chooser& chooser() const { return chooser_; }
+
+ private:
+  struct Rank {
+    std::binary_semaphore turn{0};
+    State state = State::waiting;
+    Nanoseconds clock{};
+    Event* waits_for = nullptr;
+    std::optional<Nanoseconds> until;
+    What what;
+  };
+
+  Nanoseconds& clock(int rank) { return ranks_[static_cast<size_t>(rank)]->clock; }
+  Nanoseconds clock(int rank) const { return ranks_[static_cast<size_t>(rank)]->clock; }
+  void live(int rank);
+  void hand_over(bool comes_back);
+  int next_rank();
+  void let_time_pass();
+  void make_runnable(int rank);
+
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<int> runnable_;    // ascending
+  std::vector<int> stood_back_;  // run once nobody else can
+  Chooser chooser_;
+  const Nanoseconds limit_;
+  const Turns turns_;
+  std::function<void(int)> body_;
+  int running_ = -1;
+  std::binary_semaphore over_{0};
+};
+
+}  // namespace lockstep::sim

@@ -1,0 +1,180 @@
+#include "harness/world/sim/world.h"
+
+#include "harness/process/child_group.h"
+#include "harness/world/ambient.h"
+#include "harness/world/play.h"
+#include "harness/world/sim/compute_time.h"
+#include "harness/world/sim/store.h"
+#include "harness/world/sim/transport.h"
+#include "harness/world/subject.h"
+
+#include <torch/torch.h>
+
+#include <csignal>
+#include <optional>
+
+namespace lockstep::sim {
+
+namespace {
+
+using Milliseconds = std::chrono::milliseconds;
+
+// A store's own timeouts outlast the patience of the world: who waits in vain is stuck.
+constexpr std::chrono::hours kStorePatience{24};
+
+// All of one world. Where ranks are frozen it must outlive them, and so is never destroyed.
+class World {
+ public:
+  explicit World(const SimTask& task)
+      : task_(task),
+        spec_(world_of(task.c)),
+        links_(spec_.timing),
+        scheduler_(spec_.size, Chooser(spec_.schedule, spec_.size), task.limit,
+                   {.begin = [this](int rank) { begin_turn(rank); },
+                    .end = [this](int rank) { end_turn(rank); }}),
+        ranks_(static_cast<size_t>(spec_.size)) {
+    for (int rank = 0; rank < spec_.size; ++rank)
+      at(rank).ambient.emplace(std::map<std::string, std::string>{
+          {"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(spec_.size)}});
+  }
+
+  SimReport play() {
+    const auto standings = scheduler_.run([this](int rank) { live(rank); });
+    task_.running.store(-1);
+    SimReport report{.left = {}, .choices = scheduler_.chooser().choices()};
+    for (int rank = 0; rank < spec_.size; ++rank) {
+      const auto& standing = standings[static_cast<size_t>(rank)];
+      report.left.push_back(at(rank).left);
+      if (standing.state == Scheduler::State::ended) continue;
+      report.has_frozen_ranks = true;
+      if (standing.state == Scheduler::State::waiting) end_waiting(rank, standing.waits_for);
+      // The last word, but for a rank that has had one: it was killed, or it exited.
+      if (standing.state == Scheduler::State::parked)
+        at(rank).play->end({Ending::Kind::stuck, "it was stopped"});
+    }
+    return report;
+  }
+
+ private:
+  struct Rank {
+    std::optional<RankAmbient> ambient;
+    std::unique_ptr<Play> play;
+    std::vector<std::string> left;
+  };
+  Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
+
+  void begin_turn(int rank) {
+    task_.running.store(rank);
+    task_.redirect(rank);
+    at(rank).ambient->swap();
+  }
+  void end_turn(int rank) { at(rank).ambient->swap(); }
+
+  void live(int rank) {
+    at::set_num_threads(1);
+    const ComputeTime time(spec_.timing, [this, rank](Nanoseconds work) {
+      scheduler_.advance(links_.computing(rank, work));
+    });
+    auto& self = at(rank);
+    self.play = std::make_unique<Play>(parts_of(rank));
+    const Ending ending = self.play->run();
+    if (!ended_well(ending)) return leave(rank, ending);
+    if (const auto pending = self.play->pending_collectives(); pending > 0)
+      self.left = {std::to_string(pending) + " collective(s) still under way"};
+    self.play.reset();
+  }
+
+  PlayParts parts_of(int rank) {
+    return {.scenario = task_.scenario,
+            .c = task_.c,
+            .subject = task_.subject,
+            .rank = rank,
+            .size = spec_.size,
+            .journal = task_.journals[static_cast<size_t>(rank)],
+            .store = c10::make_intrusive<Store>(store_, scheduler_, kStorePatience),
+            .make_group =
+                [this, rank](const std::vector<int>& ranks, const std::shared_ptr<TapLog>& log) {
+                  return group_of(ranks, rank, log);
+                },
+            .scratch = task_.scratch,
+            .blows = blows_to(rank),
+            .clock = [this] { return scheduler_.now().count(); }};
+  }
+
+  c10::intrusive_ptr<c10d::ProcessGroup> group_of(const std::vector<int>& ranks, int rank,
+                                                  const std::shared_ptr<TapLog>& log) {
+    auto& group = groups_[ranks];
+    if (!group) {
+      group = std::make_shared<SharedGroup>(log->group(), ranks,
+                                            ReductionOrder{spec_.reduction, spec_.schedule.seed},
+                                            links_, scheduler_);
+      for (const auto& [gone, how] : gone_) group->leave(gone, how);
+    }
+    const auto member =
+        static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+    return SharedGroup::joined_by(
+        group, member, c10::make_intrusive<Store>(store_, scheduler_, kStorePatience), log);
+  }
+
+  // A rank that is killed or exits never runs again; its peers learn of it as of a process's end.
+  Blows blows_to(int rank) {
+    const auto freeze = [this, rank](std::optional<Ending> ending) {
+      if (ending) {
+        at(rank).play->end(*ending);
+        leave(rank, *ending);
+      }
+      scheduler_.park();
+    };
+    return {.delay =
+                [this](Milliseconds time) {
+                  scheduler_.advance(time);
+                  scheduler_.yield();
+                },
+            .kill =
+                [freeze] {
+                  freeze(Ending{Ending::Kind::signalled, signal_name(SIGKILL)});
+                },
+            .stop = [freeze] { freeze({}); },
+            .exit =
+                [freeze](int status) {
+                  freeze(Ending{Ending::Kind::exited, std::to_string(status)});
+                }};
+  }
+
+  void leave(int rank, const Ending& ending) {
+    std::string how = std::string(name_of(ending.kind));
+    if (!ending.why.empty()) how += " (" + ending.why + ")";
+    gone_[rank] = how;
+    for (const auto& [ranks, group] : groups_) group->leave(rank, how);
+  }
+
+  // Where another rank ended badly, those that wait were merely left alone.
+  void end_waiting(int rank, const std::string& what) {
+    auto& play = at(rank).play;
+    if (!play) return;
+    if (gone_.empty())
+      play->end({Ending::Kind::stuck, "nobody can run any more; it waits for " + what});
+    else
+      play->end({Ending::Kind::cut_off, ""});
+  }
+
+  const SimTask task_;
+  const WorldSpec spec_;
+  const Links links_;
+  Scheduler scheduler_;
+  std::vector<Rank> ranks_;
+  const std::shared_ptr<StoreContents> store_ = std::make_shared<StoreContents>();
+  std::map<std::vector<int>, std::shared_ptr<SharedGroup>> groups_;  // by their ranks
+  std::map<int, std::string> gone_;                                  // by rank
+};
+
+}  // namespace
+
+SimReport play_simulated(const SimTask& task) {
+  auto world = std::make_unique<World>(task);
+  auto report = world->play();
+  if (report.has_frozen_ranks) world.release();
+  return report;
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,63 @@
+// A tier decides where a case runs, not what it shows: the same cases on simulated, warm and cold
+// worlds give the same verdicts, and where a case is exact every rank records the same bits.
+#include "harness/world/tiers.h"
+
+#include "harness/engine/draw.h"
+#include "scenarios/catalogue.h"
+#include "scenarios/subjects/subjects.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::scenarios {
+namespace {
+
+constexpr int kCasesEach = 38;
+
+std::vector<Scenario> all_but_canaries() {
+  std::vector<Scenario> out;
+  for (auto& scenario : catalogue())
+    if (std::find(scenario.tags.begin(), scenario.tags.end(), "canary") == scenario.tags.end())
+      out.push_back(std::move(scenario));
+  return out;
+}
+
+// Those drawn; the exhaustive ones are many, and small.
+std::vector<Case> some_cases(const Scenario& scenario) {
+  auto cases = draw_cases(scenario, {.seed = 11, .cases = kCasesEach, .schedules = true});
+  const size_t most = kCasesEach;
+  if (cases.size() > most) cases.erase(cases.begin(), cases.end() - static_cast<long>(most));
+  return cases;
+}
+
+bool is_exact(const Case& c) {
+  return c.value.value("values", "exact") == "exact";
+}
+
+TEST(Tiers, ShowTheSame) {
+  const auto scenarios = all_but_canaries();
+  const auto lanes = forked_lanes(scenarios, Subjects{lockstep_subject()}, 1);
+  const auto play = [&](const Scenario& scenario, const Case& c, const std::string& tier) {
+    return lanes[0]->play(scenario, c, {"lockstep", tier, tier == "sim" ? "memory" : "gloo"},
+                          {std::chrono::seconds(60)});
+  };
+  int played = 0, compared = 0;
+  for (const auto& scenario : scenarios)
+    for (const auto& c : some_cases(scenario)) {
+      SCOPED_TRACE(scenario.name + " " + c.value.dump());
+      const auto sim = play(scenario, c, "sim");
+      const auto verdict = judge(scenario, c, sim);
+      ++played;
+      for (const char* tier : {"warm", "cold"}) {
+        const auto other = play(scenario, c, tier);
+        ASSERT_EQ(judge(scenario, c, other), verdict) << tier;
+        if (!is_exact(c)) continue;
+        ASSERT_EQ(other, sim) << tier;
+        ++compared;
+      }
+    }
+  EXPECT_GE(played, 500);
+  EXPECT_GE(compared, 500);
+}
+
+}  // namespace
+}  // namespace lockstep::scenarios
