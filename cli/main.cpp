@@ -113,6 +113,7 @@ int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenari
   add_explain(app, known, status);
   add_replay(app, known, status);
   add_shard(app, status);
+  add_calibrate(app, status);
   add_doctor(app, status);
   const int result = parse_and_run(app, argc, argv, status);
   // A report that nobody got is no report.

@@ -75,7 +75,8 @@ std::vector<std::string> where_to_go_on(const Result& result, const std::string&
   append(lines, labelled("read", {program + " explain " + result.scenario}));
   if (!failure.logs.empty()) append(lines, labelled("logs", {failure.logs.string()}));
   if (failure.tail.empty()) return lines;
-  lines.push_back("  rank " + std::to_string(failure.tail_rank) + " wrote last");
+  lines.push_back("  rank " + std::to_string(failure.tail_rank) +
+                  (failure.tail_file.extension() == ".stacks" ? " was in" : " wrote last"));
   for (const auto& line : split(failure.tail, '\n')) lines.push_back("    | " + line);
   return lines;
 }

@@ -64,10 +64,10 @@ struct Event {
   bool operator==(const Event&) const = default;
 };
 
-// How a rank ended. `refused`: the subject lacks what the case wants; `stuck`: it was killed at its
-// deadline; `overflowed`: it had more to record than its journal holds; `cut_off`: it was killed
-// because another rank had ended badly or the run was stopped. `why` is the exception's text, the
-// signal's name ("SIGSEGV") or the exit status ("3").
+// How a rank ended. `refused`: the subject lacks what the case wants; `stuck`: it was late, or had
+// nobody left to wake it; `overflowed`: its journal could not hold more; `cut_off`: it was killed as
+// another rank had ended badly or the run was stopped. `why` is the text of the exception, the name
+// of the signal ("SIGSEGV"), the exit status ("3"), or why it is stuck where that is known.
 struct Ending {
   enum class Kind { returned, refused, threw, exited, signalled, stuck, overflowed, cut_off };
   Kind kind = Kind::returned;

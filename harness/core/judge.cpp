@@ -23,15 +23,20 @@ std::string last_collective(const History& history, int rank) {
          with_commas(last.elements) + " " + last.dtype + (last.done ? ", done" : ", not done");
 }
 
-// One line a rank: how it ended, where it was, and what it last joined.
+constexpr int kRollCallMost = 12;
+
+// One line a rank: how it ended, where it was, and what it last joined; and the ladder.
 std::string roll_call(const History& history) {
   std::string text;
-  for (int rank = 0; rank < history.size(); ++rank) {
+  for (int rank = 0; rank < std::min(history.size(), kRollCallMost); ++rank) {
     const auto& is = history.ranks()[static_cast<size_t>(rank)];
     text += "\n  rank " + std::to_string(rank) + "  " + std::string(name_of(is.ending.kind)) +
             (is.ending.why.empty() ? "" : " (" + is.ending.why + ")") + " " + moment_text(is.last) +
             "; " + last_collective(history, rank);
   }
+  if (history.size() > kRollCallMost)
+    text += "\n  and " + std::to_string(history.size() - kRollCallMost) + " ranks more";
+  for (const auto& line : ladder(history)) text += "\n  " + line;
   return text;
 }
 
@@ -74,10 +79,20 @@ Verdict crash(const History& history, int rank) {
             (mismatch ? *mismatch + "; " + how : how) + roll_call(history)}}};
 }
 
+std::optional<std::string> first_stopped(const History& history, const std::vector<int>& stuck) {
+  for (const int rank : stuck) {
+    const auto& is = history.ranks()[static_cast<size_t>(rank)];
+    if (is.ending.why == "it was stopped")
+      return "rank " + std::to_string(rank) + " was stopped, " + moment_text(is.last);
+  }
+  return {};
+}
+
 Verdict hang(const History& history, const std::vector<int>& stuck) {
   const std::string who = ranks_text(stuck) + " did not return inside the deadline";
   const auto mismatch = first_mismatch(history);
-  const auto cause = mismatch ? mismatch : first_missing(history);
+  const auto stopped = first_stopped(history, stuck);
+  const auto cause = mismatch ? mismatch : stopped ? stopped : first_missing(history);
   return {Verdict::Kind::hang,
           {{"Every rank must return inside the deadline", mismatch ? kMismatched : "stuck",
             ranks_text(stuck), (cause ? *cause + "; " + who : who) + roll_call(history)}}};

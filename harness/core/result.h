@@ -17,7 +17,7 @@ struct Failure {
   std::vector<Verdict::Kind> plays;       // what each play of the case gave, the first one first
   std::filesystem::path case_file, logs;  // empty where nothing was saved or written
   int tail_rank = 0;                      // the rank whose output `tail` ends
-  std::string tail;                       // the last lines that rank wrote, if any
+  std::string tail;                       // the last lines that rank wrote, or where it stood
   std::filesystem::path tail_file;        // where `tail` is from
 };
 

@@ -37,7 +37,8 @@ class Tier {
                        Deadline deadline) = 0;
 
   // What the ranks of the last case wrote to their standard output and error: two files a rank,
-  // rank0.out, rank0.err, ... in `folder`, which is made. Empty files are left out.
+  // rank0.out, rank0.err, ... in `folder`, which is made. Empty files are left out. Of a rank that
+  // was late also rank0.stacks: where its threads stood at the deadline, the main one first.
   virtual void keep_output(const std::filesystem::path& folder) = 0;
 
   // Ends the case being played, from any thread; its world is killed as a group.

@@ -1,7 +1,9 @@
 #include "harness/core/trace.h"
 
+#include "harness/core/columns.h"
 #include "harness/core/text.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -90,6 +92,96 @@ std::optional<std::string> first_missing(const History& history) {
       return ranks_text(missing) + " never issued " + place_of(sequence, group) + ", " +
              text_of(by_rank.begin()->second) + ", which " + ranks_text(here) + " issued";
     }
+  }
+  return {};
+}
+
+namespace {
+
+constexpr size_t kRanksShown = 6;
+constexpr int64_t kRungsBefore = 2, kRungsBehind = 1;
+
+std::set<int> members_of(const std::string& group, const Ladder& ladder, int world) {
+  std::set<int> members;
+  for (int rank = 0; group == kWorld && rank < world; ++rank) members.insert(rank);
+  for (const auto& [sequence, by_rank] : ladder)
+    for (const auto& [rank, collective] : by_rank) members.insert(rank);
+  return members;
+}
+
+// As what most ranks issued it can be shown once, at the side.
+const Collective& common(const std::map<int, Collective>& by_rank) {
+  const Collective* most = nullptr;
+  int64_t votes = 0;
+  for (const auto& [rank, one] : by_rank) {
+    const auto alike =
+        std::count_if(by_rank.begin(), by_rank.end(),
+                      [&, &wanted = one](auto& other) { return match(wanted, other.second); });
+    if (alike > votes) {
+      votes = alike;
+      most = &one;
+    }
+    if (2 * votes >= static_cast<int64_t>(by_rank.size())) break;  // nobody has more
+  }
+  return *most;
+}
+
+std::string cell(const std::map<int, Collective>& by_rank, const Collective& common, int rank) {
+  const auto found = by_rank.find(rank);
+  if (found == by_rank.end()) return "missing";
+  if (!match(common, found->second)) return text_of(found->second);
+  return found->second.done ? "done" : "waits";
+}
+
+bool parts(const std::map<int, Collective>& by_rank, const Collective& common, int rank) {
+  const auto found = by_rank.find(rank);
+  return found == by_rank.end() || !match(common, found->second);
+}
+
+std::optional<int64_t> first_parting(const Ladder& ladder, const std::set<int>& members) {
+  for (const auto& [sequence, by_rank] : ladder) {
+    const Collective& most = common(by_rank);
+    for (const int rank : members)
+      if (parts(by_rank, most, rank)) return sequence;
+  }
+  return {};
+}
+
+// Those that part, and others up to the number shown; ascending.
+std::vector<int> shown_ranks(const std::map<int, Collective>& by_rank,
+                             const std::set<int>& members) {
+  std::vector<int> parting, others;
+  const Collective& most = common(by_rank);
+  for (const int rank : members) (parts(by_rank, most, rank) ? parting : others).push_back(rank);
+  const size_t room = others.empty() ? kRanksShown : kRanksShown - 1;
+  parting.resize(std::min(parting.size(), room));
+  others.resize(std::min(others.size(), kRanksShown - parting.size()));
+  parting.insert(parting.end(), others.begin(), others.end());
+  std::sort(parting.begin(), parting.end());
+  return parting;
+}
+
+}  // namespace
+
+std::vector<std::string> ladder(const History& history) {
+  for (const auto& [group, rungs] : ladders(history)) {
+    const auto members = members_of(group, rungs, history.size());
+    const auto parting = first_parting(rungs, members);
+    if (!parting) continue;
+    const auto ranks = shown_ranks(rungs.at(*parting), members);
+    std::vector<std::vector<std::string>> lines{{group == kWorld ? "collective" : group}};
+    for (const int rank : ranks) lines.front().push_back("rank " + std::to_string(rank));
+    lines.front().push_back(
+        ranks.size() == members.size() ? "" : "of " + std::to_string(members.size()));
+    for (auto rung = rungs.lower_bound(*parting - kRungsBefore);
+         rung != rungs.end() && rung->first <= *parting + kRungsBehind; ++rung) {
+      std::vector<std::string> line{"#" + std::to_string(rung->first) + " " +
+                                    text_of(common(rung->second))};
+      for (const int rank : ranks) line.push_back(cell(rung->second, common(rung->second), rank));
+      line.push_back(rung->first == *parting ? "\u25c4" : "");
+      lines.push_back(std::move(line));
+    }
+    return in_columns(lines);
   }
   return {};
 }

@@ -3,6 +3,9 @@
 
 #include "harness/core/history.h"
 
+#include <string>
+#include <vector>
+
 namespace lockstep {
 
 // "allreduce of 6 float32", with the root where there is one.
@@ -30,5 +33,10 @@ std::optional<std::string> first_mismatch(const History& history);
 // never did, and which. Nothing where all of a group issued equally many. The group "world" is
 // all ranks; another one is those that issued anything in it.
 std::optional<std::string> first_missing(const History& history);
+
+// The rungs around the first place where the ranks of a group part, a line each, under a line of
+// headings: of every rank whether its collective is done, waits, was another one or is missing.
+// Where there are many ranks, of those that differ and a few others. Empty where no group parts.
+std::vector<std::string> ladder(const History& history);
 
 }  // namespace lockstep

@@ -8,12 +8,13 @@ namespace lockstep {
 struct Evidence {
   std::filesystem::path logs;  // empty if the ranks wrote nothing
   int tail_rank = 0;
-  std::string tail;  // the last lines of the rank to blame, at most 2 KiB
+  // The last lines of the rank to blame, at most 2 KiB; of one that was late, where it stood.
+  std::string tail;
   std::filesystem::path tail_file;
 };
 
 // The rank that explains a bad ending: one that was signalled or left before one that threw, that
-// before one that is stuck; rank 0 where all returned.
+// before one that is stuck, of these one that waits for nobody first; rank 0 where all returned.
 int rank_to_blame(const History& history);
 
 // Has `tier` write its last case's output into `folder`. A tier that cannot leaves no evidence.

@@ -178,6 +178,12 @@ GroupReport ChildGroup::wait(const GroupWatch& watch) {
     if (killed_) continue;
     report.stopped = waited.back().revents != 0;
     if (!report.stopped && !late) continue;
+    if (!report.stopped && limit == watch.deadline && watch.on_deadline) {
+      std::vector<std::pair<int, pid_t>> late_ones;
+      for (const size_t i : awaited(watch))
+        late_ones.emplace_back(static_cast<int>(i), children_[i].pid);
+      watch.on_deadline(late_ones);
+    }
     kill_all(!report.stopped && limit == watch.deadline ? ChildEnd::Kind::stuck
                                                         : ChildEnd::Kind::cut_off);
     limit = Clock::now() + kKillLimit;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 #include <sys/types.h>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
@@ -39,6 +40,8 @@ struct GroupWatch {
   std::vector<int> reports = {};
   // Called once, in the caller, when the first child ended badly.
   std::function<void()> on_bad_end = nullptr;
+  // Called at the deadline, before they are killed, with those that are still awaited.
+  std::function<void(const std::vector<std::pair<int, pid_t>>& by_index)> on_deadline = nullptr;
 };
 
 struct GroupReport {

@@ -200,7 +200,7 @@ WorkPtr Tap::through(Call call, const Issue& issue) {
   auto work = carried();
   if (treatment.kind == Kind::duplicated) carried();
   if (treatment.kind == Kind::corrupted) {
-    work->wait(c10d::kNoTimeout);
+    work->wait(std::chrono::milliseconds::zero());
     flip(outputs, treatment.bit);
   }
   return work;

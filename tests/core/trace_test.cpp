@@ -82,5 +82,51 @@ TEST(Trace, a_rank_of_the_world_that_issued_nothing_is_missing) {
             "rank 1 never issued collective #0, allreduce of 4 float32, which rank 0 issued");
 }
 
+Collective done(Collective collective) {
+  collective.done = true;
+  return collective;
+}
+
+TEST(Ladder, shows_who_waits_and_who_never_came) {
+  const std::vector<Collective> waits{done(sum(0, 4)), done(sum(1, 4)), done(sum(2, 4)), sum(3, 8)};
+  const std::vector<Collective> skipped{done(sum(0, 4)), done(sum(1, 4)), done(sum(2, 4))};
+  EXPECT_EQ(
+      ladder(of({waits, skipped, waits})),
+      (std::vector<std::string>{"collective                 rank 0   rank 1  rank 2",
+                                "#1 allreduce of 4 float32    done     done    done",
+                                "#2 allreduce of 4 float32    done     done    done",
+                                "#3 allreduce of 8 float32   waits  missing   waits  \u25c4"}));
+}
+
+TEST(Ladder, shows_what_differs_beside_what_most_issued) {
+  EXPECT_EQ(ladder(of({{sum(0, 4)}, {sum(0, 6)}, {sum(0, 4)}})),
+            (std::vector<std::string>{
+                "collective                 rank 0                  rank 1  rank 2",
+                "#0 allreduce of 4 float32   waits  allreduce of 6 float32   waits  \u25c4"}));
+}
+
+TEST(Ladder, of_a_large_world_shows_those_that_part) {
+  std::vector<std::vector<Collective>> ranks(100, {sum(0, 4)});
+  ranks[71] = {};
+  EXPECT_EQ(
+      ladder(of(ranks)),
+      (std::vector<std::string>{
+          "collective                 rank 0  rank 1  rank 2  rank 3  rank 4  rank 71  of 100",
+          "#0 allreduce of 4 float32   waits   waits   waits   waits   waits  missing  \u25c4"}));
+}
+
+TEST(Ladder, is_empty_where_all_agree) {
+  EXPECT_TRUE(ladder(of({{sum(0, 4)}, {sum(0, 4)}})).empty());
+  EXPECT_TRUE(ladder(of({{}, {}})).empty());
+}
+
+// A send has no place in the order of a group's collectives.
+TEST(Trace, sends_and_receives_are_left_out) {
+  const Collective send{.op = "send", .group = "world", .dtype = "float32", .elements = 4};
+  auto behind = sum(1, 4);
+  EXPECT_EQ(first_mismatch(of({{send, behind}, {sum(0, 4)}})), std::nullopt);
+  EXPECT_EQ(first_missing(of({{send, behind}, {sum(0, 4)}})), std::nullopt);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -59,5 +59,33 @@ TEST(Tiers, ShowTheSame) {
   EXPECT_GE(compared, 500);
 }
 
+// Long before any timeout, by an exception that names what it was waiting for.
+TEST(Tiers, SurvivorsAreToldOfARankThatEnds) {
+  const auto scenario = gradients_match_single_process();
+  const auto lanes = forked_lanes({scenario}, Subjects{lockstep_subject()}, 1);
+  for (const char* tier : {"sim", "cold", "warm"})
+    for (const char* kind : {"kill", "exit", "throw", "error"})
+      for (const int collective : {0, 1, 3}) {
+        SCOPED_TRACE(std::string(tier) + " " + kind + " at " + std::to_string(collective));
+        const Injection planted{.kind = kind, .rank = 1, .collective = collective, .amount = 5};
+        const auto c = scenario.parse(
+            Json{{"world", {{"size", 3}, {"injections", Json::array({to_json(planted)})}}},
+                 {"steps", 2}});
+        const auto history = lanes[0]->play(
+            scenario, c, {"lockstep", tier, std::string(tier) == "sim" ? "memory" : "gloo"},
+            {std::chrono::minutes(10)});
+        ASSERT_TRUE(is_failure(judge(scenario, c, history).kind));
+        for (const int rank : {0, 2}) {
+          const auto& ending = history.ranks()[static_cast<size_t>(rank)].ending;
+          ASSERT_EQ(ending.kind, Ending::Kind::threw) << "rank " << rank;
+          EXPECT_TRUE(ending.why.find("all-reduce") != std::string::npos ||
+                      ending.why.find("broadcast") != std::string::npos ||
+                      ending.why.find("exchange") != std::string::npos ||
+                      ending.why.find("collective #") != std::string::npos)
+              << ending.why;
+        }
+      }
+}
+
 }  // namespace
 }  // namespace lockstep::scenarios

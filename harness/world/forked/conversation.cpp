@@ -20,6 +20,12 @@ PlayReply play_reply_in(const std::string& text) {
   for (const auto& end : json.at("ends"))
     reply.group.ends.push_back(
         {static_cast<ChildEnd::Kind>(end.at(0).get<int>()), end.at(1).get<int>()});
+  for (const auto& stack : json.at("stacks"))
+    reply.stacks[stack.at("rank").get<int>()].push_back(
+        {.thread = stack.at("thread").get<int>(),
+         .name = stack.at("name").get<std::string>(),
+         .frames = stack.at("frames").get<std::vector<uint64_t>>(),
+         .instead = stack.at("instead").get<std::string>()});
   for (const auto& choice : json.at("choices"))
     reply.choices.push_back({choice.at(0).get<int>(), choice.at(1).get<int>()});
   return reply;
@@ -38,11 +44,17 @@ std::string play_reply(const PlayReply& reply) {
   for (const auto& end : reply.group.ends) ends.push_back({static_cast<int>(end.kind), end.code});
   Json choices = Json::array();
   for (const auto& choice : reply.choices) choices.push_back({choice.taken, choice.of});
-  return Json{{"ends", ends},
-              {"choices", choices},
-              {"stopped", reply.group.stopped},
-              {"left", reply.left},
-              {"left_running", reply.left_running}}
+  Json stacks = Json::array();
+  for (const auto& [rank, threads] : reply.stacks)
+    for (const auto& thread : threads)
+      stacks.push_back({{"rank", rank},
+                        {"thread", thread.thread},
+                        {"name", thread.name},
+                        {"frames", thread.frames},
+                        {"instead", thread.instead}});
+  return Json{{"ends", ends},       {"stacks", stacks},
+              {"choices", choices}, {"stopped", reply.group.stopped},
+              {"left", reply.left}, {"left_running", reply.left_running}}
       .dump();
 }
 

@@ -3,10 +3,12 @@
 
 #include "harness/core/scenario.h"
 #include "harness/process/child_group.h"
+#include "harness/process/stacks.h"
 #include "harness/world/sim/chooser.h"
 
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,7 +34,8 @@ struct PlayRequest {
 struct PlayReply {
   GroupReport group;  // of the ranks; simulated ones end as the thread of a process can
   std::vector<std::vector<std::string>> left;  // by rank: what it left behind in its process
-  int left_running = 0;              // processes that were still there when every rank had gone
+  int left_running = 0;  // processes that were still there when every rank had gone
+  std::map<int, std::vector<ThreadStack>> stacks;  // by rank, of those that were late
   std::vector<sim::Choice> choices;  // of who ran next in a simulated world with a list of them
 };
 std::string play_request(const PlayRequest& request);

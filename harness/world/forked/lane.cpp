@@ -3,6 +3,7 @@
 #include "harness/process/journal.h"
 #include "harness/world/shared_memory_store.h"
 
+#include <fstream>
 #include <sched.h>
 
 namespace lockstep {
@@ -102,8 +103,9 @@ void ForkedLane::require_playable(const Scenario& scenario, const Case& c,
 }
 
 ForkedLane::Played ForkedLane::play_once(const PlayRequest& request) {
-  const auto reply = play_reply_in(
+  auto reply = play_reply_in(
       server_.request(play_request(request), request.limit + options_.grace + kServerSlack));
+  stacks_ = std::move(reply.stacks);
   if (reply.group.stopped) {
     tidy(reply);
     throw Interrupted();
@@ -134,6 +136,11 @@ History ForkedLane::history(const PlayReply& reply) const {
   for (int rank = 0; rank < size; ++rank)
     ranks.push_back(read_rank(JournalView(memory_->journal(rank, size)), rank,
                               reply.group.ends[static_cast<size_t>(rank)]));
+  for (const auto& [rank, threads] : stacks_) {
+    auto& ending = ranks[static_cast<size_t>(rank)].ending;
+    const bool was_stopped = !threads.empty() && threads.front().instead.starts_with("stopped");
+    if (ending.kind == Ending::Kind::stuck && was_stopped) ending.why = "it was stopped";
+  }
   for (size_t rank = 0; rank < reply.left.size(); ++rank)
     for (const auto& what : reply.left[rank])
       ranks[rank].events.push_back({ranks[rank].last, LeftBehind{what}});
@@ -160,6 +167,13 @@ void ForkedLane::tidy(const PlayReply& reply) const {
 
 void ForkedLane::keep_output(const std::filesystem::path& folder) {
   server_.request(keep_request(std::filesystem::absolute(folder)), kServerSlack);
+  for (const auto& [rank, threads] : stacks_) {
+    std::ofstream out(folder / ("rank" + std::to_string(rank) + ".stacks"));
+    for (const auto& thread : threads) {
+      out << "thread " << thread.thread << " " << thread.name << "\n";
+      for (const auto& line : lines_of(thread)) out << "  " << line << "\n";
+    }
+  }
 }
 
 void ForkedLane::stop() {

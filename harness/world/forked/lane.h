@@ -35,6 +35,7 @@ class ForkedLane final : public Tier {
 
   ForkedOptions options_;
   std::shared_ptr<LaneMemory> memory_;
+  std::map<int, std::vector<ThreadStack>> stacks_;  // of the last case, by rank
   Zygote server_;
 };
 

@@ -22,7 +22,7 @@ size_t whole_pages(size_t bytes) {
 }
 
 size_t region_bytes(const ForkedOptions& options) {
-  return kPage + whole_pages(options.store_bytes) +
+  return kPage + whole_pages(sizeof(StackBoard)) + whole_pages(options.store_bytes) +
          static_cast<size_t>(options.ranks_most) * whole_pages(options.journal_bytes);
 }
 
@@ -32,8 +32,9 @@ LaneMemory::LaneMemory(const ForkedOptions& options)
     : region(region_bytes(options)),
       meeting(*reinterpret_cast<Meeting*>(region.bytes().data())),
       running(*reinterpret_cast<std::atomic<int>*>(region.bytes().data() + sizeof(Meeting))),
+      stacks(*reinterpret_cast<StackBoard*>(region.bytes().data() + kPage)),
       journal_bytes_(whole_pages(options.journal_bytes)) {
-  journals_ = region.bytes().subspan(kPage);
+  journals_ = region.bytes().subspan(kPage + whole_pages(sizeof(StackBoard)));
   store = take(journals_, whole_pages(options.store_bytes));
 }
 

@@ -1,8 +1,9 @@
-// The memory that a lane shares with all the processes it has forked: the meeting, the store, and a
-// journal for each rank.
+// The memory that a lane shares with all the processes it has forked: the meeting, the store, a
+// board for stacks, and a journal for each rank.
 #pragma once
 
 #include "harness/process/shared_memory.h"
+#include "harness/process/stacks.h"
 #include "harness/world/forked/meeting.h"
 #include "harness/world/tiers.h"
 
@@ -18,6 +19,7 @@ class LaneMemory {
   SharedMemory region;
   Meeting& meeting;
   std::atomic<int>& running;  // the rank that runs in a simulated world, or -1
+  StackBoard& stacks;         // where threads of a hanging rank write where they are
   std::span<std::byte> store;
 
   // Of rank `rank` in a world of `size`; the journals of a large world are shorter.

@@ -21,6 +21,9 @@ namespace {
 // Ranks of warm worlds that a lane keeps alive; more only cost memory.
 constexpr int kStandingRanksMost = 16;
 
+// What the threads of one process get to tell where they are.
+constexpr std::chrono::milliseconds kStackPatience{200};
+
 // A host plays worlds of at least this many ranks.
 constexpr int kHostRanksLeast = 16;
 
@@ -58,6 +61,7 @@ void ForkedServer::prepare() {
   const Descriptor nothing(checked(open("/dev/null", O_RDWR | O_CLOEXEC), "/dev/null"));
   checked(dup2(nothing.number(), STDIN_FILENO), "standard input");
   allow_many_descriptors();
+  answer_on(memory_->stacks);
   warm_up_for_forks();
   require_forkable();
   const auto root =
@@ -108,7 +112,8 @@ PlayReply ForkedServer::play_cold(const PlayRequest& request, int stop_descripto
                             .good_status = kPlayed,
                             .grace = options_.grace,
                             .stop_descriptor = stop_descriptor,
-                            .on_bad_end = [&] { memory_->meeting.call_off(); }});
+                            .on_bad_end = [&] { memory_->meeting.call_off(); },
+                            .on_deadline = look_at_stacks(reply)});
   reply.left_running = end_descendants();
   std::filesystem::remove_all(scratch_);
   return reply;
@@ -120,7 +125,7 @@ PlayReply ForkedServer::play_warm(const PlayRequest& request, int stop_descripto
   Standing* const world = warm_world(size, Clock::now() + request.limit, stop_descriptor);
   reply.group.stopped = world == nullptr;
   if (!world) return reply;
-  reply.group = play_standing(*world, request, stop_descriptor);
+  reply.group = play_standing(*world, request, stop_descriptor, reply);
   reply.left.resize(static_cast<size_t>(size));
   bool is_usable = world->group->is_whole();
   for (int rank = 0; rank < size; ++rank) {
@@ -139,7 +144,10 @@ PlayReply ForkedServer::play_sim(const PlayRequest& request, int stop_descriptor
   Standing* const host = host_for(size, Clock::now() + request.limit, stop_descriptor);
   reply.group.stopped = host == nullptr;
   if (!host) return reply;
-  const auto played = play_standing(*host, request, stop_descriptor);
+  const auto played = play_standing(*host, request, stop_descriptor, reply);
+  // All threads are in one process, and the rank that ran is late.
+  if (auto stacks = reply.stacks.extract(0))
+    reply.stacks[std::max(0, memory_->running.load())] = std::move(stacks.mapped());
   const auto text = host->group->report_of(0);
   reply.group.stopped = played.stopped;
   reply.group.ends =
@@ -153,7 +161,7 @@ PlayReply ForkedServer::play_sim(const PlayRequest& request, int stop_descriptor
 }
 
 GroupReport ForkedServer::play_standing(Standing& standing, const PlayRequest& request,
-                                        int stop_descriptor) {
+                                        int stop_descriptor, PlayReply& reply) {
   standing.used = ++cases_;
   capture_ = standing.capture;
   const int size = world_size(request.c);
@@ -163,9 +171,18 @@ GroupReport ForkedServer::play_standing(Standing& standing, const PlayRequest& r
                                            {.deadline = Clock::now() + request.limit,
                                             .grace = options_.grace,
                                             .stop_descriptor = stop_descriptor,
-                                            .on_bad_end = [&] { memory_->meeting.call_off(); }});
+                                            .on_bad_end = [&] { memory_->meeting.call_off(); },
+                                            .on_deadline = look_at_stacks(reply)});
   std::filesystem::remove_all(scratch_);
   return report;
+}
+
+std::function<void(const std::vector<std::pair<int, pid_t>>&)> ForkedServer::look_at_stacks(
+    PlayReply& reply) {
+  return [&](const std::vector<std::pair<int, pid_t>>& late) {
+    for (const auto& [index, pid] : late)
+      reply.stacks[index] = stacks_of(pid, memory_->stacks, kStackPatience);
+  };
 }
 
 // Whatever a case left running is nobody's child now but ours, as are the other worlds. Returns how

@@ -47,7 +47,10 @@ class ForkedServer {
   Standing make_warm_world(int size, int stop_descriptor);
   Standing make_host(int ranks_most, int stop_descriptor);
   std::vector<const StandingGroup*> standing_groups() const;
-  GroupReport play_standing(Standing& standing, const PlayRequest& request, int stop_descriptor);
+  GroupReport play_standing(Standing& standing, const PlayRequest& request, int stop_descriptor,
+                            PlayReply& reply);
+  // Where those that are late stand, by what they are in a group; told to `reply`.
+  std::function<void(const std::vector<std::pair<int, pid_t>>&)> look_at_stacks(PlayReply& reply);
   int end_standing();
   std::optional<Order> next_order(StandingSocket& socket) const;
   void make_room(int size);

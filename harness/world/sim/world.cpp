@@ -12,6 +12,7 @@
 
 #include <csignal>
 #include <optional>
+#include <pthread.h>
 
 namespace lockstep::sim {
 
@@ -71,6 +72,7 @@ class World {
   void end_turn(int rank) { at(rank).ambient->swap(); }
 
   void live(int rank) {
+    pthread_setname_np(pthread_self(), ("rank " + std::to_string(rank)).c_str());
     at::set_num_threads(1);
     const ComputeTime time(spec_.timing, [this, rank](Nanoseconds work) {
       scheduler_.advance(links_.computing(rank, work));

@@ -213,6 +213,27 @@ TEST_P(ForkedTest, AProcessThatARankLeavesRunningIsALeak) {
       << left;
 }
 
+TEST_P(ForkedTest, WhereALateRankStoodIsKept) {
+  play(toy("loop", 2, 1), 300ms);
+  const auto kept = kept_output(lane());
+  ASSERT_TRUE(kept.contains("rank1.stacks"));
+  EXPECT_NE(kept.at("rank1.stacks").find("act_out"), std::string::npos) << kept.at("rank1.stacks");
+  play(toy("return", 2));
+  EXPECT_TRUE(kept_output(lane()).empty());
+}
+
+// In a simulated world nobody is late who can be told to be stuck.
+TEST_P(ForkedTest, ARankThatWasStoppedIsKnownFromTheKernel) {
+  if (is_sim()) GTEST_SKIP() << "a stopped rank of a simulated world is told without a deadline";
+  Toy planted = toy("reduce_and_record", 2);
+  planted.world.injections = {{.kind = "stop", .rank = 1, .collective = 0}};
+  play(planted, 500ms);
+  const auto kept = kept_output(lane());
+  EXPECT_NE(kept.at("rank1.stacks").find("stopped"), std::string::npos) << kept.at("rank1.stacks");
+  EXPECT_NE(kept.at("rank0.stacks").find("all_reduce"), std::string::npos)
+      << kept.at("rank0.stacks");
+}
+
 TEST_P(ForkedTest, MemoryOfALongHistoryIsUsableAgain) {
   const auto overflow = play(toy("overflow", 1));
   EXPECT_GE(overflow.ranks()[0].events.size(), 4u);

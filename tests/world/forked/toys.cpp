@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iostream>
 #include <numeric>
+#include <pthread.h>
 #include <sstream>
 #include <thread>
 
@@ -144,7 +145,38 @@ void compute(RankContext& here, bool before_waiting) {
   here.group()->allreduce(tensors)->wait();
 }
 
+// Three all-reduces, of which the guilty rank leaves out one, adds one or makes another one.
+void part_in(const std::string& how, RankContext& here, bool is_guilty) {
+  for (int64_t round = 1; round <= 3; ++round) {
+    here.enter(static_cast<int>(round), "round");
+    if (is_guilty && how == "skip" && round == 3) return;
+    if (is_guilty && how == "swap" && round == 2) {
+      std::vector<at::Tensor> tensors{torch::ones({2})};
+      here.group()->broadcast(tensors, {})->wait();
+    }
+    all_reduce(here, is_guilty && how == "resize" && round == 2 ? 5 : 2);
+    if (is_guilty && how == "loop" && round == 2)
+      for (std::atomic<int> i = 0;; ++i) {
+      }
+    if (is_guilty && how == "lock" && round == 2) {
+      pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+      pthread_mutex_lock(&mutex);
+      pthread_mutex_lock(&mutex);
+    }
+    if (is_guilty && how == "throw" && round == 2) throw std::runtime_error("a toy's own error");
+  }
+  if (is_guilty && how == "add") all_reduce(here, 2);
+}
+
+void four_rounds(RankContext& here) {
+  for (int round = 0; round < 4; ++round) {
+    here.enter(round, "round");
+    all_reduce(here, 2);
+  }
+}
+
 void act_out(const std::string& act, RankContext& here) {
+  if (act == "four_rounds") four_rounds(here);
   if (act == "collectives") all_collectives(here);
   if (act == "reduce_reals") all_reduce_reals(here);
   if (act == "race") race(here);
@@ -226,7 +258,7 @@ bool everybody_acts(const std::string& act) {
   return act == "refuse" || act == "scratch" || act == "meet_in_store" || act == "train" ||
          act == "broadcast" || act == "reduce_and_record" || act == "look_around" ||
          act == "change_ambience" || act == "tell_pid" || act == "collectives" ||
-         act == "reduce_reals" || act == "race" || act == "meddle" ||
+         act == "reduce_reals" || act == "four_rounds" || act == "race" || act == "meddle" ||
          act == "reduce_then_compute" || act == "reduce_and_compute" || act == "deadlock";
 }
 
@@ -240,6 +272,8 @@ void play_toy(const Toy& c, RankContext& here) {
     here.group()->broadcast(tensors, {})->wait();
     return;
   }
+  if (c.act.starts_with("part_in_"))
+    return part_in(c.act.substr(std::string("part_in_").size()), here, here.rank() == c.rank);
   if (c.act == "part_ways") return all_reduce(here, here.rank() == c.rank ? 3 : 2);
   if (c.act == "reduce_in_halves") return all_reduce_in_halves(here);
   if (c.act == "allreduce") here.group();  // all meet, one goes on

@@ -1,0 +1,51 @@
+#include "cli/commands/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/usage.h"
+#include "harness/core/text.h"
+#include "harness/world/calibration.h"
+
+#include <cmath>
+#include <iostream>
+
+namespace lockstep::cli {
+
+namespace {
+
+constexpr int kWorldMost = 32;
+
+struct Flags {
+  std::string world = "2";
+};
+
+std::string percent(double part) {
+  return std::to_string(std::lround(100 * part)) + " %";
+}
+
+int show_prices(const Flags& flags) {
+  const auto world = static_cast<int>(whole_number("--world", flags.world, 2, kWorldMost));
+  const auto found = calibrate(world);
+  const auto& timing = found.timing;
+  std::cout << "an operation on tensors   " << with_commas(timing.operation_ns) << " ns and "
+            << with_commas(timing.picoseconds_per_element) << " ps an element (off by at most "
+            << percent(found.computing_off_by) << ")\n"
+            << "a message over Gloo       " << with_commas(timing.latency_ns) << " ns and "
+            << with_commas(timing.megabytes_per_second) << " MB/s (off by at most "
+            << percent(found.communicating_off_by) << ")\n"
+            << "in a simulated world      --tier sim --set world.timing='" << to_json(timing).dump()
+            << "'\n";
+  return kHeld;
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, int& status) {
+  auto* command =
+      app.add_subcommand("calibrate", "what things cost here, as prices of simulated worlds");
+  const auto flags = std::make_shared<Flags>();
+  command->add_option("--world", flags->world, "number of ranks that all-reduce")
+      ->type_name("N")
+      ->capture_default_str();
+  command->callback([flags, &status] { status = show_prices(*flags); });
+}
+
+}  // namespace lockstep::cli

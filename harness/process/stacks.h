@@ -1,0 +1,50 @@
+// Native stacks of processes that hang, taken from outside.
+//
+// A thread that is told by a signal writes its own return addresses into memory that both processes
+// share; whoever asked reads them there. What a thread that cannot do so is up to (its process is
+// stopped, it blocks the signal) the kernel tells.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace lockstep {
+
+struct ThreadStack {
+  int thread = 0;
+  std::string name;              // as the process gave it, or of the program
+  std::vector<uint64_t> frames;  // return addresses, innermost first
+  std::string instead;           // what the kernel says, where there are no frames
+  bool operator==(const ThreadStack&) const = default;
+};
+
+// The memory, all zero at first.
+struct StackBoard {
+  static constexpr size_t kThreadsMost = 64;
+  static constexpr size_t kFramesMost = 62;
+  struct Slot {
+    std::atomic<int> thread;  // set first
+    std::atomic<int> count;   // of frames; set last
+    uint64_t frames[kFramesMost];
+  };
+  std::atomic<uint32_t> used;
+  Slot slots[kThreadsMost];
+};
+
+// In a process before it forks those that may be looked at: from here on they answer.
+void answer_on(StackBoard& board);
+
+// The main thread first. Waits at most `patience` for answers. One at a time for a board.
+std::vector<ThreadStack> stacks_of(pid_t pid, StackBoard& board,
+                                   std::chrono::milliseconds patience);
+
+// A line a frame: function, file and line as far as they are known. For frames of a process that
+// was forked from this one, so that both have everything at the same addresses.
+std::vector<std::string> lines_of(const ThreadStack& stack);
+
+}  // namespace lockstep
