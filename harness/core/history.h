@@ -65,9 +65,9 @@ struct Event {
 };
 
 // How a rank ended. `refused`: the subject lacks what the case wants; `stuck`: it was late, or had
-// nobody left to wake it; `overflowed`: its journal could not hold more; `cut_off`: it was killed as
-// another rank had ended badly or the run was stopped. `why` is the text of the exception, the name
-// of the signal ("SIGSEGV"), the exit status ("3"), or why it is stuck where that is known.
+// nobody left to wake it; `overflowed`: its journal could not hold more; `cut_off`: it was killed
+// as another rank had ended badly or the run was stopped. `why` is the text of the exception, the
+// name of the signal ("SIGSEGV"), the exit status ("3"), or why it is stuck where that is known.
 struct Ending {
   enum class Kind { returned, refused, threw, exited, signalled, stuck, overflowed, cut_off };
   Kind kind = Kind::returned;
