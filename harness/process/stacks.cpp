@@ -109,11 +109,11 @@ std::string read_all(int descriptor) {
   return text;
 }
 
-// What addr2line says of places in a file: "function at file:line", or nothing where it is not
-// installed or knows nothing.
-std::vector<std::string> asked_of_addr2line(const std::string& file,
-                                            const std::vector<uint64_t>& places) {
-  std::vector<std::string> arguments{"addr2line", "-C", "-f", "-p", "-s", "-e", file};
+// What addr2line says of each place in a file: "function at file:line", and behind it the functions
+// into which that was inlined; nothing where it is not installed or knows nothing.
+std::vector<std::vector<std::string>> asked_of_addr2line(const std::string& file,
+                                                         const std::vector<uint64_t>& places) {
+  std::vector<std::string> arguments{"addr2line", "-C", "-f", "-i", "-p", "-s", "-e", file};
   for (const auto place : places) {
     std::ostringstream text;
     text << "0x" << std::hex << place;
@@ -135,10 +135,15 @@ std::vector<std::string> asked_of_addr2line(const std::string& file,
   if (failed != 0) return {};
   std::istringstream text(read_all(ours.number()));
   waitpid(child, nullptr, 0);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(text, line);)
-    lines.push_back(line.starts_with("??") ? "" : line);
-  return lines.size() == places.size() ? lines : std::vector<std::string>();
+  const std::string inlined = " (inlined by) ";
+  std::vector<std::vector<std::string>> told;
+  for (std::string line; std::getline(text, line);) {
+    const bool goes_on = line.starts_with(inlined) && !told.empty();
+    if (!goes_on) told.emplace_back();
+    if (line.find("??") == std::string::npos)
+      told.back().push_back(goes_on ? line.substr(inlined.size()) : line);
+  }
+  return told.size() == places.size() ? told : decltype(told)();
 }
 
 }  // namespace
@@ -192,32 +197,35 @@ std::vector<ThreadStack> stacks_of(pid_t pid, StackBoard& board,
 
 std::vector<std::string> lines_of(const ThreadStack& stack) {
   if (stack.frames.empty()) return {stack.instead};
-  std::vector<std::string> lines(stack.frames.size());
+  std::vector<std::vector<std::string>> by_frame(stack.frames.size());
   std::map<std::string, std::vector<std::pair<size_t, uint64_t>>> unknown;  // by file
   for (size_t i = 0; i < stack.frames.size(); ++i) {
     // A return address is behind its call.
     const uint64_t address = stack.frames[i] - (i == 0 ? 0 : 1);
     Dl_info info{};
     if (dladdr(reinterpret_cast<const void*>(address), &info) == 0 || !info.dli_fname) {
-      lines[i] = "at an address of no file";
+      by_frame[i] = {"at an address of no file"};
       continue;
     }
     const uint64_t place = address - reinterpret_cast<uint64_t>(info.dli_fbase);
     const auto file = std::filesystem::path(info.dli_fname).filename().string();
-    lines[i] = (info.dli_sname ? demangled(info.dli_sname) : "a function") + " in " + file;
+    by_frame[i] = {(info.dli_sname ? demangled(info.dli_sname) : "a function") + " in " + file};
     if (!info.dli_sname) unknown[info.dli_fname].emplace_back(i, place);
   }
   for (const auto& [file, all] : unknown) {
     std::vector<uint64_t> places;
-    for (const auto& [line, place] : all) places.push_back(place);
+    for (const auto& [frame, place] : all) places.push_back(place);
     // This program goes by the name it was started with, wherever that was.
     std::error_code none;
     const bool is_here = std::filesystem::exists(file, none);
     const auto told = asked_of_addr2line(
         is_here ? file : std::filesystem::read_symlink("/proc/self/exe", none).string(), places);
     for (size_t i = 0; i < told.size(); ++i)
-      if (!told[i].empty()) lines[all[i].first] = told[i];
+      if (!told[i].empty()) by_frame[all[i].first] = told[i];
   }
+  std::vector<std::string> lines;
+  for (auto& of_frame : by_frame)
+    for (auto& line : of_frame) lines.push_back(std::move(line));
   return lines;
 }
 

@@ -194,11 +194,11 @@ WorkPtr Tap::through(Call call, const Issue& issue) {
     log_->done(issued.sequence);
     return done_work(outputs);
   }
-  const auto carried = [&] {
-    return carrier_ ? carrier_->carry(call, issued, log_) : log_->watch(issued.sequence, issue());
+  const auto carried = [&](const Collective& as) {
+    return carrier_ ? carrier_->carry(call, as, log_) : log_->watch(as.sequence, issue());
   };
-  auto work = carried();
-  if (treatment.kind == Kind::duplicated) carried();
+  auto work = carried(issued);
+  if (treatment.kind == Kind::duplicated) carried(log_->issue(call).collective);
   if (treatment.kind == Kind::corrupted) {
     work->wait(std::chrono::milliseconds::zero());
     flip(outputs, treatment.bit);

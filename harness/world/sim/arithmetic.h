@@ -2,22 +2,13 @@
 #pragma once
 
 #include "harness/world/call.h"
+#include "harness/world/sim/reduction.h"
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace lockstep::sim {
-
-// The order in which the members' tensors are reduced; docs/simulation.md draws each.
-//   flat      x0 + x1 + x2 + ...
-//   ring      as Gloo's ring does: each part of the tensor begins at another member
-//   tree      neighbours first: (x0 + x1) + (x2 + x3)
-//   permuted  in an order drawn from `seed`
-struct ReductionOrder {
-  std::string name = "flat";
-  uint64_t seed = 0;
-};
 
 // Carries out the operation that all of `members` ask for, by member; writes their outputs.
 // Elements are paired by their place in memory, as a network pairs them, and no version counter

@@ -1,0 +1,32 @@
+// Tensors of several ranks made one, in an order that the case decides.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep::sim {
+
+// The order in which the members' tensors are reduced; docs/simulation.md draws each.
+//   flat      x0 + x1 + x2 + ...
+//   ring      as Gloo's ring does: each part of the tensor begins at another member
+//   tree      neighbours first: (x0 + x1) + (x2 + x3)
+//   permuted  in an order drawn from `seed`
+struct ReductionOrder {
+  std::string name = "flat";
+  uint64_t seed = 0;
+};
+
+// The same memory as a plain list of elements, without the history of the tensor that it belongs
+// to. Throws c10::Error for a tensor with gaps or overlaps.
+at::Tensor flat(const at::Tensor& tensor);
+
+// A list of as many elements as each of `of_members` has. Throws c10::Error for reductions that do
+// not exist.
+at::Tensor reduced(const std::vector<at::Tensor>& of_members, c10d::ReduceOp::RedOpType reduction,
+                   const ReductionOrder& order);
+
+}  // namespace lockstep::sim

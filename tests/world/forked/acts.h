@@ -1,0 +1,27 @@
+// What toys do with collectives.
+#pragma once
+
+#include "harness/world/rank_context.h"
+
+#include <string>
+
+namespace lockstep {
+
+void all_reduce(RankContext& here, int64_t elements);
+// The first half of the ranks and the second, each in a group of its own.
+void all_reduce_in_halves(RankContext& here);
+void train_a_step(RankContext& here);
+// Values whose sum shows the order in which it was made.
+void all_reduce_reals(RankContext& here);
+// Every collective that both backends have.
+void all_collectives(RankContext& here);
+// Who comes first is for the schedule to say.
+void race(RankContext& here);
+// Changes all that a process has one of, and looks whether its own changes are what it finds.
+void meddle(RankContext& here);
+void compute(RankContext& here, bool before_waiting);
+// Three all-reduces, of which the guilty rank leaves out one, adds one or makes another one.
+void part_in(const std::string& how, RankContext& here, bool is_guilty);
+void four_rounds(RankContext& here);
+
+}  // namespace lockstep
