@@ -37,13 +37,25 @@ bool is_exact(const Case& c) {
   return c.scenario != "replicas.stay_equal" && c.value.value("values", "exact") == "exact";
 }
 
-TEST(Tiers, ShowTheSame) {
+// One lane for all, made before a reference is computed: that starts threads.
+class Tiers : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    lanes_ = forked_lanes(all_but_canaries(), Subjects{lockstep_subject()}, 1);
+  }
+  static void TearDownTestSuite() { lanes_.clear(); }
+
+  static History play(const Scenario& scenario, const Case& c, const std::string& tier) {
+    return lanes_[0]->play(scenario, c, {"lockstep", tier, tier == "sim" ? "memory" : "gloo"},
+                           {std::chrono::minutes(5)});
+  }
+
+ private:
+  static inline std::vector<std::unique_ptr<Tier>> lanes_;
+};
+
+TEST_F(Tiers, ShowTheSame) {
   const auto scenarios = all_but_canaries();
-  const auto lanes = forked_lanes(scenarios, Subjects{lockstep_subject()}, 1);
-  const auto play = [&](const Scenario& scenario, const Case& c, const std::string& tier) {
-    return lanes[0]->play(scenario, c, {"lockstep", tier, tier == "sim" ? "memory" : "gloo"},
-                          {std::chrono::seconds(60)});
-  };
   int played = 0, compared = 0;
   for (const auto& scenario : scenarios)
     for (const auto& c : some_cases(scenario)) {
@@ -64,9 +76,8 @@ TEST(Tiers, ShowTheSame) {
 }
 
 // Long before any timeout, by an exception that names what it was waiting for.
-TEST(Tiers, SurvivorsAreToldOfARankThatEnds) {
+TEST_F(Tiers, SurvivorsAreToldOfARankThatEnds) {
   const auto scenario = gradients_match_single_process();
-  const auto lanes = forked_lanes({scenario}, Subjects{lockstep_subject()}, 1);
   for (const char* tier : {"sim", "cold", "warm"})
     for (const char* kind : {"kill", "exit", "throw", "error"})
       for (const int collective : {0, 1, 3}) {
@@ -75,9 +86,7 @@ TEST(Tiers, SurvivorsAreToldOfARankThatEnds) {
         const auto c = scenario.parse(
             Json{{"world", {{"size", 3}, {"injections", Json::array({to_json(planted)})}}},
                  {"steps", 2}});
-        const auto history = lanes[0]->play(
-            scenario, c, {"lockstep", tier, std::string(tier) == "sim" ? "memory" : "gloo"},
-            {std::chrono::minutes(10)});
+        const auto history = play(scenario, c, tier);
         ASSERT_TRUE(is_failure(judge(scenario, c, history).kind));
         for (const int rank : {0, 2}) {
           const auto& ending = history.ranks()[static_cast<size_t>(rank)].ending;
