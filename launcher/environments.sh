@@ -1,0 +1,90 @@
+# The Python environments that ./lockstep makes: .venv, which holds LibTorch and which every build
+# needs, and .venv-peer, which holds PyTorch with all that it depends on and which only what compares
+# with PyTorch needs. ./lockstep reads this file, and its words (say, die, logged, failed) are used
+# here.
+# shellcheck shell=bash
+# shellcheck disable=SC2154  # root and logs are ./lockstep's
+
+# What .venv or .venv-peer must hold: the requirements, less their comments.
+requirements() { grep -Ev '^[[:space:]]*(#|$)' -- "$root/requirements${1#.venv}.txt"; }
+
+# Note [An environment is complete]
+# Its file .complete is written last and holds the requirements that were installed. An environment
+# without it, or with other requirements, is a half-made or an old one, and is made anew.
+is_complete() {
+  local complete=$root/$1/.complete
+  [[ -r $complete && $(<"$complete") == "$(requirements "$1")" ]]
+}
+
+# Prints the first Python that can make an environment, and 1 if there is none.
+find_python() {
+  local candidate why=() candidates=(/usr/bin/python3 python3)
+  if [[ -n ${LOCKSTEP_PYTHON:-} ]]; then candidates=("$LOCKSTEP_PYTHON"); fi
+  for candidate in "${candidates[@]}"; do
+    if ! command -v "$candidate" >/dev/null; then
+      why+=("$candidate is not there")
+    elif ! "$candidate" -I -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
+      why+=("$candidate is $("$candidate" --version 2>&1)")
+    elif ! "$candidate" -I -c 'import ensurepip, venv' 2>/dev/null; then
+      why+=("$candidate has no ensurepip: install its venv package (python3-venv on Debian)")
+    else
+      echo "$candidate"
+      return
+    fi
+  done
+  say 'LibTorch comes in a Python wheel, and installing it needs Python 3.10 to 3.13 with venv and ensurepip'
+  printf '  %s\n' "${why[@]}" >&2
+  return 1
+}
+
+# make_environment NAME WHAT SIZE [PIP OPTION...]: makes .venv or .venv-peer anew, with its
+# requirements in it.
+make_environment() {
+  local name=$1 what=$2 size=$3 folder=$root/$1 python pip
+  local venv_log=$logs/${name#.}.log pip_log=$logs/pip${name#.venv}.log
+  shift 3
+  python=$(find_python) || exit 2
+  say "installing $what in $name ($size)"
+  rm -rf -- "$folder" "$root/build/tmp"
+  mkdir -p -- "$root/build/tmp"
+  logged step "$venv_log" "$python" -I -m venv "$folder" ||
+    failed "Python could not make $name" "$venv_log" 'Mend what it says, and call again.'
+
+  # The temporary folder is ours because /tmp is often too small for the wheels. pip's cache is off
+  # because it would hold the wheels once more.
+  pip=(env TMPDIR="$root/build/tmp" PIP_USER=0 "$folder/bin/python" -I -m pip install --no-cache-dir
+    --disable-pip-version-check "$@" -r "$root/requirements${name#.venv}.txt")
+  rm -f -- "$pip_log"
+  if [[ -t 2 ]]; then
+    "${pip[@]}" --log "$pip_log" </dev/null >&2  # With its own bar.
+  else
+    logged step "$pip_log" "${pip[@]}"
+  fi || {
+    rm -rf -- "$folder" "$root/build/tmp"
+    failed "pip could not install $what" "$pip_log" \
+      'Check the network (and the proxy and index that pip is told to use), and call again.'
+  }
+  rm -rf -- "$root/build/tmp"
+}
+
+# Says that an environment is whole: the last that is done to it.
+mark_complete() {
+  { requirements "$1" >"$root/$1/.partial" && mv -- "$root/$1/.partial" "$root/$1/.complete"; } ||
+    die "cannot write $1/.complete" "$(free_mb) MB are free there."
+}
+
+make_venv() {
+  is_complete .venv && return
+  make_environment .venv LibTorch '0.6 GB to download, 1.3 GB on disk' --no-deps
+  rm -f -- "$root"/build/*/build.ninja  # So that every build looks for LibTorch again.
+  mark_complete .venv
+}
+
+make_peer() {
+  if is_complete .venv-peer; then
+    say '.venv-peer is complete'
+    return
+  fi
+  make_environment .venv-peer PyTorch '2.7 GB to download, 4.7 GB on disk'
+  mark_complete .venv-peer
+}
