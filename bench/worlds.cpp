@@ -2,12 +2,19 @@
 // beside the cold one, in one run.
 //
 //   bench_worlds [ROUNDS [CASES]]
+//   bench_worlds --tier TIER --cases CASES
 //
 // Both play the same case: a small network, one averaged step over Gloo. The bare loop forks the
 // ranks, lets them meet through a store in shared memory, and waits; the tier also journals, taps,
 // captures output, keeps deadlines and tells a history. Rounds alternate between the two, since
 // what a machine does next door changes by the second: only the ratio means anything.
+//
+// With --tier one tier plays the step as a user would write it, under our DistributedDataParallel,
+// and a line of JSON says how fast: one turn of bench/beside_pytorch.py.
 #include "bench/rounds.h"
+#include "ddp/distributed_data_parallel.h"
+#include "harness/core/json.h"
+#include "harness/core/text.h"
 #include "harness/process/child_group.h"
 #include "harness/process/shared_memory.h"
 #include "harness/process/zygote.h"
@@ -38,12 +45,19 @@ struct SmallStep {
   }
 };
 
+torch::nn::Sequential small_network() {
+  return torch::nn::Sequential(torch::nn::Linear(8, 16), torch::nn::ReLU(),
+                               torch::nn::Linear(16, 4));
+}
+
+at::Tensor input_of(int seed, int rank) {
+  return torch::full({2, 8}, static_cast<double>(seed + rank));
+}
+
 std::vector<at::Tensor> averaged_gradients(c10d::ProcessGroup& group, int seed, int rank,
                                            int size) {
-  torch::nn::Sequential model(torch::nn::Linear(8, 16), torch::nn::ReLU(),
-                              torch::nn::Linear(16, 4));
-  const auto input = torch::full({2, 8}, static_cast<double>(seed + rank));
-  model->forward(input).sum().backward();
+  auto model = small_network();
+  model->forward(input_of(seed, rank)).sum().backward();
   std::vector<at::Tensor> parts;
   for (const auto& parameter : model->parameters()) parts.push_back(parameter.grad().flatten());
   std::vector<at::Tensor> flat{torch::cat(parts).div_(size)};
@@ -62,11 +76,21 @@ Findings observed_by_all(const SmallStep&, const History& history) {
   return {};
 }
 
-Scenario small_step() {
-  return scenario(Spec<SmallStep>{.name = "bench.small_step",
+void wrapped_program(const SmallStep& c, RankContext& here) {
+  auto model = small_network();
+  DistributedDataParallel ddp(model, {.process_group = here.group()});
+  ddp.forward(input_of(c.seed, here.rank())).sum().backward();
+  here.enter(0, "after_backward");
+  std::vector<at::Tensor> parts;
+  for (const auto& parameter : model->parameters()) parts.push_back(parameter.grad().flatten());
+  here.record("gradients", torch::cat(parts));
+}
+
+Scenario small_step(const char* name, void (*step)(const SmallStep&, RankContext&)) {
+  return scenario(Spec<SmallStep>{.name = name,
                                   .claim = "The averaged step is observed by every rank",
                                   .cases = rc::gen::just(SmallStep{}),
-                                  .program = &program,
+                                  .program = step,
                                   .checks = {&observed_by_all}});
 }
 
@@ -115,13 +139,8 @@ void compare(Zygote& bare, Tier& tier, const Scenario& scenario, int size, int r
       bench::median(warm_rates), bench::median(warm_ratios));
 }
 
-}  // namespace
-}  // namespace lockstep
-
-int main(int argc, char** argv) {
-  using namespace lockstep;
-  const auto [rounds, cases] = bench::rounds_and_cases(argc, argv, "bench_worlds", 9, 40);
-  const auto scenario = small_step();
+void compare_all(int rounds, int cases) {
+  const auto scenario = small_step("bench.small_step", &program);
   const auto lanes = forked_lanes({scenario}, Subjects{Subject{.name = "lockstep"}}, 1);
   Zygote bare({.prepare = [] { warm_up_for_forks(); },
                .serve = [](const std::string& request, int) { return bare_loop(request); }});
@@ -130,4 +149,42 @@ int main(int argc, char** argv) {
       "ratios\n",
       rounds, cases);
   for (const int size : {2, 3}) compare(bare, *lanes.front(), scenario, size, rounds, cases);
+}
+
+// What is made once for many cases (LibTorch loaded, a warm world, a host) is made before the time
+// is taken.
+void play_one_tier(const std::string& tier, int cases) {
+  const auto scenario = small_step("bench.wrapped_step", &wrapped_program);
+  const auto lanes = forked_lanes({scenario}, Subjects{Subject{.name = "lockstep"}}, 1);
+  const Setting setting{.tier = tier, .backend = tier == "sim" ? "memory" : "gloo"};
+  bench::seconds_for(*lanes.front(), setting, scenario, 2, 1);
+  const double seconds = bench::seconds_for(*lanes.front(), setting, scenario, 2, cases);
+  const Json line{{"tier", tier},
+                  {"world", 2},
+                  {"cases", cases},
+                  {"cases_per_second", cases / seconds},
+                  {"libtorch", TORCH_VERSION}};
+  std::puts(line.dump().c_str());
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  if (argc < 2 || std::string_view(argv[1]) != "--tier") {
+    const auto [rounds, cases] = bench::rounds_and_cases(argc, argv, "bench_worlds", 9, 40);
+    compare_all(rounds, cases);
+    return 0;
+  }
+  const std::string tier = argc > 2 ? argv[2] : "";
+  const auto cases =
+      argc == 5 && std::string_view(argv[3]) == "--cases" ? parsed_int(argv[4]) : std::nullopt;
+  if ((tier != "cold" && tier != "warm" && tier != "sim") || !cases || *cases < 1 ||
+      *cases > 100'000) {
+    std::fputs("usage: bench_worlds --tier cold|warm|sim --cases CASES   (at most 100,000)\n",
+               stderr);
+    return 2;
+  }
+  play_one_tier(tier, static_cast<int>(*cases));
 }
