@@ -58,8 +58,11 @@ Case parse_case_file(const std::string& text, const std::string& path) {
 Case read_case_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   std::stringstream text;
-  if (!std::filesystem::is_regular_file(path) || !(text << in.rdbuf()))
-    throw FieldError(path.string() + ": cannot be read");
+  const bool is_file = std::filesystem::is_regular_file(path);
+  // Reading nothing counts as a failure.
+  if (is_file && in && std::filesystem::file_size(path) == 0)
+    throw FieldError(path.string() + ": is empty; expected a Lockstep case file");
+  if (!is_file || !(text << in.rdbuf())) throw FieldError(path.string() + ": cannot be read");
   return parse_case_file(text.str(), path.string());
 }
 

@@ -132,7 +132,7 @@ Finding finding(const std::string& rule, const std::vector<Difference>& rows, si
     if (!wrong_ranks(rows[at]).empty())
       explanations[at].insert(explanations[at].begin(), anothers_value(others(rows, at)));
   auto diagnosis = explained(rows, first, explanations);
-  if (!diagnosis) diagnosis = diagnose(is, {});
+  if (!diagnosis) diagnosis = diagnose(is, {}, rows);
   const auto where = place(is.row, is.expected[wrong_ranks(is).front()], first_element(is));
   return {rule, diagnosis->pattern, where,
           is.row.name + ": " + diagnosis->text + "\nfirst divergence: " + where + "\n" +
@@ -170,7 +170,7 @@ Findings alike(const std::string& rule, const std::vector<Row>& rows) {
       if (&other == &one) first = of_the_moment.size();
       if (other.at == one.at) of_the_moment.push_back(other);
     }
-    const auto diagnosis = diagnose_disagreement(one);
+    const auto diagnosis = diagnose_disagreement(one, of_the_moment);
     const auto where = place(one, one.by_rank.front(), first_element(is));
     return {{rule, diagnosis.pattern, where,
              one.name + ": " + diagnosis.text + "\nfirst divergence: " + where + "\n" +

@@ -1,5 +1,6 @@
 #include "harness/core/diagnose.h"
 
+#include "harness/core/element.h"
 #include "harness/core/relation.h"
 #include "harness/core/text.h"
 
@@ -12,10 +13,6 @@ namespace {
 
 constexpr size_t kRanksNamed = 8;
 constexpr size_t kGroupsNamed = 4;
-
-bool same_shape(const TensorValue& a, const TensorValue& b) {
-  return a.dtype == b.dtype && a.shape == b.shape && a.bytes.size() == b.bytes.size();
-}
 
 bool is_whole(const std::string& dtype) {
   return dtype.find("float") == std::string::npos;
@@ -31,10 +28,24 @@ std::string ranks_text(const std::vector<size_t>& ranks) {
          (left == 0 ? "" : " and " + std::to_string(left) + " more");
 }
 
+bool all_alike(const std::vector<TensorValue>& values) {
+  return std::all_of(values.begin(), values.end(), [&](const TensorValue& value) {
+    return close(value, values.front(), nullptr);
+  });
+}
+
+std::vector<WrongRow> wrong_rows(const std::vector<Difference>& rows) {
+  std::vector<WrongRow> out;
+  for (const auto& row : rows)
+    if (auto ranks = wrong_ranks(row); !ranks.empty()) out.push_back({row, std::move(ranks)});
+  return out;
+}
+
 // Who differs comes before how: one rank that holds a multiple is first of all one rank.
-Diagnosis by_rank(const Difference& is, const std::vector<size_t>& wrong) {
+Diagnosis by_rank(const Difference& is, const std::vector<size_t>& wrong,
+                  const std::vector<Difference>& moment) {
   const size_t world = is.expected.size();
-  const auto relation = relation_of(is, wrong);
+  const auto relation = relation_of({is, wrong}, wrong_rows(moment));
   const std::string how = relation ? ": " + relation->text : "";
   const bool alone = wrong.size() == 1 && world > 1;
   const std::string stands_alone = ranks_text(wrong) + " alone differs from the reference" + how;
@@ -48,11 +59,12 @@ Diagnosis by_rank(const Difference& is, const std::vector<size_t>& wrong) {
     return {"some_ranks_differ", ranks_text(wrong) + " differ from the reference" + how};
   if (relation) return {relation->pattern, relation->text};
   if (world == 1) return {"value_differs", "it differs from the reference"};
-  const bool agree = std::all_of(
-      is.row.by_rank.begin(), is.row.by_rank.end(),
-      [&](const TensorValue& value) { return close(value, is.row.by_rank.front(), nullptr); });
-  return agree ? Diagnosis{"ranks_agree_reference_differs", kOnlyTheReferenceShows}
-               : Diagnosis{"every_rank_differs", "no rank holds the reference's value"};
+  if (!all_alike(is.row.by_rank))
+    return {"every_rank_differs", "no rank holds the reference's value"};
+  if (!all_alike(is.expected))
+    return {"one_value_for_all",
+            "all ranks hold the same, although what is right differs from rank to rank"};
+  return {"ranks_agree_reference_differs", kOnlyTheReferenceShows};
 }
 
 // Ranks that hold the same numbers, in the order of their first rank.
@@ -71,10 +83,40 @@ std::vector<std::vector<size_t>> groups_of(const Row& row) {
   return groups;
 }
 
+// Two ranks that differ do not tell which of them is odd.
+std::optional<size_t> odd_one_out(const std::vector<std::vector<size_t>>& groups, size_t world) {
+  if (world < 3 || groups.size() != 2) return {};
+  const auto& smaller = groups[groups[0].size() < groups[1].size() ? 0 : 1];
+  if (smaller.size() != 1) return {};
+  return smaller.front();
+}
+
+// As if what the majority holds were right, to name how the odd one out differs.
+Difference against_majority(const Row& row, size_t odd) {
+  return {row, std::vector(row.by_rank.size(), row.by_rank[odd == 0 ? 1 : 0]), {}};
+}
+
+// How the rank `odd` differs from all others, if that has a name of its own and if it is so in
+// every row of the moment in which the ranks do not agree.
+std::optional<Relation> how_it_differs(const Row& row, size_t odd, const std::vector<Row>& moment) {
+  std::vector<Difference> rows;
+  for (const auto& other : moment) {
+    const auto groups = groups_of(other);
+    if (groups.size() == 1) continue;
+    if (odd_one_out(groups, row.by_rank.size()) != odd) return {};
+    rows.push_back(against_majority(other, odd));
+  }
+  const auto is = against_majority(row, odd);
+  if (!comparable(row.by_rank[odd], is.expected[odd])) return {};
+  const auto relation = relation_of({is, {odd}}, wrong_rows(rows));
+  if (!relation || relation->on_one_rank.empty()) return {};
+  return relation;
+}
+
 }  // namespace
 
 bool close(const TensorValue& a, const TensorValue& b, const TensorValue* bound) {
-  if (!same_shape(a, b)) return false;
+  if (!comparable(a, b)) return false;
   if (a.bytes == b.bytes) return true;
   if (is_whole(a.dtype)) return false;
   const auto left = as_doubles(a), right = as_doubles(b);
@@ -88,31 +130,27 @@ bool close(const TensorValue& a, const TensorValue& b, const TensorValue* bound)
   return true;
 }
 
-Diagnosis diagnose(const Difference& is, const Explanations& explanations) {
+Diagnosis diagnose(const Difference& is, const Explanations& explanations,
+                   const std::vector<Difference>& moment) {
   for (const auto& explanation : explanations)
     if (auto diagnosis = explanation(is)) return *diagnosis;
   for (size_t rank = 0; rank < is.expected.size(); ++rank)
-    if (!same_shape(is.row.by_rank[rank], is.expected[rank]))
+    if (!comparable(is.row.by_rank[rank], is.expected[rank]))
       return {"other_shape", "dtype or shape differs: " + shape_text(is.row.by_rank[rank]) +
                                  " where " + shape_text(is.expected[rank]) + " is right"};
-  return by_rank(is, wrong_ranks(is));
+  return by_rank(is, wrong_ranks(is), moment);
 }
 
-Diagnosis diagnose_disagreement(const Row& row) {
+Diagnosis diagnose_disagreement(const Row& row, const std::vector<Row>& moment) {
   auto groups = groups_of(row);
   std::stable_sort(groups.begin(), groups.end(),
                    [](const auto& a, const auto& b) { return a.size() > b.size(); });
   const size_t world = row.by_rank.size();
-  if (world > 2 && groups.size() == 2 && groups.back().size() == 1) {
-    // The majority stands in for what is right, as far as naming how the odd one out differs goes.
-    const Difference odd{row, std::vector(world, row.by_rank[groups.front().front()]), {}};
-    const auto& rank = groups.back();
-    const bool comparable = same_shape(row.by_rank[rank.front()], odd.expected.front());
-    const auto relation = comparable ? relation_of(odd, rank) : std::nullopt;
-    const bool named = relation && !relation->on_one_rank.empty();
-    return {named ? relation->on_one_rank : "one_rank_stands_alone",
-            ranks_text(rank) + " differs from the others, which agree" +
-                (named ? ": " + relation->text : "")};
+  if (const auto odd = odd_one_out(groups, world)) {
+    const auto how = how_it_differs(row, *odd, moment);
+    return {how ? how->on_one_rank : "one_rank_stands_alone",
+            ranks_text({*odd}) + " differs from the others, which agree" +
+                (how ? ": " + how->text : "")};
   }
   if (groups.size() == world)
     return {"no_two_ranks_agree", world == 2 ? "the two ranks hold different values"

@@ -66,24 +66,19 @@ Explanation average_of_averages(std::vector<TensorValue> by_rank);
 // What rank r alone contributes: nothing was reduced.
 Explanation not_reduced(std::vector<TensorValue> by_rank);
 
-// Statistics of rank r's own part of the batch, where those of the whole batch belong.
-Explanation local_statistics(std::vector<TensorValue> by_rank);
-
-// A variance that was divided by n where n - 1 belongs, or something computed from it; and the
-// reverse.
-Explanation biased_variance(std::vector<TensorValue> by_rank);
-Explanation unbiased_variance(std::vector<TensorValue> by_rank);
-
 // Other things of this kind with the values they should hold: the right values under wrong names.
 // `equal` makes this one itself, of those rows of one moment that hold another row's value too.
 Explanation anothers_value(std::vector<Contribution> others);
 
 // Explanations are tried first, in order, then relations between the numbers that need no knowledge
 // (harness/core/relation.h), together with who differs: one rank, all but rank 0, all alike.
-Diagnosis diagnose(const Difference& difference, const Explanations& explanations);
+// `moment` has the rows of the same moment, right and wrong: no relation is named that does not
+// hold in every wrong one of them.
+Diagnosis diagnose(const Difference& difference, const Explanations& explanations,
+                   const std::vector<Difference>& moment = {});
 
-// Of a row in which the ranks do not agree, whatever is right.
-Diagnosis diagnose_disagreement(const Row& row);
+// Of a row in which the ranks do not agree, whatever is right; `moment` as above.
+Diagnosis diagnose_disagreement(const Row& row, const std::vector<Row>& moment = {});
 
 inline constexpr char kOnlyTheReferenceShows[] =
     "all ranks agree with each other; only the reference exposes this";

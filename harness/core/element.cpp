@@ -34,6 +34,10 @@ bool same_shape(const TensorValue& a, const TensorValue& b) {
   return a.dtype == b.dtype && a.shape == b.shape;
 }
 
+bool comparable(const TensorValue& a, const TensorValue& b) {
+  return same_shape(a, b) && a.bytes.size() == b.bytes.size();
+}
+
 std::string number(double value, int digits) {
   char text[40];
   std::snprintf(text, sizeof(text), "%.*g", digits, value == 0 ? 0.0 : value);  // no "-0"
@@ -95,6 +99,9 @@ std::string ratio_text(const Element& seen, const Element& wanted) {
   if (!seen.value || !wanted.value || *wanted.value == 0) return kNothing;
   const double ratio = *seen.value / *wanted.value;
   if (!std::isfinite(ratio)) return kNothing;
+  // No double tells apart what differs there, so the ratio would claim that nothing does.
+  if (seen.text != wanted.text && std::abs(*wanted.value) >= 0x1p53 && std::abs(ratio - 1) < 1e-3)
+    return kNothing;
   char text[40];
   const bool plain = ratio == 0 || (std::abs(ratio) >= 1e-3 && std::abs(ratio) < 1e4);
   std::snprintf(text, sizeof(text), plain ? "%.3f" : "%.3g", ratio);
@@ -104,6 +111,9 @@ std::string ratio_text(const Element& seen, const Element& wanted) {
 std::string ulp_text(const Element& seen, const Element& wanted, const TensorValue& of) {
   if (!seen.value || !wanted.value || is_whole(of.dtype)) return kNothing;
   if (!std::isfinite(*seen.value) || !std::isfinite(*wanted.value)) return kNothing;
+  // The count of all numbers between a number and zero, or beyond it, says nothing.
+  const auto sign = [](double value) { return (value > 0) - (value < 0); };
+  if (sign(*seen.value) != sign(*wanted.value)) return kNothing;
   return with_commas(ulp_distance(*seen.value, *wanted.value, of.dtype));
 }
 

@@ -15,6 +15,9 @@ struct Element {
 
 bool same_shape(const TensorValue& a, const TensorValue& b);  // and dtype
 
+// And with as many bytes, which a value that was cut off lacks.
+bool comparable(const TensorValue& a, const TensorValue& b);
+
 // "[1, 0]" for a row-major index; nothing for a value without dimensions.
 std::string index_text(const TensorValue& value, size_t flat);
 

@@ -4,7 +4,6 @@
 #include "harness/core/text.h"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace lockstep {
 
@@ -82,20 +81,15 @@ std::optional<std::vector<size_t>> ranks_that_hold(const Difference& is,
   return wrong;
 }
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.4g", value);
-  return text;
-}
-
 // "rank 0 holds 1.5 x, rank 1 0.5 x": of the ranks that differ, a few.
 std::string ratios_text(const std::vector<double>& ratios, const std::vector<size_t>& wrong) {
   constexpr size_t kMost = 6;
+  constexpr int kDigits = 4;
   std::vector<std::string> parts;
   for (const auto rank : wrong)
     if (parts.size() < kMost)
       parts.push_back("rank " + std::to_string(rank) + " " +
-                      number(ratios[ratios.size() == 1 ? 0 : rank]) + " x");
+                      number(ratios[ratios.size() == 1 ? 0 : rank], kDigits) + " x");
   return joined(parts, ", ") + (wrong.size() > kMost ? ", ..." : "");
 }
 
@@ -182,32 +176,13 @@ Explanation off_by_batch_ratio(std::vector<double> ratios) {
 Explanation average_of_averages(std::vector<TensorValue> by_rank) {
   return recorded_instead(
       {"average_of_averages",
-       "the average of the ranks' averages, each counted alike although their parts of the batch "
-       "are not of one size"},
+       "the average of the ranks' own averages: parts of unequal size weigh alike"},
       std::move(by_rank));
 }
 
 Explanation not_reduced(std::vector<TensorValue> by_rank) {
-  return recorded_instead({"not_reduced", "what this rank alone contributes: nothing was reduced"},
-                          std::move(by_rank));
-}
-
-Explanation local_statistics(std::vector<TensorValue> by_rank) {
-  return recorded_instead({"local_statistics",
-                           "made with the statistics of the rank's own part of the batch, not with "
-                           "those of the whole batch"},
-                          std::move(by_rank));
-}
-
-Explanation biased_variance(std::vector<TensorValue> by_rank) {
   return recorded_instead(
-      {"biased_variance", "made with a variance divided by n where n - 1 belongs"},
-      std::move(by_rank));
-}
-
-Explanation unbiased_variance(std::vector<TensorValue> by_rank) {
-  return recorded_instead(
-      {"unbiased_variance", "made with a variance divided by n - 1 where n belongs"},
+      {"not_reduced", "each holds its own contribution alone: it was never reduced"},
       std::move(by_rank));
 }
 

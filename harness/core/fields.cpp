@@ -11,8 +11,8 @@ void refuse(const std::string& at, const Json& found, const std::string& expecte
 
 void refuse_unknown(const std::string& at, const std::string& name,
                     const std::vector<std::string>& known) {
-  throw FieldError(at + ": unknown field '" + name + "'" + did_you_mean(name, known) +
-                   "; known: " + joined(known, ", "));
+  throw UnknownField(at + ": unknown field '" + name + "'" + did_you_mean(name, known) +
+                     "; known: " + joined(known, ", "));
 }
 
 void check(int64_t value, const Allowed& allowed, const std::string& at) {
@@ -31,6 +31,12 @@ void check(const std::string& value, const Allowed& allowed, const std::string& 
     if (choice == value) return;
   throw FieldError(at + ": unknown value '" + value + "'" + did_you_mean(value, choices) +
                    "; known: " + joined(choices, ", "));
+}
+
+void check_length(const Json& list, const Allowed& allowed, const std::string& at) {
+  if (list.size() > allowed.longest)
+    throw FieldError(at + ": a list of " + std::to_string(list.size()) +
+                     " is too long; the longest has " + std::to_string(allowed.longest));
 }
 
 }  // namespace fields

@@ -9,7 +9,8 @@
 //
 // The list is in order of cost to a reader: shrinking tries the first field first. A default
 // constructed value is the smallest. A field may be an integer, a double, a bool, a string, a
-// fielded struct, or a vector of these; limits on a vector hold for its elements.
+// fielded struct, or a vector of these; limits on a vector hold for its elements, and it may be
+// limited in length besides.
 #pragma once
 
 #include "harness/core/json.h"
@@ -30,6 +31,7 @@ struct Allowed {
   int64_t least = std::numeric_limits<int64_t>::min();
   int64_t most = std::numeric_limits<int64_t>::max();
   std::string_view choices = {};
+  size_t longest = std::numeric_limits<size_t>::max();  // of a list
 };
 constexpr Allowed at_least(int64_t least) {
   return {.least = least};
@@ -39,6 +41,13 @@ constexpr Allowed between(int64_t least, int64_t most) {
 }
 constexpr Allowed one_of(std::string_view choices) {
   return {.choices = choices};
+}
+
+// A list of at most `longest` such elements: where its length is a number of dimensions, or the
+// like.
+constexpr Allowed at_most(size_t longest, Allowed elements) {
+  elements.longest = longest;
+  return elements;
 }
 
 template <class Owner, class T>
@@ -62,6 +71,11 @@ struct FieldError : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
+// A name that no field of its struct has.
+struct UnknownField : FieldError {
+  using FieldError::FieldError;
+};
+
 // Every field of `value`, in the order of its list.
 template <class T>
 Json to_json(const T& value);
@@ -76,7 +90,8 @@ template <Fielded T>
 rc::Seq<T> smaller_by_field(const T& value);
 
 // `json` with the value at `path` ("world.size", "samples[1]") replaced by `text`, read as JSON
-// where it is JSON and as a string otherwise. Throws FieldError if the path leads nowhere.
+// where it is JSON and as a string otherwise. Throws FieldError if the path leads nowhere,
+// UnknownField if that is for a name.
 Json with_value(Json json, std::string_view path, const std::string& text);
 
 }  // namespace lockstep

@@ -18,6 +18,7 @@ struct IsVector<std::vector<T>> : std::true_type {};
                                  const std::vector<std::string>& known);
 void check(int64_t value, const Allowed& allowed, const std::string& at);
 void check(const std::string& value, const Allowed& allowed, const std::string& at);
+void check_length(const Json& list, const Allowed& allowed, const std::string& at);
 
 template <class T>
 std::vector<std::string> names() {
@@ -43,6 +44,7 @@ void read(const Json& json, T& value, const Allowed& allowed, const std::string&
         T::fields());
   } else if constexpr (IsVector<T>::value) {
     if (!json.is_array()) refuse(at, json, "a list");
+    check_length(json, allowed, at);
     value.clear();
     for (size_t i = 0; i < json.size(); ++i) {
       typename T::value_type element{};

@@ -1,11 +1,12 @@
 #include "harness/core/relation.h"
 
 #include "harness/core/compare.h"
+#include "harness/core/element.h"
 #include "harness/core/text.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+#include <set>
 
 namespace lockstep {
 
@@ -15,6 +16,7 @@ namespace {
 constexpr double kTelling = 8;
 constexpr int64_t kLastBitsUlp = 4;
 constexpr size_t kRanksNamed = 6;
+constexpr int kDigits = 6;
 
 using Doubles = std::vector<double>;
 
@@ -29,8 +31,8 @@ struct Numbers {
   std::vector<Doubles> seen, wanted, bounds;
   double world = 1;
 
-  Numbers(const Difference& difference, const std::vector<size_t>& ranks)
-      : is(difference), wrong(ranks), world(static_cast<double>(difference.expected.size())) {
+  explicit Numbers(const WrongRow& one)
+      : is(one.row), wrong(one.ranks), world(static_cast<double>(is.expected.size())) {
     for (const auto rank : wrong) {
       seen.push_back(as_doubles(is.row.by_rank[rank]));
       wanted.push_back(as_doubles(is.expected[rank]));
@@ -61,12 +63,6 @@ auto each(Change change) {
     for (auto& value : values) value = change(value);
     return values;
   };
-}
-
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%g", value);
-  return text;
 }
 
 // What arithmetic in the dtype may add to a mistake's own result, as a part of that result.
@@ -122,6 +118,29 @@ std::optional<Relation> last_bits(const Numbers& is) {
                   "no element is further away than twice its bound, or a few ULP"};
 }
 
+// What a way through a narrower format leaves of large whole numbers.
+template <class Float>
+bool went_through(const Numbers& is) {
+  for (const auto rank : is.wrong) {
+    const auto seen = as_integers(is.is.row.by_rank[rank]),
+               wanted = as_integers(is.is.expected[rank]);
+    for (size_t i = 0; i < seen.size(); ++i)
+      if (static_cast<Float>(seen[i]) != static_cast<Float>(wanted[i]) ||
+          static_cast<int64_t>(static_cast<Float>(wanted[i])) != seen[i])
+        return false;
+  }
+  return true;
+}
+
+std::optional<Relation> through_floating_point(const Numbers& is) {
+  if (is.dtype() != "int64") return {};
+  const bool is_double = went_through<double>(is);
+  if (!is_double && !went_through<float>(is)) return {};
+  return Relation{"through_floating_point", "",
+                  std::string("what is left of the reference after a way through ") +
+                      (is_double ? "float64" : "float32")};
+}
+
 std::optional<Relation> sign_flipped(const Numbers& is) {
   if (is.dtype() == "bool" || !is.all_hold(each([](double value) { return -value; }))) return {};
   return Relation{"sign_flipped", "", "every value has the opposite sign"};
@@ -140,29 +159,35 @@ double suggested_factor(const Numbers& is) {
                        : is.seen.front()[static_cast<size_t>(largest - wanted.begin())] / *largest;
 }
 
-// One element is a multiple of any other, so a factor without a meaning needs two that show it.
+// One number is a multiple of any other, however often it stands there, so a factor without a
+// meaning needs two numbers that show it.
 bool two_show(const Numbers& is, double factor) {
-  int shown = 0;
+  std::set<double> shown;
   for (size_t i = 0; i < is.elements(); ++i) {
-    const double moved = std::abs((factor - 1) * is.wanted.front()[i]);
-    if (moved > kTelling * std::max(1.0, std::abs(factor)) * is.bounds.front()[i]) ++shown;
+    const double wanted = is.wanted.front()[i], moved = std::abs((factor - 1) * wanted);
+    if (moved > kTelling * std::max(1.0, std::abs(factor)) * is.bounds.front()[i])
+      shown.insert(wanted);
   }
-  return shown > 1;
+  return shown.size() > 1;
 }
 
 std::optional<Relation> multiple(const Numbers& is) {
-  if (is.dtype() == "bool" || (is.is_whole() && is.elements() == 1)) return {};
+  if (is.dtype() == "bool") return {};
   const auto times = [](double factor) {
-    return "every value is " + number(factor) + " x the reference";
+    return "every value is " + number(factor, kDigits) + " x the reference";
   };
-  if (is_multiple(is, is.world))
-    return Relation{"factor_world_size", "", times(is.world) + ", the world size"};
-  if (is_multiple(is, 1 / is.world))
+  // Small whole numbers are often twice or half another by chance.
+  const auto is_shown = [&](double factor) {
+    return is_multiple(is, factor) && (!is.is_whole() || two_show(is, factor));
+  };
+  if (is_shown(is.world))
+    return Relation{"factor_world_size", "", times(is.world) + ", the world size", is.world};
+  if (is_shown(1 / is.world))
     return Relation{"factor_one_over_world_size", "",
-                    times(1 / is.world) + ", one over the world size"};
+                    times(1 / is.world) + ", one over the world size", 1 / is.world};
   const double factor = suggested_factor(is);
   if (!two_show(is, factor) || !is_multiple(is, factor)) return {};
-  return Relation{"constant_factor", "", times(factor)};
+  return Relation{"constant_factor", "", times(factor), factor};
 }
 
 std::optional<Relation> transposed(const Numbers& is) {
@@ -203,14 +228,22 @@ std::optional<Relation> permuted(const Numbers& is) {
   return Relation{"elements_permuted", "", "the right values, in other places"};
 }
 
-// For whole numbers one element is enough: a counter that is one ahead.
+bool is_shift(const Numbers& is, double shift) {
+  return shift != 0 && is.all_hold(each([=](double value) { return value + shift; }));
+}
+
+// For whole numbers one is enough: a counter that is one ahead.
 std::optional<Relation> shifted(const Numbers& is) {
-  if (is.dtype() == "bool" || is.elements() < (is.is_whole() ? 1u : 2u)) return {};
-  const double shift = is.seen.front().front() - is.wanted.front().front();
-  if (shift == 0 || !is.all_hold(each([=](double value) { return value + shift; }))) return {};
-  return Relation{"shifted_by_a_constant", "",
-                  "every value is the reference " + std::string(shift < 0 ? "- " : "+ ") +
-                      number(std::abs(shift))};
+  const auto& wanted = is.wanted.front();
+  const bool is_one_number = std::set<double>(wanted.begin(), wanted.end()).size() == 1;
+  if (is.dtype() == "bool" || (is_one_number && !is.is_whole())) return {};
+  const double shift = is.seen.front().front() - wanted.front();
+  if (!is_shift(is, shift)) return {};
+  return Relation{.pattern = "shifted_by_a_constant",
+                  .on_one_rank = "",
+                  .text = "every value is the reference " + std::string(shift < 0 ? "- " : "+ ") +
+                          number(std::abs(shift), kDigits),
+                  .shift = shift};
 }
 
 // Each rank that differs holds what some other rank should hold.
@@ -288,12 +321,36 @@ bool holds(const Difference& is, size_t rank, const std::vector<double>& made, d
   return tells;
 }
 
-std::optional<Relation> relation_of(const Difference& is, const std::vector<size_t>& wrong) {
-  const Numbers numbers(is, wrong);
+namespace {
+
+using Namer = std::optional<Relation> (*)(const Numbers&);
+
+// NaN is no coincidence, so no other row speaks against it.
+bool holds_beside(Namer named, const Relation& relation, const WrongRow& other) {
+  if (named == not_finite) return true;
+  for (const auto rank : other.ranks)
+    if (!comparable(other.row.row.by_rank[rank], other.row.expected[rank])) return false;
+  const Numbers numbers(other);
+  if (numbers.elements() == 0) return false;
+  if (relation.factor) return is_multiple(numbers, *relation.factor);
+  if (relation.shift) return is_shift(numbers, *relation.shift);
+  const auto there = named(numbers);
+  return there && there->pattern == relation.pattern;
+}
+
+}  // namespace
+
+std::optional<Relation> relation_of(const WrongRow& wrong, const std::vector<WrongRow>& beside) {
+  const Numbers numbers(wrong);
   if (numbers.elements() == 0) return {};
-  for (const auto named : {not_finite, zero, last_bits, other_ranks_value, sign_flipped, multiple,
-                           transposed, permuted, shifted, some_elements})
-    if (auto relation = named(numbers)) return relation;
+  for (const Namer named : {not_finite, zero, last_bits, through_floating_point, other_ranks_value,
+                            sign_flipped, multiple, transposed, permuted, shifted, some_elements}) {
+    const auto relation = named(numbers);
+    if (relation && std::all_of(beside.begin(), beside.end(), [&](const WrongRow& other) {
+          return holds_beside(named, *relation, other);
+        }))
+      return relation;
+  }
   return {};
 }
 

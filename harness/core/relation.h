@@ -2,7 +2,8 @@
 //
 // A relation is named only where every element of every rank that differs fits it within its bound,
 // and where the relation moves at least one element far beyond that bound: noise inside wide bounds
-// fits everything and shows nothing.
+// fits everything and shows nothing. Nor is it named where another wrong row of the same moment
+// contradicts it: one row of few elements fits much by chance.
 #pragma once
 
 #include "harness/core/diagnose.h"
@@ -13,6 +14,7 @@ struct Relation {
   std::string pattern;      // where every rank differs: "all_zero"
   std::string on_one_rank;  // where one rank of several differs: "one_rank_zero"; empty: no name
   std::string text;         // "every value is zero", true of each rank that differs
+  std::optional<double> factor = {}, shift = {};  // of a relation that has one
 };
 
 // The ranks that do not hold what was expected of them, in order.
@@ -23,8 +25,15 @@ std::vector<size_t> wrong_ranks(const Difference& difference);
 bool holds(const Difference& difference, size_t rank, const std::vector<double>& made,
            double magnified = 1);
 
-// The most specific relation that holds on every one of `wrong`, of which there is one at least.
-// What each of them holds is of its expected dtype, shape and size; shapes may differ by rank.
-std::optional<Relation> relation_of(const Difference& difference, const std::vector<size_t>& wrong);
+// A row and the ranks of it that differ, of which there is one at least. What each of them holds is
+// of its expected dtype, shape and size; shapes may differ by rank.
+struct WrongRow {
+  const Difference& row;
+  std::vector<size_t> ranks;
+};
+
+// The most specific relation that holds on every one of the ranks of `wrong`, and in every row of
+// `beside`.
+std::optional<Relation> relation_of(const WrongRow& wrong, const std::vector<WrongRow>& beside);
 
 }  // namespace lockstep

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <unistd.h>
+
 namespace lockstep {
 namespace {
 
@@ -38,6 +41,19 @@ TEST(Case, foreign_files_are_refused_by_path) {
 TEST(Case, an_unreadable_file_is_refused_by_path) {
   EXPECT_THROW(read_case_file("/nowhere/x.json"), FieldError);
   EXPECT_THROW(read_case_file("/"), FieldError);
+}
+
+TEST(Case, an_empty_file_is_told_so) {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("lockstep_empty_case_" + std::to_string(::getpid()) + ".json");
+  std::ofstream(path).close();
+  try {
+    read_case_file(path);
+    ADD_FAILURE() << "accepted";
+  } catch (const FieldError& error) {
+    EXPECT_EQ(error.what(), path.string() + ": is empty; expected a Lockstep case file");
+  }
+  std::filesystem::remove(path);
 }
 
 TEST(Case, world_and_injections_are_found_in_any_shape) {

@@ -65,13 +65,13 @@ std::string story(const std::vector<std::vector<float>>& seen, size_t world) {
 }
 
 TEST(Compare, right_rows_stand_beside_wrong_ones) {
-  EXPECT_EQ(story({{1, 2}, {2, 4}, {1, 3}}, 2),
+  EXPECT_EQ(story({{1, 2}, {2, 4}, {2, 4}}, 2),
             "w1: every value is 2 x the reference, the world size\n"
             "first divergence: step 1, after, w1[0]\n"
             "name   reference  rank 0  rank 1        ULP  ratio  ranks agree\n"
             "w0[0]          1       1       1          0  1.000          yes\n"
             "w1[0]          1       2       2  8,388,608  2.000          yes  ◄\n"
-            "w2[1]          2       3       3  4,194,304  1.500          yes  ✗\n"
+            "w2[0]          1       2       2  8,388,608  2.000          yes  ✗\n"
             "note: all ranks agree with each other; only the reference exposes this");
 }
 
@@ -121,6 +121,27 @@ TEST(Compare, a_bound_stands_beside_the_distance) {
       compared({floats({1, 2.5F})}, {floats({1, 2})}, {floats({0.125, 0.25})})[0].text;
   EXPECT_NE(text.find("distance  bound"), std::string::npos) << text;
   EXPECT_NE(text.find("     0.5   0.25  2,097,152"), std::string::npos) << text;
+}
+
+TEST(Compare, no_distance_in_ulp_is_shown_across_zero) {
+  for (const float wrong : {-3.0F, 0.0F}) {
+    const auto text = compared({floats({1, wrong})}, {floats({1, 2})})[0].text;
+    EXPECT_EQ(text.find("ULP"), std::string::npos) << text;
+  }
+}
+
+TEST(Compare, whole_numbers_that_differ_have_no_ratio_of_one) {
+  const int64_t big = int64_t{1} << 53;
+  for (const int64_t seen : {big, big + 2}) {
+    const auto text = compared({int64_values({seen})}, {int64_values({big + 1})})[0].text;
+    EXPECT_EQ(text.find("1.000"), std::string::npos) << text;
+  }
+}
+
+TEST(Compare, ranks_that_agree_where_each_has_its_own_value_are_not_called_consistent) {
+  const auto found = compared({floats({5, 9}), floats({5, 9})}, {floats({1, 2}), floats({3, 4})});
+  EXPECT_EQ(found[0].pattern, "one_value_for_all");
+  EXPECT_EQ(found[0].text.find("only the reference"), std::string::npos) << found[0].text;
 }
 
 TEST(Compare, where_each_rank_has_its_own_value_each_has_a_line) {

@@ -19,11 +19,15 @@ struct Outer {
   std::string mode = "pad";
   double rate = 1;
   uint64_t seed = 0;
+  std::vector<int> sizes;
   auto operator<=>(const Outer&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("layers", &Outer::layers), field("length", &Outer::length, at_least(1)),
-                      field("mode", &Outer::mode, one_of("pad|drop")), field("rate", &Outer::rate),
-                      field("seed", &Outer::seed)};
+    return std::tuple{field("layers", &Outer::layers),
+                      field("length", &Outer::length, at_least(1)),
+                      field("mode", &Outer::mode, one_of("pad|drop")),
+                      field("rate", &Outer::rate),
+                      field("seed", &Outer::seed),
+                      field("sizes", &Outer::sizes, at_most(2, between(0, 64)))};
   }
 };
 
@@ -44,7 +48,7 @@ TEST(Fields, a_value_survives_the_way_to_json_and_back) {
 
 TEST(Fields, json_keeps_the_order_of_the_list) {
   EXPECT_EQ(to_json(Outer{}).dump(),
-            R"({"layers":[],"length":1,"mode":"pad","rate":1.0,"seed":0})");
+            R"({"layers":[],"length":1,"mode":"pad","rate":1.0,"seed":0,"sizes":[]})");
 }
 
 TEST(Fields, what_is_left_out_keeps_its_default) {
@@ -55,7 +59,7 @@ TEST(Fields, what_is_left_out_keeps_its_default) {
 TEST(Fields, every_refusal_names_its_path_and_what_is_allowed) {
   EXPECT_EQ(refusal(R"({"lenght":5})"),
             "case: unknown field 'lenght' (did you mean 'length'?); known: layers, length, mode, "
-            "rate, seed");
+            "rate, seed, sizes");
   EXPECT_EQ(refusal(R"({"layers":[{"width":1},{"width":0}]})"),
             "case.layers[1].width: 0 is too small; the least is 1");
   EXPECT_EQ(refusal(R"({"layers":[{"width":10}]})"),
@@ -71,6 +75,10 @@ TEST(Fields, every_refusal_names_its_path_and_what_is_allowed) {
             "case.seed: expected a whole number of at least 0, found -1");
   EXPECT_EQ(refusal(R"({"length":9223372036854775808})"),
             "case.length: expected a number below 2^63, found 9223372036854775808");
+  EXPECT_EQ(refusal(R"({"sizes":[1,2,3]})"),
+            "case.sizes: a list of 3 is too long; the longest has 2");
+  EXPECT_EQ(refusal(R"({"sizes":[1,65]})"), "case.sizes[1]: 65 is too large; the most is 64");
+  EXPECT_EQ(refusal(R"({"sizes":[1,2]})"), "accepted");
   EXPECT_EQ(refusal("[]"), "case: expected an object, found []");
 }
 
