@@ -114,9 +114,11 @@ at::Tensor average(const std::vector<std::vector<reference::Rounded>>& by_rank, 
 
 // What mistakes at the window's end would have left: the average of some micro-batches, and each
 // rank's own sum of the others.
-Explanations boundary_mistakes(const Training& c, const ExpectedStep& step,
-                               const std::vector<std::string>& names, size_t p) {
-  if (c.micro_batches < 2) return averaging_mistakes(c, step, names, p);
+Explanations boundary_mistakes(const Training& c, const std::vector<ExpectedStep>& steps, int s,
+                               size_t p) {
+  auto out = averaging_mistakes(c, steps, s, p);
+  if (c.micro_batches < 2) return out;
+  const auto& step = steps[static_cast<size_t>(s)];
   const auto& before = step.accumulated[step.accumulated.size() - 2];
   const auto average_before = average(before, p);
   const auto average_last = step.average[p].value - average_before;
@@ -126,7 +128,6 @@ Explanations boundary_mistakes(const Training& c, const ExpectedStep& step,
     last_alone.push_back(recorded(before[rank][p].value + average_last, dtype_of(c)));
     last_left_out.push_back(recorded(average_before + own_last, dtype_of(c)));
   }
-  auto out = averaging_mistakes(c, step, names, p);
   out.push_back(recorded_instead(
       {"window_not_reduced",
        "only the last micro-batch was averaged; what had added up before it stayed local"},
@@ -141,8 +142,8 @@ Explanations boundary_mistakes(const Training& c, const ExpectedStep& step,
 Findings windows_add_up(const Training& c, const History& h) {
   Findings out;
   const auto steps = expected_steps(c);
-  std::vector<std::string> names;
-  for (const auto& parameter : initial_parameters(c, 0)) names.push_back(parameter.name);
+  const auto names = trainable(c);
+  for (int m = 0; m < c.micro_batches; ++m) out += gradients_are_defined(h.rows(after(m)));
   for (int s = 0; s < c.steps; ++s) {
     const auto& step = steps[static_cast<size_t>(s)];
     for (int m = 0; m + 1 < c.micro_batches; ++m) {
@@ -163,7 +164,7 @@ Findings windows_add_up(const Training& c, const History& h) {
     for (size_t p = 0; p < names.size(); ++p) {
       rows.push_back(
           compared(c, h.row({s, after(c.micro_batches - 1)}, names[p]), step.average[p]));
-      rows.back().explanations = [&, p] { return boundary_mistakes(c, step, names, p); };
+      rows.back().explanations = [&, s, p] { return boundary_mistakes(c, steps, s, p); };
     }
     out +=
         equal("After a window every rank must hold the gradient of one process on all of it", rows);

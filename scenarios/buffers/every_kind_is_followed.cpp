@@ -110,12 +110,8 @@ buffers::Trajectory expected(const Stateful& c) {
   return buffers::trajectory(c, start_values(0), update, shown);
 }
 
-Findings forwards_begin_with_the_right_buffers(const Stateful& c, const History& h) {
-  return buffers::forwards_begin_as_expected(h, names(), expected(c));
-}
-
-Findings forwards_add_their_own_samples(const Stateful& c, const History& h) {
-  return buffers::forwards_end_as_expected(h, names(), expected(c));
+Findings forwards_begin_right_and_add_their_own_samples(const Stateful& c, const History& h) {
+  return buffers::forwards_are_as_expected(h, names(), expected(c));
 }
 
 std::vector<Stateful> written_and_replaced() {
@@ -161,7 +157,7 @@ Scenario buffers_every_kind_is_followed() {
       .every = written_and_replaced,
       .cases = cases(),
       .program = program,
-      .checks = {forwards_begin_with_the_right_buffers, forwards_add_their_own_samples,
+      .checks = {forwards_begin_right_and_add_their_own_samples,
                  buffers::backward_changes_no_buffer},
   });
 }

@@ -1,14 +1,12 @@
 #include "scenarios/buffers/experiment.h"
 
+#include "scenarios/cases/network.h"
+
 #include <torch/torch.h>
 
 namespace lockstep::scenarios::buffers {
 
 namespace {
-
-void record_buffers(RankContext& here, const torch::nn::Module& model) {
-  for (const auto& buffer : model.named_buffers()) here.record(buffer.key(), *buffer);
-}
 
 Comparison comparison(Row row, const std::vector<State>& by_rank, size_t buffer) {
   Comparison out{.row = std::move(row), .expected = {}};
@@ -22,6 +20,22 @@ Comparison comparison(Row row, const std::vector<State>& by_rank, size_t buffer)
 std::vector<TensorValue> values(const std::vector<State>& by_rank, size_t buffer) {
   std::vector<TensorValue> out;
   for (const auto& state : by_rank) out.push_back(state[buffer].value);
+  return out;
+}
+
+// What a forward that should begin with rank 0's buffers, or should not, may begin with instead.
+Explanations wrong_beginnings(const std::vector<State>& kept, size_t buffer) {
+  Explanations out{
+      recorded_instead({"kept_own_buffers", "the rank's own buffers, where rank 0's belong"},
+                       values(kept, buffer)),
+      recorded_instead(
+          {"took_rank_zeros_buffers", "rank 0's buffers, where this forward must not synchronise"},
+          {kept.front()[buffer].value})};
+  for (size_t rank = 1; rank < kept.size(); ++rank)
+    out.push_back(recorded_instead(
+        {"took_another_ranks_buffers",
+         "the buffers of rank " + std::to_string(rank) + ", where rank 0's belong"},
+        {kept[rank][buffer].value}));
   return out;
 }
 
@@ -56,6 +70,8 @@ void play(const Stateful& c, RankContext& here, const std::shared_ptr<Watched>& 
   }
 }
 
+namespace {
+
 Findings forwards_begin_as_expected(const History& h, const std::vector<std::string>& names,
                                     const Trajectory& expected) {
   Findings out;
@@ -65,17 +81,7 @@ Findings forwards_begin_as_expected(const History& h, const std::vector<std::str
       rows.push_back(
           comparison(h.row({static_cast<int>(f), "in forward"}, names[b]), expected.begins[f], b));
       rows.back().explanations = [&expected, f, b] {
-        return Explanations{
-            recorded_instead({"kept_own_buffers",
-                              "its own buffers, not rank 0's: nothing was broadcast before this "
-                              "forward"},
-                             values(expected.kept[f], b)),
-            recorded_instead({"took_rank_zeros_buffers",
-                              "rank 0's buffers, where this forward must not synchronise"},
-                             {expected.kept[f].front()[b].value}),
-            recorded_instead(
-                {"took_another_ranks_buffers", "the buffers of the last rank, not rank 0's"},
-                {expected.kept[f].back()[b].value})};
+        return wrong_beginnings(expected.kept[f], b);
       };
     }
     out += equal(
@@ -109,6 +115,15 @@ Findings forwards_end_as_expected(const History& h, const std::vector<std::strin
         "began with",
         rows);
   }
+  return out;
+}
+
+}  // namespace
+
+Findings forwards_are_as_expected(const History& h, const std::vector<std::string>& names,
+                                  const Trajectory& expected) {
+  auto out = forwards_begin_as_expected(h, names, expected);
+  out += forwards_end_as_expected(h, names, expected);
   return out;
 }
 

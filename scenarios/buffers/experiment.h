@@ -62,10 +62,8 @@ Trajectory trajectory(const Stateful& c, const T& start, const Update& update, c
   return out;
 }
 
-// The two checks of a trajectory, for buffers of these names.
-Findings forwards_begin_as_expected(const History& h, const std::vector<std::string>& names,
-                                    const Trajectory& expected);
-Findings forwards_end_as_expected(const History& h, const std::vector<std::string>& names,
+// Whether forwards begin and end as a trajectory has it, for buffers of these names.
+Findings forwards_are_as_expected(const History& h, const std::vector<std::string>& names,
                                   const Trajectory& expected);
 
 // Every buffer is after a backward what it was before it.

@@ -12,7 +12,6 @@
 // averages of a power of two of zeros and ones are exact and the tolerance is zero; a variance
 // always rounds and is judged within a derived bound. BatchNorm's counter of batches is an integer
 // and always exact.
-#include "harness/core/values.h"
 #include "reference/running_statistics.h"
 #include "scenarios/buffers/experiment.h"
 #include "scenarios/cases/expect.h"
@@ -30,15 +29,13 @@ constexpr int kInputChannels = 3, kChannels = 5, kPatch = 3, kSide = 4;
 constexpr double kMomentum = 1.0 / 8;
 
 at::ScalarType dtype_of(const Stateful& c) {
-  return c.dtype == "float64" ? at::kDouble : at::kFloat;
+  return dtype_named(c.dtype);
 }
 
 // Small whole numbers, or any between -1 and 1.
-at::Tensor drawn(const Stateful& c, Counter at, int64_t most, at::IntArrayRef shape) {
-  auto values = torch::empty(shape, at::kDouble);
-  auto* data = values.data_ptr<double>();
-  for (int64_t i = 0; i < values.numel(); ++i, ++at.index)
-    data[i] = c.values == "real" ? real_at(at) : static_cast<double>(whole_at(at, most));
+at::Tensor drawn(const Stateful& c, const Counter& first, int64_t most, at::IntArrayRef shape) {
+  const auto values =
+      c.values == "real" ? real_numbers(first, shape) : whole_numbers(first, most, shape);
   return values.to(dtype_of(c));
 }
 
@@ -129,9 +126,8 @@ buffers::Trajectory expected(const Stateful& c, const reference::Format& format,
   };
   const auto shown = [&](const Running& now) {
     const auto bounded = [&](const reference::Rounded& right) {
-      const auto written = right.value.to(dtype_of(c));
-      const auto error = right.error + (written.to(at::kDouble) - right.value).abs();
-      return buffers::Value{recorded(written, dtype_of(c)), recorded(error, at::kDouble)};
+      auto [value, bound] = written(right, dtype_of(c));
+      return buffers::Value{std::move(value), std::move(bound)};
     };
     return buffers::State{bounded(now.mean),
                           bounded(now.variance),
@@ -146,7 +142,7 @@ buffers::Trajectory expected(const Stateful& c, const reference::Format& format,
 
 // Exact where that is certified, with bounds otherwise.
 buffers::Trajectory expected(const Stateful& c) {
-  const int bits = c.dtype == "float64" ? 53 : 24;
+  const int bits = precision_bits(c.dtype);
   bool counts_are_powers_of_two = true;
   for (int rank = 0; rank < c.world.size; ++rank)
     counts_are_powers_of_two &= std::has_single_bit(static_cast<uint64_t>(samples_of(c, rank)));
@@ -158,12 +154,8 @@ buffers::Trajectory expected(const Stateful& c) {
   return expected(c, {.precision_bits = bits, .exact = false}, units_max);
 }
 
-Findings forwards_begin_with_the_right_buffers(const Stateful& c, const History& h) {
-  return buffers::forwards_begin_as_expected(h, kNames, expected(c));
-}
-
-Findings forwards_add_the_ranks_own_batch(const Stateful& c, const History& h) {
-  return buffers::forwards_end_as_expected(h, kNames, expected(c));
+Findings forwards_begin_right_and_add_the_ranks_own_batch(const Stateful& c, const History& h) {
+  return buffers::forwards_are_as_expected(h, kNames, expected(c));
 }
 
 std::vector<Stateful> with_and_without_broadcast() {
@@ -223,7 +215,7 @@ Scenario buffers_follow_rank_zero() {
       .every = held_back,
       .cases = buffers::cases({"synced", "held"}),
       .program = program,
-      .checks = {forwards_begin_with_the_right_buffers, forwards_add_the_ranks_own_batch,
+      .checks = {forwards_begin_right_and_add_the_ranks_own_batch,
                  buffers::backward_changes_no_buffer},
   });
 }
@@ -246,7 +238,7 @@ Scenario buffers_lag_behind_local_forwards() {
       .every = every_pair_of_forwards,
       .cases = buffers::cases({"synced", "held", "no_sync", "no_grad", "eval"}),
       .program = program,
-      .checks = {forwards_begin_with_the_right_buffers, forwards_add_the_ranks_own_batch,
+      .checks = {forwards_begin_right_and_add_the_ranks_own_batch,
                  buffers::backward_changes_no_buffer},
   });
 }

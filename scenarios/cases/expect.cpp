@@ -2,7 +2,6 @@
 
 #include "harness/core/scenario.h"
 #include "harness/core/text.h"
-#include "harness/world/tensors.h"
 
 #include <torch/torch.h>
 
@@ -11,7 +10,7 @@
 namespace lockstep::scenarios {
 
 reference::Format format_of(const Training& c) {
-  return {.precision_bits = c.dtype == "float64" ? 53 : 24, .exact = c.values == "exact"};
+  return {.precision_bits = precision_bits(c.dtype), .exact = c.values == "exact"};
 }
 
 namespace {
@@ -115,17 +114,11 @@ Comparison compared(const Training& c, Row row, const Rounded& right) {
 Comparison compared(const Training& c, Row row, const std::vector<Rounded>& by_rank) {
   Comparison out{.row = std::move(row), .expected = {}};
   for (const auto& right : by_rank) {
-    out.expected.push_back(recorded(right.value, dtype_of(c)));
-    if (c.values == "exact") continue;
-    // The expected value is itself rounded to the format when it is written down.
-    const auto written = right.value.to(dtype_of(c)).to(at::kDouble);
-    out.bounds.push_back(recorded(right.error + (written - right.value).abs(), at::kDouble));
+    auto one = written(right, dtype_of(c));
+    out.expected.push_back(std::move(one.value));
+    if (c.values == "real") out.bounds.push_back(std::move(one.bound));
   }
   return out;
-}
-
-TensorValue recorded(const at::Tensor& value, at::ScalarType dtype) {
-  return value_of(value.to(dtype));
 }
 
 std::vector<TensorValue> recorded(const std::vector<std::vector<Rounded>>& by_rank, size_t p,
@@ -138,7 +131,7 @@ std::vector<TensorValue> recorded(const std::vector<std::vector<Rounded>>& by_ra
 namespace {
 
 // The average of the ranks' own averages: what comes of leaving out the weight of each part.
-at::Tensor average_of_averages(const Training& c, const ExpectedStep& step, size_t p) {
+at::Tensor unweighted(const Training& c, const ExpectedStep& step, size_t p) {
   auto sum = at::zeros_like(step.average[p].value);
   for (int rank = 0; rank < c.world.size; ++rank) {
     const Part part = part_of_batch(c, rank);
@@ -150,42 +143,109 @@ at::Tensor average_of_averages(const Training& c, const ExpectedStep& step, size
   return sum / c.world.size;
 }
 
-}  // namespace
+std::vector<TensorValue> on_every_rank(const Training& c, const at::Tensor& value) {
+  return {recorded(value, dtype_of(c))};
+}
 
-Explanations averaging_mistakes(const Training& c, const ExpectedStep& step,
-                                const std::vector<std::string>& names, size_t p) {
-  const double world = c.world.size;
+void operator+=(Explanations& all, const Explanations& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+// What the average would be had rank `rank` put in `instead`, divided by the world size or not.
+std::vector<TensorValue> with_share(const Training& c, const ExpectedStep& step, size_t rank,
+                                    size_t p, const at::Tensor& instead) {
+  const auto right = step.local()[rank][p].value / c.world.size;
+  return on_every_rank(c, step.average[p].value - right + instead);
+}
+
+// Every rank put in the right gradient, and not as it should.
+Explanations wrong_shares(const Training& c, const ExpectedStep& step, size_t p) {
   const auto& average = step.average[p].value;
-  const auto all = [&](const at::Tensor& value) {
-    return std::vector<TensorValue>{recorded(value, dtype_of(c))};
-  };
-  std::vector<Contribution> contributions;
-  for (size_t other = 0; other < names.size(); ++other)
-    contributions.push_back({names[other], recorded(step.local(), other, 1 / world, c)});
   const auto elements = static_cast<double>(average.numel());
-  return {
-      recorded_instead({"sum_not_average",
-                        "the SUM of the ranks' gradients, not the average (every value is "
-                        "world_size x too big)"},
-                       all(average * world)),
-      recorded_instead({"divided_twice", "the average divided by the world size once more"},
-                       all(average / world)),
+  Explanations out{
       recorded_instead({"divided_by_elements",
                         "the sum divided by the number of elements, not by the world size"},
-                       all(average * world / elements)),
-      recorded_instead(
-          {"average_of_averages",
-           "the average of the ranks' own averages: parts of unequal size weigh alike"},
-          all(average_of_averages(c, step, p))),
-      recorded_instead(
-          {"not_reduced", "each holds its own local gradient: its bucket was never reduced"},
-          recorded(step.local(), p, 1, c)),
+                       on_every_rank(c, average * c.world.size / elements)),
+      average_of_averages(on_every_rank(c, unweighted(c, step, p)))};
+  for (size_t rank = 0; rank < step.local().size(); ++rank)
+    out.push_back(
+        recorded_instead({"one_rank_undivided", "the gradient of rank " + std::to_string(rank) +
+                                                    " was summed without being divided by the "
+                                                    "world size"},
+                         with_share(c, step, rank, p, step.local()[rank][p].value)));
+  return out;
+}
+
+// Something else than the sum of what the ranks put in.
+Explanations wrong_reductions(const Training& c, const ExpectedStep& step, size_t p) {
+  auto largest = step.local().front()[p].value;
+  std::vector<TensorValue> added;
+  for (const auto& local : step.local()) {
+    largest = at::maximum(largest, local[p].value);
+    added.push_back(recorded(local[p].value + step.average[p].value, dtype_of(c)));
+  }
+  const Diagnosis is_largest{
+      "largest_not_sum", "the largest of the ranks' gradients, element by element, not their sum"};
+  return {
+      not_reduced(recorded(step.local(), p, 1, c)),
       recorded_instead({"scaled_not_reduced",
                         "each holds its own local gradient, already divided by the world size: its "
                         "bucket was packed and never reduced"},
-                       recorded(step.local(), p, 1 / world, c)),
-      summed_under_other_names(names[p], contributions),
-  };
+                       recorded(step.local(), p, 1.0 / c.world.size, c)),
+      recorded_instead(
+          {"rank_zeros_gradient", "rank 0's own gradient on every rank: copied, not averaged"},
+          on_every_rank(c, step.local().front()[p].value)),
+      recorded_instead(is_largest, on_every_rank(c, largest / c.world.size)),
+      recorded_instead(is_largest, on_every_rank(c, largest)),
+      recorded_instead({"added_not_written",
+                        "the average added to the rank's own gradient, in whose place it belongs"},
+                       added)};
+}
+
+// What is left of the step before: in what the ranks hold, or in what one of them put in.
+Explanations stale_values(const Training& c, const ExpectedStep& step, const ExpectedStep& before,
+                          size_t p) {
+  Explanations out{last_steps_value(on_every_rank(c, before.average[p].value)),
+                   last_steps_value(recorded(before.local(), p, 1, c))};
+  for (size_t rank = 0; rank < step.local().size(); ++rank) {
+    const Diagnosis is_stale{"last_steps_gradient", "rank " + std::to_string(rank) +
+                                                        " put in what its bucket held one step "
+                                                        "earlier"};
+    const auto share = before.local()[rank][p].value / c.world.size;
+    for (const auto& held : {share, before.average[p].value})
+      out.push_back(recorded_instead(is_stale, with_share(c, step, rank, p, held)));
+  }
+  return out;
+}
+
+// The weight of each rank's part of the batch once too often, or taken back.
+Explanations batch_ratios(const Training& c) {
+  std::vector<double> times, over;
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    const Part part = part_of_batch(c, rank);
+    const double ratio = loss_weight(c) * static_cast<double>(part.end - part.begin);
+    times.push_back(ratio);
+    over.push_back(ratio == 0 ? 0 : 1 / ratio);
+  }
+  return {off_by_batch_ratio(times), off_by_batch_ratio(over)};
+}
+
+}  // namespace
+
+Explanations averaging_mistakes(const Training& c, const std::vector<ExpectedStep>& steps, int s,
+                                size_t p) {
+  const auto& step = steps[static_cast<size_t>(s)];
+  Explanations out{sum_not_average("gradients"), divided_twice()};
+  out += wrong_shares(c, step, p);
+  out += wrong_reductions(c, step, p);
+  if (s > 0) out += stale_values(c, step, steps[static_cast<size_t>(s) - 1], p);
+  out += batch_ratios(c);
+  const auto names = trainable(c);
+  std::vector<Contribution> contributions;
+  for (size_t other = 0; other < names.size(); ++other)
+    contributions.push_back({names[other], recorded(step.local(), other, 1.0 / c.world.size, c)});
+  out.push_back(summed_under_other_names(names[p], contributions));
+  return out;
 }
 
 Row of_group(const Row& row, const std::vector<int>& group) {

@@ -4,6 +4,7 @@
 #include "harness/core/compare.h"
 #include "reference/training.h"
 #include "scenarios/cases/network.h"
+#include "scenarios/cases/tensors.h"
 
 namespace lockstep::scenarios {
 
@@ -31,14 +32,13 @@ Comparison compared(const Training& c, Row row, const reference::Rounded& right)
 // The same with a value for each rank.
 Comparison compared(const Training& c, Row row, const std::vector<reference::Rounded>& by_rank);
 
-// `value` as a rank would record it; a parameter p of every rank, times `scale`.
-TensorValue recorded(const at::Tensor& value, at::ScalarType dtype);
+// A parameter p of every rank, times `scale`, as the ranks would record it.
 std::vector<TensorValue> recorded(const std::vector<std::vector<reference::Rounded>>& by_rank,
                                   size_t p, double scale, const Training& c);
 
-// What mistakes in averaging would have left in parameter `p`, one of `names`.
-Explanations averaging_mistakes(const Training& c, const ExpectedStep& step,
-                                const std::vector<std::string>& names, size_t p);
+// What mistakes in averaging would have left in parameter `p` after the backward of step `s`.
+Explanations averaging_mistakes(const Training& c, const std::vector<ExpectedStep>& steps, int s,
+                                size_t p);
 
 // What some ranks of the world recorded, as a row of their own.
 Row of_group(const Row& row, const std::vector<int>& group);

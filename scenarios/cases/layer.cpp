@@ -1,9 +1,10 @@
 #include "scenarios/cases/layer.h"
 
-#include "harness/core/values.h"
+#include "scenarios/cases/tensors.h"
 
 #include <torch/torch.h>
 
+#include <cmath>
 #include <numeric>
 
 namespace lockstep::scenarios {
@@ -16,12 +17,8 @@ constexpr int64_t kBatchesBefore = 3;
 // Far enough apart that no two of a layer's parameters share a value's place.
 constexpr uint64_t kApart = uint64_t{1} << 32;
 
-at::Tensor drawn(const Layer& c, Counter at, int64_t most, at::IntArrayRef shape) {
-  auto values = torch::empty(shape, at::kDouble);
-  auto* data = values.data_ptr<double>();
-  for (int64_t i = 0; i < values.numel(); ++i, ++at.index)
-    data[i] = c.values == "real" ? real_at(at) : static_cast<double>(whole_at(at, most));
-  return values;
+at::Tensor drawn(const Layer& c, const Counter& at, int64_t most, at::IntArrayRef shape) {
+  return c.values == "real" ? real_numbers(at, shape) : whole_numbers(at, most, shape);
 }
 
 std::vector<int64_t> shape_of(const Layer& c, int rank) {
@@ -38,6 +35,14 @@ at::Tensor laid_out(const at::Tensor& values, const std::string& layout) {
     return values.contiguous(at::MemoryFormat::ChannelsLast3d);
   if (layout == "strided") return at::stack({values, values + 1}, -1).select(-1, 0);
   return values;
+}
+
+// What a channel's values have in common: whole numbers, of which each differs from the next.
+at::Tensor averages_of(const Layer& c) {
+  const auto averages = torch::arange(c.norm.channels, at::kDouble);
+  if (c.average_log2 > 0)
+    averages.slice(0, 0, c.norm.channels, /*step=*/2) += std::ldexp(1.0, c.average_log2);
+  return averages;
 }
 
 Counter place(const Layer& c, Stream stream, int step, int rank) {
@@ -66,9 +71,7 @@ bool needs_gradient(const Layer& c, int rank) {
 }
 
 at::ScalarType dtype_of(const Layer& c) {
-  if (c.dtype == "float16") return at::kHalf;
-  if (c.dtype == "bfloat16") return at::kBFloat16;
-  return parameter_dtype_of(c);
+  return dtype_named(c.dtype);
 }
 
 at::ScalarType parameter_dtype_of(const Layer& c) {
@@ -80,7 +83,7 @@ at::Tensor input_of(const Layer& c, int step, int rank) {
   if (c.values == "real") values = values * 2;
   std::vector<int64_t> beside(static_cast<size_t>(values.dim()), 1);
   beside[1] = c.norm.channels;
-  values = values + torch::arange(c.norm.channels, at::kDouble).view(beside) + rank;
+  values = values + averages_of(c).view(beside) + rank;
   return laid_out(values.to(dtype_of(c)), c.layout);
 }
 

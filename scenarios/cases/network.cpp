@@ -1,10 +1,8 @@
 #include "scenarios/cases/network.h"
 
-#include "harness/core/values.h"
+#include "scenarios/cases/tensors.h"
 
 #include <torch/torch.h>
-
-#include <map>
 
 namespace lockstep::scenarios {
 
@@ -14,22 +12,10 @@ constexpr const char* kFrozenModule = "frozen";
 constexpr int64_t kBufferMost = 1;  // so that a bool has both values
 
 // Whole numbers of at most `most`, or any numbers between -1 and 1, as the case says.
-at::Tensor values_from(Counter at, int64_t most, at::IntArrayRef shape, const Training& c,
+at::Tensor values_from(const Counter& first, int64_t most, at::IntArrayRef shape, const Training& c,
                        at::ScalarType dtype) {
-  auto values = torch::empty(shape, at::kDouble);
-  auto* data = values.data_ptr<double>();
-  for (int64_t i = 0; i < values.numel(); ++i, ++at.index)
-    data[i] = c.values == "real" && at::isFloatingType(dtype)
-                  ? real_at(at)
-                  : static_cast<double>(whole_at(at, most));
-  return values.to(dtype);
-}
-
-at::ScalarType dtype_named(const std::string& word) {
-  static const std::map<std::string, at::ScalarType> kTypes{
-      {"float32", at::kFloat}, {"float64", at::kDouble}, {"int64", at::kLong}, {"int32", at::kInt},
-      {"int16", at::kShort},   {"int8", at::kChar},      {"uint8", at::kByte}, {"bool", at::kBool}};
-  return kTypes.at(word);
+  const bool is_real = c.values == "real" && at::isFloatingType(dtype);
+  return (is_real ? real_numbers(first, shape) : whole_numbers(first, most, shape)).to(dtype);
 }
 
 torch::nn::Sequential branch(const NetworkSpec& spec, at::ScalarType dtype) {
@@ -164,15 +150,22 @@ void record_parameters(RankContext& here, const torch::nn::Module& model) {
 
 void record_gradients(RankContext& here, const torch::nn::Module& model) {
   for (const auto& parameter : model.named_parameters())
-    if (parameter->grad().defined()) here.record(parameter.key(), parameter->grad());
+    if (parameter->requires_grad())
+      here.record(parameter.key(), gradient_or_nothing(parameter.value()));
 }
 
 void record_buffers(RankContext& here, const torch::nn::Module& model) {
   for (const auto& buffer : model.named_buffers()) here.record(buffer.key(), *buffer);
 }
 
+std::vector<std::string> trainable(const Training& c) {
+  std::vector<std::string> names;
+  for (const auto& parameter : initial_parameters(c, 0)) names.push_back(parameter.name);
+  return names;
+}
+
 at::ScalarType dtype_of(const Training& c) {
-  return c.dtype == "float64" ? at::kDouble : at::kFloat;
+  return dtype_named(c.dtype);
 }
 
 }  // namespace lockstep::scenarios

@@ -61,7 +61,11 @@ double loss_weight(const Training& c);
 // Forward on this rank's part of `batch`, and its loss.
 at::Tensor loss_of_part(const Training& c, int batch, int rank, Replica& replica);
 
-// Under the names they have in `model`; gradients where they are defined.
+// The names of those that a gradient is expected of, in order.
+std::vector<std::string> trainable(const Training& c);
+
+// Under the names they have in `model`; gradients of what is trainable, as gradient_or_nothing has
+// them.
 void record_parameters(RankContext& here, const torch::nn::Module& model);
 void record_gradients(RankContext& here, const torch::nn::Module& model);
 void record_buffers(RankContext& here, const torch::nn::Module& model);

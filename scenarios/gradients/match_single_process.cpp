@@ -27,6 +27,11 @@
 namespace lockstep::scenarios {
 namespace {
 
+// Branches of one layer would have equal gradients, and changing places would not show.
+std::vector<DenseLayer> layers_of(int branches) {
+  return branches == 1 ? std::vector<DenseLayer>{} : std::vector<DenseLayer>{{.width = 2}};
+}
+
 // The smallest worlds in which each usual mistake shows, whatever is drawn besides.
 std::vector<Training> every_small_one() {
   std::vector<Training> all;
@@ -36,14 +41,16 @@ std::vector<Training> every_small_one() {
         for (const bool order_by_rank : {false, true})
           for (const int64_t cap : {0, 1})
             for (const auto& shares : std::vector<std::vector<int>>{{}, {1, 3}})
-              all.push_back(
-                  {.world = {.size = world},
-                   .steps = steps,
-                   .network = {.branches = branches, .inputs = 3, .order_by_rank = order_by_rank},
-                   .batch_log2 = 2,
-                   .shares = shares,
-                   .options = {.bucket_cap_bytes = cap},
-                   .seed = 1});
+              all.push_back({.world = {.size = world},
+                             .steps = steps,
+                             .network = {.hidden = layers_of(branches),
+                                         .branches = branches,
+                                         .inputs = 3,
+                                         .order_by_rank = order_by_rank},
+                             .batch_log2 = 2,
+                             .shares = shares,
+                             .options = {.bucket_cap_bytes = cap},
+                             .seed = 1});
   return all;
 }
 
@@ -69,12 +76,6 @@ void program(const Training& world, RankContext& here) {
     here.enter(step, "after update");
     record_parameters(here, *model);
   }
-}
-
-std::vector<std::string> trainable(const Training& c) {
-  std::vector<std::string> names;
-  for (const auto& parameter : initial_parameters(c, 0)) names.push_back(parameter.name);
-  return names;
 }
 
 // Every group of ranks is a world of its own.
@@ -127,8 +128,8 @@ Findings steps_are_those_of_one_process(const Training& world, const History& h)
       for (size_t p = 0; p < names.size(); ++p) {
         gradients.push_back(
             compared(c, of_group(h.row({s, "after backward"}, names[p]), group), step.average[p]));
-        gradients.back().explanations = [&, p] {
-          auto mistakes = averaging_mistakes(c, step, names, p);
+        gradients.back().explanations = [&, s, p] {
+          auto mistakes = averaging_mistakes(c, steps, s, p);
           if (c.world.size < world.world.size)
             mistakes.insert(mistakes.begin(),
                             divided_by_the_world(c, world, step.average[p].value));
@@ -145,6 +146,10 @@ Findings steps_are_those_of_one_process(const Training& world, const History& h)
     }
     return out;
   });
+}
+
+Findings every_gradient_is_defined(const Training&, const History& h) {
+  return gradients_are_defined(h.rows("after backward"));
 }
 
 // Whatever is right: where numbers round, a bound alone would let ranks drift apart.
@@ -202,8 +207,8 @@ Scenario gradients_match_single_process() {
       .every = every_small_one,
       .cases = trainings(),
       .program = program,
-      .checks = {replicas_start_as_rank_zero, steps_are_those_of_one_process,
-                 ranks_hold_the_same_bits},
+      .checks = {replicas_start_as_rank_zero, every_gradient_is_defined,
+                 steps_are_those_of_one_process, ranks_hold_the_same_bits},
   });
 }
 
@@ -226,8 +231,8 @@ Scenario gradients_average_over_the_group() {
       .every = smallest_groups,
       .cases = in_groups(),
       .program = program,
-      .checks = {replicas_start_as_rank_zero, steps_are_those_of_one_process,
-                 ranks_hold_the_same_bits},
+      .checks = {replicas_start_as_rank_zero, every_gradient_is_defined,
+                 steps_are_those_of_one_process, ranks_hold_the_same_bits},
   });
 }
 

@@ -34,15 +34,16 @@ Findings averaged_or_refused(const Training& c, const History& h) {
   const auto refused = h.row({0, "converted"}, "refused");
   auto out = alike("Every rank must refuse a converted model, or none", {refused});
   if (!out.empty() || as_integers(refused.by_rank.front()).front() == 1) return out;
-  const auto step = expected_steps(c).front();
-  std::vector<std::string> names;
-  for (const auto& parameter : initial_parameters(c, 0)) names.push_back(parameter.name);
+  out = gradients_are_defined(h.rows("after backward"));
+  const auto steps = expected_steps(c);
+  const auto names = trainable(c);
   std::vector<Comparison> rows;
   for (size_t p = 0; p < names.size(); ++p) {
-    rows.push_back(compared(c, h.row({0, "after backward"}, names[p]), step.average[p]));
-    rows.back().explanations = [&, p] { return averaging_mistakes(c, step, names, p); };
+    rows.push_back(compared(c, h.row({0, "after backward"}, names[p]), steps.front().average[p]));
+    rows.back().explanations = [&, p] { return averaging_mistakes(c, steps, 0, p); };
   }
-  return equal("A model that was converted and converted back must be averaged, or refused", rows);
+  out += equal("A model that was converted and converted back must be averaged, or refused", rows);
+  return out;
 }
 
 rc::Gen<Training> cases() {

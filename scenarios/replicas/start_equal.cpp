@@ -45,12 +45,14 @@ Findings start_as_rank_zero(const Training& c, const History& h, Initial initial
       std::vector<TensorValue> own;
       for (int rank = 0; rank < c.world.size; ++rank)
         own.push_back(recorded(initial(c, build_seed(c, rank))[i].value, dtype));
-      return Explanations{
-          recorded_instead(
-              {"own_initial_state", "the values it was built with: rank 0's never came"}, own),
-          recorded_instead({"took_another_ranks_state",
-                            "the values that the last rank was built with, not rank 0's"},
-                           {own.back()})};
+      Explanations all{recorded_instead(
+          {"own_initial_state", "the values it was built with: rank 0's never came"}, own)};
+      for (size_t rank = 1; rank < own.size(); ++rank)
+        all.push_back(recorded_instead(
+            {"took_another_ranks_state",
+             "the values that rank " + std::to_string(rank) + " was built with, not rank 0's"},
+            {own[rank]}));
+      return all;
     };
     rows.push_back({.row = h.row({0, "wrapped"}, right[i].name),
                     .expected = {recorded(right[i].value, dtype)},

@@ -9,6 +9,7 @@
 #include "harness/core/compare.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/network.h"
+#include "scenarios/cases/tensors.h"
 #include "scenarios/catalogue.h"
 
 #include <torch/torch.h>
@@ -96,6 +97,7 @@ void program(const Training& c, RankContext& here) {
 Findings parameters_are_equal(const Training&, const History& h) {
   const char* const rule = "Every rank must hold the same parameters as the others";
   auto out = alike(rule, h.rows("wrapped"));
+  out += gradients_are_defined(h.rows("after backward"));
   out += alike("Every rank must hold the same gradients as the others", h.rows("after backward"));
   out += alike("Every rank must hold the same parameters and optimizer state as the others",
                h.rows("after update"));

@@ -3,6 +3,7 @@
 #include "harness/core/scenario.h"
 #include "harness/world/tensors.h"
 #include "reference/batch_norm.h"
+#include "scenarios/cases/tensors.h"
 
 #include <torch/torch.h>
 
@@ -22,17 +23,11 @@ Storage storage_of(at::ScalarType dtype) {
   return {.precision_bits = 24, .finest_bit_log2 = -149};
 }
 
-// A half layer computes in float32.
-int precision_bits(const Layer& c) {
-  return c.dtype == "float64" ? 53 : 24;
-}
-
 // One rank's, as it is written down: in `dtype`, which rounds the expected value as well.
 void add(ByRank& to, const Rounded& right, at::ScalarType dtype) {
-  const auto kept = reference::stored(right, storage_of(dtype));
-  const auto written = kept.value.to(dtype);
-  to.values.push_back(value_of(written));
-  to.bounds.push_back(value_of(kept.error + (written.to(at::kDouble) - kept.value).abs()));
+  auto [value, bound] = written(reference::stored(right, storage_of(dtype)), dtype);
+  to.values.push_back(std::move(value));
+  to.bounds.push_back(std::move(bound));
 }
 
 std::vector<reference::BatchPart> parts_of(const Layer& c, int step) {
@@ -53,9 +48,9 @@ Running moved(const Layer& c, const Running& now, const reference::Normalised& b
   Running next{.average = {}, .variance = {}, .batches = now.batches + 1};
   const double factor = c.norm.cumulative ? 1.0 / static_cast<double>(next.batches)
                                           : std::ldexp(1.0, static_cast<int>(c.norm.momentum_log2));
-  next.average = reference::moved_by(now.average, batch.average, factor, precision_bits(c));
+  next.average = reference::moved_by(now.average, batch.average, factor, precision_bits(c.dtype));
   next.variance =
-      reference::moved_by(now.variance, batch.unbiased_variance, factor, precision_bits(c));
+      reference::moved_by(now.variance, batch.unbiased_variance, factor, precision_bits(c.dtype));
   return next;
 }
 
@@ -100,7 +95,7 @@ std::vector<Step> expected_steps(const Layer& c) {
                   reference::given(start.running_var.to(at::kDouble)), start.batches};
   std::vector<Step> steps;
   for (int s = 0; s < c.steps; ++s) {
-    const auto batch = reference::normalised(layer, parts_of(c, s), precision_bits(c));
+    const auto batch = reference::normalised(layer, parts_of(c, s), precision_bits(c.dtype));
     if (batch.is_undecided)
       throw Refused("no reference at step " + std::to_string(s) +
                     ": rounding decides the standard deviation");

@@ -4,7 +4,8 @@
 // gradient of its own that is no constant: with equal sizes an unweighted average is right, with
 // equal averages so is the average of the variances, and under a constant gradient that of the
 // input is zero whatever is wrong. Variances are about 4 or 4/3 and eps is no small part of them,
-// so that its place shows; counts are small, so that n and n - 1 differ.
+// so that its place shows; counts are small, so that n and n - 1 differ. Averages far from zero
+// show a variance that is the difference of two large numbers.
 //
 // Whose gradient? Output i of any rank depends on every rank's input through the statistics. The
 // backward of a rank begins at its own loss; what arrives at an input is the gradient of the *sum*
@@ -19,6 +20,7 @@
 #include "harness/core/compare.h"
 #include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
+#include "scenarios/cases/tensors.h"
 #include "scenarios/catalogue.h"
 #include "scenarios/sync_batch_norm/expected.h"
 
@@ -58,10 +60,9 @@ void program(const Layer& c, RankContext& here) {
     here.record(kOutput, output);
     here.enter(step, "backward");
     if (output.requires_grad()) output.backward(cotangent_of(c, step, here.rank()));
-    here.record(kInputGradient,
-                input.grad().defined() ? input.grad() : torch::empty({0}, input.options()));
+    here.record(kInputGradient, gradient_or_nothing(input));
     for (const auto& parameter : model->named_parameters())
-      here.record(parameter.key() + " gradient", parameter->grad());
+      here.record(parameter.key() + " gradient", gradient_or_nothing(parameter.value()));
     here.enter(step, "after step");
     for (const auto& buffer : model->named_buffers()) here.record(buffer.key(), *buffer);
   }
@@ -78,10 +79,10 @@ Explanations explained(const Layer& c, int step, const std::string& name) {
 }
 
 // The rows of one phase that the case has, over all steps.
-Findings compared(const Layer& c, const History& h, const std::string& rule, const char* phase,
+Findings compared(const Layer& c, const History& h, const std::vector<Step>& steps,
+                  const std::string& rule, const char* phase,
                   const std::vector<std::string>& names) {
   std::vector<Comparison> rows;
-  const auto steps = expected_steps(c);
   for (int s = 0; s < c.steps; ++s)
     for (const auto& name : names) {
       const auto& step = steps[static_cast<size_t>(s)];
@@ -95,21 +96,28 @@ Findings compared(const Layer& c, const History& h, const std::string& rule, con
   return equal(rule, rows);
 }
 
-Findings outputs_are_those_of_the_whole_batch(const Layer& c, const History& h) {
-  return compared(c, h, "Every rank must normalise with the statistics of the whole batch",
-                  "forward", {kOutput});
+Findings parameters_have_gradients(const Layer& c, const History& h) {
+  std::vector<Row> rows;
+  if (c.norm.affine)
+    for (int s = 0; s < c.steps; ++s)
+      for (const char* name : {kWeightGradient, kBiasGradient})
+        rows.push_back(h.row({s, "backward"}, name));
+  return gradients_are_defined(rows);
 }
 
-Findings gradients_are_those_of_the_summed_losses(const Layer& c, const History& h) {
-  return compared(c, h,
+Findings everything_is_as_in_one_process(const Layer& c, const History& h) {
+  const auto steps = expected_steps(c);
+  auto out =
+      compared(c, h, steps, "Every rank must normalise with the statistics of the whole batch",
+               "forward", {kOutput});
+  out += parameters_have_gradients(c, h);
+  out += compared(c, h, steps,
                   "An input's gradient must be that of the sum of all ranks' losses, weight's and "
                   "bias' that of the rank's own",
                   "backward", {kInputGradient, kWeightGradient, kBiasGradient});
-}
-
-Findings running_statistics_are_those_of_the_whole_batch(const Layer& c, const History& h) {
-  return compared(c, h, "Running statistics must move towards the whole batch's", "after step",
-                  {kRunningMean, kRunningVar, kBatches});
+  out += compared(c, h, steps, "Running statistics must move towards the whole batch's",
+                  "after step", {kRunningMean, kRunningVar, kBatches});
+  return out;
 }
 
 Findings ranks_hold_the_same_running_statistics(const Layer& c, const History& h) {
@@ -121,9 +129,26 @@ Findings ranks_hold_the_same_running_statistics(const Layer& c, const History& h
   return alike("Every rank must hold the same bits of running statistics as the others", rows);
 }
 
+// Averages far from zero and from the variance, in every dtype.
+std::vector<Layer> every_far_average() {
+  std::vector<Layer> all;
+  for (const char* dtype : {"float32", "float64", "float16", "bfloat16"})
+    for (const int average_log2 : {6, 12})
+      for (const char* values : {"exact", "real"})
+        all.push_back({.world = {.size = 2},
+                       .norm = {.channels = 2},
+                       .spatial = {2, 2},
+                       .average_log2 = average_log2,
+                       .samples = {3, 1},
+                       .dtype = dtype,
+                       .values = values,
+                       .seed = 5});
+  return all;
+}
+
 // Batches of every kind of size in worlds of two and three, every dtype, every pair of layouts.
 std::vector<Layer> every_small_one() {
-  std::vector<Layer> all;
+  auto all = every_far_average();
   for (const int world : {2, 3})
     for (const auto& samples : std::vector<std::vector<int>>{{}, {1}, {6, 2}, {0, 4}, {0}})
       for (const auto& spatial : std::vector<std::vector<int>>{{}, {2, 2}})
@@ -176,7 +201,8 @@ rc::Gen<Layer> layers() {
       set(&Layer::world, world), set(&Layer::steps, inRange(1, 3)), set(&Layer::norm, norms()),
       set(&Layer::spatial,
           rc::gen::elementOf(std::vector<Sizes>{{}, {1}, {3}, {2, 2}, {3, 1}, {1, 2, 2}})),
-      set(&Layer::samples, samples), set(&Layer::upstream, element<Words>("all", "none", "some")),
+      set(&Layer::average_log2, element(0, 0, 4, 8, 12)), set(&Layer::samples, samples),
+      set(&Layer::upstream, element<Words>("all", "none", "some")),
       set(&Layer::dtype, element<Words>("float32", "float64", "float16", "bfloat16")),
       set(&Layer::layout, layouts), set(&Layer::gradient_layout, layouts),
       set(&Layer::values, element<Words>("exact", "real")),
@@ -205,15 +231,16 @@ Scenario sync_batch_norm_matches_single_process() {
            "sync_batch_norm_count_taken_from_own", "sync_batch_norm_running_count_taken_from_own",
            "sync_batch_norm_running_variance_biased", "sync_batch_norm_backward_local",
            "sync_batch_norm_backward_count_taken_from_own",
-           "sync_batch_norm_statistics_constant_in_backward", "sync_batch_norm_momentum_reversed"},
+           "sync_batch_norm_statistics_constant_in_backward", "sync_batch_norm_momentum_reversed",
+           "sync_batch_norm_variance_by_difference", "sync_batch_norm_variance_unbiased",
+           "sync_batch_norm_eps_left_out", "sync_batch_norm_running_statistics_local",
+           "sync_batch_norm_affine_gradients_summed", "sync_batch_norm_weight_left_behind"},
       .draws = 120,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
       .cases = layers(),
       .program = program,
-      .checks = {outputs_are_those_of_the_whole_batch, gradients_are_those_of_the_summed_losses,
-                 running_statistics_are_those_of_the_whole_batch,
-                 ranks_hold_the_same_running_statistics},
+      .checks = {everything_is_as_in_one_process, ranks_hold_the_same_running_statistics},
   });
 }
 

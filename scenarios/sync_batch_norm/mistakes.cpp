@@ -20,13 +20,18 @@ struct Own {
   at::Tensor average, squared;  // squared distances from its own average, summed
 };
 
+enum class Eps { under_the_root, beside_the_root, missing };
+
 // The quantities by which a rank normalises, differentiates and keeps its statistics.
 struct Used {
   at::Tensor average, variance;  // forward, and statistics
   at::Tensor sum, product;       // of the cotangents, and times distance
   double divisor = 1;            // of both
-  at::Tensor running_variance;
+  at::Tensor running_average, running_variance;
   bool momentum_is_reversed = false;
+  Eps eps = Eps::under_the_root;
+  // For the gradients of bias and weight; undefined: the rank's own.
+  at::Tensor affine_sum, affine_product;
 };
 
 at::Tensor by_channel(const at::Tensor& values) {
@@ -73,7 +78,10 @@ Used used_with(const std::vector<Own>& all, const at::Tensor& average, const at:
           .product = sum(
               all, [&](const Own& own) { return (own.cotangent * (own.input - average)).sum(0); }),
           .divisor = count,
-          .running_variance = variance * (count / (count - 1))};
+          .running_average = average,
+          .running_variance = variance * (count / (count - 1)),
+          .affine_sum = {},
+          .affine_product = {}};
 }
 
 Used right(const std::vector<Own>& all) {
@@ -122,6 +130,46 @@ Used running_count_from_own(const std::vector<Own>& all, const Own& own) {
 Used running_variance_biased(const std::vector<Own>& all, const Own&) {
   auto out = right(all);
   out.running_variance = out.variance;
+  return out;
+}
+
+Used running_statistics_local(const std::vector<Own>& all, const Own& own) {
+  const auto alone = right({own});
+  auto out = right(all);
+  out.running_average = alone.running_average;
+  out.running_variance = alone.running_variance;
+  return out;
+}
+
+Used variance_unbiased(const std::vector<Own>& all, const Own&) {
+  auto out = right(all);
+  out.variance = out.running_variance;
+  return out;
+}
+
+Used eps_missing(const std::vector<Own>& all, const Own&) {
+  auto out = right(all);
+  out.eps = Eps::missing;
+  return out;
+}
+
+Used eps_beside_the_root(const std::vector<Own>& all, const Own&) {
+  auto out = right(all);
+  out.eps = Eps::beside_the_root;
+  return out;
+}
+
+Used affine_gradients_summed(const std::vector<Own>& all, const Own&) {
+  auto out = right(all);
+  out.affine_sum = out.sum;
+  out.affine_product = out.product;
+  return out;
+}
+
+Used affine_gradients_averaged(const std::vector<Own>& all, const Own& own) {
+  auto out = affine_gradients_summed(all, own);
+  out.affine_sum = out.affine_sum / static_cast<double>(all.size());
+  out.affine_product = out.affine_product / static_cast<double>(all.size());
   return out;
 }
 
@@ -174,11 +222,33 @@ at::Tensor shaped_like(const at::Tensor& rows, const at::Tensor& values) {
   return rows.reshape(values.movedim(1, -1).sizes()).movedim(-1, 1);
 }
 
+at::Tensor inverse_deviation(const Layer& c, const Used& used) {
+  const double eps = std::ldexp(1.0, static_cast<int>(c.norm.eps_log2));
+  switch (used.eps) {
+    case Eps::under_the_root:
+      return (used.variance + eps).rsqrt();
+    case Eps::beside_the_root:
+      return (used.variance.sqrt() + eps).reciprocal();
+    case Eps::missing:
+      return used.variance.rsqrt();
+  }
+  return {};
+}
+
+void show_affine_gradients(const Layer& c, const Own& own, const Used& used, Step& step) {
+  const auto sum = used.affine_sum.defined() ? used.affine_sum : own.cotangent.sum(0);
+  const auto product = used.affine_product.defined()
+                           ? used.affine_product
+                           : (own.cotangent * (own.input - used.average)).sum(0);
+  add(step, kWeightGradient, product * inverse_deviation(c, used), parameter_dtype_of(c));
+  add(step, kBiasGradient, sum, parameter_dtype_of(c));
+}
+
 // What a rank that goes by `used` records of one step.
 void show(const Layer& c, int s, int rank, const Own& own, const Used& used, Running& running,
           Step& step) {
   const auto start = start_of(c);
-  const auto inverse = (used.variance + std::ldexp(1.0, static_cast<int>(c.norm.eps_log2))).rsqrt();
+  const auto inverse = inverse_deviation(c, used);
   const auto distance = own.input - used.average;
   auto output = distance * inverse,
        gradient = own.cotangent - used.sum / used.divisor -
@@ -187,8 +257,7 @@ void show(const Layer& c, int s, int rank, const Own& own, const Used& used, Run
   if (c.norm.affine) {
     output = output * start.weight.to(at::kDouble) + start.bias.to(at::kDouble);
     gradient = gradient * start.weight.to(at::kDouble);
-    add(step, kWeightGradient, (own.cotangent * distance).sum(0) * inverse, parameter_dtype_of(c));
-    add(step, kBiasGradient, own.cotangent.sum(0), parameter_dtype_of(c));
+    show_affine_gradients(c, own, used, step);
   }
   const auto shape = input_of(c, s, rank);
   add(step, kOutput, shaped_like(output, shape), dtype_of(c));
@@ -199,7 +268,7 @@ void show(const Layer& c, int s, int rank, const Own& own, const Used& used, Run
   }
   const double given = factor_of(c, s, start);
   const double factor = used.momentum_is_reversed ? 1 - given : given;
-  running.average = running.average * (1 - factor) + used.average * factor;
+  running.average = running.average * (1 - factor) + used.running_average * factor;
   running.variance = running.variance * (1 - factor) + used.running_variance * factor;
   add(step, kRunningMean, running.average, parameter_dtype_of(c));
   add(step, kRunningVar, running.variance, parameter_dtype_of(c));
@@ -219,15 +288,50 @@ Mistake mistake(const Layer& c, Diagnosis diagnosis, const Way& way) {
   return out;
 }
 
-}  // namespace
+// Running statistics say nothing of what a batch was normalised by.
+Mistake without_running_statistics(Mistake one) {
+  for (auto& step : one.steps)
+    for (const char* name : {kRunningMean, kRunningVar}) step.erase(name);
+  return one;
+}
 
-std::vector<Mistake> mistakes(const Layer& c) {
-  if (values_per_channel(c) == 0) return {};
+std::vector<Mistake> mistakes_of_layers(const Layer& c) {
   return {
       mistake(c,
-              Diagnosis{"local_statistics",
-                        "every rank's own statistics: the batch was normalised without its peers"},
-              local_statistics),
+              Diagnosis{"running_statistics_local",
+                        "running statistics that moved towards the rank's own batch, not the "
+                        "whole one"},
+              running_statistics_local),
+      mistake(c,
+              Diagnosis{"unbiased_variance",
+                        "normalised by a variance divided by the count less one, not by the "
+                        "count"},
+              variance_unbiased),
+      mistake(c, Diagnosis{"eps_missing", "normalised without eps"}, eps_missing),
+      mistake(c,
+              Diagnosis{"eps_beside_the_root",
+                        "eps was added to the standard deviation, not to the variance"},
+              eps_beside_the_root),
+      mistake(c,
+              Diagnosis{"affine_gradients_summed",
+                        "the sum over the ranks, where weight's and bias' gradients are the "
+                        "rank's own"},
+              affine_gradients_summed),
+      mistake(c,
+              Diagnosis{"affine_gradients_averaged",
+                        "the average over the ranks, where weight's and bias' gradients are the "
+                        "rank's own"},
+              affine_gradients_averaged),
+  };
+}
+
+std::vector<Mistake> mistakes_of_statistics_and_backward(const Layer& c) {
+  return {
+      without_running_statistics(mistake(
+          c,
+          Diagnosis{"local_statistics",
+                    "every rank's own statistics: the batch was normalised without its peers"},
+          local_statistics)),
       mistake(
           c,
           Diagnosis{"average_of_averages",
@@ -277,6 +381,15 @@ std::vector<Mistake> mistakes(const Layer& c) {
                         "the input"},
               statistics_constant),
   };
+}
+
+}  // namespace
+
+std::vector<Mistake> mistakes(const Layer& c) {
+  if (values_per_channel(c) == 0) return {};
+  auto out = mistakes_of_statistics_and_backward(c);
+  for (auto& one : mistakes_of_layers(c)) out.push_back(std::move(one));
+  return out;
 }
 
 }  // namespace lockstep::scenarios::sync_batch_norm

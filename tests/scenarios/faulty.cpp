@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cstdlib>
+#include <map>
 
 namespace lockstep::scenarios {
 
@@ -26,6 +27,7 @@ class Faulty : public Replica {
   at::Tensor forward(const at::Tensor& input) override {
     const bool early = !is("broadcasts buffers after forward");
     if (early) synchronise_buffers();
+    samples_ = input.size(0);
     const auto output = model_->forward(input);
     if (!early) synchronise_buffers();
     const bool local = in_no_sync_ && !is("ignores no_sync");
@@ -58,18 +60,25 @@ class Faulty : public Replica {
     torch::NoGradGuard no_grad;
     for (auto& tensor : tensors) {
       c10d::BroadcastOptions options;
-      options.rootRank = is("broadcasts from the last rank") ? world() - 1 : 0;
+      options.rootRank = is("broadcasts from the last rank") ? world() - 1
+                         : is("broadcasts from rank 1")      ? 1
+                                                             : 0;
       std::vector<at::Tensor> bytes{tensor.detach().clone().view({-1}).view(at::kByte)};
       group_->broadcast(bytes, options)->wait();
       const at::AutoDispatchBelowADInplaceOrView keeps_versions;
-      tensor.copy_(bytes.front().view(tensor.scalar_type()).view(tensor.sizes()));
+      const auto values = bytes.front().view(tensor.scalar_type()).view(tensor.sizes());
+      const bool through_doubles = is("sends whole numbers as doubles");
+      tensor.copy_(through_doubles ? values.to(at::kDouble) : values);
     }
   }
 
   void synchronise_buffers() {
     const bool open = next_forward_synchronises_ || is("broadcasts buffers in every forward");
     if (!options_.broadcast_buffers || !open || is("never broadcasts buffers")) return;
-    broadcast(is("lists buffers at construction") ? listed_ : model_->buffers());
+    auto buffers = is("lists buffers at construction") ? listed_ : model_->buffers();
+    if (is("leaves out whole numbers in forwards"))
+      std::erase_if(buffers, [](const at::Tensor& buffer) { return !buffer.is_floating_point(); });
+    broadcast(buffers);
   }
 
   double scale(const at::Tensor& gradient) const {
@@ -81,16 +90,56 @@ class Faulty : public Replica {
     return right;
   }
 
-  void reduce() {
-    for (auto& parameter : model_->parameters()) {
-      if (!parameter.requires_grad()) continue;
-      auto gradient = parameter.grad().defined() ? parameter.grad() : torch::zeros_like(parameter);
-      std::vector<at::Tensor> tensors{gradient * scale(gradient)};
-      group_->allreduce(tensors)->wait();
-      parameter.mutable_grad() = tensors.front();
-      if (is("one rank keeps its own") && group_->getRank() == 1)
-        parameter.mutable_grad() = gradient;
+  bool is_rank_one() const { return group_->getRank() == 1; }
+
+  at::Tensor summed(const at::Tensor& value) {
+    std::vector<at::Tensor> tensors{value.clone()};
+    c10d::AllreduceOptions options;
+    if (is("takes the largest")) options.reduceOp = c10d::ReduceOp::MAX;
+    group_->allreduce(tensors, options)->wait();
+    return tensors.front();
+  }
+
+  // What this rank puts into the sum in place of its `gradient`.
+  at::Tensor share(size_t place, const at::Tensor& gradient) {
+    if (is("rank 1 does not divide") && is_rank_one()) return gradient;
+    const auto right = gradient * scale(gradient);
+    if (!is("rank 1 puts in its last bucket") || !is_rank_one()) return right;
+    const auto before = buckets_.contains(place) ? buckets_[place] : right;
+    buckets_[place] = right;
+    return before;
+  }
+
+  // What this rank holds in place of `average`.
+  at::Tensor held(size_t place, const at::Tensor& gradient, const at::Tensor& average) {
+    if (is("one rank keeps its own") && is_rank_one()) return gradient;
+    if (is("adds to the old gradient")) return gradient + average;
+    if (is("weighs by its part of the batch")) {
+      const auto samples = torch::full({1}, static_cast<double>(samples_));
+      return average * (samples * world() / summed(samples)).to(average.scalar_type());
     }
+    if (!is("lags a step") && !(is("rank 1 lags a step") && is_rank_one())) return average;
+    const auto before = buckets_.contains(place) ? buckets_[place] : average;
+    buckets_[place] = average;
+    return before;
+  }
+
+  void reduce() {
+    auto parameters = model_->parameters();
+    for (size_t p = 0; p < parameters.size(); ++p) {
+      auto& parameter = parameters[p];
+      if (!parameter.requires_grad()) continue;
+      const auto gradient =
+          parameter.grad().defined() ? parameter.grad() : torch::zeros_like(parameter);
+      if (is("copies rank 0's gradient")) {
+        parameter.mutable_grad() = gradient.clone();
+        broadcast({parameter.grad()});
+      } else {
+        parameter.mutable_grad() = held(p, gradient, summed(share(p, gradient)));
+      }
+    }
+    if (is("leaves no gradient on rank 1") && is_rank_one())
+      parameters.front().mutable_grad() = at::Tensor();
   }
 
   // What had added up before stays as it is on each rank.
@@ -117,6 +166,8 @@ class Faulty : public Replica {
   const WrapOptions options_;
   const std::string fault_;
   const std::vector<at::Tensor> listed_;
+  std::map<size_t, at::Tensor> buckets_;  // of the step before, by parameter
+  int64_t samples_ = 0;                   // of the last forward
   bool in_no_sync_ = false, forward_is_synchronised_ = true, next_forward_synchronises_ = true;
 };
 

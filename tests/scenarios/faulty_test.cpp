@@ -19,12 +19,18 @@ struct Planted {
   Scenario (*scenario)();
   const char* pattern;
   std::vector<std::pair<std::string, std::string>> set = {};
+  const char* text = "";  // that the finding has besides
 };
 
 const std::vector<Planted> kPlanted{
     {"parameters stay as built", replicas_start_equal, "own_initial_state"},
     {"buffers stay as built", replicas_start_equal, "own_initial_state"},
     {"broadcasts from the last rank", replicas_start_equal, "took_another_ranks_state"},
+    {"broadcasts from rank 1",
+     replicas_start_equal,
+     "took_another_ranks_state",
+     {{"world.size", "3"}},
+     "the values that rank 1 was built with"},
     {"sums", gradients_match_single_process, "sum_not_average"},
     {"divides twice", gradients_match_single_process, "divided_twice"},
     {"divides by elements",
@@ -32,6 +38,28 @@ const std::vector<Planted> kPlanted{
      "divided_by_elements",
      {{"network.inputs", "8"}}},
     {"never reduces", gradients_match_single_process, "not_reduced"},
+    {"copies rank 0's gradient", gradients_match_single_process, "rank_zeros_gradient"},
+    {"takes the largest", gradients_match_single_process, "largest_not_sum"},
+    {"adds to the old gradient", gradients_match_single_process, "added_not_written"},
+    {"rank 1 does not divide",
+     gradients_match_single_process,
+     "one_rank_undivided",
+     {},
+     "the gradient of rank 1"},
+    {"weighs by its part of the batch", gradients_match_single_process, "off_by_batch_ratio"},
+    {"lags a step", gradients_match_single_process, "last_steps_value"},
+    {"rank 1 lags a step", gradients_match_single_process, "one_rank_stale", {}, "on rank 1: "},
+    {"rank 1 puts in its last bucket",
+     gradients_match_single_process,
+     "last_steps_gradient",
+     {},
+     "rank 1 put in"},
+    {"leaves no gradient on rank 1",
+     gradients_match_single_process,
+     "no_gradient",
+     {},
+     "rank 1 has no gradient"},
+    {"leaves no gradient on rank 1", replicas_stay_equal, "no_gradient"},
     {"one rank keeps its own", gradients_match_single_process, "not_reduced"},
     {"parameters stay as built", gradients_match_single_process, "own_initial_state"},
     {"divides by the world", gradients_average_over_the_group, "divided_by_the_world"},
@@ -52,6 +80,12 @@ const std::vector<Planted> kPlanted{
     {"broadcasts buffers in every forward", buffers_lag_behind_local_forwards,
      "took_rank_zeros_buffers"},
     {"lists buffers at construction", buffers_every_kind_is_followed, "kept_own_buffers"},
+    {"leaves out whole numbers in forwards",
+     buffers_every_kind_is_followed,
+     "",
+     {},
+     "the rank's own buffers, where rank 0's belong"},
+    {"sends whole numbers as doubles", buffers_every_kind_is_followed, "through_floating_point"},
     {"none",
      replicas_different_models_are_refused,
      "wrapped_without_a_word",
@@ -120,6 +154,7 @@ TEST_F(FaultySubjects, each_mistake_is_caught_and_named) {
     if (*planted.pattern != 0) {
       EXPECT_EQ(finding.pattern, planted.pattern) << what << ": " << finding.text;
     }
+    EXPECT_NE(finding.text.find(planted.text), std::string::npos) << what << ": " << finding.text;
   }
 }
 

@@ -1,5 +1,6 @@
 // SyncBatchNorm's checks on made-up histories: right ones pass, each planted mistake is named.
 #include "harness/core/scenario.h"
+#include "scenarios/cases/tensors.h"
 #include "scenarios/catalogue.h"
 #include "scenarios/sync_batch_norm/expected.h"
 
@@ -112,6 +113,46 @@ TEST(SyncBatchNormScenario, each_usual_mistake_is_far_outside_of_the_bounds) {
     for (const auto& mistake : mistakes(c))
       EXPECT_GT(distance_in_bounds(mistake.steps[0], right[0]), 1000) << mistake.diagnosis.pattern;
   }
+}
+
+// One channel's output were its variance the difference of two averages, in float32.
+TensorValue by_difference(const Layer& c, int rank) {
+  float sum = 0, squares = 0, count = 0;
+  for (int each = 0; each < c.world.size; ++each)
+    for (const double value : as_doubles(recorded(input_of(c, 0, each), at::kFloat))) {
+      sum += static_cast<float>(value);
+      squares += static_cast<float>(value) * static_cast<float>(value);
+      ++count;
+    }
+  const float average = sum / count, variance = squares / count - average * average;
+  const auto distance = input_of(c, 0, rank).to(at::kFloat) - average;
+  return recorded(
+      distance / std::sqrt(variance + std::ldexp(1.0F, static_cast<int>(c.norm.eps_log2))),
+      dtype_of(c));
+}
+
+TEST(SyncBatchNormScenario, a_variance_by_difference_shows_where_averages_are_far_from_zero) {
+  for (const char* dtype : {"float32", "float16"})
+    for (const char* values : {"exact", "real"})
+      for (const int average_log2 : {0, 12}) {
+        auto c = uneven(values);
+        c.dtype = dtype;
+        c.norm = {.channels = 1, .affine = false};
+        c.average_log2 = average_log2;
+        auto steps = expected_steps(c);
+        for (int rank = 0; rank < c.world.size; ++rank)
+          steps[0].at(kOutput).values[static_cast<size_t>(rank)] = by_difference(c, rank);
+        EXPECT_EQ(pattern(judged(c, history_of(c, steps))) == "pass", average_log2 == 0)
+            << dtype << " " << values << " " << average_log2;
+      }
+}
+
+TEST(SyncBatchNormScenario, a_gradient_that_was_left_undefined_is_told) {
+  auto steps = expected_steps(kCase);
+  steps[1].at(kWeightGradient).values[1] = no_gradient(kCase);
+  const auto verdict = judged(kCase, history_of(kCase, steps));
+  EXPECT_EQ(pattern(verdict), "no_gradient");
+  EXPECT_EQ(verdict.findings[0].text, "norm.weight gradient: rank 1 has no gradient");
 }
 
 TEST(SyncBatchNormScenario, twice_the_bound_in_one_element_is_found_and_half_of_it_is_not) {

@@ -1,0 +1,70 @@
+#include "scenarios/cases/tensors.h"
+
+#include "harness/world/tensors.h"
+
+#include <torch/torch.h>
+
+#include <map>
+
+namespace lockstep::scenarios {
+
+namespace {
+
+template <class Value>
+at::Tensor counted(Counter at, at::IntArrayRef shape, const Value& value) {
+  auto values = torch::empty(shape, at::kDouble);
+  auto* data = values.data_ptr<double>();
+  for (int64_t i = 0; i < values.numel(); ++i, ++at.index) data[i] = value(at);
+  return values;
+}
+
+}  // namespace
+
+at::ScalarType dtype_named(const std::string& word) {
+  static const std::map<std::string, at::ScalarType> kTypes{
+      {"float32", at::kFloat},     {"float64", at::kDouble}, {"float16", at::kHalf},
+      {"bfloat16", at::kBFloat16}, {"int64", at::kLong},     {"int32", at::kInt},
+      {"int16", at::kShort},       {"int8", at::kChar},      {"uint8", at::kByte},
+      {"bool", at::kBool}};
+  return kTypes.at(word);
+}
+
+int precision_bits(const std::string& dtype) {
+  return dtype == "float64" ? 53 : 24;
+}
+
+at::Tensor whole_numbers(Counter first, int64_t most, at::IntArrayRef shape) {
+  return counted(first, shape,
+                 [most](const Counter& at) { return static_cast<double>(whole_at(at, most)); });
+}
+
+at::Tensor real_numbers(Counter first, at::IntArrayRef shape) {
+  return counted(first, shape, [](const Counter& at) { return real_at(at); });
+}
+
+TensorValue recorded(const at::Tensor& value, at::ScalarType dtype) {
+  return value_of(value.to(dtype));
+}
+
+Written written(const reference::Rounded& right, at::ScalarType dtype) {
+  const auto value = right.value.to(dtype);
+  const auto rounded_away = (value.to(at::kDouble) - right.value).abs();
+  return {value_of(value), value_of(right.error + rounded_away)};
+}
+
+at::Tensor gradient_or_nothing(const at::Tensor& leaf) {
+  return leaf.grad().defined() ? leaf.grad()
+                               : torch::empty({0}, leaf.options().requires_grad(false));
+}
+
+Findings gradients_are_defined(const std::vector<Row>& gradients) {
+  for (const auto& row : gradients)
+    for (size_t rank = 0; rank < row.by_rank.size(); ++rank)
+      if (row.by_rank[rank].bytes.empty())
+        return {{"A backward must leave a gradient of every parameter", "no_gradient",
+                 "step " + std::to_string(row.at.step) + ", " + row.at.phase + ", " + row.name,
+                 row.name + ": rank " + std::to_string(rank) + " has no gradient"}};
+  return {};
+}
+
+}  // namespace lockstep::scenarios

@@ -1,0 +1,38 @@
+// What the shapes of cases have in common where their numbers become tensors, and where a rank's
+// tensors become records.
+#pragma once
+
+#include "harness/core/history.h"
+#include "harness/core/values.h"
+#include "harness/core/verdict.h"
+#include "reference/rounding.h"
+
+namespace lockstep::scenarios {
+
+// torch's words: "float32", "int64", "bool", ...
+at::ScalarType dtype_named(const std::string& word);
+
+// Of the format that computes where values have this dtype: halves are computed in float32.
+int precision_bits(const std::string& dtype);
+
+// Values from `first` on, in row-major order: whole numbers of at most `most`, or any numbers
+// between -1 and 1. float64.
+at::Tensor whole_numbers(Counter first, int64_t most, at::IntArrayRef shape);
+at::Tensor real_numbers(Counter first, at::IntArrayRef shape);
+
+// `value` as a rank would record it.
+TensorValue recorded(const at::Tensor& value, at::ScalarType dtype);
+
+// An expected value as it is written down, and its bound: writing it down rounds it once more.
+struct Written {
+  TensorValue value, bound;
+};
+Written written(const reference::Rounded& right, at::ScalarType dtype);
+
+// What a program records as the gradient of `leaf`: a tensor of no elements where it is undefined.
+at::Tensor gradient_or_nothing(const at::Tensor& leaf);
+
+// One finding if a rank recorded an undefined gradient in one of these rows; none otherwise.
+Findings gradients_are_defined(const std::vector<Row>& gradients);
+
+}  // namespace lockstep::scenarios
