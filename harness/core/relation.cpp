@@ -12,50 +12,9 @@ namespace lockstep {
 
 namespace {
 
-// A mistake shows where it moves an element this many times as far as rounding may.
-constexpr double kTelling = 8;
 constexpr int64_t kLastBitsUlp = 4;
 constexpr size_t kRanksNamed = 6;
 constexpr int kDigits = 6;
-
-using Doubles = std::vector<double>;
-
-Doubles bounds_of(const Difference& is, size_t rank, size_t elements) {
-  return is.bounds.empty() ? Doubles(elements, 0.0) : as_doubles(is.bounds[rank]);
-}
-
-// The values of the ranks that differ. Their order is that of `wrong`.
-struct Numbers {
-  const Difference& is;
-  const std::vector<size_t>& wrong;
-  std::vector<Doubles> seen, wanted, bounds;
-  double world = 1;
-
-  explicit Numbers(const WrongRow& one)
-      : is(one.row), wrong(one.ranks), world(static_cast<double>(is.expected.size())) {
-    for (const auto rank : wrong) {
-      seen.push_back(as_doubles(is.row.by_rank[rank]));
-      wanted.push_back(as_doubles(is.expected[rank]));
-      bounds.push_back(bounds_of(is, rank, wanted.back().size()));
-    }
-  }
-  const std::string& dtype() const { return is.expected[wrong.front()].dtype; }
-  const std::vector<int64_t>& shape() const { return is.expected[wrong.front()].shape; }
-  size_t elements() const { return wanted.front().size(); }
-  bool one_shape() const {
-    return std::all_of(wrong.begin(), wrong.end(),
-                       [&](size_t rank) { return is.expected[rank].shape == shape(); });
-  }
-  bool is_whole() const { return dtype().find("float") == std::string::npos; }
-
-  // Whether what `make` makes of the wanted values is held by every rank that differs.
-  template <class Make>
-  bool all_hold(Make make, double magnified = 1) const {
-    for (size_t at = 0; at < wrong.size(); ++at)
-      if (!holds(is, wrong[at], make(wanted[at]), magnified)) return false;
-    return true;
-  }
-};
 
 template <class Change>
 auto each(Change change) {
@@ -63,11 +22,6 @@ auto each(Change change) {
     for (auto& value : values) value = change(value);
     return values;
   };
-}
-
-// What arithmetic in the dtype may add to a mistake's own result, as a part of that result.
-double rounding_of(const std::string& dtype) {
-  return dtype == "float32" ? 0x1p-20 : dtype == "float64" ? 0x1p-48 : 0;
 }
 
 std::optional<Relation> not_finite(const Numbers& is) {
@@ -294,34 +248,6 @@ std::optional<Relation> some_elements(const Numbers& is) {
                   "the first " + with_commas(static_cast<int64_t>(wrong.front())) + " of " + all +
                       " elements are right, all after them are not"};
 }
-
-}  // namespace
-
-std::vector<size_t> wrong_ranks(const Difference& is) {
-  std::vector<size_t> wrong;
-  for (size_t rank = 0; rank < is.expected.size(); ++rank)
-    if (!close(is.row.by_rank[rank], is.expected[rank],
-               is.bounds.empty() ? nullptr : &is.bounds[rank]))
-      wrong.push_back(rank);
-  return wrong;
-}
-
-bool holds(const Difference& is, size_t rank, const std::vector<double>& made, double magnified) {
-  const auto seen = as_doubles(is.row.by_rank[rank]), wanted = as_doubles(is.expected[rank]);
-  if (made.size() != seen.size() || wanted.size() != seen.size()) return false;
-  const auto bounds = bounds_of(is, rank, seen.size());
-  const double rounding = rounding_of(is.expected[rank].dtype);
-  bool tells = false;
-  for (size_t i = 0; i < made.size(); ++i) {
-    const double allowed =
-        std::max(1.0, std::abs(magnified)) * bounds[i] + rounding * std::abs(made[i]);
-    if (!(std::abs(seen[i] - made[i]) <= allowed)) return false;
-    tells = tells || std::abs(made[i] - wanted[i]) > kTelling * allowed;
-  }
-  return tells;
-}
-
-namespace {
 
 using Namer = std::optional<Relation> (*)(const Numbers&);
 

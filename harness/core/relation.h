@@ -6,7 +6,7 @@
 // contradicts it: one row of few elements fits much by chance.
 #pragma once
 
-#include "harness/core/diagnose.h"
+#include "harness/core/numbers.h"
 
 namespace lockstep {
 
@@ -15,21 +15,6 @@ struct Relation {
   std::string on_one_rank;  // where one rank of several differs: "one_rank_zero"; empty: no name
   std::string text;         // "every value is zero", true of each rank that differs
   std::optional<double> factor = {}, shift = {};  // of a relation that has one
-};
-
-// The ranks that do not hold what was expected of them, in order.
-std::vector<size_t> wrong_ranks(const Difference& difference);
-
-// Whether `rank` holds `made` instead of what was expected of it; `magnified` is how much larger
-// than its bound a mistake makes the error of an element.
-bool holds(const Difference& difference, size_t rank, const std::vector<double>& made,
-           double magnified = 1);
-
-// A row and the ranks of it that differ, of which there is one at least. What each of them holds is
-// of its expected dtype, shape and size; shapes may differ by rank.
-struct WrongRow {
-  const Difference& row;
-  std::vector<size_t> ranks;
 };
 
 // The most specific relation that holds on every one of the ranks of `wrong`, and in every row of

@@ -133,7 +133,7 @@ Findings ranks_hold_the_same_running_statistics(const Layer& c, const History& h
 std::vector<Layer> every_far_average() {
   std::vector<Layer> all;
   for (const char* dtype : {"float32", "float64", "float16", "bfloat16"})
-    for (const int average_log2 : {6, 12})
+    for (const int average_log2 : {14, 12, 6})
       for (const char* values : {"exact", "real"})
         all.push_back({.world = {.size = 2},
                        .norm = {.channels = 2},
@@ -201,7 +201,7 @@ rc::Gen<Layer> layers() {
       set(&Layer::world, world), set(&Layer::steps, inRange(1, 3)), set(&Layer::norm, norms()),
       set(&Layer::spatial,
           rc::gen::elementOf(std::vector<Sizes>{{}, {1}, {3}, {2, 2}, {3, 1}, {1, 2, 2}})),
-      set(&Layer::average_log2, element(0, 0, 4, 8, 12)), set(&Layer::samples, samples),
+      set(&Layer::average_log2, element(0, 0, 4, 8, 12, 14)), set(&Layer::samples, samples),
       set(&Layer::upstream, element<Words>("all", "none", "some")),
       set(&Layer::dtype, element<Words>("float32", "float64", "float16", "bfloat16")),
       set(&Layer::layout, layouts), set(&Layer::gradient_layout, layouts),
