@@ -98,10 +98,18 @@ std::string world_text(const Result& result) {
                                               : least + "-" + std::to_string(result.world_max);
 }
 
+int64_t refused_count(const Result& result) {
+  int64_t count = 0;
+  for (const auto& [reason, cases] : result.refused) count += cases;
+  return count;
+}
+
 void add_properties(pugi::xml_node test, const Result& result, const Run& run) {
   auto properties = test.append_child("properties");
   if (run.seed) property(properties, "seed", seed_text(*run.seed));
   property(properties, "cases", std::to_string(result.judged));
+  if (const auto refused = refused_count(result); refused > 0)
+    property(properties, "refused", std::to_string(refused));
   if (const auto world = world_text(result); !world.empty()) property(properties, "world", world);
   property(properties, "subject", result.setting.subject);
   property(properties, "tier", result.setting.tier);

@@ -95,7 +95,8 @@ std::string skipped_text(const Run& run, int64_t skipped) {
   for (const auto& result : run.results)
     if (result.kind == Result::Kind::skip) ++reasons[result.refused.begin()->first];
   std::vector<std::string> parts;
-  for (const auto& [reason, count] : reasons) parts.push_back(std::to_string(count) + " " + reason);
+  for (const auto& [reason, count] : reasons)
+    parts.push_back(std::to_string(count) + ": " + reason);
   return std::to_string(skipped) + " skipped (" + joined(parts, ", ") + ")";
 }
 

@@ -62,21 +62,40 @@ DrawOptions draw_options_of(const Flags& flags) {
 
 std::vector<Case> cases_of(const Scenario& scenario, const DrawOptions& options,
                            const std::filesystem::path& out) {
-  const auto archived = archived_failures(out, scenario.name);
+  const auto archived = archived_failures(out, scenario);
   try {
     return draw_cases(scenario, options, archived);
   } catch (const FieldError& error) {
-    throw UsageError(scenario.name + ": " + error.what());
+    throw UsageError((options.set.empty() ? "" : "--set: ") + scenario.name + ": " + error.what());
   }
+}
+
+// The first field of --set that this scenario's cases do not have.
+std::optional<std::string> missing_field(const Scenario& scenario, const DrawOptions& options) {
+  for (const auto& [path, text] : options.set) {
+    try {
+      with_value(scenario.smallest().value, path, text);
+    } catch (const UnknownField&) {
+      return path;
+    } catch (const FieldError&) {
+      continue;  // it has the field, and drawing says what is wrong with the value
+    }
+  }
+  return {};
 }
 
 std::vector<Job> jobs_of(const Flags& flags, const Known& known, const DrawOptions& draw) {
   const auto settings = settings_of(flags, known);
   std::vector<Job> jobs;
   for (const auto& scenario : selected(known.scenarios, flags.selection)) {
-    const auto cases = cases_of(scenario, draw, flags.out);
-    for (const auto& setting : settings) jobs.push_back({scenario, setting, cases});
+    const auto missing = missing_field(scenario, draw);
+    const auto cases = missing ? std::vector<Case>() : cases_of(scenario, draw, flags.out);
+    const auto left_out = missing ? "no field '" + *missing + "' for --set" : "";
+    for (const auto& setting : settings) jobs.push_back({scenario, setting, cases, left_out});
   }
+  // A mistyped name is in no scenario; drawing tells what there is.
+  if (std::all_of(jobs.begin(), jobs.end(), [](const Job& job) { return !job.left_out.empty(); }))
+    cases_of(jobs.front().scenario, draw, flags.out);
   return jobs;
 }
 

@@ -174,17 +174,31 @@ fs::path Archive::logs_for(const Case& c, const Setting& setting) const {
   return folder_ / "logs" / (short_name(c) + subject);
 }
 
-std::vector<Case> archived_failures(const fs::path& root, const std::string& scenario) {
+namespace {
+
+Case parsed(const Scenario& scenario, const Case& c, const fs::path& file) {
+  try {
+    return scenario.parse(c.value);
+  } catch (const FieldError& error) {
+    throw FieldError(file.string() + ": " + error.what() +
+                     "; a run plays archived failures first: mend this file or delete it");
+  }
+}
+
+}  // namespace
+
+std::vector<Case> archived_failures(const fs::path& root, const Scenario& scenario) {
   std::vector<fs::path> files;
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(root / "failures", none))
     if (entry.path().extension() == ".json" &&
-        entry.path().filename().string().starts_with(scenario + "-"))
+        entry.path().filename().string().starts_with(scenario.name + "-"))
       files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   std::vector<Case> cases;
   for (const auto& file : files)
-    if (Case c = read_case_file(file); c.scenario == scenario) cases.push_back(std::move(c));
+    if (const Case c = read_case_file(file); c.scenario == scenario.name)
+      cases.push_back(parsed(scenario, c, file));
   return cases;
 }
 

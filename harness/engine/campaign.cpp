@@ -257,8 +257,8 @@ void Campaign::finish(Run& run) {
   for (size_t job = 0; job < jobs_.size(); ++job) {
     const auto& playing = jobs_[job];
     if (!playing.result) {
-      const auto& [scenario, setting, cases] = playing.tally.job();
-      run.not_finished.push_back({scenario.name, setting, why});
+      const Job& unfinished = playing.tally.job();
+      run.not_finished.push_back({unfinished.scenario.name, unfinished.setting, why});
       continue;
     }
     if (job >= reported_) {

@@ -12,6 +12,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kSizeMost = 100;     // RapidCheck's own scale
+constexpr int kRamp = 4;           // cases have their full size after one in so many
 constexpr int kDrawsPerCase = 4;   // draws spent on finding a case not seen before
 constexpr uint64_t kDrawCase = 0;  // what a number drawn from the run's seed is for
 constexpr uint64_t kDrawWorld = 1;
@@ -43,7 +44,7 @@ class Drawer {
     const int wanted = scenario_.draws == 0 ? 0 : options_.cases.value_or(scenario_.draws);
     int found = 0;
     for (int number = 0; found < wanted && number < kDrawsPerCase * wanted; ++number)
-      if (add(drawn(number, std::min(kSizeMost, number * kSizeMost / wanted)))) {
+      if (add(drawn(number, std::min(kSizeMost, kRamp * number * kSizeMost / wanted)))) {
         ++found;
         if (options_.schedules) cases_.back() = scheduled(cases_.back(), number);
       }

@@ -1,5 +1,6 @@
 // Which cases a scenario is judged on: archived failures, then the exhaustive ones, then cases
-// drawn from the run's seed, growing in size. The same options give the same list, always.
+// drawn from the run's seed, growing in size over the first quarter. The same options give the same
+// list, always.
 #pragma once
 
 #include "harness/core/scenario.h"

@@ -37,6 +37,18 @@ std::string reason(const Verdict& verdict) {
                                   : split(verdict.findings.front().text, '\n').front();
 }
 
+// What the judged cases claim of "bit-equal · real: bounded", whose second part is about those
+// whose `values` are real: nothing of which there was none.
+std::string claimed(const std::string& exactness, const Result& result) {
+  static const std::string kReal = " · real: ";
+  const auto at = exactness.find(kReal);
+  const auto real = result.labels.find("values real");
+  const int64_t count = real == result.labels.end() ? 0 : real->second;
+  if (at == std::string::npos || result.judged == 0) return exactness;
+  if (count == 0) return exactness.substr(0, at);
+  return count == result.judged ? exactness.substr(at + kReal.size()) : exactness;
+}
+
 }  // namespace
 
 Tally::Tally(Job job)
@@ -87,6 +99,7 @@ void Tally::count(const Verdict& verdict, const Case& c, Result& result) const {
   const int world = world_size(c);
   ++result.judged;
   ++result.labels["world " + std::to_string(world)];
+  if (c.value.contains("values")) ++result.labels["values " + c.value["values"].get<std::string>()];
   result.world_min = result.world_min == 0 ? world : std::min(result.world_min, world);
   result.world_max = std::max(result.world_max, world);
 }
@@ -109,7 +122,13 @@ Result Tally::result() const {
                 .setting = job_.setting};
   for (size_t index = 0; index < stop_at_; ++index)
     if (verdicts_[index]) count(*verdicts_[index], job_.cases[index], result);
-  if (const auto index = culprit()) {
+  result.exactness = claimed(result.exactness, result);
+  if (!job_.left_out.empty()) {
+    result.kind = Result::Kind::skip;
+    result.worst = {Verdict::Kind::refused,
+                    {{"A scenario must have what a flag fixes", "refused", "", job_.left_out}}};
+    result.refused[job_.left_out] = 0;
+  } else if (const auto index = culprit()) {
     result.worst = *verdicts_[*index];
     result.kind = flaky() ? Result::Kind::flaky : result_kind(result.worst.kind);
     result.failure = failure(*index);

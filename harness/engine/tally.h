@@ -15,6 +15,7 @@ struct Job {
   Scenario scenario;
   Setting setting;
   std::vector<Case> cases;
+  std::string left_out = {};  // why there are none; empty: there ought to be
 };
 
 class Tally {

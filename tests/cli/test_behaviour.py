@@ -34,6 +34,19 @@ class Drawing(ProgramCase):
         self.assertEqual({case["world"]["size"] for case in cases}, {1, 4})
 
 
+class Setting(ProgramCase):
+    def test_a_scenario_without_the_field_is_skipped_and_says_so(self):
+        status, out, _ = self.run_program("run", "toys.hold", "toys.bare", "--set", "factor=2")
+        results = {result["scenario"]: result["result"] for result in self.latest()["results"]}
+        self.assertEqual((status, results["toys.hold"], results["toys.bare"]), (0, "pass", "skip"))
+        self.assertIn("1 skipped (1: no field 'factor' for --set)", out)
+
+    def test_a_field_that_no_selected_scenario_has_is_refused(self):
+        status, _, error = self.run_program("run", "toys.bare", "--set", "factor=2")
+        self.assertEqual(status, 2)
+        self.assertIn("--set: toys.bare: case: unknown field 'factor'", error)
+
+
 class ClosedStreams(ProgramCase):
     def test_streams_that_the_caller_closed_change_no_verdict(self):
         for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
@@ -60,6 +73,16 @@ class Replaying(ProgramCase):
         self.run_program("run", "toys.multiply", "--seed", "8")
         again = self.latest()["results"][0]["failure"]
         self.assertEqual((again["case"], again["number"]), (archived, 1))
+
+    def test_an_archived_failure_that_fits_no_more_is_refused_by_its_file(self):
+        os.makedirs(self.path("failures"))
+        file = self.path("failures", "toys.hold-123456.json")
+        with open(file, "w", encoding="ascii") as case:
+            case.write('{"lockstep_case": 1, "scenario": "toys.hold", "value": {"factr": 2}}')
+        status, _, error = self.run_program("run", "toys.hold")
+        self.assertEqual(status, 2)
+        self.assertIn("toys.hold-123456.json: case: unknown field 'factr'", error)
+        self.assertIn("delete it", error)
 
     def test_a_hang_ends_at_the_deadline_given(self):
         self.run_program("run", "toys.hang", "--timeout", "0.5")

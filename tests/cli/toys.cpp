@@ -28,6 +28,12 @@ struct Toy {
   }
 };
 
+// Without a field of its own.
+struct Bare {
+  WorldSpec world{.size = 2};
+  static constexpr auto fields() { return std::tuple{field("world", &Bare::world)}; }
+};
+
 rc::Gen<Toy> toys() {
   return rc::gen::map(rc::gen::inRange<int64_t>(1, 100), [](int64_t factor) {
     return Toy{.world = {.size = 2 + static_cast<int>(factor % 2)},
@@ -198,10 +204,27 @@ Scenario toy(const char* name, Program program, int draws = 1, Check check = sum
                         .checks = {check}});
 }
 
+Scenario bare() {
+  return scenario<Bare>(
+      {.name = "toys.bare",
+       .claim = "The sum of the toys is ten.",
+       .exactness = "bit-equal",
+       .source = "a story for children",
+       .not_covered = "toys that have something to set",
+       .usual_mistake = "setting what is not there",
+       .tags = {"one"},
+       .must_catch = {"toy_counted_twice"},
+       .draws = 1,
+       .cases = rc::gen::just(Bare{}),
+       .program = [](const Bare&, RankContext& here) { look(here, 10); },
+       .checks = {[](const Bare&, const History& history) { return sum_is_ten({}, history); }}});
+}
+
 }  // namespace
 
 std::vector<Scenario> scenarios() {
   return {toy("hold", sums, 6),
+          bare(),
           toy("hold_too", sums, 4),
           toy("multiply", multiplies, 30),
           toy("average", sums_one_of_three, 1, averages_are_right),

@@ -62,8 +62,10 @@ TEST(Archive, ASavedFailureIsReadBack) {
   Archive archive(folder.path());
   const auto path = archive.save_failure(some_case());
   EXPECT_EQ(path.filename(), "toys.numbers-" + hash_of(some_case()).substr(0, 6) + ".json");
-  EXPECT_EQ(archived_failures(folder.path(), "toys.numbers"), std::vector{some_case()});
-  EXPECT_TRUE(archived_failures(folder.path(), "toys.other").empty());
+  const auto numbers = toys::holds_unless_one("toys.numbers");
+  EXPECT_EQ(archived_failures(folder.path(), numbers),
+            std::vector{numbers.parse(some_case().value)});
+  EXPECT_TRUE(archived_failures(folder.path(), toys::holds_unless_one("toys.other")).empty());
 }
 
 TEST(Archive, AFileThatIsNoCaseIsRefusedByItsPath) {
@@ -71,10 +73,24 @@ TEST(Archive, AFileThatIsNoCaseIsRefusedByItsPath) {
   fs::create_directories(folder.path() / "failures");
   std::ofstream(folder.path() / "failures/toys.numbers-123456.json") << "{}";
   try {
-    archived_failures(folder.path(), "toys.numbers");
+    archived_failures(folder.path(), toys::holds_unless_one("toys.numbers"));
     FAIL() << "it was accepted";
   } catch (const FieldError& error) {
     EXPECT_NE(std::string(error.what()).find("toys.numbers-123456.json"), std::string::npos);
+  }
+}
+
+TEST(Archive, ACaseOfUnknownFieldsIsRefusedByItsPathAndWhatToDo) {
+  const Folder folder;
+  Archive archive(folder.path());
+  const auto path = archive.save_failure({"toys.numbers", Json::parse(R"({"valeu": 3})")});
+  try {
+    archived_failures(folder.path(), toys::holds_unless_one("toys.numbers"));
+    FAIL() << "it was accepted";
+  } catch (const FieldError& error) {
+    const std::string text = error.what();
+    EXPECT_TRUE(text.starts_with(path.string() + ": case: unknown field 'valeu'")) << text;
+    EXPECT_TRUE(text.ends_with("mend this file or delete it")) << text;
   }
 }
 

@@ -62,6 +62,22 @@ TEST(Draw, NoCaseComesTwice) {
   EXPECT_EQ(cases.size(), 300u);
 }
 
+// RapidCheck's size decides how far from the smallest a draw may lie.
+TEST(Draw, CasesHaveTheirFullSizeAfterTheFirstQuarter) {
+  auto scenario = holds_unless_one();
+  std::vector<int> sizes;
+  scenario.draw = [&, draw = scenario.draw](uint64_t seed, int size) {
+    sizes.push_back(size);
+    return draw(seed, size);
+  };
+  draw_cases(scenario, {.seed = 1, .cases = 40});
+  ASSERT_GE(sizes.size(), 40u);
+  EXPECT_EQ(sizes.front(), 0);
+  EXPECT_EQ(sizes[5], 50);
+  EXPECT_EQ(sizes[10], 100);
+  EXPECT_EQ(sizes.back(), 100);
+}
+
 TEST(Draw, EveryWorldIsAmongThoseAskedFor) {
   std::set<int> worlds;
   for (const auto& c : draw_cases(holds_unless_one(), {.seed = 1, .worlds = {5, 9}}))

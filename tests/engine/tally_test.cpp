@@ -23,6 +23,32 @@ TEST(Tally, AScenarioWithoutCasesFails) {
   EXPECT_EQ(tally.result().kind, Result::Kind::fail);
 }
 
+TEST(Tally, AScenarioThatWasLeftOutIsASkipWithItsReason) {
+  auto job = toys::job_of(toys::holds_unless_one(), {});
+  job.left_out = "no field 'x'";
+  const Tally tally(job);
+  EXPECT_TRUE(tally.complete());
+  EXPECT_EQ(tally.result().kind, Result::Kind::skip);
+  EXPECT_EQ(tally.result().refused, (std::map<std::string, int64_t>{{"no field 'x'", 0}}));
+}
+
+// Of cases whose `values` are these, the third one refused.
+std::string claimed(const std::vector<std::string>& values) {
+  auto job = toys::job_of(toys::holds_unless_one(), {1, 2, 3});
+  job.scenario.exactness = "bit-equal · real: bounded";
+  for (size_t i = 0; i < values.size(); ++i) job.cases[i].value["values"] = values[i];
+  Tally tally(job);
+  for (const auto kind : {Kind::pass, Kind::pass, Kind::refused})
+    tally.played(*tally.next(), verdict(kind));
+  return tally.result().exactness;
+}
+
+TEST(Tally, NoExactnessIsClaimedOfWhichNoCaseWasJudged) {
+  EXPECT_EQ(claimed({"exact", "real", "real"}), "bit-equal · real: bounded");
+  EXPECT_EQ(claimed({"exact", "exact", "real"}), "bit-equal");
+  EXPECT_EQ(claimed({"real", "real", "exact"}), "bounded");
+}
+
 TEST(Tally, AllPassing) {
   auto tally = tally_of({2, 3});
   for (int i = 0; i < 2; ++i) tally.played(*tally.next(), verdict(Kind::pass));

@@ -94,6 +94,14 @@ TEST(Junit, PropertiesSayHowToPlayTheCaseAgain) {
             "./lockstep replay .lockstep/failures/gradients.match_single_process-3f9c1a.json");
 }
 
+TEST(Junit, RefusedCasesAreCounted) {
+  auto result = samples::passing();
+  EXPECT_EQ(junit(samples::run_of({result})).find("name=\"refused\""), std::string::npos);
+  result.refused = {{"no reference", 7}, {"no GPU", 2}};
+  EXPECT_NE(junit(samples::run_of({result})).find("name=\"refused\" value=\"9\""),
+            std::string::npos);
+}
+
 TEST(Junit, NamesAreUnique) {
   std::set<std::string> names;
   const auto document = parsed(junit(run_of_every_kind()));

@@ -109,7 +109,7 @@ TEST(Terminal, TheSummaryCountsEveryKind) {
     run.results.push_back(of_kind(kind));
   run.canary = lockstep::Run::Canary::failed;
   EXPECT_EQ(summary(run, {}),
-            "4 scenarios: 1 passed, 1 failed, 1 hung, 1 skipped (1 no GPU)   1,200 cases   "
+            "4 scenarios: 1 passed, 1 failed, 1 hung, 1 skipped (1: no GPU)   1,200 cases   "
             "8.6 s     canary failed as it must\n"
             "run: .lockstep/runs/latest\n");
 }
@@ -120,7 +120,7 @@ TEST(Terminal, TheSummaryCountsTheReasonsOfSkips) {
     run.results.push_back(of_kind(Result::Kind::skip));
     run.results.back().refused = {{reason, 3}};
   }
-  EXPECT_NE(summary(run, {}).find("1 passed, 3 skipped (1 needs NCCL, 2 no GPU)"),
+  EXPECT_NE(summary(run, {}).find("1 passed, 3 skipped (1: needs NCCL, 2: no GPU)"),
             std::string::npos)
       << summary(run, {});
 }
