@@ -2,6 +2,7 @@
 
 #include "cli/machine.h"
 #include "harness/core/text.h"
+#include "harness/engine/draw.h"
 #include "reports/history.h"
 
 #include <algorithm>
@@ -92,7 +93,7 @@ void Live::on_verdict(const Turn& turn, const History& history, const Verdict& v
                     turn.c.scenario + "  case " + std::to_string(turn.number) + " of " +
                     std::to_string(turn.of) +
                     (turn.play > 1 ? ", play " + std::to_string(turn.play) : "") + "  " +
-                    turn.c.value.dump(),
+                    told_of(turn.c).dump(),
                 options_.out) +
           "\n");
   if (options_.show_rows && turn.play == 1)

@@ -3,6 +3,7 @@
 #include "cli/known.h"
 #include "cli/selection.h"
 #include "harness/core/text.h"
+#include "harness/engine/draw.h"
 
 #include <iostream>
 
@@ -38,7 +39,7 @@ int explain(const Known& known, const std::string& name) {
   print_part("usual mistake", scenario.usual_mistake);
   print_part("not covered", scenario.not_covered);
   print_part("must catch", joined(scenario.must_catch, ", "));
-  print_part("smallest case", scenario.smallest().value.dump());
+  print_part("smallest case", told_of(scenario.smallest()).dump());
   print_part("run it", known.program + " run" +
                            (has_tag(scenario, "canary") ? "   (part of every full run)"
                                                         : " " + scenario.name));

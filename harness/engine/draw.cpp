@@ -119,6 +119,15 @@ std::vector<Case> draw_cases(const Scenario& scenario, const DrawOptions& option
   return drawer.take();
 }
 
+Json told_of(const Case& c) {
+  Json told = c.value;
+  auto& world = told["world"];
+  const Json defaults = to_json(WorldSpec{});
+  for (const char* field : {"reduction", "schedule", "timing"})
+    if (world.value(field, Json()) == defaults[field]) world.erase(field);
+  return told;
+}
+
 Json unlike(const Json& value, const Json& defaults) {
   Json out = Json::object();
   for (const auto& [name, part] : value.items()) {

@@ -33,6 +33,10 @@ struct DrawOptions {
 std::vector<Case> draw_cases(const Scenario& scenario, const DrawOptions& options,
                              const std::vector<Case>& archived = {});
 
+// The value of a case for people: all of it but what concerns simulated worlds alone and is as
+// ever.
+Json told_of(const Case& c);
+
 // The fields of `value` that differ from `defaults`, nested as they were; lists count whole.
 Json unlike(const Json& value, const Json& defaults);
 

@@ -127,6 +127,13 @@ TEST(Draw, AnArchivedCaseThatFlagsWouldChangeIsLeftOut) {
       EXPECT_NE(c, archived.front());
 }
 
+TEST(Draw, WhatConcernsSimulatedWorldsIsToldWhereItSaysSomething) {
+  Case c = holds_unless_one().smallest();
+  EXPECT_EQ(told_of(c).at("world"), (Json{{"injections", Json::array()}, {"size", 2}}));
+  c.value["world"]["reduction"] = "ring";
+  EXPECT_EQ(told_of(c).at("world").at("reduction"), "ring");
+}
+
 TEST(Draw, WhatDiffersFromTheDefaultIsAllThatIsLeft) {
   const auto defaults = Json::parse(R"({"a": 1, "b": {"c": 2, "d": 3}, "e": [1]})");
   const auto value = Json::parse(R"({"a": 1, "b": {"c": 2, "d": 4}, "e": []})");

@@ -94,6 +94,7 @@ TEST_F(Tiers, SurvivorsAreToldOfARankThatEnds) {
           EXPECT_TRUE(ending.why.find("all-reduce") != std::string::npos ||
                       ending.why.find("broadcast") != std::string::npos ||
                       ending.why.find("exchange") != std::string::npos ||
+                      ending.why.find("connect") != std::string::npos ||
                       ending.why.find("collective #") != std::string::npos)
               << ending.why;
         }
