@@ -1,9 +1,6 @@
 #include "harness/world/holdings.h"
 
-#include "harness/process/zygote.h"
-
-#include <filesystem>
-#include <iterator>
+#include <dirent.h>
 #include <sys/wait.h>
 
 namespace lockstep {
@@ -11,8 +8,12 @@ namespace lockstep {
 namespace {
 
 int entries(const char* folder) {
-  return static_cast<int>(std::distance(std::filesystem::directory_iterator(folder),
-                                        std::filesystem::directory_iterator()));
+  DIR* open = opendir(folder);
+  if (!open) return 0;
+  int count = 0;
+  while (readdir(open)) ++count;
+  closedir(open);
+  return count;
 }
 
 bool has_child() {
@@ -23,7 +24,7 @@ bool has_child() {
 }  // namespace
 
 Holdings Holdings::now() {
-  return {thread_count(), entries("/proc/self/fd"), has_child()};
+  return {entries("/proc/self/task"), entries("/proc/self/fd"), has_child()};
 }
 
 std::vector<std::string> Holdings::more_in(const Holdings& later) const {

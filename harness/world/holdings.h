@@ -6,6 +6,7 @@
 
 namespace lockstep {
 
+// Only differences mean anything.
 struct Holdings {
   int threads = 0;
   int descriptors = 0;

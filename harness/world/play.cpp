@@ -55,7 +55,7 @@ bool ended_well(const Ending& ending) {
 Play::Play(PlayParts parts)
     : parts_(std::move(parts)),
       journal_(parts_.journal),
-      injector_(world_of(parts_.c).injections, parts_.rank, journal_, parts_.blows),
+      injector_(parts_.injections, parts_.rank, journal_, parts_.blows),
       here_({.rank = parts_.rank,
              .size = parts_.size,
              .subject = parts_.subject,
@@ -67,7 +67,7 @@ Play::Play(PlayParts parts)
   journal_.append(FrameKind::begin, {{"protocol", kProtocol},
                                      {"rank", parts_.rank},
                                      {"world", parts_.size},
-                                     {"case", hash_of(parts_.c)}});
+                                     {"case", parts_.case_hash}});
 }
 
 Ending Play::run() {

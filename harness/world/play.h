@@ -18,6 +18,8 @@ namespace lockstep {
 struct PlayParts {
   const Scenario& scenario;
   const Case& c;
+  const std::vector<Injection>& injections;  // of the case
+  const std::string& case_hash;
   const Subject& subject;
   int rank = 0;
   int size = 1;

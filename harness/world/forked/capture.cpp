@@ -1,9 +1,11 @@
 #include "harness/world/forked/capture.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fcntl.h>
 #include <fstream>
+#include <span>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -35,12 +37,14 @@ void copy_out(const Descriptor& from, const std::filesystem::path& to) {
 }  // namespace
 
 void Capture::start(int ranks) {
+  // Others are empty since they were made, or were emptied behind the last case of theirs.
+  const auto used = static_cast<size_t>(ranks_);
+  for (const auto& files : std::span(by_rank_).first(std::min(used, by_rank_.size())))
+    for (const auto* file : {&files.out, &files.err})
+      checked(ftruncate(file->number(), 0), "emptying a file in memory");
   ranks_ = ranks;
   while (by_rank_.size() < static_cast<size_t>(ranks))
     by_rank_.push_back({memory_file("rank.out"), memory_file("rank.err")});
-  for (const auto& files : by_rank_)
-    for (const auto* file : {&files.out, &files.err})
-      checked(ftruncate(file->number(), 0), "emptying a file in memory");
 }
 
 void Capture::redirect(int rank) {
@@ -52,7 +56,7 @@ void Capture::redirect(int rank) {
 }
 
 void Capture::switch_to(int rank) {
-  std::fflush(nullptr);
+  std::fflush(stdout);
   const Files& own = by_rank_[static_cast<size_t>(rank)];
   checked(dup2(own.out.number(), STDOUT_FILENO), "standard output");
   checked(dup2(own.err.number(), STDERR_FILENO), "standard error");

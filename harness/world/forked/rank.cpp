@@ -35,13 +35,22 @@ void set_signals() {
 // left a moment earlier would break its peers, which are just being looked at.
 constexpr std::chrono::minutes kBeyondDeadline{1};
 
+// What of a case a Play refers to.
+struct CaseParts {
+  explicit CaseParts(const Case& c) : injections(world_of(c).injections), hash(hash_of(c)) {}
+  const std::vector<Injection> injections;
+  const std::string hash;
+};
+
 // The group of the whole world is `kept` or, where that is null, made when the program asks for it.
-PlayParts parts_of(const RankTask& task, const TappedGroup* kept) {
+PlayParts parts_of(const RankTask& task, const CaseParts& c, const TappedGroup* kept) {
   const auto patience =
       std::chrono::ceil<std::chrono::milliseconds>(task.deadline - Clock::now()) + kBeyondDeadline;
   const auto store = c10::make_intrusive<SharedMemoryStore>(task.store, patience);
   return {.scenario = task.scenario,
           .c = task.c,
+          .injections = c.injections,
+          .case_hash = c.hash,
           .subject = task.subject,
           .rank = task.rank,
           .size = task.size,
@@ -63,7 +72,8 @@ PlayParts parts_of(const RankTask& task, const TappedGroup* kept) {
 int run_rank(const RankTask& task) {
   set_signals();
   tell_environment(task.rank, task.size);
-  auto& play = *new Play(parts_of(task, nullptr));  // never destroyed, and its groups with it
+  const CaseParts c(task.c);
+  auto& play = *new Play(parts_of(task, c, nullptr));  // never destroyed, and its groups with it
   if (!ended_well(play.run())) _exit(1);
   task.meeting.wait_for_others(task.size, task.deadline + kBeyondDeadline);
   _exit(kPlayed);
@@ -102,7 +112,8 @@ class Standing {
                         .meeting = is_.meeting,
                         .scratch = is_.scratch,
                         .deadline = Clock::now() + order.limit};
-    auto play = std::make_unique<Play>(parts_of(task, &kept_));
+    const CaseParts c(order.c);
+    auto play = std::make_unique<Play>(parts_of(task, c, &kept_));
     if (!ended_well(play->run())) return false;
     is_.meeting.wait_for_others(is_.size, task.deadline + kBeyondDeadline);
     auto left = pending(*play);

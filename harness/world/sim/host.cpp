@@ -1,7 +1,6 @@
 #include "harness/world/sim/host.h"
 
 #include "harness/core/json.h"
-#include "harness/world/ambient.h"
 #include "harness/world/forked/conversation.h"
 #include "harness/world/holdings.h"
 #include "harness/world/sim/world.h"
@@ -51,11 +50,10 @@ HostReport host_report_in(const std::string& text) {
 int serve_host(const Host& host) {
   if (host.core) stay_on(*host.core);
   use_once();
-  const auto ambient = Ambient::capture();
   const auto holdings = Holdings::now();
   while (const auto order = host.next()) {
-    ambient.restore();
-    const int size = world_size(order->c);
+    const WorldSpec spec = world_of(order->c);
+    const int size = spec.size;
     std::vector<std::span<std::byte>> journals;
     for (int rank = 0; rank < size; ++rank) journals.push_back(host.journal(rank, size));
     auto played = play_simulated({.scenario = order->scenario,
@@ -67,7 +65,7 @@ int serve_host(const Host& host) {
                                   .running = host.running,
                                   .redirect = host.redirect});
     HostReport report{.left = std::move(played.left), .choices = {}};
-    if (world_of(order->c).schedule.policy == "listed") report.choices = std::move(played.choices);
+    if (spec.schedule.policy == "listed") report.choices = std::move(played.choices);
     report.is_usable = !played.has_frozen_ranks;
     // Of a world whose ranks are all gone, whatever is there was left by one of them.
     if (report.is_usable)

@@ -29,6 +29,7 @@ class World {
   explicit World(const SimTask& task)
       : task_(task),
         spec_(world_of(task.c)),
+        case_hash_(hash_of(task.c)),
         links_(spec_.timing),
         scheduler_(spec_.size, Chooser(spec_.schedule, spec_.size), task.limit,
                    {.begin = [this](int rank) { begin_turn(rank); },
@@ -89,6 +90,8 @@ class World {
   PlayParts parts_of(int rank) {
     return {.scenario = task_.scenario,
             .c = task_.c,
+            .injections = spec_.injections,
+            .case_hash = case_hash_,
             .subject = task_.subject,
             .rank = rank,
             .size = spec_.size,
@@ -162,6 +165,7 @@ class World {
 
   const SimTask task_;
   const WorldSpec spec_;
+  const std::string case_hash_;
   const Links links_;
   Scheduler scheduler_;
   std::vector<Rank> ranks_;
