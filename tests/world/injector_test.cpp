@@ -50,19 +50,19 @@ TEST(Injector, EachKindStrikesAfterItIsOnRecord) {
 }
 
 TEST(Injector, WhatConcernsACollectiveStrikesTheNextOne) {
-  using Kind = Treatment::Kind;
+  using Fate = Treatment::Kind;
   const SharedMemory memory(1 << 16);
   JournalWriter journal(memory.bytes());
   Injector injector(
       {{.kind = "corrupt", .at = {1, "forward"}, .amount = 9}, {.kind = "drop", .collective = 2}},
       0, journal);
-  EXPECT_EQ(injector.at_collective(0).kind, Kind::carried);
+  EXPECT_EQ(injector.at_collective(0).kind, Fate::carried);
   injector.at_moment({1, "forward"});
   const auto next = injector.at_collective(1);
-  EXPECT_EQ(next.kind, Kind::corrupted);
+  EXPECT_EQ(next.kind, Fate::corrupted);
   EXPECT_EQ(next.bit, 9);
-  EXPECT_EQ(injector.at_collective(2).kind, Kind::dropped);
-  EXPECT_EQ(injector.at_collective(3).kind, Kind::carried);
+  EXPECT_EQ(injector.at_collective(2).kind, Fate::dropped);
+  EXPECT_EQ(injector.at_collective(3).kind, Fate::carried);
 }
 
 TEST(Injector, ASlowRankStandsStillBeforeEveryCollectiveFromThereOn) {

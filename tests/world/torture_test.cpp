@@ -1,7 +1,7 @@
 // Worlds whose ranks are killed, stopped, made to exit or to throw, at any moment; runners that are
 // killed with them. Afterwards nothing is left, and every world in between is judged right.
 //
-// LOCKSTEP_TORTURE_WORLDS says how many worlds, 60 by default; LOCKSTEP_TORTURE_SEED which.
+// LOCKSTEP_TORTURE_WORLDS says how many worlds, 40 by default; LOCKSTEP_TORTURE_SEED which.
 #include "harness/core/values.h"
 #include "tests/world/forked/toys.h"
 
@@ -94,7 +94,7 @@ class Torture : public ForkedTest {
       ASSERT_EQ(as_doubles(sum), std::vector<double>(3, 6.0)) << tier;
   }
 
-  const uint64_t worlds_ = from_environment("LOCKSTEP_TORTURE_WORLDS", 60);
+  const uint64_t worlds_ = from_environment("LOCKSTEP_TORTURE_WORLDS", 40);
   const uint64_t seed_ = from_environment("LOCKSTEP_TORTURE_SEED", 1);
 };
 
