@@ -121,6 +121,7 @@ std::vector<Case> draw_cases(const Scenario& scenario, const DrawOptions& option
 
 Json told_of(const Case& c) {
   Json told = c.value;
+  if (!told.is_object() || !told.contains("world")) return told;
   auto& world = told["world"];
   const Json defaults = to_json(WorldSpec{});
   for (const char* field : {"reduction", "schedule", "timing"})

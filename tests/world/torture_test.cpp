@@ -133,7 +133,7 @@ TEST_P(Torture, LeavesNothingAndEveryNextCaseIsJudgedRight) {
   }
   expect_sound("cold");
   EXPECT_EQ(descriptors_of(getpid()), own);
-  EXPECT_EQ(descriptors_of(server), servers);
+  EXPECT_LE(descriptors_of(server), servers);
   EXPECT_TRUE(children_of(server).empty());
   EXPECT_LT(private_pages(server), pages + 2560) << "the server has grown by ten megabytes";
   lanes_.clear();
