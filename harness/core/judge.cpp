@@ -48,12 +48,6 @@ std::vector<int> ranks_that(const History& history, std::initializer_list<Ending
   return out;
 }
 
-std::string ranks_text(const std::vector<int>& ranks) {
-  std::vector<std::string> names;
-  for (const int rank : ranks) names.push_back(std::to_string(rank));
-  return (ranks.size() == 1 ? "rank " : "ranks ") + joined(names, ", ");
-}
-
 Verdict crash(const History& history, int rank) {
   const auto& is = history.ranks()[static_cast<size_t>(rank)];
   const std::string who = "rank " + std::to_string(rank);

@@ -39,13 +39,13 @@ bool match(const Collective& a, const Collective& b) {
   return a.dtype == b.dtype && a.elements == b.elements && a.root == b.root;
 }
 
+}  // namespace
+
 std::string ranks_text(const std::vector<int>& ranks) {
   std::vector<std::string> names;
   for (const int rank : ranks) names.push_back(std::to_string(rank));
   return (ranks.size() == 1 ? "rank " : "ranks ") + joined(names, ", ");
 }
-
-}  // namespace
 
 std::string text_of(const Collective& collective) {
   return collective.op + " of " + with_commas(collective.elements) + " " + collective.dtype +

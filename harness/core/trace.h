@@ -8,6 +8,9 @@
 
 namespace lockstep {
 
+// "rank 2", "ranks 0, 3".
+std::string ranks_text(const std::vector<int>& ranks);
+
 // "allreduce of 6 float32", with the root where there is one.
 std::string text_of(const Collective& collective);
 
