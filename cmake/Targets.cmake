@@ -1,10 +1,12 @@
 # Two ways to make a library of this tree: with torch or without. Everything is compiled with the
 # same flags (-fPIC, -pthread, -fopenmp), or the precompiled header could not be shared.
 
-# lockstep_library(NAME [TORCH] SOURCES a.cpp ... [LINK target ...])
-# SOURCES may be empty: then the library is its headers.
+# lockstep_library(NAME [TORCH [APART]] SOURCES a.cpp ... [LINK target ...])
+# SOURCES may be empty: then the library is its headers. LOCKSTEP_BATCHED compiles the torch files of
+# a library six at a time, so that names in unnamed namespaces must differ within it; APART: not
+# this library's.
 function(lockstep_library name)
-  cmake_parse_arguments(arg "TORCH" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;APART" "" "SOURCES;LINK" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "lockstep_library(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -20,18 +22,24 @@ function(lockstep_library name)
   if(arg_TORCH)
     target_link_libraries(${name} PUBLIC LibTorch::cpu)
     target_precompile_headers(${name} REUSE_FROM lockstep_torch_header)
+    if(LOCKSTEP_BATCHED AND NOT arg_APART)
+      set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    endif()
   endif()
 endfunction()
 
-# lockstep_test(NAME [TORCH] SOURCES a.cpp ... [LINK target ...])
+# lockstep_test(NAME [TORCH [APART]] SOURCES a.cpp ... [LINK target ...])
 # A GoogleTest program. Torch files go into a library of their own: CMake compiles executables with
 # -fPIE, which silently drops the precompiled header.
 function(lockstep_test name)
-  cmake_parse_arguments(arg "TORCH" "" "SOURCES;LINK" ${ARGN})
-  if(arg_TORCH)
-    set(torch TORCH)
-  endif()
-  lockstep_library(${name}_cases ${torch} SOURCES ${arg_SOURCES} LINK ${arg_LINK} GTest::gtest)
+  cmake_parse_arguments(arg "TORCH;APART" "" "SOURCES;LINK" ${ARGN})
+  set(how)
+  foreach(option TORCH APART)
+    if(arg_${option})
+      list(APPEND how ${option})
+    endif()
+  endforeach()
+  lockstep_library(${name}_cases ${how} SOURCES ${arg_SOURCES} LINK ${arg_LINK} GTest::gtest)
   add_executable(${name} "${PROJECT_SOURCE_DIR}/tests/main.cpp")
   # Whole, since nothing refers to a test by name.
   target_link_libraries(${name} PRIVATE -Wl,--whole-archive ${name}_cases -Wl,--no-whole-archive

@@ -9,11 +9,6 @@ namespace lockstep::reference {
 
 namespace {
 
-// The most a computed value can be.
-at::Tensor most(const Rounded& a) {
-  return a.value.abs() + a.error;
-}
-
 // One format's rounding errors, for sums of `terms` and a few operations besides.
 class Rounding {
  public:
@@ -51,10 +46,7 @@ class Rounding {
   int64_t terms_;
 };
 
-// [samples, channels, ...] -> [values, channels], and back.
-at::Tensor by_channel(const at::Tensor& values) {
-  return values.movedim(1, -1).reshape({-1, values.size(1)});
-}
+// by_channel's way back.
 at::Tensor shaped_like(const at::Tensor& rows, const at::Tensor& values) {
   return rows.reshape(values.movedim(1, -1).sizes()).movedim(-1, 1);
 }
@@ -181,6 +173,10 @@ Normalised of_no_values(const std::vector<BatchPart>& parts) {
 }
 
 }  // namespace
+
+at::Tensor by_channel(const at::Tensor& values) {
+  return values.movedim(1, -1).reshape({-1, values.size(1)});
+}
 
 Normalised normalised(const BatchNorm& layer, const std::vector<BatchPart>& parts,
                       int precision_bits) {

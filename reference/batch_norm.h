@@ -35,6 +35,9 @@ struct Normalised {
   bool is_undecided = false;
 };
 
+// [samples, channels, ...] -> [values, channels].
+at::Tensor by_channel(const at::Tensor& values);
+
 // `precision_bits` of the format that computes: 24 for float32. Variances are computed from
 // distances, over the batch as a whole or part by part and then merged by counts.
 Normalised normalised(const BatchNorm& layer, const std::vector<BatchPart>& parts,

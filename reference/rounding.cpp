@@ -38,12 +38,11 @@ at::Tensor carried_by_product(const Rounded& a, const Rounded& b) {
   return at::matmul(a.value.abs(), b.error) + at::matmul(a.error, b.value.abs() + b.error);
 }
 
-// The most a computed value can be.
+}  // namespace
+
 at::Tensor most(const Rounded& a) {
   return a.value.abs() + a.error;
 }
-
-}  // namespace
 
 Rounded given(const at::Tensor& value) {
   return {value, value.defined() ? at::zeros_like(value) : at::Tensor()};

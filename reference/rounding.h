@@ -15,6 +15,9 @@ struct Rounded {
   at::Tensor value, error;
 };
 
+// The largest absolute value that the computed one can have.
+at::Tensor most(const Rounded& a);
+
 // What is given and not computed: without error.
 Rounded given(const at::Tensor& value);
 

@@ -1,17 +1,10 @@
 #include "reference/running_statistics.h"
 
+#include "reference/batch_norm.h"
+
 #include <torch/torch.h>
 
 namespace lockstep::reference {
-
-namespace {
-
-// [samples, channels, ...] -> [values, channels].
-at::Tensor by_channel(const at::Tensor& values) {
-  return values.movedim(1, -1).reshape({-1, values.size(1)});
-}
-
-}  // namespace
 
 Statistics statistics(const Rounded& values, Arithmetic& arithmetic) {
   const Rounded rows{by_channel(values.value), by_channel(values.error)};

@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-std::string place_of(const Injection& injection) {
+std::string moment_of(const Injection& injection) {
   if (injection.collective >= 0) return "collective " + std::to_string(injection.collective);
   return "step " + std::to_string(injection.at.step) + ", " + injection.at.phase;
 }
@@ -57,7 +57,7 @@ void Injector::strike(const Injection& injection) {
     blows_.exit(injection.amount);
   } else if (injection.kind == "throw") {
     throw InjectedError("injected into rank " + std::to_string(injection.rank) + " at " +
-                        place_of(injection));
+                        moment_of(injection));
   } else {
     throw std::logic_error("no injection is called '" + injection.kind + "'");
   }

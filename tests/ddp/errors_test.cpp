@@ -17,6 +17,7 @@ namespace {
 using testing::Group;
 using testing::numbers;
 using testing::run_world;
+using testing::same;
 using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
 
@@ -109,8 +110,7 @@ TEST(Disagreements, RaiseTheSameSentenceOnEveryRankBeforeAnyTensorTravels) {
     for (const int world : {2, 3}) {
       for (int odd_rank = 0; odd_rank < world; ++odd_rank) {
         EXPECT_EQ(construct_with_one_odd_rank(world, odd_rank, each.odd),
-                  std::vector<std::string>(static_cast<std::size_t>(world),
-                                           sentence_of(each, world, odd_rank)));
+                  same(world, sentence_of(each, world, odd_rank)));
       }
     }
   }

@@ -93,6 +93,10 @@ std::string finish(const Child& child) {
 
 }  // namespace
 
+std::vector<std::string> same(int world_size, const std::string& report) {
+  return std::vector<std::string>(static_cast<std::size_t>(world_size), report);
+}
+
 std::vector<std::string> run_world(int world_size, const RankProgram& program,
                                    std::chrono::milliseconds group_timeout) {
   at::set_num_threads(1);

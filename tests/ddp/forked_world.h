@@ -23,6 +23,9 @@ std::vector<std::string> run_world(
     int world_size, const RankProgram& program,
     std::chrono::milliseconds group_timeout = std::chrono::seconds(20));
 
+// What run_world returns where every rank reports the same.
+std::vector<std::string> same(int world_size, const std::string& report);
+
 // The numbers of a tensor on the CPU, in row order, exact: "1 -2.5 3".
 std::string numbers(const at::Tensor& tensor);
 

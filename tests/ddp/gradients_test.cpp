@@ -15,15 +15,12 @@ namespace {
 using testing::Group;
 using testing::numbers;
 using testing::run_world;
+using testing::same;
 using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
 
 // Two doubles reach this cap, so each parameter of two is a bucket of its own after the first step.
 constexpr double kTinyCap = 16.0 / (1 << 20);
-
-std::vector<std::string> same(int world_size, const std::string& report) {
-  return std::vector<std::string>(static_cast<std::size_t>(world_size), report);
-}
 
 TEST(Gradients, AreAveragesOverTheRanksInEveryStepAndBucketLayout) {
   for (const int world : {1, 2, 3, 4}) {

@@ -17,6 +17,7 @@ using testing::Counting;
 using testing::Group;
 using testing::numbers;
 using testing::run_world;
+using testing::same;
 using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
 
@@ -106,9 +107,7 @@ TEST(Buffers, FollowRankZeroBeforeEachForward) {
       return report + net->found;
     });
     // Rank 0 adds 1 each time.
-    EXPECT_EQ(reports,
-              std::vector<std::string>(static_cast<std::size_t>(world),
-                                       "1 1 | 1 | 1; 2 2 | 2 | 1; 3 3 | 3 | 1; 4 4 | 4 | 1"));
+    EXPECT_EQ(reports, same(world, "1 1 | 1 | 1; 2 2 | 2 | 1; 3 3 | 3 | 1; 4 4 | 4 | 1"));
   }
 }
 

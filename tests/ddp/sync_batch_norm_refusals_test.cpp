@@ -14,10 +14,7 @@ namespace {
 using testing::Group;
 using testing::numbers;
 using testing::run_world;
-
-std::vector<std::string> same(std::size_t world, const std::string& report) {
-  return std::vector<std::string>(world, report);
-}
+using testing::same;
 
 TEST(SyncBatchNormRefusals, OfOneValuePerChannelInTheWholeGroupIsRefusedOnEveryRank) {
   const auto program = [](const Group& group) {

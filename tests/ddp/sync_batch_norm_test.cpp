@@ -18,12 +18,9 @@ namespace {
 using testing::Group;
 using testing::numbers;
 using testing::run_world;
+using testing::same;
 
 constexpr int kChannels = 3;
-
-std::vector<std::string> same(std::size_t world, const std::string& report) {
-  return std::vector<std::string>(world, report);
-}
 
 // Rank r's samples of a batch that depends on nothing but the shape; ranks differ in their average.
 at::Tensor batch(int rank, std::vector<std::int64_t> shape, at::ScalarType dtype = at::kDouble) {

@@ -8,7 +8,7 @@ namespace {
 
 constexpr Format kExactFloat{.precision_bits = 24, .exact = true};
 constexpr Format kExactDouble{.precision_bits = 53, .exact = true};
-constexpr Format kFloat{.precision_bits = 24, .exact = false};
+constexpr Format kBounded{.precision_bits = 24, .exact = false};
 
 at::Tensor matrix(std::vector<std::vector<double>> rows) {
   std::vector<at::Tensor> out;
@@ -93,8 +93,8 @@ TEST(Training, a_relu_that_rounding_decides_is_told) {
                                      {.weight = given(matrix({{1}})), .bias = {}}}};
   const Batch near_zero{matrix({{1, -1 + 0x1p-26}}), matrix({{1}})};
   const Batch far{matrix({{1, -0.5}}), matrix({{1}})};
-  EXPECT_TRUE(gradients(network, near_zero, 1, kFloat).is_undecided);
-  EXPECT_FALSE(gradients(network, far, 1, kFloat).is_undecided);
+  EXPECT_TRUE(gradients(network, near_zero, 1, kBounded).is_undecided);
+  EXPECT_FALSE(gradients(network, far, 1, kBounded).is_undecided);
   EXPECT_FALSE(gradients(network, near_zero, 1, kExactDouble).is_undecided);
 }
 
@@ -115,12 +115,12 @@ TEST(Training, averages_of_real_numbers_lie_within_their_bounds) {
     const auto w0 = real({5, 4}), b0 = real({5}), w1 = real({1, 5});
     const auto x = real({6, 4}), cotangents = real({6, 1});
     const std::vector<Branch> network{{{given(w0), given(b0), true}, {given(w1), {}, false}}};
-    const auto whole = gradients(network, {x, cotangents}, 0.5, kFloat);
+    const auto whole = gradients(network, {x, cotangents}, 0.5, kBounded);
     std::vector<Gradients> by_rank;
     std::vector<std::vector<at::Tensor>> seen(3);
     for (int rank = 0; rank < 3; ++rank) {
       const auto part = [&](const at::Tensor& all) { return all.slice(0, 2 * rank, 2 * rank + 2); };
-      by_rank.push_back(gradients(network, {part(x), part(cotangents)}, 1.5, kFloat));
+      by_rank.push_back(gradients(network, {part(x), part(cotangents)}, 1.5, kBounded));
       std::vector<at::Tensor> own;
       for (const auto& p : {w0, b0, w1}) own.push_back(p.to(at::kFloat).requires_grad_());
       const auto hidden = torch::relu(torch::linear(part(x).to(at::kFloat), own[0], own[1]));
@@ -128,7 +128,7 @@ TEST(Training, averages_of_real_numbers_lie_within_their_bounds) {
       for (const auto& p : own) seen[static_cast<size_t>(rank)].push_back(p.grad() * (1.0F / 3));
     }
     if (whole.is_undecided) continue;
-    const auto right = averages(by_rank, whole, kFloat);
+    const auto right = averages(by_rank, whole, kBounded);
     for (size_t p = 0; p < right.size(); ++p) {
       const auto average = (seen[0][p] + seen[1][p] + seen[2][p]).to(at::kDouble);
       EXPECT_TRUE(((average - right[p].value).abs() <= right[p].error).all().item<bool>());
