@@ -29,6 +29,7 @@ constexpr std::chrono::seconds kKillLimit{10};
 // before the request is seen by its changed number.
 void die_with(pid_t parent, pid_t group) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::signal(SIGTERM, SIG_DFL);
   if (getppid() != parent) _exit(0);
   setpgid(0, group);
 }
@@ -83,7 +84,7 @@ ChildGroup::ChildGroup(int count, const std::function<int(int)>& run) {
     }
     if (child.pid < 0 || child.descriptor.number() < 0) {
       const std::string why = std::strerror(errno);
-      kill_all(ChildEnd::Kind::cut_off);
+      end_all(ChildEnd::Kind::cut_off, SIGKILL);
       for (auto& each : children_)
         if (each.pid > 0) waitpid(each.pid, nullptr, 0);
       throw TierError("child " + std::to_string(index) + " of " + std::to_string(count) +
@@ -94,28 +95,29 @@ ChildGroup::ChildGroup(int count, const std::function<int(int)>& run) {
 
 ChildGroup::~ChildGroup() {
   if (alive_ == 0) return;
-  kill_all(ChildEnd::Kind::cut_off);
+  end_all(ChildEnd::Kind::cut_off, SIGKILL);
   for (auto& child : children_)
     if (child.descriptor.number() >= 0) waitpid(child.pid, nullptr, 0);
 }
 
 // The group may hold more than the children, and a child may have left the group.
-void ChildGroup::kill_all(ChildEnd::Kind why) {
-  kill_reason_ = why;
-  killed_ = true;
-  if (children_.front().pid > 0) kill(-children_.front().pid, SIGKILL);
+void ChildGroup::end_all(ChildEnd::Kind why, int signal) {
+  end_reason_ = why;
+  sent_ = signal;
+  if (children_.front().pid > 0) kill(-children_.front().pid, signal);
   for (const auto& child : children_)
-    if (child.pid > 0 && child.descriptor.number() >= 0) kill(child.pid, SIGKILL);
+    if (child.pid > 0 && child.descriptor.number() >= 0) kill(child.pid, signal);
 }
 
-// True if `child` is gone now. One that ended by itself just before the kill keeps its own end.
+// True if `child` is gone now. One that ended by itself just before SIGKILL keeps its own end; how
+// one ends on SIGTERM is its own affair.
 bool ChildGroup::collect(Child& child) {
   int status = 0;
   if (waitpid(child.pid, &status, WNOHANG) != child.pid) return false;
-  if (WIFEXITED(status))
+  if (sent_ == SIGTERM || (sent_ == SIGKILL && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))
+    child.end = {end_reason_, sent_};
+  else if (WIFEXITED(status))
     child.end = {ChildEnd::Kind::exited, WEXITSTATUS(status)};
-  else if (killed_ && WTERMSIG(status) == SIGKILL)
-    child.end = {kill_reason_, SIGKILL};
   else
     child.end = {ChildEnd::Kind::signalled, WTERMSIG(status)};
   child.descriptor.close();
@@ -138,7 +140,7 @@ std::vector<size_t> ChildGroup::awaited(const GroupWatch& watch) const {
   for (size_t i = 0; i < children_.size(); ++i) {
     if (children_[i].descriptor.number() < 0) continue;
     const bool reported =
-        !killed_ && !watch.reports.empty() && has_said_something(watch.reports[i]);
+        sent_ == 0 && !watch.reports.empty() && has_said_something(watch.reports[i]);
     if (!reported) out.push_back(i);
   }
   return out;
@@ -150,7 +152,7 @@ GroupReport ChildGroup::wait(const GroupWatch& watch) {
   bool bad_end = false;
   const auto collect_all = [&] {
     for (auto& child : children_)
-      if (child.descriptor.number() >= 0 && collect(child) && !bad_end && !killed_ &&
+      if (child.descriptor.number() >= 0 && collect(child) && !bad_end && sent_ == 0 &&
           ended_badly(child.end, watch.good_status)) {
         bad_end = true;
         limit = std::min(limit, Clock::now() + watch.grace);
@@ -168,25 +170,32 @@ GroupReport ChildGroup::wait(const GroupWatch& watch) {
       for (const auto& child : children_)
         if (child.descriptor.number() >= 0)
           waited.push_back({child.descriptor.number(), POLLIN, 0});
-    if (!killed_) waited.push_back({watch.stop_descriptor, POLLIN, 0});
+    if (sent_ == 0) waited.push_back({watch.stop_descriptor, POLLIN, 0});
     poll(waited.data(), waited.size(), milliseconds_until(limit));
     collect_all();
     if (awaited(watch).empty()) break;
     const bool late = Clock::now() >= limit;
-    if (killed_ && late)
+    if (sent_ == SIGKILL && late)
       throw TierError("a rank outlived SIGKILL by " + std::to_string(kKillLimit.count()) + " s");
-    if (killed_) continue;
-    report.stopped = waited.back().revents != 0;
-    if (!report.stopped && !late) continue;
-    if (!report.stopped && limit == watch.deadline && watch.on_deadline) {
+    if (sent_ == SIGKILL || (sent_ == SIGTERM && !late)) continue;
+    if (sent_ == 0) {
+      report.stopped = waited.back().revents != 0;
+      if (!report.stopped && !late) continue;
+    }
+    const bool at_deadline = sent_ == 0 && !report.stopped && limit == watch.deadline;
+    if (at_deadline && watch.on_deadline) {
       std::vector<std::pair<int, pid_t>> late_ones;
       for (const size_t i : awaited(watch))
         late_ones.emplace_back(static_cast<int>(i), children_[i].pid);
       watch.on_deadline(late_ones);
     }
-    kill_all(!report.stopped && limit == watch.deadline ? ChildEnd::Kind::stuck
-                                                        : ChildEnd::Kind::cut_off);
-    limit = Clock::now() + kKillLimit;
+    if (at_deadline) {
+      end_all(ChildEnd::Kind::stuck, SIGTERM);
+      limit = Clock::now() + watch.last_words;
+    } else {
+      end_all(sent_ == SIGTERM ? ChildEnd::Kind::stuck : ChildEnd::Kind::cut_off, SIGKILL);
+      limit = Clock::now() + kKillLimit;
+    }
   }
   for (const auto& child : children_) report.ends.push_back(child.end);
   return report;

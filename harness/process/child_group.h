@@ -19,7 +19,7 @@ struct ChildEnd {
   enum class Kind {
     exited,     // code: its exit status
     signalled,  // code: the signal, its own or from outside the group
-    stuck,      // killed at the deadline
+    stuck,      // ended at the deadline, with SIGTERM or SIGKILL
     cut_off,    // killed since a sibling had ended badly, or on request
   };
   Kind kind = Kind::exited;
@@ -33,6 +33,9 @@ struct GroupWatch {
   int good_status = 0;
   // What the others get to end by themselves once one child ended badly.
   std::chrono::milliseconds grace{1000};
+  // What all get between the SIGTERM at the deadline and SIGKILL: one that handles it can still say
+  // something.
+  std::chrono::milliseconds last_words{200};
   // Kill all as soon as this can be read from or is hung up; -1 for none.
   int stop_descriptor = -1;
   // One for each child, or none: what can be read once the child has done its part and goes on
@@ -76,13 +79,14 @@ class ChildGroup {
   };
   // Children that are neither gone nor have reported.
   std::vector<size_t> awaited(const GroupWatch& watch) const;
-  void kill_all(ChildEnd::Kind why);
+  // `signal` is SIGTERM or SIGKILL; whoever ends from now on has ended for the reason `why`.
+  void end_all(ChildEnd::Kind why, int signal);
   bool collect(Child& child);
 
   std::vector<Child> children_;
   int alive_ = 0;
-  bool killed_ = false;
-  ChildEnd::Kind kill_reason_ = ChildEnd::Kind::cut_off;
+  int sent_ = 0;  // the signal by which all were to end; 0 while they are not
+  ChildEnd::Kind end_reason_ = ChildEnd::Kind::cut_off;
 };
 
 // From now on the children of dead descendants become this process's children.

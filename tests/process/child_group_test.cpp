@@ -65,6 +65,24 @@ TEST_F(ChildGroupTest, WhoIsStillThereAtTheDeadlineIsStuck) {
   EXPECT_EQ(report.ends[2].kind, Kind::stuck);
 }
 
+TEST_F(ChildGroupTest, AtTheDeadlineWhoHandlesSigtermHasALastWord) {
+  static Board board;
+  ChildGroup group(2, [](int index) -> int {
+    if (index == 0)
+      std::signal(SIGTERM, [](int) {
+        board[0] = 1;
+        _exit(7);
+      });
+    else
+      std::signal(SIGTERM, SIG_IGN);
+    sleep_for_ever();
+  });
+  const auto report = group.wait(until(300ms));
+  EXPECT_EQ(report.ends[0], (ChildEnd{Kind::stuck, SIGTERM}));
+  EXPECT_EQ(report.ends[1], (ChildEnd{Kind::stuck, SIGKILL}));
+  EXPECT_EQ(board[0], 1);
+}
+
 TEST_F(ChildGroupTest, AStoppedChildIsKilledAtTheDeadline) {
   ChildGroup group(1, [](int) { return raise(SIGSTOP); });
   EXPECT_EQ(group.wait(until(50ms)).ends[0].kind, Kind::stuck);
