@@ -81,7 +81,7 @@ LiveOptions live_options(const std::vector<Job>& jobs, const PlayOptions& option
                    .detail = options.detail,
                    .show_rows = options.show_rows,
                    .results = static_cast<int64_t>(jobs.size()),
-                   .deadline = options.campaign.deadline.limit};
+                   .deadline = options.campaign.deadline};
   for (const auto& job : jobs) live.cases += static_cast<int64_t>(job.cases.size());
   return live;
 }

@@ -42,7 +42,8 @@ Json failure_json(const Failure& failure) {
           {"logs", failure.logs.string()},
           {"tail_rank", failure.tail_rank},
           {"tail", failure.tail},
-          {"tail_file", failure.tail_file.string()}};
+          {"tail_file", failure.tail_file.string()},
+          {"call_sites", failure.call_sites}};
 }
 
 Json result_json(const Result& result) {

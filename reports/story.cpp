@@ -74,6 +74,7 @@ std::vector<std::string> where_to_go_on(const Result& result, const std::string&
     append(lines, labelled("replay", {command}));
   append(lines, labelled("read", {program + " explain " + result.scenario}));
   if (!failure.logs.empty()) append(lines, labelled("logs", {failure.logs.string()}));
+  for (const auto& site : failure.call_sites) lines.push_back("  " + site);
   if (failure.tail.empty()) return lines;
   lines.push_back("  rank " + std::to_string(failure.tail_rank) +
                   (failure.tail_file.extension() == ".stacks" ? " was in" : " wrote last"));

@@ -41,7 +41,7 @@ int replay(const Flags& flags, const Known& known) {
   PlayOptions options{.out = flags.out, .colour = flags.colour, .show_rows = flags.verbose};
   options.campaign.slots = std::max(default_slots(), world_size(c));
   options.campaign.case_file = flags.file;
-  if (!flags.timeout.empty()) options.campaign.deadline = {time_limit("--timeout", flags.timeout)};
+  if (!flags.timeout.empty()) options.campaign.deadline = time_limit("--timeout", flags.timeout);
   std::vector<Job> jobs;
   for (const auto& name : subjects)
     for (const auto& tier : tiers)

@@ -115,7 +115,7 @@ PlayOptions play_options_of(const Flags& flags, uint64_t seed) {
   options.campaign.slots = flags.slots.empty()
                                ? default_slots()
                                : static_cast<int>(whole_number("-j", flags.slots, 1, kSlotsMost));
-  if (!flags.timeout.empty()) options.campaign.deadline = {time_limit("--timeout", flags.timeout)};
+  if (!flags.timeout.empty()) options.campaign.deadline = time_limit("--timeout", flags.timeout);
   if (flags.stop_at_first) options.campaign.after_failure = AfterFailure::stop_all;
   words("--color", flags.colour, {"auto", "always", "never"});
   if (flags.quiet && flags.verbose > 0) throw UsageError("-q and -v exclude each other");

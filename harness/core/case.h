@@ -107,6 +107,8 @@ struct Timing {
 
 // The world a case wants: how many ranks, and what befalls them. All but `injections` and `size`
 // matter to simulated worlds alone.
+inline constexpr int kWorldMost = 1024;
+
 struct WorldSpec {
   std::vector<Injection> injections;
   int size = 1;
@@ -117,7 +119,7 @@ struct WorldSpec {
   auto operator<=>(const WorldSpec&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("injections", &WorldSpec::injections),
-                      field("size", &WorldSpec::size, between(1, 1024)),
+                      field("size", &WorldSpec::size, between(1, kWorldMost)),
                       field("reduction", &WorldSpec::reduction, one_of("flat|ring|tree|permuted")),
                       field("schedule", &WorldSpec::schedule), field("timing", &WorldSpec::timing)};
   }

@@ -1,6 +1,8 @@
 #include "harness/core/frames.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace lockstep {
 
@@ -35,7 +37,8 @@ Collective collective_in(const Json& header, const std::string& where) {
           .sequence = required<int64_t>(header, "sequence", where),
           .elements = required<int64_t>(header, "elements", where),
           .root = required<int>(header, "root", where),
-          .times = {.queued_ns = header.value("ns", int64_t{-1})}};
+          .times = {.queued_ns = header.value("ns", int64_t{-1})},
+          .site = {header.value("site", -1)}};
 }
 
 Observation observation_in(const Frame& frame, const std::string& where) {
@@ -45,17 +48,56 @@ Observation observation_in(const Frame& frame, const std::string& where) {
 }
 
 void mark_done(RankHistory& rank, const std::string& group, int64_t sequence, int64_t ns) {
-  for (auto& event : rank.events) {
-    auto* collective = std::get_if<Collective>(&event.what);
-    if (!collective || collective->group != group || collective->sequence != sequence) continue;
+  for (auto event = rank.events.rbegin(); event != rank.events.rend(); ++event) {
+    auto* collective = std::get_if<Collective>(&event->what);
+    if (!collective || collective->sequence != sequence || collective->group != group) continue;
     collective->done = true;
     collective->times.done_ns = ns;
+    return;
   }
 }
 
-void append(std::string& out, uint64_t& number, FrameKind kind, const Json& header,
+// A JSON object, a field at a time: ten times as fast as by way of a Json.
+class HeaderText {
+ public:
+  HeaderText& add(std::string_view name, std::string_view value) {
+    begin(name);
+    // Text that is no UTF-8 is still worth reading.
+    if (is_plain(value))
+      text_.append("\"").append(value).append("\"");
+    else
+      text_ += Json(std::string(value)).dump(-1, ' ', false, Json::error_handler_t::replace);
+    return *this;
+  }
+  HeaderText& add(std::string_view name, int64_t value) {
+    begin(name);
+    text_ += std::to_string(value);
+    return *this;
+  }
+  HeaderText& add(std::string_view name, const std::vector<int64_t>& values) {
+    begin(name);
+    text_ += '[';
+    for (size_t i = 0; i < values.size(); ++i)
+      text_.append(i == 0 ? "" : ",").append(std::to_string(values[i]));
+    text_ += ']';
+    return *this;
+  }
+  std::string text() { return std::move(text_ += '}'); }
+
+ private:
+  static bool is_plain(std::string_view text) {
+    return std::all_of(text.begin(), text.end(),
+                       [](char c) { return c >= ' ' && c < 0x7f && c != '"' && c != '\\'; });
+  }
+  void begin(std::string_view name) {
+    text_.append(text_.empty() ? "{\"" : ",\"").append(name).append("\":");
+  }
+
+  std::string text_;
+};
+
+void append(std::string& out, uint64_t& number, FrameKind kind, const std::string& text,
             const std::vector<std::byte>& payload = {}) {
-  const std::string text = header.dump();
   const size_t begin = out.size();
   out.resize(begin + framed_size(text.size(), payload.size()));
   auto* commit = write_frame(reinterpret_cast<std::byte*>(out.data()) + begin, kind, text,
@@ -65,6 +107,32 @@ void append(std::string& out, uint64_t& number, FrameKind kind, const Json& head
 }
 
 }  // namespace
+
+std::string header_of(const Moment& moment) {
+  return HeaderText().add("step", moment.step).add("phase", moment.phase).text();
+}
+
+std::string header_of(std::string_view name, std::string_view dtype,
+                      const std::vector<int64_t>& shape) {
+  return HeaderText().add("name", name).add("dtype", dtype).add("shape", shape).text();
+}
+
+std::string header_of(const Collective& issued) {
+  return HeaderText()
+      .add("op", issued.op)
+      .add("group", issued.group)
+      .add("dtype", issued.dtype)
+      .add("sequence", issued.sequence)
+      .add("elements", issued.elements)
+      .add("root", issued.root)
+      .add("ns", issued.times.queued_ns)
+      .add("site", issued.site.number)
+      .text();
+}
+
+std::string done_header(std::string_view group, int64_t sequence, int64_t ns) {
+  return HeaderText().add("group", group).add("sequence", sequence).add("ns", ns).text();
+}
 
 size_t framed_size(size_t header_bytes, size_t payload_bytes) {
   return kFrameFixedBytes + padded(header_bytes + payload_bytes);
@@ -145,6 +213,8 @@ RankHistory rank_history(const Frames& frames, const std::string& whose) {
       case FrameKind::left_behind:
         add(LeftBehind{required<std::string>(header, "what", where)});
         break;
+      case FrameKind::site:
+        break;
       case FrameKind::ending: {
         const auto name = required<std::string>(header, "kind", where);
         const auto kind = ending_named(name);
@@ -160,43 +230,51 @@ RankHistory rank_history(const Frames& frames, const std::string& whose) {
   return rank;
 }
 
-std::string frames_of(const RankHistory& rank) {
+std::map<int, std::vector<uint64_t>> call_sites(const Frames& frames) {
+  std::map<int, std::vector<uint64_t>> sites;
+  for (const auto& frame : frames.frames) {
+    if (frame.kind != FrameKind::site) continue;
+    auto& addresses = sites[frame.header.value("site", -1)];
+    addresses.resize(frame.payload.size() / sizeof(uint64_t));
+    std::memcpy(addresses.data(), frame.payload.data(), addresses.size() * sizeof(uint64_t));
+  }
+  return sites;
+}
+
+std::string frames_of(const RankHistory& rank, WithTimes times) {
   std::string out;
   uint64_t number = 0;
   Moment at;
   const auto move_to = [&](const Moment& moment) {
     if (moment == at) return;
     at = moment;
-    append(out, number, FrameKind::moment, to_json(moment));
+    append(out, number, FrameKind::moment, header_of(moment));
   };
   for (const auto& event : rank.events) {
     move_to(event.at);
     if (const auto* seen = std::get_if<Observation>(&event.what)) {
       append(out, number, FrameKind::observation,
-             {{"name", seen->name}, {"dtype", seen->value.dtype}, {"shape", seen->value.shape}},
-             seen->value.bytes);
+             header_of(seen->name, seen->value.dtype, seen->value.shape), seen->value.bytes);
     } else if (const auto* c = std::get_if<Collective>(&event.what)) {
-      append(out, number, FrameKind::issued,
-             {{"op", c->op},
-              {"group", c->group},
-              {"dtype", c->dtype},
-              {"sequence", c->sequence},
-              {"elements", c->elements},
-              {"root", c->root},
-              {"ns", c->times.queued_ns}});
+      auto shown = *c;
+      shown.site = {};
+      if (times == WithTimes::no) shown.times = {};
+      append(out, number, FrameKind::issued, header_of(shown));
       if (c->done)
         append(out, number, FrameKind::done,
-               {{"group", c->group}, {"sequence", c->sequence}, {"ns", c->times.done_ns}});
+               done_header(shown.group, shown.sequence, shown.times.done_ns));
     } else if (const auto* struck = std::get_if<Injection>(&event.what)) {
-      append(out, number, FrameKind::injection, to_json(*struck));
+      append(out, number, FrameKind::injection, to_json(*struck).dump());
     } else {
       append(out, number, FrameKind::left_behind,
-             {{"what", std::get<LeftBehind>(event.what).what}});
+             Json{{"what", std::get<LeftBehind>(event.what).what}}.dump());
     }
   }
   move_to(rank.last);
+  const bool tells_times = rank.ending.kind == Ending::Kind::threw;
+  const std::string why = tells_times && times == WithTimes::no ? "" : rank.ending.why;
   append(out, number, FrameKind::ending,
-         {{"kind", std::string(name_of(rank.ending.kind))}, {"why", rank.ending.why}});
+         Json{{"kind", name_of(rank.ending.kind)}, {"why", why}}.dump());
   return out;
 }
 

@@ -16,6 +16,8 @@
 
 #include "harness/core/history.h"
 
+#include <map>
+
 namespace lockstep {
 
 inline constexpr uint64_t kCommit = 0x5045'5453'4b43'4f4cu;  // "LOCKSTEP"
@@ -25,11 +27,12 @@ enum class FrameKind : uint32_t {
   begin = 1,        // {"protocol": 1, "rank": r, "world": w, "case": hash}
   moment = 2,       // {"step": s, "phase": p}: what follows happened there
   observation = 3,  // {"name": n, "dtype": d, "shape": [...]}, payload: the elements
-  issued = 4,       // {"op", "group", "dtype", "sequence", "elements", "root", "ns"}
+  issued = 4,       // {"op", "group", "dtype", "sequence", "elements", "root", "ns", "site"}
   done = 5,         // {"group", "sequence", "ns"}: that collective completed
   injection = 6,    // an Injection that struck
   left_behind = 7,  // {"what": w}
   ending = 8,       // {"kind": k, "why": w}; the last record
+  site = 9,         // {"site": n}, payload: return addresses, uint64, innermost first
 };
 
 struct Frame {
@@ -40,6 +43,13 @@ struct Frame {
 
 inline constexpr int kProtocol = 1;
 inline constexpr size_t kFrameFixedBytes = 24;  // lengths, kind and commit word
+
+// Headers of the records that ranks write by the hundred, as text.
+std::string header_of(const Moment& moment);
+std::string header_of(std::string_view name, std::string_view dtype,
+                      const std::vector<int64_t>& shape);  // an observation's
+std::string header_of(const Collective& issued);           // `times.queued_ns` is its ns
+std::string done_header(std::string_view group, int64_t sequence, int64_t ns);
 
 // Bytes the frame takes, padding and commit word included.
 size_t framed_size(size_t header_bytes, size_t payload_bytes);
@@ -59,7 +69,13 @@ Frames read_frames(const std::byte* bytes, size_t size);
 // better. Throws FieldError for frames that no writer of this protocol makes, naming the record.
 RankHistory rank_history(const Frames& frames, const std::string& where);
 
-// The bytes a rank with this history would have written; the inverse of rank_history.
-std::string frames_of(const RankHistory& rank);
+// The call sites among a rank's frames, by number.
+std::map<int, std::vector<uint64_t>> call_sites(const Frames& frames);
+
+// The bytes a rank with this history would have written, but for its call sites; the inverse of
+// rank_history. Without times every ns is -1, and the words of exceptions, which tell how long a
+// rank has waited, are left out.
+enum class WithTimes { no, yes };
+std::string frames_of(const RankHistory& rank, WithTimes times = WithTimes::yes);
 
 }  // namespace lockstep

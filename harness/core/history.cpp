@@ -165,7 +165,7 @@ std::vector<Collective> History::collectives(int rank, const Moment& at) const {
 
 std::string hash_of(const History& history) {
   std::string bytes;
-  for (const auto& rank : history.ranks()) bytes += frames_of(rank);
+  for (const auto& rank : history.ranks()) bytes += frames_of(rank, WithTimes::no);
   return hash_of(bytes);
 }
 

@@ -40,6 +40,13 @@ struct Times {
   bool operator==(const Times&) const { return true; }
 };
 
+// From which of the rank's call sites; its number, -1 where that is not known. Means something only
+// beside the rank's own records, and is part of no comparison either.
+struct CallSite {
+  int number = -1;
+  bool operator==(const CallSite&) const { return true; }
+};
+
 // A collective as a rank issued it, written before the backend saw it. `sequence` counts this
 // rank's collectives of this group from 0; `elements` and `dtype` describe what it sends. `root` is
 // -1 where the operation has none.
@@ -49,6 +56,7 @@ struct Collective {
   int root = -1;
   bool done = false;  // the rank saw it complete
   Times times;
+  CallSite site;
   bool operator==(const Collective&) const = default;
 };
 
@@ -124,7 +132,8 @@ class History {
   std::vector<RankHistory> ranks_;
 };
 
-// Names a history: everything but times, so that the same case gives the same hash.
+// Names a history: everything but times and the words of exceptions, which tell times, so that the
+// same case gives the same hash.
 std::string hash_of(const History& history);
 
 }  // namespace lockstep

@@ -37,6 +37,7 @@ std::string roll_call(const History& history) {
   if (history.size() > kRollCallMost)
     text += "\n  and " + std::to_string(history.size() - kRollCallMost) + " ranks more";
   for (const auto& line : ladder(history)) text += "\n  " + line;
+  for (const auto& line : wavefront(history)) text += "\n  " + line;
   return text;
 }
 
@@ -145,6 +146,7 @@ Findings mismatches(const History& history) {
 // An injection that was planted and never struck has tried nothing.
 Findings idle_injections(const Case& c, const History& history) {
   Findings out;
+  if (c.value.value(Json::json_pointer("/world/injections"), Json()).empty()) return {};
   const auto planted = world_of(c).injections;
   std::vector<size_t> struck(static_cast<size_t>(history.size()), 0);
   for (int rank = 0; rank < history.size(); ++rank)
@@ -197,8 +199,11 @@ std::optional<Verdict> judge_emptiness(const Case& c, const History& history) {
 }  // namespace
 
 Verdict judge(const Scenario& scenario, const Case& c, const History& history) {
-  if (auto verdict = judge_endings(history)) return *verdict;
-  if (auto left = leftovers(history); !left.empty()) return {Verdict::Kind::leak, std::move(left)};
+  if (!scenario.judges_endings) {
+    if (auto verdict = judge_endings(history)) return *verdict;
+    if (auto left = leftovers(history); !left.empty())
+      return {Verdict::Kind::leak, std::move(left)};
+  }
   if (auto verdict = judge_refusals(history)) return *verdict;
   if (auto verdict = judge_emptiness(c, history)) return *verdict;
   try {

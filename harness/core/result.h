@@ -19,6 +19,7 @@ struct Failure {
   int tail_rank = 0;                      // the rank whose output `tail` ends
   std::string tail;                       // the last lines that rank wrote, or where it stood
   std::filesystem::path tail_file;        // where `tail` is from
+  std::vector<std::string> call_sites;    // of what the ranks issued where they part, a line each
 };
 
 // The result of one scenario in one setting.

@@ -39,6 +39,7 @@ struct Scenario {
 
   std::function<void(const Case&, RankContext&)> program;
   std::function<Findings(const Case&, const History&)> checks;
+  bool judges_endings = false;  // how ranks end is for the checks to judge
 };
 
 // What a scenario file fills in.
@@ -52,13 +53,14 @@ struct Spec {
   rc::Gen<C> cases;
   void (*program)(const C&, RankContext&);
   std::vector<Findings (*)(const C&, const History&)> checks;  // pointers: nothing captured
+  bool judges_endings = false;
 };
 
 template <CaseType C>
 Scenario scenario(Spec<C> spec);
 
-// Pure. Endings first (crash before hang before leak), then vacuity, then the checks. A check that
-// throws makes the case inconclusive, never a pass.
+// Pure. Endings first (crash before hang before leak), unless they are for the checks; then
+// vacuity, then the checks. A check that throws makes the case inconclusive, never a pass.
 Verdict judge(const Scenario& scenario, const Case& c, const History& history);
 
 }  // namespace lockstep

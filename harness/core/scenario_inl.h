@@ -22,6 +22,7 @@ Scenario scenario(Spec<C> given) {
   out.tags = spec->tags;
   out.must_catch = spec->must_catch;
   out.draws = spec->draws;
+  out.judges_endings = spec->judges_endings;
   out.every = [spec, erased] {
     std::vector<Case> all;
     if (spec->every)

@@ -16,8 +16,12 @@ struct Setting {
   bool operator==(const Setting&) const = default;
 };
 
-struct Deadline {
+// How a case is played; never part of the case either.
+struct PlayOptions {
   std::chrono::milliseconds limit{};  // for one case, from the moment its world starts
+  // Collectives of simulated worlds, too, are on record with where they were issued from. It takes
+  // a tenth of their time; in other worlds it costs little, and they always are.
+  bool call_sites = false;
 };
 
 // The tier itself broke (its processes were killed from outside, the machine is out of memory):
@@ -34,12 +38,14 @@ class Tier {
 
   // Blocks until every rank is gone, however it ended. Throws TierError; Interrupted after stop().
   virtual History play(const Scenario& scenario, const Case& c, const Setting& setting,
-                       Deadline deadline) = 0;
+                       const PlayOptions& options) = 0;
 
   // What the ranks of the last case wrote to their standard output and error: two files a rank,
   // rank0.out, rank0.err, ... in `folder`, which is made. Empty files are left out. Of a rank that
-  // was late also rank0.stacks: where its threads stood at the deadline, the main one first.
-  virtual void keep_output(const std::filesystem::path& folder) = 0;
+  // was late also rank0.stacks: where its threads stood at the deadline, the main one first. Where
+  // ranks part in `history`, which the case gave, also call_sites.txt: where each issued what it
+  // did there, a line a rank with its stack set in below.
+  virtual void keep_output(const std::filesystem::path& folder, const History& history) = 0;
 
   // Ends the case being played, from any thread; its world is killed as a group.
   virtual void stop() = 0;

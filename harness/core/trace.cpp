@@ -163,27 +163,85 @@ std::vector<int> shown_ranks(const std::map<int, Collective>& by_rank,
 
 }  // namespace
 
-std::vector<std::string> ladder(const History& history) {
-  for (const auto& [group, rungs] : ladders(history)) {
-    const auto members = members_of(group, rungs, history.size());
-    const auto parting = first_parting(rungs, members);
-    if (!parting) continue;
-    const auto ranks = shown_ranks(rungs.at(*parting), members);
-    std::vector<std::vector<std::string>> lines{{group == kWorld ? "collective" : group}};
-    for (const int rank : ranks) lines.front().push_back("rank " + std::to_string(rank));
-    lines.front().push_back(
-        ranks.size() == members.size() ? "" : "of " + std::to_string(members.size()));
-    for (auto rung = rungs.lower_bound(*parting - kRungsBefore);
-         rung != rungs.end() && rung->first <= *parting + kRungsBehind; ++rung) {
-      std::vector<std::string> line{"#" + std::to_string(rung->first) + " " +
-                                    text_of(common(rung->second))};
-      for (const int rank : ranks) line.push_back(cell(rung->second, common(rung->second), rank));
-      line.push_back(rung->first == *parting ? "\u25c4" : "");
-      lines.push_back(std::move(line));
-    }
-    return in_columns(lines);
+namespace {
+
+struct Parting {
+  const std::string& group;
+  const Ladder& rungs;
+  std::set<int> members;
+  int64_t at = 0;
+  std::vector<int> shown;
+};
+
+std::optional<Parting> first_parting(const std::map<std::string, Ladder>& all, int world) {
+  for (const auto& [group, rungs] : all) {
+    auto members = members_of(group, rungs, world);
+    const auto at = first_parting(rungs, members);
+    if (!at) continue;
+    auto shown = shown_ranks(rungs.at(*at), members);
+    return Parting{group, rungs, std::move(members), *at, std::move(shown)};
   }
   return {};
+}
+
+}  // namespace
+
+std::vector<std::string> ladder(const History& history) {
+  const auto all = ladders(history);
+  const auto parting = first_parting(all, history.size());
+  if (!parting) return {};
+  const auto& [group, rungs, members, at, ranks] = *parting;
+  std::vector<std::vector<std::string>> lines{{group == kWorld ? "collective" : group}};
+  for (const int rank : ranks) lines.front().push_back("rank " + std::to_string(rank));
+  lines.front().push_back(ranks.size() == members.size() ? ""
+                                                         : "of " + std::to_string(members.size()));
+  for (auto rung = rungs.lower_bound(at - kRungsBefore);
+       rung != rungs.end() && rung->first <= at + kRungsBehind; ++rung) {
+    std::vector<std::string> line{"#" + std::to_string(rung->first) + " " +
+                                  text_of(common(rung->second))};
+    for (const int rank : ranks) line.push_back(cell(rung->second, common(rung->second), rank));
+    line.push_back(rung->first == at ? "\u25c4" : "");
+    lines.push_back(std::move(line));
+  }
+  return in_columns(lines);
+}
+
+std::vector<std::pair<int, Collective>> issued_where_ranks_part(const History& history) {
+  const auto all = ladders(history);
+  const auto parting = first_parting(all, history.size());
+  if (!parting) return {};
+  std::vector<std::pair<int, Collective>> issued;
+  for (const int rank : parting->shown)
+    for (auto rung = std::reverse_iterator(parting->rungs.upper_bound(parting->at));
+         rung != parting->rungs.rend(); ++rung)
+      if (const auto own = rung->second.find(rank); own != rung->second.end()) {
+        issued.emplace_back(rank, own->second);
+        break;
+      }
+  return issued;
+}
+
+std::vector<std::string> wavefront(const History& history) {
+  const auto all = ladders(history);
+  std::vector<std::string> lines;
+  if (all.size() < 2) return lines;
+  for (const auto& [group, rungs] : all) {
+    std::map<std::string, std::vector<int>> where;  // by what their last collective is up to
+    for (const int rank : members_of(group, rungs, history.size())) {
+      const Collective* last = nullptr;
+      for (const auto& [sequence, by_rank] : rungs)
+        if (const auto own = by_rank.find(rank); own != by_rank.end()) last = &own->second;
+      const auto number = last ? "#" + std::to_string(last->sequence) : "";
+      where[!last        ? "issued nothing"
+            : last->done ? "done with " + number
+                         : "in " + number]
+          .push_back(rank);
+    }
+    std::vector<std::string> parts;
+    for (const auto& [what, ranks] : where) parts.push_back(ranks_text(ranks) + " " + what);
+    lines.push_back(group + ": " + joined(parts, "; "));
+  }
+  return lines;
 }
 
 }  // namespace lockstep

@@ -42,4 +42,13 @@ std::optional<std::string> first_missing(const History& history);
 // Where there are many ranks, of those that differ and a few others. Empty where no group parts.
 std::vector<std::string> ladder(const History& history);
 
+// What each rank of the group issued at the first place where the ranks part, for the ranks that
+// the ladder shows; of one that is missing there the last it issued in the group, if any. Empty
+// where no group parts.
+std::vector<std::pair<int, Collective>> issued_where_ranks_part(const History& history);
+
+// How far each group has come, a line each: "ranks 0,1: rank 0 done with #3; rank 1 in #3". Empty
+// where there is one group, whose ladder says it all.
+std::vector<std::string> wavefront(const History& history);
+
 }  // namespace lockstep

@@ -78,9 +78,21 @@ int rank_to_blame(const History& history) {
   return 0;
 }
 
+namespace {
+
+std::vector<std::string> headlines_of(const fs::path& call_sites) {
+  std::ifstream in(call_sites);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);)
+    if (!line.starts_with(' ')) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace
+
 Evidence keep_evidence(Tier& tier, const fs::path& folder, const History& history) {
   try {
-    tier.keep_output(folder);
+    tier.keep_output(folder, history);
   } catch (const TierError&) {
     return {};
   }
@@ -90,14 +102,16 @@ Evidence keep_evidence(Tier& tier, const fs::path& folder, const History& histor
     return {};
   }
   const int rank = rank_to_blame(history);
+  auto call_sites = headlines_of(folder / "call_sites.txt");
   const auto stacks = folder / ("rank" + std::to_string(rank) + ".stacks");
   if (auto place = place_of(stacks, rank); !place.empty())
-    return {folder, rank, std::move(place), stacks};
+    return {folder, rank, std::move(place), stacks, std::move(call_sites)};
   for (const char* stream : {".err", ".out"}) {
     const auto file = folder / ("rank" + std::to_string(rank) + stream);
-    if (auto tail = tail_of(file); !tail.empty()) return {folder, rank, std::move(tail), file};
+    if (auto tail = tail_of(file); !tail.empty())
+      return {folder, rank, std::move(tail), file, std::move(call_sites)};
   }
-  return {.logs = folder, .tail_rank = rank};
+  return {.logs = folder, .tail_rank = rank, .tail = {}, .tail_file = {}, .call_sites = call_sites};
 }
 
 }  // namespace lockstep

@@ -11,6 +11,8 @@ struct Evidence {
   // The last lines of the rank to blame, at most 2 KiB; of one that was late, where it stood.
   std::string tail;
   std::filesystem::path tail_file;
+  // Where the ranks part: from where each issued what it did there, a line a rank.
+  std::vector<std::string> call_sites;
 };
 
 // The rank that explains a bad ending: one that was signalled or left before one that threw, that

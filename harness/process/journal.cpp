@@ -30,8 +30,12 @@ JournalWriter::JournalWriter(std::span<std::byte> memory)
 
 void JournalWriter::append(FrameKind kind, const Json& header, std::span<const std::byte> payload) {
   // Text that is no UTF-8 (an exception's, a path) is still worth reading.
-  const std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
-  const size_t size = framed_size(text.size(), payload.size());
+  append_text(kind, header.dump(-1, ' ', false, Json::error_handler_t::replace), payload);
+}
+
+void JournalWriter::append_text(FrameKind kind, std::string_view header,
+                                std::span<const std::byte> payload) {
+  const size_t size = framed_size(header.size(), payload.size());
   const std::lock_guard lock(mutex_);
   if (finished_) return;
   const uint64_t begin = head_.committed.load(std::memory_order_relaxed);
@@ -42,7 +46,7 @@ void JournalWriter::append(FrameKind kind, const Json& header, std::span<const s
                       std::to_string(size));
   }
   std::byte* commit =
-      write_frame(records_.data() + begin, kind, text, payload.data(), payload.size());
+      write_frame(records_.data() + begin, kind, header, payload.data(), payload.size());
   std::atomic_ref(*reinterpret_cast<uint64_t*>(commit))
       .store(kCommit ^ count_, std::memory_order_release);
   ++count_;

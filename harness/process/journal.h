@@ -37,6 +37,8 @@ class JournalWriter {
   // Local, never blocks on another process. Throws JournalFull, from then on every time. Does
   // nothing after finish().
   void append(FrameKind kind, const Json& header, std::span<const std::byte> payload = {});
+  void append_text(FrameKind kind, std::string_view header,
+                   std::span<const std::byte> payload = {});
 
   // The last record; what other threads still try to append is dropped, as their rank has ended.
   void finish(const Ending& ending);

@@ -94,6 +94,19 @@ std::vector<uint64_t> frames_in(const StackBoard::Slot& slot) {
   return frames;
 }
 
+// "function at /folder/of/file.cpp:12 (discriminator 6)" without the folder and what is behind.
+FrameLine shortened(std::string line) {
+  if (const auto behind = line.rfind(" (discriminator "); behind != std::string::npos)
+    line.resize(behind);
+  const auto at = line.rfind(" at ");
+  const auto slash = line.rfind('/');
+  const bool is_librarys =
+      line.find("/torch/include/") != std::string::npos || line.ends_with(":?");
+  if (at == std::string::npos || slash == std::string::npos || slash < at)
+    return {line, is_librarys};
+  return {line.substr(0, at + 4) + line.substr(slash + 1), is_librarys};
+}
+
 std::string demangled(const char* name) {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> text(
@@ -113,7 +126,7 @@ std::string read_all(int descriptor) {
 // into which that was inlined; nothing where it is not installed or knows nothing.
 std::vector<std::vector<std::string>> asked_of_addr2line(const std::string& file,
                                                          const std::vector<uint64_t>& places) {
-  std::vector<std::string> arguments{"addr2line", "-C", "-f", "-i", "-p", "-s", "-e", file};
+  std::vector<std::string> arguments{"addr2line", "-C", "-f", "-i", "-p", "-e", file};
   for (const auto place : places) {
     std::ostringstream text;
     text << "0x" << std::hex << place;
@@ -195,37 +208,57 @@ std::vector<ThreadStack> stacks_of(pid_t pid, StackBoard& board,
   return out;
 }
 
-std::vector<std::string> lines_of(const ThreadStack& stack) {
-  if (stack.frames.empty()) return {stack.instead};
-  std::vector<std::vector<std::string>> by_frame(stack.frames.size());
-  std::map<std::string, std::vector<std::pair<size_t, uint64_t>>> unknown;  // by file
-  for (size_t i = 0; i < stack.frames.size(); ++i) {
+std::vector<uint64_t> own_stack() {
+  constexpr int kFramesMost = 32;
+  void* frames[kFramesMost];
+  const int count = backtrace(frames, kFramesMost);
+  std::vector<uint64_t> out;
+  for (int i = 1; i < count; ++i) out.push_back(reinterpret_cast<uint64_t>(frames[i]));
+  return out;
+}
+
+std::map<uint64_t, std::vector<FrameLine>> lines_at(const std::set<uint64_t>& addresses) {
+  std::map<uint64_t, std::vector<FrameLine>> lines;
+  std::map<std::string, std::vector<std::pair<uint64_t, uint64_t>>> unknown;  // by file
+  for (const auto address : addresses) {
     // A return address is behind its call.
-    const uint64_t address = stack.frames[i] - (i == 0 ? 0 : 1);
+    const uint64_t call = address - 1;
     Dl_info info{};
-    if (dladdr(reinterpret_cast<const void*>(address), &info) == 0 || !info.dli_fname) {
-      by_frame[i] = {"at an address of no file"};
+    if (dladdr(reinterpret_cast<const void*>(call), &info) == 0 || !info.dli_fname) {
+      lines[address] = {{"at an address of no file", true}};
       continue;
     }
-    const uint64_t place = address - reinterpret_cast<uint64_t>(info.dli_fbase);
     const auto file = std::filesystem::path(info.dli_fname).filename().string();
-    by_frame[i] = {(info.dli_sname ? demangled(info.dli_sname) : "a function") + " in " + file};
-    if (!info.dli_sname) unknown[info.dli_fname].emplace_back(i, place);
+    const auto name = info.dli_sname ? demangled(info.dli_sname) : "a function";
+    lines[address] = {{name + " in " + file, true}};
+    if (!info.dli_sname)
+      unknown[info.dli_fname].emplace_back(address,
+                                           call - reinterpret_cast<uint64_t>(info.dli_fbase));
   }
   for (const auto& [file, all] : unknown) {
     std::vector<uint64_t> places;
-    for (const auto& [frame, place] : all) places.push_back(place);
+    for (const auto& [address, place] : all) places.push_back(place);
     // This program goes by the name it was started with, wherever that was.
     std::error_code none;
     const bool is_here = std::filesystem::exists(file, none);
     const auto told = asked_of_addr2line(
         is_here ? file : std::filesystem::read_symlink("/proc/self/exe", none).string(), places);
-    for (size_t i = 0; i < told.size(); ++i)
-      if (!told[i].empty()) by_frame[all[i].first] = told[i];
+    for (size_t i = 0; i < told.size(); ++i) {
+      if (told[i].empty()) continue;
+      auto& of_frame = lines[all[i].first];
+      of_frame.clear();
+      for (const auto& line : told[i]) of_frame.push_back(shortened(line));
+    }
   }
+  return lines;
+}
+
+std::vector<std::string> lines_of(const ThreadStack& stack) {
+  if (stack.frames.empty()) return {stack.instead};
+  const auto known = lines_at({stack.frames.begin(), stack.frames.end()});
   std::vector<std::string> lines;
-  for (auto& of_frame : by_frame)
-    for (auto& line : of_frame) lines.push_back(std::move(line));
+  for (const auto frame : stack.frames)
+    for (const auto& line : known.at(frame)) lines.push_back(line.text);
   return lines;
 }
 

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <sys/types.h>
@@ -42,6 +44,21 @@ void answer_on(StackBoard& board);
 // The main thread first. Waits at most `patience` for answers. One at a time for a board.
 std::vector<ThreadStack> stacks_of(pid_t pid, StackBoard& board,
                                    std::chrono::milliseconds patience);
+
+// This thread's own return addresses, innermost first, without this function's; answer_on has been
+// called before, here or in a process that this one was forked from.
+std::vector<uint64_t> own_stack();
+
+// What is known of a frame: a line for its function and one for each that this was inlined into.
+// `is_librarys`: from a header of LibTorch, or of a file without lines.
+struct FrameLine {
+  std::string text;
+  bool is_librarys = false;
+};
+
+// By address, each as the return address of a call. For frames of a process that was forked from
+// this one, so that both have everything at the same addresses.
+std::map<uint64_t, std::vector<FrameLine>> lines_at(const std::set<uint64_t>& addresses);
 
 // A line a frame: function, file and line as far as they are known. For frames of a process that
 // was forked from this one, so that both have everything at the same addresses.

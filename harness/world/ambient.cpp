@@ -5,6 +5,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <unistd.h>
 #include <utility>
@@ -13,10 +14,16 @@ namespace lockstep {
 
 namespace {
 
-std::map<std::string, std::string> environment() {
+// "NAME=value", in the process's own order.
+std::vector<std::string> environment() {
+  std::vector<std::string> all;
+  for (char** entry = environ; entry && *entry; ++entry) all.emplace_back(*entry);
+  return all;
+}
+
+std::map<std::string, std::string> by_name(const std::vector<std::string>& environment) {
   std::map<std::string, std::string> all;
-  for (char** entry = environ; entry && *entry; ++entry) {
-    const std::string text = *entry;
+  for (const auto& text : environment) {
     const auto sign = text.find('=');
     if (sign != std::string::npos) all[text.substr(0, sign)] = text.substr(sign + 1);
   }
@@ -69,13 +76,15 @@ std::vector<std::string> Ambient::lasting_differences(const Ambient& now) const 
   };
   count("the number of intra-op threads", intra_op_threads_, now.intra_op_threads_);
   count("the number of inter-op threads", inter_op_threads_, now.inter_op_threads_);
-  for (const auto& [name, value] : environment_)
-    if (!now.environment_.contains(name))
+  if (environment_ == now.environment_) return out;
+  const auto before = by_name(environment_), after = by_name(now.environment_);
+  for (const auto& [name, value] : before)
+    if (!after.contains(name))
       out.push_back("the environment has lost " + name);
-    else if (now.environment_.at(name) != value)
-      out.push_back(changed(name, "'" + value + "'", "'" + now.environment_.at(name) + "'"));
-  for (const auto& [name, value] : now.environment_)
-    if (!environment_.contains(name)) out.push_back("the environment has gained " + name);
+    else if (after.at(name) != value)
+      out.push_back(changed(name, "'" + value + "'", "'" + after.at(name) + "'"));
+  for (const auto& [name, value] : after)
+    if (!before.contains(name)) out.push_back("the environment has gained " + name);
   return out;
 }
 
@@ -84,16 +93,24 @@ void Ambient::restore() const {
   at::GradMode::set_enabled(grad_mode_);
   at::set_default_dtype(default_dtype_);
   if (at::get_num_threads() != intra_op_threads_) at::set_num_threads(intra_op_threads_);
-  for (const auto& [name, value] : environment())
-    if (!environment_.contains(name)) unsetenv(name.c_str());
-  for (const auto& [name, value] : environment_) setenv(name.c_str(), value.c_str(), 1);
+  const auto now = environment();
+  if (now == environment_) return;
+  const auto before = by_name(environment_);
+  for (const auto& [name, value] : by_name(now))
+    if (!before.contains(name)) unsetenv(name.c_str());
+  for (const auto& [name, value] : before) setenv(name.c_str(), value.c_str(), 1);
 }
 
 RankAmbient::RankAmbient(const std::map<std::string, std::string>& environment)
     : generator_(default_generator().clone()), default_dtype_(at::get_default_dtype()) {
-  auto all = lockstep::environment();
-  for (const auto& [name, value] : environment) all[name] = value;
-  for (const auto& [name, value] : all) texts_.push_back(name + "=" + value);
+  const auto is_own = [&](const std::string& text) {
+    return std::any_of(environment.begin(), environment.end(), [&](const auto& own) {
+      return text.starts_with(own.first) && text[own.first.size()] == '=';
+    });
+  };
+  for (auto& text : lockstep::environment())
+    if (!is_own(text)) texts_.push_back(std::move(text));
+  for (const auto& [name, value] : environment) texts_.push_back(name + "=" + value);
   for (auto& text : texts_) entries_.push_back(text.data());
   entries_.push_back(nullptr);
 }

@@ -30,7 +30,7 @@ class Ambient {
   caffe2::TypeMeta default_dtype_;
   int intra_op_threads_ = 1;
   int inter_op_threads_ = 1;
-  std::map<std::string, std::string> environment_;
+  std::vector<std::string> environment_;  // "NAME=value"
 };
 
 // What one of several ranks in this process has of its own: the default generator, the default

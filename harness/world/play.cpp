@@ -56,6 +56,7 @@ Play::Play(PlayParts parts)
     : parts_(std::move(parts)),
       journal_(parts_.journal),
       injector_(parts_.injections, parts_.rank, journal_, parts_.blows),
+      sites_(journal_, parts_.call_sites),
       here_({.rank = parts_.rank,
              .size = parts_.size,
              .subject = parts_.subject,
@@ -95,7 +96,7 @@ size_t Play::pending_collectives() const {
 
 c10::intrusive_ptr<c10d::ProcessGroup> Play::group_of(const std::vector<int>& ranks) {
   logs_.push_back(std::make_shared<TapLog>(name_of_group(ranks, parts_.size), journal_, injector_,
-                                           parts_.clock));
+                                           sites_, parts_.clock));
   return parts_.make_group(ranks, logs_.back());
 }
 

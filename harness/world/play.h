@@ -30,6 +30,7 @@ struct PlayParts {
                                                        const std::shared_ptr<TapLog>& log)>
       make_group;
   std::filesystem::path scratch;  // made by the first rank that wants it
+  bool call_sites = true;         // collectives are on record with where they were issued from
   Blows blows = blows_to_this_process();
   TapLog::Clock clock = TapLog::monotonic_ns;
 };
@@ -54,6 +55,7 @@ class Play {
   const PlayParts parts_;
   JournalWriter journal_;
   Injector injector_;
+  CallSites sites_;
   std::vector<std::shared_ptr<TapLog>> logs_;
   RankContext here_;
 };

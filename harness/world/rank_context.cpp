@@ -36,7 +36,7 @@ std::filesystem::path RankContext::scratch() {
 
 void RankContext::enter(int step, std::string_view phase) {
   const Moment moment{step, std::string(phase)};
-  parts_.journal.append(FrameKind::moment, to_json(moment));
+  parts_.journal.append_text(FrameKind::moment, header_of(moment));
   parts_.injector.at_moment(moment);
 }
 
@@ -46,16 +46,14 @@ void RankContext::record(std::string_view name, const at::Tensor& value) {
                                 " was to record '" + std::string(name) +
                                 "', which is an undefined tensor");
   const auto plain = value_of(value);
-  parts_.journal.append(
-      FrameKind::observation,
-      {{"name", std::string(name)}, {"dtype", plain.dtype}, {"shape", plain.shape}}, plain.bytes);
+  parts_.journal.append_text(FrameKind::observation, header_of(name, plain.dtype, plain.shape),
+                             plain.bytes);
 }
 
 void RankContext::record(std::string_view name, const std::vector<int64_t>& values) {
-  parts_.journal.append(
-      FrameKind::observation,
-      {{"name", std::string(name)}, {"dtype", "int64"}, {"shape", {values.size()}}},
-      std::as_bytes(std::span(values)));
+  parts_.journal.append_text(FrameKind::observation,
+                             header_of(name, "int64", {static_cast<int64_t>(values.size())}),
+                             std::as_bytes(std::span(values)));
 }
 
 }  // namespace lockstep

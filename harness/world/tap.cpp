@@ -5,6 +5,8 @@
 #include "harness/world/injector.h"
 #include "harness/world/tensors.h"
 
+#include <algorithm>
+
 namespace lockstep {
 
 namespace {
@@ -101,15 +103,20 @@ void flip(const Tensors& tensors, int bit) {
 
 }  // namespace
 
-TapLog::TapLog(std::string group, JournalWriter& journal, Injector& injector, Clock clock)
-    : group_(std::move(group)), journal_(journal), injector_(injector), clock_(std::move(clock)) {}
+TapLog::TapLog(std::string group, JournalWriter& journal, Injector& injector, CallSites& sites,
+               Clock clock)
+    : group_(std::move(group)),
+      journal_(journal),
+      injector_(injector),
+      sites_(sites),
+      clock_(std::move(clock)) {}
 
 int64_t TapLog::monotonic_ns() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 std::shared_ptr<TapLog> TapLog::for_group(const std::string& name) const {
-  return std::make_shared<TapLog>(name, journal_, injector_, clock_);
+  return std::make_shared<TapLog>(name, journal_, injector_, sites_, clock_);
 }
 
 TapLog::Issued TapLog::issue(const Call& call) {
@@ -126,13 +133,9 @@ TapLog::Issued TapLog::issue(const Call& call) {
     pending_.emplace(issued.sequence, nullptr);
   }
   const auto treatment = injector_.at_collective(issued.sequence);
-  journal_.append(FrameKind::issued, {{"op", issued.op},
-                                      {"group", issued.group},
-                                      {"dtype", issued.dtype},
-                                      {"sequence", issued.sequence},
-                                      {"elements", issued.elements},
-                                      {"root", issued.root},
-                                      {"ns", clock_()}});
+  issued.times.queued_ns = clock_();
+  issued.site.number = sites_.here();
+  journal_.append_text(FrameKind::issued, header_of(issued));
   return {std::move(issued), treatment};
 }
 
@@ -157,8 +160,7 @@ void TapLog::done(int64_t sequence, std::optional<int64_t> ns) {
   const std::lock_guard lock(mutex_);
   if (pending_.erase(sequence) == 0) return;
   try {
-    journal_.append(FrameKind::done,
-                    {{"group", group_}, {"sequence", sequence}, {"ns", ns ? *ns : clock_()}});
+    journal_.append_text(FrameKind::done, done_header(group_, sequence, ns ? *ns : clock_()));
   } catch (const JournalFull&) {
   }
 }
@@ -206,14 +208,17 @@ WorkPtr Tap::through(Call call, const Issue& issue) {
   return work;
 }
 
-BackendPtr Tap::tapped(BackendPtr backend, const std::string& how) {
+BackendPtr Tap::tapped(BackendPtr backend, const std::string& name) {
   if (!backend) return backend;
-  const auto name = log_->group() + "/" + how + std::to_string(made_++);
   return c10::make_intrusive<Tap>(std::move(backend), log_->for_group(name));
 }
 
+std::string Tap::next_name(const std::string& how) {
+  return log_->group() + "/" + how + std::to_string(made_++);
+}
+
 bool Tap::supportsSplitting() const {
-  return backend_->supportsSplitting();
+  return carrier_ || backend_->supportsSplitting();
 }
 bool Tap::supportsCoalescing() const {
   return backend_->supportsCoalescing();
@@ -227,7 +232,7 @@ bool Tap::supportsShrinking() const {
 
 BackendPtr Tap::shrink(const std::vector<int64_t>& excluded, int flags,
                        const c10::intrusive_ptr<Options>& options) {
-  return tapped(backend_->shrink(excluded, flags, options), "shrunk");
+  return tapped(backend_->shrink(excluded, flags, options), next_name("shrunk"));
 }
 
 void Tap::setTimeout(std::chrono::milliseconds timeout) {
@@ -450,13 +455,21 @@ void Tap::enableCollectivesTiming() {
 
 BackendPtr Tap::split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                       const c10::intrusive_ptr<Options>& options) {
-  return tapped(backend_->split(store, ranks, options), "split");
+  // Called alike on all members, who may have split off other groups before.
+  std::string name = log_->group() + "/";
+  for (size_t i = 0; i < ranks.size(); ++i) name += (i == 0 ? "" : ",") + std::to_string(ranks[i]);
+  if (const int before = splits_[ranks]++; before > 0) name += " #" + std::to_string(before + 1);
+  if (!carrier_) return tapped(backend_->split(store, ranks, options), name);
+  if (std::find(ranks.begin(), ranks.end(), getRank()) == ranks.end()) return nullptr;
+  auto part = carrier_->split(ranks, name);
+  return c10::make_intrusive<Tap>(std::move(part.backend), log_->for_group(name),
+                                  std::move(part.carrier));
 }
 
 BackendPtr Tap::merge(const c10::intrusive_ptr<c10d::Store>& store,
                       const c10::intrusive_ptr<Options>& options, const int& rank,
                       const int& size) {
-  return tapped(backend_->merge(store, options, rank, size), "merged");
+  return tapped(backend_->merge(store, options, rank, size), next_name("merged"));
 }
 
 // The wrapper's own copy is what the non-virtual getter reads.

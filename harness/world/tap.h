@@ -11,6 +11,7 @@
 
 #include "harness/core/history.h"
 #include "harness/world/call.h"
+#include "harness/world/call_sites.h"
 #include "harness/world/injector.h"
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -28,10 +29,11 @@ class JournalWriter;
 // The collectives of one rank in one group. Thread-safe: backends complete on threads of their own.
 class TapLog : public std::enable_shared_from_this<TapLog> {
  public:
-  // Both outlive every collective of the group. `clock` tells nanoseconds that the ranks of a world
+  // All outlive every collective of the group. `clock` tells nanoseconds that the ranks of a world
   // can compare.
   using Clock = std::function<int64_t()>;
-  TapLog(std::string group, JournalWriter& journal, Injector& injector, Clock clock = monotonic_ns);
+  TapLog(std::string group, JournalWriter& journal, Injector& injector, CallSites& sites,
+         Clock clock = monotonic_ns);
   static int64_t monotonic_ns();
 
   // Injections strike, then the collective is on record.
@@ -63,6 +65,7 @@ class TapLog : public std::enable_shared_from_this<TapLog> {
   const std::string group_;
   JournalWriter& journal_;
   Injector& injector_;
+  CallSites& sites_;
   const Clock clock_;
   mutable std::mutex mutex_;
   int64_t next_ = 0;
@@ -77,6 +80,13 @@ class Carrier {
   // Says to `log` when the collective is done.
   virtual c10::intrusive_ptr<c10d::Work> carry(Call call, const Collective& issued,
                                                const std::shared_ptr<TapLog>& log) = 0;
+
+  // This member's side of a group of `members` of this one, ascending, itself among them.
+  struct Part {
+    c10::intrusive_ptr<c10d::Backend> backend;
+    std::shared_ptr<Carrier> carrier;
+  };
+  virtual Part split(const std::vector<int>& members, const std::string& name) = 0;
 };
 
 class Tap final : public c10d::Backend {
@@ -87,7 +97,11 @@ class Tap final : public c10d::Backend {
 
   // From now on collectives go into `log`: a group that outlives a case starts the next one anew.
   // Nothing may be under way.
-  void follow(std::shared_ptr<TapLog> log) { log_ = std::move(log); }
+  void follow(std::shared_ptr<TapLog> log) {
+    log_ = std::move(log);
+    made_ = 0;
+    splits_.clear();
+  }
 
   bool supportsSplitting() const override;
   bool supportsCoalescing() const override;
@@ -173,12 +187,14 @@ class Tap final : public c10d::Backend {
  private:
   template <class Issue>
   c10::intrusive_ptr<c10d::Work> through(Call call, const Issue& issue);
-  c10::intrusive_ptr<Backend> tapped(c10::intrusive_ptr<Backend> backend, const std::string& how);
+  c10::intrusive_ptr<Backend> tapped(c10::intrusive_ptr<Backend> backend, const std::string& name);
+  std::string next_name(const std::string& how);
 
   c10::intrusive_ptr<Backend> backend_;
   std::shared_ptr<TapLog> log_;
   std::shared_ptr<Carrier> carrier_;
-  int made_ = 0;  // groups made out of this one
+  int made_ = 0;                            // groups shrunk or merged out of this one
+  std::map<std::vector<int>, int> splits_;  // groups split off this one, by their members
 };
 
 }  // namespace lockstep

@@ -20,7 +20,7 @@ struct ForkedOptions {
   std::chrono::milliseconds grace{1000};    // the others' time to end once a rank ended badly
   std::filesystem::path scratch = {};       // where scratch folders go; empty: the system's
   bool cure_gloo_stalls = true;             // Note [Gloo's stall]
-  std::optional<int> core = {};             // where the host of simulated worlds stays, if at all
+  std::optional<int> core = {};             // where simulated worlds are played, if on one core
 };
 
 // `lanes` lanes that play cold, warm and simulated worlds, as a setting's tier says. A cold world's

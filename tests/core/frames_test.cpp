@@ -96,5 +96,14 @@ TEST(Frames, the_layout_is_the_published_one) {
   EXPECT_EQ(bytes, expected);
 }
 
+TEST(Frames, HeadersAreJsonWhateverTheNamesHold) {
+  const std::string odd = "a \"name\" \\ of\ntwo lines";
+  EXPECT_EQ(Json::parse(header_of(odd, "float32", {2, 0})),
+            (Json{{"name", odd}, {"dtype", "float32"}, {"shape", {2, 0}}}));
+  EXPECT_EQ(Json::parse(header_of(Moment{3, odd})), (Json{{"step", 3}, {"phase", odd}}));
+  EXPECT_EQ(Json::parse(done_header("\xff", 1, -1)),
+            (Json{{"group", "\xef\xbf\xbd"}, {"sequence", 1}, {"ns", -1}}));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -61,11 +61,11 @@ int64_t value_of(const Case& c) {
   return c.value["value"].get<int64_t>();
 }
 
-History FakeTier::play(const Scenario&, const Case& c, const Setting&, Deadline) {
+History FakeTier::play(const Scenario&, const Case& c, const Setting&, const PlayOptions&) {
   return play_ ? play_(c, *this) : recorded(c, 0);
 }
 
-void FakeTier::keep_output(const std::filesystem::path& folder) {
+void FakeTier::keep_output(const std::filesystem::path& folder, const History&) {
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "rank0.err") << "first line\nlast words\n";
 }

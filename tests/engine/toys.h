@@ -35,8 +35,8 @@ class FakeTier : public Tier {
   explicit FakeTier(Play play = {}) : play_(std::move(play)) {}
 
   History play(const Scenario& scenario, const Case& c, const Setting& setting,
-               Deadline deadline) override;
-  void keep_output(const std::filesystem::path& folder) override;
+               const PlayOptions& options) override;
+  void keep_output(const std::filesystem::path& folder, const History& history) override;
   void stop() override;
 
   // Blocks until stop(), as a rank that hangs would; then throws Interrupted.

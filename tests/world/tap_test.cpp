@@ -70,7 +70,8 @@ class TapTest : public ::testing::Test {
   SharedMemory memory_{1 << 16};
   JournalWriter journal_{memory_.bytes()};
   Injector injector_{{{.kind = "throw", .rank = 0, .collective = 3}}, 0, journal_};
-  std::shared_ptr<TapLog> log_ = std::make_shared<TapLog>("world", journal_, injector_);
+  CallSites sites_{journal_, false};
+  std::shared_ptr<TapLog> log_ = std::make_shared<TapLog>("world", journal_, injector_, sites_);
   c10::intrusive_ptr<Probe> probe_ = c10::make_intrusive<Probe>();
   c10::intrusive_ptr<Tap> tap_ = c10::make_intrusive<Tap>(probe_, log_);
   std::vector<at::Tensor> tensors_{torch::ones({2, 3}), torch::ones({4})};

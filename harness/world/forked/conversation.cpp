@@ -3,11 +3,9 @@
 namespace lockstep {
 
 std::string play_request(const PlayRequest& request) {
-  return Json{{"scenario", request.c.scenario},
-              {"case", request.c.value},
-              {"subject", request.subject},
-              {"tier", request.tier},
-              {"deadline_ms", request.limit.count()}}
+  return Json{{"scenario", request.c.scenario},       {"case", request.c.value},
+              {"subject", request.subject},           {"tier", request.tier},
+              {"deadline_ms", request.limit.count()}, {"call_sites", request.call_sites}}
       .dump();
 }
 
@@ -26,24 +24,23 @@ PlayReply play_reply_in(const std::string& text) {
          .name = stack.at("name").get<std::string>(),
          .frames = stack.at("frames").get<std::vector<uint64_t>>(),
          .instead = stack.at("instead").get<std::string>()});
-  for (const auto& choice : json.at("choices"))
-    reply.choices.push_back({choice.at(0).get<int>(), choice.at(1).get<int>()});
+  reply.choices = choices_in(json.at("choices"));
   return reply;
 }
 
-PlayRequest play_request_in(const std::string& text) {
-  const Json json = Json::parse(text);
-  return {.c = {json.at("scenario").get<std::string>(), json.at("case")},
+PlayRequest play_request_in(std::string text) {
+  Json json = Json::parse(text);
+  return {.c = {json.at("scenario").get<std::string>(), std::move(json.at("case"))},
           .subject = json.at("subject").get<std::string>(),
           .tier = json.at("tier").get<std::string>(),
-          .limit = std::chrono::milliseconds(json.at("deadline_ms").get<int64_t>())};
+          .limit = std::chrono::milliseconds(json.at("deadline_ms").get<int64_t>()),
+          .call_sites = json.at("call_sites").get<bool>(),
+          .text = std::move(text)};
 }
 
 std::string play_reply(const PlayReply& reply) {
   Json ends = Json::array();
   for (const auto& end : reply.group.ends) ends.push_back({static_cast<int>(end.kind), end.code});
-  Json choices = Json::array();
-  for (const auto& choice : reply.choices) choices.push_back({choice.taken, choice.of});
   Json stacks = Json::array();
   for (const auto& [rank, threads] : reply.stacks)
     for (const auto& thread : threads)
@@ -52,10 +49,26 @@ std::string play_reply(const PlayReply& reply) {
                         {"name", thread.name},
                         {"frames", thread.frames},
                         {"instead", thread.instead}});
-  return Json{{"ends", ends},       {"stacks", stacks},
-              {"choices", choices}, {"stopped", reply.group.stopped},
-              {"left", reply.left}, {"left_running", reply.left_running}}
+  return Json{{"ends", ends},
+              {"stacks", stacks},
+              {"choices", json_of(reply.choices)},
+              {"stopped", reply.group.stopped},
+              {"left", reply.left},
+              {"left_running", reply.left_running}}
       .dump();
+}
+
+Json json_of(const std::vector<sim::Choice>& choices) {
+  Json json = Json::array();
+  for (const auto& choice : choices) json.push_back({choice.taken, choice.of});
+  return json;
+}
+
+std::vector<sim::Choice> choices_in(const Json& json) {
+  std::vector<sim::Choice> choices;
+  for (const auto& choice : json)
+    choices.push_back({choice.at(0).get<int>(), choice.at(1).get<int>()});
+  return choices;
 }
 
 }  // namespace lockstep

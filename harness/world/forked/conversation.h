@@ -22,6 +22,7 @@ struct Order {
   Case c;
   const Subject& subject;
   std::chrono::milliseconds limit{};
+  bool call_sites = false;
 };
 
 // A request to play a case, and what became of its processes.
@@ -30,6 +31,8 @@ struct PlayRequest {
   std::string subject;
   std::string tier;  // "cold", "warm" or "sim"
   std::chrono::milliseconds limit{};
+  bool call_sites = false;  // of simulated worlds; of others always
+  std::string text;         // as it arrived; empty where it is made
 };
 struct PlayReply {
   GroupReport group;  // of the ranks; simulated ones end as the thread of a process can
@@ -39,8 +42,12 @@ struct PlayReply {
   std::vector<sim::Choice> choices;  // of who ran next in a simulated world with a list of them
 };
 std::string play_request(const PlayRequest& request);
-PlayRequest play_request_in(const std::string& text);
+PlayRequest play_request_in(std::string text);
 std::string play_reply(const PlayReply& reply);
 PlayReply play_reply_in(const std::string& text);
+
+// [[taken, of], ...]
+Json json_of(const std::vector<sim::Choice>& choices);
+std::vector<sim::Choice> choices_in(const Json& json);
 
 }  // namespace lockstep

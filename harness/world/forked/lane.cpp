@@ -1,10 +1,13 @@
 #include "harness/world/forked/lane.h"
 
+#include "harness/core/trace.h"
 #include "harness/process/journal.h"
 #include "harness/world/shared_memory_store.h"
 
 #include <fstream>
 #include <sched.h>
+#include <set>
+#include <tuple>
 
 namespace lockstep {
 
@@ -25,9 +28,11 @@ bool exited_well(const ChildEnd& end) {
 
 // A rank that wrote where it should not can have spoiled its journal. That is the case's doing, but
 // no history can be told from it.
-RankHistory read_rank(const JournalView& journal, int rank, const ChildEnd& process) {
+RankHistory read_rank(const JournalView& journal, int rank, const ChildEnd& process,
+                      std::map<int, std::vector<uint64_t>>& sites) {
   const std::string who = "rank " + std::to_string(rank) + "'s journal";
   const Frames frames = journal.frames();
+  sites = call_sites(frames);
   if (!frames.tail.empty()) throw TierError(who + " was damaged: " + frames.tail);
   try {
     RankHistory history = rank_history(frames, who);
@@ -46,6 +51,13 @@ std::vector<int> allowed_cores() {
   for (int core = 0; core < CPU_SETSIZE; ++core)
     if (CPU_ISSET(static_cast<size_t>(core), &allowed)) cores.push_back(core);
   return cores;
+}
+
+// "... at tap.cpp:141", of the files through which a collective goes before it is on record.
+bool is_watchers(const std::string& line) {
+  for (const char* file : {" at tap.cpp:", " at call_sites.cpp:", " at stacks.cpp:"})
+    if (line.find(file) != std::string::npos) return true;
+  return false;
 }
 
 ZygoteServer served_by(const std::shared_ptr<ForkedServer>& server) {
@@ -77,10 +89,15 @@ ForkedLane::ForkedLane(const std::vector<Scenario>& scenarios, const Subjects& s
               close_there) {}
 
 History ForkedLane::play(const Scenario& scenario, const Case& c, const Setting& setting,
-                         Deadline deadline) {
+                         const PlayOptions& options) {
   require_playable(scenario, c, setting);
-  const PlayRequest request{
-      .c = c, .subject = setting.subject, .tier = setting.tier, .limit = deadline.limit};
+  const PlayRequest request{.c = c,
+                            .subject = setting.subject,
+                            .tier = setting.tier,
+                            .limit = options.limit,
+                            .call_sites = options.call_sites};
+  // Who asks, the server and the host take turns: on one core none has to be woken on another.
+  affinity_.stay_on(setting.tier == "sim" ? options_.core : std::nullopt);
   if (setting.tier == "sim" && world_of(c).schedule.policy == "exhaustive")
     return play_exhaustively(scenario, request);
   return play_once(request).history;
@@ -130,12 +147,15 @@ History ForkedLane::play_exhaustively(const Scenario& scenario, PlayRequest requ
                   " ways, which is too many to try all");
 }
 
-History ForkedLane::history(const PlayReply& reply) const {
+History ForkedLane::history(const PlayReply& reply) {
   std::vector<RankHistory> ranks;
   const auto size = static_cast<int>(reply.group.ends.size());
-  for (int rank = 0; rank < size; ++rank)
-    ranks.push_back(read_rank(JournalView(memory_->journal(rank, size)), rank,
-                              reply.group.ends[static_cast<size_t>(rank)]));
+  call_sites_.assign(reply.group.ends.size(), {});
+  for (int rank = 0; rank < size; ++rank) {
+    const auto at = static_cast<size_t>(rank);
+    ranks.push_back(read_rank(JournalView(memory_->journal(rank, size)), rank, reply.group.ends[at],
+                              call_sites_[at]));
+  }
   for (const auto& [rank, threads] : stacks_) {
     auto& ending = ranks[static_cast<size_t>(rank)].ending;
     const bool was_stopped = !threads.empty() && threads.front().instead.starts_with("stopped");
@@ -165,14 +185,47 @@ void ForkedLane::tidy(const PlayReply& reply) const {
   memory_->region.release(memory_->store.first(SharedMemoryStore::used(memory_->store)));
 }
 
-void ForkedLane::keep_output(const std::filesystem::path& folder) {
+void ForkedLane::keep_output(const std::filesystem::path& folder, const History& history) {
   server_.request(keep_request(std::filesystem::absolute(folder)), kServerSlack);
+  keep_call_sites(folder / "call_sites.txt", history);
   for (const auto& [rank, threads] : stacks_) {
     std::ofstream out(folder / ("rank" + std::to_string(rank) + ".stacks"));
     for (const auto& thread : threads) {
       out << "thread " << thread.thread << " " << thread.name << "\n";
       for (const auto& line : lines_of(thread)) out << "  " << line << "\n";
     }
+  }
+}
+
+// A call site's headline is its first line that is neither LibTorch's nor of what watches the
+// ranks.
+void ForkedLane::keep_call_sites(const std::filesystem::path& file, const History& history) const {
+  std::vector<std::tuple<int, Collective, const std::vector<uint64_t>*>> known;
+  std::set<uint64_t> addresses;
+  for (const auto& [rank, issued] : issued_where_ranks_part(history)) {
+    const auto& sites = call_sites_.at(static_cast<size_t>(rank));
+    const auto site = sites.find(issued.site.number);
+    if (site == sites.end()) continue;
+    known.emplace_back(rank, issued, &site->second);
+    addresses.insert(site->second.begin(), site->second.end());
+  }
+  if (known.empty()) return;
+  const auto lines = lines_at(addresses);
+  std::ofstream out(file);
+  for (const auto& [rank, issued, site] : known) {
+    std::vector<std::string> stack;
+    std::string headline = "a place without lines";
+    bool is_found = false;
+    for (const auto address : *site)
+      for (const auto& line : lines.at(address)) {
+        stack.push_back(line.text);
+        if (is_found || line.is_librarys || is_watchers(line.text)) continue;
+        headline = line.text;
+        is_found = true;
+      }
+    out << "rank " << rank << " issued " << place_of(issued.sequence, issued.group) << ", "
+        << text_of(issued) << ", in " << headline << "\n";
+    for (const auto& line : stack) out << "  " << line << "\n";
   }
 }
 

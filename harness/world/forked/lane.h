@@ -14,8 +14,8 @@ class ForkedLane final : public Tier {
              const ForkedOptions& options, std::span<const int> close_there);
 
   History play(const Scenario& scenario, const Case& c, const Setting& setting,
-               Deadline deadline) override;
-  void keep_output(const std::filesystem::path& folder) override;
+               const PlayOptions& options) override;
+  void keep_output(const std::filesystem::path& folder, const History& history) override;
 
   // For good: this lane plays nothing any more.
   void stop() override;
@@ -30,12 +30,16 @@ class ForkedLane final : public Tier {
   void require_playable(const Scenario& scenario, const Case& c, const Setting& setting) const;
   Played play_once(const PlayRequest& request);
   History play_exhaustively(const Scenario& scenario, PlayRequest request);
-  History history(const PlayReply& reply) const;
+  History history(const PlayReply& reply);
+  void keep_call_sites(const std::filesystem::path& file, const History& history) const;
   void tidy(const PlayReply& reply) const;
 
   ForkedOptions options_;
   std::shared_ptr<LaneMemory> memory_;
   std::map<int, std::vector<ThreadStack>> stacks_;  // of the last case, by rank
+  // Of the last case, by rank: the addresses of each call site, by its number.
+  std::vector<std::map<int, std::vector<uint64_t>>> call_sites_;
+  Affinity affinity_;  // of the thread that plays
   Zygote server_;
 };
 

@@ -27,7 +27,6 @@ void tell_environment(int rank, int size) {
 
 // As in a Python program: writing to a dead peer is an error, not the end of the process.
 void set_signals() {
-  std::signal(SIGTERM, SIG_DFL);
   std::signal(SIGPIPE, SIG_IGN);
 }
 
@@ -92,7 +91,7 @@ class Standing {
     const auto store = c10::make_intrusive<SharedMemoryStore>(is.store, kStandingPatience);
     std::vector<int> all(static_cast<size_t>(is.size));
     std::iota(all.begin(), all.end(), 0);
-    const auto unheard = std::make_shared<TapLog>("world", nobody_, no_injections_);
+    const auto unheard = std::make_shared<TapLog>("world", nobody_, no_injections_, no_sites_);
     kept_ = make_group(all, is.rank, kStandingPatience, store, unheard);
     use_once();
     ambient_ = Ambient::capture();
@@ -161,6 +160,7 @@ class Standing {
   std::vector<std::byte> scrap_ = std::vector<std::byte>(size_t{1} << 16);
   JournalWriter nobody_{scrap_};  // hears what happens between cases
   Injector no_injections_{{}, 0, nobody_};
+  CallSites no_sites_{nobody_, false};
   TappedGroup kept_;
   Ambient ambient_;
   Holdings holdings_;

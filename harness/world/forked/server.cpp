@@ -18,6 +18,8 @@ namespace lockstep {
 
 namespace {
 
+const std::string kKeepOutput = "keep output in ";
+
 // Ranks of warm worlds that a lane keeps alive; more only cost memory.
 constexpr int kStandingRanksMost = 16;
 
@@ -49,7 +51,7 @@ void allow_many_descriptors() {
 }  // namespace
 
 std::string keep_request(const std::filesystem::path& folder) {
-  return Json{{"keep_output", folder.string()}}.dump();
+  return kKeepOutput + folder.string();
 }
 
 ForkedServer::ForkedServer(const std::vector<Scenario>& scenarios, const Subjects& subjects,
@@ -70,9 +72,8 @@ void ForkedServer::prepare() {
 }
 
 std::string ForkedServer::serve(const std::string& text, int stop_descriptor) {
-  const Json json = Json::parse(text);
-  if (json.contains("keep_output")) {
-    capture_->keep(json["keep_output"].get<std::string>());
+  if (text.starts_with(kKeepOutput)) {
+    capture_->keep(text.substr(kKeepOutput.size()));
     return "";
   }
   const auto request = play_request_in(text);
@@ -88,9 +89,10 @@ PlayReply ForkedServer::play_cold(const PlayRequest& request, int stop_descripto
   const Subject& subject = subjects_.at(request.subject);
   const int size = world_size(request.c);
   const auto deadline = Clock::now() + request.limit;
+  affinity_.roam();
   // What a cold case leaves running is told from what lives on.
   warm_.clear();
-  hosts_.clear();
+  host_.reset();
   memory_->clear(size);
   capture_->start(size);
   ChildGroup ranks(size, [&](int rank) {
@@ -122,6 +124,7 @@ PlayReply ForkedServer::play_cold(const PlayRequest& request, int stop_descripto
 PlayReply ForkedServer::play_warm(const PlayRequest& request, int stop_descriptor) {
   const int size = world_size(request.c);
   PlayReply reply;
+  affinity_.roam();
   Standing* const world = warm_world(size, Clock::now() + request.limit, stop_descriptor);
   reply.group.stopped = world == nullptr;
   if (!world) return reply;
@@ -141,6 +144,7 @@ PlayReply ForkedServer::play_warm(const PlayRequest& request, int stop_descripto
 PlayReply ForkedServer::play_sim(const PlayRequest& request, int stop_descriptor) {
   const int size = world_size(request.c);
   PlayReply reply;
+  affinity_.stay_on(options_.core);
   Standing* const host = host_for(size, Clock::now() + request.limit, stop_descriptor);
   reply.group.stopped = host == nullptr;
   if (!host) return reply;
@@ -167,12 +171,12 @@ GroupReport ForkedServer::play_standing(Standing& standing, const PlayRequest& r
   const int size = world_size(request.c);
   memory_->clear(size);
   capture_->start(size);
-  const auto report = standing.group->play(play_request(request),
-                                           {.deadline = Clock::now() + request.limit,
-                                            .grace = options_.grace,
-                                            .stop_descriptor = stop_descriptor,
-                                            .on_bad_end = [&] { memory_->meeting.call_off(); },
-                                            .on_deadline = look_at_stacks(reply)});
+  const auto report =
+      standing.group->play(request.text, {.deadline = Clock::now() + request.limit,
+                                          .grace = options_.grace,
+                                          .stop_descriptor = stop_descriptor,
+                                          .on_bad_end = [&] { memory_->meeting.call_off(); },
+                                          .on_deadline = look_at_stacks(reply)});
   std::filesystem::remove_all(scratch_);
   return report;
 }
@@ -189,7 +193,7 @@ std::function<void(const std::vector<std::pair<int, pid_t>>&)> ForkedServer::loo
 // many processes that were.
 int ForkedServer::end_standing() {
   warm_.clear();
-  hosts_.clear();
+  host_.reset();
   return end_descendants();
 }
 
@@ -206,12 +210,13 @@ ForkedServer::Standing* ForkedServer::warm_world(int size, Clock::time_point dea
 
 ForkedServer::Standing* ForkedServer::host_for(int size, Clock::time_point deadline,
                                                int stop_descriptor) {
-  if (hosts_.empty() || hosts_.begin()->first < size) {
-    hosts_.clear();
-    const auto most = std::bit_ceil(static_cast<unsigned>(std::max(size, kHostRanksLeast)));
-    hosts_.emplace(most, make_host(static_cast<int>(most), stop_descriptor));
+  if (!host_ || host_ranks_most_ < size) {
+    host_.reset();
+    host_ranks_most_ =
+        static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(size, kHostRanksLeast))));
+    host_ = make_host(host_ranks_most_, stop_descriptor);
   }
-  return ready(hosts_.begin()->second, deadline, stop_descriptor, "a host for simulated worlds");
+  return ready(*host_, deadline, stop_descriptor, "a host for simulated worlds");
 }
 
 ForkedServer::Standing* ForkedServer::ready(Standing& standing, Clock::time_point deadline,
@@ -227,8 +232,8 @@ ForkedServer::Standing* ForkedServer::ready(Standing& standing, Clock::time_poin
 
 std::vector<const StandingGroup*> ForkedServer::standing_groups() const {
   std::vector<const StandingGroup*> groups;
-  for (const auto* all : {&warm_, &hosts_})
-    for (const auto& [key, standing] : *all) groups.push_back(standing.group.get());
+  for (const auto& [size, world] : warm_) groups.push_back(world.group.get());
+  if (host_) groups.push_back(host_->group.get());
   return groups;
 }
 
@@ -268,8 +273,7 @@ ForkedServer::Standing ForkedServer::make_host(int ranks_most, int stop_descript
              .journal = [&](int rank, int size) { return memory_->journal(rank, size); },
              .scratch = scratch_,
              .running = memory_->running,
-             .redirect = [&](int rank) { host.capture->switch_to(rank); },
-             .core = options_.core});
+             .redirect = [&](int rank) { host.capture->switch_to(rank); }});
       },
       standing_groups());
   return host;
@@ -282,7 +286,8 @@ std::optional<Order> ForkedServer::next_order(StandingSocket& socket) const {
   return Order{.scenario = scenario(request.c.scenario),
                .c = std::move(request.c),
                .subject = subjects_.at(request.subject),
-               .limit = request.limit};
+               .limit = request.limit,
+               .call_sites = request.call_sites};
 }
 
 // Ends the worlds that were not used for longest, until one of `size` ranks more is not too many.
@@ -300,7 +305,7 @@ void ForkedServer::make_room(int size) {
 
 void ForkedServer::finish() {
   warm_.clear();
-  hosts_.clear();
+  host_.reset();
   std::filesystem::remove_all(scratch_);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "harness/core/scenario.h"
+#include "harness/process/affinity.h"
 #include "harness/process/child_group.h"
 #include "harness/world/forked/capture.h"
 #include "harness/world/forked/conversation.h"
@@ -11,6 +12,7 @@
 #include "harness/world/tiers.h"
 
 #include <map>
+#include <optional>
 
 namespace lockstep {
 
@@ -62,9 +64,11 @@ class ForkedServer {
   std::shared_ptr<LaneMemory> memory_;
   std::shared_ptr<Capture> capture_ = std::make_shared<Capture>();  // of the last case
   std::filesystem::path scratch_;
-  std::map<int, Standing> warm_;   // by size
-  std::map<int, Standing> hosts_;  // of simulated worlds: one at most, by its largest world
+  std::map<int, Standing> warm_;  // by size
+  std::optional<Standing> host_;  // of simulated worlds
+  int host_ranks_most_ = 0;
   int64_t cases_ = 0;
+  Affinity affinity_;
 };
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <numeric>
 
@@ -16,11 +17,14 @@ using Tensors = std::vector<at::Tensor>;
 using Calls = std::vector<const Call*>;
 using Reduction = c10d::ReduceOp;
 
+// Behind autograd's back, as a network would: the same bytes, in the order of memory.
 void deliver(const at::Tensor& from, const at::Tensor& to) {
+  require_sendable(from);
+  require_sendable(to);
   TORCH_CHECK(from.numel() == to.numel() && from.scalar_type() == to.scalar_type(), "a message of ",
               from.numel(), " ", from.scalar_type(), " does not fit into ", to.numel(), " ",
               to.scalar_type());
-  flat(to).copy_(flat(from));
+  if (from.numel() > 0) std::memmove(to.data_ptr(), from.const_data_ptr(), from.nbytes());
 }
 
 at::Tensor reduced_input(const Calls& members, size_t i, const ReductionOrder& order) {
@@ -190,7 +194,7 @@ void carry_out(const Calls& members, const ReductionOrder& order) {
     TORCH_CHECK(call->reduction == members.front()->reduction,
                 "the ranks asked for different reductions: ", static_cast<int>(call->reduction),
                 " and ", static_cast<int>(members.front()->reduction));
-  const torch::NoGradGuard no_grad;
+  const at::AutoDispatchBelowADInplaceOrView behind_autograds_back;
   found->second(members, order);
 }
 

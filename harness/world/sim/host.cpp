@@ -7,19 +7,11 @@
 
 #include <torch/torch.h>
 
-#include <sched.h>
 #include <thread>
 
 namespace lockstep::sim {
 
 namespace {
-
-void stay_on(int core) {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  CPU_SET(static_cast<size_t>(core), &cores);
-  sched_setaffinity(0, sizeof(cores), &cores);  // where that is forbidden it is merely slower
-}
 
 // What is made at its first use is made now, and in a thread, as ranks will.
 void use_once() {
@@ -32,23 +24,19 @@ void use_once() {
 }  // namespace
 
 std::string text_of(const HostReport& report) {
-  Json choices = Json::array();
-  for (const auto& choice : report.choices) choices.push_back({choice.taken, choice.of});
-  return Json{{"left", report.left}, {"choices", choices}, {"usable", report.is_usable}}.dump();
+  return Json{
+      {"left", report.left}, {"choices", json_of(report.choices)}, {"usable", report.is_usable}}
+      .dump();
 }
 
 HostReport host_report_in(const std::string& text) {
   const Json json = Json::parse(text);
-  HostReport report{.left = json.at("left").get<std::vector<std::vector<std::string>>>(),
-                    .choices = {},
-                    .is_usable = json.at("usable").get<bool>()};
-  for (const auto& choice : json.at("choices"))
-    report.choices.push_back({choice.at(0).get<int>(), choice.at(1).get<int>()});
-  return report;
+  return {.left = json.at("left").get<std::vector<std::vector<std::string>>>(),
+          .choices = choices_in(json.at("choices")),
+          .is_usable = json.at("usable").get<bool>()};
 }
 
 int serve_host(const Host& host) {
-  if (host.core) stay_on(*host.core);
   use_once();
   const auto holdings = Holdings::now();
   while (const auto order = host.next()) {
@@ -58,10 +46,12 @@ int serve_host(const Host& host) {
     for (int rank = 0; rank < size; ++rank) journals.push_back(host.journal(rank, size));
     auto played = play_simulated({.scenario = order->scenario,
                                   .c = order->c,
+                                  .spec = spec,
                                   .subject = order->subject,
                                   .journals = journals,
                                   .scratch = host.scratch,
                                   .limit = order->limit,
+                                  .call_sites = order->call_sites,
                                   .running = host.running,
                                   .redirect = host.redirect});
     HostReport report{.left = std::move(played.left), .choices = {}};

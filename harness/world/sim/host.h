@@ -36,7 +36,6 @@ struct Host {
   std::filesystem::path scratch;
   std::atomic<int>& running;  // the rank that runs, or -1
   std::function<void(int rank)> redirect;
-  std::optional<int> core;  // to stay on: ranks hand over to each other all the time
 };
 
 // Plays cases until there is no next one or one left something behind. Returns the exit status; the

@@ -12,11 +12,15 @@ namespace lockstep::sim {
 using Tensors = std::vector<at::Tensor>;
 using Reduction = c10d::ReduceOp;
 
-at::Tensor flat(const at::Tensor& tensor) {
+void require_sendable(const at::Tensor& tensor) {
   TORCH_CHECK(tensor.defined(), "an undefined tensor cannot be sent");
   TORCH_CHECK(tensor.is_non_overlapping_and_dense(),
               "a tensor with gaps or overlaps cannot be sent: sizes ", tensor.sizes(), ", strides ",
               tensor.strides());
+}
+
+at::Tensor flat(const at::Tensor& tensor) {
+  require_sendable(tensor);
   return tensor.variable_data().as_strided({tensor.numel()}, {1});
 }
 

@@ -20,8 +20,11 @@ struct ReductionOrder {
   uint64_t seed = 0;
 };
 
+// Throws c10::Error for an undefined tensor, and for one with gaps or overlaps.
+void require_sendable(const at::Tensor& tensor);
+
 // The same memory as a plain list of elements, without the history of the tensor that it belongs
-// to. Throws c10::Error for a tensor with gaps or overlaps.
+// to. Throws as require_sendable.
 at::Tensor flat(const at::Tensor& tensor);
 
 // A list of as many elements as each of `of_members` has. Throws c10::Error for reductions that do

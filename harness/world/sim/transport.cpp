@@ -13,11 +13,17 @@ using Milliseconds = std::chrono::milliseconds;
 // patience, too.
 constexpr Nanoseconds kLook = std::chrono::microseconds(50);
 
+// What a group of simulated ranks says its timeout is; it ends no wait of its own accord.
+constexpr std::chrono::minutes kPatience{5};
+
 // A simulated group's other side for everything but collectives.
 class Nowhere final : public c10d::Backend {
  public:
   Nowhere(int rank, int size) : Backend(rank, size) {}
   const std::string getBackendName() const override { return "memory"; }
+  c10::intrusive_ptr<Options> getBackendOptions() override {
+    return c10::make_intrusive<Options>("memory", kPatience);
+  }
 };
 
 // Waits for an event of the scheduler.
@@ -107,6 +113,16 @@ class Seat final : public Carrier {
         .timeout = timeout});
   }
 
+  Part split(const std::vector<int>& members, const std::string& name) override {
+    std::vector<int> ranks;
+    for (const int member : members)
+      ranks.push_back(group_->meeting_.ranks().at(static_cast<size_t>(member)));
+    const auto own = std::find(members.begin(), members.end(), member_) - members.begin();
+    const auto index = static_cast<int>(own);
+    return {c10::make_intrusive<Nowhere>(index, static_cast<int>(members.size())),
+            std::make_shared<Seat>(group_->find_(name, ranks), index)};
+  }
+
  private:
   WorkPtr pass(Call call, const Collective& issued, const std::shared_ptr<TapLog>& log) {
     const auto outputs = call.outputs;
@@ -131,8 +147,10 @@ class Seat final : public Carrier {
 };
 
 SharedGroup::SharedGroup(const std::string& name, const std::vector<int>& ranks,
-                         const ReductionOrder& order, const Links& links, Scheduler& scheduler)
+                         const ReductionOrder& order, const Links& links, Scheduler& scheduler,
+                         Find find)
     : name_(name),
+      find_(std::move(find)),
       order_(order),
       links_(links),
       scheduler_(scheduler),

@@ -19,9 +19,13 @@ namespace lockstep::sim {
 // What the members of one group share.
 class SharedGroup {
  public:
+  using Pointer = std::shared_ptr<SharedGroup>;
+  // The world's group of that name and of those ranks: what is split off a group is found by it.
+  using Find = std::function<Pointer(const std::string& name, const std::vector<int>& ranks)>;
+
   // `ranks` are the members' ranks in the world. `scheduler` and `links` outlive the group.
   SharedGroup(const std::string& name, const std::vector<int>& ranks, const ReductionOrder& order,
-              const Links& links, Scheduler& scheduler);
+              const Links& links, Scheduler& scheduler, Find find);
 
   // What `member` sees of it: its collectives go into `log`.
   static c10::intrusive_ptr<c10d::ProcessGroup> joined_by(const std::shared_ptr<SharedGroup>& group,
@@ -58,6 +62,7 @@ class SharedGroup {
   void fail_if_gone(Message& message, int peer);
 
   const std::string name_;
+  const Find find_;
   const ReductionOrder order_;
   const Links& links_;
   Scheduler& scheduler_;

@@ -28,7 +28,7 @@ class World {
  public:
   explicit World(const SimTask& task)
       : task_(task),
-        spec_(world_of(task.c)),
+        spec_(task.spec),
         case_hash_(hash_of(task.c)),
         links_(spec_.timing),
         scheduler_(spec_.size, Chooser(spec_.schedule, spec_.size), task.limit,
@@ -102,23 +102,29 @@ class World {
                   return group_of(ranks, rank, log);
                 },
             .scratch = task_.scratch,
+            .call_sites = task_.call_sites,
             .blows = blows_to(rank),
             .clock = [this] { return scheduler_.now().count(); }};
   }
 
   c10::intrusive_ptr<c10d::ProcessGroup> group_of(const std::vector<int>& ranks, int rank,
                                                   const std::shared_ptr<TapLog>& log) {
-    auto& group = groups_[ranks];
-    if (!group) {
-      group = std::make_shared<SharedGroup>(log->group(), ranks,
-                                            ReductionOrder{spec_.reduction, spec_.schedule.seed},
-                                            links_, scheduler_);
-      for (const auto& [gone, how] : gone_) group->leave(gone, how);
-    }
     const auto member =
         static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
-    return SharedGroup::joined_by(
-        group, member, c10::make_intrusive<Store>(store_, scheduler_, kStorePatience), log);
+    return SharedGroup::joined_by(shared_group(log->group(), ranks), member,
+                                  c10::make_intrusive<Store>(store_, scheduler_, kStorePatience),
+                                  log);
+  }
+
+  SharedGroup::Pointer shared_group(const std::string& name, const std::vector<int>& ranks) {
+    auto& group = groups_[{name, ranks}];
+    if (!group) {
+      group = std::make_shared<SharedGroup>(
+          name, ranks, ReductionOrder{spec_.reduction, spec_.schedule.seed}, links_, scheduler_,
+          [this](const auto& other, const auto& of) { return shared_group(other, of); });
+      for (const auto& [gone, how] : gone_) group->leave(gone, how);
+    }
+    return group;
   }
 
   // A rank that is killed or exits never runs again; its peers learn of it as of a process's end.
@@ -150,7 +156,7 @@ class World {
     std::string how = std::string(name_of(ending.kind));
     if (!ending.why.empty()) how += " (" + ending.why + ")";
     gone_[rank] = how;
-    for (const auto& [ranks, group] : groups_) group->leave(rank, how);
+    for (const auto& [key, group] : groups_) group->leave(rank, how);
   }
 
   // Where another rank ended badly, those that wait were merely left alone.
@@ -170,8 +176,9 @@ class World {
   Scheduler scheduler_;
   std::vector<Rank> ranks_;
   const std::shared_ptr<StoreContents> store_ = std::make_shared<StoreContents>();
-  std::map<std::vector<int>, std::shared_ptr<SharedGroup>> groups_;  // by their ranks
-  std::map<int, std::string> gone_;                                  // by rank
+  // By name and ranks.
+  std::map<std::pair<std::string, std::vector<int>>, SharedGroup::Pointer> groups_;
+  std::map<int, std::string> gone_;  // by rank
 };
 
 }  // namespace

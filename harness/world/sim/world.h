@@ -21,10 +21,12 @@ namespace lockstep::sim {
 struct SimTask {
   const Scenario& scenario;
   const Case& c;
+  const WorldSpec& spec;  // of the case
   const Subject& subject;
   std::vector<std::span<std::byte>> journals;  // by rank
   std::filesystem::path scratch;               // made by the first rank that wants it
   std::chrono::milliseconds limit{};           // of virtual time
+  bool call_sites = false;                     // on record
   // The rank that runs, for whoever finds this process dead.
   std::atomic<int>& running;
   // In the rank's thread, before it runs: where its output goes.

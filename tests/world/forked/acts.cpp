@@ -26,6 +26,26 @@ void all_reduce_in_halves(RankContext& here) {
   here.record("rank in group", {here.group_of(ranks)->getRank()});
 }
 
+void split_off_groups(RankContext& here) {
+  const auto world = here.group();
+  // No two groups may have the same name, and by default those of the same ranks do.
+  const auto reduce_in = [&](const std::vector<int>& ranks, const std::string& name) {
+    const auto part = world->splitGroup(ranks, {}, {}, name, {});
+    std::vector<at::Tensor> tensors{torch::full({1}, here.rank() + 1.0)};
+    part->allreduce(tensors)->wait();
+    here.record("sum", tensors[0]);
+    here.record("rank in group", {part->getRank()});
+  };
+  here.enter(0, "halves");
+  reduce_in(here.rank() < 2 ? std::vector{0, 1} : std::vector{2, 3},
+            "half " + std::to_string(here.rank() / 2));
+  for (const int step : {1, 2}) {
+    if (here.rank() == 3) break;
+    here.enter(step, "three");
+    reduce_in({0, 1, 2}, "three " + std::to_string(step));
+  }
+}
+
 void train_a_step(RankContext& here) {
   torch::nn::Linear model(8, 4);
   model->forward(torch::ones({2, 8})).sum().backward();

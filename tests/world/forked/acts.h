@@ -10,6 +10,8 @@ namespace lockstep {
 void all_reduce(RankContext& here, int64_t elements);
 // The first half of the ranks and the second, each in a group of its own.
 void all_reduce_in_halves(RankContext& here);
+// Four ranks split off halves, then the first three a group, then the same once more.
+void split_off_groups(RankContext& here);
 void train_a_step(RankContext& here);
 // Values whose sum shows the order in which it was made.
 void all_reduce_reals(RankContext& here);

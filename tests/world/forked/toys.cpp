@@ -121,6 +121,7 @@ void play_toy(const Toy& c, RankContext& here) {
     return part_in(c.act.substr(std::string("part_in_").size()), here, here.rank() == c.rank);
   if (c.act == "part_ways") return all_reduce(here, here.rank() == c.rank ? 3 : 2);
   if (c.act == "reduce_in_halves") return all_reduce_in_halves(here);
+  if (c.act == "split_off_groups") return split_off_groups(here);
   if (c.act == "allreduce") here.group();  // all meet, one goes on
   if (here.rank() == c.rank || everybody_acts(c.act)) act_out(c.act, here);
 }
@@ -139,10 +140,10 @@ Scenario toy_scenario() {
                             .checks = {&no_findings}});
 }
 
-std::map<std::string, std::string> ForkedTest::kept_output(Tier& tier) {
+std::map<std::string, std::string> ForkedTest::kept_output(Tier& tier, const History& history) {
   const auto folder =
       std::filesystem::temp_directory_path() / ("cold_test." + std::to_string(getpid()));
-  tier.keep_output(folder / "logs");
+  tier.keep_output(folder / "logs", history);
   std::map<std::string, std::string> files;
   for (const auto& name : testing_support::entries(folder / "logs")) {
     std::ostringstream text;

@@ -65,7 +65,7 @@ class ForkedTest : public testing_support::LeavesNothing,
     return endings(play(toy(act, 1), limit)).at(0);
   }
   // What the ranks of the last case wrote, by file.
-  static std::map<std::string, std::string> kept_output(Tier& tier);
+  static std::map<std::string, std::string> kept_output(Tier& tier, const History& history = {});
 
   Scenario scenario_ = toy_scenario();
   std::vector<std::unique_ptr<Tier>> lanes_;
