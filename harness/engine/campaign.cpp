@@ -136,8 +136,10 @@ void Campaign::play_canaries(Tier& tier) {
 
 std::optional<Campaign::Task> Campaign::next_task() {
   const std::lock_guard lock(mutex_);
-  if (!hand_out_) return {};
+  if (stopped_) return {};
   for (size_t job = 0; job < jobs_.size(); ++job) {
+    // Cases of lower numbers still decide the result of a job that has failed.
+    if (!hand_out_ && jobs_[job].evidence.empty()) continue;
     if (const auto index = jobs_[job].tally.next()) {
       if (!jobs_[job].began) jobs_[job].began = Clock::now();
       return Task{job, *index};
@@ -190,6 +192,10 @@ void Campaign::play_again(Tier& tier, Playing& playing) {
     const int taken = slots_.take(ranks_alive(job, *culprit));
     if (taken == 0) throw Interrupted();
     auto played = play_once(tier, job, *culprit, play, {&archive_, &live_});
+    // A simulated world's first play had no call sites.
+    if (play == 2 && job.setting.tier == "sim" && is_failure(played.verdict.kind))
+      playing.evidence[*culprit] =
+          keep_evidence(tier, archive_.logs_for(job.cases[*culprit], job.setting), played.history);
     slots_.give_back(taken);
     if (!tier_broke(played.verdict)) playing.tally.played_again(std::move(played.verdict));
   }
@@ -216,7 +222,9 @@ Campaign::Played Campaign::play_once(Tier& tier, const Job& job, size_t index, i
   if (stopped()) throw Interrupted();
   Played played;
   try {
-    played.history = tier.play(job.scenario, turn.c, turn.setting, options_.deadline);
+    played.history = tier.play(
+        job.scenario, turn.c, turn.setting,
+        {.limit = options_.deadline, .call_sites = play > 1 || !options_.case_file.empty()});
     played.verdict = judge(job.scenario, turn.c, played.history);
   } catch (const TierError& error) {
     played.verdict = broken_tier(error.what());
@@ -240,6 +248,7 @@ void Campaign::close(Playing& playing) {
     result.failure->tail_rank = evidence.tail_rank;
     result.failure->tail = evidence.tail;
     result.failure->tail_file = evidence.tail_file;
+    result.failure->call_sites = evidence.call_sites;
   }
   playing.result = std::move(result);
   report_in_order();

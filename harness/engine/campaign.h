@@ -19,7 +19,7 @@ enum class AfterFailure { go_on, stop_all };
 
 struct CampaignOptions {
   // For each play of a case. A hang costs it twice, since a failing case is played again.
-  Deadline deadline{std::chrono::seconds(30)};
+  std::chrono::milliseconds deadline{std::chrono::seconds(30)};
 
   // Ranks alive at once over all lanes; at least 1. A larger world runs alone.
   int slots = 1;

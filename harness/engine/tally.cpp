@@ -4,6 +4,7 @@
 #include "harness/engine/draw.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace lockstep {
 
@@ -49,22 +50,52 @@ std::string claimed(const std::string& exactness, const Result& result) {
   return count == result.judged ? exactness.substr(at + kReal.size()) : exactness;
 }
 
+// So many cases are looked at together for the long ones: a failure makes at most as many others
+// useless as in the order of the list.
+constexpr size_t kWindow = 16;
+
+std::vector<size_t> long_ones_first(const std::vector<Case>& cases) {
+  std::vector<size_t> order(cases.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<int> sizes;
+  for (const auto& c : cases) sizes.push_back(world_size(c));
+  for (size_t begin = 0; begin < order.size(); begin += kWindow) {
+    const auto first = order.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto last = first + static_cast<std::ptrdiff_t>(std::min(kWindow, order.size() - begin));
+    std::stable_sort(first, last, [&](size_t a, size_t b) { return sizes[a] > sizes[b]; });
+  }
+  return order;
+}
+
 }  // namespace
 
 Tally::Tally(Job job)
-    : job_(std::move(job)), verdicts_(job_.cases.size()), stop_at_(job_.cases.size()) {}
+    : job_(std::move(job)),
+      verdicts_(job_.cases.size()),
+      order_(long_ones_first(job_.cases)),
+      stop_at_(job_.cases.size()) {}
 
 std::optional<size_t> Tally::next() {
-  if (next_ >= stop_at_) return {};
-  ++running_;
-  return next_++;
+  while (next_ < order_.size()) {
+    const size_t index = order_[next_++];
+    if (!worth_playing(index)) continue;
+    ++running_;
+    return index;
+  }
+  return {};
+}
+
+bool Tally::complete() const {
+  return running_ == 0 &&
+         std::none_of(order_.begin() + static_cast<std::ptrdiff_t>(next_), order_.end(),
+                      [&](size_t index) { return worth_playing(index); });
 }
 
 void Tally::played(size_t index, Verdict verdict) {
   --running_;
   if (is_failure(verdict.kind)) stop_at_ = std::min(stop_at_, index + 1);
   if (verdict.kind == Verdict::Kind::inconclusive && ++inconclusive_ >= kInconclusiveMost)
-    stop_at_ = std::min(stop_at_, next_);
+    next_ = order_.size();
   verdicts_[index] = std::move(verdict);
 }
 

@@ -4,6 +4,9 @@
 // The first failing case, by number and not by time, decides the result. No case after it is
 // started once it is known, and those that were are not counted: so the result does not depend on
 // how many cases ran at once.
+//
+// Long ones first: of the next few cases those of most ranks are started before the others, so that
+// small worlds fill the gaps which a large one leaves, and no large one comes last of all.
 #pragma once
 
 #include "harness/core/result.h"
@@ -33,7 +36,7 @@ class Tally {
   void dropped(size_t index);
 
   // Nothing is being played and nothing is left to play.
-  bool complete() const { return running_ == 0 && next_ >= stop_at_; }
+  bool complete() const;
 
   // The case the result stands on, once complete: the failing one, else an inconclusive one.
   std::optional<size_t> culprit() const;
@@ -54,7 +57,9 @@ class Tally {
   Job job_;
   std::vector<std::optional<Verdict>> verdicts_;
   std::vector<Verdict> again_;
-  size_t next_ = 0, stop_at_ = 0;
+  std::vector<size_t> order_;  // in which cases are handed out
+  size_t next_ = 0;            // in `order_`
+  size_t stop_at_ = 0;         // the index of the first case that is not worth playing
   int running_ = 0, inconclusive_ = 0;
 };
 

@@ -49,6 +49,32 @@ TEST(Tally, NoExactnessIsClaimedOfWhichNoCaseWasJudged) {
   EXPECT_EQ(claimed({"real", "real", "exact"}), "bounded");
 }
 
+TEST(Tally, OfTheNextFewCasesTheLargestWorldsAreHandedOutFirst) {
+  auto job = toys::job_of(toys::holds_unless_one(), std::vector<int64_t>(18, 0));
+  job.cases[3].value["world"]["size"] = 5;
+  job.cases[9].value["world"]["size"] = 8;
+  job.cases[17].value["world"]["size"] = 4;
+  Tally tally(job);
+  std::vector<size_t> order;
+  while (const auto index = tally.next()) order.push_back(*index);
+  EXPECT_EQ(order,
+            (std::vector<size_t>{9, 3, 0, 1, 2, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 17, 16}));
+}
+
+TEST(Tally, ALowerNumberThatWasNotHandedOutYetStillDecidesTheResult) {
+  auto job = toys::job_of(toys::holds_unless_one(), {0, 0, 0});
+  job.cases[2].value["world"]["size"] = 3;
+  Tally tally(job);
+  EXPECT_EQ(*tally.next(), 2u);
+  tally.played(2, verdict(Kind::fail));
+  EXPECT_FALSE(tally.complete());
+  EXPECT_EQ(*tally.next(), 0u);
+  tally.played(0, verdict(Kind::fail));
+  EXPECT_EQ(tally.next(), std::nullopt);
+  EXPECT_TRUE(tally.complete());
+  EXPECT_EQ(tally.culprit(), 0u);
+}
+
 TEST(Tally, AllPassing) {
   auto tally = tally_of({2, 3});
   for (int i = 0; i < 2; ++i) tally.played(*tally.next(), verdict(Kind::pass));
