@@ -18,6 +18,7 @@ std::vector<Scenario> catalogue() {
       scenarios::buffers_lag_behind_local_forwards(),
       scenarios::buffers_every_kind_is_followed(),
       scenarios::sync_batch_norm_matches_single_process(),
+      scenarios::failures_survivors_are_told(),
       scenarios::canary_every_rank_is_rank_zero(),
   };
 }

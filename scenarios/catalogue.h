@@ -24,6 +24,7 @@ Scenario buffers_every_kind_is_followed();
 Scenario accumulation_no_sync_accumulates();
 Scenario accumulation_is_decided_at_forward();
 Scenario sync_batch_norm_matches_single_process();
+Scenario failures_survivors_are_told();
 Scenario canary_every_rank_is_rank_zero();
 
 }  // namespace scenarios

@@ -1,0 +1,155 @@
+// A rank ends in the middle of training, or one of its collectives fails: every other rank learns
+// of it by an exception that names the operation it was in, and soon.
+//
+// A peer that is gone is the ordinary way for a job to end. Ranks that wait for it until a timeout
+// of minutes cost the job its machines; ones that go on train on numbers that nobody has summed. So
+// here the checks judge how ranks end: the one that was struck as it was struck, the others by a
+// sentence. When a rank ends, and how, is part of the case.
+#include "harness/core/trace.h"
+#include "scenarios/cases/draw.h"
+#include "scenarios/cases/expect.h"
+#include "scenarios/catalogue.h"
+
+namespace lockstep::scenarios {
+namespace {
+
+// Every training has these: what its ranks agree on, the first broadcast, two steps' all-reduces.
+constexpr int kCollectivesLeast = 4;
+constexpr int kExitStatus = 5;
+
+Training struck(Training c, const std::string& kind, int rank, int collective) {
+  c.world.injections = {{.kind = kind,
+                         .rank = rank % c.world.size,
+                         .collective = collective,
+                         .amount = kind == "exit" ? kExitStatus : 0}};
+  return c;
+}
+
+std::vector<Training> every_small_one() {
+  std::vector<Training> all;
+  for (const int rank : {0, 1})
+    for (const char* kind : {"kill", "exit", "throw", "error"})
+      for (int collective = 0; collective < kCollectivesLeast; ++collective)
+        all.push_back(struck({.world = {.size = 2}, .steps = 2}, kind, rank, collective));
+  return all;
+}
+
+rc::Gen<Training> cases() {
+  return rc::gen::apply(
+      [](Training c, const std::string& kind, int rank, int collective) {
+        c.steps = std::max(c.steps, 2);
+        return struck(std::move(c), kind, rank, collective);
+      },
+      trainings(), rc::gen::element<std::string>("kill", "exit", "throw", "error"),
+      rc::gen::inRange(0, 4), rc::gen::inRange(0, kCollectivesLeast));
+}
+
+void program(const Training& c, RankContext& here) {
+  here.enter(0, "there");
+  here.record("rank", std::vector<int64_t>{here.rank()});
+  const auto model = std::make_shared<Network>(c, build_seed(c, here.rank()));
+  const auto replica = wrap(here, model, c.options);
+  for (int step = 0; step < c.steps; ++step) {
+    model->zero_grad(/*set_to_none=*/true);
+    here.enter(step, "forward");
+    const auto loss = loss_of_part(c, batch_index(c, step, 0), here.rank(), *replica);
+    here.enter(step, "backward");
+    replica->backward(loss);
+  }
+}
+
+// An operation, as our own errors or the backend's call it; or a peer.
+bool names_what_failed(const std::string& why) {
+  for (const char* word : {"all-reduce", "allreduce", "broadcast", "exchange", "gather", "connect",
+                           "collective #", "rank "})
+    if (why.find(word) != std::string::npos) return true;
+  return false;
+}
+
+const Injection& blow_of(const Training& c) {
+  const auto& all = c.world.injections;
+  const auto is_judged = [](const std::string& kind) {
+    return kind == "kill" || kind == "exit" || kind == "throw" || kind == "error";
+  };
+  if (all.size() != 1 || !is_judged(all.front().kind))
+    throw Refused("the case must have one injection: a kill, exit, throw or error");
+  return all.front();
+}
+
+std::optional<Diagnosis> wrong_about(const Ending& ending) {
+  switch (ending.kind) {
+    case Ending::Kind::threw:
+      if (names_what_failed(ending.why)) return {};
+      return Diagnosis{"told_without_a_name",
+                       "its exception names neither an operation nor a peer: " + ending.why};
+    case Ending::Kind::returned:
+      return Diagnosis{"goes_on_without_a_peer", "it finished its training as if nothing had been"};
+    case Ending::Kind::stuck:
+      return Diagnosis{"waits_for_the_dead", "it waited until the deadline"};
+    default:
+      return Diagnosis{"goes_down_with_it",
+                       "it ended too, without an exception: " + std::string(name_of(ending.kind)) +
+                           " " + ending.why};
+  }
+}
+
+Findings survivors_throw(const Training& c, const History& h) {
+  const auto& planted = blow_of(c);
+  Findings out;
+  for (int rank = 0; rank < h.size(); ++rank) {
+    if (rank == planted.rank) continue;
+    const auto wrong = wrong_about(h.ranks()[static_cast<size_t>(rank)].ending);
+    if (!wrong) continue;
+    std::string text = "rank " + std::to_string(rank) + " was not told of rank " +
+                       std::to_string(planted.rank) + ", which was struck by '" + planted.kind +
+                       "' at its collective #" + std::to_string(planted.collective) + ": " +
+                       wrong->text;
+    for (const auto& line : ladder(h)) text += "\n  " + line;
+    out.push_back({"Every survivor must be told by an exception that names the operation",
+                   wrong->pattern, "rank " + std::to_string(rank), text});
+  }
+  return out;
+}
+
+// The struck rank ends as the case says; where its backend fails it is told, as everybody is.
+Findings the_struck_rank_ends_as_planted(const Training& c, const History& h) {
+  const auto& planted = blow_of(c);
+  const auto& ending = h.ranks().at(static_cast<size_t>(planted.rank)).ending;
+  const Ending killed{Ending::Kind::signalled, "SIGKILL"};
+  const Ending exited{Ending::Kind::exited, std::to_string(planted.amount)};
+  const bool is_planted = planted.kind == "kill"   ? ending == killed
+                          : planted.kind == "exit" ? ending == exited
+                                                   : ending.kind == Ending::Kind::threw;
+  if (is_planted) return {};
+  return {{"The struck rank must end as it was struck", "swallows_its_own_failure",
+           "rank " + std::to_string(planted.rank),
+           "rank " + std::to_string(planted.rank) + " was struck by '" + planted.kind +
+               "' and ended otherwise: " + std::string(name_of(ending.kind)) + " " + ending.why}};
+}
+
+}  // namespace
+
+Scenario failures_survivors_are_told() {
+  return scenario<Training>({
+      .name = "failures.survivors_are_told",
+      .claim =
+          "When a rank dies, leaves or fails in training, every other rank throws an error that "
+          "names the operation, before any timeout.",
+      .exactness = "told by name",
+      .source = "torch.nn.parallel.DistributedDataParallel over Gloo; docs/semantics.md 0.16",
+      .not_covered = "ranks that are stopped or hang, a network that loses messages, recovery",
+      .usual_mistake = "catching the communication error of a step and training on.",
+      .tags = {"failures"},
+      .must_catch = {"failed_reduction_goes_unnoticed"},
+      .draws = 30,
+      .start = {.world = {.injections = {{.kind = "kill", .rank = 1, .collective = 2}}, .size = 2},
+                .steps = 2},
+      .every = every_small_one,
+      .cases = cases(),
+      .program = program,
+      .checks = {survivors_throw, the_struck_rank_ends_as_planted},
+      .judges_endings = true,
+  });
+}
+
+}  // namespace lockstep::scenarios
