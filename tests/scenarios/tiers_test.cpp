@@ -66,7 +66,8 @@ TEST_F(Tiers, ShowTheSame) {
       for (const char* tier : {"warm", "cold"}) {
         const auto other = play(scenario, c, tier);
         ASSERT_EQ(judge(scenario, c, other), verdict) << tier;
-        if (!is_exact(c)) continue;
+        // How far ranks came before they heard of another's end, and in what words, differs.
+        if (!is_exact(c) || scenario.judges_endings) continue;
         ASSERT_EQ(other, sim) << tier;
         ++compared;
       }
