@@ -74,7 +74,7 @@ std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, const std::vec
   return forked_lanes(scenarios_of(all), known.subjects, static_cast<int>(lanes), options);
 }
 
-LiveOptions live_options(const std::vector<Job>& jobs, const PlayOptions& options) {
+LiveOptions live_options(const std::vector<Job>& jobs, const CommandOptions& options) {
   LiveOptions live{.out = {.colour = wants_colour(options.colour), .unicode = locale_is_utf8()},
                    .progress = {.unicode = locale_is_utf8()},
                    .progress_is_live = is_terminal(STDERR_FILENO),
@@ -101,7 +101,7 @@ int default_slots() {
 }
 
 int play(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
-         const PlayOptions& options) {
+         const CommandOptions& options) {
   auto lanes = make_lanes(known, jobs, canaries, options.campaign.slots);
   use_one_intra_op_thread();
   const auto& interrupted = watch_interrupts();

@@ -7,7 +7,7 @@
 
 namespace lockstep::cli {
 
-struct PlayOptions {
+struct CommandOptions {
   CampaignOptions campaign;
   std::optional<uint64_t> seed;  // that the cases were drawn from
   std::filesystem::path out = ".lockstep";
@@ -20,7 +20,7 @@ struct PlayOptions {
 // Makes the lanes, plays, prints, and leaves the archive. The jobs' cases are drawn already:
 // nothing before this has made a thread or called LibTorch.
 int play(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
-         const PlayOptions& options);
+         const CommandOptions& options);
 
 // Rank slots for this machine. A rank of a small case mostly waits for others, so there are more
 // slots than cores.

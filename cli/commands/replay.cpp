@@ -38,7 +38,7 @@ int replay(const Flags& flags, const Known& known) {
   const auto subjects = words("--subject", subject, known.subjects.names());
   const auto tiers = words("--tier", flags.tier, kTiers);
   words("--color", flags.colour, {"auto", "always", "never"});
-  PlayOptions options{.out = flags.out, .colour = flags.colour, .show_rows = flags.verbose};
+  CommandOptions options{.out = flags.out, .colour = flags.colour, .show_rows = flags.verbose};
   options.campaign.slots = std::max(default_slots(), world_size(c));
   options.campaign.case_file = flags.file;
   if (!flags.timeout.empty()) options.campaign.deadline = time_limit("--timeout", flags.timeout);

@@ -106,12 +106,12 @@ std::vector<Job> canaries_of(const Known& known, const Setting& setting) {
   return jobs;
 }
 
-PlayOptions play_options_of(const Flags& flags, uint64_t seed) {
-  PlayOptions options{.seed = seed,
-                      .out = flags.out,
-                      .junit = flags.junit,
-                      .json = flags.json,
-                      .colour = flags.colour};
+CommandOptions command_options_of(const Flags& flags, uint64_t seed) {
+  CommandOptions options{.seed = seed,
+                         .out = flags.out,
+                         .junit = flags.junit,
+                         .json = flags.json,
+                         .colour = flags.colour};
   options.campaign.slots = flags.slots.empty()
                                ? default_slots()
                                : static_cast<int>(whole_number("-j", flags.slots, 1, kSlotsMost));
@@ -130,7 +130,7 @@ int run(const Flags& flags, const Known& known) {
   auto draw = draw_options_of(flags);
   const auto tiers = words("--tier", flags.tiers, kTiers);
   draw.schedules = std::find(tiers.begin(), tiers.end(), "sim") != tiers.end();
-  const auto options = play_options_of(flags, draw.seed);
+  const auto options = command_options_of(flags, draw.seed);
   auto jobs = jobs_of(flags, known, draw);
   auto canaries = flags.selection.is_everything() ? canaries_of(known, jobs.front().setting)
                                                   : std::vector<Job>();

@@ -105,10 +105,10 @@ struct Timing {
   }
 };
 
-// The world a case wants: how many ranks, and what befalls them. All but `injections` and `size`
-// matter to simulated worlds alone.
 inline constexpr int kWorldMost = 1024;
 
+// The world a case wants: how many ranks, and what befalls them. All but `injections` and `size`
+// matter to simulated worlds alone.
 struct WorldSpec {
   std::vector<Injection> injections;
   int size = 1;

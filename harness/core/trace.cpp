@@ -4,6 +4,7 @@
 #include "harness/core/text.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -37,6 +38,23 @@ bool match(const Collective& a, const Collective& b) {
   if (a.op != b.op) return false;
   if (!sends_equal_parts(a.op)) return true;
   return a.dtype == b.dtype && a.elements == b.elements && a.root == b.root;
+}
+
+std::set<int> members_of(const std::string& group, const Ladder& ladder, int world) {
+  std::set<int> members;
+  for (int rank = 0; group == kWorld && rank < world; ++rank) members.insert(rank);
+  for (const auto& [sequence, by_rank] : ladder)
+    for (const auto& [rank, collective] : by_rank) members.insert(rank);
+  return members;
+}
+
+// What `rank` issued last of the rungs up to `most`; null where it is none of them.
+const Collective* last_issued(const Ladder& ladder, int rank,
+                              int64_t most = std::numeric_limits<int64_t>::max()) {
+  for (auto rung = ladder.upper_bound(most); rung != ladder.begin();)
+    if (const auto own = (--rung)->second.find(rank); own != rung->second.end())
+      return &own->second;
+  return nullptr;
 }
 
 }  // namespace
@@ -81,10 +99,7 @@ std::optional<std::string> first_mismatch(const History& history) {
 
 std::optional<std::string> first_missing(const History& history) {
   for (const auto& [group, ladder] : ladders(history)) {
-    std::set<int> members;
-    for (const auto& [sequence, by_rank] : ladder)
-      for (const auto& [rank, collective] : by_rank) members.insert(rank);
-    for (int rank = 0; group == kWorld && rank < history.size(); ++rank) members.insert(rank);
+    const auto members = members_of(group, ladder, history.size());
     for (const auto& [sequence, by_rank] : ladder) {
       if (by_rank.size() == members.size()) continue;
       std::vector<int> here, missing;
@@ -100,14 +115,6 @@ namespace {
 
 constexpr size_t kRanksShown = 6;
 constexpr int64_t kRungsBefore = 2, kRungsBehind = 1;
-
-std::set<int> members_of(const std::string& group, const Ladder& ladder, int world) {
-  std::set<int> members;
-  for (int rank = 0; group == kWorld && rank < world; ++rank) members.insert(rank);
-  for (const auto& [sequence, by_rank] : ladder)
-    for (const auto& [rank, collective] : by_rank) members.insert(rank);
-  return members;
-}
 
 // As what most ranks issued it can be shown once, at the side.
 const Collective& common(const std::map<int, Collective>& by_rank) {
@@ -161,10 +168,6 @@ std::vector<int> shown_ranks(const std::map<int, Collective>& by_rank,
   return parting;
 }
 
-}  // namespace
-
-namespace {
-
 struct Parting {
   const std::string& group;
   const Ladder& rungs;
@@ -212,12 +215,8 @@ std::vector<std::pair<int, Collective>> issued_where_ranks_part(const History& h
   if (!parting) return {};
   std::vector<std::pair<int, Collective>> issued;
   for (const int rank : parting->shown)
-    for (auto rung = std::reverse_iterator(parting->rungs.upper_bound(parting->at));
-         rung != parting->rungs.rend(); ++rung)
-      if (const auto own = rung->second.find(rank); own != rung->second.end()) {
-        issued.emplace_back(rank, own->second);
-        break;
-      }
+    if (const auto* last = last_issued(parting->rungs, rank, parting->at))
+      issued.emplace_back(rank, *last);
   return issued;
 }
 
@@ -228,9 +227,7 @@ std::vector<std::string> wavefront(const History& history) {
   for (const auto& [group, rungs] : all) {
     std::map<std::string, std::vector<int>> where;  // by what their last collective is up to
     for (const int rank : members_of(group, rungs, history.size())) {
-      const Collective* last = nullptr;
-      for (const auto& [sequence, by_rank] : rungs)
-        if (const auto own = by_rank.find(rank); own != by_rank.end()) last = &own->second;
+      const auto* last = last_issued(rungs, rank);
       const auto number = last ? "#" + std::to_string(last->sequence) : "";
       where[!last        ? "issued nothing"
             : last->done ? "done with " + number

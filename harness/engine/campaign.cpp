@@ -104,7 +104,6 @@ void Campaign::tell_that_time_passes() {
 
 void Campaign::stop() {
   stopped_ = true;
-  hand_out_ = false;
   slots_.close();
 }
 

@@ -46,9 +46,13 @@ std::string place_of(const fs::path& stacks, int rank) {
   return joined(lines, "\n");
 }
 
-}  // namespace
-
-namespace {
+std::vector<std::string> headlines_of(const fs::path& call_sites) {
+  std::ifstream in(call_sites);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);)
+    if (!line.starts_with(' ')) lines.push_back(line);
+  return lines;
+}
 
 bool any_ended_by_itself(const History& history) {
   const auto& ranks = history.ranks();
@@ -77,18 +81,6 @@ int rank_to_blame(const History& history) {
       if (history.ranks()[static_cast<size_t>(rank)].ending.kind == kind) return rank;
   return 0;
 }
-
-namespace {
-
-std::vector<std::string> headlines_of(const fs::path& call_sites) {
-  std::ifstream in(call_sites);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);)
-    if (!line.starts_with(' ')) lines.push_back(line);
-  return lines;
-}
-
-}  // namespace
 
 Evidence keep_evidence(Tier& tier, const fs::path& folder, const History& history) {
   try {

@@ -83,7 +83,8 @@ std::string kernels_word(const std::string& task) {
   return where.empty() || where == "0" ? word : word + " in " + where;
 }
 
-// The handler itself, and the frame by which the kernel called it.
+// The handler itself, and the frame by which the kernel called it. The next one was interrupted:
+// its address is the instruction it was about to do, where all others are behind a call.
 constexpr size_t kFramesOfHandler = 2;
 
 std::vector<uint64_t> frames_in(const StackBoard::Slot& slot) {
@@ -91,6 +92,7 @@ std::vector<uint64_t> frames_in(const StackBoard::Slot& slot) {
   std::vector<uint64_t> frames(slot.frames, slot.frames + count);
   frames.erase(frames.begin(),
                frames.begin() + static_cast<long>(std::min(kFramesOfHandler, count)));
+  if (!frames.empty()) ++frames.front();
   return frames;
 }
 

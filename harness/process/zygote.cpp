@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,6 +84,10 @@ std::string status_text(int status) {
 }  // namespace
 
 int thread_count() {
+  // A folder's links are its subfolders, and its own two: one system call.
+  struct stat folder {};
+  if (stat("/proc/self/task", &folder) == 0 && folder.st_nlink > 2)
+    return static_cast<int>(folder.st_nlink) - 2;
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);)
     if (line.starts_with("Threads:")) return std::stoi(line.substr(8));

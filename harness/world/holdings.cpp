@@ -1,5 +1,7 @@
 #include "harness/world/holdings.h"
 
+#include "harness/process/zygote.h"
+
 #include <dirent.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -17,14 +19,6 @@ int entries(const char* folder) {
   return count;
 }
 
-// A folder's links are its subfolders, and its own two: a system call instead of a dozen.
-int thread_count_now() {
-  struct stat folder {};
-  if (stat("/proc/self/task", &folder) != 0 || folder.st_nlink < 3)
-    return entries("/proc/self/task");
-  return static_cast<int>(folder.st_nlink) - 2;
-}
-
 // Since Linux 6.2 the folder's size is their number.
 int descriptor_count_now() {
   struct stat folder {};
@@ -40,7 +34,7 @@ bool has_child() {
 }  // namespace
 
 Holdings Holdings::now() {
-  return {thread_count_now(), descriptor_count_now(), has_child()};
+  return {thread_count(), descriptor_count_now(), has_child()};
 }
 
 std::vector<std::string> Holdings::more_in(const Holdings& later) const {

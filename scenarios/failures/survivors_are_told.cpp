@@ -10,6 +10,8 @@
 #include "scenarios/cases/expect.h"
 #include "scenarios/catalogue.h"
 
+#include <algorithm>
+
 namespace lockstep::scenarios {
 namespace {
 

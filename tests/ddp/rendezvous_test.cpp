@@ -98,6 +98,7 @@ TEST(Rendezvous, AStaleStoreFileGivesEveryRankOneSentence) {
   std::filesystem::create_directory(folder);
   const auto reports = [&] {
     return testing::run_world(2, [&](const testing::Group& group) {
+      group->barrier()->wait();  // a rank that leaves while another still connects breaks that off
       // Never destroyed: the last one to be would remove the file.
       const c10::intrusive_ptr<c10d::Store> file(
           c10::make_intrusive<c10d::FileStore>((folder / "store").string(), 2).release(),
