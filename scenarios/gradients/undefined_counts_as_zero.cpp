@@ -113,7 +113,7 @@ std::vector<Training> every_small_one() {
   std::vector<Training> all;
   for (const int world : {2, 3})
     for (const int64_t cap : {0, 1})
-      for (const uint64_t seed : {1, 2, 3})
+      for (const uint64_t seed : {1u, 2u, 3u})
         all.push_back({.world = {.size = world},
                        .steps = 3,
                        .network = {.branches = 2},

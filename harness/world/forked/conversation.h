@@ -1,4 +1,6 @@
-// What a forked lane asks its server for, and what it is told: as JSON.
+// What a forked lane asks its server for, and what it is told. A case goes through the server as
+// text, and an answer holds what is out of the ordinary alone: small simulated worlds would
+// otherwise spend a tenth of their time on it.
 #pragma once
 
 #include "harness/core/scenario.h"
@@ -23,31 +25,39 @@ struct Order {
   const Subject& subject;
   std::chrono::milliseconds limit{};
   bool call_sites = false;
+  bool choices = false;
 };
 
 // A request to play a case, and what became of its processes.
 struct PlayRequest {
-  Case c;
-  std::string subject;
+  std::string scenario, subject;
   std::string tier;  // "cold", "warm" or "sim"
+  int size = 1;      // of the case's world
   std::chrono::milliseconds limit{};
   bool call_sites = false;  // of simulated worlds; of others always
-  std::string text;         // as it arrived; empty where it is made
+  bool choices = false;     // who ran next is to be told
+  std::string case_value;   // JSON
 };
 struct PlayReply {
   GroupReport group;  // of the ranks; simulated ones end as the thread of a process can
-  std::vector<std::vector<std::string>> left;  // by rank: what it left behind in its process
+  std::vector<std::vector<std::string>> left;  // by rank: what it left behind in its process; or {}
   int left_running = 0;  // processes that were still there when every rank had gone
   std::map<int, std::vector<ThreadStack>> stacks;  // by rank, of those that were late
-  std::vector<sim::Choice> choices;  // of who ran next in a simulated world with a list of them
+  std::vector<sim::Choice> choices;                // where they are to be told
 };
-std::string play_request(const PlayRequest& request);
-PlayRequest play_request_in(std::string text);
-std::string play_reply(const PlayReply& reply);
+std::string text_of(const PlayRequest& request);
+PlayRequest play_request_in(const std::string& text);
+Case case_of(const PlayRequest& request);
+std::string text_of(const PlayReply& reply);
 PlayReply play_reply_in(const std::string& text);
 
-// [[taken, of], ...]
-Json json_of(const std::vector<sim::Choice>& choices);
-std::vector<sim::Choice> choices_in(const Json& json);
+// What the host of simulated worlds tells of a case.
+struct HostReport {
+  std::vector<std::vector<std::string>> left;  // by rank: what it left behind; or {}
+  std::vector<sim::Choice> choices;            // where they are to be told
+  bool is_usable = true;                       // the host goes on living
+};
+std::string text_of(const HostReport& report);
+HostReport host_report_in(const std::string& text);
 
 }  // namespace lockstep

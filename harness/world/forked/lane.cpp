@@ -91,15 +91,17 @@ ForkedLane::ForkedLane(const std::vector<Scenario>& scenarios, const Subjects& s
 History ForkedLane::play(const Scenario& scenario, const Case& c, const Setting& setting,
                          const PlayOptions& options) {
   require_playable(scenario, c, setting);
-  const PlayRequest request{.c = c,
+  const PlayRequest request{.scenario = c.scenario,
                             .subject = setting.subject,
                             .tier = setting.tier,
+                            .size = world_size(c),
                             .limit = options.limit,
-                            .call_sites = options.call_sites};
+                            .call_sites = options.call_sites,
+                            .case_value = c.value.dump()};
   // Who asks, the server and the host take turns: on one core none has to be woken on another.
   affinity_.stay_on(setting.tier == "sim" ? options_.core : std::nullopt);
   if (setting.tier == "sim" && world_of(c).schedule.policy == "exhaustive")
-    return play_exhaustively(scenario, request);
+    return play_exhaustively(scenario, c, request);
   return play_once(request).history;
 }
 
@@ -121,7 +123,7 @@ void ForkedLane::require_playable(const Scenario& scenario, const Case& c,
 
 ForkedLane::Played ForkedLane::play_once(const PlayRequest& request) {
   auto reply = play_reply_in(
-      server_.request(play_request(request), request.limit + options_.grace + kServerSlack));
+      server_.request(text_of(request), request.limit + options_.grace + kServerSlack));
   stacks_ = std::move(reply.stacks);
   if (reply.group.stopped) {
     tidy(reply);
@@ -133,12 +135,14 @@ ForkedLane::Played ForkedLane::play_once(const PlayRequest& request) {
 }
 
 // The first history that fails tells of all; else the last.
-History ForkedLane::play_exhaustively(const Scenario& scenario, PlayRequest request) {
-  auto& schedule = request.c.value["world"]["schedule"];
+History ForkedLane::play_exhaustively(const Scenario& scenario, Case c, PlayRequest request) {
+  auto& schedule = c.value["world"]["schedule"];
   schedule["policy"] = "listed";
+  request.choices = true;
   for (int played = 0; played < kSchedulesMost; ++played) {
+    request.case_value = c.value.dump();
     auto once = play_once(request);
-    if (is_failure(judge(scenario, request.c, once.history).kind)) return std::move(once.history);
+    if (is_failure(judge(scenario, c, once.history).kind)) return std::move(once.history);
     const auto next = sim::next_choices(once.choices);
     if (next.empty()) return std::move(once.history);
     schedule["choices"] = next;

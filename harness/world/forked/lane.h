@@ -29,7 +29,7 @@ class ForkedLane final : public Tier {
   };
   void require_playable(const Scenario& scenario, const Case& c, const Setting& setting) const;
   Played play_once(const PlayRequest& request);
-  History play_exhaustively(const Scenario& scenario, PlayRequest request);
+  History play_exhaustively(const Scenario& scenario, Case c, PlayRequest request);
   History history(const PlayReply& reply);
   void keep_call_sites(const std::filesystem::path& file, const History& history) const;
   void tidy(const PlayReply& reply) const;

@@ -77,17 +77,18 @@ std::string ForkedServer::serve(const std::string& text, int stop_descriptor) {
     return "";
   }
   const auto request = play_request_in(text);
-  scenario(request.c.scenario);  // throws what the runner is to hear
+  scenario(request.scenario);  // throws what the runner is to hear
   subjects_.at(request.subject);
-  if (request.tier == "sim") return play_reply(play_sim(request, stop_descriptor));
-  if (request.tier == "warm") return play_reply(play_warm(request, stop_descriptor));
-  return play_reply(play_cold(request, stop_descriptor));
+  if (request.tier == "sim") return text_of(play_sim(request, stop_descriptor));
+  if (request.tier == "warm") return text_of(play_warm(request, stop_descriptor));
+  return text_of(play_cold(request, stop_descriptor));
 }
 
 PlayReply ForkedServer::play_cold(const PlayRequest& request, int stop_descriptor) {
-  const Scenario& played = scenario(request.c.scenario);
+  const Scenario& played = scenario(request.scenario);
   const Subject& subject = subjects_.at(request.subject);
-  const int size = world_size(request.c);
+  const Case c = case_of(request);
+  const int size = request.size;
   const auto deadline = Clock::now() + request.limit;
   affinity_.roam();
   // What a cold case leaves running is told from what lives on.
@@ -99,7 +100,7 @@ PlayReply ForkedServer::play_cold(const PlayRequest& request, int stop_descripto
     ::close(stop_descriptor);
     capture_->redirect(rank);
     return run_rank({.scenario = played,
-                     .c = request.c,
+                     .c = c,
                      .subject = subject,
                      .rank = rank,
                      .size = size,
@@ -122,7 +123,7 @@ PlayReply ForkedServer::play_cold(const PlayRequest& request, int stop_descripto
 }
 
 PlayReply ForkedServer::play_warm(const PlayRequest& request, int stop_descriptor) {
-  const int size = world_size(request.c);
+  const int size = request.size;
   PlayReply reply;
   affinity_.roam();
   Standing* const world = warm_world(size, Clock::now() + request.limit, stop_descriptor);
@@ -142,7 +143,7 @@ PlayReply ForkedServer::play_warm(const PlayRequest& request, int stop_descripto
 }
 
 PlayReply ForkedServer::play_sim(const PlayRequest& request, int stop_descriptor) {
-  const int size = world_size(request.c);
+  const int size = request.size;
   PlayReply reply;
   affinity_.stay_on(options_.core);
   Standing* const host = host_for(size, Clock::now() + request.limit, stop_descriptor);
@@ -156,8 +157,8 @@ PlayReply ForkedServer::play_sim(const PlayRequest& request, int stop_descriptor
   reply.group.stopped = played.stopped;
   reply.group.ends =
       ends_in_host(played.ends.front(), text.has_value(), memory_->running.load(), size);
-  sim::HostReport report{.left = {}, .choices = {}, .is_usable = false};
-  if (text) report = sim::host_report_in(*text);
+  HostReport report{.left = {}, .choices = {}, .is_usable = false};
+  if (text) report = host_report_in(*text);
   reply.left = std::move(report.left);
   reply.choices = std::move(report.choices);
   if (!report.is_usable || !host->group->is_whole()) reply.left_running = end_standing();
@@ -168,15 +169,15 @@ GroupReport ForkedServer::play_standing(Standing& standing, const PlayRequest& r
                                         int stop_descriptor, PlayReply& reply) {
   standing.used = ++cases_;
   capture_ = standing.capture;
-  const int size = world_size(request.c);
+  const int size = request.size;
   memory_->clear(size);
   capture_->start(size);
   const auto report =
-      standing.group->play(request.text, {.deadline = Clock::now() + request.limit,
-                                          .grace = options_.grace,
-                                          .stop_descriptor = stop_descriptor,
-                                          .on_bad_end = [&] { memory_->meeting.call_off(); },
-                                          .on_deadline = look_at_stacks(reply)});
+      standing.group->play(text_of(request), {.deadline = Clock::now() + request.limit,
+                                              .grace = options_.grace,
+                                              .stop_descriptor = stop_descriptor,
+                                              .on_bad_end = [&] { memory_->meeting.call_off(); },
+                                              .on_deadline = look_at_stacks(reply)});
   std::filesystem::remove_all(scratch_);
   return report;
 }
@@ -269,7 +270,7 @@ ForkedServer::Standing ForkedServer::make_host(int ranks_most, int stop_descript
         ::close(stop_descriptor);
         return sim::serve_host(
             {.next = [&] { return next_order(socket); },
-             .done = [&](const sim::HostReport& report) { socket.report(sim::text_of(report)); },
+             .done = [&](const HostReport& report) { socket.report(text_of(report)); },
              .journal = [&](int rank, int size) { return memory_->journal(rank, size); },
              .scratch = scratch_,
              .running = memory_->running,
@@ -282,12 +283,13 @@ ForkedServer::Standing ForkedServer::make_host(int ranks_most, int stop_descript
 std::optional<Order> ForkedServer::next_order(StandingSocket& socket) const {
   const auto text = socket.next();
   if (!text) return {};
-  auto request = play_request_in(*text);
-  return Order{.scenario = scenario(request.c.scenario),
-               .c = std::move(request.c),
+  const auto request = play_request_in(*text);
+  return Order{.scenario = scenario(request.scenario),
+               .c = case_of(request),
                .subject = subjects_.at(request.subject),
                .limit = request.limit,
-               .call_sites = request.call_sites};
+               .call_sites = request.call_sites,
+               .choices = request.choices};
 }
 
 // Ends the worlds that were not used for longest, until one of `size` ranks more is not too many.

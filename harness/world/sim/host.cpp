@@ -1,6 +1,5 @@
 #include "harness/world/sim/host.h"
 
-#include "harness/core/json.h"
 #include "harness/world/forked/conversation.h"
 #include "harness/world/holdings.h"
 #include "harness/world/sim/world.h"
@@ -13,6 +12,9 @@ namespace lockstep::sim {
 
 namespace {
 
+// More would only hold memory: large worlds are rare.
+constexpr int kThreadsKept = 16;
+
 // What is made at its first use is made now, and in a thread, as ranks will.
 void use_once() {
   std::thread([] {
@@ -23,28 +25,17 @@ void use_once() {
 
 }  // namespace
 
-std::string text_of(const HostReport& report) {
-  return Json{
-      {"left", report.left}, {"choices", json_of(report.choices)}, {"usable", report.is_usable}}
-      .dump();
-}
-
-HostReport host_report_in(const std::string& text) {
-  const Json json = Json::parse(text);
-  return {.left = json.at("left").get<std::vector<std::vector<std::string>>>(),
-          .choices = choices_in(json.at("choices")),
-          .is_usable = json.at("usable").get<bool>()};
-}
-
 int serve_host(const Host& host) {
   use_once();
   const auto holdings = Holdings::now();
+  Crew crew;
   while (const auto order = host.next()) {
     const WorldSpec spec = world_of(order->c);
     const int size = spec.size;
     std::vector<std::span<std::byte>> journals;
     for (int rank = 0; rank < size; ++rank) journals.push_back(host.journal(rank, size));
-    auto played = play_simulated({.scenario = order->scenario,
+    auto played = play_simulated({.crew = crew,
+                                  .scenario = order->scenario,
                                   .c = order->c,
                                   .spec = spec,
                                   .subject = order->subject,
@@ -55,12 +46,15 @@ int serve_host(const Host& host) {
                                   .running = host.running,
                                   .redirect = host.redirect});
     HostReport report{.left = std::move(played.left), .choices = {}};
-    if (spec.schedule.policy == "listed") report.choices = std::move(played.choices);
+    if (order->choices) report.choices = std::move(played.choices);
     report.is_usable = !played.has_frozen_ranks;
     // Of a world whose ranks are all gone, whatever is there was left by one of them.
-    if (report.is_usable)
-      for (auto& what : holdings.more_in(Holdings::now()))
-        report.left.front().push_back(std::move(what));
+    if (report.is_usable) {
+      crew.keep(kThreadsKept);
+      auto now = Holdings::now();
+      now.threads -= crew.size();
+      for (auto& what : holdings.more_in(now)) report.left.front().push_back(std::move(what));
+    }
     for (const auto& left : report.left) report.is_usable = report.is_usable && left.empty();
     host.done(report);
     if (!report.is_usable) return 0;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "harness/core/scenario.h"
-#include "harness/world/sim/chooser.h"
 
 #include <atomic>
 #include <chrono>
@@ -14,19 +13,11 @@
 #include <vector>
 
 namespace lockstep {
+struct HostReport;
 struct Order;
-}
+}  // namespace lockstep
 
 namespace lockstep::sim {
-
-// What a host tells of a case.
-struct HostReport {
-  std::vector<std::vector<std::string>> left;  // by rank: what it left behind
-  std::vector<Choice> choices;                 // of who ran next
-  bool is_usable = true;                       // the host goes on living
-};
-std::string text_of(const HostReport& report);
-HostReport host_report_in(const std::string& text);
 
 struct Host {
   // Blocks for the next case; nothing at the end.

@@ -9,9 +9,6 @@
 
 namespace lockstep::sim {
 
-using Tensors = std::vector<at::Tensor>;
-using Reduction = c10d::ReduceOp;
-
 void require_sendable(const at::Tensor& tensor) {
   TORCH_CHECK(tensor.defined(), "an undefined tensor cannot be sent");
   TORCH_CHECK(tensor.is_non_overlapping_and_dense(),
@@ -25,6 +22,9 @@ at::Tensor flat(const at::Tensor& tensor) {
 }
 
 namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using Reduction = c10d::ReduceOp;
 
 at::Tensor combined(const at::Tensor& a, const at::Tensor& b, Reduction::RedOpType reduction) {
   switch (reduction) {

@@ -1,7 +1,6 @@
 #include "harness/world/sim/scheduler.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 namespace lockstep::sim {
@@ -10,8 +9,8 @@ namespace {
 constexpr int kNobody = -1;
 }
 
-Scheduler::Scheduler(int ranks, Chooser chooser, Nanoseconds limit, Turns turns)
-    : chooser_(std::move(chooser)), limit_(limit), turns_(std::move(turns)) {
+Scheduler::Scheduler(Crew& crew, int ranks, Chooser chooser, Nanoseconds limit, Turns turns)
+    : crew_(crew), chooser_(std::move(chooser)), limit_(limit), turns_(std::move(turns)) {
   for (int rank = 0; rank < ranks; ++rank) {
     ranks_.push_back(std::make_unique<Rank>());
     runnable_.push_back(rank);
@@ -22,30 +21,34 @@ Scheduler::~Scheduler() = default;
 
 std::vector<Scheduler::Standing> Scheduler::run(std::function<void(int)> body) {
   body_ = std::move(body);
-  std::vector<std::thread> threads;
-  for (size_t rank = 0; rank < ranks_.size(); ++rank)
-    threads.emplace_back([this, rank] { live(static_cast<int>(rank)); });
   running_ = next_rank();
   if (running_ != kNobody) {
-    ranks_[static_cast<size_t>(running_)]->turn.release();
+    let_run(running_);
     over_.acquire();
   }
   std::vector<Standing> standings;
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const auto& rank = *ranks_[i];
     standings.push_back({rank.state, rank.state == State::waiting ? rank.what() : ""});
-    rank.state == State::ended ? threads[i].join() : threads[i].detach();
+    const auto index = static_cast<int>(i);
+    rank.state == State::ended ? crew_.wait_for(index) : crew_.abandon(index);
   }
   return standings;
 }
 
 void Scheduler::live(int rank) {
-  Rank& self = *ranks_[static_cast<size_t>(rank)];
-  self.turn.acquire();
   if (turns_.begin) turns_.begin(rank);
   body_(rank);
-  self.state = State::ended;
+  ranks_[static_cast<size_t>(rank)]->state = State::ended;
   hand_over(false);
+}
+
+void Scheduler::let_run(int rank) {
+  Rank& next = *ranks_[static_cast<size_t>(rank)];
+  if (std::exchange(next.has_begun, true))
+    next.turn.release();
+  else
+    crew_.start(rank, [this, rank] { live(rank); });
 }
 
 // Nothing of `this` may be touched behind the release where the rank does not come back: the world
@@ -57,7 +60,10 @@ void Scheduler::hand_over(bool comes_back) {
   if (turns_.end) turns_.end(self);
   auto& turn = ranks_[static_cast<size_t>(self)]->turn;
   running_ = next;
-  (next == kNobody ? over_ : ranks_[static_cast<size_t>(next)]->turn).release();
+  if (next == kNobody)
+    over_.release();
+  else
+    let_run(next);
   if (!comes_back) return;
   turn.acquire();
   if (turns_.begin) turns_.begin(self);

@@ -1,12 +1,13 @@
-// Runs the ranks of a simulated world: a thread each, of which exactly one runs at a time. A rank
-// runs until it waits for something that has not happened, yields, or ends; then the chooser says
-// who goes on. What ranks share therefore needs no locks, and the same choices give the same
-// execution. No torch.
+// Runs the ranks of a simulated world: a thread of a crew each, of which exactly one runs at a
+// time. A rank runs until it waits for something that has not happened, yields, or ends; then the
+// chooser says who goes on. What ranks share therefore needs no locks, and the same choices give
+// the same execution. No torch.
 //
 // Time is virtual: every rank has a clock, which stands still unless advance() or a wait moves it.
 #pragma once
 
 #include "harness/world/sim/chooser.h"
+#include "harness/world/sim/crew.h"
 
 #include <chrono>
 #include <functional>
@@ -43,8 +44,8 @@ struct Turns {
 
 class Scheduler {
  public:
-  // `limit`: the virtual time at which patience ends; see run.
-  Scheduler(int ranks, Chooser chooser, Nanoseconds limit, Turns turns = {});
+  // `limit`: the virtual time at which patience ends; see run. The crew outlives this.
+  Scheduler(Crew& crew, int ranks, Chooser chooser, Nanoseconds limit, Turns turns = {});
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
@@ -57,11 +58,11 @@ class Scheduler {
     std::string waits_for;
   };
 
-  // Runs `body(rank)` for every rank, on a thread each, until no rank can run. A wait with a
-  // timeout ends once nobody else can run, the earliest first; but nothing goes on beyond `limit`.
-  // Threads of ranks that have not ended are left where they stand, for the life of the process,
-  // and this object and what `body` refers to must then never be destroyed. `body` must not throw.
-  // Once.
+  // Runs `body(rank)` for every rank, on its thread of the crew, until no rank can run. A wait with
+  // a timeout ends once nobody else can run, the earliest first; but nothing goes on beyond
+  // `limit`. Threads of ranks that have not ended are left where they stand, for the life of the
+  // process, and this object and what `body` refers to must then never be destroyed. `body` must
+  // not throw. Once.
   std::vector<Standing> run(std::function<void(int rank)> body);
 
   // All below are for the rank that runs.
@@ -91,6 +92,7 @@ class Scheduler {
  private:
   struct Rank {
     std::binary_semaphore turn{0};
+    bool has_begun = false;
     State state = State::waiting;
     Nanoseconds clock{};
     Event* waits_for = nullptr;
@@ -101,11 +103,13 @@ class Scheduler {
   Nanoseconds& clock(int rank) { return ranks_[static_cast<size_t>(rank)]->clock; }
   Nanoseconds clock(int rank) const { return ranks_[static_cast<size_t>(rank)]->clock; }
   void live(int rank);
+  void let_run(int rank);
   void hand_over(bool comes_back);
   int next_rank();
   void let_time_pass();
   void make_runnable(int rank);
 
+  Crew& crew_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::vector<int> runnable_;    // ascending
   std::vector<int> stood_back_;  // run once nobody else can

@@ -8,11 +8,11 @@
 #include "harness/world/sim/transport.h"
 #include "harness/world/subject.h"
 
+#include <ATen/ThreadLocalState.h>
 #include <torch/torch.h>
 
 #include <csignal>
 #include <optional>
-#include <pthread.h>
 
 namespace lockstep::sim {
 
@@ -31,7 +31,7 @@ class World {
         spec_(task.spec),
         case_hash_(hash_of(task.c)),
         links_(spec_.timing),
-        scheduler_(spec_.size, Chooser(spec_.schedule, spec_.size), task.limit,
+        scheduler_(task.crew, spec_.size, Chooser(spec_.schedule, spec_.size), task.limit,
                    {.begin = [this](int rank) { begin_turn(rank); },
                     .end = [this](int rank) { end_turn(rank); }}),
         ranks_(static_cast<size_t>(spec_.size)) {
@@ -73,8 +73,9 @@ class World {
   void end_turn(int rank) { at(rank).ambient->swap(); }
 
   void live(int rank) {
-    pthread_setname_np(pthread_self(), ("rank " + std::to_string(rank)).c_str());
-    at::set_num_threads(1);
+    // The thread has played for other cases, which may have left something in it.
+    const at::ThreadLocalStateGuard as_new(as_new_);
+    if (at::get_num_threads() != 1) at::set_num_threads(1);
     const ComputeTime time(spec_.timing, [this, rank](Nanoseconds work) {
       scheduler_.advance(links_.computing(rank, work));
     });
@@ -170,6 +171,7 @@ class World {
   }
 
   const SimTask task_;
+  const at::ThreadLocalState as_new_;  // of the host's own thread, in which no rank runs
   const WorldSpec spec_;
   const std::string case_hash_;
   const Links links_;

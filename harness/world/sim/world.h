@@ -3,6 +3,7 @@
 
 #include "harness/core/scenario.h"
 #include "harness/world/sim/chooser.h"
+#include "harness/world/sim/crew.h"
 
 #include <atomic>
 #include <chrono>
@@ -19,6 +20,7 @@ struct Subject;
 namespace lockstep::sim {
 
 struct SimTask {
+  Crew& crew;  // its threads are used by one case after another
   const Scenario& scenario;
   const Case& c;
   const WorldSpec& spec;  // of the case

@@ -126,7 +126,10 @@ void race(RankContext& here) {
 // Changes all that a process has one of, and looks whether its own changes are what it finds.
 void meddle(RankContext& here) {
   const auto mine = std::to_string(here.rank());
+  here.record("found", std::vector<int64_t>{at::GradMode::is_enabled(), at::get_num_threads(),
+                                            c10::InferenceMode::is_enabled()});
   at::GradMode::set_enabled(here.rank() == 1);
+  at::set_num_threads(2);
   at::set_default_dtype(here.rank() == 1 ? caffe2::TypeMeta::Make<double>()
                                          : caffe2::TypeMeta::Make<float>());
   setenv("LOCKSTEP_TOY", mine.c_str(), 1);

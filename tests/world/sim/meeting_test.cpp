@@ -18,7 +18,8 @@ class MeetingTest : public ::testing::Test {
   void in_a_rank(const std::function<void()>& body) {
     scheduler_.run([&](int) { body(); });
   }
-  Scheduler scheduler_{1, Chooser({}, 1), 10s};
+  Crew crew_;
+  Scheduler scheduler_{crew_, 1, Chooser({}, 1), 10s};
   Meeting<int> meeting_{"ranks 3,5,6", {3, 5, 6}, scheduler_};
 };
 

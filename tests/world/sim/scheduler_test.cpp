@@ -14,11 +14,17 @@ constexpr Nanoseconds kLimit = 10s;
 
 const What kSomething = [] { return "something"; };
 
+// One for all tests, as a host has one for all cases.
+Crew& crew() {
+  static Crew crew;
+  return crew;
+}
+
 // Without a lock: the scheduler is what keeps ranks apart.
 TEST(Scheduler, OneRankRunsAtATimeAndInTheSameOrderForTheSameSchedule) {
   const auto order = [](const Schedule& schedule) {
     std::vector<int> seen;
-    Scheduler scheduler(4, Chooser(schedule, 4), kLimit);
+    Scheduler scheduler(crew(), 4, Chooser(schedule, 4), kLimit);
     scheduler.run([&](int rank) {
       for (int i = 0; i < 10; ++i) {
         seen.push_back(rank);
@@ -37,7 +43,7 @@ TEST(Scheduler, ManyRanksTakeTurns) {
   const int ranks = 200;
   int turns = 0;
   std::atomic<int> at_once = 0;
-  Scheduler scheduler(ranks, Chooser({.policy = "uniform", .seed = 1}, ranks), kLimit);
+  Scheduler scheduler(crew(), ranks, Chooser({.policy = "uniform", .seed = 1}, ranks), kLimit);
   const auto standings = scheduler.run([&](int) {
     for (int i = 0; i < 5; ++i) {
       EXPECT_EQ(++at_once, 1);
@@ -53,7 +59,7 @@ TEST(Scheduler, ManyRanksTakeTurns) {
 TEST(Scheduler, AnEventWakesThoseThatWaitAndTheirClocksReachItsTime) {
   Event event;
   std::vector<Nanoseconds> woke(3);
-  Scheduler scheduler(3, Chooser({}, 3), kLimit);
+  Scheduler scheduler(crew(), 3, Chooser({}, 3), kLimit);
   scheduler.run([&](int rank) {
     if (rank == 2) {
       scheduler.advance(5s);
@@ -69,7 +75,7 @@ TEST(Scheduler, AnEventWakesThoseThatWaitAndTheirClocksReachItsTime) {
 
 TEST(Scheduler, WhoWaitsForWhatNobodyCanMakeHappenIsToldAtOnce) {
   auto& event = *new Event;  // the ranks that wait for it are never destroyed
-  auto& scheduler = *new Scheduler(3, Chooser({}, 3), kLimit);
+  auto& scheduler = *new Scheduler(crew(), 3, Chooser({}, 3), kLimit);
   const auto standings = scheduler.run([&](int rank) {
     if (rank == 1) return;
     scheduler.wait(event, [rank] { return "what rank " + std::to_string(rank) + " wants"; });
@@ -84,7 +90,7 @@ TEST(Scheduler, WhoWaitsForWhatNobodyCanMakeHappenIsToldAtOnce) {
 TEST(Scheduler, TimeoutsEndInTheOrderOfTheirTimesOnceNobodyElseCanRun) {
   Event never;
   std::vector<int> order;
-  Scheduler scheduler(3, Chooser({}, 3), kLimit);
+  Scheduler scheduler(crew(), 3, Chooser({}, 3), kLimit);
   scheduler.run([&](int rank) {
     const std::vector<Nanoseconds> timeouts{3s, 1s, 2s};
     EXPECT_FALSE(scheduler.wait(never, kSomething, timeouts[static_cast<size_t>(rank)]));
@@ -96,7 +102,7 @@ TEST(Scheduler, TimeoutsEndInTheOrderOfTheirTimesOnceNobodyElseCanRun) {
 
 TEST(Scheduler, WhatHappensTooLateIsATimeout) {
   Event event;
-  Scheduler scheduler(2, Chooser({}, 2), kLimit);
+  Scheduler scheduler(crew(), 2, Chooser({}, 2), kLimit);
   scheduler.run([&](int rank) {
     if (rank == 1) return scheduler.happen(event, 5s);
     EXPECT_FALSE(scheduler.wait(event, kSomething, 2s));
@@ -107,7 +113,7 @@ TEST(Scheduler, WhatHappensTooLateIsATimeout) {
 
 TEST(Scheduler, NobodysTimeoutsReachBeyondTheLimit) {
   auto& never = *new Event;
-  auto& scheduler = *new Scheduler(2, Chooser({}, 2), kLimit);
+  auto& scheduler = *new Scheduler(crew(), 2, Chooser({}, 2), kLimit);
   auto& polls = *new std::vector<int>(2);
   const auto standings = scheduler.run([&](int rank) {
     for (;;) {
@@ -122,7 +128,7 @@ TEST(Scheduler, NobodysTimeoutsReachBeyondTheLimit) {
 TEST(Scheduler, WhoLooksAgainAndAgainLetsEverybodyElseRun) {
   for (const char* policy : {"listed", "uniform", "priority"}) {
     bool is_there = false;
-    Scheduler scheduler(3, Chooser({.policy = policy}, 3), kLimit);
+    Scheduler scheduler(crew(), 3, Chooser({.policy = policy}, 3), kLimit);
     const auto standings = scheduler.run([&](int rank) {
       if (rank == 2) {
         for (int i = 0; i < 5; ++i) scheduler.yield();
@@ -135,7 +141,7 @@ TEST(Scheduler, WhoLooksAgainAndAgainLetsEverybodyElseRun) {
 }
 
 TEST(Scheduler, WhoLooksForeverRunsOutOfTime) {
-  auto& scheduler = *new Scheduler(2, Chooser({}, 2), kLimit);
+  auto& scheduler = *new Scheduler(crew(), 2, Chooser({}, 2), kLimit);
   const auto standings = scheduler.run([&](int rank) {
     if (rank == 1) return;
     for (;;) scheduler.stand_back(1ms, kSomething);
@@ -145,7 +151,7 @@ TEST(Scheduler, WhoLooksForeverRunsOutOfTime) {
 }
 
 TEST(Scheduler, AParkedRankNeverRunsAgainAndTheOthersDo) {
-  auto& scheduler = *new Scheduler(3, Chooser({}, 3), kLimit);
+  auto& scheduler = *new Scheduler(crew(), 3, Chooser({}, 3), kLimit);
   auto& ended = *new int(0);
   const auto standings = scheduler.run([&](int rank) {
     scheduler.yield();
@@ -162,7 +168,8 @@ TEST(Scheduler, EveryTurnIsBegunAndEndedByTheRankThatHasIt) {
   const auto note = [&](const char* what) {
     return [&seen, what](int rank) { seen.push_back(what + std::to_string(rank)); };
   };
-  Scheduler scheduler(2, Chooser({}, 2), kLimit, {.begin = note("begin "), .end = note("end ")});
+  Scheduler scheduler(crew(), 2, Chooser({}, 2), kLimit,
+                      {.begin = note("begin "), .end = note("end ")});
   scheduler.run([&](int rank) {
     rank == 0 ? (void)scheduler.wait(event, kSomething) : scheduler.happen(event, 0s);
   });
