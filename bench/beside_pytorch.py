@@ -7,8 +7,10 @@ The case: a network of 8-16-4, wrapped, and one averaged step, in a world of two
 ranks are processes. A tier and the harness that makes worlds in the same way take turns, since what a
 machine does next door changes by the second: only their ratio means anything. What is made once for
 many cases (imports, the processes of MultiProcContinuousTest, a warm world) is made before the time is
-taken. Our side does more: it records the gradients and judges every case, where PyTorch's asserts
-nothing.
+taken; the last line is of a whole class instead, as a test run has it: on PyTorch's side the time begins
+with the class's processes and ends when they have, its runner's own import left out; on ours it is all
+of a program's life. Our side does more: it records the gradients and judges every case, where PyTorch's
+asserts nothing.
 
 Any Python starts it; ./lockstep setup --peer makes the one that plays PyTorch's side. Exit 77: it has
 not been made; 2: bench_worlds has not been built, or what is called does not work.
@@ -24,6 +26,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections import namedtuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -36,6 +39,7 @@ PAIRS = [
     Pair("warm", 1000, "MultiProcContinuousTest", 300),
     Pair("sim", 1000, "MultiThreadedTestCase", 300),
 ]
+WHOLE_CLASS = Pair("warm", 200, "MultiProcContinuousTest", 200)
 
 
 @contextlib.contextmanager
@@ -74,10 +78,22 @@ def compare(pair, program, rounds, play):
     return rates
 
 
-def line(pair, rates):
+def compare_classes(pair, program, rounds, play_class):
+    """As compare() does, with all that has to be made for the cases."""
+    rates = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        play_tier(program, pair.tier, pair.tier_cases)
+        ours = pair.tier_cases / (time.perf_counter() - start)
+        with errors_kept():
+            rates.append((ours, pair.harness_cases / play_class(pair.harness_cases)))
+    return rates
+
+
+def line(pair, rates, of_what=""):
     ratios = [ours / theirs for ours, theirs in rates]
     ours, theirs = (statistics.median(column) for column in zip(*rates))
-    return (f"{pair.tier} is {statistics.median(ratios):.1f} x {pair.harness}   "
+    return (f"{pair.tier} is {statistics.median(ratios):.1f} x {pair.harness}{of_what}   "
             f"{ours:.1f} and {theirs:.2f} cases/s   ratios {min(ratios):.1f} to {max(ratios):.1f}   "
             f"{pair.tier_cases} and {pair.harness_cases} cases a round")
 
@@ -100,9 +116,14 @@ def measure(arguments, program):
             if arguments.cases:
                 pair = pair._replace(tier_cases=arguments.cases, harness_cases=arguments.cases)
             print(line(pair, compare(pair, program, arguments.rounds, harnesses.play)), flush=True)
+        pair = WHOLE_CLASS
+        if arguments.cases:
+            pair = pair._replace(tier_cases=arguments.cases, harness_cases=arguments.cases)
+        rates = compare_classes(pair, program, arguments.rounds, harnesses.play_class)
+        print(line(pair, rates, ", a whole class from nothing"))
     finally:
         with errors_kept():
-            harnesses.KeptProcesses.tearDownClass()
+            harnesses.end_class()
 
 
 def positive(text):

@@ -87,6 +87,21 @@ def play(harness, cases):
     return time.perf_counter() - start
 
 
+def end_class():
+    """Ends the processes that MultiProcContinuousTest keeps; the next case makes others."""
+    KeptProcesses.tearDownClass()
+    KeptProcesses._processes_spawned = False  # What unittest never needs: no class is played twice.
+
+
+def play_class(cases):
+    """As play() of MultiProcContinuousTest, from before its processes are made until they have ended."""
+    end_class()
+    start = time.perf_counter()
+    play("MultiProcContinuousTest", cases)
+    end_class()
+    return time.perf_counter() - start
+
+
 def mend_threads():
     """Lets the ranks of MultiThreadedTestCase end as they should, and returns their error if they did not.
 

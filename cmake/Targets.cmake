@@ -1,12 +1,13 @@
 # Two ways to make a library of this tree: with torch or without. Everything is compiled with the
-# same flags (-fPIC, -pthread, -fopenmp), or the precompiled header could not be shared.
+# same flags (-fPIC, -pthread), or the precompiled headers could not be shared.
 
-# lockstep_library(NAME [TORCH [APART]] SOURCES a.cpp ... [LINK target ...])
-# SOURCES may be empty: then the library is its headers. LOCKSTEP_BATCHED compiles the torch files of
+# lockstep_library(NAME [TORCH [APART] | PLAIN] SOURCES a.cpp ... [LINK target ...])
+# SOURCES may be empty: then the library is its headers. PLAIN: its files share the precompiled
+# header of JSON and RapidCheck, as those with torch share torch's. LOCKSTEP_BATCHED compiles the torch files of
 # a library six at a time, so that names in unnamed namespaces must differ within it; APART: not
 # this library's.
 function(lockstep_library name)
-  cmake_parse_arguments(arg "TORCH;APART" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;APART;PLAIN" "" "SOURCES;LINK" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "lockstep_library(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -19,6 +20,9 @@ function(lockstep_library name)
   add_library(${name} STATIC ${arg_SOURCES})
   target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE lockstep_warnings)
+  if(arg_PLAIN)
+    target_precompile_headers(${name} REUSE_FROM lockstep_plain_header)
+  endif()
   if(arg_TORCH)
     target_link_libraries(${name} PUBLIC LibTorch::cpu)
     target_precompile_headers(${name} REUSE_FROM lockstep_torch_header)
@@ -28,13 +32,13 @@ function(lockstep_library name)
   endif()
 endfunction()
 
-# lockstep_test(NAME [TORCH [APART]] SOURCES a.cpp ... [LINK target ...])
-# A GoogleTest program. Torch files go into a library of their own: CMake compiles executables with
-# -fPIE, which silently drops the precompiled header.
+# lockstep_test(NAME [TORCH [APART] | PLAIN] SOURCES a.cpp ... [LINK target ...])
+# A GoogleTest program. Its files go into a library of their own: CMake compiles executables with
+# -fPIE, which silently drops a precompiled header.
 function(lockstep_test name)
-  cmake_parse_arguments(arg "TORCH;APART" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;APART;PLAIN" "" "SOURCES;LINK" ${ARGN})
   set(how)
-  foreach(option TORCH APART)
+  foreach(option TORCH APART PLAIN)
     if(arg_${option})
       list(APPEND how ${option})
     endif()

@@ -58,6 +58,11 @@ class Saying(unittest.TestCase):
             "cold is 100.0 x MultiProcessTestCase   90.0 and 0.50 cases/s   ratios 20.0 to 300.0   "
             "200 and 2 cases a round")
 
+    def test_what_was_compared_is_named_behind_the_harness(self):
+        pair = beside_pytorch.Pair("warm", 4, "MultiProcContinuousTest", 4)
+        self.assertTrue(beside_pytorch.line(pair, [(30.0, 2.0)], ", all of it").startswith(
+            "warm is 15.0 x MultiProcContinuousTest, all of it   30.0 and 2.00 cases/s"))
+
 
 if __name__ == "__main__":
     unittest.main()

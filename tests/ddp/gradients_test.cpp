@@ -322,7 +322,7 @@ TEST(Gradients, ThatNobodyCouldAverageAreReportedAtTheNextForward) {
       {"'w1' was frozen", [](Terms& net) { net->weights[1].set_requires_grad(false); }},
       {"'w0' was converted", [](Terms& net) { net->to(at::kFloat); }}};
   for (const auto& [part, change] : changes) {
-    const auto reports = run_world(2, [&](const Group& group) {
+    const auto reports = run_world(2, [&, &change = change](const Group& group) {
       Terms net(2);
       DistributedDataParallel ddp(net, {.process_group = group});
       change(net);

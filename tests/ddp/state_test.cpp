@@ -28,7 +28,7 @@ at::Tensor one() {
 TEST(InitialState, IsRankZerosWhateverTheSeeds) {
   for (const int world : {1, 2, 3}) {
     const auto reports = run_world(world, [](const Group& group) {
-      torch::manual_seed(100 + group->getRank());
+      torch::manual_seed(100 + static_cast<uint64_t>(group->getRank()));
       torch::nn::Sequential net(torch::nn::Linear(3, 4), torch::nn::BatchNorm1d(4));
       net->push_back(torch::nn::Linear(4, 2));
       net[0]->as<torch::nn::Linear>()->weight.set_requires_grad(false);

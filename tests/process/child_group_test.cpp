@@ -173,7 +173,7 @@ TEST_F(ChildGroupTest, GrandchildrenAreFoundAndKilled) {
   const Board board;
   adopt_orphans();
   ChildGroup group(1, [&](int) {
-    for (const size_t each : {0, 1})
+    for (const size_t each : {0u, 1u})
       if (fork() == 0) {
         if (each == 1) setsid();
         board[each] = getpid();

@@ -77,7 +77,7 @@ TEST(BatchNorm, gradients_are_those_of_numeric_differentiation) {
   const auto parts = parts_of({});
   const auto out = normalised(layer(), parts, 53);
   constexpr double kStep = 1e-5;
-  for (const size_t part : {0, 2})
+  for (const size_t part : {0u, 2u})
     for (int64_t i = 0; i < parts[part].input.numel(); ++i) {
       const auto whole_loss = [&](double step) {
         auto moved = parts;
@@ -88,7 +88,7 @@ TEST(BatchNorm, gradients_are_those_of_numeric_differentiation) {
       const double slope = (whole_loss(kStep) - whole_loss(-kStep)) / (2 * kStep);
       EXPECT_NEAR(out.input_gradients[part].value.reshape(-1)[i].item<double>(), slope, 1e-8);
     }
-  for (const size_t part : {0, 1, 2})
+  for (const size_t part : {0u, 1u, 2u})
     for (int64_t c = 0; c < 3; ++c) {
       const auto own_loss = [&](double step, bool of_weight) {
         auto norm = layer();
