@@ -1,5 +1,8 @@
-// The torch headers that every torch file of this tree may include; precompiled once.
+// The torch headers that every torch file of this tree may include, and what nearly every file of
+// the harness includes; precompiled once. That ddp/ sees JSON by it is no leave to use it.
 #pragma once
+
+#include "cmake/plain_header.h"
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -7,10 +10,3 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <torch/torch.h>
-
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>

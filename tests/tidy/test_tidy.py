@@ -61,6 +61,7 @@ MISTAKES = [
     ("shell", {"harness/a.cpp": 'int x = system("ls");\nFILE* f = popen("ls", "r");\n'},
      "harness/a.cpp:1 harness/a.cpp:2"),
     ("rand", {"scenarios/a.cpp": "int x = 1 + f(rand());\n  srand(1);\n"}, "scenarios/a.cpp:1 scenarios/a.cpp:2"),
+    ("harness_only", {"ddp/a.cpp": "nlohmann::json j;\n\nauto g = rc::gen::just(1);\n"}, "ddp/a.cpp:1 ddp/a.cpp:3"),
     ("mt19937", {"scenarios/a.cpp": "std::mt19937_64 draw;\n"}, "scenarios/a.cpp:1"),
     ("assert", {"reports/a.cpp": "\n\n  assert(x > 0);\n"}, "reports/a.cpp:3"),
     ("skip_reason", {"tests/a.cpp": "GTEST_SKIP();\n"}, "tests/a.cpp:1"),

@@ -73,6 +73,8 @@ BANS = {
               "no shell: start the program itself, with its arguments as a list"),
     "rand": (CALLED.format("rand|srand"), OUR_CODE + ("tests",), (),
              "hidden global state: draw from the case's seed"),
+    "harness_only": (r"\bnlohmann\b|\brc::|\brapidcheck\b", ("ddp", "reference"), (),
+                     "the precompiled header shows JSON and RapidCheck to every file; they are the harness's"),
     "mt19937": (r"\bmt19937", ("ddp", "scenarios"), (),
                 "draw from the case's seed, by the documented generator"),
     "assert": (r"(?<!\w)assert[ \t]*\(", OUR_CODE + ("tests",), (),
