@@ -1,8 +1,5 @@
-// The torch headers that every torch file of this tree may include, and what nearly every file of
-// the harness includes; precompiled once. That ddp/ sees JSON by it is no leave to use it.
+// The torch headers that every torch file of this tree may include; precompiled once.
 #pragma once
-
-#include "cmake/plain_header.h"
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
