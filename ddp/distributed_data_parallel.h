@@ -42,7 +42,9 @@ class DistributedDataParallelImpl : public torch::nn::Module {
 
   [[nodiscard]] NoSyncGuard no_sync() { return NoSyncGuard(core_); }
 
-  // The buckets in launch order. They change once, at the second synchronised forward.
+  // The buckets in launch order. They change once, at the second synchronised forward. Gradients
+  // are numbered as the parameters that required one at construction, in the order of parameters().
+  // Local.
   BucketPlan bucket_plan() const { return core_->bucket_plan(); }
 
   const std::shared_ptr<M> module;

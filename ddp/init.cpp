@@ -8,6 +8,8 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
+
 namespace lockstep {
 
 namespace {
@@ -70,8 +72,11 @@ c10::intrusive_ptr<c10d::ProcessGroup> init_process_group(const InitOptions& opt
     const auto store =
         options.store ? options.store : store_from_environment(standing, options.timeout);
     meet_in(*store, standing, options.timeout);
-    return make_process_group(make_gloo_backend(store, standing.rank, standing.world_size, options),
-                              store);
+    const auto backend = make_gloo_backend(store, standing.rank, standing.world_size, options);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        start + options.timeout - std::chrono::steady_clock::now());
+    wait_until_connected(*store, standing.world_size, std::max(left, std::chrono::milliseconds(1)));
+    return make_process_group(backend, store);
   } catch (const UsageError&) {
     throw;
   } catch (const DisagreementError&) {

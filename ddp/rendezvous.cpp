@@ -19,6 +19,8 @@ const std::string kAllCame = "lockstep/all_came";
 const std::string kGo = "lockstep/rank_zero_saw_all";
 const std::string kAnswers = "lockstep/ranks_that_saw_rank_zero";
 const std::string kMet = "lockstep/all_met";
+const std::string kConnected = "lockstep/ranks_connected";
+const std::string kAllConnected = "lockstep/all_connected";
 const std::string kRefused = "lockstep/refused";
 constexpr std::chrono::milliseconds kPoll{50};
 
@@ -94,6 +96,11 @@ void meet_in(c10d::Store& store, const Standing& standing, std::chrono::millisec
   wait_for(kGo);
   if (store.add(kAnswers, 1) >= standing.world_size) store.set(kMet, bytes_of("1"));
   wait_for(kMet);
+}
+
+void wait_until_connected(c10d::Store& store, int world_size, std::chrono::milliseconds timeout) {
+  if (store.add(kConnected, 1) >= world_size) store.set(kAllConnected, bytes_of("1"));
+  store.wait({kAllConnected}, timeout);
 }
 
 }  // namespace lockstep

@@ -18,4 +18,9 @@ namespace lockstep {
 // store throws, and std::runtime_error naming the missing ranks when the time is up.
 void meet_in(c10d::Store& store, const Standing& standing, std::chrono::milliseconds timeout);
 
+// Behind connecting: blocks until all `world_size` ranks are here, so that nobody works, fails and
+// leaves while others still try to connect to it, who would not be told. Collective. Throws what
+// the store throws, also when `timeout` has passed.
+void wait_until_connected(c10d::Store& store, int world_size, std::chrono::milliseconds timeout);
+
 }  // namespace lockstep

@@ -1,5 +1,7 @@
 #include "harness/core/frames.h"
 
+#include "harness/core/text.h"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -40,6 +42,50 @@ Collective collective_in(const Json& header, const std::string& where) {
           .times = {.queued_ns = header.value("ns", int64_t{-1})},
           .site = {header.value("site", -1)}};
 }
+
+BucketLayout layout_in(const Json& header, const std::string& where) {
+  BucketLayout layout;
+  for (const auto& bucket : required<Json>(header, "buckets", where))
+    layout.buckets.push_back({required<std::vector<std::string>>(bucket, "parameters", where),
+                              required<int64_t>(bucket, "elements", where)});
+  return layout;
+}
+
+// Tells the all-reduces of buckets from others, by their order and how much they carry.
+class BucketMatcher {
+ public:
+  void use(const BucketLayout& layout) {
+    layout_ = layout;
+    next_ = 0;
+  }
+
+  // The first bucket from the next one on that is as large as this, round and round.
+  std::string match(const Collective& issued) {
+    const size_t count = layout_.buckets.size();
+    if (issued.op != "allreduce") return "";
+    for (size_t i = 0; i < count; ++i) {
+      const size_t at = (next_ + i) % count;
+      if (layout_.buckets[at].elements != issued.elements) continue;
+      next_ = (at + 1) % count;
+      return text(at);
+    }
+    return "";
+  }
+
+ private:
+  std::string text(size_t at) const {
+    constexpr size_t kNamesMost = 3;
+    auto names = layout_.buckets[at].parameters;
+    const size_t left_out = names.size() - std::min(names.size(), kNamesMost);
+    names.resize(names.size() - left_out);
+    return "bucket " + std::to_string(at) + " of " + std::to_string(layout_.buckets.size()) + ": " +
+           joined(names, ", ") +
+           (left_out == 0 ? "" : " and " + std::to_string(left_out) + " more");
+  }
+
+  BucketLayout layout_;
+  size_t next_ = 0;
+};
 
 Observation observation_in(const Frame& frame, const std::string& where) {
   return {required<std::string>(frame.header, "name", where),
@@ -130,6 +176,13 @@ std::string header_of(const Collective& issued) {
       .text();
 }
 
+std::string header_of(const BucketLayout& layout) {
+  Json buckets = Json::array();
+  for (const auto& bucket : layout.buckets)
+    buckets.push_back({{"elements", bucket.elements}, {"parameters", bucket.parameters}});
+  return Json{{"buckets", buckets}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string done_header(std::string_view group, int64_t sequence, int64_t ns) {
   return HeaderText().add("group", group).add("sequence", sequence).add("ns", ns).text();
 }
@@ -183,6 +236,7 @@ Frames read_frames(const std::byte* bytes, size_t size) {
 RankHistory rank_history(const Frames& frames, const std::string& whose) {
   RankHistory rank;
   rank.ending = {Ending::Kind::cut_off, "no ending was recorded"};
+  BucketMatcher buckets;
   for (size_t i = 0; i < frames.frames.size(); ++i) {
     const Frame& frame = frames.frames[i];
     const Json& header = frame.header;
@@ -200,9 +254,12 @@ RankHistory rank_history(const Frames& frames, const std::string& whose) {
       case FrameKind::observation:
         add(observation_in(frame, where));
         break;
-      case FrameKind::issued:
-        add(collective_in(header, where));
+      case FrameKind::issued: {
+        auto issued = collective_in(header, where);
+        issued.bucket = buckets.match(issued);
+        add(std::move(issued));
         break;
+      }
       case FrameKind::done:
         mark_done(rank, required<std::string>(header, "group", where),
                   required<int64_t>(header, "sequence", where), header.value("ns", int64_t{-1}));
@@ -215,6 +272,12 @@ RankHistory rank_history(const Frames& frames, const std::string& whose) {
         break;
       case FrameKind::site:
         break;
+      case FrameKind::layout: {
+        auto layout = layout_in(header, where);
+        buckets.use(layout);
+        add(std::move(layout));
+        break;
+      }
       case FrameKind::ending: {
         const auto name = required<std::string>(header, "kind", where);
         const auto kind = ending_named(name);
@@ -263,6 +326,8 @@ std::string frames_of(const RankHistory& rank, WithTimes times) {
       if (c->done)
         append(out, number, FrameKind::done,
                done_header(shown.group, shown.sequence, shown.times.done_ns));
+    } else if (const auto* layout = std::get_if<BucketLayout>(&event.what)) {
+      append(out, number, FrameKind::layout, header_of(*layout));
     } else if (const auto* struck = std::get_if<Injection>(&event.what)) {
       append(out, number, FrameKind::injection, to_json(*struck).dump());
     } else {

@@ -33,6 +33,7 @@ enum class FrameKind : uint32_t {
   left_behind = 7,  // {"what": w}
   ending = 8,       // {"kind": k, "why": w}; the last record
   site = 9,         // {"site": n}, payload: return addresses, uint64, innermost first
+  layout = 10,      // {"buckets": [{"elements": n, "parameters": [...]}, ...]}: from here on
 };
 
 struct Frame {
@@ -49,6 +50,7 @@ std::string header_of(const Moment& moment);
 std::string header_of(std::string_view name, std::string_view dtype,
                       const std::vector<int64_t>& shape);  // an observation's
 std::string header_of(const Collective& issued);           // `times.queued_ns` is its ns
+std::string header_of(const BucketLayout& layout);
 std::string done_header(std::string_view group, int64_t sequence, int64_t ns);
 
 // Bytes the frame takes, padding and commit word included.

@@ -47,9 +47,23 @@ struct CallSite {
   bool operator==(const CallSite&) const { return true; }
 };
 
+// Which gradients the subject reduces together, as it publishes that itself, in the order in which
+// it launches them: the names of the parameters, and how many elements travel. In force until the
+// next one.
+struct BucketLayout {
+  struct Bucket {
+    std::vector<std::string> parameters;
+    int64_t elements = 0;
+    bool operator==(const Bucket&) const = default;
+  };
+  std::vector<Bucket> buckets;
+  bool operator==(const BucketLayout&) const = default;
+};
+
 // A collective as a rank issued it, written before the backend saw it. `sequence` counts this
 // rank's collectives of this group from 0; `elements` and `dtype` describe what it sends. `root` is
-// -1 where the operation has none.
+// -1 where the operation has none. `bucket` says which one of the layout in force it can be,
+// "bucket 1 of 2: w, b"; empty where there is no layout, and where it is none.
 struct Collective {
   std::string op, group, dtype;
   int64_t sequence = 0, elements = 0;
@@ -57,6 +71,7 @@ struct Collective {
   bool done = false;  // the rank saw it complete
   Times times;
   CallSite site;
+  std::string bucket;
   bool operator==(const Collective&) const = default;
 };
 
@@ -68,7 +83,7 @@ struct LeftBehind {
 
 struct Event {
   Moment at;
-  std::variant<Observation, Collective, Injection, LeftBehind> what;
+  std::variant<Observation, Collective, BucketLayout, Injection, LeftBehind> what;
   bool operator==(const Event&) const = default;
 };
 

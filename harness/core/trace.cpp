@@ -67,7 +67,8 @@ std::string ranks_text(const std::vector<int>& ranks) {
 
 std::string text_of(const Collective& collective) {
   return collective.op + " of " + with_commas(collective.elements) + " " + collective.dtype +
-         (collective.root < 0 ? "" : " from rank " + std::to_string(collective.root));
+         (collective.root < 0 ? "" : " from rank " + std::to_string(collective.root)) +
+         (collective.bucket.empty() ? "" : " (" + collective.bucket + ")");
 }
 
 std::string place_of(int64_t sequence, const std::string& group) {

@@ -11,7 +11,8 @@ namespace lockstep {
 // "rank 2", "ranks 0, 3".
 std::string ranks_text(const std::vector<int>& ranks);
 
-// "allreduce of 6 float32", with the root where there is one.
+// "allreduce of 6 float32", with the root where there is one; "allreduce of 6 float32 (bucket 0 of
+// 2: w, b)" where it is one.
 std::string text_of(const Collective& collective);
 
 // "collective #3", with its group where that is not the world's.

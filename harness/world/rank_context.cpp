@@ -56,4 +56,8 @@ void RankContext::record(std::string_view name, const std::vector<int64_t>& valu
                              std::as_bytes(std::span(values)));
 }
 
+void RankContext::record(const BucketLayout& layout) {
+  parts_.journal.append_text(FrameKind::layout, header_of(layout));
+}
+
 }  // namespace lockstep

@@ -5,6 +5,8 @@
 // is in memory shared with the runner when record() returns.
 #pragma once
 
+#include "harness/core/history.h"
+
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/torch.h>
@@ -69,6 +71,9 @@ class RankContext {
   // std::invalid_argument for an undefined tensor, JournalFull when out of room.
   void record(std::string_view name, const at::Tensor& value);
   void record(std::string_view name, const std::vector<int64_t>& values);
+
+  // Which gradients the subject reduces together from here on.
+  void record(const BucketLayout& layout);
 
  private:
   RankParts parts_;

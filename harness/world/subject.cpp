@@ -14,6 +14,36 @@ namespace {
   throw Unsupported("the subject '" + subject.name + "' does not " + what);
 }
 
+// Before a backward pass can issue anything, the record has the buckets.
+class Watched final : public Replica {
+ public:
+  Watched(std::unique_ptr<Replica> replica, RankContext& here)
+      : replica_(std::move(replica)), here_(here) {
+    record_buckets();
+  }
+
+  at::Tensor forward(const at::Tensor& input) override {
+    auto output = replica_->forward(input);
+    record_buckets();
+    return output;
+  }
+  void backward(const at::Tensor& loss) override { replica_->backward(loss); }
+  void no_sync(const std::function<void()>& steps) override { replica_->no_sync(steps); }
+  BucketLayout buckets() const override { return replica_->buckets(); }
+
+ private:
+  void record_buckets() {
+    auto now = replica_->buckets();
+    if (now == recorded_) return;
+    here_.record(now);
+    recorded_ = std::move(now);
+  }
+
+  const std::unique_ptr<Replica> replica_;
+  RankContext& here_;
+  BucketLayout recorded_;
+};
+
 }  // namespace
 
 void Replica::no_sync(const std::function<void()>&) {
@@ -29,7 +59,7 @@ std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
                               const WrapOptions& options, const Group& group) {
   if (!here.subject().wrap) refuse(here.subject(), "wrap models");
-  return here.subject().wrap(std::move(model), group, options);
+  return std::make_unique<Watched>(here.subject().wrap(std::move(model), group, options), here);
 }
 
 std::unique_ptr<Shard> shard(RankContext& here, const ShardOptions& options) {

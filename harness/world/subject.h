@@ -3,6 +3,7 @@
 // this".
 #pragma once
 
+#include "harness/core/history.h"
 #include "harness/world/options.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -46,6 +47,10 @@ class Replica {
   // Runs `steps` with gradients accumulating locally instead of being averaged. Throws Unsupported
   // unless the subject offers it.
   virtual void no_sync(const std::function<void()>& steps);
+
+  // Which gradients it reduces together in the backward pass of the last forward, or of the next
+  // one before there was any; nothing where it does not tell. Local.
+  virtual BucketLayout buckets() const { return {}; }
 };
 
 // One rank's share of a dataset.
@@ -72,7 +77,8 @@ struct Subject {
 };
 
 // What programs call: the part of `here`'s subject, or Unsupported where that part is empty. wrap
-// is collective over the group, which is the whole world's unless given.
+// is collective over the group, which is the whole world's unless given. Its replica's buckets are
+// recorded whenever they change.
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
                               const WrapOptions& options);
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,

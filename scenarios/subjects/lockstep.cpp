@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <set>
 
 namespace lockstep {
 
@@ -25,14 +26,39 @@ DistributedDataParallelOptions translated(const WrapOptions& options, const Grou
 class Wrapped : public Replica {
  public:
   Wrapped(std::shared_ptr<Model> model, DistributedDataParallelOptions options)
-      : ddp_(std::move(model), std::move(options)) {}
+      : parameters_(trainable(*model)), ddp_(std::move(model), std::move(options)) {}
   at::Tensor forward(const at::Tensor& input) override { return ddp_.forward(input); }
   void no_sync(const std::function<void()>& body) override {
     const auto guard = ddp_.no_sync();
     body();
   }
+  // What travels has one element more than the gradients: the flag of ddp/reducer.h.
+  BucketLayout buckets() const override {
+    BucketLayout layout;
+    for (const auto& planned : ddp_->bucket_plan()) {
+      auto& bucket = layout.buckets.emplace_back();
+      bucket.elements = 1;
+      for (const auto index : planned.gradients) {
+        bucket.parameters.push_back(parameters_.at(index).key());
+        bucket.elements += parameters_.at(index).value().numel();
+      }
+    }
+    return layout;
+  }
 
  private:
+  using Parameter = torch::OrderedDict<std::string, at::Tensor>::Item;
+  static std::vector<Parameter> trainable(const Model& model) {
+    std::vector<Parameter> out;
+    std::set<const at::TensorImpl*> seen;
+    for (const auto& parameter : model.named_parameters()) {
+      const bool is_new = seen.insert(parameter.value().unsafeGetTensorImpl()).second;
+      if (is_new && parameter.value().requires_grad()) out.push_back(parameter);
+    }
+    return out;
+  }
+
+  const std::vector<Parameter> parameters_;  // whose gradients the plan's indices stand for
   DistributedDataParallel<Model> ddp_;
 };
 

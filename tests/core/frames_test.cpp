@@ -10,8 +10,14 @@ namespace {
 RankHistory an_eventful_rank() {
   RankHistory rank;
   rank.events.push_back({{0, "start"}, Observation{"x", int64_values({1, 2, 3})}});
-  rank.events.push_back(
-      {{0, "start"}, Collective{"allreduce", "world", "float32", 0, 12, -1, true}});
+  rank.events.push_back({{0, "start"}, BucketLayout{{{{"w", "b"}, 12}, {{"odd \"name\""}, 3}}}});
+  rank.events.push_back({{0, "start"},
+                         Collective{.op = "allreduce",
+                                    .group = "world",
+                                    .dtype = "float32",
+                                    .elements = 12,
+                                    .done = true,
+                                    .bucket = "bucket 0 of 2: w, b"}});
   rank.events.push_back({{1, "step"}, Collective{"broadcast", "world", "int64", 1, 3, 0, false}});
   rank.events.push_back({{1, "step"}, Injection{"delay", 1, -1, {1, "step"}, 5}});
   rank.events.push_back({{2, "end"}, LeftBehind{"a thread"}});
@@ -80,6 +86,30 @@ TEST(Frames, what_no_writer_writes_is_refused_by_record) {
   } catch (const FieldError& error) {
     EXPECT_STREQ(error.what(), "rank 3, record 0: no 'dtype' in {\"name\":\"x\"}");
   }
+}
+
+TEST(Frames, all_reduces_are_matched_to_the_buckets_in_force_by_their_order_and_size) {
+  RankHistory written;
+  const auto issue = [&](const std::string& op, int64_t elements) {
+    written.events.push_back({{}, Collective{.op = op, .group = "world", .elements = elements}});
+  };
+  issue("allreduce", 5);
+  written.events.push_back(
+      {{}, BucketLayout{{{{"a"}, 5}, {{"b", "c", "d", "e", "f"}, 5}, {{"g"}, 7}}}});
+  issue("broadcast", 5);
+  issue("allreduce", 6);
+  for (const int64_t elements : {5, 5, 7, 5, 7, 5}) issue("allreduce", elements);
+  written.events.push_back({{}, BucketLayout{{{{"a", "b"}, 5}}}});
+  issue("allreduce", 5);
+  std::vector<std::string> buckets;
+  for (const auto& event : rank_history(read(frames_of(written)), "rank 0").events)
+    if (const auto* issued = std::get_if<Collective>(&event.what))
+      buckets.push_back(issued->bucket);
+  const std::string first = "bucket 0 of 3: a", last = "bucket 2 of 3: g";
+  EXPECT_EQ(buckets,
+            (std::vector<std::string>{"", "", "", first, "bucket 1 of 3: b, c, d and 2 more", last,
+                                      first, last, first, "bucket 0 of 1: a, b"}))
+      << "none before a layout, none of another size; one that was skipped is passed over";
 }
 
 // The layout of docs/protocol.md, byte by byte.

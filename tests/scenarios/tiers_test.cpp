@@ -2,6 +2,7 @@
 // worlds give the same verdicts, and where a case is exact every rank records the same bits.
 #include "harness/world/tiers.h"
 
+#include "harness/core/trace.h"
 #include "harness/engine/draw.h"
 #include "harness/world/subject.h"
 #include "scenarios/catalogue.h"
@@ -100,6 +101,46 @@ TEST_F(Tiers, SurvivorsAreToldOfARankThatEnds) {
               << ending.why;
         }
       }
+}
+
+// By the plan that the subject publishes: one bucket in the first step, and from the second on
+// those of its caps.
+TEST_F(Tiers, TellWhichBucketAnAllReduceIs) {
+  const auto scenario = gradients_match_single_process();
+  const auto c = scenario.parse(Json{{"world", {{"size", 2}}},
+                                     {"steps", 3},
+                                     {"network", {{"branches", 2}}},
+                                     {"options", {{"bucket_cap_bytes", 1}}}});
+  const auto history = play(scenario, c, "sim");
+  ASSERT_EQ(judge(scenario, c, history).kind, Verdict::Kind::pass);
+  for (int rank = 0; rank < 2; ++rank) {
+    std::vector<std::string> buckets;
+    for (const auto& issued : history.collectives(rank))
+      if (!issued.bucket.empty())
+        buckets.push_back(issued.bucket.substr(0, issued.bucket.find(':')));
+    ASSERT_GE(buckets.size(), 5u);
+    EXPECT_EQ(buckets[0], "bucket 0 of 1");
+    const auto count = (buckets.size() - 1) / 2;
+    for (size_t i = 1; i < buckets.size(); ++i)
+      EXPECT_EQ(buckets[i],
+                "bucket " + std::to_string((i - 1) % count) + " of " + std::to_string(count));
+  }
+}
+
+TEST_F(Tiers, TheLadderNamesTheParametersOfABucketThatSomebodyMisses) {
+  const auto scenario = gradients_match_single_process();
+  const auto c = scenario.parse(Json{{"world", {{"size", 2}}}});
+  const auto whole = play(scenario, c, "sim").collectives(1);
+  const auto bucket = std::find_if(whole.begin(), whole.end(),
+                                   [](const auto& issued) { return !issued.bucket.empty(); });
+  ASSERT_NE(bucket, whole.end());
+  const Injection planted{
+      .kind = "kill", .rank = 1, .collective = static_cast<int>(bucket->sequence) - 1};
+  const auto struck = scenario.parse(
+      Json{{"world", {{"size", 2}, {"injections", Json::array({to_json(planted)})}}}});
+  std::string ladder_text;
+  for (const auto& line : ladder(play(scenario, struck, "sim"))) ladder_text += line + "\n";
+  EXPECT_NE(ladder_text.find("(" + bucket->bucket + ")"), std::string::npos) << ladder_text;
 }
 
 }  // namespace

@@ -8,6 +8,20 @@
 
 namespace lockstep {
 
+namespace {
+
+// Note [Connected together]
+// Gloo connects a rank to its peers one after another, and who is connected to all may go on while
+// others are still at it. Were it to end then, they would wait for it until their patience ends,
+// although every collective tells at once of a peer that is gone (seen in 4 of 400 worlds of three
+// in which a rank ended before its first collective).
+void wait_until_all_are_connected(c10d::Store& store, int size) {
+  if (store.add("connected", 1) == size) store.set("all connected", std::vector<uint8_t>{1});
+  store.wait({"all connected"});
+}
+
+}  // namespace
+
 // The tap goes by the wrapped backend's type and name, so that c10d treats it as that backend.
 TappedGroup make_group(const std::vector<int>& ranks, int own_rank, std::chrono::milliseconds limit,
                        const c10::intrusive_ptr<c10d::Store>& store,
@@ -19,6 +33,7 @@ TappedGroup make_group(const std::vector<int>& ranks, int own_rank, std::chrono:
   const auto tap = c10::make_intrusive<Tap>(
       gloo_backend(c10::make_intrusive<c10d::PrefixStore>("group", own_store), rank, size, limit),
       log);
+  wait_until_all_are_connected(*own_store, size);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(own_store, rank, size);
   const auto type = c10d::ProcessGroup::BackendType::GLOO;
   group->setBackend(c10::DeviceType::CPU, type, tap);
