@@ -1,6 +1,6 @@
 #include "harness/core/frames.h"
 
-#include "harness/core/text.h"
+#include "harness/core/bucket_matcher.h"
 
 #include <algorithm>
 #include <cstring>
@@ -51,42 +51,6 @@ BucketLayout layout_in(const Json& header, const std::string& where) {
   return layout;
 }
 
-// Tells the all-reduces of buckets from others, by their order and how much they carry.
-class BucketMatcher {
- public:
-  void use(const BucketLayout& layout) {
-    layout_ = layout;
-    next_ = 0;
-  }
-
-  // The first bucket from the next one on that is as large as this, round and round.
-  std::string match(const Collective& issued) {
-    const size_t count = layout_.buckets.size();
-    if (issued.op != "allreduce") return "";
-    for (size_t i = 0; i < count; ++i) {
-      const size_t at = (next_ + i) % count;
-      if (layout_.buckets[at].elements != issued.elements) continue;
-      next_ = (at + 1) % count;
-      return text(at);
-    }
-    return "";
-  }
-
- private:
-  std::string text(size_t at) const {
-    constexpr size_t kNamesMost = 3;
-    auto names = layout_.buckets[at].parameters;
-    const size_t left_out = names.size() - std::min(names.size(), kNamesMost);
-    names.resize(names.size() - left_out);
-    return "bucket " + std::to_string(at) + " of " + std::to_string(layout_.buckets.size()) + ": " +
-           joined(names, ", ") +
-           (left_out == 0 ? "" : " and " + std::to_string(left_out) + " more");
-  }
-
-  BucketLayout layout_;
-  size_t next_ = 0;
-};
-
 Observation observation_in(const Frame& frame, const std::string& where) {
   return {required<std::string>(frame.header, "name", where),
           TensorValue{required<std::string>(frame.header, "dtype", where),
@@ -103,45 +67,6 @@ void mark_done(RankHistory& rank, const std::string& group, int64_t sequence, in
   }
 }
 
-// A JSON object, a field at a time: ten times as fast as by way of a Json.
-class HeaderText {
- public:
-  HeaderText& add(std::string_view name, std::string_view value) {
-    begin(name);
-    // Text that is no UTF-8 is still worth reading.
-    if (is_plain(value))
-      text_.append("\"").append(value).append("\"");
-    else
-      text_ += Json(std::string(value)).dump(-1, ' ', false, Json::error_handler_t::replace);
-    return *this;
-  }
-  HeaderText& add(std::string_view name, int64_t value) {
-    begin(name);
-    text_ += std::to_string(value);
-    return *this;
-  }
-  HeaderText& add(std::string_view name, const std::vector<int64_t>& values) {
-    begin(name);
-    text_ += '[';
-    for (size_t i = 0; i < values.size(); ++i)
-      text_.append(i == 0 ? "" : ",").append(std::to_string(values[i]));
-    text_ += ']';
-    return *this;
-  }
-  std::string text() { return std::move(text_ += '}'); }
-
- private:
-  static bool is_plain(std::string_view text) {
-    return std::all_of(text.begin(), text.end(),
-                       [](char c) { return c >= ' ' && c < 0x7f && c != '"' && c != '\\'; });
-  }
-  void begin(std::string_view name) {
-    text_.append(text_.empty() ? "{\"" : ",\"").append(name).append("\":");
-  }
-
-  std::string text_;
-};
-
 void append(std::string& out, uint64_t& number, FrameKind kind, const std::string& text,
             const std::vector<std::byte>& payload = {}) {
   const size_t begin = out.size();
@@ -153,39 +78,6 @@ void append(std::string& out, uint64_t& number, FrameKind kind, const std::strin
 }
 
 }  // namespace
-
-std::string header_of(const Moment& moment) {
-  return HeaderText().add("step", moment.step).add("phase", moment.phase).text();
-}
-
-std::string header_of(std::string_view name, std::string_view dtype,
-                      const std::vector<int64_t>& shape) {
-  return HeaderText().add("name", name).add("dtype", dtype).add("shape", shape).text();
-}
-
-std::string header_of(const Collective& issued) {
-  return HeaderText()
-      .add("op", issued.op)
-      .add("group", issued.group)
-      .add("dtype", issued.dtype)
-      .add("sequence", issued.sequence)
-      .add("elements", issued.elements)
-      .add("root", issued.root)
-      .add("ns", issued.times.queued_ns)
-      .add("site", issued.site.number)
-      .text();
-}
-
-std::string header_of(const BucketLayout& layout) {
-  Json buckets = Json::array();
-  for (const auto& bucket : layout.buckets)
-    buckets.push_back({{"elements", bucket.elements}, {"parameters", bucket.parameters}});
-  return Json{{"buckets", buckets}}.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string done_header(std::string_view group, int64_t sequence, int64_t ns) {
-  return HeaderText().add("group", group).add("sequence", sequence).add("ns", ns).text();
-}
 
 size_t framed_size(size_t header_bytes, size_t payload_bytes) {
   return kFrameFixedBytes + padded(header_bytes + payload_bytes);

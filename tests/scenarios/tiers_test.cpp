@@ -135,7 +135,7 @@ TEST_F(Tiers, TheLadderNamesTheParametersOfABucketThatSomebodyMisses) {
                                    [](const auto& issued) { return !issued.bucket.empty(); });
   ASSERT_NE(bucket, whole.end());
   const Injection planted{
-      .kind = "kill", .rank = 1, .collective = static_cast<int>(bucket->sequence) - 1};
+      .kind = "kill", .rank = 1, .collective = static_cast<int>(bucket->sequence)};
   const auto struck = scenario.parse(
       Json{{"world", {{"size", 2}, {"injections", Json::array({to_json(planted)})}}}});
   std::string ladder_text;
