@@ -78,13 +78,15 @@ Operation Communicator::start_broadcast(const at::Tensor& tensor, std::string de
 }
 
 std::vector<at::Tensor> Communicator::gather(const at::Tensor& tensor, std::string description) {
-  std::vector<std::vector<at::Tensor>> outputs(1);
-  for (int rank = 0; rank < world_size(); ++rank) outputs[0].push_back(at::empty_like(tensor));
-  Operation operation =
-      start({tensor}, std::move(description),
-            [&](std::vector<at::Tensor>& tensors) { return group_->allgather(outputs, tensors); });
+  std::vector<std::int64_t> sizes = tensor.sizes().vec();
+  sizes.insert(sizes.begin(), world_size());
+  // One tensor for all: a world of a thousand ranks would otherwise have a million.
+  at::Tensor all = at::empty(sizes, tensor.options());
+  Operation operation = start({tensor}, std::move(description), [&](std::vector<at::Tensor>& in) {
+    return group_->_allgather_base(all, in[0]);
+  });
   wait(operation);
-  return std::move(outputs[0]);
+  return all.unbind(0);
 }
 
 // Note [One place that waits]
