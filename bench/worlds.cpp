@@ -29,6 +29,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -99,7 +100,9 @@ int bare_rank(std::span<std::byte> memory, int rank, int size) {
   const auto store = c10::make_intrusive<SharedMemoryStore>(memory, timeout);
   const auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
   const auto type = c10d::ProcessGroup::BackendType::GLOO;
-  group->setBackend(c10::DeviceType::CPU, type, gloo_backend(store, rank, size, timeout));
+  std::vector<int> ranks(static_cast<size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  group->setBackend(c10::DeviceType::CPU, type, gloo_backend(store, rank, ranks, timeout));
   group->setDefaultBackend(type);
   averaged_gradients(*group, 0, rank, size);
   _exit(0);

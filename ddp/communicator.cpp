@@ -78,15 +78,16 @@ Operation Communicator::start_broadcast(const at::Tensor& tensor, std::string de
 }
 
 std::vector<at::Tensor> Communicator::gather(const at::Tensor& tensor, std::string description) {
-  std::vector<std::int64_t> sizes = tensor.sizes().vec();
-  sizes.insert(sizes.begin(), world_size());
-  // One tensor for all: a world of a thousand ranks would otherwise have a million.
-  at::Tensor all = at::empty(sizes, tensor.options());
-  Operation operation = start({tensor}, std::move(description), [&](std::vector<at::Tensor>& in) {
-    return group_->_allgather_base(all, in[0]);
-  });
+  // One tensor for all: a world of a thousand ranks would otherwise have a million. Flat, since
+  // Gloo takes no rows.
+  at::Tensor all = at::empty({world_size() * tensor.numel()}, tensor.options());
+  Operation operation =
+      start({tensor.flatten()}, std::move(description),
+            [&](std::vector<at::Tensor>& in) { return group_->_allgather_base(all, in[0]); });
   wait(operation);
-  return all.unbind(0);
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& part : all.chunk(world_size())) parts.push_back(part.view(tensor.sizes()));
+  return parts;
 }
 
 // Note [One place that waits]

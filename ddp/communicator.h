@@ -41,7 +41,7 @@ class Communicator {
   // Replaces `tensor` by group rank 0's, once waited for.
   Operation start_broadcast(const at::Tensor& tensor, std::string description);
 
-  // Every rank's `tensor`, in rank order. Collective; blocks.
+  // Every rank's `tensor`, of at least one element, in rank order. Collective; blocks.
   std::vector<at::Tensor> gather(const at::Tensor& tensor, std::string description);
 
   // Blocks until the operation is over on this rank. Throws CommunicationError if it failed or the

@@ -52,6 +52,10 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10
   gloo->devices.push_back(options.interface_name.empty()
                               ? Gloo::createDeviceForHostname(options.hostname)
                               : Gloo::createDeviceForInterface(options.interface_name));
+  // Else splitting the group reads a list that PyTorch 2.11 made for the first group of the
+  // process, and beyond the end of it where that was smaller.
+  for (int each = 0; each < world_size; ++each)
+    gloo->global_ranks_in_group.push_back(static_cast<std::uint64_t>(each));
   return c10::make_intrusive<Gloo>(store, rank, world_size, gloo);
 }
 

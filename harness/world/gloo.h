@@ -5,17 +5,18 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
+#include <vector>
 
 namespace lockstep {
 
 bool gloo_available();
 
-// Collective: the ranks meet in `store`, which holds nothing of another group. Blocks until they
-// have, at most `timeout`, which then limits every collective; it also is how long destroying the
-// backend blocks while a collective is pending. One worker thread, so that collectives end in the
-// order in which they were issued.
+// Collective: `ranks` of the world, of which this is number `rank`, meet in `store`, which holds
+// nothing of another group. Blocks until they have, at most `timeout`, which then limits every
+// collective; it also is how long destroying the backend blocks while a collective is pending. One
+// worker thread, so that collectives end in the order in which they were issued.
 c10::intrusive_ptr<c10d::Backend> gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
-                                               int rank, int size,
+                                               int rank, const std::vector<int>& ranks,
                                                std::chrono::milliseconds timeout);
 
 // Note [Gloo's stall]

@@ -2,6 +2,7 @@
 // killed with them. Afterwards nothing is left, and every world in between is judged right.
 //
 // LOCKSTEP_TORTURE_WORLDS says how many worlds, 40 by default; LOCKSTEP_TORTURE_SEED which.
+#include "harness/core/text.h"
 #include "harness/core/values.h"
 #include "tests/world/forked/toys.h"
 
@@ -50,7 +51,9 @@ std::vector<std::string> abandoned_files() {
   const std::string prefix = "lockstep-";
   std::vector<std::string> out;
   for (const auto& name : entries(std::filesystem::temp_directory_path()))
-    if (name.starts_with(prefix) && is_gone(std::atoi(name.c_str() + prefix.size())))
+    if (const auto pid =
+            name.starts_with(prefix) ? parsed_int(name.substr(prefix.size())) : std::nullopt;
+        pid && is_gone(static_cast<pid_t>(*pid)))
       out.push_back(name);
   std::sort(out.begin(), out.end());
   return out;

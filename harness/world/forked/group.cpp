@@ -31,7 +31,7 @@ TappedGroup make_group(const std::vector<int>& ranks, int own_rank, std::chrono:
   const auto size = static_cast<int>(ranks.size());
   const auto own_store = c10::make_intrusive<c10d::PrefixStore>(log->group(), store);
   const auto tap = c10::make_intrusive<Tap>(
-      gloo_backend(c10::make_intrusive<c10d::PrefixStore>("group", own_store), rank, size, limit),
+      gloo_backend(c10::make_intrusive<c10d::PrefixStore>("group", own_store), rank, ranks, limit),
       log);
   wait_until_all_are_connected(*own_store, size);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(own_store, rank, size);

@@ -26,6 +26,10 @@ constexpr int kStandingRanksMost = 16;
 // What the threads of one process get to tell where they are.
 constexpr std::chrono::milliseconds kStackPatience{200};
 
+// What making a warm world or a host may take beyond the case's own time: it is not the case's
+// doing.
+constexpr std::chrono::seconds kMakingPatience{30};
+
 // A host plays worlds of at least this many ranks.
 constexpr int kHostRanksLeast = 16;
 
@@ -126,7 +130,8 @@ PlayReply ForkedServer::play_warm(const PlayRequest& request, int stop_descripto
   const int size = request.size;
   PlayReply reply;
   affinity_.roam();
-  Standing* const world = warm_world(size, Clock::now() + request.limit, stop_descriptor);
+  Standing* const world =
+      warm_world(size, Clock::now() + request.limit + kMakingPatience, stop_descriptor);
   reply.group.stopped = world == nullptr;
   if (!world) return reply;
   reply.group = play_standing(*world, request, stop_descriptor, reply);
@@ -146,7 +151,8 @@ PlayReply ForkedServer::play_sim(const PlayRequest& request, int stop_descriptor
   const int size = request.size;
   PlayReply reply;
   affinity_.stay_on(options_.core);
-  Standing* const host = host_for(size, Clock::now() + request.limit, stop_descriptor);
+  Standing* const host =
+      host_for(size, Clock::now() + request.limit + kMakingPatience, stop_descriptor);
   reply.group.stopped = host == nullptr;
   if (!host) return reply;
   const auto played = play_standing(*host, request, stop_descriptor, reply);
