@@ -459,7 +459,14 @@ BackendPtr Tap::split(const c10::intrusive_ptr<c10d::Store>& store, const std::v
   std::string name = log_->group() + "/";
   for (size_t i = 0; i < ranks.size(); ++i) name += (i == 0 ? "" : ",") + std::to_string(ranks[i]);
   if (const int before = splits_[ranks]++; before > 0) name += " #" + std::to_string(before + 1);
-  if (!carrier_) return tapped(backend_->split(store, ranks, options), name);
+  if (!carrier_) {
+    // PyTorch 2.11's Gloo writes the part's ranks into these options even where they are the
+    // whole's own, and the next split reads as many as the whole has from there, beyond the end.
+    const auto whole = options ? options->global_ranks_in_group : std::vector<uint64_t>();
+    auto part = backend_->split(store, ranks, options);
+    if (options) options->global_ranks_in_group = whole;
+    return tapped(std::move(part), name);
+  }
   if (std::find(ranks.begin(), ranks.end(), getRank()) == ranks.end()) return nullptr;
   auto part = carrier_->split(ranks, name);
   return c10::make_intrusive<Tap>(std::move(part.backend), log_->for_group(name),
