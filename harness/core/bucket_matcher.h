@@ -13,8 +13,8 @@ class BucketMatcher {
   void use(const BucketLayout& layout);
 
   // "bucket 1 of 2: w, b" for an all-reduce that carries as much as a bucket: the first such bucket
-  // from the one behind the last match on, round and round, so that one that was left out is passed
-  // over. Empty for anything else.
+  // from the one behind the last match on, round and round. One that was left out is passed over,
+  // unless the next one is as large. Empty for anything else.
   std::string match(const Collective& issued);
 
  private:

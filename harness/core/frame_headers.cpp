@@ -78,6 +78,12 @@ std::string header_of(const BucketLayout& layout) {
   return Json{{"buckets", buckets}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string header_of(const Ending& ending) {
+  Json header{{"kind", name_of(ending.kind)}, {"why", ending.why}};
+  if (ending.at.ns >= 0) header["ns"] = ending.at.ns;
+  return header.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string done_header(std::string_view group, int64_t sequence, int64_t ns) {
   return HeaderText().add("group", group).add("sequence", sequence).add("ns", ns).text();
 }

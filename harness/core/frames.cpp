@@ -174,7 +174,8 @@ RankHistory rank_history(const Frames& frames, const std::string& whose) {
         const auto name = required<std::string>(header, "kind", where);
         const auto kind = ending_named(name);
         if (!kind) throw FieldError(where + ": unknown ending '" + name + "'");
-        rank.ending = {*kind, required<std::string>(header, "why", where)};
+        rank.ending = {
+            *kind, required<std::string>(header, "why", where), {header.value("ns", int64_t{-1})}};
         break;
       }
       default:
@@ -229,9 +230,10 @@ std::string frames_of(const RankHistory& rank, WithTimes times) {
   }
   move_to(rank.last);
   const bool tells_times = rank.ending.kind == Ending::Kind::threw;
-  const std::string why = tells_times && times == WithTimes::no ? "" : rank.ending.why;
-  append(out, number, FrameKind::ending,
-         Json{{"kind", name_of(rank.ending.kind)}, {"why", why}}.dump());
+  auto ending = rank.ending;
+  if (times == WithTimes::no) ending.at = {};
+  if (times == WithTimes::no && tells_times) ending.why.clear();
+  append(out, number, FrameKind::ending, header_of(ending));
   return out;
 }
 

@@ -31,7 +31,7 @@ enum class FrameKind : uint32_t {
   done = 5,         // {"group", "sequence", "ns"}: that collective completed
   injection = 6,    // an Injection that struck
   left_behind = 7,  // {"what": w}
-  ending = 8,       // {"kind": k, "why": w}; the last record
+  ending = 8,       // {"kind": k, "why": w, "ns": n}; the last record
   site = 9,         // {"site": n}, payload: return addresses, uint64, innermost first
   layout = 10,      // {"buckets": [{"elements": n, "parameters": [...]}, ...]}: from here on
 };
@@ -51,6 +51,7 @@ std::string header_of(std::string_view name, std::string_view dtype,
                       const std::vector<int64_t>& shape);  // an observation's
 std::string header_of(const Collective& issued);           // `times.queued_ns` is its ns
 std::string header_of(const BucketLayout& layout);
+std::string header_of(const Ending& ending);
 std::string done_header(std::string_view group, int64_t sequence, int64_t ns);
 
 // Bytes the frame takes, padding and commit word included.

@@ -87,6 +87,13 @@ struct Event {
   bool operator==(const Event&) const = default;
 };
 
+// When, in nanoseconds of the machine's monotonic clock; -1 where nobody knows. Part of no
+// comparison.
+struct Instant {
+  int64_t ns = -1;
+  bool operator==(const Instant&) const { return true; }
+};
+
 // How a rank ended. `refused`: the subject lacks what the case wants; `stuck`: it was late, or had
 // nobody left to wake it; `overflowed`: its journal could not hold more; `cut_off`: it was killed
 // as another rank had ended badly or the run was stopped. `why` is the text of the exception, the
@@ -95,6 +102,7 @@ struct Ending {
   enum class Kind { returned, refused, threw, exited, signalled, stuck, overflowed, cut_off };
   Kind kind = Kind::returned;
   std::string why;
+  Instant at;  // where the rank itself told
   bool operator==(const Ending&) const = default;
 };
 std::string_view name_of(Ending::Kind kind);

@@ -3,6 +3,8 @@
 #include "harness/core/trace.h"
 
 #include <algorithm>
+#include <limits>
+#include <tuple>
 
 namespace lockstep {
 
@@ -94,12 +96,15 @@ Verdict hang(const History& history, const std::vector<int>& stuck) {
 }
 
 // Of ranks that threw, the one that explains the others: who was waiting in a collective threw
-// since a peer did not come, and that peer had issued fewer.
+// since a peer did not come, and that peer had issued fewer. Where that tells nothing, the first in
+// time.
 int first_to_throw(const History& history, const std::vector<int>& threw) {
   const auto standing = [&](int rank) {
     const auto all = history.collectives(rank);
     const bool was_waiting = !all.empty() && !all.back().done;
-    return std::pair(was_waiting, all.size());
+    const auto when = history.ranks()[static_cast<size_t>(rank)].ending.at.ns;
+    return std::tuple(was_waiting, all.size(),
+                      when < 0 ? std::numeric_limits<int64_t>::max() : when);
   };
   return *std::min_element(threw.begin(), threw.end(),
                            [&](int a, int b) { return standing(a) < standing(b); });

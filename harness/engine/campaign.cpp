@@ -202,9 +202,12 @@ void Campaign::play_again(Tier& tier, Playing& playing) {
 
 // A tier that breaks at the second play has said nothing against the first.
 void Campaign::look_again(Tier& tier, const Job& job, size_t index, Played& played) {
-  const auto again = play_once(tier, job, index, 2, {});
+  auto again = play_once(tier, job, index, 2, {});
   if (tier_broke(again.verdict)) return;
-  if (hash_of(again.history) != hash_of(played.history)) played.verdict = not_repeatable();
+  if (again.verdict.kind != Verdict::Kind::pass)
+    played = std::move(again);
+  else if (hash_of(again.history) != hash_of(played.history))
+    played.verdict = not_repeatable();
 }
 
 Campaign::Played Campaign::play_once(Tier& tier, const Job& job, size_t index, int play,

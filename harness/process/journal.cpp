@@ -54,7 +54,7 @@ void JournalWriter::append_text(FrameKind kind, std::string_view header,
 }
 
 void JournalWriter::finish(const Ending& ending) {
-  append(FrameKind::ending, {{"kind", std::string(name_of(ending.kind))}, {"why", ending.why}});
+  append_text(FrameKind::ending, header_of(ending));
   const std::lock_guard lock(mutex_);
   finished_ = true;
 }

@@ -53,6 +53,7 @@ Ambient Ambient::capture() {
   now.intra_op_threads_ = at::get_num_threads();
   now.inter_op_threads_ = static_cast<int>(at::get_num_interop_threads());
   now.environment_ = environment();
+  std::fegetenv(&now.floats_);
   return now;
 }
 
@@ -92,6 +93,7 @@ void Ambient::restore() const {
   default_generator().set_state(generator_);
   at::GradMode::set_enabled(grad_mode_);
   at::set_default_dtype(default_dtype_);
+  std::fesetenv(&floats_);
   if (at::get_num_threads() != intra_op_threads_) at::set_num_threads(intra_op_threads_);
   const auto now = environment();
   if (now == environment_) return;

@@ -4,6 +4,7 @@
 
 #include <torch/torch.h>
 
+#include <cfenv>
 #include <map>
 #include <string>
 #include <vector>
@@ -31,6 +32,7 @@ class Ambient {
   int intra_op_threads_ = 1;
   int inter_op_threads_ = 1;
   std::vector<std::string> environment_;  // "NAME=value"
+  std::fenv_t floats_{};                  // how they are rounded, and whether flushed to zero
 };
 
 // What one of several ranks in this process has of its own: the default generator, the default

@@ -83,7 +83,9 @@ Ending Play::run() {
 // A full journal has room for no ending; its flag says so.
 void Play::end(const Ending& ending) {
   try {
-    journal_.finish(ending);
+    auto told = ending;
+    told.at.ns = TapLog::monotonic_ns();
+    journal_.finish(told);
   } catch (const JournalFull&) {
   }
 }

@@ -75,6 +75,8 @@ const Injection& blow_of(const Training& c) {
   };
   if (all.size() != 1 || !is_judged(all.front().kind))
     throw Refused("the case must have one injection: a kill, exit, throw or error");
+  if (all.front().rank >= c.world.size)
+    throw Refused("the injection is for a rank that this world does not have");
   return all.front();
 }
 

@@ -169,5 +169,20 @@ TEST(Judge, endings_nobody_can_judge_are_inconclusive) {
     EXPECT_EQ(judged({ending(kReturned), ending({kind, ""})}).kind, Kind::inconclusive);
 }
 
+// Both were in the same collective; the clock knows who failed first.
+TEST(JudgeEndings, OfRanksThatThrewInOneCollectiveTheFirstInTimeIsNamed) {
+  const Scenario any{.name = "any"};
+  for (const size_t first : {0u, 1u}) {
+    std::vector<RankHistory> ranks(2);
+    for (size_t rank = 0; rank < 2; ++rank) {
+      ranks[rank].events.push_back({{}, Collective{.op = "allreduce", .group = "world"}});
+      ranks[rank].ending = {Ending::Kind::threw, "no", {rank == first ? 10 : 20}};
+    }
+    const auto verdict =
+        judge(any, {"any", Json{{"world", {{"size", 2}}}}}, History(std::move(ranks)));
+    EXPECT_EQ(verdict.findings.at(0).where.substr(0, 6), "rank " + std::to_string(first));
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

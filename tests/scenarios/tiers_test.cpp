@@ -103,6 +103,22 @@ TEST_F(Tiers, SurvivorsAreToldOfARankThatEnds) {
       }
 }
 
+// A rank whose sum is dropped goes on with its own; the others miss it.
+TEST_F(Tiers, ADroppedSumOfOurOwnIsFoundByTheJudge) {
+  const auto scenario = gradients_match_single_process();
+  const auto play_with = [&](const Json& injections) {
+    return scenario.parse(Json{{"world", {{"size", 2}, {"injections", injections}}}, {"steps", 1}});
+  };
+  const auto all = play(scenario, play_with(Json::array()), "sim").collectives(1);
+  const Injection planted{
+      .kind = "drop", .rank = 1, .collective = static_cast<int>(all.back().sequence)};
+  const auto c = play_with(Json::array({to_json(planted)}));
+  const auto history = play(scenario, c, "sim");
+  EXPECT_TRUE(is_failure(judge(scenario, c, history).kind));
+  EXPECT_EQ(history.ranks()[1].ending.kind, Ending::Kind::returned)
+      << history.ranks()[1].ending.why;
+}
+
 // By the plan that the subject publishes: one bucket in the first step, and from the second on
 // those of its caps.
 TEST_F(Tiers, TellWhichBucketAnAllReduceIs) {

@@ -192,11 +192,18 @@ void ForkedLane::tidy(const PlayReply& reply) const {
 void ForkedLane::keep_output(const std::filesystem::path& folder, const History& history) {
   server_.request(keep_request(std::filesystem::absolute(folder)), kServerSlack);
   keep_call_sites(folder / "call_sites.txt", history);
+  // All at once: a thousand ranks that wait stand at the same few places.
+  std::set<uint64_t> addresses;
+  for (const auto& [rank, threads] : stacks_)
+    for (const auto& thread : threads) addresses.insert(thread.frames.begin(), thread.frames.end());
+  const auto lines = lines_at(addresses);
   for (const auto& [rank, threads] : stacks_) {
     std::ofstream out(folder / ("rank" + std::to_string(rank) + ".stacks"));
     for (const auto& thread : threads) {
       out << "thread " << thread.thread << " " << thread.name << "\n";
-      for (const auto& line : lines_of(thread)) out << "  " << line << "\n";
+      if (thread.frames.empty()) out << "  " << thread.instead << "\n";
+      for (const auto frame : thread.frames)
+        for (const auto& line : lines.at(frame)) out << "  " << line.text << "\n";
     }
   }
 }

@@ -147,10 +147,21 @@ PlayReply ForkedServer::play_warm(const PlayRequest& request, int stop_descripto
   return reply;
 }
 
+// A host that died before it let any rank run did so between two cases: that is no case's doing.
 PlayReply ForkedServer::play_sim(const PlayRequest& request, int stop_descriptor) {
+  affinity_.stay_on(options_.core);
+  const bool was_there = host_.has_value();
+  auto reply = play_in_host(request, stop_descriptor);
+  const bool began =
+      std::any_of(reply.group.ends.begin(), reply.group.ends.end(),
+                  [](const auto& end) { return end.kind != ChildEnd::Kind::cut_off; });
+  if (!was_there || began || reply.group.stopped) return reply;
+  return play_in_host(request, stop_descriptor);
+}
+
+PlayReply ForkedServer::play_in_host(const PlayRequest& request, int stop_descriptor) {
   const int size = request.size;
   PlayReply reply;
-  affinity_.stay_on(options_.core);
   Standing* const host =
       host_for(size, Clock::now() + request.limit + kMakingPatience, stop_descriptor);
   reply.group.stopped = host == nullptr;

@@ -41,6 +41,7 @@ class ForkedServer {
   PlayReply play_cold(const PlayRequest& request, int stop_descriptor);
   PlayReply play_warm(const PlayRequest& request, int stop_descriptor);
   PlayReply play_sim(const PlayRequest& request, int stop_descriptor);
+  PlayReply play_in_host(const PlayRequest& request, int stop_descriptor);
   // Null if the lane was stopped meanwhile.
   Standing* warm_world(int size, Clock::time_point deadline, int stop_descriptor);
   Standing* host_for(int size, Clock::time_point deadline, int stop_descriptor);

@@ -9,8 +9,10 @@
 #include "harness/world/subject.h"
 
 #include <ATen/ThreadLocalState.h>
+#include <ATen/autocast_mode.h>
 #include <torch/torch.h>
 
+#include <cfenv>
 #include <csignal>
 #include <optional>
 
@@ -75,6 +77,8 @@ class World {
   void live(int rank) {
     // The thread has played for other cases, which may have left something in it.
     const at::ThreadLocalStateGuard as_new(as_new_);
+    at::autocast::set_autocast_cache_enabled(true);
+    std::fesetenv(&floats_);
     if (at::get_num_threads() != 1) at::set_num_threads(1);
     const ComputeTime time(spec_.timing, [this, rank](Nanoseconds work) {
       scheduler_.advance(links_.computing(rank, work));
@@ -171,7 +175,14 @@ class World {
   }
 
   const SimTask task_;
-  const at::ThreadLocalState as_new_;  // of the host's own thread, in which no rank runs
+  // Of the host's own thread, in which no rank runs. How floats are rounded and whether small ones
+  // are flushed to zero a thread has from the one that made it.
+  const at::ThreadLocalState as_new_;
+  const std::fenv_t floats_ = [] {
+    std::fenv_t floats;
+    std::fegetenv(&floats);
+    return floats;
+  }();
   const WorldSpec spec_;
   const std::string case_hash_;
   const Links links_;

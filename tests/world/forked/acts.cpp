@@ -1,9 +1,12 @@
 #include "tests/world/forked/acts.h"
 
+#include <ATen/autocast_mode.h>
 #include <torch/torch.h>
 
 #include <atomic>
+#include <cfenv>
 #include <cstdlib>
+#include <limits>
 #include <numeric>
 #include <pthread.h>
 
@@ -126,8 +129,14 @@ void race(RankContext& here) {
 // Changes all that a process has one of, and looks whether its own changes are what it finds.
 void meddle(RankContext& here) {
   const auto mine = std::to_string(here.rank());
+  const volatile float tiny = std::numeric_limits<float>::denorm_min();
   here.record("found", std::vector<int64_t>{at::GradMode::is_enabled(), at::get_num_threads(),
-                                            c10::InferenceMode::is_enabled()});
+                                            c10::InferenceMode::is_enabled(),
+                                            at::autocast::is_autocast_cache_enabled(),
+                                            std::fegetround() == FE_TONEAREST, tiny * 4 > 0});
+  at::autocast::set_autocast_cache_enabled(false);
+  std::fesetround(FE_UPWARD);
+  at::globalContext().setFlushDenormal(true);
   at::GradMode::set_enabled(here.rank() == 1);
   at::set_num_threads(2);
   at::set_default_dtype(here.rank() == 1 ? caffe2::TypeMeta::Make<double>()
