@@ -19,19 +19,28 @@ namespace {
 constexpr int kCollectivesLeast = 4;
 constexpr int kExitStatus = 5;
 
+// A rank that is struck before `collective`, or, at -1, as its last backward pass begins: only then
+// is there nothing behind that all-reduce which would tell what went wrong in it.
 Training struck(Training c, const std::string& kind, int rank, int collective) {
-  c.world.injections = {{.kind = kind,
-                         .rank = rank % c.world.size,
-                         .collective = collective,
-                         .amount = kind == "exit" ? kExitStatus : 0}};
+  Injection blow{.kind = kind,
+                 .rank = rank % c.world.size,
+                 .collective = collective,
+                 .amount = kind == "exit" ? kExitStatus : 0};
+  if (collective < 0) blow.at = {c.steps - 1, "backward"};
+  c.world.injections = {blow};
   return c;
+}
+
+std::string text_of(const Injection& blow) {
+  return blow.collective >= 0 ? "its collective #" + std::to_string(blow.collective)
+                              : "step " + std::to_string(blow.at.step) + ", " + blow.at.phase;
 }
 
 std::vector<Training> every_small_one() {
   std::vector<Training> all;
   for (const int rank : {0, 1})
-    for (const char* kind : {"kill", "exit", "throw", "error"})
-      for (int collective = 0; collective < kCollectivesLeast; ++collective)
+    for (const auto& kind : std::vector<std::string>{"kill", "exit", "throw", "error"})
+      for (int collective = kind == "error" ? 0 : -1; collective < kCollectivesLeast; ++collective)
         all.push_back(struck({.world = {.size = 2}, .steps = 2}, kind, rank, collective));
   return all;
 }
@@ -40,10 +49,11 @@ rc::Gen<Training> cases() {
   return rc::gen::apply(
       [](Training c, const std::string& kind, int rank, int collective) {
         c.steps = std::max(c.steps, 2);
+        if (kind == "error") collective = std::max(collective, 0);  // of a moment it has none
         return struck(std::move(c), kind, rank, collective);
       },
       trainings(), rc::gen::element<std::string>("kill", "exit", "throw", "error"),
-      rc::gen::inRange(0, 4), rc::gen::inRange(0, kCollectivesLeast));
+      rc::gen::inRange(0, 4), rc::gen::inRange(-1, kCollectivesLeast));
 }
 
 void program(const Training& c, RankContext& here) {
@@ -106,8 +116,7 @@ Findings survivors_throw(const Training& c, const History& h) {
     if (!wrong) continue;
     std::string text = "rank " + std::to_string(rank) + " was not told of rank " +
                        std::to_string(planted.rank) + ", which was struck by '" + planted.kind +
-                       "' at its collective #" + std::to_string(planted.collective) + ": " +
-                       wrong->text;
+                       "' at " + text_of(planted) + ": " + wrong->text;
     for (const auto& line : ladder(h)) text += "\n  " + line;
     out.push_back({"Every survivor must be told by an exception that names the operation",
                    wrong->pattern, "rank " + std::to_string(rank), text});
