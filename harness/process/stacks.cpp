@@ -219,8 +219,8 @@ std::vector<uint64_t> own_stack() {
   return out;
 }
 
-std::map<uint64_t, std::vector<FrameLine>> lines_at(const std::set<uint64_t>& addresses) {
-  std::map<uint64_t, std::vector<FrameLine>> lines;
+KnownFrames lines_at(const std::set<uint64_t>& addresses) {
+  KnownFrames lines;
   std::map<std::string, std::vector<std::pair<uint64_t, uint64_t>>> unknown;  // by file
   for (const auto address : addresses) {
     // A return address is behind its call.
@@ -255,9 +255,8 @@ std::map<uint64_t, std::vector<FrameLine>> lines_at(const std::set<uint64_t>& ad
   return lines;
 }
 
-std::vector<std::string> lines_of(const ThreadStack& stack) {
+std::vector<std::string> lines_of(const ThreadStack& stack, const KnownFrames& known) {
   if (stack.frames.empty()) return {stack.instead};
-  const auto known = lines_at({stack.frames.begin(), stack.frames.end()});
   std::vector<std::string> lines;
   for (const auto frame : stack.frames)
     for (const auto& line : known.at(frame)) lines.push_back(line.text);

@@ -58,10 +58,11 @@ struct FrameLine {
 
 // By address, each as the return address of a call. For frames of a process that was forked from
 // this one, so that both have everything at the same addresses.
-std::map<uint64_t, std::vector<FrameLine>> lines_at(const std::set<uint64_t>& addresses);
+using KnownFrames = std::map<uint64_t, std::vector<FrameLine>>;
+KnownFrames lines_at(const std::set<uint64_t>& addresses);
 
-// A line a frame: function, file and line as far as they are known. For frames of a process that
-// was forked from this one, so that both have everything at the same addresses.
-std::vector<std::string> lines_of(const ThreadStack& stack);
+// A line a frame: function, file and line as far as they are known. `known` has all frames of the
+// stack.
+std::vector<std::string> lines_of(const ThreadStack& stack, const KnownFrames& known);
 
 }  // namespace lockstep

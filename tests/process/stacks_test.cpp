@@ -38,6 +38,10 @@ std::vector<ThreadStack> seen_of(const std::function<void()>& act) {
   return seen;
 }
 
+std::vector<std::string> lines_of(const ThreadStack& stack) {
+  return lines_of(stack, lines_at({stack.frames.begin(), stack.frames.end()}));
+}
+
 bool names(const ThreadStack& stack, const std::string& function) {
   for (const auto& line : lines_of(stack))
     if (line.find(function) != std::string::npos) return true;

@@ -2,7 +2,6 @@
 
 #include "harness/core/tier.h"
 
-#include <array>
 #include <sstream>
 
 namespace lockstep {
@@ -16,9 +15,9 @@ Json json_of(const std::vector<sim::Choice>& choices) {
   return json;
 }
 
-std::vector<sim::Choice> choices_in(const Json& json) {
+std::vector<sim::Choice> choices_in(const Json& answer) {
   std::vector<sim::Choice> choices;
-  for (const auto& choice : json)
+  for (const auto& choice : answer.value("choices", Json::array()))
     choices.push_back({choice.at(0).get<int>(), choice.at(1).get<int>()});
   return choices;
 }
@@ -55,9 +54,9 @@ Json json_of(const std::map<int, std::vector<ThreadStack>>& stacks) {
   return json;
 }
 
-std::map<int, std::vector<ThreadStack>> stacks_in(const Json& json) {
+std::map<int, std::vector<ThreadStack>> stacks_in(const Json& answer) {
   std::map<int, std::vector<ThreadStack>> stacks;
-  for (const auto& stack : json)
+  for (const auto& stack : answer.value("stacks", Json::array()))
     stacks[stack.at("rank").get<int>()].push_back(
         {.thread = stack.at("thread").get<int>(),
          .name = stack.at("name").get<std::string>(),
@@ -75,8 +74,8 @@ void add_left(Json& json, const std::vector<std::vector<std::string>>& left) {
     }
 }
 
-std::vector<std::vector<std::string>> left_in(const Json& json) {
-  return json.value("left", std::vector<std::vector<std::string>>());
+std::vector<std::vector<std::string>> left_in(const Json& answer) {
+  return answer.value("left", std::vector<std::vector<std::string>>());
 }
 
 }  // namespace
@@ -119,12 +118,11 @@ std::string text_of(const PlayReply& reply) {
 
 PlayReply play_reply_in(const std::string& text) {
   const Json json = Json::parse(text);
-  PlayReply reply{.left = left_in(json)};
-  reply.group = {.ends = ends_in(json.at("ends")), .stopped = json.value("stopped", false)};
-  reply.left_running = json.value("left_running", 0);
-  if (json.contains("stacks")) reply.stacks = stacks_in(json.at("stacks"));
-  if (json.contains("choices")) reply.choices = choices_in(json.at("choices"));
-  return reply;
+  return {.group = {.ends = ends_in(json.at("ends")), .stopped = json.value("stopped", false)},
+          .left = left_in(json),
+          .left_running = json.value("left_running", 0),
+          .stacks = stacks_in(json),
+          .choices = choices_in(json)};
 }
 
 std::string text_of(const HostReport& report) {
@@ -137,10 +135,8 @@ std::string text_of(const HostReport& report) {
 
 HostReport host_report_in(const std::string& text) {
   const Json json = Json::parse(text);
-  HostReport report{.left = left_in(json)};
-  if (json.contains("choices")) report.choices = choices_in(json.at("choices"));
-  report.is_usable = json.value("usable", true);
-  return report;
+  return {
+      .left = left_in(json), .choices = choices_in(json), .is_usable = json.value("usable", true)};
 }
 
 }  // namespace lockstep

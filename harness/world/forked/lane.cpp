@@ -196,14 +196,12 @@ void ForkedLane::keep_output(const std::filesystem::path& folder, const History&
   std::set<uint64_t> addresses;
   for (const auto& [rank, threads] : stacks_)
     for (const auto& thread : threads) addresses.insert(thread.frames.begin(), thread.frames.end());
-  const auto lines = lines_at(addresses);
+  const auto known = lines_at(addresses);
   for (const auto& [rank, threads] : stacks_) {
     std::ofstream out(folder / ("rank" + std::to_string(rank) + ".stacks"));
     for (const auto& thread : threads) {
       out << "thread " << thread.thread << " " << thread.name << "\n";
-      if (thread.frames.empty()) out << "  " << thread.instead << "\n";
-      for (const auto frame : thread.frames)
-        for (const auto& line : lines.at(frame)) out << "  " << line.text << "\n";
+      for (const auto& line : lines_of(thread, known)) out << "  " << line << "\n";
     }
   }
 }

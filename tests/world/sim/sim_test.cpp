@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <set>
+#include <unistd.h>
 
 namespace lockstep {
 namespace {
@@ -99,6 +101,13 @@ TEST_P(SimTest, NothingOfOneCaseReachesTheNext) {
     for (const auto& found : history.row({1, "acting"}, "found").by_rank)
       EXPECT_EQ(as_integers(found), (std::vector<int64_t>{1, 1, 0, 1, 1, 1})) << "case " << i;
   }
+}
+
+TEST_P(SimTest, AHostThatDiedBetweenTwoCasesIsReplaced) {
+  play(toy("return", 2));
+  for (const pid_t server : testing_support::children_of(getpid()))
+    for (const pid_t host : testing_support::children_of(server)) kill(host, SIGKILL);
+  EXPECT_EQ(endings(play(toy("return", 2))), std::vector<Ending>(2));
 }
 
 TEST_P(SimTest, DifferentCollectivesAreAnErrorOnEveryRankThatShowsBoth) {
