@@ -14,10 +14,23 @@ struct WrapOptions {
   bool broadcast_buffers = true;
   // Most bytes in one bucket of gradients; 0 leaves it to the subject.
   int64_t bucket_cap_bytes = 0;
+  // As torch.nn.parallel.DistributedDataParallel has them. A subject without one of them throws
+  // Unsupported where it would change what a rank observes.
+  bool find_unused_parameters = false;
+  bool gradient_as_bucket_view = false;
+  bool static_graph = false;
+  bool skip_all_reduce_unused_params = false;
+  bool batched_grad_copy = false;
   auto operator<=>(const WrapOptions&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("broadcast_buffers", &WrapOptions::broadcast_buffers),
-                      field("bucket_cap_bytes", &WrapOptions::bucket_cap_bytes, at_least(0))};
+    return std::tuple{
+        field("broadcast_buffers", &WrapOptions::broadcast_buffers),
+        field("bucket_cap_bytes", &WrapOptions::bucket_cap_bytes, at_least(0)),
+        field("find_unused_parameters", &WrapOptions::find_unused_parameters),
+        field("gradient_as_bucket_view", &WrapOptions::gradient_as_bucket_view),
+        field("static_graph", &WrapOptions::static_graph),
+        field("skip_all_reduce_unused_params", &WrapOptions::skip_all_reduce_unused_params),
+        field("batched_grad_copy", &WrapOptions::batched_grad_copy)};
   }
 };
 
