@@ -58,6 +58,7 @@ BucketPlan fill(const std::vector<GradientSize>& gradients,
   for (std::size_t position = 0; position < order.size(); ++position) {
     const std::size_t index = order[position];
     const GradientSize& gradient = gradients[index];
+    if (gradient.delayed) continue;
     if (gradient.sparse) {
       plan.push_back({{index}, gradient.bytes()});
       continue;
@@ -75,16 +76,55 @@ BucketPlan fill(const std::vector<GradientSize>& gradients,
   return plan;
 }
 
+BucketPlan in_order_of_index(const std::vector<GradientSize>& gradients,
+                             const std::vector<std::int64_t>& bytes_caps) {
+  check_sizes(gradients, bytes_caps);
+  std::vector<std::size_t> order(gradients.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  BucketPlan plan = fill(gradients, bytes_caps, order);
+  // Filled in ascending order, so a bucket's first index is its smallest.
+  std::sort(plan.begin(), plan.end(), [](const PlannedBucket& a, const PlannedBucket& b) {
+    return a.gradients.front() < b.gradients.front();
+  });
+  return plan;
+}
+
+BucketPlan with_delayed(BucketPlan plan, const std::vector<GradientSize>& gradients) {
+  std::map<int, PlannedBucket> by_kind;
+  for (std::size_t index = 0; index < gradients.size(); ++index) {
+    const GradientSize& gradient = gradients[index];
+    if (!gradient.delayed) continue;
+    if (gradient.sparse) {
+      plan.push_back({{index}, gradient.bytes()});
+      continue;
+    }
+    by_kind[gradient.kind].gradients.push_back(index);
+    by_kind[gradient.kind].bytes += gradient.bytes();
+  }
+  for (auto& [kind, bucket] : by_kind) plan.push_back(std::move(bucket));
+  return plan;
+}
+
+std::int64_t bytes_of(double mebibytes) {
+  const double bytes = mebibytes * static_cast<double>(kMebibyte);
+  if (!(bytes >= 0.0) || bytes >= 9.0e18) {
+    throw std::invalid_argument("a bucket cap of " + std::to_string(mebibytes) +
+                                " MiB: expected 0 or more");
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
 }  // namespace
 
-std::vector<std::int64_t> bucket_bytes_caps(std::optional<double> bucket_cap_mb) {
-  if (!bucket_cap_mb) return {kFirstBucketBytesCap, kBucketBytesCap};
-  const double bytes = *bucket_cap_mb * static_cast<double>(kMebibyte);
-  if (!(bytes >= 0.0) || bytes >= 9.0e18) {
-    throw std::invalid_argument("bucket_cap_mb=" + std::to_string(*bucket_cap_mb) +
-                                ": expected 0 or more");
+std::vector<std::int64_t> bucket_bytes_caps(std::optional<double> bucket_cap_mb,
+                                            const std::vector<double>& bucket_cap_mb_list) {
+  if (!bucket_cap_mb_list.empty()) {
+    std::vector<std::int64_t> caps;
+    for (const double each : bucket_cap_mb_list) caps.push_back(bytes_of(each));
+    return caps;
   }
-  return {static_cast<std::int64_t>(bytes)};
+  if (!bucket_cap_mb) return {kFirstBucketBytesCap, kBucketBytesCap};
+  return {bytes_of(*bucket_cap_mb)};
 }
 
 bool is_permutation_of(const std::vector<std::size_t>& order, std::size_t count) {
@@ -99,15 +139,7 @@ bool is_permutation_of(const std::vector<std::size_t>& order, std::size_t count)
 
 BucketPlan assign_buckets(const std::vector<GradientSize>& gradients,
                           const std::vector<std::int64_t>& bytes_caps) {
-  check_sizes(gradients, bytes_caps);
-  std::vector<std::size_t> order(gradients.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  BucketPlan plan = fill(gradients, bytes_caps, order);
-  // Filled in ascending order, so a bucket's first index is its smallest.
-  std::sort(plan.begin(), plan.end(), [](const PlannedBucket& a, const PlannedBucket& b) {
-    return a.gradients.front() < b.gradients.front();
-  });
-  return plan;
+  return with_delayed(in_order_of_index(gradients, bytes_caps), gradients);
 }
 
 BucketPlan assign_buckets_in_order(const std::vector<GradientSize>& gradients,
@@ -118,13 +150,18 @@ BucketPlan assign_buckets_in_order(const std::vector<GradientSize>& gradients,
     throw std::invalid_argument("the order of a bucket plan must name each of " +
                                 std::to_string(gradients.size()) + " gradients once");
   }
-  return fill(gradients, bytes_caps, order);
+  return with_delayed(fill(gradients, bytes_caps, order), gradients);
 }
 
 BucketPlan first_plan(const std::vector<GradientSize>& gradients) {
-  BucketPlan plan = assign_buckets(gradients, {std::numeric_limits<std::int64_t>::max()});
+  return first_plan(gradients, {std::numeric_limits<std::int64_t>::max()});
+}
+
+BucketPlan first_plan(const std::vector<GradientSize>& gradients,
+                      const std::vector<std::int64_t>& bytes_caps) {
+  BucketPlan plan = in_order_of_index(gradients, bytes_caps);
   std::reverse(plan.begin(), plan.end());
-  return plan;
+  return with_delayed(std::move(plan), gradients);
 }
 
 }  // namespace lockstep

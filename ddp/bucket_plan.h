@@ -17,12 +17,13 @@ namespace lockstep {
 // the constants beside it; docs/semantics.md 2.2.
 
 // One gradient. Gradients of different `kind` (dtype and device) never share a bucket; a sparse one
-// shares with nobody.
+// shares with nobody. Delayed ones lie in the last buckets, one for each kind whatever the caps.
 struct GradientSize {
   std::int64_t element_count = 0;
   std::int64_t element_bytes = 4;
   int kind = 0;
   bool sparse = false;
+  bool delayed = false;
 
   std::int64_t bytes() const { return element_count * element_bytes; }
 };
@@ -39,8 +40,10 @@ struct PlannedBucket {
 using BucketPlan = std::vector<PlannedBucket>;
 
 // Caps for bucket_cap_mb in MiB, as PyTorch reads it: unset is a first bucket of 1 MiB and 25 MiB
-// after it; a value holds for the first bucket too, cut to whole bytes.
-std::vector<std::int64_t> bucket_bytes_caps(std::optional<double> bucket_cap_mb);
+// after it; a value holds for the first bucket too, cut to whole bytes. A list that is not empty
+// goes before it.
+std::vector<std::int64_t> bucket_bytes_caps(std::optional<double> bucket_cap_mb,
+                                            const std::vector<double>& bucket_cap_mb_list = {});
 
 // Fills buckets in the order of the list, each kind its own. A bucket is closed by the gradient
 // that brings it to its cap or more, so it may exceed its cap by almost one gradient. Each kind
@@ -58,6 +61,10 @@ BucketPlan assign_buckets_in_order(const std::vector<GradientSize>& gradients,
 // The plan of the first synchronised backward pass: one bucket of each kind, the last kind first.
 // It cannot be launched in the wrong order, whatever order gradients come in.
 BucketPlan first_plan(const std::vector<GradientSize>& gradients);
+
+// The plan of the first pass where it has to have caps: assign_buckets, the last bucket first.
+BucketPlan first_plan(const std::vector<GradientSize>& gradients,
+                      const std::vector<std::int64_t>& bytes_caps);
 
 // Whether `order` names each of `count` indices once.
 bool is_permutation_of(const std::vector<std::size_t>& order, std::size_t count);

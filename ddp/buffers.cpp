@@ -1,7 +1,10 @@
 #include "ddp/buffers.h"
 
+#include "ddp/declaration.h"
 #include "ddp/errors.h"
 
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/instancenorm.h>
 #include <torch/torch.h>
 
 #include <map>
@@ -10,11 +13,10 @@ namespace lockstep {
 
 namespace {
 
-std::vector<std::string> layout_of(const torch::nn::Module& module) {
+std::vector<std::string> layout_of(const std::vector<NamedTensor>& buffers) {
   std::vector<std::string> lines;
-  for (const auto& buffer : module.named_buffers()) {
-    const at::Tensor& tensor = buffer.value();
-    lines.push_back("'" + buffer.key() + "' " + c10::toString(tensor.scalar_type()) +
+  for (const auto& [name, tensor] : buffers) {
+    lines.push_back("'" + name + "' " + c10::toString(tensor.scalar_type()) +
                     c10::str(tensor.sizes()));
   }
   return lines;
@@ -27,29 +29,65 @@ at::Tensor flatten(const std::vector<at::Tensor>& tensors) {
   return at::cat(rows);
 }
 
-void write_back(const at::Tensor& flat, const std::vector<at::Tensor>& tensors) {
-  // Below autograd's bookkeeping: the version counters stay as they are.
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+bool has_the_bits_of(const at::Tensor& tensor, const at::Tensor& row) {
+  return tensor.detach().reshape({-1}).view(at::kByte).equal(row.view(at::kByte));
+}
+
+void write_back(const at::Tensor& flat, const std::vector<at::Tensor>& tensors,
+                const std::set<const at::TensorImpl*>& unread) {
   std::int64_t offset = 0;
   for (const at::Tensor& tensor : tensors) {
-    tensor.copy_(flat.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+    const at::Tensor row = flat.narrow(0, offset, tensor.numel());
     offset += tensor.numel();
+    if (has_the_bits_of(tensor, row)) continue;
+    if (unread.contains(tensor.unsafeGetTensorImpl())) {
+      const at::AutoDispatchBelowADInplaceOrView below_autograd;
+      tensor.copy_(row.view(tensor.sizes()));
+    } else {
+      tensor.copy_(row.view(tensor.sizes()));
+    }
   }
 }
 
 void broadcast_chunk(Communicator& communicator, const std::vector<at::Tensor>& tensors,
-                     const std::string& description) {
+                     const std::string& description,
+                     const std::set<const at::TensorImpl*>& unread) {
   const at::Tensor flat = flatten(tensors);
   // As bytes: Gloo knows neither bool nor int16 nor complex numbers.
   Operation broadcast = communicator.start_broadcast(flat.view(at::kByte), description);
   communicator.wait(broadcast);
-  if (communicator.rank() != 0) write_back(flat, tensors);
+  if (communicator.rank() != 0) write_back(flat, tensors, unread);
+}
+
+// Note [What a graph has saved].
+template <class Norm>
+void add_unread(torch::nn::Module& module, std::set<const at::TensorImpl*>& unread) {
+  const auto* const norm = dynamic_cast<Norm*>(&module);
+  if (norm == nullptr || !norm->is_training()) return;
+  for (const at::Tensor& buffer : module.buffers(false)) {
+    unread.insert(buffer.unsafeGetTensorImpl());
+  }
+}
+
+std::set<const at::TensorImpl*> unread_buffers(torch::nn::Module& module) {
+  std::set<const at::TensorImpl*> unread;
+  for (const auto& each : module.modules()) {
+    add_unread<torch::nn::BatchNorm1dImpl>(*each, unread);
+    add_unread<torch::nn::BatchNorm2dImpl>(*each, unread);
+    add_unread<torch::nn::BatchNorm3dImpl>(*each, unread);
+    add_unread<torch::nn::InstanceNorm1dImpl>(*each, unread);
+    add_unread<torch::nn::InstanceNorm2dImpl>(*each, unread);
+    add_unread<torch::nn::InstanceNorm3dImpl>(*each, unread);
+  }
+  return unread;
 }
 
 }  // namespace
 
 void broadcast_from_rank_zero(Communicator& communicator, const std::vector<at::Tensor>& tensors,
-                              const std::string& description, std::int64_t bytes_cap) {
+                              const std::string& description,
+                              const std::set<const at::TensorImpl*>& unread,
+                              std::int64_t bytes_cap) {
   const at::NoGradGuard no_grad;
   std::map<at::ScalarType, std::vector<at::Tensor>> by_dtype;
   for (const at::Tensor& tensor : tensors) {
@@ -62,19 +100,25 @@ void broadcast_from_rank_zero(Communicator& communicator, const std::vector<at::
       chunk.push_back(group[i]);
       bytes += static_cast<std::int64_t>(group[i].nbytes());
       if (bytes < bytes_cap && i + 1 < group.size()) continue;
-      broadcast_chunk(communicator, chunk, description + " (" + c10::toString(dtype) + ")");
+      broadcast_chunk(communicator, chunk, description + " (" + c10::toString(dtype) + ")", unread);
       chunk.clear();
       bytes = 0;
     }
   }
 }
 
-BufferSync::BufferSync(std::shared_ptr<torch::nn::Module> module)
-    : module_(std::move(module)), layout_(layout_of(*module_)) {}
+BufferSync::BufferSync(std::shared_ptr<torch::nn::Module> module,
+                       const DistributedDataParallelOptions& options)
+    : module_(std::move(module)),
+      options_(options),
+      layout_(layout_of(buffers_of(*module_, options_))) {
+  options_.process_group.reset();
+}
 
 void BufferSync::synchronise(Communicator& communicator) {
   if (layout_.empty()) return;
-  const std::vector<std::string> layout = layout_of(*module_);
+  const std::vector<NamedTensor> buffers = buffers_of(*module_, options_);
+  const std::vector<std::string> layout = layout_of(buffers);
   for (std::size_t i = 0; i < std::max(layout.size(), layout_.size()); ++i) {
     const std::string before = i < layout_.size() ? layout_[i] : "nothing";
     const std::string now = i < layout.size() ? layout[i] : "nothing";
@@ -83,7 +127,9 @@ void BufferSync::synchronise(Communicator& communicator) {
                      std::to_string(i) + " was " + before + " when the module was wrapped and is " +
                      now + " now; wrap it again");
   }
-  broadcast_from_rank_zero(communicator, module_->buffers(), "broadcast of buffers");
+  std::vector<at::Tensor> tensors;
+  for (const NamedTensor& each : buffers) tensors.push_back(each.tensor);
+  broadcast_from_rank_zero(communicator, tensors, "broadcast of buffers", unread_buffers(*module_));
 }
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace lockstep {
@@ -51,6 +52,18 @@ Communicator::Communicator(c10::intrusive_ptr<c10d::ProcessGroup> group,
   }
 }
 
+// A cause that a peer told is the first in time, and better than what its leaving looks like here.
+void Communicator::fail(const Operation& operation, std::chrono::milliseconds waited,
+                        std::string cause) const {
+  if (notice_) {
+    if (auto told = notice_->read()) cause = *std::move(told);
+  }
+  const CommunicationError error(rank(), operation.description, operation.sequence_number, waited,
+                                 cause);
+  if (notice_) notice_->post(error.what());
+  throw error;
+}
+
 template <class Issue>
 Operation Communicator::start(std::vector<at::Tensor> tensors, std::string description,
                               Issue issue) {
@@ -61,8 +74,7 @@ Operation Communicator::start(std::vector<at::Tensor> tensors, std::string descr
   try {
     operation.work = issue(operation.tensors);
   } catch (const std::exception& error) {
-    throw CommunicationError(rank(), operation.description, operation.sequence_number,
-                             std::chrono::milliseconds::zero(), first_line(error));
+    fail(operation, std::chrono::milliseconds::zero(), first_line(error));
   }
   return operation;
 }
@@ -77,16 +89,26 @@ Operation Communicator::start_broadcast(const at::Tensor& tensor, std::string de
                [&](std::vector<at::Tensor>& tensors) { return group_->broadcast(tensors); });
 }
 
-std::vector<at::Tensor> Communicator::gather(const at::Tensor& tensor, std::string description) {
+Operation Communicator::start_gather(const at::Tensor& tensor, std::string description) {
   // One tensor for all: a world of a thousand ranks would otherwise have a million. Flat, since
   // Gloo takes no rows.
   at::Tensor all = at::empty({world_size() * tensor.numel()}, tensor.options());
-  Operation operation =
-      start({tensor.flatten()}, std::move(description),
-            [&](std::vector<at::Tensor>& in) { return group_->_allgather_base(all, in[0]); });
+  return start({all, tensor.flatten()}, std::move(description),
+               [&](std::vector<at::Tensor>& tensors) {
+                 return group_->_allgather_base(tensors[0], tensors[1]);
+               });
+}
+
+std::vector<at::Tensor> Communicator::finish_gather(Operation& operation) {
+  const at::Tensor all = operation.tensors.front();
   wait(operation);
-  std::vector<at::Tensor> parts;
-  for (const at::Tensor& part : all.chunk(world_size())) parts.push_back(part.view(tensor.sizes()));
+  return all.chunk(world_size());
+}
+
+std::vector<at::Tensor> Communicator::gather(const at::Tensor& tensor, std::string description) {
+  Operation operation = start_gather(tensor, std::move(description));
+  std::vector<at::Tensor> parts = finish_gather(operation);
+  for (at::Tensor& part : parts) part = part.view(tensor.sizes());
   return parts;
 }
 
@@ -97,27 +119,51 @@ std::vector<at::Tensor> Communicator::gather(const at::Tensor& tensor, std::stri
 // slice, whether the operation was already over.
 void Communicator::wait(Operation& operation) {
   const auto start = std::chrono::steady_clock::now();
-  const auto fail = [&](const std::string& cause) {
-    throw CommunicationError(rank(), operation.description, operation.sequence_number,
-                             elapsed_since(start), cause);
-  };
   for (bool waiting = true; waiting;) {
     const bool is_over = operation.work->isCompleted();
     const auto left = std::max(timeout_ - elapsed_since(start), std::chrono::milliseconds(1));
+    std::string cause;
     try {
-      if (!operation.work->wait(std::min(kPollInterval, left))) fail("it was aborted");
+      if (!operation.work->wait(std::min(kPollInterval, left))) cause = "it was aborted";
       waiting = false;
-    } catch (const CommunicationError&) {
-      throw;
     } catch (const std::exception& error) {
-      if (is_over) fail(first_line(error));
-      if (elapsed_since(start) >= timeout_ && !operation.work->isCompleted()) {
-        fail("no answer from a peer within the timeout of " + std::to_string(timeout_.count()) +
-             " ms");
+      if (is_over) {
+        cause = first_line(error);
+      } else if (elapsed_since(start) >= timeout_ && !operation.work->isCompleted()) {
+        cause = "no answer from a peer within the timeout of " + std::to_string(timeout_.count()) +
+                " ms";
+      } else if (notice_ && !operation.work->isCompleted()) {
+        cause = notice_->read().value_or("");
       }
     }
+    if (!cause.empty()) fail(operation, elapsed_since(start), cause);
   }
   operation = {};
+}
+
+void Communicator::tell_peers(const std::string& sentence) {
+  if (notice_) notice_->post(sentence);
+}
+
+Communicator Communicator::apart(const std::string& name) {
+  std::vector<int> ranks(static_cast<std::size_t>(world_size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  try {
+    group = group_->splitGroup(ranks, timeout_, std::nullopt, name, name);
+  } catch (const std::exception& error) {
+    throw UsageError(
+        "another DistributedDataParallel lives on this process group, and its backend '" +
+        backend_name() + "' gives no group to each (" + first_line(error) +
+        "); give each a group of its own");
+  }
+  // Nobody works, fails and leaves while others still connect to it, who would not be told.
+  gather(at::zeros({1}, at::kLong), "meeting of the ranks that are connected");
+  return {std::move(group), timeout_};
+}
+
+std::string Communicator::backend_name() const {
+  return group_->getBackend(c10::DeviceType::CPU)->getBackendName();
 }
 
 }  // namespace lockstep

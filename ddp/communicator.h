@@ -1,13 +1,17 @@
 #pragma once
 
+#include "ddp/failure_notice.h"
+
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
@@ -44,17 +48,37 @@ class Communicator {
   // Every rank's `tensor`, of at least one element, in rank order. Collective; blocks.
   std::vector<at::Tensor> gather(const at::Tensor& tensor, std::string description);
 
-  // Blocks until the operation is over on this rank. Throws CommunicationError if it failed or the
-  // timeout passed. Local.
+  // The same in two halves: starts it, and waits for what start_gather returned.
+  Operation start_gather(const at::Tensor& tensor, std::string description);
+  std::vector<at::Tensor> finish_gather(Operation& operation);
+
+  // Blocks until the operation is over on this rank. Throws CommunicationError if it failed, the
+  // timeout passed, or a peer told that it failed. Local.
   void wait(Operation& operation);
+
+  // From now on waits look for what peers post, and a wait that fails posts its sentence.
+  void watch(std::shared_ptr<FailureNotice> notice) { notice_ = std::move(notice); }
+
+  // This rank cannot go on: ends its peers' waits with the sentence. Local.
+  void tell_peers(const std::string& sentence);
+
+  // The same ranks on a group of their own. Collective; blocks. Throws UsageError, on all ranks,
+  // where the backend cannot be split.
+  Communicator apart(const std::string& name);
+
+  std::string backend_name() const;
 
  private:
   template <class Issue>
   Operation start(std::vector<at::Tensor> tensors, std::string description, Issue issue);
 
+  [[noreturn]] void fail(const Operation& operation, std::chrono::milliseconds waited,
+                         std::string cause) const;
+
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::chrono::milliseconds timeout_;
   std::int64_t issued_count_ = 0;
+  std::shared_ptr<FailureNotice> notice_;
 };
 
 }  // namespace lockstep

@@ -5,24 +5,44 @@
 #include "ddp/communicator.h"
 #include "ddp/declaration.h"
 #include "ddp/errors.h"
+#include "ddp/group_member.h"
 #include "ddp/reducer.h"
+#include "ddp/sync_batch_norm.h"
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace lockstep {
 
 namespace {
 
-void broadcast_state(Communicator& communicator, const Parameters& parameters,
-                     const torch::nn::Module& module) {
-  std::vector<at::Tensor> state;
-  for (const auto* list : {&parameters.trainable, &parameters.frozen}) {
-    for (const NamedTensor& each : *list) state.push_back(each.tensor);
-  }
-  for (const at::Tensor& buffer : module.buffers()) state.push_back(buffer);
-  broadcast_from_rank_zero(communicator, state, "broadcast of the initial state");
+void broadcast_state(Communicator& communicator, const ModuleState& state) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& each : state.trainable) tensors.push_back(each.tensor);
+  for (const auto& each : state.frozen) tensors.push_back(each.tensor);
+  for (const auto& each : state.buffers) tensors.push_back(each.tensor);
+  broadcast_from_rank_zero(communicator, tensors, "broadcast of the initial state");
+}
+
+Reducer::Options reducer_options(const DistributedDataParallelOptions& options) {
+  const bool finds_unused = options.find_unused_parameters && !options.static_graph;
+  return {.bytes_caps = bucket_bytes_caps(options.bucket_cap_mb, options.bucket_cap_mb_list),
+          .first_plan_has_caps = finds_unused || !options.bucket_cap_mb_list.empty(),
+          .find_unused_parameters = finds_unused,
+          .static_graph = options.static_graph,
+          .skip_unused_buckets = options.skip_all_reduce_unused_params,
+          .bucket = {.gradients_are_views = options.gradient_as_bucket_view,
+                     .batched_copy = options.batched_grad_copy}};
+}
+
+bool has_sync_batch_norm(const torch::nn::Module& module) {
+  const auto modules = module.modules(false);
+  return dynamic_cast<const SyncBatchNormImpl*>(&module) != nullptr ||
+         std::any_of(modules.begin(), modules.end(), [](const auto& each) {
+           return dynamic_cast<const SyncBatchNormImpl*>(each.get()) != nullptr;
+         });
 }
 
 }  // namespace
@@ -36,41 +56,130 @@ std::shared_ptr<DataParallelCore> DataParallelCore::create(
 
 DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
                                    DistributedDataParallelOptions options)
-    : module_(std::move(module)),
-      communicator_(std::make_shared<Communicator>(options.process_group, options.timeout)) {
-  agree(*communicator_, declare(*module_, options));
-  Parameters parameters = parameters_of(*module_);
-  if (options.init_sync) broadcast_state(*communicator_, parameters, *module_);
-  reducer_ =
-      Reducer::create(communicator_, std::move(parameters.trainable), std::move(parameters.frozen),
-                      bucket_bytes_caps(options.bucket_cap_mb));
-  if (synchronises_buffers(options)) buffers_ = std::make_unique<BufferSync>(module_);
+    : module_(std::move(module)), options_(std::move(options)) {
+  join_group();
+  ModuleState state = state_of(*module_, options_);
+  if (options_.init_sync) {
+    tell_peers_if_it_throws([&] { broadcast_state(*communicator_, state); });
+  }
+  reducer_ = Reducer::create(communicator_, std::move(state.trainable), std::move(state.frozen),
+                             reducer_options(options_));
+  if (synchronises_buffers(options_)) buffers_ = std::make_unique<BufferSync>(module_, options_);
 }
 
-DataParallelCore::~DataParallelCore() = default;
+// A rank that leaves while an exception unwinds it leaves peers that may wait for it.
+DataParallelCore::~DataParallelCore() {
+  if (communicator_ && std::uncaught_exceptions() > exceptions_at_start_) {
+    communicator_->tell_peers("it left its training with an exception");
+  }
+}
+
+// Compares what ranks have, on the group that all of them know; see Note [Instances on one group].
+void DataParallelCore::join_group() {
+  const auto& group = options_.process_group;
+  communicator_ = std::make_shared<Communicator>(group, options_.timeout);
+  member_ = std::make_unique<GroupMember>(group);
+  const int number = member_->number();
+  const auto notice =
+      std::make_shared<FailureNotice>(group->getStore(), communicator_->rank(), number);
+  if (communicator_->rank() == 0) notice->clear();
+  agree(*communicator_, declare(*module_, options_, number));
+  if (number > 0 && communicator_->world_size() > 1) {
+    communicator_ = std::make_shared<Communicator>(
+        communicator_->apart("lockstep_instance_" + std::to_string(number)));
+  }
+  communicator_->watch(notice);
+}
+
+// What all ranks find together they need not tell each other.
+template <class Act>
+void DataParallelCore::tell_peers_if_it_throws(const Act& act) {
+  try {
+    act();
+  } catch (const DisagreementError&) {
+    throw;
+  } catch (const std::exception& error) {
+    communicator_->tell_peers(first_line(error));
+    throw;
+  }
+}
 
 bool DataParallelCore::synchronises_gradients() const {
   return at::GradMode::is_enabled() && no_sync_depth_ == 0;
 }
 
-void DataParallelCore::before_forward() {
-  reducer_->check_finished();
-  if (synchronises_gradients()) reducer_->prepare();
-  if (buffers_ && synchronise_buffers_next_) buffers_->synchronise(*communicator_);
+bool DataParallelCore::looks_at_outputs() const {
+  return at::GradMode::is_enabled();
+}
+
+void DataParallelCore::before_forward(bool outputs_are_known, const std::type_info& output_type) {
+  tell_peers_if_it_throws([&] {
+    const bool needs_outputs = options_.find_unused_parameters || options_.static_graph;
+    if (needs_outputs && !outputs_are_known) {
+      throw UsageError(
+          "DistributedDataParallel cannot find the tensors in the output of forward, a " +
+          c10::demangle(output_type.name()) + ", which " +
+          (options_.static_graph ? "static_graph" : "find_unused_parameters") +
+          " needs; specialise lockstep::OutputTensors for it (ddp/outputs.h)");
+    }
+    reducer_->check_finished();
+    if (synchronises_gradients()) reducer_->prepare();
+    const bool is_due = options_.buffer_sync_lag ? synchronise_buffers_next_ : no_sync_depth_ == 0;
+    if (buffers_ && is_due) buffers_->synchronise(*communicator_);
+  });
 }
 
 // Note [The lag of buffer synchronisation]
 // Whether a forward synchronises buffers was decided by the forward before it: after a local one
 // (inside no_sync, or without gradients) it does not. PyTorch's observable behaviour,
 // docs/semantics.md 1.3.
-void DataParallelCore::after_forward() {
-  const bool synchronises = synchronises_gradients();
-  synchronise_buffers_next_ = synchronises;
-  if (synchronises) {
-    reducer_->synchronise_backward();
-  } else if (at::GradMode::is_enabled()) {
-    reducer_->leave_backward_local();
+void DataParallelCore::after_forward(const std::optional<std::vector<at::Tensor>>& outputs) {
+  synchronise_buffers_next_ = synchronises_gradients();
+  if (!at::GradMode::is_enabled()) return;
+  tell_peers_if_it_throws([&] { reducer_->watch(outputs, synchronises_gradients()); });
+}
+
+void DataParallelCore::report_failure(const std::string& sentence) {
+  communicator_->tell_peers(sentence);
+}
+
+void DataParallelCore::check_reduction_finished() const {
+  reducer_->check_finished();
+}
+
+void DataParallelCore::remove_autograd_hooks() {
+  reducer_->remove_hooks();
+}
+
+void DataParallelCore::update_process_group(c10::intrusive_ptr<c10d::ProcessGroup> group) {
+  options_.process_group = std::move(group);
+  member_.reset();
+  join_group();
+  reducer_->restart(communicator_);
+  synchronise_buffers_next_ = true;
+}
+
+LoggingData DataParallelCore::logging_data() const {
+  LoggingData data;
+  data.world_size = communicator_->world_size();
+  data.rank = communicator_->rank();
+  data.module_name = module_->name();
+  data.backend_name = communicator_->backend_name();
+  data.broadcast_buffers = buffers_ != nullptr;
+  data.find_unused_parameters = options_.find_unused_parameters;
+  data.gradient_as_bucket_view = options_.gradient_as_bucket_view;
+  data.static_graph = options_.static_graph;
+  data.has_sync_bn = has_sync_batch_norm(*module_);
+  reducer_->tell(data);
+  return data;
+}
+
+void DataParallelCore::set_runtime_logging_sample_rate(int sample_rate) {
+  if (sample_rate < 1) {
+    throw UsageError("the sample rate of the runtime logging is " + std::to_string(sample_rate) +
+                     ", expected at least 1");
   }
+  reducer_->set_sample_rate(sample_rate);
 }
 
 BucketPlan DataParallelCore::bucket_plan() const {

@@ -1,17 +1,24 @@
 #pragma once
 
 #include "ddp/bucket_plan.h"
+#include "ddp/logging_data.h"
 #include "ddp/options.h"
 
 #include <torch/nn/module.h>
 
+#include <exception>
 #include <memory>
+#include <optional>
+#include <string>
+#include <typeinfo>
+#include <vector>
 
 namespace lockstep {
 
-class Communicator;
-class Reducer;
 class BufferSync;
+class Communicator;
+class GroupMember;
+class Reducer;
 
 // What DistributedDataParallel<M> does apart from calling M: everything that needs no template. It
 // owns the reducer and the buffer synchroniser of one wrapped module and decides, forward by
@@ -25,25 +32,44 @@ class DataParallelCore {
   DataParallelCore(const DataParallelCore&) = delete;
   DataParallelCore& operator=(const DataParallelCore&) = delete;
 
-  // Around each call of the module's forward, after_forward only if it returned. Collective when
-  // buffers are synchronised or buckets laid out anew, Local otherwise.
-  void before_forward();
-  void after_forward();
+  // Around each call of the module's forward, which returns an `output_type`; after_forward only if
+  // it returned, with the tensors of its output where these can be found. Collective when buffers
+  // are synchronised or buckets laid out anew, Local otherwise.
+  void before_forward(bool outputs_are_known, const std::type_info& output_type);
+  void after_forward(const std::optional<std::vector<at::Tensor>>& outputs);
 
+  // Whether after_forward needs the outputs: they are not looked for otherwise.
+  bool looks_at_outputs() const;
+
+  // An exception ends this rank's part; peers that wait are told. Local.
+  void report_failure(const std::string& sentence);
+
+  // What DistributedDataParallel has under the same names.
+  void check_reduction_finished() const;
+  void remove_autograd_hooks();
+  void update_process_group(c10::intrusive_ptr<c10d::ProcessGroup> group);
+  LoggingData logging_data() const;
+  void set_runtime_logging_sample_rate(int sample_rate);
   BucketPlan bucket_plan() const;
 
  private:
   friend class NoSyncGuard;
   DataParallelCore(std::shared_ptr<torch::nn::Module> module,
                    DistributedDataParallelOptions options);
+  void join_group();
   bool synchronises_gradients() const;
+  template <class Act>
+  void tell_peers_if_it_throws(const Act& act);
 
   const std::shared_ptr<torch::nn::Module> module_;
+  DistributedDataParallelOptions options_;
+  std::unique_ptr<GroupMember> member_;
   std::shared_ptr<Communicator> communicator_;
   std::shared_ptr<Reducer> reducer_;
   std::unique_ptr<BufferSync> buffers_;
   int no_sync_depth_ = 0;
   bool synchronise_buffers_next_ = true;
+  const int exceptions_at_start_ = std::uncaught_exceptions();
 };
 
 // While one lives, forwards are local. Move-only; keeps what it guards alive.

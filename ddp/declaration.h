@@ -10,21 +10,29 @@
 
 namespace lockstep {
 
-// The parameters of a module, each once and under its first name, in the module's order.
-struct Parameters {
-  std::vector<NamedTensor> trainable;
+// What DistributedDataParallel has to do with, each tensor once, under its first name that is not
+// ignored, in the module's order.
+struct ModuleState {
+  std::vector<Reducer::Parameter> trainable;
   std::vector<NamedTensor> frozen;
+  std::vector<NamedTensor> buffers;
 };
-Parameters parameters_of(const torch::nn::Module& module);
+ModuleState state_of(const torch::nn::Module& module,
+                     const DistributedDataParallelOptions& options);
+
+// Of the module, as named_buffers() has them now, without those to ignore.
+std::vector<NamedTensor> buffers_of(const torch::nn::Module& module,
+                                    const DistributedDataParallelOptions& options);
 
 // `forward_sync_buffers`, whichever of its two names was used.
 bool synchronises_buffers(const DistributedDataParallelOptions& options);
 
 // What a rank declares about the module it wraps: everything that must be equal on all ranks, in
 // the order in which differences are looked for (number of parameters; each parameter's name,
-// shape, dtype, requires_grad and strides; buffers; options), and why this module with these
-// options cannot be trained at all, if it cannot. Local; does not throw for anything a caller may
-// have got wrong.
-Declaration declare(const torch::nn::Module& module, const DistributedDataParallelOptions& options);
+// shape, dtype, requires_grad and strides; buffers; options; its number among the instances on the
+// group), and why this module with these options cannot be trained at all, if it cannot. Local;
+// does not throw for anything a caller may have got wrong.
+Declaration declare(const torch::nn::Module& module, const DistributedDataParallelOptions& options,
+                    int instance_number);
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 
 #include "ddp/data_parallel_core.h"
 #include "ddp/options.h"
+#include "ddp/outputs.h"
 
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
@@ -25,13 +26,15 @@ class DistributedDataParallelImpl : public torch::nn::Module {
   template <class... Args>
   decltype(auto) forward(Args&&... args) {
     using Result = decltype(module->forward(std::forward<Args>(args)...));
-    core_->before_forward();
+    constexpr bool outputs_are_known = std::is_void_v<Result> || KnownOutput<Result>;
+    core_->before_forward(outputs_are_known, typeid(Result));
     if constexpr (std::is_void_v<Result>) {
-      module->forward(std::forward<Args>(args)...);
-      core_->after_forward();
+      guarded([&] { module->forward(std::forward<Args>(args)...); });
+      core_->after_forward(std::vector<at::Tensor>());
     } else {
-      Result result = module->forward(std::forward<Args>(args)...);
-      core_->after_forward();
+      decltype(auto) result =
+          guarded([&]() -> Result { return module->forward(std::forward<Args>(args)...); });
+      core_->after_forward(tensors_in(result));
       if constexpr (std::is_reference_v<Result>) {
         return static_cast<Result>(result);
       } else {
@@ -42,14 +45,72 @@ class DistributedDataParallelImpl : public torch::nn::Module {
 
   [[nodiscard]] NoSyncGuard no_sync() { return NoSyncGuard(core_); }
 
-  // The buckets in launch order. They change once, at the second synchronised forward. Gradients
-  // are numbered as the parameters that required one at construction, in the order of parameters().
-  // Local.
+  // The buckets in launch order. They change once, at the second synchronised forward, but never
+  // with find_unused_parameters alone. Gradients are numbered as the parameters that required one
+  // at construction and are not ignored, in the order of parameters(). Local.
   BucketPlan bucket_plan() const { return core_->bucket_plan(); }
+
+  // What is known of this object on this rank. Local.
+  LoggingData logging_data() const { return core_->logging_data(); }
+
+  // Times one synchronised step in `sample_rate`, at least 1 (else UsageError), after the first ten
+  // that are always timed. Unset: 100. Local.
+  void set_runtime_logging_sample_rate(int sample_rate) {
+    core_->set_runtime_logging_sample_rate(sample_rate);
+  }
+
+  // Throws UnfinishedReductionError if the last synchronised backward pass did not finish, where
+  // the next forward would. Local.
+  void check_reduction_finished() const { core_->check_reduction_finished(); }
+
+  // No backward pass is heard any more, and forwards that would be synchronised throw UsageError:
+  // before the module is wrapped in something else while this object lives. Local.
+  void remove_autograd_hooks() { core_->remove_autograd_hooks(); }
+
+  // Goes on with other ranks, or after a failure: compares with the ranks of `group` as the
+  // construction did, and begins anew (buckets, static graph, hooks). Parameters and gradients stay
+  // as they are; making replicas equal is the caller's. Collective over `group`; blocks; throws as
+  // the construction. No backward pass may be under way.
+  void update_process_group(c10::intrusive_ptr<c10d::ProcessGroup> group) {
+    core_->update_process_group(std::move(group));
+  }
+
+  // This rank cannot go on: the waits of its peers in this object's collectives end with a
+  // CommunicationError that tells `sentence`. An exception in forward or in DDP itself is told
+  // without it, and one that unwinds this object too, though not in its own words:
+  //
+  //   try { train(ddp); } catch (const std::exception& e) { ddp->report_failure(e.what()); throw; }
+  //
+  // Local; needs a group with a store.
+  void report_failure(const std::string& sentence) { core_->report_failure(sentence); }
 
   const std::shared_ptr<M> module;
 
  private:
+  template <class Call>
+  decltype(auto) guarded(const Call& call) {
+    try {
+      return call();
+    } catch (const std::exception& error) {
+      core_->report_failure(std::string("forward threw: ") + error.what());
+      throw;
+    }
+  }
+
+  template <class Result>
+  std::optional<std::vector<at::Tensor>> tensors_in(const Result& result) const {
+    if constexpr (KnownOutput<Result>) {
+      std::vector<at::Tensor> tensors;
+      if (!core_->looks_at_outputs()) return tensors;
+      for_each_tensor(result, [&](const at::Tensor& each) {
+        if (each.defined()) tensors.push_back(each);
+      });
+      return tensors;
+    } else {
+      return std::nullopt;
+    }
+  }
+
   const std::shared_ptr<DataParallelCore> core_;
 };
 
@@ -64,10 +125,13 @@ class DistributedDataParallelImpl : public torch::nn::Module {
 // A handle is a value: copies share one module, as LibTorch's holders do, and everything a holder
 // can do (->, register_module, torch::save) works. The wrapped module is shared, not copied.
 //
-// Every trainable parameter must get a gradient in every synchronised backward pass, on every rank;
-// gradients are dense and of the parameter's dtype (float32, float64, float16, bfloat16), on the
-// CPU. A gradient is multiplied by 1/W, rounded to its dtype, and then summed. autograd::grad() and
-// higher derivatives are not synchronised. A world of one takes the same path.
+// Every trainable parameter must get a gradient in every synchronised backward pass, on every rank,
+// unless find_unused_parameters or static_graph says otherwise; gradients are on the CPU and of the
+// parameter's dtype (float32, float64, float16, bfloat16, complex64, complex128), dense but for the
+// weights of Embedding and EmbeddingBag with sparse=true. A gradient is multiplied by 1/W, rounded
+// to its dtype, and then summed. autograd::grad() and higher derivatives are not synchronised. A
+// world of one takes the same path. Several objects may live on one group, which then each get a
+// part of it of their own.
 //
 // Sources: torch.nn.parallel.DistributedDataParallel; Li et al., VLDB 2020; docs/semantics.md 0
 // to 2.
@@ -94,10 +158,11 @@ class DistributedDataParallel : public torch::nn::ModuleHolder<DistributedDataPa
   // Calls the module's forward with the same arguments and returns what it returns. Collective, and
   // blocks, when buffers are synchronised (before the module runs, unless the forward before was
   // local: docs/semantics.md 1.3) and once when the buckets are laid out anew; Local otherwise. The
-  // backward passes that follow are Collective, unless the forward was inside no_sync() or without
-  // gradients. Throws UnfinishedReductionError if a backward pass was cut off, UsageError if the
-  // parameters are not those of the construction, and CommunicationError. backward() itself throws
-  // UnfinishedReductionError or CommunicationError.
+  // backward passes through its output are Collective, unless the forward was inside no_sync() or
+  // without gradients. Throws UsageError if the parameters or buffers are not those of the
+  // construction, UnfinishedReductionError after a failure, and CommunicationError. backward()
+  // itself throws UnfinishedReductionError, on every rank, if any rank's pass lacked a gradient or
+  // threw (a rank whose own pass threw gets that exception); and CommunicationError.
   template <class... Args>
   decltype(auto) forward(Args&&... args) {
     return this->get()->forward(std::forward<Args>(args)...);

@@ -1,10 +1,17 @@
 #include "ddp/gradient_hooks.h"
 
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/torch.h>
 
+#include <unordered_set>
+#include <utility>
+
 namespace lockstep {
+
+using torch::autograd::Node;
 
 class GradientHooks::Hook : public torch::autograd::FunctionPostHook {
  public:
@@ -25,6 +32,7 @@ GradientHooks::GradientHooks(const std::vector<at::Tensor>& parameters, const Li
   for (std::size_t index = 0; index < parameters.size(); ++index) {
     accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameters[index]));
     keys_.push_back(accumulators_[index]->add_post_hook(std::make_unique<Hook>(listener, index)));
+    index_of_.emplace(accumulators_[index].get(), index);
   }
 }
 
@@ -34,6 +42,74 @@ GradientHooks::~GradientHooks() {
 
 bool GradientHooks::is_attached(std::size_t index, const at::Tensor& parameter) const {
   return torch::autograd::impl::try_get_grad_accumulator(parameter) == accumulators_[index];
+}
+
+std::vector<bool> GradientHooks::reachable_from(const std::vector<at::Tensor>& outputs) const {
+  std::vector<bool> reachable(accumulators_.size(), false);
+  std::unordered_set<Node*> seen;
+  std::vector<Node*> open;
+  const auto reach = [&](Node* node) {
+    if (node != nullptr && seen.insert(node).second) open.push_back(node);
+  };
+  for (const at::Tensor& output : outputs) {
+    if (output.requires_grad()) reach(torch::autograd::impl::gradient_edge(output).function.get());
+  }
+  while (!open.empty()) {
+    Node* const node = open.back();
+    open.pop_back();
+    if (const auto ours = index_of_.find(node); ours != index_of_.end()) {
+      reachable[ours->second] = true;
+    }
+    for (const auto& edge : node->next_edges()) reach(edge.function.get());
+  }
+  return reachable;
+}
+
+bool GradientHooks::may_be_reached_by_this_pass() const {
+  const auto* const planned = torch::autograd::get_current_graph_task_exec_info();
+  if (planned == nullptr || planned->empty()) return true;  // backward() without inputs
+  for (const auto& [node, info] : *planned) {
+    if (info.needed_ && index_of_.contains(node)) return true;
+  }
+  return false;
+}
+
+void on_gradient_of(const at::Tensor& output, const std::function<void()>& on_gradient) {
+  if (!output.defined() || !output.grad_fn()) return;
+  output.register_hook([on_gradient](const at::Tensor&) { on_gradient(); });
+}
+
+namespace {
+
+// An exception destroys the pass, and with it the callbacks that it did not come to.
+class EndOfPass {
+ public:
+  explicit EndOfPass(std::function<void(bool)> on_end) : on_end_(std::move(on_end)) {}
+  ~EndOfPass() {
+    if (on_end_) on_end_(true);
+  }
+  EndOfPass(const EndOfPass&) = delete;
+  EndOfPass& operator=(const EndOfPass&) = delete;
+
+  void has_come() { std::exchange(on_end_, nullptr)(false); }
+
+ private:
+  std::function<void(bool)> on_end_;
+};
+
+}  // namespace
+
+void at_end_of_this_pass(std::function<void(bool thrown)> on_end) {
+  const auto end = std::make_shared<EndOfPass>(std::move(on_end));
+  torch::autograd::Engine::get_default_engine().queue_callback([end] { end->has_come(); });
+}
+
+bool is_inside_a_node() {
+  return torch::autograd::get_current_node() != nullptr;
+}
+
+int number_of_this_pass() {
+  return torch::autograd::get_current_graph_task_id();
 }
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 namespace lockstep {
@@ -29,10 +30,34 @@ class GradientHooks {
   // Module::to() does, gives it another accumulator, and ours hears of nothing any more.
   bool is_attached(std::size_t index, const at::Tensor& parameter) const;
 
+  // By index: whether a backward pass from these tensors could reach the parameter. Walks the
+  // graph.
+  std::vector<bool> reachable_from(const std::vector<at::Tensor>& outputs) const;
+
+  // Called on a thread that runs a backward pass: whether this pass may accumulate into a parameter
+  // of ours at all. autograd::grad() does not, nor does backward() with other inputs.
+  bool may_be_reached_by_this_pass() const;
+
  private:
   class Hook;
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  // a tensor's own is weak
   std::vector<std::uintptr_t> keys_;
+  std::unordered_map<const torch::autograd::Node*, std::size_t> index_of_;
 };
+
+// Calls `on_gradient` when a backward pass computes the gradient of `output`, each time and before
+// what lies behind it. Nothing for a tensor that no graph leads to. Local.
+void on_gradient_of(const at::Tensor& output, const std::function<void()>& on_gradient);
+
+// Called on a thread that runs a backward pass: calls `on_end(false)` when this pass (not one
+// around it) has ended, or `on_end(true)` when an exception has ended it. What on_end(false)
+// throws, backward() throws; on_end(true) must not throw. Local.
+void at_end_of_this_pass(std::function<void(bool thrown)> on_end);
+
+// Whether the callers of this function stand inside a node of a backward pass.
+bool is_inside_a_node();
+
+// The number of the backward pass that runs on this thread.
+int number_of_this_pass();
 
 }  // namespace lockstep

@@ -6,14 +6,27 @@
 
 namespace lockstep {
 
-void BucketLauncher::bucket_ready(std::size_t bucket_index, const std::vector<Bucket>& buckets,
+void BucketLauncher::launch_up_to(std::size_t end, std::vector<Load>& loads,
+                                  Communicator& communicator) {
+  for (; next_ < end && is_ready_[next_]; ++next_) {
+    if (is_skipped_[next_]) continue;
+    if (auto* const bucket = std::get_if<Bucket>(&loads[next_])) {
+      launched_.push_back(communicator.start_sum(
+          bucket->flat(), "all-reduce of gradient bucket " + std::to_string(next_)));
+    } else {
+      std::get<SparseSum>(loads[next_]).start(communicator, next_);
+    }
+  }
+}
+
+void BucketLauncher::bucket_ready(std::size_t bucket_index, std::vector<Load>& loads,
                                   Communicator& communicator) {
   is_ready_.at(bucket_index) = true;
-  while (launched_.size() < buckets.size() && is_ready_[launched_.size()]) {
-    const std::size_t next = launched_.size();
-    launched_.push_back(communicator.start_sum(
-        buckets[next].flat(), "all-reduce of gradient bucket " + std::to_string(next)));
-  }
+  launch_up_to(loads.size() - 1, loads, communicator);
+}
+
+void BucketLauncher::release_last(std::vector<Load>& loads, Communicator& communicator) {
+  launch_up_to(loads.size(), loads, communicator);
 }
 
 void BucketLauncher::wait_for_all(Communicator& communicator) {
@@ -22,6 +35,8 @@ void BucketLauncher::wait_for_all(Communicator& communicator) {
 
 void BucketLauncher::reset() {
   is_ready_.assign(is_ready_.size(), false);
+  is_skipped_.assign(is_skipped_.size(), false);
+  next_ = 0;
   launched_.clear();
 }
 

@@ -3,20 +3,24 @@
 #include "ddp/agreement.h"
 #include "ddp/errors.h"
 
-#include <torch/csrc/autograd/engine.h>
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <set>
 #include <utility>
 
 namespace lockstep {
 
 namespace {
 
-GradientSize size_of(const at::Tensor& parameter) {
-  return {.element_count = parameter.numel(),
-          .element_bytes = parameter.element_size(),
-          .kind = static_cast<int>(parameter.scalar_type())};
+GradientSize size_of(const Reducer::Parameter& parameter) {
+  return {.element_count = parameter.tensor.numel(),
+          .element_bytes = static_cast<std::int64_t>(parameter.tensor.element_size()),
+          .kind = static_cast<int>(parameter.tensor.scalar_type()),
+          .sparse = parameter.sparse,
+          .delayed = parameter.delayed};
 }
 
 std::string text_of(const BucketPlan& plan) {
@@ -29,105 +33,205 @@ std::string text_of(const BucketPlan& plan) {
   return text;
 }
 
+std::vector<std::int64_t> sizes_of(const BucketPlan& plan) {
+  std::vector<std::int64_t> sizes;
+  for (const PlannedBucket& bucket : plan) sizes.push_back(bucket.bytes);
+  return sizes;
+}
+
 }  // namespace
 
-Reducer::Layout::Layout(BucketPlan wanted, const std::vector<at::Tensor>& parameters)
+Reducer::Layout::Layout(BucketPlan wanted, const std::vector<at::Tensor>& parameters,
+                        const std::vector<GradientSize>& sizes, BucketOptions options)
     : plan(std::move(wanted)), places(parameters.size()), readiness(plan), launcher(plan.size()) {
-  for (std::size_t bucket = 0; bucket < plan.size(); ++bucket) {
-    buckets.emplace_back(plan[bucket], parameters);
-    for (std::size_t slot = 0; slot < plan[bucket].gradients.size(); ++slot) {
-      places[plan[bucket].gradients[slot]] = {bucket, slot};
+  for (const PlannedBucket& bucket : plan) {
+    if (sizes[bucket.gradients.front()].sparse) {
+      loads.emplace_back(SparseSum(parameters[bucket.gradients.front()]));
+    } else {
+      loads.emplace_back(Bucket(bucket, parameters, options));
+    }
+    for (std::size_t slot = 0; slot < bucket.gradients.size(); ++slot) {
+      places[bucket.gradients[slot]] = {loads.size() - 1, slot};
     }
   }
 }
 
 std::shared_ptr<Reducer> Reducer::create(std::shared_ptr<Communicator> communicator,
-                                         std::vector<NamedTensor> trainable,
-                                         std::vector<NamedTensor> frozen,
-                                         std::vector<std::int64_t> bytes_caps) {
-  return std::shared_ptr<Reducer>(new Reducer(std::move(communicator), std::move(trainable),
-                                              std::move(frozen), std::move(bytes_caps)));
+                                         std::vector<Parameter> trainable,
+                                         std::vector<NamedTensor> frozen, Options options) {
+  std::shared_ptr<Reducer> reducer(new Reducer(std::move(communicator), std::move(trainable),
+                                               std::move(frozen), std::move(options)));
+  reducer->listen();
+  return reducer;
 }
 
-Reducer::Reducer(std::shared_ptr<Communicator> communicator, std::vector<NamedTensor> trainable,
-                 std::vector<NamedTensor> frozen, std::vector<std::int64_t> bytes_caps)
+Reducer::Reducer(std::shared_ptr<Communicator> communicator, std::vector<Parameter> trainable,
+                 std::vector<NamedTensor> frozen, Options options)
     : communicator_(std::move(communicator)),
       frozen_(std::move(frozen)),
-      bytes_caps_(std::move(bytes_caps)) {
-  for (NamedTensor& each : trainable) {
-    sizes_.push_back(size_of(each.tensor));
+      options_(std::move(options)),
+      unused_(trainable.size(), false),
+      used_(trainable.size(), false),
+      static_graph_(trainable.size()),
+      used_somewhere_(trainable.size(), true) {
+  for (Parameter& each : trainable) {
+    sizes_.push_back(size_of(each));
     parameters_.push_back(std::move(each.tensor));
     names_.push_back(std::move(each.name));
   }
-  layout_ = std::make_unique<Layout>(first_plan(sizes_), parameters_);
-  hooks_ = std::make_unique<GradientHooks>(parameters_,
-                                           [this](std::size_t index) { on_gradient(index); });
+  constructed_plan_ = initial_plan();
+  layout_ = std::make_unique<Layout>(constructed_plan_, parameters_, sizes_, options_.bucket);
 }
 
-void Reducer::check_finished() {
+void Reducer::listen() {
+  hooks_.reset();
+  hooks_ = std::make_unique<GradientHooks>(parameters_, [this](std::size_t index) {
+    const std::lock_guard lock(mutex_);
+    on_gradient(index);
+  });
+}
+
+BucketPlan Reducer::initial_plan() const {
+  return options_.first_plan_has_caps ? first_plan(sizes_, options_.bytes_caps)
+                                      : first_plan(sizes_);
+}
+
+void Reducer::check_finished() const {
   const std::lock_guard lock(mutex_);
-  if (!in_backward_) return;
-  const bool all_here = layout_->readiness.all_ready();
-  throw UnfinishedReductionError(
-      "rank " + std::to_string(communicator_->rank()) +
-      ": the backward pass before this forward was cut off " +
-      (all_here ? "while its buckets were summed"
-                : "still waiting for the gradients of " + names_of(layout_->readiness.missing())) +
-      "; its peers may be waiting too, so this object cannot be used any more");
+  const std::string rank = "rank " + std::to_string(communicator_->rank()) + ": ";
+  if (failure_) {
+    throw UnfinishedReductionError(rank + "an earlier reduction failed (" + *failure_ +
+                                   "); update_process_group() begins anew on ranks that live");
+  }
+  if (pass_ == Pass::reduced) {
+    throw UnfinishedReductionError(
+        rank + "the backward pass before this is not over: it waits for the gradients of " +
+        names_of(layout_->readiness.missing()));
+  }
 }
 
 void Reducer::prepare() {
   const std::lock_guard lock(mutex_);
   check_parameters();
-  if (!is_rebuilt_ && arrival_order_.size() == parameters_.size()) rebuild();
+  const bool may_be_rebuilt = !options_.find_unused_parameters;
+  if (!is_rebuilt_ && pass_count_ > 0 && may_be_rebuilt) rebuild();
+  times_.forward_begins(pass_count_);
 }
 
 // Module::to() and set_requires_grad() drop the accumulators that carry our hooks, or make
 // gradients that nobody listens for: training would go on, each rank for itself.
 void Reducer::check_parameters() const {
-  const std::string rank = "rank " + std::to_string(communicator_->rank()) + ": parameter '";
+  const std::string rank = "rank " + std::to_string(communicator_->rank()) + ": ";
+  if (!hooks_) throw UsageError(rank + "remove_autograd_hooks() was called; wrap the module again");
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& parameter = parameters_[i];
+    const std::string subject = rank + "parameter '" + names_[i] + "' was ";
     if (!parameter.requires_grad()) {
-      throw UsageError(rank + names_[i] + "' was frozen after it was wrapped; wrap it again");
+      throw UsageError(subject + "frozen after it was wrapped; wrap it again");
     }
     if (static_cast<int>(parameter.scalar_type()) != sizes_[i].kind ||
         !hooks_->is_attached(i, parameter)) {
-      throw UsageError(rank + names_[i] +
-                       "' was converted or moved after it was wrapped; wrap it again");
+      throw UsageError(subject + "converted or moved after it was wrapped; wrap it again");
     }
   }
   for (const NamedTensor& each : frozen_) {
     if (each.tensor.requires_grad()) {
-      throw UsageError(rank + each.name + "' was unfrozen after it was wrapped; wrap it again");
+      throw UsageError(rank + "parameter '" + each.name +
+                       "' was unfrozen after it was wrapped; wrap it again");
     }
   }
 }
 
+// A gradient that came more than once counts when it was complete; one that never came, last.
+std::vector<std::size_t> Reducer::order_of_completion() const {
+  std::vector<std::size_t> order;
+  std::vector<bool> seen(parameters_.size(), false);
+  for (auto each = arrivals_.rbegin(); each != arrivals_.rend(); ++each) {
+    if (!seen[*each]) order.push_back(*each);
+    seen[*each] = true;
+  }
+  std::reverse(order.begin(), order.end());
+  for (std::size_t index = 0; index < seen.size(); ++index) {
+    if (!seen[index]) order.push_back(index);
+  }
+  return order;
+}
+
 void Reducer::rebuild() {
-  at::Tensor order = at::empty({static_cast<std::int64_t>(parameters_.size())}, at::kLong);
+  const std::vector<std::size_t> mine = order_of_completion();
+  at::Tensor order = at::empty({static_cast<std::int64_t>(mine.size())}, at::kLong);
   auto* const words = order.data_ptr<std::int64_t>();
-  std::copy(arrival_order_.begin(), arrival_order_.end(), words);
+  std::copy(mine.begin(), mine.end(), words);
   Operation broadcast =
       communicator_->start_broadcast(order, "broadcast of the order of gradients");
   communicator_->wait(broadcast);
-  arrival_order_.assign(words, words + order.numel());
 
-  BucketPlan plan = assign_buckets_in_order(sizes_, bytes_caps_, arrival_order_);
+  BucketPlan plan = assign_buckets_in_order(sizes_, options_.bytes_caps,
+                                            std::vector<std::size_t>(words, words + order.numel()));
   agree(*communicator_, {.statements = {{"the plan of gradient buckets", text_of(plan)}}});
-  layout_ = std::make_unique<Layout>(std::move(plan), parameters_);
+  auto layout = std::make_unique<Layout>(std::move(plan), parameters_, sizes_, options_.bucket);
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    const auto [load, slot] = layout->places[index];
+    if (auto* const bucket = std::get_if<Bucket>(&layout->loads[load])) {
+      bucket->adopt(slot, parameters_[index]);
+    }
+  }
+  layout_ = std::move(layout);
   is_rebuilt_ = true;
 }
 
-void Reducer::synchronise_backward() {
+void Reducer::watch(const std::optional<std::vector<at::Tensor>>& outputs, bool synchronised) {
   const std::lock_guard lock(mutex_);
+  outputs_are_seen_ = outputs.has_value();
+  last_forward_was_synchronised_ = synchronised;
+  if (outputs) {
+    for (const at::Tensor& output : *outputs) {
+      on_gradient_of(output, [reducer = weak_from_this(), synchronised] {
+        const auto self = reducer.lock();
+        if (!self) return;
+        const std::lock_guard held(self->mutex_);
+        self->on_output_gradient(synchronised);
+      });
+    }
+  }
+  if (!synchronised) return;
+  if (options_.find_unused_parameters) {
+    const std::vector<bool> reached = hooks_->reachable_from(*outputs);
+    for (std::size_t i = 0; i < unused_.size(); ++i) {
+      unused_[i] = !reached[i] && (!has_outstanding_forward_ || unused_[i]);
+    }
+    if (options_.skip_unused_buckets) {
+      if (compare_unused_) communicator_->wait(*compare_unused_);
+      std::string text;
+      for (const bool unused : unused_) text += unused ? '1' : '0';
+      at::Tensor digest = at::empty({1}, at::kLong);
+      *digest.data_ptr<std::int64_t>() = std::bit_cast<std::int64_t>(fingerprint(text));
+      compare_unused_ = communicator_->start_gather(digest, "comparison of unused parameters");
+    }
+  }
   has_outstanding_forward_ = true;
-  last_forward_was_synchronised_ = true;
 }
 
-void Reducer::leave_backward_local() {
+void Reducer::restart(std::shared_ptr<Communicator> communicator) {
   const std::lock_guard lock(mutex_);
-  last_forward_was_synchronised_ = false;
+  communicator_ = std::move(communicator);
+  layout_ = std::make_unique<Layout>(initial_plan(), parameters_, sizes_, options_.bucket);
+  is_rebuilt_ = has_outstanding_forward_ = last_forward_was_synchronised_ = false;
+  compare_unused_.reset();
+  used_.assign(used_.size(), false);
+  static_graph_ = StaticGraph(parameters_.size());
+  used_somewhere_.assign(used_somewhere_.size(), true);
+  pass_ = Pass::none;
+  end_is_awaited_ = false;
+  complaint_.clear();
+  failure_.reset();
+  pass_count_ = 0;
+  listen();
+}
+
+void Reducer::remove_hooks() {
+  const std::lock_guard lock(mutex_);
+  hooks_.reset();
 }
 
 BucketPlan Reducer::plan() const {
@@ -135,87 +239,35 @@ BucketPlan Reducer::plan() const {
   return layout_->plan;
 }
 
-void Reducer::on_gradient(std::size_t index) {
+void Reducer::set_sample_rate(int sample_rate) {
   const std::lock_guard lock(mutex_);
-  if (!has_outstanding_forward_ && !last_forward_was_synchronised_) return;
-  expect_end_of_backward();
-  const at::Tensor& gradient = parameters_[index].grad();
-  check_gradient(index, gradient);
-  if (!is_rebuilt_ && arrival_order_.size() < parameters_.size()) arrival_order_.push_back(index);
-  pack(index, gradient);
+  times_.set_sample_rate(sample_rate);
 }
 
-void Reducer::expect_end_of_backward() {
-  in_backward_ = true;
-  if (end_is_expected_) return;
-  end_is_expected_ = true;
-  torch::autograd::Engine::get_default_engine().queue_callback(
-      [self = shared_from_this()] { self->on_backward_end(); });
-}
-
-void Reducer::check_gradient(std::size_t index, const at::Tensor& gradient) const {
-  const std::string subject =
-      "rank " + std::to_string(communicator_->rank()) + ": the gradient of '" + names_[index] + "'";
-  if (layout_->readiness.is_ready(index)) {
-    throw UsageError(subject +
-                     " came twice in one backward pass (a parameter used in nested or "
-                     "concurrent backward passes)");
-  }
-  if (!gradient.defined()) return;
-  if (gradient.layout() != at::kStrided) {
-    throw UsageError(subject + " is sparse, which this version does not average");
-  }
-  if (gradient.scalar_type() != parameters_[index].scalar_type()) {
-    throw UsageError(subject + " has dtype " + c10::toString(gradient.scalar_type()) +
-                     ", expected the parameter's, " +
-                     c10::toString(parameters_[index].scalar_type()));
-  }
-}
-
-void Reducer::pack(std::size_t index, const at::Tensor& gradient) {
-  const Layout::Place place = layout_->places[index];
-  const double scale = 1.0 / communicator_->world_size();
-  layout_->buckets[place.bucket].pack(place.slot, gradient, scale);
-  const auto complete = layout_->readiness.mark_ready(index);
-  if (!complete) return;
-  layout_->launcher.bucket_ready(*complete, layout_->buckets, *communicator_);
-}
-
-// Note [Nested backward passes]
-// A checkpointed segment runs a backward pass inside a node of the outer one, and a callback
-// belongs to the pass in which it was queued. If the first gradient comes in the inner pass, this
-// runs when the outer one still has gradients to deliver; a node is being evaluated then, and we
-// wait for the next gradient to queue the callback again.
-void Reducer::on_backward_end() {
+void Reducer::tell(LoggingData& data) const {
   const std::lock_guard lock(mutex_);
-  end_is_expected_ = false;
-  if (!in_backward_) return;
-  const bool is_nested = torch::autograd::get_current_node() != nullptr;
-  const std::vector<std::size_t> missing = layout_->readiness.missing();
-  if (!missing.empty() && is_nested) return;
-  if (!missing.empty()) launch_without(missing);
-  finish(missing);
-}
-
-void Reducer::launch_without(const std::vector<std::size_t>& missing) {
-  layout_->buckets.back().raise_flag();
-  for (const std::size_t index : missing) pack(index, at::Tensor());
-}
-
-void Reducer::finish(const std::vector<std::size_t>& missing) {
-  layout_->launcher.wait_for_all(*communicator_);
-  const bool is_unfinished = layout_->buckets.back().flag_is_raised();
-  if (is_unfinished) {
-    if (!is_rebuilt_) arrival_order_.clear();
-  } else {
-    for (const Bucket& bucket : layout_->buckets) bucket.unpack(parameters_);
+  data.bucket_cap_bytes = options_.bytes_caps;
+  data.num_parameter_tensors = static_cast<std::int64_t>(parameters_.size());
+  std::set<std::string> dtypes;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    data.total_parameter_size_bytes += sizes_[i].bytes();
+    dtypes.insert(c10::toString(parameters_[i].scalar_type()));
   }
-  layout_->readiness.reset();
-  layout_->launcher.reset();
-  layout_->buckets.back().lower_flag();
-  in_backward_ = false;
-  has_outstanding_forward_ = false;
-  if (is_unfinished) report_unfinished(missing);
+  data.dtypes.assign(dtypes.begin(), dtypes.end());
+  data.bucket_sizes = sizes_of(constructed_plan_);
+  data.iteration = pass_count_;
+  data.has_rebuilt_buckets = is_rebuilt_;
+  if (is_rebuilt_) {
+    data.rebuilt_bucket_sizes = sizes_of(layout_->plan);
+    for (const PlannedBucket& bucket : layout_->plan) {
+      data.rebuilt_per_bucket_param_indices.push_back(bucket.gradients);
+    }
+  }
+  data.prev_iteration_grad_ready_order_indices = arrivals_;
+  data.unused_parameter_size = unused_bytes_;
+  data.num_buckets_reduced = buckets_reduced_;
+  data.error = last_error_;
+  times_.tell(data);
 }
 
 std::string Reducer::names_of(const std::vector<std::size_t>& indices) const {
@@ -225,22 +277,6 @@ std::string Reducer::names_of(const std::vector<std::size_t>& indices) const {
     text += "'" + names_[index] + "'";
   }
   return text.empty() ? "no parameter" : text;
-}
-
-void Reducer::report_unfinished(const std::vector<std::size_t>& missing) {
-  const auto lists =
-      gather_texts(*communicator_, names_of(missing), "exchange of missing gradients");
-  std::string sentence =
-      "a backward pass ended without a gradient for every parameter, so all ranks keep their local "
-      "gradients: ";
-  for (std::size_t rank = 0; rank < lists.size(); ++rank) {
-    if (rank > 0) sentence += "; ";
-    sentence += "rank " + std::to_string(rank) + " lacks " + lists[rank];
-  }
-  throw UnfinishedReductionError(
-      sentence +
-      ". Every parameter that requires a gradient must take part in the "
-      "loss on every rank (find_unused_parameters is not in this version)");
 }
 
 }  // namespace lockstep

@@ -5,12 +5,16 @@
 #include "ddp/communicator.h"
 #include "ddp/gradient_hooks.h"
 #include "ddp/launch.h"
+#include "ddp/logging_data.h"
 #include "ddp/readiness.h"
+#include "ddp/static_graph.h"
+#include "ddp/step_times.h"
 
 #include <ATen/core/Tensor.h>
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,12 +26,11 @@ struct NamedTensor {
 };
 
 // Note [The flag in the last bucket]
-// A rank whose backward pass is over cannot know whether its peers got all their gradients, and a
-// peer that lacks one would never launch the rest. So a rank that lacks gradients fills their
-// places with zeros and launches what is left, and the last bucket has one element more, which is 0
-// on a rank that has everything and 1 on one that lacks something. Buckets are launched in order,
-// so the last one is never on its way before this is known. After the sum every rank knows whether
-// any rank lacked a gradient; then all keep their local gradients and raise one sentence. (Zero,
+// A rank whose backward pass is over cannot know how its peers' went, and a peer that lacks a
+// gradient, or threw, would never launch the rest. So such a rank fills what is missing with zeros
+// and launches all that is left, and the last bucket, which leaves when the pass has ended, has one
+// element more, which is 0 on a rank where all is well. After the sum every rank knows whether all
+// was well everywhere; if not, all raise one sentence, and the group is as good as before. (Zero,
 // not W, is what stays exact in any dtype. Every bucket has the element, so that equal buckets stay
 // equal on the wire; only the last one's is used.) Source: docs/semantics.md 0.7.
 
@@ -35,80 +38,148 @@ struct NamedTensor {
 // 1/W, launches full buckets, and at the end of the pass waits and writes the averages back. Owned
 // by one DistributedDataParallel; the parameters' hooks live as long as it does.
 //
-// Source: docs/semantics.md 2.2 and 2.3. Differences: a backward pass is synchronised whenever the
-// last grad-enabled forward was (or an earlier synchronised one had no backward pass yet), so a
-// second backward pass is averaged too rather than left local without a word (docs/semantics.md
-// 0.10); and one forward's gradients cannot be collected over two backward passes, since the first
-// of them is reported as unfinished.
+// Note [Which backward passes are reduced]
+// A pass that goes through an output of a synchronised forward is, and one that goes through
+// outputs of local forwards alone is not: the graph decides, however often and in whatever order
+// graphs are used. Where outputs cannot be seen, or the pass goes through none (a loss made of what
+// the module kept for itself), it is reduced if the last forward was synchronised, or an earlier
+// one that was had no pass yet.
+//
+// Source: docs/semantics.md 2.2 to 2.6. One forward's gradients cannot be collected over two
+// backward passes, since the first of them is reported as unfinished.
 class Reducer : public std::enable_shared_from_this<Reducer> {
  public:
-  // Local; does not block. `trainable`: at least one dense parameter on the CPU, equal on all
-  // ranks. `frozen` ones are only watched: they must stay frozen. Caps as in bucket_plan.h.
+  struct Options {
+    std::vector<std::int64_t> bytes_caps;
+    bool first_plan_has_caps = false;
+    bool find_unused_parameters = false;  // off where the graph is static
+    bool static_graph = false;
+    bool skip_unused_buckets = false;
+    BucketOptions bucket;
+  };
+  struct Parameter {
+    std::string name;
+    at::Tensor tensor;
+    bool sparse = false;
+    bool delayed = false;
+  };
+
+  // Local; does not block. `trainable`: at least one parameter on the CPU, equal on all ranks.
+  // `frozen` ones are only watched: they must stay frozen.
   static std::shared_ptr<Reducer> create(std::shared_ptr<Communicator> communicator,
-                                         std::vector<NamedTensor> trainable,
-                                         std::vector<NamedTensor> frozen,
-                                         std::vector<std::int64_t> bytes_caps);
+                                         std::vector<Parameter> trainable,
+                                         std::vector<NamedTensor> frozen, Options options);
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  // Before every forward. Local. Throws UnfinishedReductionError if a backward pass was cut off.
-  void check_finished();
+  // Before every forward, and whenever asked. Local. Throws UnfinishedReductionError if the last
+  // reduction was cut off by a failure of communication, or is still under way.
+  void check_finished() const;
 
   // Before a forward whose backward passes are to be synchronised. Once, after the first complete
   // synchronised pass, it lays out the buckets anew by rank 0's order of arrival: Collective,
   // blocks. Throws UsageError if a parameter was frozen, unfrozen or converted since construction.
   void prepare();
 
-  // After a grad-enabled forward: what becomes of its backward passes. Local.
-  void synchronise_backward();
-  void leave_backward_local();
+  // After a grad-enabled forward: what becomes of the passes through its outputs; nothing if the
+  // outputs cannot be seen. Local, but Collective with skip_unused_buckets if synchronised.
+  void watch(const std::optional<std::vector<at::Tensor>>& outputs, bool synchronised);
+
+  // Everything begins anew, on other ranks or after a failure: buckets, counts, hooks. Local.
+  void restart(std::shared_ptr<Communicator> communicator);
+
+  // No backward pass is heard any more; until restart(). Local.
+  void remove_hooks();
 
   BucketPlan plan() const;
+  void tell(LoggingData& data) const;
+  void set_sample_rate(int sample_rate);
 
  private:
   // What follows from a plan, rebuilt with it.
   struct Layout {
-    Layout(BucketPlan wanted, const std::vector<at::Tensor>& parameters);
+    Layout(BucketPlan wanted, const std::vector<at::Tensor>& parameters,
+           const std::vector<GradientSize>& sizes, BucketOptions options);
     struct Place {
-      std::size_t bucket = 0;
+      std::size_t load = 0;
       std::size_t slot = 0;
     };
     BucketPlan plan;
-    std::vector<Bucket> buckets;
+    std::vector<Load> loads;
     std::vector<Place> places;  // by gradient
     Readiness readiness;
     BucketLauncher launcher;
   };
 
-  Reducer(std::shared_ptr<Communicator> communicator, std::vector<NamedTensor> trainable,
-          std::vector<NamedTensor> frozen, std::vector<std::int64_t> bytes_caps);
+  Reducer(std::shared_ptr<Communicator> communicator, std::vector<Parameter> trainable,
+          std::vector<NamedTensor> frozen, Options options);
+  void listen();
   void check_parameters() const;
+  BucketPlan initial_plan() const;
   void rebuild();
-  void on_gradient(std::size_t index);
-  void expect_end_of_backward();
-  void check_gradient(std::size_t index, const at::Tensor& gradient) const;
-  void pack(std::size_t index, const at::Tensor& gradient);
-  void on_backward_end();
-  void launch_without(const std::vector<std::size_t>& missing);
-  void finish(const std::vector<std::size_t>& missing);
-  std::string names_of(const std::vector<std::size_t>& indices) const;
-  [[noreturn]] void report_unfinished(const std::vector<std::size_t>& missing);
+  std::vector<std::size_t> order_of_completion() const;
 
-  const std::shared_ptr<Communicator> communicator_;
+  // Around and in a pass; mutex_ is held.
+  void on_output_gradient(bool synchronised);
+  void on_gradient(std::size_t index);
+  void on_end(bool thrown);
+  bool last_forward_wants_it_reduced() const;
+  void await_end_of_this_pass();
+  void open_pass();
+  void skip_unused_buckets();
+  bool is_known_to_be_unused(std::size_t index) const;
+  void arrive(std::size_t index);
+  std::string objection_to(std::size_t index) const;
+  enum class Standing { arrived, unused, missing };
+  void pack(std::size_t index, Standing standing);
+  void pack_what_is_left();
+  void end_pass(bool thrown);
+  void finish();
+  std::vector<bool> wait_for_used(Operation& sum) const;
+  bool flag_is_raised();
+  void write_back(const std::vector<bool>& used_somewhere);
+  void close_pass();
+  std::string names_of(const std::vector<std::size_t>& indices) const;
+  [[noreturn]] void report(const std::string& complaint);
+  std::string whose(std::size_t index) const;
+
+  std::shared_ptr<Communicator> communicator_;
   std::vector<at::Tensor> parameters_;
   std::vector<std::string> names_;
   const std::vector<NamedTensor> frozen_;
-  const std::vector<std::int64_t> bytes_caps_;
+  const Options options_;
   std::vector<GradientSize> sizes_;
 
   mutable std::mutex mutex_;  // hooks may run on autograd's threads
   std::unique_ptr<Layout> layout_;
-  std::vector<std::size_t> arrival_order_;  // of the first synchronised pass
+  std::vector<std::size_t> arrivals_;  // of the last pass, one that came twice twice
   bool is_rebuilt_ = false;
+
+  // What forwards leave behind.
+  bool outputs_are_seen_ = false;
   bool has_outstanding_forward_ = false;
   bool last_forward_was_synchronised_ = false;
-  bool in_backward_ = false;
-  bool end_is_expected_ = false;
+  std::vector<bool> unused_;                 // what no outstanding forward reaches
+  std::optional<Operation> compare_unused_;  // with the other ranks'
+  std::vector<bool> used_;                   // on this rank, since the last reduction
+  StaticGraph static_graph_;
+  std::vector<bool> used_somewhere_;  // in the static graph
+
+  // The pass that is under way.
+  enum class Pass { none, undecided, local, reduced };
+  Pass pass_ = Pass::none;
+  bool end_is_awaited_ = false;
+  std::vector<std::size_t> undecided_;  // arrivals while it is undecided or local
+  std::string complaint_;
+  std::optional<std::string> failure_;  // of communication: this object is over
+
+  // Of passes that ended well, but for the error.
+  std::int64_t pass_count_ = 0;
+  std::int64_t buckets_reduced_ = 0;
+  std::int64_t unused_bytes_ = 0;
+  std::string last_error_;
+  BucketPlan constructed_plan_;
+  StepTimes times_;
   std::unique_ptr<GradientHooks> hooks_;  // last: silent before anything else is destroyed
 };
 

@@ -16,8 +16,14 @@ namespace lockstep {
 namespace {
 
 DistributedDataParallelOptions translated(const WrapOptions& options, const Group& group) {
-  DistributedDataParallelOptions out{.process_group = group,
-                                     .forward_sync_buffers = options.broadcast_buffers};
+  DistributedDataParallelOptions out{
+      .process_group = group,
+      .forward_sync_buffers = options.broadcast_buffers,
+      .find_unused_parameters = options.find_unused_parameters,
+      .gradient_as_bucket_view = options.gradient_as_bucket_view,
+      .static_graph = options.static_graph,
+      .skip_all_reduce_unused_params = options.skip_all_reduce_unused_params,
+      .batched_grad_copy = options.batched_grad_copy};
   if (options.bucket_cap_bytes > 0)
     out.bucket_cap_mb = static_cast<double>(options.bucket_cap_bytes) / (1024.0 * 1024.0);
   return out;

@@ -9,11 +9,13 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <unistd.h>
 
 namespace lockstep {
 namespace {
 
+using testing::complaints_in;
 using testing::Group;
 using testing::numbers;
 using testing::run_world;
@@ -70,6 +72,19 @@ std::vector<Case> disagreements() {
                    "the option forward_sync_buffers: ODD has false; OTHERS true"});
   cases.push_back(
       {{.options = {.bucket_cap_mb = 0.5}}, "the option bucket_cap_mb: ODD has 0.5; OTHERS unset"});
+  const auto option = [&](DistributedDataParallelOptions options, const std::string& sentence) {
+    cases.push_back({{.options = std::move(options)}, "the option " + sentence});
+  };
+  option({.buffer_sync_lag = false}, "buffer_sync_lag: ODD has false; OTHERS true");
+  option({.bucket_cap_mb_list = {2.0, 0.5}}, "bucket_cap_mb_list: ODD has [ 2 0.5 ]; OTHERS [ ]");
+  option({.find_unused_parameters = true}, "find_unused_parameters: ODD has true; OTHERS false");
+  option({.gradient_as_bucket_view = true}, "gradient_as_bucket_view: ODD has true; OTHERS false");
+  option({.static_graph = true}, "static_graph: ODD has true; OTHERS false");
+  option({.batched_grad_copy = true}, "batched_grad_copy: ODD has true; OTHERS false");
+  option({.parameters_and_buffers_to_ignore = {"first"}}, "IGNORED");
+  cases.back().sentence = "the number of parameters: ODD has 1; OTHERS 2";
+  option({.delay_all_reduce_named_params = {"first"}, .param_to_hook_all_reduce = "weight"},
+         "delay_all_reduce_named_params: ODD has ['first']; OTHERS []");
   return cases;
 }
 
@@ -125,15 +140,38 @@ std::vector<Case> obstacles() {
   const auto add = [&](DistributedDataParallelOptions options, const std::string& sentence) {
     cases.push_back({{.options = std::move(options)}, sentence});
   };
-  add({.find_unused_parameters = true}, "find_unused_parameters=true is not in this version");
-  add({.gradient_as_bucket_view = true}, "gradient_as_bucket_view=true is not in this version");
-  add({.static_graph = true}, "static_graph=true is not in this version");
   add({.bucket_cap_mb = -1.0}, "bucket_cap_mb is -1, expected 0 to 1e9");
+  add({.bucket_cap_mb_list = {1.0, std::nan("")}},
+      "a cap in bucket_cap_mb_list is nan, expected 0 to 1e9");
+  add({.bucket_cap_mb = 1.0, .bucket_cap_mb_list = {1.0}},
+      "bucket_cap_mb and bucket_cap_mb_list are given, expected one of them");
+  add({.skip_all_reduce_unused_params = true},
+      "skip_all_reduce_unused_params=true needs find_unused_parameters or static_graph, which find "
+      "out what is unused");
+  add({.parameters_and_buffers_to_ignore = {"weigth"}},
+      "parameters_and_buffers_to_ignore names 'weigth', which is neither a parameter nor a buffer");
+  add({.delay_all_reduce_named_params = {"weight"}},
+      "delay_all_reduce_named_params and param_to_hook_all_reduce belong together, and one of them "
+      "is not given");
+  add({.param_to_hook_all_reduce = "weight"},
+      "delay_all_reduce_named_params and param_to_hook_all_reduce belong together, and one of them "
+      "is not given");
+  add({.delay_all_reduce_named_params = {"buffer"}, .param_to_hook_all_reduce = "weight"},
+      "delay_all_reduce_named_params names 'buffer', which is no parameter that requires a "
+      "gradient "
+      "and is not ignored");
+  add({.parameters_and_buffers_to_ignore = {"weight"},
+       .delay_all_reduce_named_params = {"first"},
+       .param_to_hook_all_reduce = "weight"},
+      "param_to_hook_all_reduce names 'weight', which is no parameter that requires a gradient and "
+      "is not ignored");
+  add({.parameters_and_buffers_to_ignore = {"first", "weight"}},
+      "the module has no parameter that requires a gradient and is not ignored");
   add({.forward_sync_buffers = true, .broadcast_buffers = false},
       "forward_sync_buffers and broadcast_buffers, its old name, are given and differ");
-  cases.push_back({{.dtype = at::kComplexDouble},
-                   "parameter 'weight' has dtype ComplexDouble; this version averages Float, "
-                   "Double, Half and BFloat16"});
+  cases.push_back({{.dtype = at::kFloat8_e5m2},
+                   "parameter 'weight' has dtype Float8_e5m2; gradients of Float, Double, Half, "
+                   "BFloat16, ComplexFloat and ComplexDouble are averaged"});
   return cases;
 }
 
@@ -199,8 +237,8 @@ TEST(UnfinishedReduction, IsReportedOnEveryRankAtTheEndOfItsBackwardPass) {
       });
       std::string lists;
       for (int rank = 0; rank < world; ++rank) {
-        lists += (rank > 0 ? "; rank " : "rank ") + std::to_string(rank) + " lacks " +
-                 (rank <= last_lacking ? "'w0', 'w2'" : "no parameter");
+        lists += (rank > 0 ? "; rank " : "rank ") + std::to_string(rank) +
+                 (rank <= last_lacking ? ": lacks 'w0', 'w2'" : ": all is well");
       }
       for (int rank = 0; rank < world; ++rank) {
         const std::string& report = reports[static_cast<std::size_t>(rank)];
@@ -216,31 +254,107 @@ TEST(UnfinishedReduction, IsReportedOnEveryRankAtTheEndOfItsBackwardPass) {
   }
 }
 
-TEST(UnfinishedReduction, ThatWasCutOffByAnExceptionIsReportedByTheNextForward) {
-  const auto reports = run_world(2, [](const Group& group) {
-    Terms net(2);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    const auto loss = ddp.forward(Loss{{0, 1.0}, {1, 1.0}});
-    net->weights[0].register_hook(
-        [](const at::Tensor&) -> at::Tensor { throw std::runtime_error("a user's mistake"); });
-    std::string report;
-    try {
-      loss.backward();
-    } catch (const std::exception& error) {
-      report = std::string(error.what()).substr(0, 16);
+// The rank that threw gets its own exception, its peers a sentence, and all can go on.
+TEST(UnfinishedReduction, ByAnExceptionInABackwardPassIsReportedOnTheOtherRanks) {
+  for (const int world : {2, 3}) {
+    for (int thrower = -1; thrower < world; ++thrower) {  // -1: all of them
+      const auto reports = run_world(world, [&](const Group& group) {
+        const bool throws = thrower < 0 || group->getRank() == thrower;
+        Terms net(3);
+        DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});
+        std::string report;
+        for (int step = 0; step < 4; ++step) {
+          net->zero_grad();
+          const auto loss = ddp.forward(Loss{{0, 1.0}, {1, 2.0}, {2, 3.0}});
+          // In the middle: a gradient has arrived, and others have not.
+          const auto hook = net->weights[1].register_hook([&](const at::Tensor&) -> at::Tensor {
+            throw std::runtime_error("a user's mistake");
+          });
+          if (!throws || step % 2 == 0) net->weights[1].remove_hook(hook);
+          try {
+            loss.backward();
+            report += net->gradients() + "; ";
+          } catch (const UnfinishedReductionError& error) {
+            report += complaints_in(error) + "; ";
+          } catch (const std::exception& error) {
+            report += first_line(error) + "; ";
+          }
+          if (throws && step % 2 == 1) net->weights[1].remove_hook(hook);
+        }
+        return report;
+      });
+      for (int rank = 0; rank < world; ++rank) {
+        std::string told = "a user's mistake";
+        if (thrower >= 0 && rank != thrower) {
+          told = "";
+          for (int each = 0; each < world; ++each) {
+            told += (each > 0 ? "; rank " : "rank ") + std::to_string(each) +
+                    (each == thrower ? ": an exception was thrown in the backward pass"
+                                     : ": all is well");
+          }
+        }
+        const std::string good = "1 1 | 2 2 | 3 3; ";
+        EXPECT_EQ(reports[static_cast<std::size_t>(rank)], good + told + "; " + good + told + "; ")
+            << "rank " << thrower << " of " << world << " throws";
+      }
     }
-    try {
-      ddp.forward(Loss{{0, 1.0}, {1, 1.0}});
-    } catch (const UnfinishedReductionError& error) {
-      report += "; " + std::string(error.what());
+  }
+}
+
+// What a rank says when it cannot go on is what its peers' waits end with, long before the timeout.
+TEST(FailedRank, EndsItsPeersWaitsWithItsOwnSentence) {
+  struct Failing : torch::nn::Module {
+    at::Tensor weight = register_parameter("weight", torch::ones({1}, at::kDouble));
+    at::Tensor forward(bool fails) {
+      if (fails) throw std::runtime_error("no such token");
+      return weight.sum();
     }
-    return report;
-  });
-  for (const std::string& report : reports) {
-    EXPECT_NE(report.find("a user's mistake; rank "), std::string::npos) << report;
-    EXPECT_NE(report.find("was cut off still waiting for the gradients of 'w0';"),
-              std::string::npos)
-        << report;
+  };
+  const std::vector<std::pair<std::string, std::string>> places = {
+      {"in forward", "forward threw: no such token"},
+      {"frozen", "rank 1: parameter 'weight' was frozen after it was wrapped; wrap it again"},
+      {"reported", "the disk is full"},
+      {"unwound", "it left its training with an exception"}};
+  for (const auto& [place, sentence] : places) {
+    const auto reports = run_world(
+        3,
+        [&, &place = place](const Group& group) {
+          const auto net = std::make_shared<Failing>();
+          const auto store = group->getStore();
+          const auto start = std::chrono::steady_clock::now();
+          const bool fails = group->getRank() == 1;
+          std::string report;
+          try {
+            DistributedDataParallel ddp(net, {.process_group = group});
+            ddp.forward(false).backward();
+            if (fails && place == "frozen") net->weight.set_requires_grad(false);
+            if (fails && place == "unwound") throw std::runtime_error("out of paper");
+            if (fails && place == "reported") {
+              ddp->report_failure("the disk is full");
+              return std::string("reported");
+            }
+            ddp.forward(fails).backward();
+            report = "finished";
+          } catch (const CommunicationError& error) {
+            report = error.what();
+          } catch (const std::exception& error) {
+            report = first_line(error);
+          }
+          // Its sockets live on until its peers are told: closing them would tell them, too.
+          if (fails) {
+            store->wait({"told 0", "told 2"}, std::chrono::seconds(15));
+          } else {
+            store->set("told " + std::to_string(group->getRank()), "1");
+          }
+          const bool in_time = std::chrono::steady_clock::now() - start < std::chrono::seconds(10);
+          return report + (in_time ? "" : ", late");
+        },
+        std::chrono::seconds(20));
+    for (const std::size_t rank : {0U, 2U}) {
+      EXPECT_NE(reports[rank].find("ms: rank 1 failed: " + sentence), std::string::npos)
+          << place << ": " << reports[rank];
+      EXPECT_EQ(reports[rank].find("late"), std::string::npos) << place;
+    }
   }
 }
 

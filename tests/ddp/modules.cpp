@@ -6,6 +6,12 @@
 
 namespace lockstep::testing {
 
+std::string complaints_in(const std::exception& error) {
+  const std::string sentence = error.what();
+  const auto begin = sentence.find("rank 0: ");
+  return begin == std::string::npos ? "no complaints in: " + sentence : sentence.substr(begin);
+}
+
 std::string TermsImpl::gradients() const {
   std::string text;
   for (const at::Tensor& weight : weights) {

@@ -3,11 +3,16 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace lockstep::testing {
+
+// "rank 0: all is well; rank 1: lacks 'w0'...": what an UnfinishedReductionError tells of each
+// rank.
+std::string complaints_in(const std::exception& error);
 
 // `count` parameters w0, w1, ... of `size` elements, all `value` at first. A term (i, c) of the
 // loss is c times the sum of w_i, so the gradient of w_i is c in every element; terms are added in

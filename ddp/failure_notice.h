@@ -1,0 +1,41 @@
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace lockstep {
+
+// A place in the group's store where a rank that fails leaves its sentence, so that its peers'
+// waits end with that rather than with their patience. The first sentence stays.
+//
+// Everything is Local; a call takes one exchange with the store and at most two seconds. Nothing
+// throws: where a store is gone, or a group has none, nothing is told.
+class FailureNotice {
+ public:
+  // `store` may be null. Instances that live on one group at a time have different numbers, equal
+  // on all ranks.
+  FailureNotice(c10::intrusive_ptr<c10d::Store> store, int rank, int instance_number);
+
+  // Before the ranks' first exchange, on rank 0: takes away what an instance of an earlier group
+  // with this number left in the store.
+  void clear() noexcept;
+
+  void post(const std::string& sentence) noexcept;
+
+  // What a peer posted: "rank 2 failed: ...". Nothing while nobody did, or where this rank did.
+  std::optional<std::string> read() noexcept;
+
+ private:
+  using Exchange = std::function<std::string(c10d::Store& store)>;
+  // What the exchange returns; nothing, and no store from then on, if it throws or takes too long.
+  std::string exchange(const Exchange& exchange) noexcept;
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  const int rank_;
+  const std::string key_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+// What one instance can tell about itself on this rank: a snapshot. Names are those of PyTorch's
+// _get_ddp_logging_data(); docs/semantics.md 1.5.
+struct LoggingData {
+  // From the construction on.
+  int world_size = 0;
+  int rank = 0;
+  std::string module_name;  // the type of the wrapped module
+  std::string backend_name;
+  bool broadcast_buffers = false;
+  bool find_unused_parameters = false;
+  bool gradient_as_bucket_view = false;
+  bool static_graph = false;
+  bool has_sync_bn = false;
+  std::vector<std::int64_t> bucket_cap_bytes;  // first bucket, second, ...; the last repeats
+  std::int64_t num_parameter_tensors = 0;      // those that are reduced
+  std::int64_t total_parameter_size_bytes = 0;
+  std::vector<std::string> dtypes;         // of those, each once
+  std::vector<std::int64_t> bucket_sizes;  // bytes of gradients, in launch order, at construction
+
+  // Of training so far. `iteration` counts the synchronised backward passes that ended well.
+  std::int64_t iteration = 0;
+  bool has_rebuilt_buckets = false;
+  std::vector<std::int64_t> rebuilt_bucket_sizes;
+  std::vector<std::vector<std::size_t>> rebuilt_per_bucket_param_indices;
+  std::vector<std::size_t> prev_iteration_grad_ready_order_indices;
+  std::int64_t unused_parameter_size = 0;  // bytes, of the last pass
+  std::int64_t num_buckets_reduced = 0;    // of the last pass
+  std::string error;                       // of the last pass that failed
+
+  // Of the last pass that was timed (the first ten, then every hundredth), and averages of all that
+  // were. Forward: from its begin until the backward pass began. Backward: until autograd was done.
+  // Communication: from the first bucket's launch until the last one was waited for. Overlap:
+  // communication while autograd was at work.
+  std::int64_t timed_iterations = 0;
+  std::chrono::nanoseconds forward_compute_time{0};
+  std::chrono::nanoseconds backward_compute_time{0};
+  std::chrono::nanoseconds backward_comm_time{0};
+  std::chrono::nanoseconds backward_compute_comm_overlap_time{0};
+  std::chrono::nanoseconds avg_forward_compute_time{0};
+  std::chrono::nanoseconds avg_backward_compute_time{0};
+  std::chrono::nanoseconds avg_backward_comm_time{0};
+  std::chrono::nanoseconds avg_backward_compute_comm_overlap_time{0};
+};
+
+}  // namespace lockstep

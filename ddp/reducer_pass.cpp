@@ -1,0 +1,356 @@
+// One backward pass, as the reducer hears of it: which pass it is, what arrives, how it ends.
+#include "ddp/agreement.h"
+#include "ddp/errors.h"
+#include "ddp/reducer.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep {
+
+void Reducer::on_output_gradient(bool synchronised) {
+  if (pass_ == Pass::reduced || failure_ || !hooks_ || !hooks_->may_be_reached_by_this_pass()) {
+    return;
+  }
+  await_end_of_this_pass();
+  if (synchronised) {
+    open_pass();
+  } else {
+    pass_ = Pass::local;
+  }
+}
+
+void Reducer::on_gradient(std::size_t index) {
+  if (parameters_[index].grad().defined()) used_[index] = true;
+  if (failure_) return;
+  if (pass_ == Pass::none) {
+    if (!outputs_are_seen_ && !last_forward_wants_it_reduced()) return;
+    await_end_of_this_pass();
+    pass_ = Pass::undecided;
+    if (!outputs_are_seen_) open_pass();
+  }
+  if (pass_ == Pass::reduced) {
+    arrive(index);
+  } else {
+    undecided_.push_back(index);
+  }
+}
+
+bool Reducer::last_forward_wants_it_reduced() const {
+  return has_outstanding_forward_ || last_forward_was_synchronised_;
+}
+
+void Reducer::await_end_of_this_pass() {
+  if (end_is_awaited_) return;
+  end_is_awaited_ = true;
+  at_end_of_this_pass([self = shared_from_this()](bool thrown) {
+    const std::lock_guard lock(self->mutex_);
+    self->on_end(thrown);
+  });
+}
+
+void Reducer::open_pass() {
+  pass_ = Pass::reduced;
+  times_.backward_begins();
+  arrivals_.clear();
+  static_graph_.begin_pass();
+  if (options_.skip_unused_buckets) skip_unused_buckets();
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    if (is_known_to_be_unused(index)) pack(index, Standing::unused);
+  }
+  for (const std::size_t index : std::exchange(undecided_, {})) arrive(index);
+}
+
+bool Reducer::is_known_to_be_unused(std::size_t index) const {
+  if (options_.static_graph) return static_graph_.is_frozen() && static_graph_.is_unused(index);
+  return options_.find_unused_parameters && unused_[index];
+}
+
+// A bucket stays at home if all ranks know that nobody uses a parameter of it: of a static graph by
+// the sum over ranks in the first pass, otherwise if all have found the same in forward.
+void Reducer::skip_unused_buckets() {
+  std::vector<bool> nobody_uses(parameters_.size(), false);
+  if (options_.static_graph) {
+    for (std::size_t i = 0; i < nobody_uses.size(); ++i) nobody_uses[i] = !used_somewhere_[i];
+  } else if (compare_unused_) {
+    const auto digests = communicator_->finish_gather(*compare_unused_);
+    compare_unused_.reset();
+    const bool all_agree = std::all_of(digests.begin(), digests.end(), [&](const at::Tensor& each) {
+      return each.equal(digests.front());
+    });
+    if (all_agree) nobody_uses = unused_;
+  }
+  // The last one carries the flag.
+  for (std::size_t bucket = 0; bucket + 1 < layout_->plan.size(); ++bucket) {
+    const auto& gradients = layout_->plan[bucket].gradients;
+    if (std::all_of(gradients.begin(), gradients.end(),
+                    [&](std::size_t index) { return nobody_uses[index]; })) {
+      layout_->launcher.skip(bucket);
+    }
+  }
+}
+
+std::string Reducer::whose(std::size_t index) const {
+  return "the gradient of '" + names_[index] + "' ";
+}
+
+void Reducer::arrive(std::size_t index) {
+  await_end_of_this_pass();
+  std::string objection = objection_to(index);
+  if (objection.empty() && options_.static_graph) {
+    const auto arrival = static_graph_.arrive(index);
+    if (arrival == StaticGraph::Arrival::unexpected) {
+      objection = whose(index) +
+                  "came more often than in the first pass, though static_graph "
+                  "promises that the graph never changes";
+    } else {
+      arrivals_.push_back(index);
+      if (arrival == StaticGraph::Arrival::incomplete) return;
+      pack(index, Standing::arrived);
+      return;
+    }
+  }
+  if (!objection.empty()) {
+    if (complaint_.empty()) complaint_ = std::move(objection);
+    return;
+  }
+  arrivals_.push_back(index);
+  pack(index, Standing::arrived);
+}
+
+std::string Reducer::objection_to(std::size_t index) const {
+  if (!options_.static_graph && layout_->readiness.is_ready(index)) {
+    return whose(index) +
+           (is_known_to_be_unused(index)
+                ? "came, though no output of forward depends on it (a loss that uses "
+                  "the parameter itself?)"
+                : "came twice in one backward pass (a parameter used in nested or "
+                  "concurrent passes; static_graph allows it)");
+  }
+  const at::Tensor& gradient = parameters_[index].grad();
+  if (!gradient.defined()) return "";
+  if ((gradient.layout() == at::kSparse) != sizes_[index].sparse) {
+    return whose(index) +
+           (sizes_[index].sparse
+                ? "is dense, though its Embedding has sparse=true"
+                : "is sparse, though it is no weight of an Embedding with sparse=true");
+  }
+  if (gradient.scalar_type() != parameters_[index].scalar_type()) {
+    return whose(index) + "has dtype " + c10::toString(gradient.scalar_type()) +
+           ", expected the parameter's, " + c10::toString(parameters_[index].scalar_type());
+  }
+  return "";
+}
+
+void Reducer::pack(std::size_t index, Standing standing) {
+  const auto [load, slot] = layout_->places[index];
+  const int world_size = communicator_->world_size();
+  auto* const bucket = std::get_if<Bucket>(&layout_->loads[load]);
+  if (layout_->launcher.is_skipped(load)) {
+    // Nothing to do but to count.
+  } else if (bucket == nullptr) {
+    auto& sum = std::get<SparseSum>(layout_->loads[load]);
+    sum.pack(standing == Standing::missing ? at::Tensor() : parameters_[index].grad(), world_size);
+  } else if (standing == Standing::missing) {
+    bucket->pack_zeros(slot);
+  } else {
+    if (standing == Standing::unused) bucket->keep(slot, parameters_[index]);
+    bucket->pack(slot, parameters_[index], world_size);
+  }
+  const auto complete = layout_->readiness.mark_ready(index);
+  if (!complete) return;
+  if (bucket != nullptr && !layout_->launcher.is_skipped(load)) {
+    bucket->complete(parameters_, world_size);
+  }
+  layout_->launcher.bucket_ready(*complete, layout_->loads, *communicator_);
+  if (layout_->launcher.has_launched()) times_.first_bucket_leaves();
+}
+
+// Note [Nested backward passes]
+// A checkpointed segment runs a backward pass inside a node of the outer one, and the end that is
+// awaited is that of the pass in which a gradient, or an output's, came first. Where outputs are
+// seen that is the outer one. Otherwise it may be the inner one, which ends while the outer one
+// still has gradients to deliver; a node is being evaluated then, and the next gradient awaits the
+// end again.
+void Reducer::on_end(bool thrown) {
+  end_is_awaited_ = false;
+  if (pass_ == Pass::undecided && !thrown && last_forward_wants_it_reduced()) {
+    end_is_awaited_ = true;  // this is it
+    open_pass();
+    end_is_awaited_ = false;
+  }
+  if (pass_ != Pass::reduced) {
+    undecided_.clear();
+    pass_ = Pass::none;
+    return;
+  }
+  if (!thrown && is_inside_a_node() && !layout_->readiness.all_ready() && !outputs_are_seen_)
+    return;
+  if (!thrown) {
+    end_pass(false);
+    return;
+  }
+  try {
+    end_pass(true);
+  } catch (const std::exception&) {
+    // The exception that ended the pass is on its way to the caller, and peers have been told.
+  }
+}
+
+void Reducer::end_pass(bool thrown) {
+  times_.backward_computed();
+  if (thrown) complaint_ = "an exception was thrown in the backward pass";
+  try {
+    pack_what_is_left();
+    if (!complaint_.empty()) {
+      std::visit([](auto& last) { last.raise_flag(); }, layout_->loads.back());
+    }
+    layout_->launcher.release_last(layout_->loads, *communicator_);
+    times_.first_bucket_leaves();
+    finish();
+  } catch (const CommunicationError& error) {
+    failure_ = error.what();
+    last_error_ = error.what();
+    pass_ = Pass::none;
+    throw;
+  } catch (const std::exception&) {
+    if (pass_ == Pass::reduced) close_pass();
+    throw;
+  }
+}
+
+void Reducer::pack_what_is_left() {
+  std::vector<std::size_t> lacked;
+  for (const std::size_t index : layout_->readiness.missing()) {
+    const bool is_learning = options_.static_graph && !static_graph_.is_frozen();
+    if (is_learning && !static_graph_.is_unused(index)) {
+      pack(index, Standing::arrived);
+    } else if (is_learning || options_.find_unused_parameters) {
+      pack(index, Standing::unused);
+    } else {
+      lacked.push_back(index);
+      pack(index, Standing::missing);
+    }
+  }
+  if (!lacked.empty() && complaint_.empty()) complaint_ = "lacks " + names_of(lacked);
+}
+
+bool Reducer::flag_is_raised() {
+  return std::visit([](const auto& last) { return last.flag_is_raised(); }, layout_->loads.back());
+}
+
+std::vector<bool> Reducer::wait_for_used(Operation& sum) const {
+  const at::Tensor counts = sum.tensors.front();
+  communicator_->wait(sum);
+  const auto* const words = counts.const_data_ptr<std::int32_t>();
+  std::vector<bool> used(parameters_.size());
+  for (std::size_t i = 0; i < used.size(); ++i) used[i] = words[i] > 0;
+  return used;
+}
+
+void Reducer::finish() {
+  const bool asks_who_uses_what =
+      options_.find_unused_parameters || (options_.static_graph && !static_graph_.is_frozen());
+  std::optional<Operation> sum_of_used;
+  if (asks_who_uses_what) {
+    at::Tensor mine = at::zeros({static_cast<std::int64_t>(used_.size())}, at::kInt);
+    std::copy(used_.begin(), used_.end(), mine.data_ptr<std::int32_t>());
+    sum_of_used = communicator_->start_sum(mine, "all-reduce of the map of used parameters");
+  }
+  layout_->launcher.wait_for_all(*communicator_);
+  for (std::size_t load = 0; load < layout_->loads.size(); ++load) {
+    auto* const sum = std::get_if<SparseSum>(&layout_->loads[load]);
+    if (sum != nullptr && !layout_->launcher.is_skipped(load)) sum->wait_for_sizes(*communicator_);
+  }
+  const std::vector<bool> used_somewhere =
+      sum_of_used ? wait_for_used(*sum_of_used) : used_somewhere_;
+  if (flag_is_raised()) {
+    const std::string complaint = std::exchange(complaint_, "");
+    close_pass();
+    report(complaint);
+  }
+  write_back(used_somewhere);
+  if (options_.static_graph && !static_graph_.is_frozen()) {
+    static_graph_.freeze();
+    used_somewhere_ = used_somewhere;
+  }
+  ++pass_count_;
+  used_.assign(used_.size(), false);
+  times_.buckets_are_back();
+  close_pass();
+}
+
+void Reducer::write_back(const std::vector<bool>& used_somewhere) {
+  buckets_reduced_ = unused_bytes_ = 0;
+  std::exception_ptr first_error;  // a parameter's trouble does not cost the others their average
+  for (std::size_t load = 0; load < layout_->loads.size(); ++load) {
+    const std::vector<std::size_t>& gradients = layout_->plan[load].gradients;
+    for (const std::size_t index : gradients) {
+      if (!used_somewhere[index]) unused_bytes_ += sizes_[index].bytes();
+    }
+    if (layout_->launcher.is_skipped(load)) continue;
+    ++buckets_reduced_;
+    auto* const bucket = std::get_if<Bucket>(&layout_->loads[load]);
+    if (bucket == nullptr) {
+      const at::Tensor average = std::get<SparseSum>(layout_->loads[load]).finish(*communicator_);
+      if (average.defined() && used_somewhere[gradients.front()]) {
+        parameters_[gradients.front()].mutable_grad() = average;
+      }
+      continue;
+    }
+    for (std::size_t slot = 0; slot < gradients.size(); ++slot) {
+      const std::size_t index = gradients[slot];
+      if (!used_somewhere[index]) {
+        bucket->restore(slot, parameters_[index]);
+        continue;
+      }
+      try {
+        bucket->unpack(slot, parameters_[index]);
+      } catch (const UsageError&) {
+        if (!first_error) first_error = std::current_exception();
+      }
+    }
+  }
+  if (first_error) std::rethrow_exception(first_error);
+}
+
+void Reducer::close_pass() {
+  layout_->readiness.reset();
+  layout_->launcher.reset();
+  std::visit([](auto& last) { last.lower_flag(); }, layout_->loads.back());
+  pass_ = Pass::none;
+  has_outstanding_forward_ = false;
+  complaint_.clear();
+}
+
+void Reducer::report(const std::string& complaint) {
+  std::string sentence =
+      "a backward pass could not be averaged on all ranks, so each keeps its local gradients: ";
+  if (options_.bucket.gradients_are_views) {
+    sentence =
+        "a backward pass could not be averaged on all ranks, and what gradients hold is of no use "
+        "(gradient_as_bucket_view): ";
+  }
+  const auto complaints = gather_texts(*communicator_, complaint, "exchange of complaints");
+  for (std::size_t rank = 0; rank < complaints.size(); ++rank) {
+    if (rank > 0) sentence += "; ";
+    sentence += "rank " + std::to_string(rank) + ": " +
+                (complaints[rank].empty() ? "all is well" : complaints[rank]);
+  }
+  const bool lacks = std::any_of(complaints.begin(), complaints.end(), [](const std::string& each) {
+    return each.starts_with("lacks ");
+  });
+  if (lacks && options_.static_graph) {
+    sentence += ". static_graph promises that every pass uses what the first one did";
+  } else if (lacks) {
+    sentence +=
+        ". Every parameter that requires a gradient must take part in the loss on every rank, or "
+        "find_unused_parameters be set";
+  }
+  last_error_ = sentence;
+  throw UnfinishedReductionError(sentence);
+}
+
+}  // namespace lockstep

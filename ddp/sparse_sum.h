@@ -1,0 +1,58 @@
+#pragma once
+
+#include "ddp/communicator.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace lockstep {
+
+// One sparse gradient's way through the group, in place of a bucket: ranks tell each other how many
+// entries they have, then exchange them, padded to the longest, and every rank adds up all of them
+// in rank order. Any backend that gathers will do. Source: docs/semantics.md 2.3.
+class SparseSum {
+ public:
+  // For a parameter of `embedding` and the like, whose gradients are of its dtype in COO layout
+  // with any number of sparse dimensions.
+  explicit SparseSum(const at::Tensor& parameter) : parameter_(parameter) {}
+
+  // Takes the gradient divided by `world_size`; an undefined one has no entries. Local.
+  void pack(const at::Tensor& gradient, int world_size);
+
+  // Starts to exchange sizes. Collective; does not block; throws CommunicationError.
+  void start(Communicator& communicator, std::size_t bucket_index);
+
+  // Blocks until the sizes are here; throws CommunicationError.
+  void wait_for_sizes(Communicator& communicator);
+
+  // Then: the average, coalesced, in the parameter's shape; undefined if it was on all ranks.
+  // Collective; blocks; throws CommunicationError, and DisagreementError on all ranks if gradients
+  // have different numbers of sparse dimensions.
+  at::Tensor finish(Communicator& communicator);
+
+  // The flag of Note [The flag in the last bucket] travels with the sizes.
+  void lower_flag() { raises_flag_ = false; }
+  void raise_flag() { raises_flag_ = true; }
+  bool flag_is_raised() const { return flag_was_raised_; }
+
+ private:
+  // One rank's entries.
+  struct Share {
+    std::int64_t entry_count = 0;
+    std::int64_t sparse_dim = 0;  // 0: the gradient is undefined
+  };
+  Share largest_share() const;
+  static at::Tensor without_padding(const std::vector<at::Tensor>& parts,
+                                    const std::vector<Share>& shares, at::IntArrayRef sizes,
+                                    std::int64_t axis);
+
+  at::Tensor parameter_;
+  at::Tensor gradient_;  // coalesced and divided, or undefined
+  bool raises_flag_ = false;
+  bool flag_was_raised_ = false;
+  Operation sizes_;
+  std::vector<Share> shares_;  // by rank
+};
+
+}  // namespace lockstep

@@ -1,0 +1,357 @@
+// Parameters that take no part in a loss: find_unused_parameters, static_graph, and skipping.
+#include "ddp/distributed_data_parallel.h"
+#include "ddp/errors.h"
+#include "tests/ddp/forked_world.h"
+#include "tests/ddp/modules.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace lockstep {
+namespace {
+
+using testing::complaints_in;
+using testing::Group;
+using testing::numbers;
+using testing::run_world;
+using testing::same;
+using testing::Terms;
+using Loss = testing::TermsImpl::Loss;
+using Options = DistributedDataParallelOptions;
+
+// Both layouts of buckets, both ways to hold gradients.
+std::vector<Options> ways(Options options) {
+  std::vector<Options> all;
+  for (const bool views : {false, true}) {
+    for (const bool batched : {false, true}) {
+      for (const std::optional<double> cap : {std::optional<double>(), {0.0}}) {
+        options.gradient_as_bucket_view = views;
+        options.batched_grad_copy = batched;
+        options.bucket_cap_mb = cap;
+        all.push_back(options);
+      }
+    }
+  }
+  return all;
+}
+
+TEST(UnusedParameters, KeepTheirGradientIfNobodyUsesThemAndGetTheAverageOtherwise) {
+  for (const Options& way : ways({.find_unused_parameters = true})) {
+    for (const int world : {1, 2, 3}) {
+      const auto reports = run_world(world, [&](const Group& group) {
+        Options options = way;
+        options.process_group = group;
+        Terms net(4);
+        DistributedDataParallel ddp(net, options);
+        std::string report;
+        for (int step = 0; step < 3; ++step) {
+          net->zero_grad();
+          // w0: all ranks; w1: rank 0 alone; w2: the last rank alone, in odd steps; w3: nobody.
+          Loss loss = {{0, 6.0}};
+          if (group->getRank() == 0) loss.push_back({1, 60.0});
+          if (group->getRank() == world - 1 && step % 2 == 1) loss.push_back({2, 600.0});
+          ddp.forward(loss).backward();
+          report += net->gradients() + "; ";
+        }
+        return report;
+      });
+      const std::string w1 = std::to_string(60 / world), w2 = std::to_string(600 / world);
+      const std::string even = "6 6 | " + w1 + " " + w1 + " | none | none; ";
+      const std::string odd = "6 6 | " + w1 + " " + w1 + " | " + w2 + " " + w2 + " | none; ";
+      EXPECT_EQ(reports, same(world, even + odd + even));
+    }
+  }
+}
+
+// PyTorch: stale 2 and 4 in .grad of a rank that does not use the parameter count as they are.
+TEST(UnusedParameters, CountWithWhatTheirGradientHoldsWhereAnotherRankUsesThem) {
+  for (const Options& way : ways({.find_unused_parameters = true})) {
+    const auto reports = run_world(2, [&](const Group& group) {
+      Options options = way;
+      options.process_group = group;
+      Terms net(3);
+      DistributedDataParallel ddp(net, options);
+      for (const std::size_t i : {0U, 1U, 2U}) {
+        net->weights[i].mutable_grad() =
+            torch::full({2}, 2.0 * (group->getRank() + 1), at::kDouble);
+      }
+      Loss loss = {{0, 10.0}};
+      if (group->getRank() == 0) loss.push_back({1, 20.0});
+      ddp.forward(loss).backward();
+      return net->gradients();
+    });
+    // w0: (2 + 10 + 4 + 10) / 2; w1: (2 + 20 + 4) / 2; w2: nobody, untouched.
+    EXPECT_EQ(reports, (std::vector<std::string>{"13 13 | 13 13 | 2 2", "13 13 | 13 13 | 4 4"}));
+  }
+}
+
+// Outputs outside of the loss: their parameters are in the graph and never arrive.
+TEST(UnusedParameters, BehindAnOutputThatTheLossLeavesOut) {
+  struct Heads : torch::nn::Module {
+    at::Tensor trunk = register_parameter("trunk", torch::ones({1}, at::kDouble));
+    at::Tensor left = register_parameter("left", torch::ones({1}, at::kDouble));
+    at::Tensor right = register_parameter("right", torch::ones({1}, at::kDouble));
+    std::pair<at::Tensor, at::Tensor> forward() { return {trunk * left * 4, trunk * right * 8}; }
+    std::string gradients() const {
+      std::string text;
+      for (const at::Tensor& each : parameters()) {
+        text += (each.grad().defined() ? numbers(each.grad()) : "none") + " ";
+      }
+      return text;
+    }
+  };
+  for (const Options& way : ways({.find_unused_parameters = true})) {
+    const auto reports = run_world(2, [&](const Group& group) {
+      Options options = way;
+      options.process_group = group;
+      const auto net = std::make_shared<Heads>();
+      DistributedDataParallel ddp(net, options);
+      std::string report;
+      for (int step = 0; step < 3; ++step) {
+        net->zero_grad();
+        const auto [left, right] = ddp.forward();
+        (step == 0 || group->getRank() == 0 ? left : right).sum().backward();
+        report += net->gradients() + "; ";
+      }
+      return report;
+    });
+    EXPECT_EQ(reports, same(2, "4 4 none ; 6 2 4 ; 6 2 4 ; "));
+  }
+}
+
+// A rank whose output depends on none of its parameters has no gradient to report, and still takes
+// part; autograd::grad() through the same output does not.
+TEST(UnusedParameters, MayBeAllOfThemOnARank) {
+  const auto reports = run_world(2, [&](const Group& group) {
+    Terms net(2);
+    struct Mixed : torch::nn::Module {
+      explicit Mixed(Terms terms) : terms(register_module("terms", std::move(terms))) {}
+      at::Tensor forward(const at::Tensor& input, const Loss& loss) {
+        return loss.empty() ? input * 2 : input * 2 + terms->forward(loss);
+      }
+      Terms terms;
+    };
+    DistributedDataParallel ddp(std::make_shared<Mixed>(net),
+                                {.process_group = group, .find_unused_parameters = true});
+    std::string report;
+    for (int step = 0; step < 3; ++step) {
+      net->zero_grad();
+      const auto input = torch::ones({}, torch::dtype(at::kDouble).requires_grad(true));
+      const auto out = ddp.forward(input, group->getRank() == 0 ? Loss{} : Loss{{0, 2.0}});
+      const auto penalty = torch::autograd::grad({out}, {input}, {}, true);
+      out.backward();
+      report += net->gradients() + " " + numbers(penalty[0]) + "; ";
+    }
+    return report;
+  });
+  EXPECT_EQ(reports, same(2, "1 1 | none 2; 1 1 | none 2; 1 1 | none 2; "));
+}
+
+TEST(UnusedParameters, ThatAreUsedBehindForwardsBackAreReportedOnEveryRank) {
+  const auto reports = run_world(2, [&](const Group& group) {
+    Terms net(2);
+    DistributedDataParallel ddp(net, {.process_group = group, .find_unused_parameters = true});
+    std::string report;
+    for (int step = 0; step < 2; ++step) {
+      const auto out = ddp.forward(Loss{{0, 2.0}});
+      const bool odd = group->getRank() == 1 && step == 0;
+      try {
+        (odd ? out + net->weights[1].sum() : out).backward();
+        report += "fine";
+      } catch (const UnfinishedReductionError& error) {
+        report += complaints_in(error) + "; ";
+      }
+    }
+    return report;
+  });
+  EXPECT_EQ(reports,
+            same(2,
+                 "rank 0: all is well; rank 1: the gradient of 'w1' came, though no output "
+                 "of forward depends on it (a loss that uses the parameter itself?); fine"));
+}
+
+TEST(UnusedParameters, CannotBeFoundInAnOutputThatSaysNothing) {
+  struct Hidden {
+    at::Tensor value;
+  };
+  struct Secretive : torch::nn::Module {
+    at::Tensor weight = register_parameter("weight", torch::ones({1}, at::kDouble));
+    Hidden forward() { return {weight * 2}; }
+  };
+  for (const bool is_static : {false, true}) {
+    const auto reports = run_world(2, [&](const Group& group) {
+      DistributedDataParallel ddp(std::make_shared<Secretive>(),
+                                  {.process_group = group,
+                                   .find_unused_parameters = !is_static,
+                                   .static_graph = is_static});
+      ddp.forward();
+      return std::string("accepted");
+    });
+    for (const std::string& report : reports) {
+      EXPECT_NE(report.find("UsageError: DistributedDataParallel cannot find the tensors in the "
+                            "output of forward, a "),
+                std::string::npos)
+          << report;
+      EXPECT_NE(report.find(std::string("Hidden, which ") +
+                            (is_static ? "static_graph" : "find_unused_parameters") + " needs"),
+                std::string::npos)
+          << report;
+    }
+  }
+  // Without these options nobody needs to see them.
+  const auto reports = run_world(2, [](const Group& group) {
+    const auto net = std::make_shared<Secretive>();
+    DistributedDataParallel ddp(net, {.process_group = group});
+    for (int step = 0; step < 2; ++step) {
+      net->zero_grad();
+      (ddp.forward().value * (group->getRank() + 1)).sum().backward();
+    }
+    return numbers(net->weight.grad());
+  });
+  EXPECT_EQ(reports, same(2, "3"));
+}
+
+// The promise is not taken on trust: what ranks do not use is compared, and differing sets are
+// sent.
+TEST(UnusedBuckets, StayAtHomeWhereAllRanksAgreeAndOnlyThere) {
+  for (const Options& way :
+       ways({.find_unused_parameters = true, .skip_all_reduce_unused_params = true})) {
+    const auto reports = run_world(2, [&](const Group& group) {
+      Options options = way;
+      options.process_group = group;
+      Terms net(4);
+      DistributedDataParallel ddp(net, options);
+      std::string report;
+      const std::vector<std::vector<Loss>> steps = {
+          {{{0, 2.0}}, {{0, 4.0}}},                       // w1, w2, w3 unused by both
+          {{{0, 2.0}, {2, 20.0}}, {{0, 4.0}}},            // w2 by one
+          {{{3, 2.0}}, {{3, 4.0}}},                       // another set
+          {{{0, 2.0}, {1, 1.0}}, {{0, 4.0}, {1, 3.0}}}};  // and again another
+      for (const auto& step : steps) {
+        net->zero_grad();
+        ddp.forward(step[static_cast<std::size_t>(group->getRank())]).backward();
+        report += net->gradients() + " by " +
+                  std::to_string(ddp->logging_data().num_buckets_reduced) + "; ";
+      }
+      return report;
+    });
+    // Launched are w3, w2, w1, w0 where each has a bucket; the last one always is.
+    const bool one = !way.bucket_cap_mb;
+    const auto count = [&](const char* many) { return std::string(one ? "1" : many) + "; "; };
+    EXPECT_EQ(reports, same(2, "3 3 | none | none | none by " + count("1") +
+                                   "3 3 | none | 10 10 | none by " + count("4") +
+                                   "none | none | none | 3 3 by " + count("2") +
+                                   "3 3 | 2 2 | none | none by " + count("2")));
+  }
+}
+
+TEST(StaticGraphs, KeepAskingNobodyOnceTheFirstPassHasShownWhatIsUsed) {
+  for (const bool skips : {false, true}) {
+    for (const Options& way :
+         ways({.static_graph = true, .skip_all_reduce_unused_params = skips})) {
+      const auto reports = run_world(3, [&](const Group& group) {
+        Options options = way;
+        options.process_group = group;
+        Terms net(4);
+        DistributedDataParallel ddp(net, options);
+        std::string report;
+        for (int step = 0; step < 4; ++step) {
+          net->zero_grad();
+          if (step == 2) net->weights[3].mutable_grad() = torch::full({2}, 7.0, at::kDouble);
+          Loss loss = {{0, 3.0 * (group->getRank() + 1)}};
+          if (group->getRank() == 1) loss.push_back({1, 9.0});
+          ddp.forward(loss).backward();
+          report += net->gradients() + "; ";
+        }
+        return report;
+      });
+      const std::string step = "6 6 | 3 3 | none | none; ";
+      EXPECT_EQ(reports, same(3, step + step + "6 6 | 3 3 | none | 7 7; " + step));
+    }
+  }
+}
+
+TEST(StaticGraphs, ThatChangeAreReportedOnEveryRank) {
+  const auto reports = run_world(2, [&](const Group& group) {
+    Terms net(3);
+    DistributedDataParallel ddp(net, {.process_group = group, .static_graph = true});
+    std::string report;
+    const std::vector<Loss> steps = {
+        {{0, 2.0}, {1, 2.0}}, {{0, 2.0}}, {{0, 2.0}, {1, 2.0}, {2, 2.0}}, {{0, 2.0}, {1, 2.0}}};
+    for (const Loss& step : steps) {
+      net->zero_grad();
+      try {
+        ddp.forward(group->getRank() == 1 ? step : steps.front()).backward();
+        report += net->gradients() + "; ";
+      } catch (const UnfinishedReductionError& error) {
+        report += complaints_in(error) + "; ";
+      }
+    }
+    return report;
+  });
+  EXPECT_EQ(reports,
+            same(2,
+                 "2 2 | 2 2 | none; rank 0: all is well; rank 1: lacks 'w1'. static_graph promises "
+                 "that every pass uses what the first one did; rank 0: all is well; rank 1: the "
+                 "gradient of 'w2' came more often than in the first pass, though static_graph "
+                 "promises that the graph never changes; 2 2 | 2 2 | none; "));
+}
+
+// Runs a backward pass of its own, for `weight`, inside the outer one, as checkpointing does.
+struct Recomputed : torch::autograd::Function<Recomputed> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
+                            const at::Tensor* weight) {
+    context->saved_data["weight"] = *weight;
+    context->save_for_backward({input});
+    return input * weight->detach();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const torch::AutoGradMode with_grad(true);
+    const at::Tensor input = context->get_saved_variables()[0].detach().set_requires_grad(true);
+    (input * context->saved_data["weight"].toTensor()).backward(gradients[0]);
+    return {input.grad(), at::Tensor()};
+  }
+};
+
+// One weight in two checkpointed segments arrives twice in one pass.
+TEST(StaticGraphs, MayDeliverAGradientMoreThanOnce) {
+  struct Tied : torch::nn::Module {
+    at::Tensor weight = register_parameter("weight", torch::full({1}, 3.0, at::kDouble));
+    at::Tensor other = register_parameter("other", torch::full({1}, 5.0, at::kDouble));
+    at::Tensor forward(double factor) {
+      return Recomputed::apply(Recomputed::apply(other * factor, &weight), &weight).sum();
+    }
+  };
+  for (const Options& way : ways({.static_graph = true})) {
+    const auto reports = run_world(2, [&](const Group& group) {
+      Options options = way;
+      options.process_group = group;
+      const auto net = std::make_shared<Tied>();
+      DistributedDataParallel ddp(net, options);
+      std::string report;
+      for (int step = 0; step < 4; ++step) {
+        net->zero_grad();
+        ddp.forward(group->getRank() == 0 ? 2.0 : 4.0).backward();
+        report += numbers(net->weight.grad()) + " " + numbers(net->other.grad()) + "; ";
+      }
+      return report;
+    });
+    // out = 9 * other * factor; by weight: 2 * 3 * 5 * factor.
+    EXPECT_EQ(reports, same(2, "90 27; 90 27; 90 27; 90 27; "));
+  }
+  // Without the promise it is refused, on every rank.
+  const auto reports = run_world(2, [&](const Group& group) {
+    DistributedDataParallel ddp(std::make_shared<Tied>(), {.process_group = group});
+    ddp.forward(1.0).backward();
+    return std::string("accepted");
+  });
+  for (const std::string& report : reports) {
+    EXPECT_NE(report.find("rank 1: the gradient of 'weight' came twice in one backward pass"),
+              std::string::npos)
+        << report;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
