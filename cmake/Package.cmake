@@ -1,0 +1,29 @@
+# What `cmake --install` installs, part by part: each part is a component of the install and of the
+# package, so that find_package(lockstep COMPONENTS ddp) finds what --component ddp installed.
+#
+#   include/lockstep/ddp/           headers, included as in this tree: "ddp/init.h"
+#   lib/liblockstep_ddp.a ...       static libraries
+#   lib/cmake/lockstep/             the package: lockstep::ddp and LibTorch::cpu
+
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+set(lockstep_package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/lockstep")
+lockstep_torch_version("${LOCKSTEP_TORCH}" LOCKSTEP_TORCH_VERSION)
+configure_file(cmake/package/lockstepConfig.cmake.in
+               "${PROJECT_BINARY_DIR}/package/lockstepConfig.cmake" @ONLY)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/lockstepConfigVersion.cmake"
+                                 COMPATIBILITY SameMinorVersion)
+
+install(TARGETS lockstep_ddp lockstep_ddp_plan EXPORT lockstepTargets
+        ARCHIVE COMPONENT ddp
+        INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep")
+# All of them: those that users include, include the others.
+install(DIRECTORY ddp DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep" COMPONENT ddp
+        FILES_MATCHING PATTERN "*.h")
+install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION "${lockstep_package_folder}"
+        COMPONENT ddp)
+install(FILES cmake/LibTorchTarget.cmake "${PROJECT_BINARY_DIR}/package/lockstepConfig.cmake"
+              "${PROJECT_BINARY_DIR}/package/lockstepConfigVersion.cmake"
+        DESTINATION "${lockstep_package_folder}" COMPONENT ddp)
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT ddp)
