@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""Installs ddp/ into an empty folder, builds project/ against it elsewhere, and trains with that.
+
+usage: check.py BUILD [TEST ...]
+
+BUILD is a build folder of this tree in which lockstep_ddp is built. The compiler is its compiler.
+"""
+
+import concurrent.futures
+import glob
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILD_DEADLINE_S = 240  # Once torch's headers are read in 20 s; a busy machine takes longer.
+TRAIN_DEADLINE_S = 60  # It takes a second.
+PORTS_MAX = 5
+
+LINE = re.compile(r"rank (\d+) of (\d+): loss (\S+) -> (\S+), checksum (\S+) -> (\S+)\n")
+
+# What a launcher or a person may have set, and what would lead CMake elsewhere.
+NOT_INHERITED = re.compile(r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$|MASTER_|TORCHELASTIC_|CMAKE_|DESTDIR$|lockstep_", re.I)
+ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not NOT_INHERITED.match(name)},
+               "LC_ALL": "C.UTF-8"}
+
+
+def cache_of(build):
+    """{name: value} of a build folder's CMakeCache.txt."""
+    with open(os.path.join(build, "CMakeCache.txt"), encoding="utf-8") as file:
+        return dict(re.findall(r"^([\w-]+):\w+=(.*)$", file.read(), re.MULTILINE))
+
+
+def run(command, deadline_s):
+    """Exit status and all that it said. It and what it started are gone afterwards."""
+    process = subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    try:
+        said = process.communicate(timeout=deadline_s)[0]
+    except subprocess.TimeoutExpired:
+        raise AssertionError("it did not end in %d s: %s" % (deadline_s, " ".join(command))) from None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    return process.returncode, said
+
+
+def expect_success(command, deadline_s=BUILD_DEADLINE_S):
+    status, said = run(command, deadline_s)
+    if status != 0:
+        raise AssertionError("exit %d: %s\n%s" % (status, " ".join(command), said))
+
+
+def play(program, environments):
+    """[(exit status, stdout, stderr)] of a process for each environment. Where one fails, all are killed."""
+    ranks = []
+    try:
+        for environment in environments:
+            ranks.append(subprocess.Popen(
+                [program], env={**ENVIRONMENT, **environment}, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        with concurrent.futures.ThreadPoolExecutor(len(ranks)) as pool:
+            ended = {pool.submit(rank.communicate): rank for rank in ranks}
+            try:
+                for future in concurrent.futures.as_completed(ended, timeout=TRAIN_DEADLINE_S):
+                    if ended[future].returncode != 0:
+                        break
+            except concurrent.futures.TimeoutError:
+                pass  # They end by SIGKILL, which their exit statuses say.
+            for rank in ranks:
+                rank.kill()
+            return [(rank.wait(), *future.result()) for future, rank in ended.items()]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def play_world(program, size):
+    """As play(), of one world. A port that somebody else took in the meantime is no failure."""
+    for _ in range(PORTS_MAX):
+        port = str(free_port())
+        results = play(program, [
+            {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
+             "MASTER_PORT": port} for rank in range(size)])
+        if not any("EADDRINUSE" in err for _, _, err in results):
+            break
+    return results
+
+
+class Consumer(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cache = cache_of(BUILD)
+        cls.folder = tempfile.mkdtemp(prefix="lockstep consumer ")  # A space, since some have one.
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.prefix = os.path.join(cls.folder, "prefix")
+        cls.cmake = cls.cache["CMAKE_COMMAND"]
+        expect_success([cls.cmake, "--install", BUILD, "--prefix", cls.prefix, "--component", "ddp"])
+
+        # A copy, so that nothing that lies beside the project can help it.
+        source, cls.build = os.path.join(cls.folder, "project"), os.path.join(cls.folder, "build")
+        shutil.copytree(os.path.join(HERE, "project"), source)
+        sanitize = cls.cache.get("LOCKSTEP_SANITIZE")
+        expect_success(cls.configure(
+            source, cls.build, "-DCMAKE_BUILD_TYPE=Release",
+            "-DCMAKE_CXX_COMPILER=" + cls.cache["CMAKE_CXX_COMPILER"],
+            "-DCMAKE_CXX_FLAGS=" + ("-fsanitize=" + sanitize if sanitize else "")))
+        expect_success([cls.cmake, "--build", cls.build, "--verbose"])
+        cls.program = os.path.join(cls.build, "train")
+
+    @classmethod
+    def configure(cls, source, build, *options):
+        return [cls.cmake, "-S", source, "-B", build, "-G", cls.cache["CMAKE_GENERATOR"],
+                "-DCMAKE_MAKE_PROGRAM=" + cls.cache["CMAKE_MAKE_PROGRAM"], "-DCMAKE_PREFIX_PATH=" + cls.prefix, *options]
+
+    def find(self, arguments, *options):
+        """Exit status and words of a project that does nothing but find_package(lockstep ARGUMENTS)."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as source:
+            with open(os.path.join(source, "CMakeLists.txt"), "w", encoding="utf-8") as file:
+                file.write("cmake_minimum_required(VERSION 3.25)\nproject(finds LANGUAGES CXX)\n"
+                           "find_package(lockstep %s)\nget_target_property(found lockstep::ddp TYPE)\n" % arguments)
+            # The compiler is known to work by now.
+            status, said = run(self.configure(source, os.path.join(source, "build"), *options,
+                                              "-DCMAKE_CXX_COMPILER=" + self.cache["CMAKE_CXX_COMPILER"],
+                                              "-DCMAKE_CXX_COMPILER_WORKS=ON"), BUILD_DEADLINE_S)
+            return status, " ".join(said.split())  # CMake breaks its lines.
+
+    def assert_refused(self, found, sentence):
+        status, said = found
+        self.assertNotEqual(status, 0, said)
+        self.assertIn(" ".join(sentence.split()), said)
+
+    def train(self, size):
+        """(loss before, loss after, checksum before, checksum after) of each rank."""
+        lines = []
+        for rank, (status, out, err) in enumerate(play_world(self.program, size)):
+            self.assertEqual(status, 0, "rank %d of %d\n%s%s" % (rank, size, out, err))
+            line = LINE.fullmatch(out)
+            self.assertTrue(line, out)
+            self.assertEqual((int(line[1]), int(line[2])), (rank, size))
+            print(out, end="")
+            lines.append(tuple(float(number) for number in line.groups()[2:]))
+        return lines
+
+    def test_two_ranks_train_one_model_and_it_is_that_of_one_process(self):
+        first, second = self.train(2)
+        self.assertEqual(first[2:], second[2:], "checksums")
+        self.assertNotEqual(first[2], first[3], "the model was not trained")
+        for rank in (first, second):
+            self.assertLess(rank[1], rank[0] / 2, "the loss did not go down")
+
+        # The same seed and batches, each on one process: other roundings, and nothing else.
+        alone, = self.train(1)
+        self.assertEqual(alone[2], first[2])
+        self.assertLess(abs(alone[3] - first[3]), 1e-4 * abs(first[3] - first[2]))
+
+    def test_half_an_environment_is_refused_by_name(self):
+        (status, out, err), = play(self.program, [{"RANK": "0"}])
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn("the environment variable WORLD_SIZE is not set", err)
+
+    def test_what_is_installed_is_found_without_components_too(self):
+        status, said = self.find("REQUIRED")
+        self.assertEqual(status, 0, said)
+
+    def test_an_unknown_component_is_refused_by_name(self):
+        self.assert_refused(self.find("REQUIRED COMPONENTS ddp flux"),
+                            "lockstep has no component flux. It has: ddp.")
+
+    def test_another_minor_version_is_refused(self):
+        self.assert_refused(self.find("99.0 REQUIRED"), 'compatible with requested version "99.0"')
+
+    def test_what_is_no_libtorch_is_refused_by_name(self):
+        self.assert_refused(self.find("REQUIRED", "-DLOCKSTEP_TORCH=" + self.prefix),
+                            "LOCKSTEP_TORCH=%s holds no include/torch/csrc/api/include/torch/torch.h: "
+                            "that is no LibTorch." % self.prefix)
+
+    def test_another_libtorch_than_it_was_compiled_with_is_refused_by_name(self):
+        torch = os.path.join(self.folder, "torch")
+        for name, text in (("lib/libtorch_cpu.so", ""), ("lib/libc10.so", ""),
+                           ("include/torch/csrc/api/include/torch/torch.h", ""),
+                           ("include/torch/headeronly/version.h",
+                            "#define TORCH_VERSION_MAJOR 1\n#define TORCH_VERSION_MINOR 13\n")):
+            os.makedirs(os.path.dirname(os.path.join(torch, name)), exist_ok=True)
+            with open(os.path.join(torch, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        self.assert_refused(self.find("REQUIRED", "-DLOCKSTEP_TORCH=" + torch),
+                            "LOCKSTEP_TORCH=%s is LibTorch 1.13, and this lockstep was compiled with" % torch)
+
+    def test_the_headers_are_all_there_and_need_none_of_gloos(self):
+        include = os.path.join(self.prefix, "include", "lockstep")
+        headers = glob.glob(include + "/**/*.h", recursive=True)
+        self.assertTrue(headers)
+        for header in headers:
+            with open(header, encoding="utf-8") as file:
+                for name in re.findall(r'^#include [<"]([^>"]+)[>"]', file.read(), re.MULTILINE):
+                    if name.startswith("ddp/"):
+                        self.assertTrue(os.path.exists(os.path.join(include, name)), header + ": " + name)
+                    self.assertNotRegex(name, "^gloo/|ProcessGroupGloo", header)
+
+    def test_nothing_leads_back_to_the_tree_but_libtorch(self):
+        files = glob.glob(self.prefix + "/lib*/**/*.cmake", recursive=True) + [self.build + "/build.ninja"]
+        self.assertGreaterEqual(len(files), 5, files)
+        for path in files:
+            if os.path.exists(path):  # Other generators write other files.
+                with open(path, encoding="utf-8") as file:
+                    text = file.read().replace(self.cache["LOCKSTEP_TORCH"], "")
+                for tree in (self.cache["CMAKE_HOME_DIRECTORY"], self.cache["CMAKE_CACHEFILE_DIR"]):
+                    self.assertNotIn(tree + "/", text, path)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or not os.path.exists(os.path.join(sys.argv[1], "CMakeCache.txt")):
+        sys.exit(__doc__)
+    BUILD = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)
