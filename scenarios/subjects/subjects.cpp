@@ -5,7 +5,7 @@
 namespace lockstep {
 
 Subjects built_in_subjects() {
-  return {lockstep_subject(), naive_subject()};
+  return {lockstep_subject(), naive_subject(), c10d_subject()};
 }
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@ struct Subject;
 Subject lockstep_subject();  // ours: the only file of the harness that sees ddp/
 Subject
 naive_subject();  // one all-reduce a parameter, after backward: twenty lines anyone can check
+Subject c10d_subject();  // PyTorch's own reducer, driven as its Python wrapper drives it
 
 Subjects built_in_subjects();
 
