@@ -1,0 +1,159 @@
+// PyTorch's reducer as a subject: that it is driven as Python drives it shows in what its options
+// do. What it does without them is compared with ours in differential_test.cpp.
+#include "harness/core/scenario.h"
+#include "harness/world/rank_context.h"
+#include "harness/world/subject.h"
+#include "harness/world/tiers.h"
+#include "scenarios/cases/network.h"
+#include "scenarios/subjects/subjects.h"
+#include "tests/scenarios/difference.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace lockstep::scenarios {
+namespace {
+
+enum class Last { in_use, times_zero, left_out };  // the last branch, on odd ranks
+
+class Branches : public Network {
+ public:
+  Branches(const Training& c, int rank, Last last)
+      : Network(c, build_seed(c, rank)), last_branch_(c.network.branches - 1), last_(last) {
+    if (rank % 2 == 0) last_ = Last::in_use;
+  }
+
+ private:
+  at::Tensor passed_on(int branch, const at::Tensor& output) override {
+    if (branch != last_branch_ || last_ == Last::in_use) return output;
+    return (last_ == Last::left_out ? output.detach() : output) * 0;
+  }
+
+  const int last_branch_;
+  Last last_;
+};
+
+template <Last kLast>
+void program(const Training& c, RankContext& here) {
+  const auto model = std::make_shared<Branches>(c, here.rank(), kLast);
+  const auto replica = wrap(here, model, c.options);
+  for (int step = 0; step < c.steps; ++step) {
+    model->zero_grad(/*set_to_none=*/true);
+    for (int m = 0; m < c.micro_batches; ++m) {
+      here.enter(step, "forward");
+      const int batch = batch_index(c, step, m);
+      const auto loss = loss_of_part(c, batch, here.rank(), *replica);
+      here.enter(step, "backward");
+      replica->backward(loss);
+      here.enter(step, "after backward");
+      record_gradients(here, *model);
+    }
+  }
+}
+
+Scenario played(const char* name, void (*program)(const Training&, RankContext&)) {
+  return scenario<Training>({.name = name,
+                             .claim = "PyTorch's options do what it says of them.",
+                             .exactness = "bit-equal",
+                             .source = "torch.nn.parallel.DistributedDataParallel",
+                             .not_covered = "",
+                             .usual_mistake = "",
+                             .tags = {},
+                             .must_catch = {},
+                             .start = {.world = {.size = 2}},
+                             .cases = rc::gen::just(Training{.world = {.size = 2}}),
+                             .program = program,
+                             .checks = {}});
+}
+
+const Scenario kInUse = played("c10d.in_use", program<Last::in_use>);
+const Scenario kTimesZero = played("c10d.times_zero", program<Last::times_zero>);
+const Scenario kLeftOut = played("c10d.left_out", program<Last::left_out>);
+
+// The gradients alone: with find_unused_parameters buckets are never laid out anew.
+History gradients_of(const History& history) {
+  auto ranks = history.ranks();
+  for (auto& rank : ranks)
+    std::erase_if(rank.events, [](const Event& event) {
+      return std::holds_alternative<BucketLayout>(event.what);
+    });
+  return History(std::move(ranks));
+}
+
+Training training(const WrapOptions& options) {
+  return {.world = {.size = 3},
+          .steps = 4,
+          .network = {.hidden = {{.width = 2, .bias = true}}, .branches = 2, .inputs = 3},
+          .batch_log2 = 3,
+          .shares = {1, 3},
+          .options = options,
+          .values = "real",
+          .seed = 2};
+}
+
+// Two passes a step, each of them synchronised: the second finds the gradients of the first.
+Training keeping(Training c, int world_size) {
+  c.micro_batches = 2;
+  c.world.size = world_size;
+  return c;
+}
+
+class C10dSubject : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    lanes_ = forked_lanes({kInUse, kTimesZero, kLeftOut}, Subjects{c10d_subject()}, 1,
+                          {.ranks_most = 4});
+  }
+  static void TearDownTestSuite() { lanes_.clear(); }
+
+  static History play(const Scenario& scenario, const Training& c) {
+    return lanes_.front()->play(scenario, {scenario.name, to_json(c)}, {"c10d", "sim", "memory"},
+                                {std::chrono::minutes(1)});
+  }
+
+ private:
+  static inline std::vector<std::unique_ptr<Tier>> lanes_;
+};
+
+const std::vector<WrapOptions> kThatFindUnused{
+    {.bucket_cap_bytes = 16, .find_unused_parameters = true},
+    {.find_unused_parameters = true, .gradient_as_bucket_view = true},
+    {.find_unused_parameters = true, .skip_all_reduce_unused_params = true},
+    {.bucket_cap_bytes = 16, .static_graph = true},
+    {.find_unused_parameters = true, .static_graph = true},
+    {.gradient_as_bucket_view = true, .static_graph = true},
+};
+
+TEST_F(C10dSubject, Where_nothing_is_unused_looking_for_it_changes_nothing) {
+  const auto plain = gradients_of(play(kInUse, training({})));
+  for (const auto& options : kThatFindUnused)
+    EXPECT_EQ(difference(gradients_of(play(kInUse, training(options))), plain), "")
+        << to_json(options);
+}
+
+TEST_F(C10dSubject, A_branch_that_a_rank_leaves_out_counts_as_zero_where_that_is_looked_for) {
+  const auto zeros = gradients_of(play(kTimesZero, training({})));
+  for (const auto& options : kThatFindUnused)
+    EXPECT_EQ(difference(gradients_of(play(kLeftOut, training(options))), zeros), "")
+        << to_json(options);
+  for (const auto& rank : play(kLeftOut, training({})).ranks())
+    EXPECT_NE(rank.ending.kind, Ending::Kind::returned);
+}
+
+TEST_F(C10dSubject, A_view_is_multiplied_when_it_is_new_and_divided_when_it_was_kept) {
+  const Training copies = training({}), views = training({.gradient_as_bucket_view = true});
+  EXPECT_EQ(difference(play(kInUse, views), play(kInUse, copies)), "");
+  const auto kept = [](const Training& c, int world_size) {
+    return gradients_of(play(kInUse, keeping(c, world_size)));
+  };
+  EXPECT_EQ(difference(kept(views, 4), kept(copies, 4)), "") << "a power of two divides exactly";
+  EXPECT_NE(difference(kept(views, 3), kept(copies, 3)), "");
+}
+
+TEST_F(C10dSubject, What_it_lacks_is_refused) {
+  for (const auto& rank : play(kInUse, training({.batched_grad_copy = true})).ranks())
+    EXPECT_EQ(rank.ending.kind, Ending::Kind::refused) << rank.ending.why;
+}
+
+}  // namespace
+}  // namespace lockstep::scenarios
