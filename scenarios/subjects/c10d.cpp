@@ -4,7 +4,6 @@
 //
 // Not here: Python's join, communication hooks, mixed precision, ignored names, sparse gradients
 // and devices other than the CPU.
-#include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/subjects/subjects.h"
 
@@ -12,8 +11,10 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <limits>
 #include <unordered_map>
+#include <utility>
 
 namespace lockstep {
 
