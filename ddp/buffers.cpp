@@ -2,6 +2,7 @@
 
 #include "ddp/declaration.h"
 #include "ddp/errors.h"
+#include "ddp/gradient_hooks.h"
 
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/instancenorm.h>
@@ -59,27 +60,27 @@ void broadcast_chunk(Communicator& communicator, const std::vector<at::Tensor>& 
   if (communicator.rank() != 0) write_back(flat, tensors, unread);
 }
 
-// Note [What a graph has saved].
+// The running statistics of one kind of layer, by whether it is in training mode.
 template <class Norm>
-void add_unread(torch::nn::Module& module, std::set<const at::TensorImpl*>& unread) {
+void collect(torch::nn::Module& module, bool training, std::set<const at::TensorImpl*>& found) {
   const auto* const norm = dynamic_cast<Norm*>(&module);
-  if (norm == nullptr || !norm->is_training()) return;
+  if (norm == nullptr || norm->is_training() != training) return;
   for (const at::Tensor& buffer : module.buffers(false)) {
-    unread.insert(buffer.unsafeGetTensorImpl());
+    found.insert(buffer.unsafeGetTensorImpl());
   }
 }
 
-std::set<const at::TensorImpl*> unread_buffers(torch::nn::Module& module) {
-  std::set<const at::TensorImpl*> unread;
-  for (const auto& each : module.modules()) {
-    add_unread<torch::nn::BatchNorm1dImpl>(*each, unread);
-    add_unread<torch::nn::BatchNorm2dImpl>(*each, unread);
-    add_unread<torch::nn::BatchNorm3dImpl>(*each, unread);
-    add_unread<torch::nn::InstanceNorm1dImpl>(*each, unread);
-    add_unread<torch::nn::InstanceNorm2dImpl>(*each, unread);
-    add_unread<torch::nn::InstanceNorm3dImpl>(*each, unread);
+std::set<const at::TensorImpl*> statistics_of_layers(torch::nn::Module& root, bool training) {
+  std::set<const at::TensorImpl*> found;
+  for (const auto& each : root.modules()) {
+    collect<torch::nn::BatchNorm1dImpl>(*each, training, found);
+    collect<torch::nn::BatchNorm2dImpl>(*each, training, found);
+    collect<torch::nn::BatchNorm3dImpl>(*each, training, found);
+    collect<torch::nn::InstanceNorm1dImpl>(*each, training, found);
+    collect<torch::nn::InstanceNorm2dImpl>(*each, training, found);
+    collect<torch::nn::InstanceNorm3dImpl>(*each, training, found);
   }
-  return unread;
+  return found;
 }
 
 }  // namespace
@@ -129,7 +130,31 @@ void BufferSync::synchronise(Communicator& communicator) {
   }
   std::vector<at::Tensor> tensors;
   for (const NamedTensor& each : buffers) tensors.push_back(each.tensor);
-  broadcast_from_rank_zero(communicator, tensors, "broadcast of buffers", unread_buffers(*module_));
+  broadcast_from_rank_zero(communicator, tensors, "broadcast of buffers", unread_buffers());
+}
+
+// Note [What a graph has saved].
+BufferSync::Identities BufferSync::unread_buffers() {
+  Identities unread = statistics_of_layers(*module_, true);
+  unread.merge(statistics_of_layers(*module_, false));
+  std::erase_if(readers_, [](const Reader& each) { return each.graph.expired(); });
+  for (const Reader& reader : readers_) {
+    for (const at::TensorImpl* const read : reader.buffers) unread.erase(read);
+  }
+  return unread;
+}
+
+void BufferSync::forward_ran(const std::optional<std::vector<at::Tensor>>& outputs) {
+  if (layout_.empty()) return;
+  Reader reader{.buffers = statistics_of_layers(*module_, false), .graph = {}};
+  if (reader.buffers.empty()) return;
+  const auto graph = std::make_shared<const bool>(true);
+  reader.graph = graph;
+  if (!outputs) unseen_graph_ = graph;  // until the next one that is not seen
+  for (const at::Tensor& output : outputs.value_or(std::vector<at::Tensor>())) {
+    on_gradient_of(output, [graph] {});
+  }
+  readers_.push_back(std::move(reader));
 }
 
 }  // namespace lockstep

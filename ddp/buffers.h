@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -21,10 +22,12 @@ namespace lockstep {
 //
 // Note [What a graph has saved]
 // Writing a tensor tells autograd, which then refuses the backward pass of a graph that saved its
-// value. That is right for a buffer that forward multiplied with, and wrong for the running
-// statistics of a BatchNorm in training, which its graph holds and does not read: they would spoil
-// two forwards before one backward (and do in PyTorch up to 2.11). So the write is hidden from
-// autograd for those in `unread`, and for nothing else. Source: docs/semantics.md 0.4.
+// value. That is right for a buffer that forward multiplied with, and for the statistics that a
+// BatchNorm in evaluation mode normalised by. It is wrong for those of a BatchNorm in training,
+// whose graph holds them and does not read them: two forwards before one backward would raise, as
+// in PyTorch up to 2.11. So the write is hidden from autograd for those in `unread`: the statistics
+// of BatchNorm and InstanceNorm, as long as no graph of a forward in evaluation mode lives. Source:
+// docs/semantics.md 0.4.
 void broadcast_from_rank_zero(Communicator& communicator, const std::vector<at::Tensor>& tensors,
                               const std::string& description,
                               const std::set<const at::TensorImpl*>& unread = {},
@@ -45,10 +48,24 @@ class BufferSync {
   // CommunicationError.
   void synchronise(Communicator& communicator);
 
+  // After each forward with gradients: remembers what its graph may read, as long as the graph of
+  // its outputs lives; nothing if the outputs cannot be seen. Local.
+  void forward_ran(const std::optional<std::vector<at::Tensor>>& outputs);
+
  private:
+  using Identities = std::set<const at::TensorImpl*>;
+  // Buffers that a graph may read, and what lives as long as the graph.
+  struct Reader {
+    Identities buffers;
+    std::weak_ptr<const bool> graph;
+  };
+  Identities unread_buffers();
+
   const std::shared_ptr<torch::nn::Module> module_;
   DistributedDataParallelOptions options_;
   const std::vector<std::string> layout_;  // one line for each buffer: name, dtype, shape
+  std::vector<Reader> readers_;
+  std::shared_ptr<const bool> unseen_graph_;
 };
 
 }  // namespace lockstep

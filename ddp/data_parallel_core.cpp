@@ -136,6 +136,7 @@ void DataParallelCore::before_forward(bool outputs_are_known, const std::type_in
 void DataParallelCore::after_forward(const std::optional<std::vector<at::Tensor>>& outputs) {
   synchronise_buffers_next_ = synchronises_gradients();
   if (!at::GradMode::is_enabled()) return;
+  if (buffers_) buffers_->forward_ran(outputs);
   tell_peers_if_it_throws([&] { reducer_->watch(outputs, synchronises_gradients()); });
 }
 

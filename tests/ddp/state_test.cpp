@@ -182,6 +182,116 @@ TEST(Buffers, KeepTheirVersionsSoThatTwoForwardsBeforeOneBackwardWork) {
   EXPECT_EQ(reports, (std::vector<std::string>(2, "6 6")));
 }
 
+// Running statistics differ by rank between two forwards, and the graph of a forward in training
+// holds them without reading them.
+TEST(Buffers, OfABatchNormInTrainingMayChangeBetweenTwoForwardsBeforeOneBackward) {
+  const auto reports = run_world(2, [](const Group& group) {
+    torch::nn::BatchNorm1d net(torch::nn::BatchNorm1dOptions(2));
+    DistributedDataParallel ddp(net, {.process_group = group});
+    const auto input = torch::arange(6.0).view({3, 2}) * (group->getRank() + 1);
+    const auto first = ddp.forward(input);
+    const auto second = ddp.forward(input);
+    (first.sum() + second.sum()).backward();
+    net->eval();  // and the mode in between does not matter, only that of the forward
+    return numbers(net->bias.grad());
+  });
+  EXPECT_EQ(reports, (std::vector<std::string>(2, "6 6")));
+}
+
+// PyTorch 2.12 keeps the version and computes 5 x the new value in silence.
+TEST(Buffers, WhoseValueAGraphSavedRaiseInItsBackwardIfTheyHaveChanged) {
+  struct Scaled : torch::nn::Module {
+    at::Tensor weight = register_parameter("weight", torch::ones({1}));
+    at::Tensor scale = register_buffer("scale", torch::ones({1}));
+    at::Tensor forward() { return weight * scale; }
+  };
+  for (const bool by_layer : {false, true}) {
+    const auto reports = run_world(2, [&](const Group& group) -> std::string {
+      const auto own = std::make_shared<Scaled>();
+      torch::nn::BatchNorm1d layer(torch::nn::BatchNorm1dOptions(1));
+      layer->eval();
+      DistributedDataParallel ours(own, {.process_group = group});
+      DistributedDataParallel theirs(layer, {.process_group = group});
+      const auto forward = [&] {
+        return by_layer ? theirs.forward(torch::ones({2, 1})) : ours.forward();
+      };
+      const auto first = forward();
+      const at::Tensor buffer = by_layer ? layer->running_var : own->scale;
+      // Behind autograd's back, so that only the broadcast can tell it.
+      *buffer.data_ptr<float>() = group->getRank() == 0 ? 1.0F : 5.0F;
+      forward();
+      first.sum().backward();
+      return "accepted";
+    });
+    EXPECT_NE(reports[1].find("modified by an inplace operation"), std::string::npos) << reports[1];
+  }
+}
+
+TEST(Buffers, AreSynchronisedInEveryForwardOutsideOfNoSyncWithoutTheLag) {
+  const auto reports = run_world(2, [&](const Group& group) {
+    Counting net(0.0);
+    DistributedDataParallel ddp(net, {.process_group = group, .buffer_sync_lag = false});
+    std::string report;
+    const auto step = [&] {
+      ddp.forward(one(), group->getRank() + 1.0);
+      report += numbers(net->named_buffers()["count"] - (group->getRank() + 1)) + " ";
+    };
+    step();
+    {
+      const torch::NoGradGuard no_grad;
+      step();
+      step();  // with the lag this one would be local
+    }
+    step();
+    {
+      const auto guard = ddp.no_sync();
+      step();  // with the lag this one would still be synchronised
+    }
+    step();
+    return report;
+  });
+  EXPECT_EQ(reports, (std::vector<std::string>{"0 1 2 3 4 5 ", "0 1 2 3 5 5 "}));
+}
+
+TEST(InitialState, LeavesWhatIsIgnoredAlone) {
+  struct Parts : torch::nn::Module {
+    explicit Parts(double value) {
+      for (const char* const name : {"a", "b"}) {
+        register_parameter(name, torch::full({1}, value, at::kDouble));
+      }
+      register_buffer("c", torch::full({1}, value, at::kDouble));
+      register_buffer("d", torch::full({1}, value, at::kDouble));
+      register_module("inner", std::make_shared<testing::TermsImpl>(2, 1, value));
+    }
+    at::Tensor forward(double factor) {
+      at::Tensor sum = torch::zeros({1}, at::kDouble);
+      for (const auto& each : parameters()) sum = sum + each * factor;
+      for (const auto& each : buffers()) each.add_(factor);
+      return sum;
+    }
+  };
+  const auto reports = run_world(2, [](const Group& group) {
+    const double own = group->getRank() + 1.0;
+    const auto net = std::make_shared<Parts>(own);
+    DistributedDataParallel ddp(
+        net, {.process_group = group, .parameters_and_buffers_to_ignore = {"a", "d", "inner.w1"}});
+    ddp.forward(2 * own).backward();
+    ddp.forward(2 * own).backward();
+    std::string report;
+    for (const auto& each : net->named_parameters()) {
+      report +=
+          each.key() + " " + numbers(each.value()) + " " + numbers(each.value().grad()) + "; ";
+    }
+    for (const auto& each : net->named_buffers()) {
+      report += each.key() + " " + numbers(each.value()) + "; ";
+    }
+    return report;
+  });
+  EXPECT_EQ(reports,
+            (std::vector<std::string>{"a 1 4; b 1 6; inner.w0 1 6; inner.w1 1 4; c 5; d 5; ",
+                                      "a 2 8; b 1 6; inner.w0 1 6; inner.w1 2 8; c 7; d 10; "}));
+}
+
 TEST(Handle, ForwardsWhateverTheModuleTakesAndReturns) {
   struct Odd : torch::nn::Module {
     Odd() { register_parameter("weight", torch::ones({1})); }
