@@ -1,0 +1,170 @@
+// One rank of a world of two whose training steps bench/ddp_step.py times: it plays the turns that
+// it is told on its input and answers each with a line of JSON. Python's side of the same bench is
+// bench/ddp_step_in_pytorch.py, turn for turn.
+//
+//   bench_ddp_step RANK FILE cured|as_it_is
+//
+// The ranks meet in FILE, which must not be there yet. A turn is a line "WAY MODEL STEPS", such as
+// "lockstep_view 25m 5"; "none" is the way without data parallelism. `cured`: Note [Gloo's stall].
+#include "ddp/init.h"
+#include "harness/core/json.h"
+#include "harness/core/text.h"
+#include "harness/world/gloo.h"
+#include "harness/world/subject.h"
+#include "scenarios/subjects/subjects.h"
+
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <sys/resource.h>
+
+namespace lockstep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kWorldSize = 2;
+constexpr int64_t kBatch = 32;
+
+class Perceptron : public Model {
+ public:
+  Perceptron(int64_t width, int depth) {
+    for (int i = 0; i < depth; ++i) {
+      layers_->push_back(torch::nn::Linear(width, width));
+      if (i + 1 < depth) layers_->push_back(torch::nn::ReLU());
+    }
+    register_module("layers", layers_);
+  }
+  at::Tensor forward(const at::Tensor& input) override { return layers_->forward(input); }
+
+ private:
+  torch::nn::Sequential layers_;
+};
+
+// A thousand tensors of sixteen numbers, whose gradients come one by one.
+class ManySmall : public Model {
+ public:
+  ManySmall() {
+    for (int i = 0; i < 1000; ++i)
+      shifts_.push_back(register_parameter("shift" + std::to_string(i), torch::zeros(16)));
+  }
+  at::Tensor forward(const at::Tensor& input) override {
+    at::Tensor sum = input;
+    for (const at::Tensor& shift : shifts_) sum = sum + shift;
+    return sum;
+  }
+
+ private:
+  std::vector<at::Tensor> shifts_;
+};
+
+struct Kind {
+  int64_t width = 0;
+  std::function<std::shared_ptr<Model>()> make;
+};
+
+const std::map<std::string, Kind>& kinds() {
+  static const std::map<std::string, Kind> all{
+      {"8k", {64, [] { return std::make_shared<Perceptron>(64, 2); }}},
+      {"6m", {1024, [] { return std::make_shared<Perceptron>(1024, 6); }}},
+      {"25m", {2048, [] { return std::make_shared<Perceptron>(2048, 6); }}},
+      {"small", {16, [] { return std::make_shared<ManySmall>(); }}}};
+  return all;
+}
+
+class Unwrapped : public Replica {
+ public:
+  explicit Unwrapped(std::shared_ptr<Model> model) : model_(std::move(model)) {}
+  at::Tensor forward(const at::Tensor& input) override { return model_->forward(input); }
+
+ private:
+  const std::shared_ptr<Model> model_;
+};
+
+std::unique_ptr<Replica> wrapped(const std::string& way, const std::shared_ptr<Model>& model,
+                                 const Group& group) {
+  if (way == "none") return std::make_unique<Unwrapped>(model);
+  if (way == "lockstep") return lockstep_subject().wrap(model, group, {});
+  if (way == "lockstep_view")
+    return lockstep_subject().wrap(model, group, {.gradient_as_bucket_view = true});
+  if (way == "lockstep_batched")
+    return lockstep_subject().wrap(model, group, {.batched_grad_copy = true});
+  if (way == "c10d") return c10d_subject().wrap(model, group, {});
+  if (way == "c10d_view")
+    return c10d_subject().wrap(model, group, {.gradient_as_bucket_view = true});
+  throw std::invalid_argument("no way is called '" + way + "'");
+}
+
+// The most that ever was in memory of this process. (ru_maxrss is not it: a process that was
+// started by a larger one inherits that one's.)
+int64_t peak_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (word != "VmHWM:") continue;
+    int64_t kilobytes = 0;
+    status >> kilobytes;
+    return kilobytes * 1024;
+  }
+  return 0;
+}
+
+// Ranks begin together, so that each has its peer for a neighbour, with and without DDP.
+Json play(const std::string& way, const std::string& kind_name, int steps, const Group& group) {
+  const Kind& kind = kinds().at(kind_name);
+  torch::manual_seed(1);
+  const auto model = kind.make();
+  const auto replica = wrapped(way, model, group);
+  const at::Tensor input = torch::ones({kBatch, kind.width});
+  const auto step = [&] {
+    model->zero_grad();
+    replica->forward(input).sum().backward();
+  };
+  const int warm_up = std::max(3, steps / 10);
+  for (int i = 0; i < warm_up; ++i) step();
+  std::vector<at::Tensor> together{torch::zeros(1)};
+  group->allreduce(together)->wait();
+  const auto start = Clock::now();
+  for (int i = 0; i < steps; ++i) step();
+  const std::chrono::duration<double> taken = Clock::now() - start;
+  group->allreduce(together)->wait();
+  return {{"seconds", taken.count() / steps}, {"peak_bytes", peak_bytes()}};
+}
+
+void play_turns(int rank, const std::string& file) {
+  at::set_num_threads(1);
+  const auto group =
+      init_process_group({.store = c10::make_intrusive<c10d::FileStore>(file, kWorldSize),
+                          .rank = rank,
+                          .world_size = kWorldSize});
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream words(line);
+    std::string way, kind;
+    int steps = 0;
+    words >> way >> kind >> steps;
+    std::cout << play(way, kind, steps, group).dump() << std::endl;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  const auto rank = argc == 4 ? parsed_int(argv[1]) : std::nullopt;
+  const std::string stalls = argc == 4 ? argv[3] : "";
+  if (!rank || *rank < 0 || *rank >= kWorldSize || (stalls != "cured" && stalls != "as_it_is")) {
+    std::fputs("usage: bench_ddp_step 0|1 FILE cured|as_it_is   (bench/ddp_step.py calls it)\n",
+               stderr);
+    return 2;
+  }
+  cure_gloo_stalls(stalls == "cured");
+  std::cout << Json{{"libtorch", TORCH_VERSION}, {"cured", stalls == "cured"}}.dump() << std::endl;
+  play_turns(static_cast<int>(*rank), argv[2]);
+}

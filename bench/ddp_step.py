@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""What data parallelism adds to a training step: ours, c10d::Reducer and Python's DDP, in one run.
+
+usage: ddp_step.py [--rounds N] [--models 8k,6m,25m,small] [--cured] [--quick] [--build FOLDER]
+
+World 2, Gloo over loopback, one thread a rank. A step is zero_grad, forward on a batch of 32, the sum,
+backward; no optimizer. Its overhead is the time of a step with DDP less that of the same step without, in
+the same language, while the peer computes next door as well. Two C++ processes play all of ours and
+c10d::Reducer on one process group, two Python processes torch.nn.parallel.DistributedDataParallel; all ways
+take turns, and every other round backwards, since what a machine does next door changes by the second. A
+turn makes its model anew, warms it up (buckets are laid out anew once) and times some steps. A ratio is the
+median of the rounds' ratios, with the middle half of them behind it; below 1 ours is faster.
+
+Memory: the most that a rank of fresh processes had resident, less what one without DDP had.
+
+--cured: without the stalls of Gloo's event loop (Note [Gloo's stall] in harness/world/gloo.h), on every
+side alike: what users of none of them have. --quick: few steps, to see whether it works.
+
+Any Python starts it. ./lockstep setup --peer makes the one that plays PyTorch's side; without it that side
+is left out. Exit 2: bench_ddp_step has not been built (./lockstep build), or a rank failed.
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PEER = ROOT / ".venv-peer"
+
+# How many steps of each take a second or so.
+Model = collections.namedtuple("Model", "name what steps")
+MODELS = [
+    Model("8k", "8 k parameters (64-64-64)", 400),
+    Model("6m", "6.3 M parameters (1024 x 7 layers)", 12),
+    Model("25m", "25 M parameters (2048 x 7 layers)", 5),
+    Model("small", "1,000 parameters of 16 numbers", 40),
+]
+OURS = ["lockstep", "lockstep_view", "lockstep_batched"]
+C10D = ["c10d", "c10d_view"]
+PYTHON = ["python", "python_view"]
+NAMES = {"lockstep": "lockstep", "lockstep_view": "lockstep, views", "lockstep_batched": "lockstep, batched copy",
+         "c10d": "c10d::Reducer", "c10d_view": "c10d::Reducer, views",
+         "python": "Python's DDP", "python_view": "Python's DDP, views"}
+# What each of ours is compared with; PyTorch of this version copies no batches.
+RIVALS = {"lockstep": ["c10d", "python"], "lockstep_view": ["c10d_view", "python_view"],
+          "lockstep_batched": ["c10d", "python"]}
+SHORT = {"c10d": "c10d", "c10d_view": "c10d, views", "python": "Python", "python_view": "Python, views"}
+
+
+class World:
+    """Two processes that play turns together."""
+
+    def __init__(self, command, environment=None):
+        self.folder = tempfile.TemporaryDirectory(prefix="lockstep-bench-")
+        self.ranks = []
+        for rank in range(2):
+            arguments = [str(each).format(rank=rank, file=self.folder.name + "/store") for each in command]
+            self.ranks.append(subprocess.Popen(arguments, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                               env={**os.environ, **(environment or {})}))
+        self.about = [self.answer(rank) for rank in self.ranks][0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, failure, *_):
+        for rank in self.ranks:
+            rank.stdin.close()
+            if failure:
+                rank.kill()
+        for rank in self.ranks:
+            rank.wait()
+            rank.stdout.close()
+        self.folder.cleanup()
+
+    def answer(self, rank):
+        line = rank.stdout.readline()
+        if not line:
+            raise RuntimeError(f"a rank ended with {rank.wait()}: {' '.join(map(str, rank.args))}")
+        return json.loads(line)
+
+    def play(self, way, model, steps):
+        """What the ranks answer, averaged."""
+        for rank in self.ranks:
+            rank.stdin.write(f"{way} {model.name} {steps}\n")
+            rank.stdin.flush()
+        answers = [self.answer(rank) for rank in self.ranks]
+        return {key: statistics.mean(answer[key] for answer in answers) for key in answers[0]}
+
+
+class Sides:
+    """The worlds there can be: C++'s, and Python's where there is one."""
+
+    def __init__(self, build, cured):
+        self.program, self.library = build / "bench" / "bench_ddp_step", build / "bench" / "libbench_stall_cure.so"
+        self.cured = cured
+        self.ways = {"cpp": ["none"] + OURS + C10D}
+        if (PEER / ".complete").exists():
+            self.ways["python"] = ["none"] + PYTHON
+
+    def start(self, side):
+        if side == "cpp":
+            return World([self.program, "{rank}", "{file}", "cured" if self.cured else "as_it_is"])
+        environment = {"GLOO_SOCKET_IFNAME": "lo"}
+        if self.cured:
+            environment["LD_PRELOAD"] = str(self.library)
+        return World([PEER / "bin" / "python", ROOT / "bench" / "ddp_step_in_pytorch.py", "{rank}", "{file}"],
+                     environment)
+
+
+def overheads(worlds, ways, model, rounds, steps):
+    """{way: [seconds that a round added to the step without]}, and {side: [seconds of that step]}."""
+    added, bare = collections.defaultdict(list), collections.defaultdict(list)
+    turns = [(side, way) for side in ways for way in ways[side]]
+    for number in range(rounds):
+        taken = {}
+        for side, way in turns if number % 2 == 0 else reversed(turns):
+            taken[side, way] = worlds[side].play(way, model, steps)["seconds"]
+        for side, way in turns:
+            if way == "none":
+                bare[side].append(taken[side, way])
+            else:
+                added[way].append(taken[side, way] - taken[side, "none"])
+    return added, bare
+
+
+def ratio(ours, theirs):
+    """Of each round: its median and its middle half. A rival whose overhead drowns in noise has none."""
+    ratios = sorted(mine / its if its > 0 else float("inf") for mine, its in zip(ours, theirs))
+    return statistics.median(ratios), ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
+
+
+def told(model, added, bare):
+    """The lines about one model."""
+    without = ", ".join(f"{'C++' if side == 'cpp' else 'Python'} {statistics.median(bare[side]) * 1e3:.3f} ms"
+                        for side in bare)
+    yield f"{model.what}: a step without DDP takes {without}; with it, more:"
+    for way in added:
+        line = f"  {NAMES[way]:23s}{statistics.median(added[way]) * 1e3:9.3f} ms"
+        for rival in RIVALS.get(way, []):
+            if rival in added:
+                middle, low, high = ratio(added[way], added[rival])
+                line += f"   {middle:.2f} x {SHORT[rival]} ({low:.2f} to {high:.2f})"
+        yield line
+
+
+def peaks(sides, model, steps):
+    """{side: bytes without DDP} and {way: bytes that it adds}, each from processes of its own."""
+    bare, added = {}, {}
+    for side, ways in sides.ways.items():
+        for way in ways:
+            with sides.start(side) as world:
+                peak = world.play(way, model, steps)["peak_bytes"]
+            if way == "none":
+                bare[side] = peak
+            else:
+                added[way] = peak - bare[side]
+    return bare, added
+
+
+def told_of_memory(model, bare, added):
+    mib = 2 ** 20
+    without = ", ".join(f"{'C++' if side == 'cpp' else 'Python'} {bare[side] / mib:.0f} MiB" for side in bare)
+    yield f"peak memory of a rank, {model.what}: without DDP {without}; with it, more:"
+    for way, number in added.items():
+        line = f"  {NAMES[way]:23s}{number / mib:8.0f} MiB"
+        for rival in RIVALS.get(way, []):
+            if rival in added:
+                line += f"   {number / added[rival]:.2f} x {SHORT[rival]}"
+        yield line
+
+
+def measure(arguments, sides):
+    rounds = 1 if arguments.quick else arguments.rounds
+    worlds = {}
+    try:
+        for side in sides.ways:
+            worlds[side] = sides.start(side).__enter__()
+        about = {key: value for side in worlds for key, value in worlds[side].about.items()}
+        python = (f" · PyTorch {about['pytorch']} · Python {about['python']}" if "python" in worlds else
+                  " · without Python's DDP (./lockstep setup --peer makes its environment)")
+        cured = ", ".join(f"{'C++' if side == 'cpp' else 'Python'} {'cured' if world.about['cured'] else 'as it is'}"
+                          for side, world in worlds.items())
+        print(f"medians of {rounds} alternating rounds, world 2, Gloo on loopback, one thread a rank; "
+              f"{len(os.sched_getaffinity(0))} cores · LibTorch {about['libtorch']}{python} · Gloo's stall: {cured}")
+        for model in arguments.models:
+            steps = 2 if arguments.quick else model.steps
+            for line in told(model, *overheads(worlds, sides.ways, model, rounds, steps)):
+                print(line, flush=True)
+    finally:
+        for world in worlds.values():
+            world.__exit__(sys.exc_info()[0])
+    largest = next(model for model in MODELS if model.name == ("8k" if arguments.quick else "25m"))
+    for line in told_of_memory(largest, *peaks(sides, largest, 3)):
+        print(line, flush=True)
+
+
+def positive(text):
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def models(text):
+    by_name = {model.name: model for model in MODELS}
+    unknown = set(text.split(",")) - set(by_name)
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no model is called {', '.join(sorted(unknown))}: {', '.join(by_name)}")
+    return [by_name[name] for name in text.split(",")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=positive, default=11)
+    parser.add_argument("--models", type=models, default=MODELS)
+    parser.add_argument("--cured", action="store_true")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--build", type=pathlib.Path,
+                        default=ROOT / "build" / os.environ.get("LOCKSTEP_PRESET", "release"))
+    arguments = parser.parse_args()
+    sides = Sides(arguments.build, arguments.cured)
+    if not sides.program.exists():
+        print(f"ddp_step.py: there is no {sides.program}: run ./lockstep build", file=sys.stderr)
+        return 2
+    try:
+        measure(arguments, sides)
+    except RuntimeError as error:
+        print(f"ddp_step.py: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

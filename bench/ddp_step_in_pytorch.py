@@ -1,0 +1,104 @@
+"""The Python side of bench/ddp_step.py: as bench/ddp_step.cpp, with torch.nn.parallel.DistributedDataParallel.
+
+usage: ddp_step_in_pytorch.py RANK FILE
+
+Only the Python of .venv-peer can play it.
+"""
+
+import json
+import platform
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+WORLD_SIZE = 2
+BATCH = 32
+
+
+class ManySmall(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shifts = torch.nn.ParameterList(torch.zeros(16) for _ in range(1000))
+        # Looking each up by name would be most of a forward pass, which C++ does not do either.
+        self.listed = list(self.shifts)
+
+    def forward(self, value):
+        for shift in self.listed:
+            value = value + shift
+        return value
+
+
+def perceptron(width, depth):
+    layers = []
+    for _ in range(depth):
+        layers += [torch.nn.Linear(width, width), torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+KINDS = {
+    "8k": (64, lambda: perceptron(64, 2)),
+    "6m": (1024, lambda: perceptron(1024, 6)),
+    "25m": (2048, lambda: perceptron(2048, 6)),
+    "small": (16, ManySmall),
+}
+WAYS = {
+    "none": lambda model: model,
+    "python": DistributedDataParallel,
+    "python_view": lambda model: DistributedDataParallel(model, gradient_as_bucket_view=True),
+}
+
+
+def peak_bytes():
+    with open("/proc/self/status", encoding="utf-8") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
+
+
+def is_cured():
+    """Whether bench_stall_cure was loaded before libc; it can do nothing else than cure."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        return "bench_stall_cure" in maps.read()
+
+
+def play(way, kind, steps):
+    width, make = KINDS[kind]
+    torch.manual_seed(1)
+    model = make()
+    replica = WAYS[way](model)
+    given = torch.ones(BATCH, width)
+
+    def step():
+        model.zero_grad()
+        replica(given).sum().backward()
+
+    for _ in range(max(3, steps // 10)):
+        step()
+    together = torch.zeros(1)
+    dist.all_reduce(together)
+    start = time.perf_counter()
+    for _ in range(steps):
+        step()
+    taken = time.perf_counter() - start
+    dist.all_reduce(together)
+    return {"seconds": taken / steps, "peak_bytes": peak_bytes()}
+
+
+def tell(what):
+    print(json.dumps(what), flush=True)
+
+
+def main():
+    rank, file = int(sys.argv[1]), sys.argv[2]
+    torch.set_num_threads(1)
+    tell({"pytorch": torch.__version__, "python": platform.python_version(), "cured": is_cured()})
+    dist.init_process_group("gloo", store=dist.FileStore(file, WORLD_SIZE), rank=rank, world_size=WORLD_SIZE)
+    for line in sys.stdin:
+        way, kind, steps = line.split()
+        tell(play(way, kind, int(steps)))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
