@@ -9,7 +9,8 @@ the same language, while the peer computes next door as well. Two C++ processes 
 c10d::Reducer on one process group, two Python processes torch.nn.parallel.DistributedDataParallel; all ways
 take turns, and every other round backwards, since what a machine does next door changes by the second. A
 turn makes its model anew, warms it up (buckets are laid out anew once) and times some steps. A ratio is the
-median of the rounds' ratios, with the middle half of them behind it; below 1 ours is faster.
+median of the rounds' ratios, with the middle half of them behind it; below 1 ours is faster. Processor time
+(all threads, Gloo's too) says more than time where other programs want the same cores.
 
 Memory: the most that a rank of fresh processes had resident, less what one without DDP had.
 
@@ -51,6 +52,10 @@ NAMES = {"lockstep": "lockstep", "lockstep_view": "lockstep, views", "lockstep_b
 RIVALS = {"lockstep": ["c10d", "python"], "lockstep_view": ["c10d_view", "python_view"],
           "lockstep_batched": ["c10d", "python"]}
 SHORT = {"c10d": "c10d", "c10d_view": "c10d, views", "python": "Python", "python_view": "Python, views"}
+
+
+LANGUAGES = {"cpp": "C++", "python": "Python"}
+CLOCKS = {"wall": "time of a step", "processor": "processor time of a rank for a step"}
 
 
 class World:
@@ -114,18 +119,20 @@ class Sides:
 
 
 def overheads(worlds, ways, model, rounds, steps):
-    """{way: [seconds that a round added to the step without]}, and {side: [seconds of that step]}."""
+    """{(clock, way): [seconds that a round added to the step without]}, {(clock, side): [of that step]}."""
     added, bare = collections.defaultdict(list), collections.defaultdict(list)
     turns = [(side, way) for side in ways for way in ways[side]]
     for number in range(rounds):
-        taken = {}
+        answers = {}
         for side, way in turns if number % 2 == 0 else reversed(turns):
-            taken[side, way] = worlds[side].play(way, model, steps)["seconds"]
-        for side, way in turns:
-            if way == "none":
-                bare[side].append(taken[side, way])
-            else:
-                added[way].append(taken[side, way] - taken[side, "none"])
+            answers[side, way] = worlds[side].play(way, model, steps)
+        for clock in CLOCKS:
+            for side, way in turns:
+                without = answers[side, "none"][clock]
+                if way == "none":
+                    bare[clock, side].append(without)
+                else:
+                    added[clock, way].append(answers[side, way][clock] - without)
     return added, bare
 
 
@@ -137,16 +144,18 @@ def ratio(ours, theirs):
 
 def told(model, added, bare):
     """The lines about one model."""
-    without = ", ".join(f"{'C++' if side == 'cpp' else 'Python'} {statistics.median(bare[side]) * 1e3:.3f} ms"
-                        for side in bare)
-    yield f"{model.what}: a step without DDP takes {without}; with it, more:"
-    for way in added:
-        line = f"  {NAMES[way]:23s}{statistics.median(added[way]) * 1e3:9.3f} ms"
-        for rival in RIVALS.get(way, []):
-            if rival in added:
-                middle, low, high = ratio(added[way], added[rival])
-                line += f"   {middle:.2f} x {SHORT[rival]} ({low:.2f} to {high:.2f})"
-        yield line
+    yield model.what
+    for clock in CLOCKS:
+        without = ", ".join(f"{LANGUAGES[side]} {statistics.median(bare[clock, side]) * 1e3:.3f} ms"
+                            for which, side in bare if which == clock)
+        yield f"  {CLOCKS[clock]}, without DDP {without}; with it, more:"
+        for way in (way for which, way in added if which == clock):
+            line = f"    {NAMES[way]:23s}{statistics.median(added[clock, way]) * 1e3:9.3f} ms"
+            for rival in RIVALS.get(way, []):
+                if (clock, rival) in added:
+                    middle, low, high = ratio(added[clock, way], added[clock, rival])
+                    line += f"   {middle:.2f} x {SHORT[rival]} ({low:.2f} to {high:.2f})"
+            yield line
 
 
 def peaks(sides, model, steps):
@@ -165,7 +174,7 @@ def peaks(sides, model, steps):
 
 def told_of_memory(model, bare, added):
     mib = 2 ** 20
-    without = ", ".join(f"{'C++' if side == 'cpp' else 'Python'} {bare[side] / mib:.0f} MiB" for side in bare)
+    without = ", ".join(f"{LANGUAGES[side]} {bare[side] / mib:.0f} MiB" for side in bare)
     yield f"peak memory of a rank, {model.what}: without DDP {without}; with it, more:"
     for way, number in added.items():
         line = f"  {NAMES[way]:23s}{number / mib:8.0f} MiB"
@@ -184,7 +193,7 @@ def measure(arguments, sides):
         about = {key: value for side in worlds for key, value in worlds[side].about.items()}
         python = (f" · PyTorch {about['pytorch']} · Python {about['python']}" if "python" in worlds else
                   " · without Python's DDP (./lockstep setup --peer makes its environment)")
-        cured = ", ".join(f"{'C++' if side == 'cpp' else 'Python'} {'cured' if world.about['cured'] else 'as it is'}"
+        cured = ", ".join(f"{LANGUAGES[side]} {'cured' if world.about['cured'] else 'as it is'}"
                           for side, world in worlds.items())
         print(f"medians of {rounds} alternating rounds, world 2, Gloo on loopback, one thread a rank; "
               f"{len(os.sched_getaffinity(0))} cores · LibTorch {about['libtorch']}{python} · Gloo's stall: {cured}")
