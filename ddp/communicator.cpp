@@ -58,8 +58,9 @@ void Communicator::fail(const Operation& operation, std::chrono::milliseconds wa
   if (notice_) {
     if (auto told = notice_->read()) cause = *std::move(told);
   }
-  const CommunicationError error(rank(), operation.description, operation.sequence_number, waited,
-                                 cause);
+  const std::string where = name_.empty() ? "" : " of " + name_;
+  const CommunicationError error(rank(), operation.description + where, operation.sequence_number,
+                                 waited, cause);
   if (notice_) notice_->post(error.what());
   throw error;
 }
@@ -159,7 +160,9 @@ Communicator Communicator::apart(const std::string& name) {
   }
   // Nobody works, fails and leaves while others still connect to it, who would not be told.
   gather(at::zeros({1}, at::kLong), "meeting of the ranks that are connected");
-  return {std::move(group), timeout_};
+  Communicator part(std::move(group), timeout_);
+  part.name_ = name;
+  return part;
 }
 
 std::string Communicator::backend_name() const {

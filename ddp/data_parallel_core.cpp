@@ -80,13 +80,12 @@ void DataParallelCore::join_group() {
   communicator_ = std::make_shared<Communicator>(group, options_.timeout);
   member_ = std::make_unique<GroupMember>(group);
   const int number = member_->number();
-  const auto notice =
-      std::make_shared<FailureNotice>(group->getStore(), communicator_->rank(), number);
+  const auto notice = std::make_shared<FailureNotice>(group->getStore(), communicator_->rank());
   if (communicator_->rank() == 0) notice->clear();
   agree(*communicator_, declare(*module_, options_, number));
   if (number > 0 && communicator_->world_size() > 1) {
     communicator_ = std::make_shared<Communicator>(
-        communicator_->apart("lockstep_instance_" + std::to_string(number)));
+        communicator_->apart("instance " + std::to_string(number) + " on its group"));
   }
   communicator_->watch(notice);
 }
@@ -97,6 +96,9 @@ void DataParallelCore::tell_peers_if_it_throws(const Act& act) {
   try {
     act();
   } catch (const DisagreementError&) {
+    throw;
+  } catch (const CommunicationError& error) {
+    if (reducer_) reducer_->fail(error.what());
     throw;
   } catch (const std::exception& error) {
     communicator_->tell_peers(first_line(error));

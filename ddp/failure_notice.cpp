@@ -15,6 +15,7 @@ namespace lockstep {
 
 namespace {
 
+const std::string kKey = "lockstep/failure";
 constexpr std::chrono::seconds kPatience{2};
 
 bool may_hang(c10::intrusive_ptr<c10d::Store> store) {
@@ -26,10 +27,8 @@ bool may_hang(c10::intrusive_ptr<c10d::Store> store) {
 
 }  // namespace
 
-FailureNotice::FailureNotice(c10::intrusive_ptr<c10d::Store> store, int rank, int instance_number)
-    : store_(std::move(store)),
-      rank_(rank),
-      key_("lockstep/failure_in_instance_" + std::to_string(instance_number)) {}
+FailureNotice::FailureNotice(c10::intrusive_ptr<c10d::Store> store, int rank)
+    : store_(std::move(store)), rank_(rank) {}
 
 // A TCPStore whose server is a process that was stopped answers neither with a value nor with an
 // error, and its client has no deadline. So a thread asks it, which is left behind if it hangs.
@@ -55,24 +54,24 @@ std::string FailureNotice::exchange(const Exchange& exchange) noexcept {
 }
 
 void FailureNotice::clear() noexcept {
-  exchange([key = key_](c10d::Store& store) {
-    if (store.check({key})) store.deleteKey(key);
+  exchange([](c10d::Store& store) {
+    if (store.check({kKey})) store.deleteKey(kKey);
     return std::string();
   });
 }
 
 void FailureNotice::post(const std::string& sentence) noexcept {
   const std::string text = std::to_string(rank_) + ' ' + sentence;
-  exchange([key = key_, text](c10d::Store& store) {
-    store.compareSet(key, {}, std::vector<std::uint8_t>(text.begin(), text.end()));
+  exchange([text](c10d::Store& store) {
+    store.compareSet(kKey, {}, std::vector<std::uint8_t>(text.begin(), text.end()));
     return std::string();
   });
 }
 
 std::optional<std::string> FailureNotice::read() noexcept {
-  const std::string text = exchange([key = key_](c10d::Store& store) -> std::string {
-    if (!store.check({key})) return "";
-    const std::vector<std::uint8_t> bytes = store.get(key);
+  const std::string text = exchange([](c10d::Store& store) -> std::string {
+    if (!store.check({kKey})) return "";
+    const std::vector<std::uint8_t> bytes = store.get(kKey);
     return {bytes.begin(), bytes.end()};
   });
   const std::string rank = text.substr(0, text.find(' '));

@@ -15,12 +15,10 @@ namespace lockstep {
 // throws: where a store is gone, or a group has none, nothing is told.
 class FailureNotice {
  public:
-  // `store` may be null. Instances that live on one group at a time have different numbers, equal
-  // on all ranks.
-  FailureNotice(c10::intrusive_ptr<c10d::Store> store, int rank, int instance_number);
+  // `store` may be null.
+  FailureNotice(c10::intrusive_ptr<c10d::Store> store, int rank);
 
-  // Before the ranks' first exchange, on rank 0: takes away what an instance of an earlier group
-  // with this number left in the store.
+  // Before the ranks' first exchange, on rank 0: takes away what was left in the store before.
   void clear() noexcept;
 
   void post(const std::string& sentence) noexcept;
@@ -35,7 +33,6 @@ class FailureNotice {
 
   c10::intrusive_ptr<c10d::Store> store_;
   const int rank_;
-  const std::string key_;
 };
 
 }  // namespace lockstep

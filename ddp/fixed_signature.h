@@ -22,8 +22,9 @@ class FixedSignature;
 template <class M, class Result, class... Args>
 class FixedSignature<M, Result(Args...)> : public torch::nn::Module {
  public:
-  explicit FixedSignature(DistributedDataParallel<M> ddp)
-      : ddp_(this->register_module("module", std::move(ddp))) {}
+  explicit FixedSignature(DistributedDataParallel<M> ddp) : ddp_(std::move(ddp)) {
+    this->register_module("module", ddp_.ptr());
+  }
 
   Result forward(Args... args) { return ddp_.forward(std::forward<Args>(args)...); }
 

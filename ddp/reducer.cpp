@@ -212,6 +212,12 @@ void Reducer::watch(const std::optional<std::vector<at::Tensor>>& outputs, bool 
   has_outstanding_forward_ = true;
 }
 
+void Reducer::fail(const std::string& sentence) {
+  const std::lock_guard lock(mutex_);
+  failure_ = last_error_ = sentence;
+  pass_ = Pass::none;
+}
+
 void Reducer::restart(std::shared_ptr<Communicator> communicator) {
   const std::lock_guard lock(mutex_);
   communicator_ = std::move(communicator);

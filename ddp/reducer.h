@@ -85,6 +85,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   // outputs cannot be seen. Local, but Collective with skip_unused_buckets if synchronised.
   void watch(const std::optional<std::vector<at::Tensor>>& outputs, bool synchronised);
 
+  // Communication has failed elsewhere: nothing works until restart(). Local.
+  void fail(const std::string& sentence);
+
   // Everything begins anew, on other ranks or after a failure: buckets, counts, hooks. Local.
   void restart(std::shared_ptr<Communicator> communicator);
 
@@ -133,7 +136,10 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   enum class Standing { arrived, unused, missing };
   void pack(std::size_t index, Standing standing);
   void pack_what_is_left();
-  void end_pass(bool thrown);
+  void finish_pass(bool thrown);
+  template <class Act>
+  void until_communication_fails(const Act& act);
+  void launch_the_rest();
   void finish();
   std::vector<bool> wait_for_used(Operation& sum) const;
   bool flag_is_raised();

@@ -186,39 +186,64 @@ void Reducer::on_end(bool thrown) {
     pass_ = Pass::none;
     return;
   }
-  if (!thrown && is_inside_a_node() && !layout_->readiness.all_ready() && !outputs_are_seen_)
-    return;
-  if (!thrown) {
-    end_pass(false);
+  if (!thrown && is_inside_a_node() && !layout_->readiness.all_ready() && !outputs_are_seen_) {
     return;
   }
   try {
-    end_pass(true);
+    if (thrown) complaint_ = "an exception was thrown in the backward pass";
+    launch_the_rest();
   } catch (const std::exception&) {
-    // The exception that ended the pass is on its way to the caller, and peers have been told.
+    if (!thrown) throw;
+  }
+  if (thrown) {
+    finish_pass(true);
+    return;
+  }
+  at_end_of_this_pass([self = shared_from_this()](bool another_threw) {
+    const std::lock_guard lock(self->mutex_);
+    self->finish_pass(another_threw);
+  });
+}
+
+// Note [Several instances in one pass]
+// Their ends come one after the other, in an order that may depend on the rank. If each waited in
+// its end, rank 0 could wait for the first instance and rank 1 for the second, both for what the
+// other launches later. So the end launches, and what waits is queued behind all ends.
+//
+// Where an exception is on its way to the caller already, it is the one that is seen.
+void Reducer::finish_pass(bool thrown) {
+  if (pass_ != Pass::reduced) return;
+  try {
+    until_communication_fails([&] { finish(); });
+  } catch (const std::exception&) {
+    if (!thrown) throw;
   }
 }
 
-void Reducer::end_pass(bool thrown) {
-  times_.backward_computed();
-  if (thrown) complaint_ = "an exception was thrown in the backward pass";
+template <class Act>
+void Reducer::until_communication_fails(const Act& act) {
   try {
-    pack_what_is_left();
-    if (!complaint_.empty()) {
-      std::visit([](auto& last) { last.raise_flag(); }, layout_->loads.back());
-    }
-    layout_->launcher.release_last(layout_->loads, *communicator_);
-    times_.first_bucket_leaves();
-    finish();
+    act();
   } catch (const CommunicationError& error) {
-    failure_ = error.what();
-    last_error_ = error.what();
+    failure_ = last_error_ = error.what();
     pass_ = Pass::none;
     throw;
   } catch (const std::exception&) {
     if (pass_ == Pass::reduced) close_pass();
     throw;
   }
+}
+
+void Reducer::launch_the_rest() {
+  times_.backward_computed();
+  until_communication_fails([&] {
+    pack_what_is_left();
+    if (!complaint_.empty()) {
+      std::visit([](auto& last) { last.raise_flag(); }, layout_->loads.back());
+    }
+    layout_->launcher.release_last(layout_->loads, *communicator_);
+    times_.first_bucket_leaves();
+  });
 }
 
 void Reducer::pack_what_is_left() {

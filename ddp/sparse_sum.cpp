@@ -96,7 +96,7 @@ at::Tensor SparseSum::finish(Communicator& communicator) {
                               : std::vector<at::Tensor>(shares_.size(), values);
   return at::sparse_coo_tensor(without_padding(all_indices, shares_, index_sizes, 1),
                                without_padding(all_values, shares_, value_sizes, 0), shape,
-                               parameter_.options())
+                               parameter_.options().layout(at::kSparse))
       .coalesce();
 }
 

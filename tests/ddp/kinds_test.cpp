@@ -1,0 +1,306 @@
+// Gradients of every kind: dtypes, layouts, sizes, views of buckets, sparse ones, delayed ones.
+#include "ddp/distributed_data_parallel.h"
+#include "ddp/errors.h"
+#include "tests/ddp/forked_world.h"
+#include "tests/ddp/modules.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace lockstep {
+namespace {
+
+using testing::complaints_in;
+using testing::Group;
+using testing::numbers;
+using testing::run_world;
+using testing::same;
+using testing::Terms;
+using Loss = testing::TermsImpl::Loss;
+using Options = DistributedDataParallelOptions;
+
+// Copied or viewed, one by one or in batches.
+std::vector<Options> ways(Options options = {}) {
+  std::vector<Options> all;
+  for (const bool views : {false, true}) {
+    for (const bool batched : {false, true}) {
+      options.gradient_as_bucket_view = views;
+      options.batched_grad_copy = batched;
+      all.push_back(options);
+    }
+  }
+  return all;
+}
+
+// Parameters of a kind each; the gradient of p is factor * the numbers 1, 2, 3, ... in its order.
+struct Kinds : torch::nn::Module {
+  explicit Kinds(const std::vector<at::Tensor>& values) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      register_parameter("p" + std::to_string(i), values[i].clone());
+    }
+  }
+  at::Tensor forward(double factor) {
+    at::Tensor total = torch::zeros({}, at::kDouble);
+    for (const at::Tensor& each : parameters()) {
+      const at::Tensor weights =
+          (torch::arange(1, each.numel() + 1, at::kDouble) * factor).view(each.sizes());
+      at::Tensor value = each;
+      if (each.is_complex()) value = at::real(each) + at::imag(each) * 3;
+      total = total + (value.to(at::kDouble) * weights).sum();
+    }
+    return total;
+  }
+  std::string gradients() const {
+    std::string text;
+    for (const at::Tensor& each : parameters()) {
+      const at::Tensor& gradient = each.grad();
+      if (!gradient.defined()) {
+        text += "none; ";
+        continue;
+      }
+      const bool is_complex = gradient.is_complex();
+      text += numbers(is_complex ? at::real(gradient) : gradient);
+      if (is_complex) text += " + i " + numbers(at::imag(gradient));
+      text += std::string(" ") + c10::toString(gradient.scalar_type()) +
+              c10::str(gradient.strides()) + "; ";
+    }
+    return text;
+  }
+};
+
+std::vector<at::Tensor> every_kind() {
+  return {torch::zeros({2}, at::kFloat),
+          torch::zeros({2}, at::kComplexDouble),
+          torch::zeros({0, 3}, at::kFloat),
+          torch::zeros({3, 2}, at::kDouble).t(),
+          torch::zeros({1, 2, 1, 2}, at::kFloat).contiguous(at::MemoryFormat::ChannelsLast),
+          torch::zeros({2}, at::kHalf),
+          torch::zeros({2}, at::kBFloat16),
+          torch::zeros({}, at::kComplexFloat),
+          torch::zeros({4}, at::kDouble).slice(0, 0, 4, 2),
+          torch::zeros({0}, at::kComplexFloat)};
+}
+
+TEST(Kinds, AreAllAveragedInTheLayoutOfTheirParameters) {
+  for (const Options& way : ways()) {
+    for (const std::optional<double> cap : {std::optional<double>(), {0.0}}) {
+      const auto reports = run_world(3, [&](const Group& group) {
+        Options options = way;
+        options.process_group = group;
+        options.bucket_cap_mb = cap;
+        const auto net = std::make_shared<Kinds>(every_kind());
+        DistributedDataParallel ddp(net, options);
+        std::string report;
+        for (int step = 0; step < 3; ++step) {
+          net->zero_grad(step != 1);  // once into what is there
+          ddp.forward(3.0 * group->getRank()).backward();
+          if (step != 1) report += net->gradients() + "| ";
+        }
+        return report;
+      });
+      const std::string step =
+          "3 6 Float[1]; 3 6 + i 9 18 ComplexDouble[1];  Float[3, 1]; 3 6 9 12 15 18 Double[1, 2]; "
+          "3 6 9 12 Float[4, 1, 4, 2]; 3 6 Half[1]; 3 6 BFloat16[1]; 3 + i 9 ComplexFloat[]; "
+          "3 6 Double[1];  + i  ComplexFloat[1]; | ";
+      EXPECT_EQ(reports, same(3, step + step));
+    }
+  }
+}
+
+// Accumulated over two synchronised passes: the average of (average + new).
+TEST(Views, AreTheGradientsAndStaySoThroughRebuildAndZeroing) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(4);
+    DistributedDataParallel ddp(
+        net, {.process_group = group, .bucket_cap_mb = 0.0, .gradient_as_bucket_view = true});
+    std::string report;
+    torch::optim::SGD optimizer(net->parameters(), 1.0);
+    const auto step = [&](double factor) {
+      const double c = factor * (group->getRank() == 0 ? 2.0 : 4.0);
+      ddp.forward(Loss{{0, c}, {1, 10 * c}, {2, 100 * c}, {3, 1000 * c}}).backward();
+      report += net->gradients() + "; ";
+    };
+    step(1);
+    step(1);                     // after the rebuild, into the views of the old layout
+    optimizer.zero_grad(false);  // detaches and zeroes what is there: PyTorch's views throw here
+    step(1);
+    const void* const before = net->weights[2].grad().data_ptr();
+    net->zero_grad(false);
+    step(1);
+    report += net->weights[2].grad().data_ptr() == before ? "same memory; " : "other memory; ";
+    net->zero_grad(true);
+    step(1);
+    report += net->weights[2].grad().data_ptr() == before ? "same memory; " : "other memory; ";
+    net->weights[1].mutable_grad() = torch::ones({2}, at::kDouble);  // a stranger
+    step(1);
+    return report;
+  });
+  const std::string once = "3 3 | 30 30 | 300 300 | 3000 3000; ";
+  EXPECT_EQ(reports,
+            same(2, once + "6 6 | 60 60 | 600 600 | 6000 6000; " + once + once + "same memory; " +
+                        once + "same memory; 6 6 | 31 31 | 600 600 | 6000 6000; "));
+}
+
+TEST(Views, OfTwoInstancesOnOneModuleAreRefused) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(2);
+    DistributedDataParallel inner(net, {.process_group = group, .gradient_as_bucket_view = true});
+    DistributedDataParallel outer(inner, {.process_group = group, .gradient_as_bucket_view = true});
+    outer.forward(Loss{{0, 1.0}, {1, 1.0}}).backward();
+    return std::string("accepted");
+  });
+  for (const std::string& report : reports) {
+    EXPECT_NE(report.find("another DistributedDataParallel over the same parameters"),
+              std::string::npos)
+        << report;
+  }
+}
+
+// A kept view is divided, a copied gradient multiplied by the rounded 1 / W, as PyTorch does.
+TEST(Views, AreDividedWhereCopiesAreMultiplied) {
+  const auto reports = run_world(3, [](const Group& group) {
+    std::string report;
+    for (const bool views : {false, true}) {
+      torch::nn::Linear net(torch::nn::LinearOptions(64, 1).bias(false));
+      DistributedDataParallel ddp(net, {.process_group = group, .gradient_as_bucket_view = views});
+      torch::manual_seed(4);
+      const auto input = torch::rand({1, 64});
+      ddp.forward(input).backward();
+      net->zero_grad(false);
+      ddp.forward(input).backward();
+      const at::Tensor multiplied = input * (1.0 / 3), divided = input / 3;
+      const auto sum = [](const at::Tensor& x) { return x + x + x; };
+      report += net->weight.grad().equal(sum(multiplied)) ? "multiplied " : "";
+      report += net->weight.grad().equal(sum(divided)) ? "divided " : "";
+    }
+    return report;
+  });
+  EXPECT_EQ(reports, same(3, "multiplied divided "));
+}
+
+// Every rank looks up other words, some the same, one none at all.
+TEST(SparseGradients, AreAveragedWordByWord) {
+  struct Words : torch::nn::Module {
+    explicit Words(bool last)
+        : table(nullptr), scale(register_parameter("scale", torch::ones({1}, at::kDouble))) {
+      const auto options = torch::nn::EmbeddingOptions(5, 2).sparse(true);
+      table = register_module("table", torch::nn::Embedding(options));
+      table->to(at::kDouble);
+      if (last) late = register_parameter("late", torch::ones({1}, at::kDouble));
+      const torch::NoGradGuard no_grad;
+      table->weight.fill_(1);
+    }
+    at::Tensor forward(const std::vector<std::int64_t>& words, double factor) {
+      at::Tensor sum = scale.sum() * factor;
+      if (late.defined()) sum = sum + late.sum() * factor;
+      return sum + (table->forward(torch::tensor(words, at::kLong)) * factor).sum();
+    }
+    torch::nn::Embedding table;
+    at::Tensor scale, late;
+  };
+  for (const bool last : {false, true}) {  // whether the table has the last bucket
+    for (const Options& way :
+         {Options{}, Options{.bucket_cap_mb = 0.0}, Options{.find_unused_parameters = true},
+          Options{.static_graph = true}, Options{.gradient_as_bucket_view = true}}) {
+      const auto reports = run_world(3, [&](const Group& group) {
+        Options options = way;
+        options.process_group = group;
+        const auto net = std::make_shared<Words>(last);
+        DistributedDataParallel ddp(net, options);
+        const std::vector<std::vector<std::int64_t>> words = {{0, 1, 1}, {}, {1, 4}};
+        std::string report;
+        for (int step = 0; step < 3; ++step) {
+          net->zero_grad();
+          const auto rank = static_cast<std::size_t>(group->getRank());
+          ddp.forward(words[rank], 3.0 * (group->getRank() + 1)).backward();
+          const at::Tensor& gradient = net->table->weight.grad();
+          report += numbers(gradient.to_dense()) + (gradient.is_sparse() ? " sparse " : " dense ") +
+                    numbers(net->scale.grad()) + "; ";
+        }
+        return report;
+      });
+      // Word 0: 3 / 3; word 1: (3 + 3 + 9) / 3; word 4: 9 / 3; scale: (3 + 6 + 9) / 3.
+      const std::string step = "1 1 5 5 0 0 0 0 3 3 sparse 6; ";
+      EXPECT_EQ(reports, same(3, step + step + step));
+    }
+  }
+}
+
+TEST(SparseGradients, ThatNobodyAnnouncedAreReportedOnEveryRank) {
+  struct Words : torch::nn::Module {
+    at::Tensor table = register_parameter("table", torch::ones({5, 2}, at::kDouble));
+    at::Tensor forward(bool sparse) {
+      return torch::embedding(table, torch::tensor({1, 2}), -1, false, sparse).sum();
+    }
+  };
+  const auto reports = run_world(2, [](const Group& group) {
+    const auto net = std::make_shared<Words>();
+    DistributedDataParallel ddp(net, {.process_group = group});
+    std::string report;
+    for (const bool sparse : {true, false}) {
+      net->zero_grad();
+      try {
+        ddp.forward(sparse && group->getRank() == 1).backward();
+        report += numbers(net->table.grad());
+      } catch (const UnfinishedReductionError& error) {
+        report += complaints_in(error) + "; ";
+      }
+    }
+    return report;
+  });
+  EXPECT_EQ(reports,
+            same(2,
+                 "rank 0: all is well; rank 1: the gradient of 'table' is sparse, though it is no "
+                 "weight of an Embedding with sparse=true; 0 0 1 1 1 1 0 0 0 0"));
+}
+
+TEST(DelayedGradients, TravelBehindAllOthersAndAreAwaited) {
+  for (const Options& way :
+       ways({.delay_all_reduce_named_params = {"w3", "w1"}, .param_to_hook_all_reduce = "w0"})) {
+    const auto reports = run_world(2, [&](const Group& group) {
+      Options options = way;
+      options.process_group = group;
+      options.bucket_cap_mb = 0.0;
+      Terms net(4);
+      DistributedDataParallel ddp(net, options);
+      std::string report;
+      for (int step = 0; step < 3; ++step) {
+        net->zero_grad();
+        const double c = group->getRank() == 0 ? 2.0 : 4.0;
+        ddp.forward(Loss{{0, c}, {1, 10 * c}, {2, 100 * c}, {3, 1000 * c}}).backward();
+        report += net->gradients() + " in ";
+        for (const PlannedBucket& bucket : ddp->bucket_plan()) {
+          for (const std::size_t index : bucket.gradients) report += std::to_string(index);
+          report += '/';
+        }
+        report += "; ";
+      }
+      return report;
+    });
+    const std::string values = "3 3 | 30 30 | 300 300 | 3000 3000 in ";
+    EXPECT_EQ(reports, same(2, values + "02/13/; " + values + "2/0/13/; " + values + "2/0/13/; "));
+  }
+}
+
+TEST(BucketCaps, OfAListCountFromTheFirstParameterAtFirstAndInOrderOfLaunchThen) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(6);
+    constexpr double kWeight = 16.0 / (1 << 20);
+    DistributedDataParallel ddp(
+        net, {.process_group = group, .bucket_cap_mb_list = {kWeight, 2 * kWeight}});
+    std::string report;
+    for (int step = 0; step < 2; ++step) {
+      ddp.forward(Loss{{0, 1.0}, {1, 1.0}, {2, 1.0}, {3, 1.0}, {4, 1.0}, {5, 1.0}}).backward();
+      for (const PlannedBucket& bucket : ddp->bucket_plan()) {
+        for (const std::size_t index : bucket.gradients) report += std::to_string(index);
+        report += '/';
+      }
+      report += ' ';
+    }
+    return report;
+  });
+  EXPECT_EQ(reports, same(2, "5/34/12/0/ 5/43/21/0/ "));
+}
+
+}  // namespace
+}  // namespace lockstep
