@@ -99,17 +99,14 @@ std::string Reducer::whose(std::size_t index) const {
 void Reducer::arrive(std::size_t index) {
   await_end_of_this_pass();
   std::string objection = objection_to(index);
+  bool is_complete = true;
   if (objection.empty() && options_.static_graph) {
     const auto arrival = static_graph_.arrive(index);
+    is_complete = arrival == StaticGraph::Arrival::complete;
     if (arrival == StaticGraph::Arrival::unexpected) {
       objection = whose(index) +
-                  "came more often than in the first pass, though static_graph "
-                  "promises that the graph never changes";
-    } else {
-      arrivals_.push_back(index);
-      if (arrival == StaticGraph::Arrival::incomplete) return;
-      pack(index, Standing::arrived);
-      return;
+                  "came more often than in the first pass, though static_graph promises that the "
+                  "graph never changes";
     }
   }
   if (!objection.empty()) {
@@ -117,7 +114,7 @@ void Reducer::arrive(std::size_t index) {
     return;
   }
   arrivals_.push_back(index);
-  pack(index, Standing::arrived);
+  if (is_complete) pack(index, Standing::arrived);
 }
 
 std::string Reducer::objection_to(std::size_t index) const {

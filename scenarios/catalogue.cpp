@@ -9,8 +9,10 @@ std::vector<Scenario> catalogue() {
       scenarios::gradients_match_single_process(),
       scenarios::gradients_average_over_the_group(),
       scenarios::gradients_undefined_counts_as_zero(),
+      scenarios::unused_are_averaged_over_all_ranks(),
       scenarios::accumulation_no_sync_accumulates(),
       scenarios::accumulation_is_decided_at_forward(),
+      scenarios::accumulation_graphs_decide(),
       scenarios::replicas_stay_equal(),
       scenarios::replicas_different_models_are_refused(),
       scenarios::replicas_conversion_is_noticed(),
@@ -19,6 +21,7 @@ std::vector<Scenario> catalogue() {
       scenarios::buffers_every_kind_is_followed(),
       scenarios::sync_batch_norm_matches_single_process(),
       scenarios::failures_survivors_are_told(),
+      scenarios::failures_exception_in_backward_is_told(),
       scenarios::canary_every_rank_is_rank_zero(),
   };
 }

@@ -14,6 +14,7 @@ Scenario sampler_partitions_the_dataset();
 Scenario gradients_match_single_process();
 Scenario gradients_average_over_the_group();
 Scenario gradients_undefined_counts_as_zero();
+Scenario unused_are_averaged_over_all_ranks();
 Scenario replicas_start_equal();
 Scenario replicas_stay_equal();
 Scenario replicas_conversion_is_noticed();
@@ -23,8 +24,10 @@ Scenario buffers_lag_behind_local_forwards();
 Scenario buffers_every_kind_is_followed();
 Scenario accumulation_no_sync_accumulates();
 Scenario accumulation_is_decided_at_forward();
+Scenario accumulation_graphs_decide();
 Scenario sync_batch_norm_matches_single_process();
 Scenario failures_survivors_are_told();
+Scenario failures_exception_in_backward_is_told();
 Scenario canary_every_rank_is_rank_zero();
 
 }  // namespace scenarios

@@ -30,10 +30,21 @@ rc::Gen<NetworkSpec> networks() {
       set(&NetworkSpec::order_by_rank));
 }
 
+// Of those that must not change what a rank observes, a few at a time.
 rc::Gen<WrapOptions> wrap_options() {
-  return rc::gen::build<WrapOptions>(set(&WrapOptions::broadcast_buffers),
-                                     set(&WrapOptions::bucket_cap_bytes,
-                                         rc::gen::element<int64_t>(0, 1, 8, 16, 40, 100, 1 << 20)));
+  const auto seldom = rc::gen::weightedElement<bool>({{2, false}, {1, true}});
+  const auto drawn = rc::gen::build<WrapOptions>(
+      set(&WrapOptions::broadcast_buffers),
+      set(&WrapOptions::bucket_cap_bytes, rc::gen::element<int64_t>(0, 1, 8, 16, 40, 100, 1 << 20)),
+      set(&WrapOptions::find_unused_parameters, seldom),
+      set(&WrapOptions::gradient_as_bucket_view, seldom), set(&WrapOptions::static_graph, seldom),
+      set(&WrapOptions::skip_all_reduce_unused_params, seldom),
+      set(&WrapOptions::batched_grad_copy, seldom));
+  return rc::gen::map(drawn, [](WrapOptions options) {
+    if (!options.find_unused_parameters && !options.static_graph)
+      options.skip_all_reduce_unused_params = false;
+    return options;
+  });
 }
 
 }  // namespace

@@ -1,0 +1,195 @@
+// Whether a backward is reduced is decided by the forward whose graph it runs, in whatever order
+// and however often graphs are run.
+//
+// A flag that a forward raises and a backward lowers gets this wrong as soon as forwards and
+// backwards do not alternate: of two synchronised forwards the second one's backward stays local,
+// and a local forward's backward takes the flag of a synchronised one. Ranks then hold different
+// gradients, and nothing says so. So the case is a list of forwards and a list of backwards, which
+// names forwards by number, one perhaps twice. Gradients add up over all of them. The model is one
+// parameter whose gradient is chosen freely, in worlds that are powers of two, so that every
+// average is a small whole number.
+#include "harness/core/compare.h"
+#include "harness/core/values.h"
+#include "harness/world/rank_context.h"
+#include "harness/world/subject.h"
+#include "scenarios/cases/tensors.h"
+#include "scenarios/catalogue.h"
+
+#include <torch/torch.h>
+
+#include <bit>
+
+namespace lockstep::scenarios {
+namespace {
+
+struct Graphs {
+  WorldSpec world;
+  std::vector<std::string> forwards;  // empty: one that is synchronised
+  std::vector<int> backwards;  // which forward's, counted cyclically; empty: each once, in order
+  WrapOptions options;
+  uint64_t seed = 0;
+  auto operator<=>(const Graphs&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("world", &Graphs::world),
+                      field("forwards", &Graphs::forwards, one_of("synced|local")),
+                      field("backwards", &Graphs::backwards, between(0, 15)),
+                      field("options", &Graphs::options), field("seed", &Graphs::seed)};
+  }
+};
+
+std::vector<std::string> forwards_of(const Graphs& c) {
+  return c.forwards.empty() ? std::vector<std::string>{"synced"} : c.forwards;
+}
+
+std::vector<size_t> backwards_of(const Graphs& c) {
+  const auto count = forwards_of(c).size();
+  std::vector<size_t> out;
+  for (const int each : c.backwards) out.push_back(static_cast<size_t>(each) % count);
+  for (size_t each = 0; c.backwards.empty() && each < count; ++each) out.push_back(each);
+  return out;
+}
+
+// What forward `forward` on `rank` adds to the gradient: a multiple of the world size.
+std::vector<double> part(const Graphs& c, size_t forward, int rank) {
+  std::vector<double> out;
+  for (uint64_t element = 0; element < 3; ++element)
+    out.push_back(static_cast<double>(c.world.size * whole_at({.seed = c.seed,
+                                                               .stream = Stream::input,
+                                                               .rank = static_cast<uint64_t>(rank),
+                                                               .step = forward,
+                                                               .index = element},
+                                                              7)));
+  return out;
+}
+
+class Scaled : public Model {
+ public:
+  Scaled() : weight_(register_parameter("weight", torch::ones({3}))) {}
+  at::Tensor forward(const at::Tensor& input) override { return weight_ * input; }
+
+ private:
+  at::Tensor weight_;
+};
+
+void program(const Graphs& c, RankContext& here) {
+  const auto model = std::make_shared<Scaled>();
+  const auto replica = wrap(here, model, c.options);
+  std::vector<at::Tensor> losses;
+  for (const auto& kind : forwards_of(c)) {
+    const auto forward = [&] {
+      losses.push_back(
+          replica->forward(torch::tensor(part(c, losses.size(), here.rank()), at::kFloat)).sum());
+    };
+    kind == "local" ? replica->no_sync(forward) : forward();
+  }
+  int step = 0;
+  for (const auto graph : backwards_of(c)) {
+    losses[graph].backward({}, /*retain_graph=*/true);
+    here.enter(step++, "after backward");
+    here.record("weight", gradient_or_nothing(model->parameters().front()));
+  }
+}
+
+using Values = std::vector<std::vector<double>>;  // by rank
+
+std::vector<TensorValue> recorded_values(const Values& by_rank) {
+  std::vector<TensorValue> out;
+  for (const auto& values : by_rank)
+    out.push_back(recorded(torch::tensor(values, at::kDouble), at::kFloat));
+  return out;
+}
+
+void average(Values& by_rank) {
+  for (size_t element = 0; element < by_rank.front().size(); ++element) {
+    double sum = 0;
+    for (const auto& values : by_rank) sum += values[element];
+    for (auto& values : by_rank) values[element] = sum / static_cast<double>(by_rank.size());
+  }
+}
+
+Findings each_is_as_its_forward_was(const Graphs& c, const History& h) {
+  if (!std::has_single_bit(static_cast<unsigned>(c.world.size)))
+    throw Refused("averages are exact in worlds that are powers of two alone");
+  Values held(static_cast<size_t>(c.world.size), std::vector<double>(3, 0.0));
+  std::vector<Comparison> rows;
+  int step = 0;
+  for (const auto graph : backwards_of(c)) {
+    for (size_t rank = 0; rank < held.size(); ++rank) {
+      const auto own = part(c, graph, static_cast<int>(rank));
+      for (size_t element = 0; element < own.size(); ++element) held[rank][element] += own[element];
+    }
+    const auto otherwise = [&] {
+      auto other = held;
+      if (forwards_of(c)[graph] == "local") average(other);
+      return recorded_values(other);
+    }();
+    const bool is_local = forwards_of(c)[graph] == "local";
+    if (!is_local) average(held);
+    rows.push_back(
+        {.row = h.row({step++, "after backward"}, "weight"), .expected = recorded_values(held)});
+    rows.back().explanations = [otherwise, is_local] {
+      return Explanations{recorded_instead(
+          is_local
+              ? Diagnosis{"reduced_inside_no_sync", "the average, though its forward was local"}
+              : Diagnosis{"not_reduced", "what each rank has for itself: it stayed local"},
+          otherwise)};
+    };
+  }
+  return equal("A backward must be reduced if its own forward was synchronised, and only then",
+               rows);
+}
+
+std::vector<Graphs> every_small_one() {
+  std::vector<Graphs> all;
+  for (const int world : {2, 4})
+    for (const auto& forwards : std::vector<std::vector<std::string>>{
+             {"synced"}, {"synced", "synced"}, {"local", "synced"}, {"synced", "local"}})
+      for (const auto& backwards : std::vector<std::vector<int>>{{}, {1, 0}, {0, 0}, {0, 1, 0}})
+        for (const bool views : {false, true})
+          all.push_back({.world = {.size = world},
+                         .forwards = forwards,
+                         .backwards = backwards,
+                         .options = {.gradient_as_bucket_view = views},
+                         .seed = 5});
+  return all;
+}
+
+rc::Gen<Graphs> cases() {
+  const auto kinds = rc::gen::element<std::string>("synced", "local");
+  return rc::gen::apply(
+      [](int world, std::vector<std::string> forwards, std::vector<int> backwards, bool views,
+         bool batched, uint64_t seed) {
+        return Graphs{.world = {.size = world},
+                      .forwards = std::move(forwards),
+                      .backwards = std::move(backwards),
+                      .options = {.gradient_as_bucket_view = views, .batched_grad_copy = batched},
+                      .seed = seed};
+      },
+      rc::gen::element(2, 4), rc::gen::container<std::vector<std::string>>(3, kinds),
+      rc::gen::container<std::vector<int>>(4, rc::gen::inRange(0, 3)), rc::gen::arbitrary<bool>(),
+      rc::gen::arbitrary<bool>(), rc::gen::inRange<uint64_t>(0, 1000));
+}
+
+}  // namespace
+
+Scenario accumulation_graphs_decide() {
+  return scenario<Graphs>({
+      .name = "accumulation.graphs_decide",
+      .claim = "A backward is reduced if the forward whose graph it runs was synchronised, in "
+               "whatever order and however often graphs are run.",
+      .exactness = "bit-equal",
+      .source = "docs/semantics.md 0.10",
+      .not_covered = "one backward through several graphs, worlds that are no powers of two",
+      .usual_mistake = "a flag that a forward raises and the next backward lowers.",
+      .tags = {"accumulation"},
+      .must_catch = {"one_flag_for_all_forwards"},
+      .draws = 60,
+      .start = {.world = {.size = 2}},
+      .every = every_small_one,
+      .cases = cases(),
+      .program = program,
+      .checks = {each_is_as_its_forward_was},
+  });
+}
+
+}  // namespace lockstep::scenarios

@@ -1,0 +1,170 @@
+// An exception in one rank's backward is that rank's own; every other rank is told in the same
+// backward, by a sentence that names the rank; and the next step is as good as any.
+//
+// A rank whose backward ends early has launched some of its buckets and not others, and its peers
+// wait for those. An implementation that does nothing leaves them waiting until a timeout, with a
+// group that nobody can use any more. Where the exception strikes, between which gradients, is part
+// of the case: the network calls the harness from inside of each branch's backward.
+#include "scenarios/cases/draw.h"
+#include "scenarios/cases/expect.h"
+#include "scenarios/catalogue.h"
+
+#include <torch/torch.h>
+
+namespace lockstep::scenarios {
+namespace {
+
+constexpr const char* kInBackward = "in backward";
+
+// Passes gradients on, after a call.
+class Passage : public torch::autograd::Function<Passage> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
+                            const std::function<void()>* on_backward) {
+    context->saved_data["on_backward"] = reinterpret_cast<int64_t>(on_backward);
+    return input.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    (*reinterpret_cast<const std::function<void()>*>(context->saved_data["on_backward"].toInt()))();
+    return {gradients.front(), at::Tensor()};
+  }
+};
+
+class Watched : public Network {
+ public:
+  using Network::Network;
+  std::function<void()> on_backward = nullptr;
+
+ protected:
+  // The last branch to run forward is the first one backward.
+  at::Tensor passed_on(int branch, const at::Tensor& output) override {
+    return branch == 0 ? Passage::apply(output, &on_backward) : output;
+  }
+};
+
+const Injection& blow_of(const Training& c) {
+  const auto& all = c.world.injections;
+  if (all.size() != 1 || all.front().kind != "throw" || all.front().at.phase != kInBackward ||
+      all.front().rank >= c.world.size || all.front().at.step + 1 >= c.steps)
+    throw Refused("the case must throw in the backward of one rank, and have a step after it");
+  return all.front();
+}
+
+enum class Heard : int64_t { nothing, who_threw, something_else };
+
+Heard heard_in(const std::exception& error, const Training& c) {
+  const auto who = "rank " + std::to_string(blow_of(c).rank) + ": an exception was thrown";
+  return std::string(error.what()).find(who) == std::string::npos ? Heard::something_else
+                                                                  : Heard::who_threw;
+}
+
+void program(const Training& c, RankContext& here) {
+  const auto model = std::make_shared<Watched>(c, build_seed(c, here.rank()));
+  if (c.network.order_by_rank) model->set_first_branch(here.rank());
+  const auto replica = wrap(here, model, c.options);
+  for (int step = 0; step < c.steps; ++step) {
+    model->on_backward = [&] { here.enter(step, kInBackward); };
+    model->zero_grad(/*set_to_none=*/true);
+    auto heard = Heard::nothing;
+    try {
+      replica->backward(loss_of_part(c, batch_index(c, step, 0), here.rank(), *replica));
+    } catch (const std::exception& error) {
+      heard = heard_in(error, c);
+    }
+    here.enter(step, "after backward");
+    here.record("heard", std::vector<int64_t>{static_cast<int64_t>(heard)});
+    if (heard == Heard::nothing) record_gradients(here, *model);
+  }
+}
+
+Findings all_are_told_by_name(const Training& c, const History& h) {
+  const auto& blow = blow_of(c);
+  std::vector<Comparison> rows;
+  for (int s = 0; s < c.steps; ++s) {
+    std::vector<TensorValue> expected;
+    for (int rank = 0; rank < c.world.size; ++rank) {
+      const auto right = s != blow.at.step   ? Heard::nothing
+                         : rank == blow.rank ? Heard::something_else
+                                             : Heard::who_threw;
+      expected.push_back(int64_values({static_cast<int64_t>(right)}));
+    }
+    rows.push_back({.row = h.row({s, "after backward"}, "heard"), .expected = expected});
+  }
+  return equal(
+      "In the backward that throws on one rank, and there alone, every rank must hear of it", rows);
+}
+
+Findings the_other_steps_are_averaged(const Training& c, const History& h) {
+  Findings out;
+  const auto steps = expected_steps(c);
+  const auto names = trainable(c);
+  for (int s = 0; s < c.steps; ++s) {
+    if (s == blow_of(c).at.step) continue;
+    std::vector<Comparison> rows;
+    for (size_t p = 0; p < names.size(); ++p)
+      rows.push_back(compared(c, h.row({s, "after backward"}, names[p]),
+                              steps[static_cast<size_t>(s)].average[p]));
+    out += equal("A step that did not fail must hold the average, before a failure and after it",
+                 rows);
+  }
+  return out;
+}
+
+Training struck(Training c, int rank, int step) {
+  c.steps = std::max(c.steps, 2);
+  c.optimizer = "none";
+  c.world.injections = {
+      {.kind = "throw", .rank = rank % c.world.size, .at = {step % (c.steps - 1), kInBackward}}};
+  return c;
+}
+
+std::vector<Training> every_small_one() {
+  std::vector<Training> all;
+  for (const int world : {2, 3})
+    for (int rank = 0; rank < world; ++rank)
+      for (const int step : {0, 1})
+        for (const int64_t cap : {0, 1})
+          all.push_back(struck({.world = {.size = world},
+                                .steps = 4,
+                                .network = {.branches = 2, .order_by_rank = true},
+                                .batch_log2 = 2,
+                                .options = {.bucket_cap_bytes = cap},
+                                .seed = 1},
+                               rank, step));
+  return all;
+}
+
+rc::Gen<Training> cases() {
+  return rc::gen::apply(
+      [](const Training& c, int steps, int rank, int step) {
+        Training longer = c;
+        longer.steps = steps;
+        return struck(longer, rank, step);
+      },
+      trainings(), rc::gen::inRange(2, 5), rc::gen::inRange(0, 4), rc::gen::inRange(0, 4));
+}
+
+}  // namespace
+
+Scenario failures_exception_in_backward_is_told() {
+  return scenario<Training>({
+      .name = "failures.exception_in_backward_is_told",
+      .claim = "An exception in one rank's backward is told to every other rank in the same "
+               "backward, by name, and the next step is averaged as ever.",
+      .exactness = "told by name",
+      .source = "docs/semantics.md 0.18",
+      .not_covered = "an exception in forward, a rank that does not go on",
+      .usual_mistake = "leaving the buckets unlaunched that the cut backward did not reach.",
+      .tags = {"failures"},
+      .must_catch = {"exception_in_backward_untold"},
+      .draws = 40,
+      .start = struck({.world = {.size = 2}, .steps = 2}, 1, 0),
+      .every = every_small_one,
+      .cases = cases(),
+      .program = program,
+      .checks = {all_are_told_by_name, the_other_steps_are_averaged},
+  });
+}
+
+}  // namespace lockstep::scenarios

@@ -1,0 +1,162 @@
+// A parameter that only some ranks use gets, on all of them, the average over all ranks, those that
+// do not use it counting with zero; one that nobody uses keeps no gradient.
+//
+// Who uses what is drawn for each step, rank and branch; with a static graph it is the same in
+// every step. Branch 0 is used by all, so that every rank has something to run backward. Gradients
+// are cleared to none before each step, so that a gradient that is there was made by this step: a
+// divisor that counts the users alone, a zero where nothing belongs, and a map of uses that is
+// carried on from the step before all show.
+#include "harness/core/values.h"
+#include "scenarios/cases/draw.h"
+#include "scenarios/cases/expect.h"
+#include "scenarios/catalogue.h"
+
+#include <torch/torch.h>
+
+namespace lockstep::scenarios {
+namespace {
+
+// One branch in three rests on all ranks, the others on every second one.
+bool is_used(const Training& c, int step, int rank, int branch) {
+  if (branch == 0) return true;
+  const auto drawn = [&](int who) {
+    return bits_at({.seed = c.seed,
+                    .stream = Stream::order,
+                    .rank = static_cast<uint64_t>(who),
+                    .step = c.options.static_graph ? 0 : static_cast<uint64_t>(step),
+                    .index = static_cast<uint64_t>(branch)});
+  };
+  return drawn(1000) % 3 != 0 && drawn(rank) % 2 == 0;
+}
+
+class Partial : public Network {
+ public:
+  using Network::Network;
+  std::function<bool(int branch)> uses = nullptr;
+
+ protected:
+  at::Tensor passed_on(int branch, const at::Tensor& output) override {
+    return uses(branch) ? output : torch::zeros_like(output);
+  }
+};
+
+void program(const Training& c, RankContext& here) {
+  const auto model = std::make_shared<Partial>(c, build_seed(c, here.rank()));
+  if (c.network.order_by_rank) model->set_first_branch(here.rank());
+  const auto replica = wrap(here, model, c.options);
+  for (int step = 0; step < c.steps; ++step) {
+    model->uses = [&](int branch) { return is_used(c, step, here.rank(), branch); };
+    model->zero_grad(/*set_to_none=*/true);
+    here.enter(step, "forward");
+    const auto loss = loss_of_part(c, batch_index(c, step, 0), here.rank(), *replica);
+    here.enter(step, "backward");
+    replica->backward(loss);
+    here.enter(step, "after backward");
+    record_gradients(here, *model);
+  }
+}
+
+int branch_of(const std::string& parameter) {
+  return std::stoi(parameter.substr(std::string("branch").size()));
+}
+
+Findings users_and_others_hold_the_average(const Training& c, const History& h) {
+  if (!c.options.find_unused_parameters && !c.options.static_graph)
+    throw Refused("the case must find unused parameters or have a static graph");
+  Findings out;
+  const auto steps = expected_steps(c);
+  const auto parameters = initial_parameters(c, 0);
+  reference::Arithmetic arithmetic(format_of(c));
+  for (int s = 0; s < c.steps; ++s) {
+    std::vector<Comparison> rows;
+    for (size_t p = 0; p < parameters.size(); ++p) {
+      const auto& name = parameters[p].name;
+      const auto row = h.row({s, "after backward"}, name);
+      std::vector<reference::Rounded> parts;
+      int users = 0;
+      for (int rank = 0; rank < c.world.size; ++rank) {
+        const auto& own = steps[static_cast<size_t>(s)].local()[static_cast<size_t>(rank)][p];
+        const bool uses = is_used(c, s, rank, branch_of(name));
+        parts.push_back(uses ? own : reference::given(at::zeros_like(own.value)));
+        users += uses ? 1 : 0;
+      }
+      if (users == 0) {
+        rows.push_back(
+            {.row = row, .expected = {recorded(torch::empty({0}, at::kDouble), dtype_of(c))}});
+        continue;
+      }
+      const auto average = arithmetic.average(parts);
+      rows.push_back(compared(c, row, average));
+      rows.back().explanations = [&c, average, users] {
+        const auto by_users = average.value * c.world.size / users;
+        return Explanations{recorded_instead(
+            {"divided_by_its_users", "the sum divided by the number of ranks that used it"},
+            {recorded(by_users, dtype_of(c))})};
+      };
+    }
+    out += equal("What some ranks use must be averaged over all, and what nobody uses left alone",
+                 rows);
+  }
+  return out;
+}
+
+std::vector<Training> every_small_one() {
+  std::vector<Training> all;
+  for (const int world : {2, 3})
+    for (const int64_t cap : {0, 1})
+      for (const bool is_static : {false, true})
+        for (const bool skips : {false, true})
+          for (const uint64_t seed : {1u, 2u, 3u})
+            all.push_back({.world = {.size = world},
+                           .steps = 3,
+                           .network = {.branches = 3},
+                           .batch_log2 = 2,
+                           .options = {.bucket_cap_bytes = cap,
+                                       .find_unused_parameters = !is_static,
+                                       .static_graph = is_static,
+                                       .skip_all_reduce_unused_params = skips},
+                           .seed = seed});
+  return all;
+}
+
+rc::Gen<Training> cases() {
+  auto drawn = rc::gen::apply(
+      [](Training c, int branches, bool is_static, bool skips) {
+        c.network.branches = branches;
+        c.optimizer = "none";
+        c.options.static_graph = is_static;
+        c.options.find_unused_parameters = !is_static;
+        c.options.skip_all_reduce_unused_params = skips;
+        return c;
+      },
+      trainings(), rc::gen::inRange(2, 6), rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>());
+  return with(std::move(drawn), &Training::steps, rc::gen::inRange(2, 5));
+}
+
+}  // namespace
+
+Scenario unused_are_averaged_over_all_ranks() {
+  return scenario<Training>({
+      .name = "unused.are_averaged_over_all_ranks",
+      .claim = "A parameter that some ranks use gets the average over all ranks on every rank; one "
+               "that nobody uses gets no gradient.",
+      .exactness = "bit-equal · real: bounded",
+      .source = "find_unused_parameters and static_graph of "
+                "torch.nn.parallel.DistributedDataParallel; docs/semantics.md 2.5 and 2.6",
+      .not_covered = "gradients that are kept from step to step, outputs left out of the loss",
+      .usual_mistake = "dividing by the number of ranks that used the parameter.",
+      .tags = {"gradients", "unused"},
+      .must_catch = {"unused_gradients_overwritten", "used_map_never_reset",
+                     "unused_skipped_unasked"},
+      .draws = 90,
+      .start = {.world = {.size = 2},
+                .network = {.branches = 2},
+                .options = {.find_unused_parameters = true}},
+      .every = every_small_one,
+      .cases = cases(),
+      .program = program,
+      .checks = {users_and_others_hold_the_average},
+  });
+}
+
+}  // namespace lockstep::scenarios
