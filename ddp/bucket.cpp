@@ -113,10 +113,13 @@ void Bucket::restore(std::size_t slot, at::Tensor parameter) {
   kept_[slot] = at::Tensor();
 }
 
+bool Bucket::holds_gradient(std::size_t slot, const at::Tensor& parameter) const {
+  return is_place(slot, parameter.grad());
+}
+
 void Bucket::adopt(std::size_t slot, at::Tensor parameter) {
   const at::NoGradGuard no_grad;
   at::Tensor& gradient = parameter.mutable_grad();
-  if (!options_.gradients_are_views || !gradient.defined()) return;
   places_[slot].copy_(gradient);
   gradient = places_[slot];
 }

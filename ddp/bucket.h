@@ -49,7 +49,9 @@ class Bucket {
   void keep(std::size_t slot, const at::Tensor& parameter);
   void restore(std::size_t slot, at::Tensor parameter);
 
-  // Gradients of an earlier layout of views move here. Before any pass uses this bucket.
+  // Whether the parameter's .grad is its place here; and, before any pass uses this bucket, makes
+  // it so, with the values it has.
+  bool holds_gradient(std::size_t slot, const at::Tensor& parameter) const;
   void adopt(std::size_t slot, at::Tensor parameter);
 
   // The flag: 0 after lower_flag(), at least 1 / W if any rank raised it and the sum was taken.

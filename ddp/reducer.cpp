@@ -171,10 +171,11 @@ void Reducer::rebuild() {
   agree(*communicator_, {.statements = {{"the plan of gradient buckets", text_of(plan)}}});
   auto layout = std::make_unique<Layout>(std::move(plan), parameters_, sizes_, options_.bucket);
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    const auto [load, slot] = layout->places[index];
-    if (auto* const bucket = std::get_if<Bucket>(&layout->loads[load])) {
-      bucket->adopt(slot, parameters_[index]);
-    }
+    const auto [load, slot] = layout_->places[index];
+    const auto* const bucket = std::get_if<Bucket>(&layout_->loads[load]);
+    if (bucket == nullptr || !bucket->holds_gradient(slot, parameters_[index])) continue;
+    const auto [next_load, next_slot] = layout->places[index];
+    std::get<Bucket>(layout->loads[next_load]).adopt(next_slot, parameters_[index]);
   }
   layout_ = std::move(layout);
   is_rebuilt_ = true;
