@@ -77,17 +77,18 @@ DataParallelCore::~DataParallelCore() {
 // Compares what ranks have, on the group that all of them know; see Note [Instances on one group].
 void DataParallelCore::join_group() {
   const auto& group = options_.process_group;
-  communicator_ = std::make_shared<Communicator>(group, options_.timeout);
+  // What is wrong with the timeout is for all ranks to hear.
+  const bool can_wait = !options_.timeout || options_.timeout->count() > 0;
+  communicator_ = std::make_shared<Communicator>(group, can_wait ? options_.timeout : std::nullopt);
   member_ = std::make_unique<GroupMember>(group);
-  const int number = member_->number();
-  const auto notice = std::make_shared<FailureNotice>(group->getStore(), communicator_->rank());
-  if (communicator_->rank() == 0) notice->clear();
-  agree(*communicator_, declare(*module_, options_, number));
-  if (number > 0 && communicator_->world_size() > 1) {
-    communicator_ = std::make_shared<Communicator>(
-        communicator_->apart("instance " + std::to_string(number) + " on its group"));
+  notice_ = std::make_shared<FailureNotice>(group->getStore(), communicator_->rank());
+  if (communicator_->rank() == 0) notice_->clear();
+  agree(*communicator_, declare(*module_, options_, *member_));
+  if (member_->number() > 0 && communicator_->world_size() > 1) {
+    communicator_ = std::make_shared<Communicator>(communicator_->apart(
+        "instance " + std::to_string(member_->made_before()) + " on its group"));
   }
-  communicator_->watch(notice);
+  communicator_->watch(notice_);
 }
 
 // What all ranks find together they need not tell each other.
@@ -125,6 +126,7 @@ void DataParallelCore::before_forward(bool outputs_are_known, const std::type_in
           " needs; specialise lockstep::OutputTensors for it (ddp/outputs.h)");
     }
     reducer_->check_finished();
+    notice_->withdraw();
     if (synchronises_gradients()) reducer_->prepare();
     const bool is_due = options_.buffer_sync_lag ? synchronise_buffers_next_ : no_sync_depth_ == 0;
     if (buffers_ && is_due) buffers_->synchronise(*communicator_);
@@ -155,9 +157,15 @@ void DataParallelCore::remove_autograd_hooks() {
 }
 
 void DataParallelCore::update_process_group(c10::intrusive_ptr<c10d::ProcessGroup> group) {
+  if (!group) throw UsageError("update_process_group: the group is null");
   options_.process_group = std::move(group);
   member_.reset();
-  join_group();
+  try {
+    join_group();
+  } catch (const std::exception& error) {
+    reducer_->fail("update_process_group: " + first_line(error));
+    throw;
+  }
   reducer_->restart(communicator_);
   synchronise_buffers_next_ = true;
 }

@@ -17,6 +17,7 @@ namespace lockstep {
 
 class BufferSync;
 class Communicator;
+class FailureNotice;
 class GroupMember;
 class Reducer;
 
@@ -33,8 +34,8 @@ class DataParallelCore {
   DataParallelCore& operator=(const DataParallelCore&) = delete;
 
   // Around each call of the module's forward, which returns an `output_type`; after_forward only if
-  // it returned, with the tensors of its output where these can be found. Collective when buffers
-  // are synchronised or buckets laid out anew, Local otherwise.
+  // it returned, with the tensors of its output where these can be found. Collective when
+  // buffers are synchronised or buckets laid out anew, Local otherwise.
   void before_forward(bool outputs_are_known, const std::type_info& output_type);
   void after_forward(const std::optional<std::vector<at::Tensor>>& outputs);
 
@@ -65,6 +66,7 @@ class DataParallelCore {
   DistributedDataParallelOptions options_;
   std::unique_ptr<GroupMember> member_;
   std::shared_ptr<Communicator> communicator_;
+  std::shared_ptr<FailureNotice> notice_;
   std::shared_ptr<Reducer> reducer_;
   std::unique_ptr<BufferSync> buffers_;
   int no_sync_depth_ = 0;

@@ -133,6 +133,10 @@ std::optional<std::string> obstacle_in_cap(const std::string& name, double cap_m
 }
 
 std::optional<std::string> obstacle_in(const Options& options) {
+  if (options.timeout && options.timeout->count() <= 0) {
+    return "timeout is " + std::to_string(options.timeout->count()) +
+           " ms, expected a positive time";
+  }
   if (options.forward_sync_buffers && options.broadcast_buffers &&
       *options.forward_sync_buffers != *options.broadcast_buffers) {
     return "forward_sync_buffers and broadcast_buffers, its old name, are given and differ";
@@ -275,7 +279,8 @@ bool synchronises_buffers(const Options& options) {
   return options.broadcast_buffers.value_or(true);
 }
 
-Declaration declare(const torch::nn::Module& module, const Options& options, int instance_number) {
+Declaration declare(const torch::nn::Module& module, const Options& options,
+                    const GroupMember& member) {
   Declaration declaration;
   declaration.obstacle = obstacle_in(options);
   if (!declaration.obstacle) declaration.obstacle = obstacle_in_names(module, options);
@@ -285,7 +290,9 @@ Declaration declare(const torch::nn::Module& module, const Options& options, int
   state_buffers(module, options, statements);
   state_options(options, statements);
   statements.push_back({"the number of DistributedDataParallel objects that live on the group",
-                        std::to_string(instance_number)});
+                        std::to_string(member.number())});
+  statements.push_back({"the number of DistributedDataParallel objects made on the group before",
+                        std::to_string(member.made_before())});
   return declaration;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ddp/disagreement.h"
+#include "ddp/group_member.h"
 #include "ddp/options.h"
 #include "ddp/reducer.h"
 
@@ -29,10 +30,10 @@ bool synchronises_buffers(const DistributedDataParallelOptions& options);
 
 // What a rank declares about the module it wraps: everything that must be equal on all ranks, in
 // the order in which differences are looked for (number of parameters; each parameter's name,
-// shape, dtype, requires_grad and strides; buffers; options; its number among the instances on the
-// group), and why this module with these options cannot be trained at all, if it cannot. Local;
-// does not throw for anything a caller may have got wrong.
+// shape, dtype, layout, requires_grad and kind of gradient; buffers; options; how many instances
+// live on the group, and how many were made), and why this module with these options cannot be
+// trained at all, if it cannot. Local; does not throw for anything a caller may have got wrong.
 Declaration declare(const torch::nn::Module& module, const DistributedDataParallelOptions& options,
-                    int instance_number);
+                    const GroupMember& member);
 
 }  // namespace lockstep

@@ -157,12 +157,15 @@ class DistributedDataParallel : public torch::nn::ModuleHolder<DistributedDataPa
 
   // Calls the module's forward with the same arguments and returns what it returns. Collective, and
   // blocks, when buffers are synchronised (before the module runs, unless the forward before was
-  // local: docs/semantics.md 1.3) and once when the buckets are laid out anew; Local otherwise. The
-  // backward passes through its output are Collective, unless the forward was inside no_sync() or
-  // without gradients. Throws UsageError if the parameters or buffers are not those of the
-  // construction, UnfinishedReductionError after a failure, and CommunicationError. backward()
+  // local: docs/semantics.md 1.3) and once when the buckets are laid out anew; Local
+  // otherwise. The backward passes through its
+  // output are Collective, unless the forward was inside no_sync() or without gradients.
+  //
+  // Throws UsageError if a parameter or buffer was frozen, unfrozen, converted or reshaped since
+  // the construction, UnfinishedReductionError after a failure, and CommunicationError. backward()
   // itself throws UnfinishedReductionError, on every rank, if any rank's pass lacked a gradient or
-  // threw (a rank whose own pass threw gets that exception); and CommunicationError.
+  // threw (a rank whose own pass threw gets that exception); UsageError if a gradient that should
+  // be a view of its bucket was replaced; and CommunicationError.
   template <class... Args>
   decltype(auto) forward(Args&&... args) {
     return this->get()->forward(std::forward<Args>(args)...);

@@ -16,29 +16,32 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// One rank was used wrongly: what was given and what was expected. Raised on that rank alone.
+// One rank was used wrongly: what was given and what was expected. Raised on that rank alone; its
+// peers' next waits end with its sentence.
 class UsageError : public Error {
  public:
   using Error::Error;
 };
 
 // Ranks that must be equal are not, or one of them cannot take part. Raised with the same sentence
-// on every rank, before any tensor has travelled (docs/semantics.md 0.1).
+// on every rank: of models and options before any tensor has travelled (docs/semantics.md 0.1).
 class DisagreementError : public Error {
  public:
   using Error::Error;
 };
 
-// A backward pass ended without a gradient for every parameter. Raised with the same sentence on
-// every rank at the end of that backward pass, or by the next forward of the rank whose backward
-// pass was cut off. The gradients are then the local ones.
+// A backward pass could not be averaged on all ranks: one lacked a gradient, or threw. Raised with
+// the same sentence on every rank at the end of that pass (a rank that threw gets its own exception
+// instead), after which the object can go on; gradients are then the local ones, or of no use where
+// they are views of buckets. Raised besides by what comes after a failure of communication.
 class UnfinishedReductionError : public Error {
  public:
   using Error::Error;
 };
 
-// A collective failed or passed its deadline: a peer died, stopped, or left the common order. The
-// group cannot be used any more.
+// A collective failed or passed its deadline, or a peer told that it cannot go on: it died,
+// stopped, threw, or left the common order. The object cannot be used any more, unless it gets
+// another group.
 class CommunicationError : public Error {
  public:
   // Units: `waited` is the time this rank spent in the wait, not the operation's own duration.

@@ -60,7 +60,19 @@ void FailureNotice::clear() noexcept {
   });
 }
 
+void FailureNotice::withdraw() noexcept {
+  if (!has_posted_) return;
+  has_posted_ = false;
+  exchange([own = std::to_string(rank_) + ' '](c10d::Store& store) {
+    if (!store.check({kKey})) return std::string();
+    const std::vector<std::uint8_t> bytes = store.get(kKey);
+    if (std::string(bytes.begin(), bytes.end()).starts_with(own)) store.deleteKey(kKey);
+    return std::string();
+  });
+}
+
 void FailureNotice::post(const std::string& sentence) noexcept {
+  has_posted_ = true;
   const std::string text = std::to_string(rank_) + ' ' + sentence;
   exchange([text](c10d::Store& store) {
     store.compareSet(kKey, {}, std::vector<std::uint8_t>(text.begin(), text.end()));

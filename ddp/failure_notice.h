@@ -23,6 +23,9 @@ class FailureNotice {
 
   void post(const std::string& sentence) noexcept;
 
+  // This rank goes on after all: takes away what it posted.
+  void withdraw() noexcept;
+
   // What a peer posted: "rank 2 failed: ...". Nothing while nobody did, or where this rank did.
   std::optional<std::string> read() noexcept;
 
@@ -33,6 +36,7 @@ class FailureNotice {
 
   c10::intrusive_ptr<c10d::Store> store_;
   const int rank_;
+  bool has_posted_ = false;
 };
 
 }  // namespace lockstep

@@ -104,12 +104,8 @@ void at_end_of_this_pass(std::function<void(bool thrown)> on_end) {
   torch::autograd::Engine::get_default_engine().queue_callback([end] { end->has_come(); });
 }
 
-bool is_inside_a_node() {
+bool is_inside_a_pass() {
   return torch::autograd::get_current_node() != nullptr;
-}
-
-int number_of_this_pass() {
-  return torch::autograd::get_current_graph_task_id();
 }
 
 }  // namespace lockstep

@@ -54,10 +54,7 @@ void on_gradient_of(const at::Tensor& output, const std::function<void()>& on_gr
 // throws, backward() throws; on_end(true) must not throw. Local.
 void at_end_of_this_pass(std::function<void(bool thrown)> on_end);
 
-// Whether the callers of this function stand inside a node of a backward pass.
-bool is_inside_a_node();
-
-// The number of the backward pass that runs on this thread.
-int number_of_this_pass();
+// Whether the caller stands inside a function of a backward pass.
+bool is_inside_a_pass();
 
 }  // namespace lockstep

@@ -9,31 +9,41 @@ namespace lockstep {
 
 namespace {
 
-struct Numbers {
+struct Instances {
+  // Keeps the address from becoming another group's.
+  c10::weak_intrusive_ptr<c10d::ProcessGroup> group;
+  std::set<int> numbers;
+  int made = 0;
+};
+
+struct Table {
   std::mutex mutex;
-  std::map<const c10d::ProcessGroup*, std::set<int>> taken;
+  std::map<const c10d::ProcessGroup*, Instances> by_group;
 };
 
 // Never destroyed: instances may outlive the statics of the program.
-Numbers& numbers() {
-  static auto* const all = new Numbers;
+Table& table() {
+  static auto* const all = new Table;
   return *all;
 }
 
 }  // namespace
 
 GroupMember::GroupMember(c10::intrusive_ptr<c10d::ProcessGroup> group) : group_(std::move(group)) {
-  const std::lock_guard lock(numbers().mutex);
-  std::set<int>& taken = numbers().taken[group_.get()];
-  while (taken.contains(number_)) ++number_;
-  taken.insert(number_);
+  const std::lock_guard lock(table().mutex);
+  std::erase_if(table().by_group, [](const auto& each) { return each.second.group.expired(); });
+  const auto found = table().by_group.try_emplace(
+      group_.get(),
+      Instances{.group = c10::weak_intrusive_ptr<c10d::ProcessGroup>(group_), .numbers = {}});
+  Instances& here = found.first->second;
+  while (here.numbers.contains(number_)) ++number_;
+  here.numbers.insert(number_);
+  made_before_ = here.made++;
 }
 
 GroupMember::~GroupMember() {
-  const std::lock_guard lock(numbers().mutex);
-  const auto found = numbers().taken.find(group_.get());
-  found->second.erase(number_);
-  if (found->second.empty()) numbers().taken.erase(found);
+  const std::lock_guard lock(table().mutex);
+  table().by_group.find(group_.get())->second.numbers.erase(number_);
 }
 
 }  // namespace lockstep

@@ -46,8 +46,8 @@ struct DistributedDataParallelOptions {
   // that some did gets the average, with what .grad held counted for the others.
   bool find_unused_parameters = false;
 
-  // Gradients are views of the buckets: no copy, and less memory by the size of the gradients. They
-  // are then divided by W rather than multiplied by 1/W.
+  // Gradients are views of the buckets: no copy, and less memory by the size of the gradients. One
+  // that is kept from step to step is then divided by W, where a new one is multiplied by 1/W.
   bool gradient_as_bucket_view = false;
 
   // The caller's promise that every forward uses the same parameters, each as often. Then nested

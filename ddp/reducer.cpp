@@ -6,8 +6,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstdint>
 #include <set>
 #include <utility>
 
@@ -76,6 +74,7 @@ Reducer::Reducer(std::shared_ptr<Communicator> communicator, std::vector<Paramet
       used_somewhere_(trainable.size(), true) {
   for (Parameter& each : trainable) {
     sizes_.push_back(size_of(each));
+    shapes_.push_back({each.tensor.sizes().vec(), each.tensor.strides().vec()});
     parameters_.push_back(std::move(each.tensor));
     names_.push_back(std::move(each.name));
   }
@@ -118,22 +117,28 @@ void Reducer::prepare() {
   times_.forward_begins(pass_count_);
 }
 
-// Module::to() and set_requires_grad() drop the accumulators that carry our hooks, or make
-// gradients that nobody listens for: training would go on, each rank for itself.
-void Reducer::check_parameters() const {
+// Module::to(), torch::load() and set_requires_grad() drop the accumulators that carry our hooks,
+// or make gradients that nobody listens for: training would go on, each rank for itself. Where the
+// parameter is in the end what it was, we listen anew.
+void Reducer::check_parameters() {
   const std::string rank = "rank " + std::to_string(communicator_->rank()) + ": ";
   if (!hooks_) throw UsageError(rank + "remove_autograd_hooks() was called; wrap the module again");
+  bool are_attached = true;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& parameter = parameters_[i];
-    const std::string subject = rank + "parameter '" + names_[i] + "' was ";
     if (!parameter.requires_grad()) {
-      throw UsageError(subject + "frozen after it was wrapped; wrap it again");
+      throw UsageError(rank + "parameter '" + names_[i] +
+                       "' was frozen after it was wrapped; wrap it again");
     }
     if (static_cast<int>(parameter.scalar_type()) != sizes_[i].kind ||
-        !hooks_->is_attached(i, parameter)) {
-      throw UsageError(subject + "converted or moved after it was wrapped; wrap it again");
+        parameter.sizes() != shapes_[i].sizes || parameter.strides() != shapes_[i].strides ||
+        !parameter.device().is_cpu()) {
+      throw UsageError(rank + "parameter '" + names_[i] +
+                       "' was converted, moved or reshaped after it was wrapped; wrap it again");
     }
+    are_attached = are_attached && hooks_->is_attached(i, parameter);
   }
+  if (!are_attached) listen();
   for (const NamedTensor& each : frozen_) {
     if (each.tensor.requires_grad()) {
       throw UsageError(rank + "parameter '" + each.name +
@@ -201,14 +206,6 @@ void Reducer::watch(const std::optional<std::vector<at::Tensor>>& outputs, bool 
     for (std::size_t i = 0; i < unused_.size(); ++i) {
       unused_[i] = !reached[i] && (!has_outstanding_forward_ || unused_[i]);
     }
-    if (options_.skip_unused_buckets) {
-      if (compare_unused_) communicator_->wait(*compare_unused_);
-      std::string text;
-      for (const bool unused : unused_) text += unused ? '1' : '0';
-      at::Tensor digest = at::empty({1}, at::kLong);
-      *digest.data_ptr<std::int64_t>() = std::bit_cast<std::int64_t>(fingerprint(text));
-      compare_unused_ = communicator_->start_gather(digest, "comparison of unused parameters");
-    }
   }
   has_outstanding_forward_ = true;
 }
@@ -224,7 +221,6 @@ void Reducer::restart(std::shared_ptr<Communicator> communicator) {
   communicator_ = std::move(communicator);
   layout_ = std::make_unique<Layout>(initial_plan(), parameters_, sizes_, options_.bucket);
   is_rebuilt_ = has_outstanding_forward_ = last_forward_was_synchronised_ = false;
-  compare_unused_.reset();
   used_.assign(used_.size(), false);
   static_graph_ = StaticGraph(parameters_.size());
   used_somewhere_.assign(used_somewhere_.size(), true);

@@ -12,6 +12,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -78,11 +80,12 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
 
   // Before a forward whose backward passes are to be synchronised. Once, after the first complete
   // synchronised pass, it lays out the buckets anew by rank 0's order of arrival: Collective,
-  // blocks. Throws UsageError if a parameter was frozen, unfrozen or converted since construction.
+  // blocks. Throws UsageError if a parameter was frozen, unfrozen, converted or reshaped since
+  // construction.
   void prepare();
 
   // After a grad-enabled forward: what becomes of the passes through its outputs; nothing if the
-  // outputs cannot be seen. Local, but Collective with skip_unused_buckets if synchronised.
+  // outputs cannot be seen. Local.
   void watch(const std::optional<std::vector<at::Tensor>>& outputs, bool synchronised);
 
   // Communication has failed elsewhere: nothing works until restart(). Local.
@@ -117,7 +120,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   Reducer(std::shared_ptr<Communicator> communicator, std::vector<Parameter> trainable,
           std::vector<NamedTensor> frozen, Options options);
   void listen();
-  void check_parameters() const;
+  void check_parameters();
   BucketPlan initial_plan() const;
   void rebuild();
   std::vector<std::size_t> order_of_completion() const;
@@ -137,13 +140,12 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void pack(std::size_t index, Standing standing);
   void pack_what_is_left();
   void finish_pass(bool thrown);
-  template <class Act>
-  void until_communication_fails(const Act& act);
+  void until_communication_fails(const std::function<void()>& act);
   void launch_the_rest();
   void finish();
   std::vector<bool> wait_for_used(Operation& sum) const;
   bool flag_is_raised();
-  void write_back(const std::vector<bool>& used_somewhere);
+  std::exception_ptr write_back(const std::vector<bool>& used_somewhere);
   void close_pass();
   std::string names_of(const std::vector<std::size_t>& indices) const;
   [[noreturn]] void report(const std::string& complaint);
@@ -155,6 +157,10 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   const std::vector<NamedTensor> frozen_;
   const Options options_;
   std::vector<GradientSize> sizes_;
+  struct Shape {
+    std::vector<std::int64_t> sizes, strides;
+  };
+  std::vector<Shape> shapes_;
 
   mutable std::mutex mutex_;  // hooks may run on autograd's threads
   std::unique_ptr<Layout> layout_;
@@ -165,9 +171,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   bool outputs_are_seen_ = false;
   bool has_outstanding_forward_ = false;
   bool last_forward_was_synchronised_ = false;
-  std::vector<bool> unused_;                 // what no outstanding forward reaches
-  std::optional<Operation> compare_unused_;  // with the other ranks'
-  std::vector<bool> used_;                   // on this rank, since the last reduction
+  std::vector<bool> unused_;  // what no outstanding forward reaches
+  std::vector<bool> used_;    // on this rank, since the last reduction
   StaticGraph static_graph_;
   std::vector<bool> used_somewhere_;  // in the static graph
 

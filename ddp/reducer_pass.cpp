@@ -1,4 +1,4 @@
-// One backward pass, as the reducer hears of it: which pass it is, what arrives, how it ends.
+// One backward pass, as the reducer hears of it: which pass it is, and what arrives.
 #include "ddp/agreement.h"
 #include "ddp/errors.h"
 #include "ddp/reducer.h"
@@ -6,6 +6,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <utility>
 
 namespace lockstep {
@@ -16,7 +18,7 @@ void Reducer::on_output_gradient(bool synchronised) {
   }
   await_end_of_this_pass();
   if (synchronised) {
-    open_pass();
+    until_communication_fails([&] { open_pass(); });
   } else {
     pass_ = Pass::local;
   }
@@ -29,10 +31,10 @@ void Reducer::on_gradient(std::size_t index) {
     if (!outputs_are_seen_ && !last_forward_wants_it_reduced()) return;
     await_end_of_this_pass();
     pass_ = Pass::undecided;
-    if (!outputs_are_seen_) open_pass();
+    if (!outputs_are_seen_) until_communication_fails([&] { open_pass(); });
   }
   if (pass_ == Pass::reduced) {
-    arrive(index);
+    until_communication_fails([&] { arrive(index); });
   } else {
     undecided_.push_back(index);
   }
@@ -74,9 +76,12 @@ void Reducer::skip_unused_buckets() {
   std::vector<bool> nobody_uses(parameters_.size(), false);
   if (options_.static_graph) {
     for (std::size_t i = 0; i < nobody_uses.size(); ++i) nobody_uses[i] = !used_somewhere_[i];
-  } else if (compare_unused_) {
-    const auto digests = communicator_->finish_gather(*compare_unused_);
-    compare_unused_.reset();
+  } else {
+    std::string text;
+    for (const bool unused : unused_) text += unused ? '1' : '0';
+    at::Tensor digest = at::empty({1}, at::kLong);
+    *digest.data_ptr<std::int64_t>() = std::bit_cast<std::int64_t>(fingerprint(text));
+    const auto digests = communicator_->gather(digest, "comparison of unused parameters");
     const bool all_agree = std::all_of(digests.begin(), digests.end(), [&](const at::Tensor& each) {
       return each.equal(digests.front());
     });
@@ -163,216 +168,6 @@ void Reducer::pack(std::size_t index, Standing standing) {
   }
   layout_->launcher.bucket_ready(*complete, layout_->loads, *communicator_);
   if (layout_->launcher.has_launched()) times_.first_bucket_leaves();
-}
-
-// Note [Nested backward passes]
-// A checkpointed segment runs a backward pass inside a node of the outer one, and the end that is
-// awaited is that of the pass in which a gradient, or an output's, came first. Where outputs are
-// seen that is the outer one. Otherwise it may be the inner one, which ends while the outer one
-// still has gradients to deliver; a node is being evaluated then, and the next gradient awaits the
-// end again.
-void Reducer::on_end(bool thrown) {
-  end_is_awaited_ = false;
-  if (pass_ == Pass::undecided && !thrown && last_forward_wants_it_reduced()) {
-    end_is_awaited_ = true;  // this is it
-    open_pass();
-    end_is_awaited_ = false;
-  }
-  if (pass_ != Pass::reduced) {
-    undecided_.clear();
-    pass_ = Pass::none;
-    return;
-  }
-  if (!thrown && is_inside_a_node() && !layout_->readiness.all_ready() && !outputs_are_seen_) {
-    return;
-  }
-  try {
-    if (thrown) complaint_ = "an exception was thrown in the backward pass";
-    launch_the_rest();
-  } catch (const std::exception&) {
-    if (!thrown) throw;
-  }
-  if (thrown) {
-    finish_pass(true);
-    return;
-  }
-  at_end_of_this_pass([self = shared_from_this()](bool another_threw) {
-    const std::lock_guard lock(self->mutex_);
-    self->finish_pass(another_threw);
-  });
-}
-
-// Note [Several instances in one pass]
-// Their ends come one after the other, in an order that may depend on the rank. If each waited in
-// its end, rank 0 could wait for the first instance and rank 1 for the second, both for what the
-// other launches later. So the end launches, and what waits is queued behind all ends.
-//
-// Where an exception is on its way to the caller already, it is the one that is seen.
-void Reducer::finish_pass(bool thrown) {
-  if (pass_ != Pass::reduced) return;
-  try {
-    until_communication_fails([&] { finish(); });
-  } catch (const std::exception&) {
-    if (!thrown) throw;
-  }
-}
-
-template <class Act>
-void Reducer::until_communication_fails(const Act& act) {
-  try {
-    act();
-  } catch (const CommunicationError& error) {
-    failure_ = last_error_ = error.what();
-    pass_ = Pass::none;
-    throw;
-  } catch (const std::exception&) {
-    if (pass_ == Pass::reduced) close_pass();
-    throw;
-  }
-}
-
-void Reducer::launch_the_rest() {
-  times_.backward_computed();
-  until_communication_fails([&] {
-    pack_what_is_left();
-    if (!complaint_.empty()) {
-      std::visit([](auto& last) { last.raise_flag(); }, layout_->loads.back());
-    }
-    layout_->launcher.release_last(layout_->loads, *communicator_);
-    times_.first_bucket_leaves();
-  });
-}
-
-void Reducer::pack_what_is_left() {
-  std::vector<std::size_t> lacked;
-  for (const std::size_t index : layout_->readiness.missing()) {
-    const bool is_learning = options_.static_graph && !static_graph_.is_frozen();
-    if (is_learning && !static_graph_.is_unused(index)) {
-      pack(index, Standing::arrived);
-    } else if (is_learning || options_.find_unused_parameters) {
-      pack(index, Standing::unused);
-    } else {
-      lacked.push_back(index);
-      pack(index, Standing::missing);
-    }
-  }
-  if (!lacked.empty() && complaint_.empty()) complaint_ = "lacks " + names_of(lacked);
-}
-
-bool Reducer::flag_is_raised() {
-  return std::visit([](const auto& last) { return last.flag_is_raised(); }, layout_->loads.back());
-}
-
-std::vector<bool> Reducer::wait_for_used(Operation& sum) const {
-  const at::Tensor counts = sum.tensors.front();
-  communicator_->wait(sum);
-  const auto* const words = counts.const_data_ptr<std::int32_t>();
-  std::vector<bool> used(parameters_.size());
-  for (std::size_t i = 0; i < used.size(); ++i) used[i] = words[i] > 0;
-  return used;
-}
-
-void Reducer::finish() {
-  const bool asks_who_uses_what =
-      options_.find_unused_parameters || (options_.static_graph && !static_graph_.is_frozen());
-  std::optional<Operation> sum_of_used;
-  if (asks_who_uses_what) {
-    at::Tensor mine = at::zeros({static_cast<std::int64_t>(used_.size())}, at::kInt);
-    std::copy(used_.begin(), used_.end(), mine.data_ptr<std::int32_t>());
-    sum_of_used = communicator_->start_sum(mine, "all-reduce of the map of used parameters");
-  }
-  layout_->launcher.wait_for_all(*communicator_);
-  for (std::size_t load = 0; load < layout_->loads.size(); ++load) {
-    auto* const sum = std::get_if<SparseSum>(&layout_->loads[load]);
-    if (sum != nullptr && !layout_->launcher.is_skipped(load)) sum->wait_for_sizes(*communicator_);
-  }
-  const std::vector<bool> used_somewhere =
-      sum_of_used ? wait_for_used(*sum_of_used) : used_somewhere_;
-  if (flag_is_raised()) {
-    const std::string complaint = std::exchange(complaint_, "");
-    close_pass();
-    report(complaint);
-  }
-  write_back(used_somewhere);
-  if (options_.static_graph && !static_graph_.is_frozen()) {
-    static_graph_.freeze();
-    used_somewhere_ = used_somewhere;
-  }
-  ++pass_count_;
-  used_.assign(used_.size(), false);
-  times_.buckets_are_back();
-  close_pass();
-}
-
-void Reducer::write_back(const std::vector<bool>& used_somewhere) {
-  buckets_reduced_ = unused_bytes_ = 0;
-  std::exception_ptr first_error;  // a parameter's trouble does not cost the others their average
-  for (std::size_t load = 0; load < layout_->loads.size(); ++load) {
-    const std::vector<std::size_t>& gradients = layout_->plan[load].gradients;
-    for (const std::size_t index : gradients) {
-      if (!used_somewhere[index]) unused_bytes_ += sizes_[index].bytes();
-    }
-    if (layout_->launcher.is_skipped(load)) continue;
-    ++buckets_reduced_;
-    auto* const bucket = std::get_if<Bucket>(&layout_->loads[load]);
-    if (bucket == nullptr) {
-      const at::Tensor average = std::get<SparseSum>(layout_->loads[load]).finish(*communicator_);
-      if (average.defined() && used_somewhere[gradients.front()]) {
-        parameters_[gradients.front()].mutable_grad() = average;
-      }
-      continue;
-    }
-    for (std::size_t slot = 0; slot < gradients.size(); ++slot) {
-      const std::size_t index = gradients[slot];
-      if (!used_somewhere[index]) {
-        bucket->restore(slot, parameters_[index]);
-        continue;
-      }
-      try {
-        bucket->unpack(slot, parameters_[index]);
-      } catch (const UsageError&) {
-        if (!first_error) first_error = std::current_exception();
-      }
-    }
-  }
-  if (first_error) std::rethrow_exception(first_error);
-}
-
-void Reducer::close_pass() {
-  layout_->readiness.reset();
-  layout_->launcher.reset();
-  std::visit([](auto& last) { last.lower_flag(); }, layout_->loads.back());
-  pass_ = Pass::none;
-  has_outstanding_forward_ = false;
-  complaint_.clear();
-}
-
-void Reducer::report(const std::string& complaint) {
-  std::string sentence =
-      "a backward pass could not be averaged on all ranks, so each keeps its local gradients: ";
-  if (options_.bucket.gradients_are_views) {
-    sentence =
-        "a backward pass could not be averaged on all ranks, and what gradients hold is of no use "
-        "(gradient_as_bucket_view): ";
-  }
-  const auto complaints = gather_texts(*communicator_, complaint, "exchange of complaints");
-  for (std::size_t rank = 0; rank < complaints.size(); ++rank) {
-    if (rank > 0) sentence += "; ";
-    sentence += "rank " + std::to_string(rank) + ": " +
-                (complaints[rank].empty() ? "all is well" : complaints[rank]);
-  }
-  const bool lacks = std::any_of(complaints.begin(), complaints.end(), [](const std::string& each) {
-    return each.starts_with("lacks ");
-  });
-  if (lacks && options_.static_graph) {
-    sentence += ". static_graph promises that every pass uses what the first one did";
-  } else if (lacks) {
-    sentence +=
-        ". Every parameter that requires a gradient must take part in the loss on every rank, or "
-        "find_unused_parameters be set";
-  }
-  last_error_ = sentence;
-  throw UnfinishedReductionError(sentence);
 }
 
 }  // namespace lockstep

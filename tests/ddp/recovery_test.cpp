@@ -1,0 +1,127 @@
+// How training goes on after a failure.
+#include "ddp/distributed_data_parallel.h"
+#include "ddp/errors.h"
+#include "ddp/fixed_signature.h"
+#include "ddp/init.h"
+#include "tests/ddp/forked_world.h"
+#include "tests/ddp/modules.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/torch.h>
+
+#include <fstream>
+#include <thread>
+#include <unistd.h>
+
+namespace lockstep {
+namespace {
+
+using testing::Group;
+using testing::numbers;
+using testing::run_world;
+using testing::same;
+using testing::Terms;
+using Loss = testing::TermsImpl::Loss;
+
+double share(const Group& group) {
+  return group->getRank() == 0 ? 2.0 : 4.0;  // 3 on average
+}
+
+// A peer dies in a step; the others make a group of their own and go on with the same object.
+TEST(Recovery, GoesOnWithTheRanksThatLive) {
+  const auto reports = run_world(
+      3,
+      [](const Group& group) {
+        Terms net(2);
+        DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});
+        const double c = 2.0 * (group->getRank() + 1);
+        const auto step = [&] {
+          net->zero_grad();
+          ddp.forward(Loss{{0, c}, {1, 10 * c}}).backward();
+          return net->gradients() + "; ";
+        };
+        step();
+        if (group->getRank() == 2) ::_exit(7);
+        std::string report;
+        try {
+          step();
+          report = "no complaint; ";
+        } catch (const CommunicationError&) {
+          report = "told; ";
+        }
+        try {
+          ddp->check_reduction_finished();
+          report += "finished?; ";
+        } catch (const UnfinishedReductionError& error) {
+          const std::string sentence = error.what();
+          report += sentence.find("an earlier reduction failed") != std::string::npos
+                        ? "unfinished; "
+                        : sentence;
+        }
+        const auto smaller = init_process_group(
+            {.store = c10::make_intrusive<c10d::PrefixStore>("smaller", group->getStore()),
+             .rank = group->getRank(),
+             .world_size = 2});
+        ddp->update_process_group(smaller);
+        ddp->check_reduction_finished();
+        for (int i = 0; i < 3; ++i) report += step();
+        return report + std::to_string(ddp->logging_data().world_size);
+      },
+      std::chrono::seconds(5));
+  const std::string good = "3 3 | 30 30; ";
+  for (const std::size_t rank : {0U, 1U}) {
+    EXPECT_EQ(reports[rank], "told; unfinished; " + good + good + good + "2");
+  }
+}
+
+TEST(Recovery, MayWrapTheModuleAnew) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(2);
+    std::string report;
+    for (int life = 0; life < 3; ++life) {
+      DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});
+      net->zero_grad();
+      ddp.forward(Loss{{0, share(group)}, {1, share(group)}}).backward();
+      report += net->gradients() + "; ";
+      net->weights[0].register_hook([life](const at::Tensor& gradient) -> at::Tensor {
+        if (life == 0) throw std::runtime_error("a user's mistake");
+        return gradient;
+      });
+      try {
+        ddp.forward(Loss{{0, 1.0}, {1, 1.0}}).backward();
+      } catch (const std::exception&) {
+        net->weights[0].remove_hook(0);
+        report += "thrown; ";
+      }
+    }
+    return report;
+  });
+  EXPECT_EQ(reports, same(2, "3 3 | 3 3; thrown; 3 3 | 3 3; 3 3 | 3 3; "));
+}
+
+TEST(Recovery, RemovesItsHooks) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(1);
+    DistributedDataParallel ddp(net, {.process_group = group});
+    const auto loss = ddp.forward(Loss{{0, share(group)}});
+    ddp->remove_autograd_hooks();
+    loss.backward();
+    std::string report = net->gradients() + "; ";
+    try {
+      ddp.forward(Loss{{0, 1.0}});
+    } catch (const UsageError& error) {
+      report += error.what();
+    }
+    ddp->update_process_group(group);
+    net->zero_grad();
+    ddp.forward(Loss{{0, share(group)}}).backward();
+    return report + "; " + net->gradients();
+  });
+  const std::string refused = "remove_autograd_hooks() was called; wrap the module again; 3 3";
+  EXPECT_EQ(reports,
+            (std::vector<std::string>{"2 2; rank 0: " + refused, "4 4; rank 1: " + refused}));
+}
+
+}  // namespace
+}  // namespace lockstep

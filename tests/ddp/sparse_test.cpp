@@ -1,0 +1,161 @@
+// Sparse gradients, of embeddings: exchanged word by word.
+#include "ddp/distributed_data_parallel.h"
+#include "ddp/errors.h"
+#include "tests/ddp/forked_world.h"
+#include "tests/ddp/modules.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace lockstep {
+namespace {
+
+using testing::complaints_in;
+using testing::Group;
+using testing::numbers;
+using testing::run_world;
+using testing::same;
+using testing::Terms;
+using Loss = testing::TermsImpl::Loss;
+using Options = DistributedDataParallelOptions;
+
+// Copied or viewed, one by one or in batches.
+std::vector<Options> ways(Options options = {}) {
+  std::vector<Options> all;
+  for (const bool views : {false, true}) {
+    for (const bool batched : {false, true}) {
+      options.gradient_as_bucket_view = views;
+      options.batched_grad_copy = batched;
+      all.push_back(options);
+    }
+  }
+  return all;
+}
+
+// Parameters of a kind each; the gradient of p is factor * the numbers 1, 2, 3, ... in its order.
+struct Kinds : torch::nn::Module {
+  explicit Kinds(const std::vector<at::Tensor>& values) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      register_parameter("p" + std::to_string(i), values[i].clone());
+    }
+  }
+  at::Tensor forward(double factor) {
+    at::Tensor total = torch::zeros({}, at::kDouble);
+    for (const at::Tensor& each : parameters()) {
+      const at::Tensor weights =
+          (torch::arange(1, each.numel() + 1, at::kDouble) * factor).view(each.sizes());
+      at::Tensor value = each;
+      if (each.is_complex()) value = at::real(each) + at::imag(each) * 3;
+      total = total + (value.to(at::kDouble) * weights).sum();
+    }
+    return total;
+  }
+  std::string gradients() const {
+    std::string text;
+    for (const at::Tensor& each : parameters()) {
+      const at::Tensor& gradient = each.grad();
+      if (!gradient.defined()) {
+        text += "none; ";
+        continue;
+      }
+      const bool is_complex = gradient.is_complex();
+      text += numbers(is_complex ? at::real(gradient) : gradient);
+      if (is_complex) text += " + i " + numbers(at::imag(gradient));
+      text += std::string(" ") + c10::toString(gradient.scalar_type()) +
+              c10::str(gradient.strides()) + "; ";
+    }
+    return text;
+  }
+};
+
+std::vector<at::Tensor> every_kind() {
+  return {torch::zeros({2}, at::kFloat),
+          torch::zeros({2}, at::kComplexDouble),
+          torch::zeros({0, 3}, at::kFloat),
+          torch::zeros({3, 2}, at::kDouble).t(),
+          torch::zeros({1, 2, 1, 2}, at::kFloat).contiguous(at::MemoryFormat::ChannelsLast),
+          torch::zeros({2}, at::kHalf),
+          torch::zeros({2}, at::kBFloat16),
+          torch::zeros({}, at::kComplexFloat),
+          torch::zeros({4}, at::kDouble).slice(0, 0, 4, 2),
+          torch::zeros({0}, at::kComplexFloat)};
+}
+
+// Every rank looks up other words, some the same, one none at all.
+TEST(SparseGradients, AreAveragedWordByWord) {
+  struct Words : torch::nn::Module {
+    explicit Words(bool last)
+        : table(nullptr), scale(register_parameter("scale", torch::ones({1}, at::kDouble))) {
+      const auto options = torch::nn::EmbeddingOptions(5, 2).sparse(true);
+      table = register_module("table", torch::nn::Embedding(options));
+      table->to(at::kDouble);
+      if (last) late = register_parameter("late", torch::ones({1}, at::kDouble));
+      const torch::NoGradGuard no_grad;
+      table->weight.fill_(1);
+    }
+    at::Tensor forward(const std::vector<std::int64_t>& words, double factor) {
+      at::Tensor sum = scale.sum() * factor;
+      if (late.defined()) sum = sum + late.sum() * factor;
+      return sum + (table->forward(torch::tensor(words, at::kLong)) * factor).sum();
+    }
+    torch::nn::Embedding table;
+    at::Tensor scale, late;
+  };
+  for (const bool last : {false, true}) {  // whether the table has the last bucket
+    for (const Options& way :
+         {Options{}, Options{.bucket_cap_mb = 0.0}, Options{.find_unused_parameters = true},
+          Options{.static_graph = true}, Options{.gradient_as_bucket_view = true}}) {
+      const auto reports = run_world(3, [&](const Group& group) {
+        Options options = way;
+        options.process_group = group;
+        const auto net = std::make_shared<Words>(last);
+        DistributedDataParallel ddp(net, options);
+        const std::vector<std::vector<std::int64_t>> words = {{0, 1, 1}, {}, {1, 4}};
+        std::string report;
+        for (int step = 0; step < 3; ++step) {
+          net->zero_grad();
+          const auto rank = static_cast<std::size_t>(group->getRank());
+          ddp.forward(words[rank], 3.0 * (group->getRank() + 1)).backward();
+          const at::Tensor& gradient = net->table->weight.grad();
+          report += numbers(gradient.to_dense()) + (gradient.is_sparse() ? " sparse " : " dense ") +
+                    numbers(net->scale.grad()) + "; ";
+        }
+        return report;
+      });
+      // Word 0: 3 / 3; word 1: (3 + 3 + 9) / 3; word 4: 9 / 3; scale: (3 + 6 + 9) / 3.
+      const std::string step = "1 1 5 5 0 0 0 0 3 3 sparse 6; ";
+      EXPECT_EQ(reports, same(3, step + step + step));
+    }
+  }
+}
+
+TEST(SparseGradients, ThatNobodyAnnouncedAreReportedOnEveryRank) {
+  struct Words : torch::nn::Module {
+    at::Tensor table = register_parameter("table", torch::ones({5, 2}, at::kDouble));
+    at::Tensor forward(bool sparse) {
+      return torch::embedding(table, torch::tensor({1, 2}), -1, false, sparse).sum();
+    }
+  };
+  const auto reports = run_world(2, [](const Group& group) {
+    const auto net = std::make_shared<Words>();
+    DistributedDataParallel ddp(net, {.process_group = group});
+    std::string report;
+    for (const bool sparse : {true, false}) {
+      net->zero_grad();
+      try {
+        ddp.forward(sparse && group->getRank() == 1).backward();
+        report += numbers(net->table.grad());
+      } catch (const UnfinishedReductionError& error) {
+        report += complaints_in(error) + "; ";
+      }
+    }
+    return report;
+  });
+  EXPECT_EQ(reports,
+            same(2,
+                 "rank 0: all is well; rank 1: the gradient of 'table' is sparse, though it is no "
+                 "weight of an Embedding with sparse=true; 0 0 1 1 1 1 0 0 0 0"));
+}
+
+}  // namespace
+}  // namespace lockstep
