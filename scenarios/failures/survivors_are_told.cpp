@@ -16,7 +16,7 @@ namespace lockstep::scenarios {
 namespace {
 
 // Every training has these: what its ranks agree on, the first broadcast, two steps' all-reduces.
-constexpr int kCollectivesLeast = 4;
+constexpr int kCollectivesLeast = 6;
 constexpr int kExitStatus = 5;
 
 // A rank that is struck before `collective`, or, at -1, as its last backward pass begins: only then
