@@ -9,8 +9,6 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <sstream>
-
 namespace lockstep {
 namespace {
 
@@ -19,7 +17,6 @@ using testing::Group;
 using testing::numbers;
 using testing::run_world;
 using testing::same;
-using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
 
 at::Tensor one() {

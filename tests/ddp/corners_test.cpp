@@ -15,20 +15,9 @@ using testing::numbers;
 using testing::run_world;
 using testing::same;
 using testing::Terms;
+using testing::ways_to_hold;
 using Loss = testing::TermsImpl::Loss;
 using Options = DistributedDataParallelOptions;
-
-std::vector<Options> every_way(Options options) {
-  std::vector<Options> all;
-  for (const bool views : {false, true}) {
-    for (const bool batched : {false, true}) {
-      options.gradient_as_bucket_view = views;
-      options.batched_grad_copy = batched;
-      all.push_back(options);
-    }
-  }
-  return all;
-}
 
 struct CutGradient : torch::autograd::Function<CutGradient> {
   static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) {
@@ -107,7 +96,7 @@ TEST(Corners, UndefinedEverywhereIsUsedByNobody) {
 }
 
 TEST(Corners, UsedInsideNoSyncAlone) {
-  for (const Options& way : every_way({.find_unused_parameters = true})) {
+  for (const Options& way : ways_to_hold({.find_unused_parameters = true})) {
     const auto reports = run_world(2, [&](const Group& group) {
       Options options = way;
       options.process_group = group;
@@ -126,7 +115,7 @@ TEST(Corners, UsedInsideNoSyncAlone) {
 }
 
 TEST(Corners, KeptGradientsOfUnusedParametersStay) {
-  for (const Options& way : every_way({.find_unused_parameters = true})) {
+  for (const Options& way : ways_to_hold({.find_unused_parameters = true})) {
     const auto reports = run_world(2, [&](const Group& group) {
       Options options = way;
       options.process_group = group;
@@ -144,7 +133,7 @@ TEST(Corners, KeptGradientsOfUnusedParametersStay) {
 }
 
 TEST(Corners, GradientsZeroedInPlace) {
-  for (const Options& way : every_way({})) {
+  for (const Options& way : ways_to_hold({})) {
     const auto reports = run_world(2, [&](const Group& group) {
       Options options = way;
       options.process_group = group;

@@ -17,7 +17,6 @@ namespace {
 
 using testing::complaints_in;
 using testing::Group;
-using testing::numbers;
 using testing::run_world;
 using testing::same;
 using testing::Terms;
@@ -141,6 +140,7 @@ std::vector<Case> obstacles() {
     cases.push_back({{.options = std::move(options)}, sentence});
   };
   add({.bucket_cap_mb = -1.0}, "bucket_cap_mb is -1, expected 0 to 1e9");
+  add({.timeout = std::chrono::milliseconds(0)}, "timeout is 0 ms, expected a positive time");
   add({.bucket_cap_mb_list = {1.0, std::nan("")}},
       "a cap in bucket_cap_mb_list is nan, expected 0 to 1e9");
   add({.bucket_cap_mb = 1.0, .bucket_cap_mb_list = {1.0}},

@@ -1,7 +1,6 @@
 // What a handle can do.
 #include "ddp/buffers.h"
 #include "ddp/distributed_data_parallel.h"
-#include "ddp/errors.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/ddp/modules.h"
 
@@ -13,17 +12,11 @@
 namespace lockstep {
 namespace {
 
-using testing::Counting;
 using testing::Group;
 using testing::numbers;
 using testing::run_world;
-using testing::same;
 using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
-
-at::Tensor one() {
-  return torch::ones({1}, at::kDouble);
-}
 
 TEST(Handle, ForwardsWhateverTheModuleTakesAndReturns) {
   struct Odd : torch::nn::Module {

@@ -1,7 +1,6 @@
 // Several instances on one group, and groups of every kind.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
-#include "ddp/fixed_signature.h"
 #include "ddp/init.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/ddp/modules.h"
@@ -12,7 +11,6 @@
 
 #include <fstream>
 #include <thread>
-#include <unistd.h>
 
 namespace lockstep {
 namespace {
@@ -21,12 +19,9 @@ using testing::Group;
 using testing::numbers;
 using testing::run_world;
 using testing::same;
+using testing::share;
 using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
-
-double share(const Group& group) {
-  return group->getRank() == 0 ? 2.0 : 4.0;  // 3 on average
-}
 
 // The second instance has a part of the group of its own: in one pass, or on two threads, their
 // buckets leave in an order that depends on the rank. PyTorch adds up the gradients of different
@@ -123,6 +118,23 @@ TEST(Instances, AreCountedAlikeOnAllRanks) {
                           "DisagreementError: ranks disagree on the number of "
                           "DistributedDataParallel objects that live on the group: rank 0 has 1; "
                           "rank 1 has 0"));
+}
+
+// With names used again a later part found the addresses that an earlier one had left in the store.
+TEST(Instances, CanComeAndGoOnOneGroup) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms kept(1), net(1);
+    DistributedDataParallel first(kept, {.process_group = group});
+    std::string report;
+    for (int life = 0; life < 60; ++life) {
+      DistributedDataParallel second(net, {.process_group = group});
+      net->zero_grad();
+      second.forward(Loss{{0, share(group)}}).backward();
+      report = net->gradients();
+    }
+    return report;
+  });
+  EXPECT_EQ(reports, same(2, "3 3"));
 }
 
 TEST(Groups, ThatDoNotHoldRankZeroHaveTheirOwnSourceAndDivisor) {

@@ -1,6 +1,5 @@
 // Gradients of every kind: dtypes, layouts, sizes, views of buckets, sparse ones, delayed ones.
 #include "ddp/distributed_data_parallel.h"
-#include "ddp/errors.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/ddp/modules.h"
 
@@ -10,27 +9,14 @@
 namespace lockstep {
 namespace {
 
-using testing::complaints_in;
 using testing::Group;
 using testing::numbers;
 using testing::run_world;
 using testing::same;
 using testing::Terms;
+using testing::ways_to_hold;
 using Loss = testing::TermsImpl::Loss;
 using Options = DistributedDataParallelOptions;
-
-// Copied or viewed, one by one or in batches.
-std::vector<Options> ways(Options options = {}) {
-  std::vector<Options> all;
-  for (const bool views : {false, true}) {
-    for (const bool batched : {false, true}) {
-      options.gradient_as_bucket_view = views;
-      options.batched_grad_copy = batched;
-      all.push_back(options);
-    }
-  }
-  return all;
-}
 
 // Parameters of a kind each; the gradient of p is factor * the numbers 1, 2, 3, ... in its order.
 struct Kinds : torch::nn::Module {
@@ -82,7 +68,7 @@ std::vector<at::Tensor> every_kind() {
 }
 
 TEST(Kinds, AreAllAveragedInTheLayoutOfTheirParameters) {
-  for (const Options& way : ways()) {
+  for (const Options& way : ways_to_hold()) {
     for (const std::optional<double> cap : {std::optional<double>(), {0.0}}) {
       const auto reports = run_world(3, [&](const Group& group) {
         Options options = way;
@@ -179,8 +165,8 @@ TEST(Views, AreDividedWhereCopiesAreMultiplied) {
 }
 
 TEST(DelayedGradients, TravelBehindAllOthersAndAreAwaited) {
-  for (const Options& way :
-       ways({.delay_all_reduce_named_params = {"w3", "w1"}, .param_to_hook_all_reduce = "w0"})) {
+  for (const Options& way : ways_to_hold(
+           {.delay_all_reduce_named_params = {"w3", "w1"}, .param_to_hook_all_reduce = "w0"})) {
     const auto reports = run_world(2, [&](const Group& group) {
       Options options = way;
       options.process_group = group;

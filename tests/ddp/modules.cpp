@@ -6,6 +6,35 @@
 
 namespace lockstep::testing {
 
+double share(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+  return group->getRank() == 0 ? 2.0 : 4.0;
+}
+
+std::vector<DistributedDataParallelOptions> ways_to_hold(
+    const DistributedDataParallelOptions& options) {
+  std::vector<DistributedDataParallelOptions> all;
+  for (const bool views : {false, true}) {
+    for (const bool batched : {false, true}) {
+      all.push_back(options);
+      all.back().gradient_as_bucket_view = views;
+      all.back().batched_grad_copy = batched;
+    }
+  }
+  return all;
+}
+
+std::vector<DistributedDataParallelOptions> all_ways(
+    const DistributedDataParallelOptions& options) {
+  std::vector<DistributedDataParallelOptions> all;
+  for (const std::optional<double> cap : {std::optional<double>(), {0.0}}) {
+    for (DistributedDataParallelOptions& way : ways_to_hold(options)) {
+      way.bucket_cap_mb = cap;
+      all.push_back(std::move(way));
+    }
+  }
+  return all;
+}
+
 std::string complaints_in(const std::exception& error) {
   const std::string sentence = error.what();
   const auto begin = sentence.find("rank 0: ");

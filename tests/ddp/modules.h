@@ -1,5 +1,7 @@
 #pragma once
 
+#include "ddp/options.h"
+
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
@@ -9,6 +11,15 @@
 #include <vector>
 
 namespace lockstep::testing {
+
+// 2 on rank 0, 4 on all others: 3 on average in a world of two.
+double share(const c10::intrusive_ptr<c10d::ProcessGroup>& group);
+
+// `options` with every way to hold gradients: copied or as views, one by one or in batches.
+std::vector<DistributedDataParallelOptions> ways_to_hold(
+    const DistributedDataParallelOptions& options = {});
+// These, with one bucket and with one for each parameter.
+std::vector<DistributedDataParallelOptions> all_ways(const DistributedDataParallelOptions& options);
 
 // "rank 0: all is well; rank 1: lacks 'w0'...": what an UnfinishedReductionError tells of each
 // rank.

@@ -2,17 +2,13 @@
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "ddp/fixed_signature.h"
-#include "ddp/init.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/ddp/modules.h"
 
 #include <gtest/gtest.h>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/torch.h>
 
-#include <fstream>
 #include <thread>
-#include <unistd.h>
 
 namespace lockstep {
 namespace {
@@ -21,12 +17,9 @@ using testing::Group;
 using testing::numbers;
 using testing::run_world;
 using testing::same;
+using testing::share;
 using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
-
-double share(const Group& group) {
-  return group->getRank() == 0 ? 2.0 : 4.0;  // 3 on average
-}
 
 TEST(Passes, OfOneGraphTwiceAreBothReduced) {
   const auto reports = run_world(2, [](const Group& group) {

@@ -1,7 +1,6 @@
 // How training goes on after a failure.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
-#include "ddp/fixed_signature.h"
 #include "ddp/init.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/ddp/modules.h"
@@ -10,8 +9,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/torch.h>
 
-#include <fstream>
-#include <thread>
+#include <sstream>
 #include <unistd.h>
 
 namespace lockstep {
@@ -21,12 +19,9 @@ using testing::Group;
 using testing::numbers;
 using testing::run_world;
 using testing::same;
+using testing::share;
 using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
-
-double share(const Group& group) {
-  return group->getRank() == 0 ? 2.0 : 4.0;  // 3 on average
-}
 
 // A peer dies in a step; the others make a group of their own and go on with the same object.
 TEST(Recovery, GoesOnWithTheRanksThatLive) {
@@ -98,6 +93,65 @@ TEST(Recovery, MayWrapTheModuleAnew) {
     return report;
   });
   EXPECT_EQ(reports, same(2, "3 3 | 3 3; thrown; 3 3 | 3 3; 3 3 | 3 3; "));
+}
+
+// torch::load gives parameters new memory, and with it drops what listened to their gradients.
+TEST(Recovery, ListensToParametersThatWereLoadedAfterWrapping) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(2);
+    DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});
+    std::stringstream stream;
+    torch::save(ddp, stream);
+    std::string report;
+    for (int step = 0; step < 4; ++step) {
+      net->zero_grad();
+      if (step == 2) torch::load(ddp, stream);
+      ddp.forward(Loss{{0, share(group)}, {1, 10 * share(group)}}).backward();
+      report += net->gradients() + "; ";
+    }
+    return report;
+  });
+  const std::string step = "3 3 | 30 30; ";
+  EXPECT_EQ(reports, same(2, step + step + step + step));
+}
+
+// All ranks throw in forward, skip the batch, and go on: nobody's next wait ends with it.
+TEST(Recovery, ForgetsWhatWasToldByARankThatGoesOn) {
+  struct Picky : torch::nn::Module {
+    at::Tensor weight = register_parameter("weight", torch::ones({1}, at::kDouble));
+    at::Tensor forward(double factor) {
+      if (factor < 0) throw std::runtime_error("a batch that cannot be read");
+      return weight * factor;
+    }
+  };
+  const auto reports = run_world(2, [](const Group& group) {
+    const auto net = std::make_shared<Picky>();
+    DistributedDataParallel ddp(net, {.process_group = group});
+    const auto store = group->getStore();
+    std::string report;
+    for (const double sign : {1.0, -1.0, 1.0}) {
+      net->zero_grad();
+      try {
+        const auto loss = ddp.forward(sign * share(group)).sum();
+        // One rank comes late, so that the other waits long enough to look for what was told.
+        const std::string key = "in step " + report;
+        if (group->getRank() == 0) {
+          store->wait({key}, std::chrono::seconds(10));
+          EXPECT_THROW(store->wait({"nothing"}, std::chrono::milliseconds(400)), std::exception);
+        } else {
+          store->set(key, "1");
+        }
+        loss.backward();
+        report += numbers(net->weight.grad()) + "; ";
+      } catch (const CommunicationError& error) {
+        return std::string(error.what());
+      } catch (const std::exception& error) {
+        report += std::string(error.what()) + "; ";
+      }
+    }
+    return report;
+  });
+  EXPECT_EQ(reports, same(2, "3; a batch that cannot be read; 3; "));
 }
 
 TEST(Recovery, RemovesItsHooks) {

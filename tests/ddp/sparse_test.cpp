@@ -15,71 +15,8 @@ using testing::Group;
 using testing::numbers;
 using testing::run_world;
 using testing::same;
-using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
 using Options = DistributedDataParallelOptions;
-
-// Copied or viewed, one by one or in batches.
-std::vector<Options> ways(Options options = {}) {
-  std::vector<Options> all;
-  for (const bool views : {false, true}) {
-    for (const bool batched : {false, true}) {
-      options.gradient_as_bucket_view = views;
-      options.batched_grad_copy = batched;
-      all.push_back(options);
-    }
-  }
-  return all;
-}
-
-// Parameters of a kind each; the gradient of p is factor * the numbers 1, 2, 3, ... in its order.
-struct Kinds : torch::nn::Module {
-  explicit Kinds(const std::vector<at::Tensor>& values) {
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      register_parameter("p" + std::to_string(i), values[i].clone());
-    }
-  }
-  at::Tensor forward(double factor) {
-    at::Tensor total = torch::zeros({}, at::kDouble);
-    for (const at::Tensor& each : parameters()) {
-      const at::Tensor weights =
-          (torch::arange(1, each.numel() + 1, at::kDouble) * factor).view(each.sizes());
-      at::Tensor value = each;
-      if (each.is_complex()) value = at::real(each) + at::imag(each) * 3;
-      total = total + (value.to(at::kDouble) * weights).sum();
-    }
-    return total;
-  }
-  std::string gradients() const {
-    std::string text;
-    for (const at::Tensor& each : parameters()) {
-      const at::Tensor& gradient = each.grad();
-      if (!gradient.defined()) {
-        text += "none; ";
-        continue;
-      }
-      const bool is_complex = gradient.is_complex();
-      text += numbers(is_complex ? at::real(gradient) : gradient);
-      if (is_complex) text += " + i " + numbers(at::imag(gradient));
-      text += std::string(" ") + c10::toString(gradient.scalar_type()) +
-              c10::str(gradient.strides()) + "; ";
-    }
-    return text;
-  }
-};
-
-std::vector<at::Tensor> every_kind() {
-  return {torch::zeros({2}, at::kFloat),
-          torch::zeros({2}, at::kComplexDouble),
-          torch::zeros({0, 3}, at::kFloat),
-          torch::zeros({3, 2}, at::kDouble).t(),
-          torch::zeros({1, 2, 1, 2}, at::kFloat).contiguous(at::MemoryFormat::ChannelsLast),
-          torch::zeros({2}, at::kHalf),
-          torch::zeros({2}, at::kBFloat16),
-          torch::zeros({}, at::kComplexFloat),
-          torch::zeros({4}, at::kDouble).slice(0, 0, 4, 2),
-          torch::zeros({0}, at::kComplexFloat)};
-}
 
 // Every rank looks up other words, some the same, one none at all.
 TEST(SparseGradients, AreAveragedWordByWord) {

@@ -1,14 +1,11 @@
 // What construction and forward do to parameters and buffers, and what a handle can do.
 #include "ddp/buffers.h"
 #include "ddp/distributed_data_parallel.h"
-#include "ddp/errors.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/ddp/modules.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
-
-#include <sstream>
 
 namespace lockstep {
 namespace {
@@ -17,7 +14,6 @@ using testing::Counting;
 using testing::Group;
 using testing::numbers;
 using testing::run_world;
-using testing::same;
 using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
 

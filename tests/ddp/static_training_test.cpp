@@ -10,6 +10,7 @@
 namespace lockstep {
 namespace {
 
+using testing::all_ways;
 using testing::complaints_in;
 using testing::Group;
 using testing::numbers;
@@ -19,26 +20,10 @@ using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
 using Options = DistributedDataParallelOptions;
 
-// Both layouts of buckets, both ways to hold gradients.
-std::vector<Options> ways(Options options) {
-  std::vector<Options> all;
-  for (const bool views : {false, true}) {
-    for (const bool batched : {false, true}) {
-      for (const std::optional<double> cap : {std::optional<double>(), {0.0}}) {
-        options.gradient_as_bucket_view = views;
-        options.batched_grad_copy = batched;
-        options.bucket_cap_mb = cap;
-        all.push_back(options);
-      }
-    }
-  }
-  return all;
-}
-
 TEST(StaticGraphs, KeepAskingNobodyOnceTheFirstPassHasShownWhatIsUsed) {
   for (const bool skips : {false, true}) {
     for (const Options& way :
-         ways({.static_graph = true, .skip_all_reduce_unused_params = skips})) {
+         all_ways({.static_graph = true, .skip_all_reduce_unused_params = skips})) {
       const auto reports = run_world(3, [&](const Group& group) {
         Options options = way;
         options.process_group = group;
@@ -113,7 +98,7 @@ TEST(StaticGraphs, MayDeliverAGradientMoreThanOnce) {
       return Recomputed::apply(Recomputed::apply(other * factor, &weight), &weight).sum();
     }
   };
-  for (const Options& way : ways({.static_graph = true})) {
+  for (const Options& way : all_ways({.static_graph = true})) {
     const auto reports = run_world(2, [&](const Group& group) {
       Options options = way;
       options.process_group = group;

@@ -10,6 +10,7 @@
 namespace lockstep {
 namespace {
 
+using testing::all_ways;
 using testing::complaints_in;
 using testing::Group;
 using testing::numbers;
@@ -19,24 +20,8 @@ using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
 using Options = DistributedDataParallelOptions;
 
-// Both layouts of buckets, both ways to hold gradients.
-std::vector<Options> ways(Options options) {
-  std::vector<Options> all;
-  for (const bool views : {false, true}) {
-    for (const bool batched : {false, true}) {
-      for (const std::optional<double> cap : {std::optional<double>(), {0.0}}) {
-        options.gradient_as_bucket_view = views;
-        options.batched_grad_copy = batched;
-        options.bucket_cap_mb = cap;
-        all.push_back(options);
-      }
-    }
-  }
-  return all;
-}
-
 TEST(UnusedParameters, KeepTheirGradientIfNobodyUsesThemAndGetTheAverageOtherwise) {
-  for (const Options& way : ways({.find_unused_parameters = true})) {
+  for (const Options& way : all_ways({.find_unused_parameters = true})) {
     for (const int world : {1, 2, 3}) {
       const auto reports = run_world(world, [&](const Group& group) {
         Options options = way;
@@ -65,7 +50,7 @@ TEST(UnusedParameters, KeepTheirGradientIfNobodyUsesThemAndGetTheAverageOtherwis
 
 // PyTorch: stale 2 and 4 in .grad of a rank that does not use the parameter count as they are.
 TEST(UnusedParameters, CountWithWhatTheirGradientHoldsWhereAnotherRankUsesThem) {
-  for (const Options& way : ways({.find_unused_parameters = true})) {
+  for (const Options& way : all_ways({.find_unused_parameters = true})) {
     const auto reports = run_world(2, [&](const Group& group) {
       Options options = way;
       options.process_group = group;
@@ -100,7 +85,7 @@ TEST(UnusedParameters, BehindAnOutputThatTheLossLeavesOut) {
       return text;
     }
   };
-  for (const Options& way : ways({.find_unused_parameters = true})) {
+  for (const Options& way : all_ways({.find_unused_parameters = true})) {
     const auto reports = run_world(2, [&](const Group& group) {
       Options options = way;
       options.process_group = group;
@@ -215,7 +200,7 @@ TEST(UnusedParameters, CannotBeFoundInAnOutputThatSaysNothing) {
 // sent.
 TEST(UnusedBuckets, StayAtHomeWhereAllRanksAgreeAndOnlyThere) {
   for (const Options& way :
-       ways({.find_unused_parameters = true, .skip_all_reduce_unused_params = true})) {
+       all_ways({.find_unused_parameters = true, .skip_all_reduce_unused_params = true})) {
     const auto reports = run_world(2, [&](const Group& group) {
       Options options = way;
       options.process_group = group;
