@@ -83,6 +83,31 @@ TEST(BucketPlan, ReadsCapsAsPyTorchDoes) {
   EXPECT_THROW(bucket_bytes_caps(std::nan("")), std::invalid_argument);
 }
 
+TEST(BucketPlan, HasCapsInTheFirstPassWhereItMust) {
+  EXPECT_EQ(lists(first_plan({floats(10), floats(10), floats(10), floats(10)}, {40, 80})),
+            (Lists{{3}, {1, 2}, {0}}));
+}
+
+TEST(BucketPlan, PutsDelayedGradientsLastWhateverCapsAndOrder) {
+  std::vector<GradientSize> gradients = {floats(10), doubles(10), floats(10), doubles(10)};
+  gradients[0].delayed = gradients[3].delayed = true;
+  EXPECT_EQ(lists(first_plan(gradients)), (Lists{{2}, {1}, {0}, {3}}));
+  EXPECT_EQ(lists(assign_buckets_in_order(gradients, {1}, {3, 1, 0, 2})),
+            (Lists{{1}, {2}, {0}, {3}}));
+  gradients[2].delayed = true;
+  EXPECT_EQ(lists(assign_buckets_in_order(gradients, {1}, {3, 1, 0, 2})),
+            (Lists{{1}, {0, 2}, {3}}));
+  gradients[2].sparse = true;
+  EXPECT_EQ(lists(assign_buckets(gradients, {1})), (Lists{{1}, {2}, {0}, {3}}));
+}
+
+TEST(BucketPlan, TakesCapsFromAListBeforeTheOneCap) {
+  EXPECT_EQ(bucket_bytes_caps(std::nullopt, {2.0, 0.5}),
+            (std::vector<std::int64_t>{2 << 20, 1 << 19}));
+  EXPECT_EQ(bucket_bytes_caps(3.0, {1.0}), (std::vector<std::int64_t>{1 << 20}));
+  EXPECT_THROW(bucket_bytes_caps(std::nullopt, {1.0, -1.0}), std::invalid_argument);
+}
+
 TEST(BucketPlan, CountsBeyondTwoToThe31) {
   const std::int64_t huge = (std::int64_t{1} << 31) + 5;
   const BucketPlan plan =

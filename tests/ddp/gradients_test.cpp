@@ -320,10 +320,14 @@ TEST(Gradients, ThatNobodyCouldAverageAreReportedAtTheNextForward) {
   using Change = std::function<void(Terms&)>;
   const std::vector<std::pair<std::string, Change>> changes = {
       {"'w1' was frozen", [](Terms& net) { net->weights[1].set_requires_grad(false); }},
-      {"'w0' was converted", [](Terms& net) { net->to(at::kFloat); }}};
+      {"'w2' was unfrozen", [](Terms& net) { net->weights[2].set_requires_grad(true); }},
+      {"'w0' was converted, moved or reshaped", [](Terms& net) { net->to(at::kFloat); }},
+      {"'w0' was converted, moved or reshaped",
+       [](Terms& net) { net->weights[0].set_data(torch::zeros({3}, at::kDouble)); }}};
   for (const auto& [part, change] : changes) {
     const auto reports = run_world(2, [&, &change = change](const Group& group) {
-      Terms net(2);
+      Terms net(3);
+      net->weights[2].set_requires_grad(false);
       DistributedDataParallel ddp(net, {.process_group = group});
       change(net);
       ddp.forward(Loss{{0, 1.0}});

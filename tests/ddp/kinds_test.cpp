@@ -1,5 +1,6 @@
 // Gradients of every kind: dtypes, layouts, sizes, views of buckets, sparse ones, delayed ones.
 #include "ddp/distributed_data_parallel.h"
+#include "ddp/errors.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/ddp/modules.h"
 
@@ -9,6 +10,7 @@
 namespace lockstep {
 namespace {
 
+using testing::complaints_in;
 using testing::Group;
 using testing::numbers;
 using testing::run_world;
@@ -210,6 +212,50 @@ TEST(BucketCaps, OfAListCountFromTheFirstParameterAtFirstAndInOrderOfLaunchThen)
     return report;
   });
   EXPECT_EQ(reports, same(2, "5/34/12/0/ 5/43/21/0/ "));
+}
+
+TEST(Kinds, OfGradientsThatAreNotTheirParametersAreReportedOnEveryRank) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(1);
+    DistributedDataParallel ddp(net, {.process_group = group});
+    if (group->getRank() == 1) net->weights[0].mutable_grad() = torch::zeros({2}, at::kFloat);
+    try {
+      ddp.forward(Loss{{0, 1.0}}).backward();
+    } catch (const UnfinishedReductionError& error) {
+      return complaints_in(error);
+    }
+    return std::string("accepted");
+  });
+  EXPECT_EQ(reports, same(2,
+                          "rank 0: all is well; rank 1: the gradient of 'w0' has dtype Float, "
+                          "expected the parameter's, Double"));
+}
+
+// Under either of its names.
+TEST(Kinds, OfSharedParametersCountOnceAndAreIgnoredUnderAllNamesOrNone) {
+  struct Tied : torch::nn::Module {
+    Tied() {
+      a = register_parameter("a", torch::ones({1}, at::kDouble));
+      register_parameter("b", a);
+      c = register_parameter("c", torch::ones({1}, at::kDouble));
+    }
+    at::Tensor forward(double factor) { return (a + c) * factor; }
+    at::Tensor a, c;
+  };
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "3 3"}, {{"a"}, "3 3"}, {{"b"}, "3 3"}, {{"a", "b"}, "own 3"}};
+  for (const auto& [ignored, expected] : cases) {
+    const auto reports = run_world(2, [&, &ignored = ignored](const Group& group) {
+      const auto net = std::make_shared<Tied>();
+      DistributedDataParallel ddp(
+          net, {.process_group = group, .parameters_and_buffers_to_ignore = ignored});
+      const double own = group->getRank() == 0 ? 2.0 : 4.0;
+      ddp.forward(own).backward();
+      const std::string a = numbers(net->a.grad());
+      return (a == numbers(torch::tensor(own)) ? "own" : a) + " " + numbers(net->c.grad());
+    });
+    EXPECT_EQ(reports, same(2, expected));
+  }
 }
 
 }  // namespace

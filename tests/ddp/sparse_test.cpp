@@ -94,5 +94,47 @@ TEST(SparseGradients, ThatNobodyAnnouncedAreReportedOnEveryRank) {
                  "weight of an Embedding with sparse=true; 0 0 1 1 1 1 0 0 0 0"));
 }
 
+TEST(SparseGradients, OfABagOfWordsAreAveraged) {
+  struct Bag : torch::nn::Module {
+    torch::nn::EmbeddingBag bag = register_module(
+        "bag", torch::nn::EmbeddingBag(
+                   torch::nn::EmbeddingBagOptions(4, 1).sparse(true).mode(torch::kSum)));
+    at::Tensor forward(std::int64_t word) {
+      return bag->forward(torch::tensor({word, word}).view({1, 2})).sum();
+    }
+  };
+  const auto reports = run_world(2, [](const Group& group) {
+    const auto net = std::make_shared<Bag>();
+    DistributedDataParallel ddp(net, {.process_group = group});
+    ddp.forward(group->getRank() + 1).backward();
+    return numbers(net->bag->weight.grad().to_dense());
+  });
+  EXPECT_EQ(reports, same(2, "0 1 1 0"));
+}
+
+// The weights of an embedding that a later layer uses, too, have a dense gradient in the sum.
+TEST(SparseGradients, ThatTurnOutDenseAreReportedOnEveryRank) {
+  struct Tied : torch::nn::Module {
+    torch::nn::Embedding table = register_module(
+        "table", torch::nn::Embedding(torch::nn::EmbeddingOptions(3, 2).sparse(true)));
+    at::Tensor forward(bool tied) {
+      const at::Tensor sum = table->forward(torch::tensor({1})).sum();
+      return tied ? sum + table->weight.sum() : sum;
+    }
+  };
+  const auto reports = run_world(2, [](const Group& group) {
+    DistributedDataParallel ddp(std::make_shared<Tied>(), {.process_group = group});
+    try {
+      ddp.forward(group->getRank() == 1).backward();
+    } catch (const UnfinishedReductionError& error) {
+      return complaints_in(error);
+    }
+    return std::string("accepted");
+  });
+  EXPECT_EQ(reports, same(2,
+                          "rank 0: all is well; rank 1: the gradient of 'table.weight' is dense, "
+                          "though its Embedding has sparse=true"));
+}
+
 }  // namespace
 }  // namespace lockstep
