@@ -15,8 +15,8 @@
 namespace lockstep::scenarios {
 namespace {
 
-// Every training has these: what its ranks agree on, the first broadcast, two steps' all-reduces, and
-// what lays out the buckets between them.
+// Every training has these: what its ranks agree on, the first broadcast, two steps' all-reduces,
+// and what lays out the buckets between them.
 constexpr int kCollectivesLeast = 6;
 constexpr int kExitStatus = 5;
 
