@@ -2,8 +2,11 @@
 
 #include "ddp/errors.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ScalarOps.h>
 #include <torch/torch.h>
+
+#include <cstring>
 
 namespace lockstep {
 
@@ -18,6 +21,52 @@ at::Tensor place_in(const at::Tensor& flat, std::int64_t offset, const at::Tenso
   if (parameter.is_complex()) row = at::view_as_complex(row.view({parameter.numel(), 2}));
   if (!parameter.is_non_overlapping_and_dense()) return row.view(parameter.sizes());
   return row.as_strided(parameter.sizes(), parameter.strides(), row.storage_offset());
+}
+
+// Note [Small gradients]
+// Finding its kernel costs ATen some microseconds a call, which is most of what a small gradient
+// costs. Where an element-wise kernel would be one serial loop over two rows of memory anyway, the
+// loop is here, with the same one rounding an element. Autograd is told of the write as by ATen.
+bool are_plain_rows(const at::Tensor& into, const at::Tensor& from) {
+  constexpr c10::DispatchKeySet lazy(
+      {c10::DispatchKey::Negative, c10::DispatchKey::Conjugate, c10::DispatchKey::ZeroTensor});
+  const auto is_plain = [&](const at::Tensor& tensor) {
+    return tensor.layout() == at::kStrided && tensor.is_cpu() && tensor.is_contiguous() &&
+           !tensor.key_set().has_any(lazy);
+  };
+  return into.numel() < at::internal::GRAIN_SIZE && into.scalar_type() == from.scalar_type() &&
+         into.sizes() == from.sizes() && is_plain(into) && is_plain(from);
+}
+
+void copy_row(const at::Tensor& into, const at::Tensor& from) {
+  if (!are_plain_rows(into, from)) {
+    into.copy_(from);
+    return;
+  }
+  if (from.numel() == 0) return;
+  std::memcpy(into.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
+  into.unsafeGetTensorImpl()->bump_version();
+}
+
+template <class Number>
+void multiply_row(const at::Tensor& into, const at::Tensor& from, Number factor) {
+  const Number* const source = from.const_data_ptr<Number>();
+  Number* const target = into.mutable_data_ptr<Number>();
+  const std::int64_t count = from.numel();
+  for (std::int64_t i = 0; i < count; ++i) target[i] = source[i] * factor;
+  into.unsafeGetTensorImpl()->bump_version();
+}
+
+void copy_multiplied(at::Tensor& into, const at::Tensor& from, double factor) {
+  const auto dtype = into.scalar_type();
+  const bool is_plain = are_plain_rows(into, from);
+  if (is_plain && dtype == at::kFloat) {
+    multiply_row(into, from, static_cast<float>(factor));
+  } else if (is_plain && dtype == at::kDouble) {
+    multiply_row(into, from, factor);
+  } else {
+    at::mul_out(into, from, at::native::wrapped_scalar_tensor(factor));
+  }
 }
 
 }  // namespace
@@ -59,7 +108,7 @@ void Bucket::pack(std::size_t slot, at::Tensor parameter, int world_size) {
   } else if (is_place(slot, gradient)) {
     place.div_(world_size);
   } else {
-    at::mul_out(place, gradient, at::native::wrapped_scalar_tensor(1.0 / world_size));
+    copy_multiplied(place, gradient, 1.0 / world_size);
     if (options_.gradients_are_views) gradient = place;
   }
 }
@@ -71,16 +120,13 @@ void Bucket::pack_zeros(std::size_t slot) {
 void Bucket::complete(const std::vector<at::Tensor>& parameters, int world_size) {
   if (!options_.batched_copy) return;
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> into, from;
   for (const std::size_t slot : waiting_) {
     at::Tensor parameter = parameters[indices_[slot]];
     at::Tensor& gradient = parameter.mutable_grad();
     if (is_place(slot, gradient)) continue;
-    into.push_back(places_[slot]);
-    from.push_back(gradient.detach());
+    copy_row(places_[slot], gradient);
     if (options_.gradients_are_views) gradient = places_[slot];
   }
-  if (!into.empty()) at::_foreach_copy_(into, from);
   values_.div_(world_size);
   waiting_.clear();
 }
@@ -99,7 +145,7 @@ void Bucket::unpack(std::size_t slot, at::Tensor parameter) const {
     return;
   }
   if (!gradient.defined()) gradient = at::empty_like(parameter, at::MemoryFormat::Preserve);
-  gradient.copy_(places_[slot]);
+  copy_row(gradient, places_[slot]);
 }
 
 void Bucket::keep(std::size_t slot, const at::Tensor& parameter) {

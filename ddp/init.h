@@ -35,10 +35,11 @@ struct InitOptions {
   // broken world alive for half an hour; five minutes is longer than any healthy step.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
 
-  // Gloo's worker threads, positive, equal on all ranks. One: collectives then finish in the order
-  // they were issued, and one is enough to overlap communication with a backward pass. Two (c10d's
-  // own default) can overlap the sums of one bucket with the transfer of another, given idle cores.
-  int threads = 1;
+  // Gloo's worker threads, positive, equal on all ranks. Two, as c10d has: where cores are few,
+  // small collectives of a single one wait milliseconds for the scheduler (bench/ddp_step.py: 3.0
+  // ms a step of 8 k parameters with one, 0.9 with two). Collectives of one group may then finish
+  // in another order than they were issued in; whoever needs them in order takes one.
+  int threads = 2;
 };
 
 // Collective: every rank of the world calls it once; blocks until all have met or the timeout has

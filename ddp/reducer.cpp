@@ -174,15 +174,25 @@ void Reducer::rebuild() {
   BucketPlan plan = assign_buckets_in_order(sizes_, options_.bytes_caps,
                                             std::vector<std::size_t>(words, words + order.numel()));
   agree(*communicator_, {.statements = {{"the plan of gradient buckets", text_of(plan)}}});
-  auto layout = std::make_unique<Layout>(std::move(plan), parameters_, sizes_, options_.bucket);
+  std::vector<bool> is_view(parameters_.size(), false);
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
     const auto [load, slot] = layout_->places[index];
     const auto* const bucket = std::get_if<Bucket>(&layout_->loads[load]);
-    if (bucket == nullptr || !bucket->holds_gradient(slot, parameters_[index])) continue;
-    const auto [next_load, next_slot] = layout->places[index];
-    std::get<Bucket>(layout->loads[next_load]).adopt(next_slot, parameters_[index]);
+    is_view[index] = bucket != nullptr && bucket->holds_gradient(slot, parameters_[index]);
   }
-  layout_ = std::move(layout);
+  // Before the new buckets are there, or the peak would have both. Gradients that are views keep
+  // their own memory until they have moved.
+  layout_->loads.clear();
+  try {
+    layout_ = std::make_unique<Layout>(std::move(plan), parameters_, sizes_, options_.bucket);
+  } catch (const std::exception& error) {
+    failure_ = std::string("the buckets could not be made: ") + error.what();
+    throw;
+  }
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    const auto [load, slot] = layout_->places[index];
+    if (is_view[index]) std::get<Bucket>(layout_->loads[load]).adopt(slot, parameters_[index]);
+  }
   is_rebuilt_ = true;
 }
 
