@@ -121,7 +121,7 @@ std::string sentence_of(const Case& each, int world, int odd_rank) {
 
 TEST(Disagreements, RaiseTheSameSentenceOnEveryRankBeforeAnyTensorTravels) {
   for (const Case& each : disagreements()) {
-    for (const int world : {2, 3}) {
+    for (const int world : {2, 3, 4}) {
       for (int odd_rank = 0; odd_rank < world; ++odd_rank) {
         EXPECT_EQ(construct_with_one_odd_rank(world, odd_rank, each.odd),
                   same(world, sentence_of(each, world, odd_rank)));

@@ -1,4 +1,4 @@
-// Which backward passes are reduced, what the averages are, and what an instance tells.
+// Which backward passes are reduced, and what an instance tells of them.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "ddp/fixed_signature.h"
@@ -136,6 +136,70 @@ TEST(Passes, MayRunOnAnyThread) {
   EXPECT_EQ(reports, same(2, step + step + step));
 }
 
+// Hooks see what this rank has for itself; averages are there when backward returns.
+TEST(Passes, AreAveragedBehindEveryHookOfTheUsers) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(2);
+    DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});
+    std::string report;
+    for (int step = 0; step < 2; ++step) {
+      net->zero_grad();
+      const auto hook = net->weights[0].register_hook(
+          [&](const at::Tensor& gradient) { report += numbers(gradient) + " then "; });
+      ddp.forward(Loss{{0, share(group)}, {1, 1.0}}).backward();
+      net->weights[0].remove_hook(hook);
+      report += numbers(net->weights[0].grad()) + "; ";
+    }
+    return report;
+  });
+  EXPECT_EQ(reports, (std::vector<std::string>{"2 2 then 3 3; 2 2 then 3 3; ",
+                                               "4 4 then 3 3; 4 4 then 3 3; "}));
+}
+
+// Evaluation of either kind between steps of training, with and without the lag.
+TEST(Passes, GoOnAfterEvaluation) {
+  for (const bool lag : {true, false}) {
+    const auto reports = run_world(2, [&](const Group& group) {
+      torch::manual_seed(3);
+      torch::nn::Sequential net(torch::nn::Linear(2, 3), torch::nn::BatchNorm1d(3));
+      DistributedDataParallel ddp(net, {.process_group = group, .buffer_sync_lag = lag});
+      const auto input = torch::arange(8.0).view({4, 2}) + group->getRank();
+      const auto train = [&] {
+        net->train();
+        net->zero_grad();
+        ddp.forward(input).pow(2).sum().backward();
+        std::string text;
+        for (const at::Tensor& each : net->parameters()) {
+          text += each.is_inference() || each.grad().is_inference() ? "inference! " : "";
+          text += numbers(each.grad()) + " ";
+        }
+        return text;
+      };
+      std::string report = train();
+      net->eval();
+      {
+        const c10::InferenceMode inference;
+        ddp.forward(input);
+        ddp.forward(input);
+      }
+      report += "; " + train();
+      net->eval();
+      {
+        const torch::NoGradGuard no_grad;
+        ddp.forward(input);
+      }
+      report += "; " + train() + "; " + train();
+      for (const at::Tensor& each : net->buffers()) {
+        if (each.is_inference()) report += "inference!";
+      }
+      return report;
+    });
+    EXPECT_EQ(reports[0], reports[1]);
+    EXPECT_EQ(reports[0].find("inference!"), std::string::npos) << reports[0];
+    EXPECT_GT(reports[0].size(), 100U);
+  }
+}
+
 TEST(Logging, TellsWhatTheObjectIsAndWhatItHasDone) {
   const auto reports = run_world(2, [](const Group& group) {
     Terms net(3);
@@ -188,59 +252,6 @@ TEST(Handle, GoesIntoASequentialWithOneSignature) {
     return report + all->named_parameters().keys().front();
   });
   EXPECT_EQ(reports, same(2, "3 3; 3 3; 0.module.module.weight"));
-}
-
-// Averages of equal gradients are these gradients, and a factor of 2^k goes through exactly.
-TEST(Averages, AreLinearAndKeepWhatIsEqual) {
-  const auto reports = run_world(4, [](const Group& group) {
-    torch::manual_seed(1);
-    torch::nn::Linear net(33, 7);
-    DistributedDataParallel ddp(net, {.process_group = group});
-    const auto gradient_of = [&](const at::Tensor& input, double factor) {
-      net->zero_grad();
-      (ddp.forward(input).pow(2).sum() * factor).backward();
-      return net->weight.grad().clone();
-    };
-    torch::manual_seed(2);
-    const auto equal_input = torch::rand({5, 33});
-    net->zero_grad();
-    net->forward(equal_input).pow(2).sum().backward();
-    const at::Tensor alone = net->weight.grad().clone();
-    std::string report = gradient_of(equal_input, 1).equal(alone) ? "kept " : "changed ";
-    torch::manual_seed(10 + static_cast<std::uint64_t>(group->getRank()));
-    const auto own_input = torch::rand({5, 33});
-    const at::Tensor once = gradient_of(own_input, 1);
-    report += gradient_of(own_input, 1024).equal(once * 1024) ? "linear" : "not linear";
-    return report;
-  });
-  EXPECT_EQ(reports, same(4, "kept linear"));
-}
-
-// One rank's NaN reaches every rank, and no other element.
-TEST(Averages, CarryOneRanksNanToAllAndOnlyInItsPlace) {
-  for (const bool views : {false, true}) {
-    const auto reports = run_world(3, [&](const Group& group) {
-      Terms net(2, 3);
-      DistributedDataParallel ddp(net, {.process_group = group, .gradient_as_bucket_view = views});
-      std::string report;
-      for (int step = 0; step < 2; ++step) {
-        net->zero_grad();
-        const auto loss = ddp.forward(Loss{{0, 3.0}, {1, 6.0}});
-        const auto hook = net->weights[1].register_hook([&](const at::Tensor& gradient) {
-          at::Tensor odd = gradient.clone();
-          if (group->getRank() == 2) odd[1] = std::nan("");
-          return odd;
-        });
-        loss.backward();
-        net->weights[1].remove_hook(hook);
-        for (const at::Tensor& weight : net->weights) {
-          report += numbers(at::nan_to_num(weight.grad(), -1.0)) + " ";
-        }
-      }
-      return report;
-    });
-    EXPECT_EQ(reports, same(3, "3 3 3 6 -1 6 3 3 3 6 -1 6 "));
-  }
 }
 
 }  // namespace
