@@ -48,6 +48,8 @@ class Bucket {
   // Before pack, of a .grad that may have to stay as it is; and instead of unpack, when it does.
   void keep(std::size_t slot, const at::Tensor& parameter);
   void restore(std::size_t slot, at::Tensor parameter);
+  // When the pass is over, however it went.
+  void forget_kept() { kept_.assign(kept_.size(), at::Tensor()); }
 
   // Whether the parameter's .grad is its place here; and, before any pass uses this bucket, makes
   // it so, with the values it has.

@@ -13,6 +13,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::chrono::milliseconds kDefaultTimeout = std::chrono::minutes(5);
+constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::hours(24 * 365);
 constexpr std::chrono::milliseconds kPollInterval{100};
 
 c10::intrusive_ptr<c10d::Backend> cpu_backend(c10d::ProcessGroup& group) {
@@ -45,7 +46,7 @@ Communicator::Communicator(c10::intrusive_ptr<c10d::ProcessGroup> group,
   if (!group_)
     throw UsageError("process_group is null: expected the group of the ranks that train");
   const std::chrono::milliseconds group_timeout = timeout_of(*group_);
-  timeout_ = timeout.value_or(group_timeout);
+  timeout_ = std::min(timeout.value_or(group_timeout), kLongestTimeout);
   if (timeout_ <= std::chrono::milliseconds::zero()) {
     throw UsageError("timeout is " + std::to_string(timeout_.count()) +
                      " ms, expected a positive time");
@@ -158,10 +159,10 @@ Communicator Communicator::apart(const std::string& name) {
         backend_name() + "' gives no group to each (" + first_line(error) +
         "); give each a group of its own");
   }
-  // Nobody works, fails and leaves while others still connect to it, who would not be told.
-  gather(at::zeros({1}, at::kLong), "meeting of the ranks that are connected");
   Communicator part(std::move(group), timeout_);
   part.name_ = name;
+  // Nobody works, fails and leaves while others still connect to it, who would not be told.
+  part.gather(at::zeros({1}, at::kLong), "meeting of the ranks that are connected");
   return part;
 }
 

@@ -62,8 +62,8 @@ class Communicator {
   // This rank cannot go on: ends its peers' waits with the sentence. Local.
   void tell_peers(const std::string& sentence);
 
-  // The same ranks on a group of their own, of which errors tell the name. Collective; blocks.
-  // Throws UsageError, on all ranks, where the backend cannot be split.
+  // The same ranks on a group of their own, of which errors tell the name; nothing is sent in this
+  // one. Collective; blocks. Throws UsageError, on all ranks, where the backend cannot be split.
   Communicator apart(const std::string& name);
 
   std::string backend_name() const;

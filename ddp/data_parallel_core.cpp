@@ -57,7 +57,7 @@ std::shared_ptr<DataParallelCore> DataParallelCore::create(
 DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
                                    DistributedDataParallelOptions options)
     : module_(std::move(module)), options_(std::move(options)) {
-  join_group();
+  join_group(false);
   ModuleState state = state_of(*module_, options_);
   if (options_.init_sync) {
     tell_peers_if_it_throws([&] { broadcast_state(*communicator_, state); });
@@ -75,19 +75,27 @@ DataParallelCore::~DataParallelCore() {
 }
 
 // Compares what ranks have, on the group that all of them know; see Note [Instances on one group].
-void DataParallelCore::join_group() {
+// After a failure on the very same group there may be collectives that only some ranks issued,
+// which the next one would meet: then a part of it is made first, through the store alone.
+void DataParallelCore::join_group(bool was_used_before) {
   const auto& group = options_.process_group;
   // What is wrong with the timeout is for all ranks to hear.
   const bool can_wait = !options_.timeout || options_.timeout->count() > 0;
   communicator_ = std::make_shared<Communicator>(group, can_wait ? options_.timeout : std::nullopt);
   member_ = std::make_unique<GroupMember>(group);
-  notice_ = std::make_shared<FailureNotice>(group->getStore(), communicator_->rank());
+  const std::string name = "instance " + std::to_string(member_->made_before()) + " on its group";
+  notice_ = std::make_shared<FailureNotice>(group->getStore(), communicator_->rank(), name);
+  notice_->set_moment(forward_count_);
   if (communicator_->rank() == 0) notice_->clear();
-  agree(*communicator_, declare(*module_, options_, *member_));
-  if (member_->number() > 0 && communicator_->world_size() > 1) {
-    communicator_ = std::make_shared<Communicator>(communicator_->apart(
-        "instance " + std::to_string(member_->made_before()) + " on its group"));
-  }
+  const auto go_apart = [&] {
+    if (communicator_->world_size() == 1) return;
+    communicator_ = std::make_shared<Communicator>(communicator_->apart(name));
+  };
+  if (was_used_before) go_apart();
+  Declaration declaration = declare(*module_, options_, *member_);
+  if (reducer_ && !declaration.obstacle) declaration.obstacle = reducer_->objection_to_parameters();
+  agree(*communicator_, declaration);
+  if (member_->number() > 0 && !was_used_before) go_apart();
   communicator_->watch(notice_);
 }
 
@@ -125,8 +133,8 @@ void DataParallelCore::before_forward(bool outputs_are_known, const std::type_in
           (options_.static_graph ? "static_graph" : "find_unused_parameters") +
           " needs; specialise lockstep::OutputTensors for it (ddp/outputs.h)");
     }
+    notice_->set_moment(++forward_count_);
     reducer_->check_finished();
-    notice_->withdraw();
     if (synchronises_gradients()) reducer_->prepare();
     const bool is_due = options_.buffer_sync_lag ? synchronise_buffers_next_ : no_sync_depth_ == 0;
     if (buffers_ && is_due) buffers_->synchronise(*communicator_);
@@ -148,6 +156,13 @@ void DataParallelCore::report_failure(const std::string& sentence) {
   communicator_->tell_peers(sentence);
 }
 
+// Of a local forward nobody waits for anything.
+void DataParallelCore::forward_threw(const std::string& what) {
+  if (!synchronises_gradients()) return;
+  notice_->post_of_this_forward("forward threw: " + what);
+  reducer_->leave_out_forward(forward_count_);
+}
+
 void DataParallelCore::check_reduction_finished() const {
   reducer_->check_finished();
 }
@@ -158,10 +173,11 @@ void DataParallelCore::remove_autograd_hooks() {
 
 void DataParallelCore::update_process_group(c10::intrusive_ptr<c10d::ProcessGroup> group) {
   if (!group) throw UsageError("update_process_group: the group is null");
+  const bool is_the_same = group == options_.process_group;
   options_.process_group = std::move(group);
   member_.reset();
   try {
-    join_group();
+    join_group(is_the_same);
   } catch (const std::exception& error) {
     reducer_->fail("update_process_group: " + first_line(error));
     throw;

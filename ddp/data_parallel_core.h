@@ -45,6 +45,9 @@ class DataParallelCore {
   // An exception ends this rank's part; peers that wait are told. Local.
   void report_failure(const std::string& sentence);
 
+  // The module's forward threw. Local.
+  void forward_threw(const std::string& what);
+
   // What DistributedDataParallel has under the same names.
   void check_reduction_finished() const;
   void remove_autograd_hooks();
@@ -57,7 +60,7 @@ class DataParallelCore {
   friend class NoSyncGuard;
   DataParallelCore(std::shared_ptr<torch::nn::Module> module,
                    DistributedDataParallelOptions options);
-  void join_group();
+  void join_group(bool was_used_before);
   bool synchronises_gradients() const;
   template <class Act>
   void tell_peers_if_it_throws(const Act& act);
@@ -70,6 +73,7 @@ class DataParallelCore {
   std::shared_ptr<Reducer> reducer_;
   std::unique_ptr<BufferSync> buffers_;
   int no_sync_depth_ = 0;
+  std::int64_t forward_count_ = 0;
   bool synchronise_buffers_next_ = true;
   const int exceptions_at_start_ = std::uncaught_exceptions();
 };

@@ -1,5 +1,6 @@
 #include "ddp/declaration.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/torch.h>
 
@@ -197,6 +198,9 @@ std::optional<std::string> obstacle_in(const std::string& subject, const std::st
   const std::string prefix = subject + " '" + name + "' ";
   if (!tensor.device().is_cpu()) {
     return prefix + "is on " + tensor.device().str() + "; this version trains on the CPU";
+  }
+  if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
+    return prefix + "has elements that share memory (expanded?), which cannot be written";
   }
   if (tensor.layout() != at::kStrided) {
     return prefix + "has layout " + c10::str(tensor.layout()) + "; this version needs dense ones";

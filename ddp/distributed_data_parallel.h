@@ -26,11 +26,11 @@ class DistributedDataParallelImpl : public torch::nn::Module {
   template <class... Args>
   decltype(auto) forward(Args&&... args) {
     using Result = decltype(module->forward(std::forward<Args>(args)...));
-    constexpr bool outputs_are_known = std::is_void_v<Result> || KnownOutput<Result>;
+    constexpr bool outputs_are_known = KnownOutput<Result>;
     core_->before_forward(outputs_are_known, typeid(Result));
     if constexpr (std::is_void_v<Result>) {
       guarded([&] { module->forward(std::forward<Args>(args)...); });
-      core_->after_forward(std::vector<at::Tensor>());
+      core_->after_forward(std::nullopt);
     } else {
       decltype(auto) result =
           guarded([&]() -> Result { return module->forward(std::forward<Args>(args)...); });
@@ -92,7 +92,10 @@ class DistributedDataParallelImpl : public torch::nn::Module {
     try {
       return call();
     } catch (const std::exception& error) {
-      core_->report_failure(std::string("forward threw: ") + error.what());
+      core_->forward_threw(error.what());
+      throw;
+    } catch (...) {
+      core_->forward_threw("something that is no std::exception");
       throw;
     }
   }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <exception>
 #include <future>
+#include <limits>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -15,7 +16,6 @@ namespace lockstep {
 
 namespace {
 
-const std::string kKey = "lockstep/failure";
 constexpr std::chrono::seconds kPatience{2};
 
 bool may_hang(c10::intrusive_ptr<c10d::Store> store) {
@@ -27,8 +27,9 @@ bool may_hang(c10::intrusive_ptr<c10d::Store> store) {
 
 }  // namespace
 
-FailureNotice::FailureNotice(c10::intrusive_ptr<c10d::Store> store, int rank)
-    : store_(std::move(store)), rank_(rank) {}
+FailureNotice::FailureNotice(c10::intrusive_ptr<c10d::Store> store, int rank,
+                             const std::string& instance)
+    : store_(std::move(store)), rank_(rank), key_("lockstep/failure of " + instance) {}
 
 // A TCPStore whose server is a process that was stopped answers neither with a value nor with an
 // error, and its client has no deadline. So a thread asks it, which is left behind if it hangs.
@@ -54,41 +55,56 @@ std::string FailureNotice::exchange(const Exchange& exchange) noexcept {
 }
 
 void FailureNotice::clear() noexcept {
-  exchange([](c10d::Store& store) {
-    if (store.check({kKey})) store.deleteKey(kKey);
-    return std::string();
-  });
-}
-
-void FailureNotice::withdraw() noexcept {
-  if (!has_posted_) return;
-  has_posted_ = false;
-  exchange([own = std::to_string(rank_) + ' '](c10d::Store& store) {
-    if (!store.check({kKey})) return std::string();
-    const std::vector<std::uint8_t> bytes = store.get(kKey);
-    if (std::string(bytes.begin(), bytes.end()).starts_with(own)) store.deleteKey(kKey);
+  exchange([key = key_](c10d::Store& store) {
+    if (store.check({key})) store.deleteKey(key);
     return std::string();
   });
 }
 
 void FailureNotice::post(const std::string& sentence) noexcept {
-  has_posted_ = true;
-  const std::string text = std::to_string(rank_) + ' ' + sentence;
-  exchange([text](c10d::Store& store) {
-    store.compareSet(kKey, {}, std::vector<std::uint8_t>(text.begin(), text.end()));
+  // Where this forward threw, that is why this rank cannot go on.
+  post_until(std::numeric_limits<std::int64_t>::max(), told_at_ == moment_ ? told_ : sentence);
+}
+
+void FailureNotice::post_of_this_forward(const std::string& sentence) noexcept {
+  told_ = sentence;
+  told_at_ = moment_;
+  post_until(moment_, sentence);
+}
+
+// "RANK MOMENT SENTENCE": the last forward that it counts for.
+void FailureNotice::post_until(std::int64_t moment, const std::string& sentence) noexcept {
+  const std::string mine = std::to_string(rank_) + ' ' + std::to_string(moment) + ' ' + sentence;
+  exchange([key = key_, mine, moment](c10d::Store& store) {
+    const std::vector<std::uint8_t> bytes(mine.begin(), mine.end());
+    const std::vector<std::uint8_t> there = store.compareSet(key, {}, bytes);
+    const std::string text(there.begin(), there.end());
+    const std::size_t space = text.find(' ');
+    // Of an earlier forward: whoever posted it has gone on.
+    if (space != std::string::npos && std::stoll(text.substr(space + 1)) < moment) {
+      store.set(key, bytes);
+    }
     return std::string();
   });
 }
 
 std::optional<std::string> FailureNotice::read() noexcept {
-  const std::string text = exchange([](c10d::Store& store) -> std::string {
-    if (!store.check({kKey})) return "";
-    const std::vector<std::uint8_t> bytes = store.get(kKey);
+  const std::string text = exchange([key = key_](c10d::Store& store) -> std::string {
+    if (!store.check({key})) return "";
+    const std::vector<std::uint8_t> bytes = store.get(key);
     return {bytes.begin(), bytes.end()};
   });
-  const std::string rank = text.substr(0, text.find(' '));
-  if (text.empty() || rank == std::to_string(rank_)) return std::nullopt;
-  return "rank " + rank + " failed: " + text.substr(rank.size() + 1);
+  const std::size_t first = text.find(' ');
+  const std::size_t second = text.find(' ', first + 1);
+  if (first == std::string::npos || second == std::string::npos) return std::nullopt;
+  const std::string rank = text.substr(0, first);
+  if (rank == std::to_string(rank_) || std::stoll(text.substr(first + 1)) < moment_) {
+    return std::nullopt;
+  }
+  std::string sentence = text.substr(second + 1);
+  const std::string prefix = "rank " + rank + ": ";
+  if (sentence.starts_with(prefix)) sentence.erase(0, prefix.size());
+  return "rank " + rank + " reported: " + sentence;
 }
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -9,34 +10,42 @@
 namespace lockstep {
 
 // A place in the group's store where a rank that fails leaves its sentence, so that its peers'
-// waits end with that rather than with their patience. The first sentence stays.
+// waits end with that rather than with their patience. Within one forward the first sentence stays.
 //
 // Everything is Local; a call takes one exchange with the store and at most two seconds. Nothing
 // throws: where a store is gone, or a group has none, nothing is told.
 class FailureNotice {
  public:
-  // `store` may be null.
-  FailureNotice(c10::intrusive_ptr<c10d::Store> store, int rank);
+  // `store` may be null. `instance` names one instance, and is new for each life of it.
+  FailureNotice(c10::intrusive_ptr<c10d::Store> store, int rank, const std::string& instance);
 
-  // Before the ranks' first exchange, on rank 0: takes away what was left in the store before.
+  // Before anyone can post, on rank 0: takes away what an earlier run left in the store.
   void clear() noexcept;
+
+  // How many forwards this rank has begun.
+  void set_moment(std::int64_t forward_count) { moment_ = forward_count; }
 
   void post(const std::string& sentence) noexcept;
 
-  // This rank goes on after all: takes away what it posted.
-  void withdraw() noexcept;
+  // That one forward threw. It does not count any more for ranks that have begun a later one: they
+  // have got over it, and so, perhaps, has this rank.
+  void post_of_this_forward(const std::string& sentence) noexcept;
 
-  // What a peer posted: "rank 2 failed: ...". Nothing while nobody did, or where this rank did.
+  // What a peer posted: "rank 2 reported: ...". Nothing while nobody did, or where this rank did.
   std::optional<std::string> read() noexcept;
 
  private:
   using Exchange = std::function<std::string(c10d::Store& store)>;
   // What the exchange returns; nothing, and no store from then on, if it throws or takes too long.
   std::string exchange(const Exchange& exchange) noexcept;
+  void post_until(std::int64_t moment, const std::string& sentence) noexcept;
 
   c10::intrusive_ptr<c10d::Store> store_;
   const int rank_;
-  bool has_posted_ = false;
+  const std::string key_;
+  std::int64_t moment_ = 0;
+  std::string told_;  // of the forward that threw
+  std::int64_t told_at_ = -1;
 };
 
 }  // namespace lockstep

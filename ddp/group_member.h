@@ -9,7 +9,7 @@ namespace lockstep {
 // run in an order that depends on the rank would add up gradients of different models, and
 // PyTorch's do, without a word. So every instance that lives on a group has a number, the smallest
 // that is free: number 0 uses the group itself, any other a part of its own, of the same ranks.
-// Whatever the // order, they cannot meet. A part is named by how many instances were made on the
+// Whatever the order, they cannot meet. A part is named by how many instances were made on the
 // group before: what an earlier part left in the store must not be found. Both numbers are among
 // what ranks compare. This table is the only mutable static of the library; ranks that share a
 // process have group objects of their own.

@@ -69,6 +69,7 @@ Reducer::Reducer(std::shared_ptr<Communicator> communicator, std::vector<Paramet
       frozen_(std::move(frozen)),
       options_(std::move(options)),
       unused_(trainable.size(), false),
+      reached_locally_(trainable.size(), false),
       used_(trainable.size(), false),
       static_graph_(trainable.size()),
       used_somewhere_(trainable.size(), true) {
@@ -123,28 +124,31 @@ void Reducer::prepare() {
 void Reducer::check_parameters() {
   const std::string rank = "rank " + std::to_string(communicator_->rank()) + ": ";
   if (!hooks_) throw UsageError(rank + "remove_autograd_hooks() was called; wrap the module again");
-  bool are_attached = true;
+  if (const auto objection = objection_to_parameters()) throw UsageError(rank + *objection);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (hooks_->is_attached(i, parameters_[i])) continue;
+    listen();
+    return;
+  }
+}
+
+std::optional<std::string> Reducer::objection_to_parameters() const {
+  const auto objection = [](const std::string& name, const char* what) {
+    return "parameter '" + name + "' was " + what + " after it was wrapped; wrap it again";
+  };
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& parameter = parameters_[i];
-    if (!parameter.requires_grad()) {
-      throw UsageError(rank + "parameter '" + names_[i] +
-                       "' was frozen after it was wrapped; wrap it again");
-    }
+    if (!parameter.requires_grad()) return objection(names_[i], "frozen");
     if (static_cast<int>(parameter.scalar_type()) != sizes_[i].kind ||
         parameter.sizes() != shapes_[i].sizes || parameter.strides() != shapes_[i].strides ||
         !parameter.device().is_cpu()) {
-      throw UsageError(rank + "parameter '" + names_[i] +
-                       "' was converted, moved or reshaped after it was wrapped; wrap it again");
+      return objection(names_[i], "converted, moved or reshaped");
     }
-    are_attached = are_attached && hooks_->is_attached(i, parameter);
   }
-  if (!are_attached) listen();
   for (const NamedTensor& each : frozen_) {
-    if (each.tensor.requires_grad()) {
-      throw UsageError(rank + "parameter '" + each.name +
-                       "' was unfrozen after it was wrapped; wrap it again");
-    }
+    if (each.tensor.requires_grad()) return objection(each.name, "unfrozen");
   }
+  return std::nullopt;
 }
 
 // A gradient that came more than once counts when it was complete; one that never came, last.
@@ -210,14 +214,21 @@ void Reducer::watch(const std::optional<std::vector<at::Tensor>>& outputs, bool 
       });
     }
   }
-  if (!synchronised) return;
   if (options_.find_unused_parameters) {
     const std::vector<bool> reached = hooks_->reachable_from(*outputs);
     for (std::size_t i = 0; i < unused_.size(); ++i) {
-      unused_[i] = !reached[i] && (!has_outstanding_forward_ || unused_[i]);
+      reached_locally_[i] = reached_locally_[i] || (reached[i] && !synchronised);
+      const bool was_unused = synchronised && !has_outstanding_forward_ ? true : unused_[i];
+      unused_[i] = was_unused && !reached[i] && !reached_locally_[i];
     }
   }
+  if (!synchronised) return;
   has_outstanding_forward_ = true;
+}
+
+void Reducer::leave_out_forward(std::int64_t forward_number) {
+  const std::lock_guard lock(mutex_);
+  left_out_ = "its forward number " + std::to_string(forward_number) + " threw before this pass";
 }
 
 void Reducer::fail(const std::string& sentence) {
@@ -237,6 +248,8 @@ void Reducer::restart(std::shared_ptr<Communicator> communicator) {
   pass_ = Pass::none;
   end_is_awaited_ = false;
   complaint_.clear();
+  left_out_.clear();
+  reached_locally_.assign(reached_locally_.size(), false);
   failure_.reset();
   pass_count_ = 0;
   listen();

@@ -88,6 +88,13 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   // outputs cannot be seen. Local.
   void watch(const std::optional<std::vector<at::Tensor>>& outputs, bool synchronised);
 
+  // What became of a parameter that it must not: "parameter 'w' was frozen ...". Local.
+  std::optional<std::string> objection_to_parameters() const;
+
+  // A synchronised forward threw on this rank. If its peers' did not, the next pass is none of
+  // theirs. Local.
+  void leave_out_forward(std::int64_t forward_number);
+
   // Communication has failed elsewhere: nothing works until restart(). Local.
   void fail(const std::string& sentence);
 
@@ -134,6 +141,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void open_pass();
   void skip_unused_buckets();
   bool is_known_to_be_unused(std::size_t index) const;
+  bool holds_what_was_used(std::size_t index) const;
   void arrive(std::size_t index);
   std::string objection_to(std::size_t index) const;
   enum class Standing { arrived, unused, missing };
@@ -148,7 +156,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::exception_ptr write_back(const std::vector<bool>& used_somewhere);
   void close_pass();
   std::string names_of(const std::vector<std::size_t>& indices) const;
-  [[noreturn]] void report(const std::string& complaint);
+  [[noreturn]] void report(const std::vector<std::string>& complaints);
   std::string whose(std::size_t index) const;
 
   std::shared_ptr<Communicator> communicator_;
@@ -171,8 +179,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   bool outputs_are_seen_ = false;
   bool has_outstanding_forward_ = false;
   bool last_forward_was_synchronised_ = false;
-  std::vector<bool> unused_;  // what no outstanding forward reaches
-  std::vector<bool> used_;    // on this rank, since the last reduction
+  std::vector<bool> unused_;           // what no outstanding forward reaches
+  std::vector<bool> reached_locally_;  // by local forwards, since the last reduction
+  std::vector<bool> used_;             // on this rank, since the last reduction
   StaticGraph static_graph_;
   std::vector<bool> used_somewhere_;  // in the static graph
 
@@ -182,6 +191,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   bool end_is_awaited_ = false;
   std::vector<std::size_t> undecided_;  // arrivals while it is undecided or local
   std::string complaint_;
+  std::string left_out_;                // the complaint of a rank whose forward threw
   std::optional<std::string> failure_;  // of communication: this object is over
 
   // Of passes that ended well, but for the error.

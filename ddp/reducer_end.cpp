@@ -80,6 +80,7 @@ void Reducer::launch_the_rest() {
   times_.backward_computed();
   until_communication_fails([&] {
     pack_what_is_left();
+    if (complaint_.empty()) complaint_ = left_out_;
     if (!complaint_.empty()) {
       std::visit([](auto& last) { last.raise_flag(); }, layout_->loads.back());
     }
@@ -123,7 +124,8 @@ void Reducer::finish() {
   std::optional<Operation> sum_of_used;
   if (asks_who_uses_what) {
     at::Tensor mine = at::zeros({static_cast<std::int64_t>(used_.size())}, at::kInt);
-    std::copy(used_.begin(), used_.end(), mine.data_ptr<std::int32_t>());
+    auto* const words = mine.data_ptr<std::int32_t>();
+    for (std::size_t i = 0; i < used_.size(); ++i) words[i] = holds_what_was_used(i) ? 1 : 0;
     sum_of_used = communicator_->start_sum(mine, "all-reduce of the map of used parameters");
   }
   layout_->launcher.wait_for_all(*communicator_);
@@ -134,9 +136,17 @@ void Reducer::finish() {
   const std::vector<bool> used_somewhere =
       sum_of_used ? wait_for_used(*sum_of_used) : used_somewhere_;
   if (flag_is_raised()) {
-    const std::string complaint = std::exchange(complaint_, "");
-    close_pass();
-    report(complaint);
+    const auto complaints = gather_texts(*communicator_, complaint_, "exchange of complaints");
+    // Where the same forward threw on all ranks, and that is all, they have left it out together.
+    const bool are_in_step = !left_out_.empty() && std::all_of(complaints.begin(), complaints.end(),
+                                                               [&](const std::string& each) {
+                                                                 return each == left_out_;
+                                                               });
+    left_out_.clear();
+    if (!are_in_step) {
+      close_pass();
+      report(complaints);
+    }
   }
   const std::exception_ptr trouble = write_back(used_somewhere);
   if (options_.static_graph && !static_graph_.is_frozen()) {
@@ -191,9 +201,13 @@ void Reducer::close_pass() {
   pass_ = Pass::none;
   has_outstanding_forward_ = false;
   complaint_.clear();
+  reached_locally_.assign(reached_locally_.size(), false);
+  for (Load& load : layout_->loads) {
+    if (auto* const bucket = std::get_if<Bucket>(&load)) bucket->forget_kept();
+  }
 }
 
-void Reducer::report(const std::string& complaint) {
+void Reducer::report(const std::vector<std::string>& complaints) {
   std::string sentence =
       "a backward pass could not be averaged on all ranks, so each keeps its local gradients: ";
   if (options_.bucket.gradients_are_views) {
@@ -201,7 +215,6 @@ void Reducer::report(const std::string& complaint) {
         "a backward pass could not be averaged on all ranks, and what gradients hold is of no use "
         "(gradient_as_bucket_view): ";
   }
-  const auto complaints = gather_texts(*communicator_, complaint, "exchange of complaints");
   for (std::size_t rank = 0; rank < complaints.size(); ++rank) {
     if (rank > 0) sentence += "; ";
     sentence += "rank " + std::to_string(rank) + ": " +

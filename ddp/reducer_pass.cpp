@@ -58,6 +58,15 @@ void Reducer::open_pass() {
   times_.backward_begins();
   arrivals_.clear();
   static_graph_.begin_pass();
+  if (options_.static_graph && static_graph_.is_frozen()) {
+    for (std::size_t index = 0; index < parameters_.size(); ++index) {
+      if (!static_graph_.is_unused(index) || !holds_what_was_used(index)) continue;
+      complaint_ =
+          whose(index) +
+          "came in a local pass and not in the first one, though static_graph promises that "
+          "the graph never changes";
+    }
+  }
   if (options_.skip_unused_buckets) skip_unused_buckets();
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
     if (is_known_to_be_unused(index)) pack(index, Standing::unused);
@@ -70,6 +79,11 @@ bool Reducer::is_known_to_be_unused(std::size_t index) const {
   return options_.find_unused_parameters && unused_[index];
 }
 
+// Whether it takes part for what an earlier, local pass put into .grad.
+bool Reducer::holds_what_was_used(std::size_t index) const {
+  return used_[index] && parameters_[index].grad().defined();
+}
+
 // A bucket stays at home if all ranks know that nobody uses a parameter of it: of a static graph by
 // the sum over ranks in the first pass, otherwise if all have found the same in forward.
 void Reducer::skip_unused_buckets() {
@@ -78,14 +92,17 @@ void Reducer::skip_unused_buckets() {
     for (std::size_t i = 0; i < nobody_uses.size(); ++i) nobody_uses[i] = !used_somewhere_[i];
   } else {
     std::string text;
-    for (const bool unused : unused_) text += unused ? '1' : '0';
+    for (std::size_t i = 0; i < unused_.size(); ++i) {
+      nobody_uses[i] = unused_[i] && !holds_what_was_used(i);
+      text += nobody_uses[i] ? '1' : '0';
+    }
     at::Tensor digest = at::empty({1}, at::kLong);
     *digest.data_ptr<std::int64_t>() = std::bit_cast<std::int64_t>(fingerprint(text));
     const auto digests = communicator_->gather(digest, "comparison of unused parameters");
     const bool all_agree = std::all_of(digests.begin(), digests.end(), [&](const at::Tensor& each) {
       return each.equal(digests.front());
     });
-    if (all_agree) nobody_uses = unused_;
+    if (!all_agree) nobody_uses.assign(nobody_uses.size(), false);
   }
   // The last one carries the flag.
   for (std::size_t bucket = 0; bucket + 1 < layout_->plan.size(); ++bucket) {

@@ -29,6 +29,7 @@ struct Oddity {
   at::ScalarType dtype = at::kDouble;
   bool requires_grad = true;
   bool transposed = false;
+  bool expanded = false;
   int count = 2;
   std::vector<std::int64_t> buffer_shape = {3};
   DistributedDataParallelOptions options = {};
@@ -39,6 +40,7 @@ struct OddModule : torch::nn::Module {
     register_parameter("first", torch::zeros({1}, at::kDouble));
     at::Tensor weight = torch::zeros(odd.shape, torch::dtype(odd.dtype));
     if (odd.transposed) weight = torch::zeros({2, 4}, torch::dtype(odd.dtype)).t();
+    if (odd.expanded) weight = torch::zeros({1, 2}, torch::dtype(odd.dtype)).expand({4, 2});
     register_parameter(odd.name, weight.detach(), odd.requires_grad);
     for (int i = 2; i < odd.count; ++i) {
       register_parameter("more" + std::to_string(i), torch::zeros({1}, at::kDouble));
@@ -169,6 +171,9 @@ std::vector<Case> obstacles() {
       "the module has no parameter that requires a gradient and is not ignored");
   add({.forward_sync_buffers = true, .broadcast_buffers = false},
       "forward_sync_buffers and broadcast_buffers, its old name, are given and differ");
+  cases.push_back({{.expanded = true},
+                   "parameter 'weight' has elements that share memory (expanded?), which cannot be "
+                   "written"});
   cases.push_back({{.dtype = at::kFloat8_e5m2},
                    "parameter 'weight' has dtype Float8_e5m2; gradients of Float, Double, Half, "
                    "BFloat16, ComplexFloat and ComplexDouble are averaged"});
@@ -312,7 +317,7 @@ TEST(FailedRank, EndsItsPeersWaitsWithItsOwnSentence) {
   };
   const std::vector<std::pair<std::string, std::string>> places = {
       {"in forward", "forward threw: no such token"},
-      {"frozen", "rank 1: parameter 'weight' was frozen after it was wrapped; wrap it again"},
+      {"frozen", "parameter 'weight' was frozen after it was wrapped; wrap it again"},
       {"reported", "the disk is full"},
       {"unwound", "it left its training with an exception"}};
   for (const auto& [place, sentence] : places) {
@@ -351,7 +356,7 @@ TEST(FailedRank, EndsItsPeersWaitsWithItsOwnSentence) {
         },
         std::chrono::seconds(20));
     for (const std::size_t rank : {0U, 2U}) {
-      EXPECT_NE(reports[rank].find("ms: rank 1 failed: " + sentence), std::string::npos)
+      EXPECT_NE(reports[rank].find("ms: rank 1 reported: " + sentence), std::string::npos)
           << place << ": " << reports[rank];
       EXPECT_EQ(reports[rank].find("late"), std::string::npos) << place;
     }

@@ -16,6 +16,7 @@ using testing::Group;
 using testing::numbers;
 using testing::run_world;
 using testing::same;
+using testing::share;
 using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
 using Options = DistributedDataParallelOptions;
@@ -153,6 +154,71 @@ TEST(UnusedParameters, ThatAreUsedBehindForwardsBackAreReportedOnEveryRank) {
             same(2,
                  "rank 0: all is well; rank 1: the gradient of 'w1' came, though no output "
                  "of forward depends on it (a loss that uses the parameter itself?); fine"));
+}
+
+// A gradient that was kept aside for a parameter in an earlier pass must not come back.
+TEST(UnusedParameters, DoNotGetAnOldGradientBack) {
+  for (const Options& way : all_ways({.find_unused_parameters = true})) {
+    const auto reports = run_world(2, [&](const Group& group) {
+      Options options = way;
+      options.process_group = group;
+      Terms net(2);
+      DistributedDataParallel ddp(net, options);
+      const Loss both = {{0, 1.0}, {1, 2.0}}, first = {{0, 1.0}};
+      ddp.forward(both).backward();
+      ddp.forward(group->getRank() == 0 ? both : first).backward();
+      net->zero_grad();
+      ddp.forward(first).backward();
+      return net->gradients();
+    });
+    EXPECT_EQ(reports, same(2, "1 1 | none"));
+  }
+}
+
+// What no_sync has accumulated is averaged by the next synchronised pass, which does not use it.
+TEST(UnusedParameters, AreAveragedForWhatALocalPassPutIntoTheirGradient) {
+  for (const bool skips : {false, true}) {
+    for (const Options& way :
+         all_ways({.find_unused_parameters = true, .skip_all_reduce_unused_params = skips})) {
+      const auto reports = run_world(2, [&](const Group& group) {
+        Options options = way;
+        options.process_group = group;
+        Terms net(2);
+        DistributedDataParallel ddp(net, options);
+        {
+          const auto guard = ddp.no_sync();
+          ddp.forward(Loss{{1, share(group)}}).backward();
+        }
+        ddp.forward(Loss{{0, 10 * share(group)}}).backward();
+        return net->gradients();
+      });
+      EXPECT_EQ(reports, same(2, "30 30 | 3 3"));
+    }
+  }
+}
+
+TEST(UnusedParameters, OfASumOfALocalAndASynchronisedForwardAreThoseOfNeither) {
+  for (const Options& way : all_ways({.find_unused_parameters = true})) {
+    for (const bool local_first : {false, true}) {
+      const auto reports = run_world(2, [&](const Group& group) {
+        Options options = way;
+        options.process_group = group;
+        Terms net(3);
+        DistributedDataParallel ddp(net, options);
+        at::Tensor local, synchronised;
+        const auto run_local = [&] {
+          const auto guard = ddp.no_sync();
+          local = ddp.forward(Loss{{1, share(group)}});
+        };
+        if (local_first) run_local();
+        synchronised = ddp.forward(Loss{{0, 10 * share(group)}});
+        if (!local_first) run_local();
+        (local + synchronised).backward();
+        return net->gradients();
+      });
+      EXPECT_EQ(reports, same(2, "30 30 | 3 3 | none"));
+    }
+  }
 }
 
 TEST(UnusedParameters, CannotBeFoundInAnOutputThatSaysNothing) {
