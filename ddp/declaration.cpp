@@ -222,15 +222,13 @@ std::optional<std::string> obstacle_in_dtype(const Reducer::Parameter& each) {
 std::optional<std::string> obstacle_in(const ModuleState& state) {
   for (const auto& each : state.trainable) {
     if (auto obstacle = obstacle_in("parameter", each.name, each.tensor)) return obstacle;
+    if (auto obstacle = obstacle_in_dtype(each)) return obstacle;
   }
   for (const auto& each : state.frozen) {
     if (auto obstacle = obstacle_in("parameter", each.name, each.tensor)) return obstacle;
   }
   for (const auto& each : state.buffers) {
     if (auto obstacle = obstacle_in("buffer", each.name, each.tensor)) return obstacle;
-  }
-  for (const auto& each : state.trainable) {
-    if (auto obstacle = obstacle_in_dtype(each)) return obstacle;
   }
   if (state.trainable.empty()) {
     return "the module has no parameter that requires a gradient and is not ignored";

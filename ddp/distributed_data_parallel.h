@@ -67,10 +67,10 @@ class DistributedDataParallelImpl : public torch::nn::Module {
   // before the module is wrapped in something else while this object lives. Local.
   void remove_autograd_hooks() { core_->remove_autograd_hooks(); }
 
-  // Goes on with other ranks, or after a failure: compares with the ranks of `group` as the
-  // construction did, and begins anew (buckets, static graph, hooks). Parameters and gradients stay
-  // as they are; making replicas equal is the caller's. Collective over `group`; blocks; throws as
-  // the construction. No backward pass may be under way.
+  // Goes on with other ranks, or after a failure (`group` may be the one it had): compares with the
+  // ranks of `group` as the construction did, and begins anew (buckets, static graph, hooks).
+  // Parameters and gradients stay as they are; making replicas equal is the caller's. Collective
+  // over `group`; blocks; throws as the construction. No backward pass may be under way.
   void update_process_group(c10::intrusive_ptr<c10d::ProcessGroup> group) {
     core_->update_process_group(std::move(group));
   }
@@ -132,8 +132,8 @@ class DistributedDataParallelImpl : public torch::nn::Module {
 // unless find_unused_parameters or static_graph says otherwise; gradients are on the CPU and of the
 // parameter's dtype (float32, float64, float16, bfloat16, complex64, complex128), dense but for the
 // weights of Embedding and EmbeddingBag with sparse=true. A gradient is multiplied by 1/W, rounded
-// to its dtype, and then summed. autograd::grad() and higher derivatives are not synchronised. A
-// world of one takes the same path. Several objects may live on one group, which then each get a
+// to its dtype, and then summed. autograd::grad() is not synchronised, nor are graphs of gradients.
+// A world of one takes the same path. Several objects may live on one group, which then each get a
 // part of it of their own.
 //
 // Sources: torch.nn.parallel.DistributedDataParallel; Li et al., VLDB 2020; docs/semantics.md 0

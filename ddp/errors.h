@@ -16,8 +16,8 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// One rank was used wrongly: what was given and what was expected. Raised on that rank alone; its
-// peers' next waits end with its sentence.
+// One rank was used wrongly: what was given and what was expected. Raised on that rank alone; where
+// an object with peers is there to tell, their next waits end with its sentence.
 class UsageError : public Error {
  public:
   using Error::Error;
