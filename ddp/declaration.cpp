@@ -38,10 +38,6 @@ std::string text_of(double value) {
   return text.str();
 }
 
-std::string text_of(std::optional<double> value) {
-  return value ? text_of(*value) : "unset";
-}
-
 std::string text_of(const Names& names) {
   std::string text = "[";
   for (const std::string& name : names) text += (text.size() > 1 ? ", '" : "'") + name + "'";
@@ -113,7 +109,7 @@ void state_options(const Options& options, std::vector<Statement>& statements) {
       {"init_sync", text_of(options.init_sync)},
       {"forward_sync_buffers", text_of(synchronises_buffers(options))},
       {"buffer_sync_lag", text_of(options.buffer_sync_lag)},
-      {"bucket_cap_mb", text_of(options.bucket_cap_mb)},
+      {"bucket_cap_mb", options.bucket_cap_mb ? text_of(*options.bucket_cap_mb) : "unset"},
       {"bucket_cap_mb_list", "[" + caps + " ]"},
       {"find_unused_parameters", text_of(options.find_unused_parameters)},
       {"gradient_as_bucket_view", text_of(options.gradient_as_bucket_view)},
