@@ -19,12 +19,14 @@ at::Tensor padded(const std::string& text, std::int64_t length) {
   return bytes;
 }
 
-bool all_the_same(const std::vector<at::Tensor>& tensors) {
-  return std::all_of(tensors.begin(), tensors.end(),
-                     [&](const at::Tensor& each) { return each.equal(tensors.front()); });
-}
-
 }  // namespace
+
+bool is_equal_on_all_ranks(Communicator& communicator, const at::Tensor& mine,
+                           const std::string& description) {
+  const auto all = communicator.gather(mine, description);
+  return std::all_of(all.begin(), all.end(),
+                     [&](const at::Tensor& each) { return each.equal(all.front()); });
+}
 
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& mine,
                                       const std::string& description) {
@@ -59,8 +61,9 @@ void agree(Communicator& communicator, const Declaration& mine) {
   auto* const words = digest.data_ptr<std::int64_t>();
   words[0] = std::bit_cast<std::int64_t>(fingerprint(text));
   words[1] = mine.obstacle ? 1 : 0;
-  const auto digests = communicator.gather(digest, "exchange of fingerprints");
-  if (all_the_same(digests) && !mine.obstacle) return;
+  const bool all_say_the_same =
+      is_equal_on_all_ranks(communicator, digest, "exchange of fingerprints");
+  if (all_say_the_same && !mine.obstacle) return;
 
   disagree(communicator, text);
 }

@@ -20,6 +20,11 @@ namespace lockstep {
 // world of one only the obstacle can be wrong.
 void agree(Communicator& communicator, const Declaration& mine);
 
+// Whether every rank has the bits of this rank's tensor, whose size and dtype are equal on all.
+// Collective; blocks; throws CommunicationError.
+bool is_equal_on_all_ranks(Communicator& communicator, const at::Tensor& mine,
+                           const std::string& description);
+
 // Once fingerprints have shown that something is wrong: exchanges the encoded declarations and
 // throws DisagreementError with the sentence about their first difference. Collective; blocks;
 // throws CommunicationError.

@@ -155,8 +155,7 @@ void Bucket::keep(std::size_t slot, const at::Tensor& parameter) {
 }
 
 void Bucket::restore(std::size_t slot, at::Tensor parameter) {
-  if (kept_[slot].defined()) parameter.mutable_grad() = std::move(kept_[slot]);
-  kept_[slot] = at::Tensor();
+  if (kept_[slot].defined()) parameter.mutable_grad() = kept_[slot];
 }
 
 bool Bucket::holds_gradient(std::size_t slot, const at::Tensor& parameter) const {

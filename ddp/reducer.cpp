@@ -211,12 +211,11 @@ void Reducer::watch(const std::optional<std::vector<at::Tensor>>& outputs, bool 
     const std::vector<bool> reached = hooks_->reachable_from(*outputs);
     for (std::size_t i = 0; i < unused_.size(); ++i) {
       reached_locally_[i] = reached_locally_[i] || (reached[i] && !synchronised);
-      const bool was_unused = synchronised && !has_outstanding_forward_ ? true : unused_[i];
+      const bool was_unused = (synchronised && !has_outstanding_forward_) || unused_[i];
       unused_[i] = was_unused && !reached[i] && !reached_locally_[i];
     }
   }
-  if (!synchronised) return;
-  has_outstanding_forward_ = true;
+  if (synchronised) has_outstanding_forward_ = true;
 }
 
 void Reducer::leave_out_forward(std::int64_t forward_number) {

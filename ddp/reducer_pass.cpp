@@ -58,18 +58,16 @@ void Reducer::open_pass() {
   times_.backward_begins();
   arrivals_.clear();
   static_graph_.begin_pass();
-  if (options_.static_graph && static_graph_.is_frozen()) {
-    for (std::size_t index = 0; index < parameters_.size(); ++index) {
-      if (!static_graph_.is_unused(index) || !holds_what_was_used(index)) continue;
+  if (options_.skip_unused_buckets) skip_unused_buckets();
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    if (!is_known_to_be_unused(index)) continue;
+    if (options_.static_graph && holds_what_was_used(index)) {
       complaint_ =
           whose(index) +
           "came in a local pass and not in the first one, though static_graph promises that "
           "the graph never changes";
     }
-  }
-  if (options_.skip_unused_buckets) skip_unused_buckets();
-  for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    if (is_known_to_be_unused(index)) pack(index, Standing::unused);
+    pack(index, Standing::unused);
   }
   for (const std::size_t index : std::exchange(undecided_, {})) arrive(index);
 }
@@ -98,11 +96,7 @@ void Reducer::skip_unused_buckets() {
     }
     at::Tensor digest = at::empty({1}, at::kLong);
     *digest.data_ptr<std::int64_t>() = std::bit_cast<std::int64_t>(fingerprint(text));
-    const auto digests = communicator_->gather(digest, "comparison of unused parameters");
-    const bool all_agree = std::all_of(digests.begin(), digests.end(), [&](const at::Tensor& each) {
-      return each.equal(digests.front());
-    });
-    if (!all_agree) nobody_uses.assign(nobody_uses.size(), false);
+    if (!is_equal_on_all_ranks(*communicator_, digest, "comparison of unused parameters")) return;
   }
   // The last one carries the flag.
   for (std::size_t bucket = 0; bucket + 1 < layout_->plan.size(); ++bucket) {

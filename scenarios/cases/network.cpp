@@ -164,6 +164,10 @@ std::vector<std::string> trainable(const Training& c) {
   return names;
 }
 
+int branch_of(const std::string& parameter) {
+  return std::stoi(parameter.substr(std::string("branch").size()));
+}
+
 at::ScalarType dtype_of(const Training& c) {
   return dtype_named(c.dtype);
 }

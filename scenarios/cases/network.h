@@ -64,6 +64,9 @@ at::Tensor loss_of_part(const Training& c, int batch, int rank, Replica& replica
 // The names of those that a gradient is expected of, in order.
 std::vector<std::string> trainable(const Training& c);
 
+// Which branch a trainable parameter is of, by its name.
+int branch_of(const std::string& parameter);
+
 // Under the names they have in `model`; gradients of what is trainable, as gradient_or_nothing has
 // them.
 void record_parameters(RankContext& here, const torch::nn::Module& model);

@@ -63,10 +63,6 @@ void program(const Training& c, RankContext& here) {
   }
 }
 
-int branch_of(const std::string& parameter) {
-  return std::stoi(parameter.substr(std::string("branch").size()));
-}
-
 // The average in which a silent rank's part is what `instead` says.
 template <class Instead>
 reference::Rounded average(const Training& c, const ExpectedStep& step, int s, size_t p,

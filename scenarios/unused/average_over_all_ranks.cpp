@@ -55,10 +55,6 @@ void program(const Training& c, RankContext& here) {
   }
 }
 
-int branch_of(const std::string& parameter) {
-  return std::stoi(parameter.substr(std::string("branch").size()));
-}
-
 Findings users_and_others_hold_the_average(const Training& c, const History& h) {
   if (!c.options.find_unused_parameters && !c.options.static_graph)
     throw Refused("the case must find unused parameters or have a static graph");

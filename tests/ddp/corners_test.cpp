@@ -14,6 +14,7 @@ using testing::Group;
 using testing::numbers;
 using testing::run_world;
 using testing::same;
+using testing::share;
 using testing::Terms;
 using testing::ways_to_hold;
 using Loss = testing::TermsImpl::Loss;
@@ -33,7 +34,7 @@ TEST(Corners, LocalGraphBesideAnArmedOne) {
   const auto reports = run_world(2, [](const Group& group) {
     Terms net(1);
     DistributedDataParallel ddp(net, {.process_group = group});
-    const double c = group->getRank() == 0 ? 2.0 : 4.0;
+    const double c = share(group);
     const auto armed = ddp.forward(Loss{{0, c}});
     at::Tensor local;
     {
@@ -57,8 +58,7 @@ TEST(Corners, AutogradGradIsNoPass) {
   const auto reports = run_world(2, [](const Group& group) {
     const auto net = std::make_shared<Scaled>();
     DistributedDataParallel ddp(net, {.process_group = group});
-    const auto x = torch::full({1}, group->getRank() == 0 ? 2.0 : 4.0,
-                               torch::dtype(at::kDouble).requires_grad(true));
+    const auto x = torch::full({1}, share(group), torch::dtype(at::kDouble).requires_grad(true));
     const auto out = ddp.forward(x);
     const auto g = torch::autograd::grad({out}, {x}, {}, true);
     out.backward();
@@ -71,7 +71,7 @@ TEST(Corners, TwoForwardsThatUseDifferentParameters) {
   const auto reports = run_world(2, [](const Group& group) {
     Terms net(3);
     DistributedDataParallel ddp(net, {.process_group = group, .find_unused_parameters = true});
-    const double c = group->getRank() == 0 ? 2.0 : 4.0;
+    const double c = share(group);
     const auto a = ddp.forward(Loss{{0, c}});
     const auto b = ddp.forward(Loss{{1, c}});
     (a + b).backward();
@@ -89,7 +89,7 @@ TEST(Corners, UndefinedEverywhereIsUsedByNobody) {
   const auto reports = run_world(2, [](const Group& group) {
     const auto net = std::make_shared<Partly>();
     DistributedDataParallel ddp(net, {.process_group = group, .find_unused_parameters = true});
-    ddp.forward(group->getRank() == 0 ? 2.0 : 4.0).backward();
+    ddp.forward(share(group)).backward();
     return numbers(net->a.grad()) + (net->b.grad().defined() ? " defined" : " none");
   });
   EXPECT_EQ(reports, same(2, "3 none"));
@@ -102,7 +102,7 @@ TEST(Corners, UsedInsideNoSyncAlone) {
       options.process_group = group;
       Terms net(2);
       DistributedDataParallel ddp(net, options);
-      const double c = group->getRank() == 0 ? 2.0 : 4.0;
+      const double c = share(group);
       {
         const auto guard = ddp.no_sync();
         ddp.forward(Loss{{0, c}, {1, 10 * c}}).backward();
@@ -121,7 +121,7 @@ TEST(Corners, KeptGradientsOfUnusedParametersStay) {
       options.process_group = group;
       Terms net(2);
       DistributedDataParallel ddp(net, options);
-      const double c = group->getRank() == 0 ? 2.0 : 4.0;
+      const double c = share(group);
       ddp.forward(Loss{{0, c}, {1, 10 * c}}).backward();
       net->zero_grad(false);
       net->weights[1].mutable_grad().fill_(c);  // in place: it stays a view
@@ -139,7 +139,7 @@ TEST(Corners, GradientsZeroedInPlace) {
       options.process_group = group;
       Terms net(2);
       DistributedDataParallel ddp(net, options);
-      const double c = group->getRank() == 0 ? 2.0 : 4.0;
+      const double c = share(group);
       std::string report;
       for (int step = 0; step < 3; ++step) {
         net->zero_grad(false);

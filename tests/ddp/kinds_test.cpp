@@ -15,6 +15,7 @@ using testing::Group;
 using testing::numbers;
 using testing::run_world;
 using testing::same;
+using testing::share;
 using testing::Terms;
 using testing::ways_to_hold;
 using Loss = testing::TermsImpl::Loss;
@@ -104,7 +105,7 @@ TEST(Views, AreTheGradientsAndStaySoThroughRebuildAndZeroing) {
     std::string report;
     torch::optim::SGD optimizer(net->parameters(), 1.0);
     const auto step = [&](double factor) {
-      const double c = factor * (group->getRank() == 0 ? 2.0 : 4.0);
+      const double c = factor * (share(group));
       ddp.forward(Loss{{0, c}, {1, 10 * c}, {2, 100 * c}, {3, 1000 * c}}).backward();
       report += net->gradients() + "; ";
     };
@@ -178,7 +179,7 @@ TEST(DelayedGradients, TravelBehindAllOthersAndAreAwaited) {
       std::string report;
       for (int step = 0; step < 3; ++step) {
         net->zero_grad();
-        const double c = group->getRank() == 0 ? 2.0 : 4.0;
+        const double c = share(group);
         ddp.forward(Loss{{0, c}, {1, 10 * c}, {2, 100 * c}, {3, 1000 * c}}).backward();
         report += net->gradients() + " in ";
         for (const PlannedBucket& bucket : ddp->bucket_plan()) {
@@ -249,7 +250,7 @@ TEST(Kinds, OfSharedParametersCountOnceAndAreIgnoredUnderAllNamesOrNone) {
       const auto net = std::make_shared<Tied>();
       DistributedDataParallel ddp(
           net, {.process_group = group, .parameters_and_buffers_to_ignore = ignored});
-      const double own = group->getRank() == 0 ? 2.0 : 4.0;
+      const double own = share(group);
       ddp.forward(own).backward();
       const std::string a = numbers(net->a.grad());
       return (a == numbers(torch::tensor(own)) ? "own" : a) + " " + numbers(net->c.grad());
