@@ -5,14 +5,20 @@ usage: ddp_step.py [--rounds N] [--models 8k,6m,25m,small] [--cured] [--quick] [
 
 World 2, Gloo over loopback, one thread a rank. A step is zero_grad, forward on a batch of 32, the sum,
 backward; no optimizer. Its overhead is the time of a step with DDP less that of the same step without, in
-the same language, while the peer computes next door as well. Two C++ processes play all of ours and
-c10d::Reducer on one process group, two Python processes torch.nn.parallel.DistributedDataParallel; all ways
-take turns, and every other round backwards, since what a machine does next door changes by the second. A
-turn makes its model anew, warms it up (buckets are laid out anew once) and times some steps. A ratio is the
-median of the rounds' ratios, with the middle half of them behind it; below 1 ours is faster. Processor time
-(all threads, Gloo's too) says more than time where other programs want the same cores.
+the same language, while the peer computes next door as well. Each way has two processes of its own: ours,
+c10d::Reducer in C++, torch.nn.parallel.DistributedDataParallel in Python, and a step without any in both
+languages. All take turns, and every other round backwards, since what a machine does next door changes by
+the second. A turn makes its model anew, warms it up (buckets are laid out anew once) and times some steps. A
+ratio is the median of the rounds' ratios, with the middle half of them behind it; below 1 ours is faster.
+Processor time (all threads, Gloo's too) says more than time where other programs want the same cores.
 
-Memory: the most that a rank of fresh processes had resident, less what one without DDP had.
+Every process keeps the memory that it has freed (KEEPING). As glibc comes, it gives gradients back to the
+system after one step and faults them in again at the next, or does not, by what happens to lie behind them
+on the heap: up to 30 ms of a step of 25 M parameters, with and without DDP, in any language. And what one
+way leaves on the heap must not decide that for the next, so no two share a process.
+
+Memory: the most that a rank of fresh processes had resident, less what one without DDP had, with glibc as it
+comes.
 
 --cured: without the stalls of Gloo's event loop (Note [Gloo's stall] in harness/world/gloo.h), on every
 side alike: what users of none of them have. --quick: few steps, to see whether it works.
@@ -34,12 +40,12 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PEER = ROOT / ".venv-peer"
 
-# How many steps of each take a second or so.
+# How many steps of each make a turn of one or two seconds.
 Model = collections.namedtuple("Model", "name what steps")
 MODELS = [
     Model("8k", "8 k parameters (64-64-64)", 400),
-    Model("6m", "6.3 M parameters (1024 x 7 layers)", 12),
-    Model("25m", "25 M parameters (2048 x 7 layers)", 5),
+    Model("6m", "6.3 M parameters (1024 x 7 layers)", 40),
+    Model("25m", "25 M parameters (2048 x 7 layers)", 12),
     Model("small", "1,000 parameters of 16 numbers", 40),
 ]
 OURS = ["lockstep", "lockstep_view", "lockstep_batched"]
@@ -54,6 +60,8 @@ RIVALS = {"lockstep": ["c10d", "python"], "lockstep_view": ["c10d_view", "python
 SHORT = {"c10d": "c10d", "c10d_view": "c10d, views", "python": "Python", "python_view": "Python, views"}
 
 
+KEEPING = {"MALLOC_TRIM_THRESHOLD_": str(2 ** 33), "MALLOC_MMAP_THRESHOLD_": str(2 ** 32),
+           "MALLOC_TOP_PAD_": str(2 ** 26)}
 LANGUAGES = {"cpp": "C++", "python": "Python"}
 CLOCKS = {"wall": "time of a step", "processor": "processor time of a rank for a step"}
 
@@ -99,7 +107,7 @@ class World:
 
 
 class Sides:
-    """The worlds there can be: C++'s, and Python's where there is one."""
+    """The ways there are to play, by language; Python's where it can be had."""
 
     def __init__(self, build, cured):
         self.program, self.library = build / "bench" / "bench_ddp_step", build / "bench" / "libbench_stall_cure.so"
@@ -108,10 +116,10 @@ class Sides:
         if (PEER / ".complete").exists():
             self.ways["python"] = ["none"] + PYTHON
 
-    def start(self, side):
+    def start(self, side, allocator):
         if side == "cpp":
-            return World([self.program, "{rank}", "{file}", "cured" if self.cured else "as_it_is"])
-        environment = {"GLOO_SOCKET_IFNAME": "lo"}
+            return World([self.program, "{rank}", "{file}", "cured" if self.cured else "as_it_is"], allocator)
+        environment = {"GLOO_SOCKET_IFNAME": "lo", **allocator}
         if self.cured:
             environment["LD_PRELOAD"] = str(self.library)
         return World([PEER / "bin" / "python", ROOT / "bench" / "ddp_step_in_pytorch.py", "{rank}", "{file}"],
@@ -125,7 +133,7 @@ def overheads(worlds, ways, model, rounds, steps):
     for number in range(rounds):
         answers = {}
         for side, way in turns if number % 2 == 0 else reversed(turns):
-            answers[side, way] = worlds[side].play(way, model, steps)
+            answers[side, way] = worlds[side, way].play(way, model, steps)
         for clock in CLOCKS:
             for side, way in turns:
                 without = answers[side, "none"][clock]
@@ -163,7 +171,7 @@ def peaks(sides, model, steps):
     bare, added = {}, {}
     for side, ways in sides.ways.items():
         for way in ways:
-            with sides.start(side) as world:
+            with sides.start(side, {}) as world:
                 peak = world.play(way, model, steps)["peak_bytes"]
             if way == "none":
                 bare[side] = peak
@@ -188,15 +196,16 @@ def measure(arguments, sides):
     rounds = 1 if arguments.quick else arguments.rounds
     worlds = {}
     try:
-        for side in sides.ways:
-            worlds[side] = sides.start(side).__enter__()
-        about = {key: value for side in worlds for key, value in worlds[side].about.items()}
-        python = (f" · PyTorch {about['pytorch']} · Python {about['python']}" if "python" in worlds else
+        for side, ways in sides.ways.items():
+            for way in ways:
+                worlds[side, way] = sides.start(side, KEEPING).__enter__()
+        about = {key: value for world in worlds.values() for key, value in world.about.items()}
+        python = (f" · PyTorch {about['pytorch']} · Python {about['python']}" if "python" in sides.ways else
                   " · without Python's DDP (./lockstep setup --peer makes its environment)")
-        cured = ", ".join(f"{LANGUAGES[side]} {'cured' if world.about['cured'] else 'as it is'}"
-                          for side, world in worlds.items())
+        cured = ", ".join(f"{LANGUAGES[side]} {'cured' if worlds[side, 'none'].about['cured'] else 'as it is'}"
+                          for side in sides.ways)
         print(f"medians of {rounds} alternating rounds, world 2, Gloo on loopback, one thread a rank; "
-              f"{len(os.sched_getaffinity(0))} cores · LibTorch {about['libtorch']}{python} · Gloo's stall: {cured}")
+              f"{len(os.sched_getaffinity(0))} cores · LibTorch {about['libtorch']}{python} · Gloo's stall: {cured} · freed memory is kept")
         for model in arguments.models:
             steps = 2 if arguments.quick else model.steps
             for line in told(model, *overheads(worlds, sides.ways, model, rounds, steps)):

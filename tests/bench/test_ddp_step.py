@@ -44,7 +44,8 @@ class Asked:
 class Measuring(unittest.TestCase):
     def test_overhead_is_over_the_same_round_and_language_and_every_other_round_is_backwards(self):
         turns = []
-        worlds = {"cpp": Asked({"none": 1.0, "c10d": 1.5}, turns), "python": Asked({"none": 4.0, "python": 8.0}, turns)}
+        seconds = {"cpp": {"none": 1.0, "c10d": 1.5}, "python": {"none": 4.0, "python": 8.0}}
+        worlds = {(side, way): Asked(seconds[side], turns) for side in seconds for way in seconds[side]}
         ways = {"cpp": ["none", "c10d"], "python": ["none", "python"]}
         added, bare = ddp_step.overheads(worlds, ways, ddp_step.MODELS[0], 2, 1)
         self.assertEqual(turns, ["none", "c10d", "none", "python", "python", "none", "c10d", "none"])
