@@ -1,13 +1,13 @@
 #include "ddp/data_parallel_core.h"
 
 #include "ddp/agreement.h"
+#include "ddp/batch_norm/sync_batch_norm.h"
 #include "ddp/buffers.h"
 #include "ddp/communicator.h"
 #include "ddp/declaration.h"
 #include "ddp/errors.h"
 #include "ddp/group_member.h"
 #include "ddp/reducer.h"
-#include "ddp/sync_batch_norm.h"
 
 #include <torch/torch.h>
 

@@ -1,7 +1,7 @@
 // Lockstep's own DistributedDataParallel, DistributedSampler and SyncBatchNorm, as a subject.
+#include "ddp/batch_norm/sync_batch_norm.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/distributed_sampler.h"
-#include "ddp/sync_batch_norm.h"
 #include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/subjects/subjects.h"

@@ -1,6 +1,6 @@
 // What SyncBatchNorm refuses, and with which sentence on which ranks.
+#include "ddp/batch_norm/sync_batch_norm.h"
 #include "ddp/errors.h"
-#include "ddp/sync_batch_norm.h"
 #include "tests/ddp/forked_world.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SyncBatchNorm in forked worlds: what it accepts, what it refuses, and with whom it speaks. That
 // its numbers are right in general is the scenario sync_batch_norm.matches_single_process.
-#include "ddp/sync_batch_norm.h"
+#include "ddp/batch_norm/sync_batch_norm.h"
 
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/init.h"

@@ -1,4 +1,4 @@
-#include "ddp/batch_exchange.h"
+#include "ddp/batch_norm/exchange.h"
 
 #include "ddp/agreement.h"
 #include "ddp/errors.h"

@@ -1,4 +1,4 @@
-#include "ddp/batch_norm_function.h"
+#include "ddp/batch_norm/function.h"
 
 #include "ddp/errors.h"
 

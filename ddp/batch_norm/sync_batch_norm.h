@@ -1,7 +1,6 @@
 #pragma once
 
-#include "ddp/batch_statistics.h"
-#include "ddp/communicator.h"
+#include "ddp/batch_norm/over_ranks.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/nn/cloneable.h>
@@ -84,11 +83,7 @@ class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
   at::Tensor running_mean, running_var, num_batches_tracked;  // undefined unless tracked
 
  private:
-  at::Tensor forward_in_training(const at::Tensor& input);
-  void move_running_stats(const BatchStatistics& whole);
-
-  std::shared_ptr<Communicator> communicator_;  // null without a group
-  std::int64_t forward_count_ = 0;              // in training
+  std::optional<BatchNormOverRanks> over_ranks_;  // absent without a group
 };
 
 // The handle: SyncBatchNorm norm({.num_features = 4, .process_group = group}).

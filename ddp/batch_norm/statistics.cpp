@@ -1,4 +1,4 @@
-#include "ddp/batch_statistics.h"
+#include "ddp/batch_norm/statistics.h"
 
 #include <cstddef>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ddp/batch_statistics.h"
+#include "ddp/batch_norm/statistics.h"
 #include "ddp/communicator.h"
 
 #include <ATen/core/Tensor.h>

@@ -1,0 +1,133 @@
+#include "ddp/batch_norm/over_ranks.h"
+
+#include "ddp/batch_norm/exchange.h"
+#include "ddp/batch_norm/function.h"
+#include "ddp/errors.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+namespace {
+
+std::string text_of(std::optional<double> value) {
+  if (!value) return "unset";
+  std::ostringstream text;
+  text.precision(17);
+  text << *value;
+  return text.str();
+}
+
+void require(bool holds, const std::string& sentence) {
+  if (!holds) throw UsageError("SyncBatchNorm: " + sentence);
+}
+
+bool is_supported(at::ScalarType dtype) {
+  return dtype == at::kFloat || dtype == at::kDouble || dtype == at::kHalf ||
+         dtype == at::kBFloat16;
+}
+
+Declaration declare(const at::Tensor& input, const BatchNormSettings& settings,
+                    const at::Tensor& num_batches_tracked, const std::string& name,
+                    std::int64_t forward_count) {
+  Declaration out{.statements = {}, .obstacle = obstacle_in(input, settings.num_features)};
+  const auto state = [&](const std::string& subject, const std::string& value) {
+    out.statements.push_back({subject + " of SyncBatchNorm", value});
+  };
+  // A rank that left a forward out is found at the next one, before anything is merged.
+  state("the number of earlier forwards in training", std::to_string(forward_count));
+  if (!name.empty()) state("the name", "'" + name + "'");
+  state("num_features", std::to_string(settings.num_features));
+  state("eps", text_of(settings.eps));
+  state("momentum", text_of(settings.momentum));
+  state("affine", settings.affine ? "true" : "false");
+  state("track_running_stats", settings.track_running_stats ? "true" : "false");
+  if (!settings.momentum && num_batches_tracked.defined())
+    state("num_batches_tracked", std::to_string(num_batches_tracked.item<std::int64_t>()));
+  if (input.defined()) state("the input dtype", c10::toString(input.scalar_type()));
+  return out;
+}
+
+// Double precision in between, so that a factor such as 0.1 is not rounded to a narrow dtype first.
+void move_towards(const at::Tensor& running, const std::vector<double>& batch, double factor) {
+  const at::Tensor kept = running.to(at::kDouble) * (1 - factor);
+  running.copy_(kept + torch::tensor(batch, at::kDouble) * factor);
+}
+
+}  // namespace
+
+void check(const BatchNormSettings& settings) {
+  require(settings.num_features > 0,
+          "num_features is " + std::to_string(settings.num_features) + ", expected 1 or more");
+  require(std::isfinite(settings.eps) && settings.eps >= 0,
+          "eps is " + text_of(settings.eps) + ", expected 0 or more");
+  const double momentum = settings.momentum.value_or(0);
+  require(momentum >= 0 && momentum <= 1,
+          "momentum is " + text_of(settings.momentum) + ", expected 0 to 1 or none");
+}
+
+std::optional<std::string> obstacle_in(const at::Tensor& input, std::int64_t num_features,
+                                       const std::string& layer) {
+  const std::string subject = "the input of " + layer + " ";
+  if (!input.defined()) return subject + "is undefined";
+  if (!input.device().is_cpu()) return subject + "is on " + input.device().str() + ", expected cpu";
+  if (input.layout() != at::kStrided)
+    return subject + "has layout " + c10::str(input.layout()) + ", expected a dense one";
+  if (!is_supported(input.scalar_type())) {
+    return subject + "has dtype " + c10::toString(input.scalar_type()) +
+           ", expected Float, Double, Half or BFloat16";
+  }
+  if (input.dim() < 2 || input.size(1) != num_features) {
+    return subject + "has shape " + c10::str(input.sizes()) + ", expected [samples, " +
+           std::to_string(num_features) + ", ...]";
+  }
+  return std::nullopt;
+}
+
+BatchNormOverRanks::BatchNormOverRanks(BatchNormSettings settings,
+                                       c10::intrusive_ptr<c10d::ProcessGroup> group,
+                                       std::optional<std::chrono::milliseconds> timeout)
+    : settings_(settings) {
+  check(settings_);
+  communicator_ = std::make_shared<Communicator>(std::move(group), timeout);
+}
+
+at::Tensor BatchNormOverRanks::forward(const at::Tensor& input, const BatchNormTensors& tensors) {
+  const auto needs_gradient = [](const at::Tensor& tensor) {
+    return at::GradMode::is_enabled() && tensor.defined() && tensor.requires_grad();
+  };
+  BatchShare mine{.declaration = declare(input, settings_, tensors.num_batches_tracked, name_,
+                                         forward_count_++),
+                  .input_needs_gradient = needs_gradient(input),
+                  .has_backward = needs_gradient(input) || needs_gradient(tensors.weight) ||
+                                  needs_gradient(tensors.bias),
+                  .channels = settings_.num_features,
+                  .statistics = [&] { return statistics_of(input); }};
+  if (!mine.declaration.obstacle) mine.count = input.numel() / settings_.num_features;
+  const BatchAgreement agreed = exchange(*communicator_, mine);
+  if (settings_.track_running_stats && agreed.whole.count > 0) {
+    move_running_stats(agreed.whole, tensors);
+  }
+  return normalised(input, tensors.weight, tensors.bias,
+                    {.statistics = agreed.whole,
+                     .eps = settings_.eps,
+                     .communicator = agreed.some_input_needs_gradient ? communicator_ : nullptr});
+}
+
+void BatchNormOverRanks::move_running_stats(const BatchStatistics& whole,
+                                            const BatchNormTensors& tensors) const {
+  const torch::NoGradGuard no_grad;
+  tensors.num_batches_tracked.add_(1);
+  const double factor =
+      settings_.momentum.value_or(1.0 / tensors.num_batches_tracked.item<double>());
+  move_towards(tensors.running_mean, whole.averages, factor);
+  move_towards(tensors.running_var, variances(whole, whole.count - 1), factor);
+}
+
+}  // namespace lockstep
