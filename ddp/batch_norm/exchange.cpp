@@ -6,7 +6,9 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,8 +17,9 @@ namespace lockstep {
 
 namespace {
 
-// The size of what travels first.
-constexpr std::int64_t kWords = 5;
+// What travels first: a header, and room for averages and squared distances.
+constexpr std::size_t kHeaderWords = 5, kChannelsInFirst = 512;
+constexpr std::size_t kRoom = 2 * kChannelsInFirst, kWords = kHeaderWords + kRoom;
 
 struct Header {
   std::int64_t fingerprint = 0;
@@ -26,59 +29,75 @@ struct Header {
   std::int64_t has_backward = 0;
 };
 
-at::Tensor packed(const Header& header) {
-  return torch::tensor(
-      std::vector<std::int64_t>{header.fingerprint, header.has_obstacle, header.count,
-                                header.input_needs_gradient, header.has_backward},
-      at::kLong);
+// A rank's averages and squared distances, one after the other.
+using Numbers = std::vector<double>;
+
+struct Share {
+  Header header;
+  Numbers numbers;  // those that fit
+};
+
+at::Tensor packed(const Header& header, const Numbers& numbers) {
+  at::Tensor words = at::zeros({static_cast<std::int64_t>(kWords)}, at::kLong);
+  auto* const word = words.mutable_data_ptr<std::int64_t>();
+  const std::array<std::int64_t, kHeaderWords> first{header.fingerprint, header.has_obstacle,
+                                                     header.count, header.input_needs_gradient,
+                                                     header.has_backward};
+  std::copy(first.begin(), first.end(), word);
+  for (std::size_t i = 0; i < std::min(numbers.size(), kRoom); ++i)
+    word[kHeaderWords + i] = std::bit_cast<std::int64_t>(numbers[i]);
+  return words;
 }
 
-Header unpacked(const at::Tensor& words) {
-  TORCH_INTERNAL_ASSERT(words.numel() == kWords);
+Share unpacked(const at::Tensor& words, std::size_t number_count) {
   const auto* const at = words.const_data_ptr<std::int64_t>();
-  return {at[0], at[1], at[2], at[3], at[4]};
+  Share out{.header = {at[0], at[1], at[2], at[3], at[4]}, .numbers = {}};
+  for (std::size_t i = 0; i < std::min(number_count, kRoom); ++i)
+    out.numbers.push_back(std::bit_cast<double>(at[kHeaderWords + i]));
+  return out;
 }
 
-std::vector<Header> gather_headers(Communicator& communicator, const BatchShare& mine,
-                                   const std::string& declaration) {
+std::vector<Share> gather_shares(Communicator& communicator, const BatchShare& mine,
+                                 const std::string& declaration, const Numbers& numbers) {
   const Header header{.fingerprint = std::bit_cast<std::int64_t>(fingerprint(declaration)),
                       .has_obstacle = mine.declaration.obstacle ? 1 : 0,
                       .count = mine.count,
                       .input_needs_gradient = mine.input_needs_gradient,
                       .has_backward = mine.has_backward};
-  std::vector<Header> headers;
-  for (const at::Tensor& words : communicator.gather(
-           packed(header), "exchange before a forward of SyncBatchNorm in training")) {
-    headers.push_back(unpacked(words));
+  std::vector<Share> shares;
+  for (const at::Tensor& words :
+       communicator.gather(packed(header, numbers), "exchange of SyncBatchNorm in training")) {
+    shares.push_back(unpacked(words, numbers.size()));
   }
-  return headers;
+  return shares;
 }
 
-bool agree_on_declarations(const std::vector<Header>& headers) {
-  return std::all_of(headers.begin(), headers.end(), [&](const Header& each) {
-    return each.has_obstacle == 0 && each.fingerprint == headers.front().fingerprint;
+bool agree_on_declarations(const std::vector<Share>& shares) {
+  return std::all_of(shares.begin(), shares.end(), [&](const Share& each) {
+    return each.header.has_obstacle == 0 &&
+           each.header.fingerprint == shares.front().header.fingerprint;
   });
 }
 
 // A rank whose output requires no gradient has no backward pass in which it could meet its peers.
-void require_backward_everywhere(const std::vector<Header>& headers) {
+void require_backward_everywhere(const std::vector<Share>& shares) {
   std::vector<Declaration> declarations;
-  for (const Header& each : headers) {
+  for (const Share& each : shares) {
     declarations.push_back({.statements = {{"whether the output of SyncBatchNorm requires a "
                                             "gradient, although some rank's input does",
-                                            each.has_backward ? "true" : "false"}},
+                                            each.header.has_backward ? "true" : "false"}},
                             .obstacle = std::nullopt});
   }
   if (const auto sentence = find_disagreement(declarations)) throw DisagreementError(*sentence);
 }
 
-[[noreturn]] void refuse_one_value(const std::vector<Header>& headers) {
-  const auto holder = std::find_if(headers.begin(), headers.end(),
-                                   [](const Header& each) { return each.count > 0; });
+[[noreturn]] void refuse_one_value(const std::vector<Share>& shares) {
+  const auto holder = std::find_if(shares.begin(), shares.end(),
+                                   [](const Share& each) { return each.header.count > 0; });
   throw DisagreementError(
       "SyncBatchNorm in training needs more than one value per channel over all " +
-      std::to_string(headers.size()) + " ranks of its group, and only rank " +
-      std::to_string(holder - headers.begin()) + " has one");
+      std::to_string(shares.size()) + " ranks of its group, and only rank " +
+      std::to_string(holder - shares.begin()) + " has one");
 }
 
 BatchAgreement nothing(std::size_t channels) {
@@ -86,20 +105,32 @@ BatchAgreement nothing(std::size_t channels) {
   return {.whole = {.count = 0, .averages = zeros, .squared_distances = zeros}};
 }
 
-BatchStatistics gather_statistics(Communicator& communicator, const BatchShare& mine,
-                                  const std::vector<Header>& headers) {
-  const BatchStatistics own = mine.statistics();
-  std::vector<double> numbers = own.averages;
+Numbers numbers_of(const BatchShare& mine) {
+  const auto channels = static_cast<std::size_t>(std::max(mine.channels, std::int64_t{0}));
+  if (mine.declaration.obstacle) return Numbers(2 * channels, 0.0);
+  BatchStatistics own = mine.statistics();
+  Numbers numbers = std::move(own.averages);
   numbers.insert(numbers.end(), own.squared_distances.begin(), own.squared_distances.end());
-  const auto gathered = communicator.gather(torch::tensor(numbers, at::kDouble),
-                                            "exchange of SyncBatchNorm's statistics");
+  return numbers;
+}
+
+void gather_the_rest(Communicator& communicator, const Numbers& mine, std::vector<Share>& shares) {
+  const Numbers rest(mine.begin() + static_cast<std::ptrdiff_t>(kRoom), mine.end());
+  const auto gathered = communicator.gather(torch::tensor(rest, at::kDouble),
+                                            "exchange of SyncBatchNorm's other statistics");
+  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
+    const auto* const first = gathered[rank].const_data_ptr<double>();
+    shares[rank].numbers.insert(shares[rank].numbers.end(), first, first + rest.size());
+  }
+}
+
+BatchStatistics merged_of(const std::vector<Share>& shares) {
   std::vector<BatchStatistics> by_rank;
-  for (std::size_t rank = 0; rank < gathered.size(); ++rank) {
-    const auto* const averages = gathered[rank].const_data_ptr<double>();
-    const auto* const squared = averages + mine.channels;
-    by_rank.push_back({.count = headers[rank].count,
-                       .averages = {averages, squared},
-                       .squared_distances = {squared, squared + mine.channels}});
+  for (const Share& each : shares) {
+    const auto middle = each.numbers.begin() + static_cast<std::ptrdiff_t>(each.numbers.size() / 2);
+    by_rank.push_back({.count = each.header.count,
+                       .averages = {each.numbers.begin(), middle},
+                       .squared_distances = {middle, each.numbers.end()}});
   }
   return merged(by_rank);
 }
@@ -108,18 +139,20 @@ BatchStatistics gather_statistics(Communicator& communicator, const BatchShare& 
 
 BatchAgreement exchange(Communicator& communicator, const BatchShare& mine) {
   const std::string declaration = encode(mine.declaration);
-  const std::vector<Header> headers = gather_headers(communicator, mine, declaration);
-  if (!agree_on_declarations(headers)) disagree(communicator, declaration);
+  const Numbers numbers = numbers_of(mine);
+  std::vector<Share> shares = gather_shares(communicator, mine, declaration, numbers);
+  if (!agree_on_declarations(shares)) disagree(communicator, declaration);
   BatchAgreement out;
   std::int64_t count = 0;
-  for (const Header& each : headers) {
-    count += each.count;
-    out.some_input_needs_gradient |= each.input_needs_gradient != 0;
+  for (const Share& each : shares) {
+    count += each.header.count;
+    out.some_input_needs_gradient |= each.header.input_needs_gradient != 0;
   }
-  if (count == 1) refuse_one_value(headers);
+  if (count == 1) refuse_one_value(shares);
   if (count == 0) return nothing(static_cast<std::size_t>(mine.channels));
-  if (out.some_input_needs_gradient) require_backward_everywhere(headers);
-  out.whole = gather_statistics(communicator, mine, headers);
+  if (out.some_input_needs_gradient) require_backward_everywhere(shares);
+  if (numbers.size() > kRoom) gather_the_rest(communicator, numbers, shares);
+  out.whole = merged_of(shares);
   return out;
 }
 

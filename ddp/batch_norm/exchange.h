@@ -16,7 +16,7 @@ struct BatchShare {
   bool input_needs_gradient = false;
   bool has_backward = false;  // whether its output will require a gradient
   std::int64_t channels = 0;
-  std::function<BatchStatistics()> statistics;  // asked for once all ranks agree
+  std::function<BatchStatistics()> statistics;  // asked for unless there is an obstacle
 };
 
 // What all ranks then know.
@@ -25,11 +25,11 @@ struct BatchAgreement {
   bool some_input_needs_gradient = false;
 };
 
-// Two gathers. The first has a fixed size that no disagreement can change (Note [Agreement first]):
-// fingerprint, count and flags. Only if every rank can take part do statistics follow, as float64
-// and of one size on every rank, from ranks without a value too. If no rank has a value there is
-// nothing to send. Collective; blocks. Throws DisagreementError with the same sentence on every
-// rank; CommunicationError.
+// One gather of a size that no disagreement can change (Note [Agreement first]): fingerprint, count
+// and flags, and as many statistics as fit behind them, float64, from ranks without a value too.
+// What is left of a layer of more than 512 channels follows in a second one, if every rank can take
+// part. A gather carries 8,232 bytes a rank. Collective; blocks. Throws DisagreementError with the
+// same sentence on every rank; CommunicationError.
 BatchAgreement exchange(Communicator& communicator, const BatchShare& mine);
 
 }  // namespace lockstep

@@ -10,15 +10,8 @@
 
 namespace lockstep {
 
-// The two halves of batch normalisation on one rank's tensors: statistics of its own batch, and
-// normalising with statistics that the ranks have merged, with a backward pass of its own.
-//
-// Inputs are [samples, channels, ...] of Half, BFloat16, Float or Double, on the CPU, of any
-// strides, and may be empty. All arithmetic is in double precision, so sums of narrow inputs
-// neither overflow nor lose the count; what is returned has the dtype of what it belongs to.
-
-// Of this rank's own batch. Local.
-BatchStatistics statistics_of(const at::Tensor& input);
+// Normalising with statistics that the ranks have merged, as a function with a backward pass of its
+// own. Inputs are those of kernels.h, of any strides.
 
 // What every rank knows about the whole batch.
 struct WholeBatch {

@@ -2,6 +2,7 @@
 
 #include "ddp/batch_norm/exchange.h"
 #include "ddp/batch_norm/function.h"
+#include "ddp/batch_norm/kernels.h"
 #include "ddp/errors.h"
 
 #include <torch/torch.h>
@@ -108,7 +109,7 @@ at::Tensor BatchNormOverRanks::forward(const at::Tensor& input, const BatchNormT
                   .has_backward = needs_gradient(input) || needs_gradient(tensors.weight) ||
                                   needs_gradient(tensors.bias),
                   .channels = settings_.num_features,
-                  .statistics = [&] { return statistics_of(input); }};
+                  .statistics = [&] { return statistics_of(laid_out(input)); }};
   if (!mine.declaration.obstacle) mine.count = input.numel() / settings_.num_features;
   const BatchAgreement agreed = exchange(*communicator_, mine);
   if (settings_.track_running_stats && agreed.whole.count > 0) {

@@ -161,7 +161,7 @@ TEST(SyncBatchNormRefusals, ARankInEvaluationIsTheOthersDeadline) {
       },
       std::chrono::seconds(20));
   EXPECT_EQ(reports, (std::vector<std::string>{
-                         "exchange before a forward of SyncBatchNorm in training", "returned"}));
+                         "exchange of SyncBatchNorm in training", "returned"}));
 }
 
 TEST(SyncBatchNormRefusals, OptionsOutsideTheirRangeAreRefused) {

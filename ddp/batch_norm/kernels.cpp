@@ -1,0 +1,267 @@
+#include "ddp/batch_norm/kernels.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <type_traits>
+#include <vector>
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t kChannelAxis = 1;
+
+// Values that are worth a thread, as in ATen.
+constexpr std::int64_t kGrain = 32768;
+
+// What one addition waits for does not hold up the others: sums of rows run in so many lanes.
+constexpr std::int64_t kLanes = 8;
+
+// Channels that lie side by side are not split among threads more finely.
+constexpr std::int64_t kChannelsTogether = 16;
+
+bool has_channels_last(const at::Tensor& values) {
+  return (values.dim() == 4 && values.is_contiguous(at::MemoryFormat::ChannelsLast)) ||
+         (values.dim() == 5 && values.is_contiguous(at::MemoryFormat::ChannelsLast3d));
+}
+
+// Where values lie: `outer` times `channels` rows of `inner` values of one channel. With channels
+// last, and without axes behind them, rows have one value.
+struct Grid {
+  explicit Grid(const at::Tensor& values) : channels(values.size(kChannelAxis)) {
+    const bool has_rows = values.is_contiguous() && values.dim() > 2;
+    outer = has_rows ? values.size(0) : values.numel() / channels;
+    inner = values.numel() / std::max(outer * channels, std::int64_t{1});
+  }
+
+  std::int64_t outer = 0, channels = 0, inner = 0;
+};
+
+std::int64_t grain(std::int64_t values_each) {
+  return std::max(kGrain / std::max(values_each, std::int64_t{1}), std::int64_t{1});
+}
+
+// Sums of what `term` makes of each place (its offset) of a channel.
+template <std::size_t kCount>
+using Sums = std::array<double, kCount>;
+
+template <std::size_t kCount, class Term>
+Sums<kCount> sums_of_rows(const Grid& grid, std::int64_t channel, const Term& term) {
+  std::array<Sums<kLanes>, kCount> lanes{};
+  const auto add = [&](std::int64_t offset, std::size_t lane) {
+    const Sums<kCount> terms = term(offset, channel);
+    for (std::size_t k = 0; k < kCount; ++k) lanes[k][lane] += terms[k];
+  };
+  for (std::int64_t row = 0; row < grid.outer; ++row) {
+    const std::int64_t first = (row * grid.channels + channel) * grid.inner;
+    std::int64_t i = 0;
+    for (; i + kLanes <= grid.inner; i += kLanes) {
+      for (std::int64_t lane = 0; lane < kLanes; ++lane)
+        add(first + i + lane, static_cast<std::size_t>(lane));
+    }
+    for (; i < grid.inner; ++i) add(first + i, static_cast<std::size_t>(i % kLanes));
+  }
+  Sums<kCount> sums{};
+  for (std::size_t k = 0; k < kCount; ++k) {
+    for (const double lane : lanes[k]) sums[k] += lane;
+  }
+  return sums;
+}
+
+// Of channels [begin, end), which lie side by side.
+template <std::size_t kCount, class Term, class Store>
+void sum_columns(const Grid& grid, std::int64_t begin, std::int64_t end, const Term& term,
+                 const Store& store) {
+  const auto width = static_cast<std::size_t>(end - begin);
+  std::array<std::vector<double>, kCount> columns;
+  for (auto& each : columns) each.assign(width, 0.0);
+  std::array<double*, kCount> sums{};
+  for (std::size_t k = 0; k < kCount; ++k) sums[k] = columns[k].data();
+  for (std::int64_t row = 0; row < grid.outer; ++row) {
+    const std::int64_t first = row * grid.channels + begin;
+    for (std::size_t i = 0; i < width; ++i) {
+      const auto column = static_cast<std::int64_t>(i);
+      const Sums<kCount> terms = term(first + column, begin + column);
+      for (std::size_t k = 0; k < kCount; ++k) sums[k][i] += terms[k];
+    }
+  }
+  for (std::size_t i = 0; i < width; ++i) {
+    Sums<kCount> both{};
+    for (std::size_t k = 0; k < kCount; ++k) both[k] = columns[k][i];
+    store(begin + static_cast<std::int64_t>(i), both);
+  }
+}
+
+// Calls store(channel, sums) for every channel.
+template <std::size_t kCount, class Term, class Store>
+void sum_by_channel(const Grid& grid, const Term& term, const Store& store) {
+  const std::int64_t each = grid.outer * grid.inner;
+  if (grid.inner > 1) {
+    at::parallel_for(0, grid.channels, grain(each), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t channel = begin; channel < end; ++channel)
+        store(channel, sums_of_rows<kCount>(grid, channel, term));
+    });
+    return;
+  }
+  at::parallel_for(0, grid.channels, std::max(grain(each), kChannelsTogether),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     sum_columns<kCount>(grid, begin, end, term, store);
+                   });
+}
+
+// Calls act(offset, channel) for every place.
+template <class Act>
+void for_each_place(const Grid& grid, const Act& act) {
+  if (grid.inner > 1) {
+    at::parallel_for(0, grid.outer * grid.channels, grain(grid.inner),
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t row = begin; row < end; ++row) {
+                         const std::int64_t channel = row % grid.channels;
+                         const std::int64_t first = row * grid.inner;
+                         for (std::int64_t i = 0; i < grid.inner; ++i) act(first + i, channel);
+                       }
+                     });
+    return;
+  }
+  at::parallel_for(0, grid.outer, grain(grid.channels), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      for (std::int64_t channel = 0; channel < grid.channels; ++channel)
+        act(row * grid.channels + channel, channel);
+    }
+  });
+}
+
+template <class Act>
+void for_dtype_of(const at::Tensor& values, const Act& act) {
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, values.scalar_type(), "SyncBatchNorm",
+                                  [&] { act(scalar_t{}); });
+}
+
+// By way of float where that is wider still, as ATen does.
+template <class Number>
+Number narrowed(double value) {
+  if constexpr (std::is_same_v<Number, double>) {
+    return value;
+  } else {
+    return static_cast<Number>(static_cast<float>(value));
+  }
+}
+
+const double* by_channel(const at::Tensor& values) {
+  return values.const_data_ptr<double>();
+}
+
+}  // namespace
+
+at::Tensor laid_out(const at::Tensor& values) {
+  return has_channels_last(values) ? values : values.contiguous();
+}
+
+at::Tensor laid_out_like(const at::Tensor& values, const at::Tensor& like) {
+  if (values.strides() == like.strides()) return values;
+  if (like.is_contiguous()) return values.contiguous();
+  return values.contiguous(like.dim() == 4 ? at::MemoryFormat::ChannelsLast
+                                           : at::MemoryFormat::ChannelsLast3d);
+}
+
+BatchStatistics statistics_of(const at::Tensor& input) {
+  const Grid grid(input);
+  const auto channels = static_cast<std::size_t>(grid.channels);
+  BatchStatistics out{.count = grid.outer * grid.inner,
+                      .averages = std::vector<double>(channels),
+                      .squared_distances = std::vector<double>(channels)};
+  if (out.count == 0) return out;
+  const auto count = static_cast<double>(out.count);
+  for_dtype_of(input, [&](auto zero) {
+    using Number = decltype(zero);
+    const Number* const values = input.const_data_ptr<Number>();
+    double* const averages = out.averages.data();
+    double* const squared = out.squared_distances.data();
+    sum_by_channel<1>(
+        grid,
+        [=](std::int64_t offset, std::int64_t) {
+          return Sums<1>{static_cast<double>(values[offset])};
+        },
+        [=](std::int64_t channel, const Sums<1>& sums) { averages[channel] = sums[0] / count; });
+    sum_by_channel<1>(
+        grid,
+        [=](std::int64_t offset, std::int64_t channel) {
+          const double distance = static_cast<double>(values[offset]) - averages[channel];
+          return Sums<1>{distance * distance};
+        },
+        [=](std::int64_t channel, const Sums<1>& sums) { squared[channel] = sums[0]; });
+  });
+  return out;
+}
+
+at::Tensor scaled(const at::Tensor& input, const at::Tensor& averages, const at::Tensor& factors,
+                  const at::Tensor& shifts) {
+  const at::Tensor out = at::empty_like(input);
+  for_dtype_of(input, [&](auto zero) {
+    using Number = decltype(zero);
+    const Number* const from = input.const_data_ptr<Number>();
+    Number* const into = out.mutable_data_ptr<Number>();
+    const double* const average = by_channel(averages);
+    const double* const factor = by_channel(factors);
+    const double* const shift = by_channel(shifts);
+    for_each_place(Grid(input), [=](std::int64_t offset, std::int64_t channel) {
+      into[offset] = narrowed<Number>((static_cast<double>(from[offset]) - average[channel]) *
+                                          factor[channel] +
+                                      shift[channel]);
+    });
+  });
+  return out;
+}
+
+at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& input,
+                         const at::Tensor& averages) {
+  const Grid grid(input);
+  const at::Tensor out = at::zeros({2, grid.channels}, at::kDouble);
+  for_dtype_of(input, [&](auto zero) {
+    using Number = decltype(zero);
+    const Number* const slope = gradient.const_data_ptr<Number>();
+    const Number* const values = input.const_data_ptr<Number>();
+    const double* const average = by_channel(averages);
+    double* const sums = out.mutable_data_ptr<double>();
+    sum_by_channel<2>(
+        grid,
+        [=](std::int64_t offset, std::int64_t channel) {
+          const auto each = static_cast<double>(slope[offset]);
+          return Sums<2>{each, each * (static_cast<double>(values[offset]) - average[channel])};
+        },
+        [=](std::int64_t channel, const Sums<2>& both) {
+          sums[channel] = both[0];
+          sums[grid.channels + channel] = both[1];
+        });
+  });
+  return out;
+}
+
+at::Tensor bent(const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& averages,
+                const at::Tensor& offsets, const at::Tensor& slopes, const at::Tensor& factors) {
+  const at::Tensor out = at::empty_like(input);
+  for_dtype_of(input, [&](auto zero) {
+    using Number = decltype(zero);
+    const Number* const upstream = gradient.const_data_ptr<Number>();
+    const Number* const values = input.const_data_ptr<Number>();
+    Number* const into = out.mutable_data_ptr<Number>();
+    const double* const average = by_channel(averages);
+    const double* const less = by_channel(offsets);
+    const double* const slope = by_channel(slopes);
+    const double* const factor = by_channel(factors);
+    for_each_place(Grid(input), [=](std::int64_t offset, std::int64_t channel) {
+      const double distance = static_cast<double>(values[offset]) - average[channel];
+      into[offset] = narrowed<Number>(
+          (static_cast<double>(upstream[offset]) - less[channel] - distance * slope[channel]) *
+          factor[channel]);
+    });
+  });
+  return out;
+}
+
+}  // namespace lockstep
