@@ -102,6 +102,24 @@ TEST(SyncBatchNorm, UnderDdpTrainsAsOneProcess) {
   EXPECT_EQ(reports, same(2, "equal"));
 }
 
+// Statistics of so many channels do not fit into the first exchange.
+TEST(SyncBatchNorm, OfManyChannelsIsBatchNorm) {
+  static constexpr std::int64_t kMany = 700;
+  const auto reports = run_world(2, [](const Group& group) {
+    SyncBatchNorm norm({.num_features = kMany, .process_group = group});
+    torch::nn::BatchNorm1d plain(kMany);
+    norm->to(at::kDouble);
+    plain->to(at::kDouble);
+    const at::Tensor whole = at::cat({batch(0, {4, kMany}), batch(1, {4, kMany})});
+    const at::Tensor right = plain->forward(whole).narrow(0, 4 * group->getRank(), 4);
+    const double apart =
+        std::max(largest_difference(norm->forward(batch(group->getRank(), {4, kMany})), right),
+                 largest_difference(norm->running_var, plain->running_var));
+    return apart < 1e-12 ? std::string("equal") : c10::str("apart by ", apart);
+  });
+  EXPECT_EQ(reports, same(2, "equal"));
+}
+
 TEST(SyncBatchNorm, StaysInsideAGroupThatDoesNotHoldRankZero) {
   const auto reports = run_world(4, [](const Group& world) {
     const int rank = world->getRank();
