@@ -16,18 +16,25 @@ constexpr std::chrono::milliseconds kDefaultTimeout = std::chrono::minutes(5);
 constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::hours(24 * 365);
 constexpr std::chrono::milliseconds kPollInterval{100};
 
-c10::intrusive_ptr<c10d::Backend> cpu_backend(c10d::ProcessGroup& group) {
+c10::intrusive_ptr<c10d::Backend> backend_for(c10d::ProcessGroup& group, c10::DeviceType device) {
   try {
-    return group.getBackend(c10::DeviceType::CPU);
-  } catch (const std::exception& error) {
-    throw UsageError("the process group has no backend for CPU tensors: " + first_line(error));
+    return group.getBackend(device);
+  } catch (const std::exception&) {
+    return nullptr;
   }
 }
 
-std::chrono::milliseconds timeout_of(c10d::ProcessGroup& group) {
-  const auto backend = cpu_backend(group);
+// Where what is not the caller's lies, such as the words by which ranks agree.
+c10::DeviceType device_of(c10d::ProcessGroup& group) {
+  for (const auto device : {c10::DeviceType::CPU, c10::DeviceType::CUDA}) {
+    if (backend_for(group, device)) return device;
+  }
+  throw UsageError("the process group has no backend for CPU tensors, nor for CUDA ones");
+}
+
+std::chrono::milliseconds timeout_of(c10d::Backend& backend) {
   try {
-    return backend->getBackendOptions()->timeout;
+    return backend.getBackendOptions()->timeout;
   } catch (const c10::Error&) {
     return kDefaultTimeout;  // the base class throws: this backend has no options to show
   }
@@ -45,7 +52,8 @@ Communicator::Communicator(c10::intrusive_ptr<c10d::ProcessGroup> group,
     : group_(std::move(group)) {
   if (!group_)
     throw UsageError("process_group is null: expected the group of the ranks that train");
-  const std::chrono::milliseconds group_timeout = timeout_of(*group_);
+  device_ = device_of(*group_);
+  const std::chrono::milliseconds group_timeout = timeout_of(*backend_for(*group_, device_));
   timeout_ = std::min(timeout.value_or(group_timeout), kLongestTimeout);
   if (timeout_ <= std::chrono::milliseconds::zero()) {
     throw UsageError("timeout is " + std::to_string(timeout_.count()) +
@@ -108,9 +116,9 @@ std::vector<at::Tensor> Communicator::finish_gather(Operation& operation) {
 }
 
 std::vector<at::Tensor> Communicator::gather(const at::Tensor& tensor, std::string description) {
-  Operation operation = start_gather(tensor, std::move(description));
+  Operation operation = start_gather(tensor.to(device_), std::move(description));
   std::vector<at::Tensor> parts = finish_gather(operation);
-  for (at::Tensor& part : parts) part = part.view(tensor.sizes());
+  for (at::Tensor& part : parts) part = part.view(tensor.sizes()).to(tensor.device());
   return parts;
 }
 
@@ -167,7 +175,11 @@ Communicator Communicator::apart(const std::string& name) {
 }
 
 std::string Communicator::backend_name() const {
-  return group_->getBackend(c10::DeviceType::CPU)->getBackendName();
+  return backend_for(*group_, device_)->getBackendName();
+}
+
+bool Communicator::carries(c10::DeviceType device) const {
+  return backend_for(*group_, device) != nullptr;
 }
 
 }  // namespace lockstep

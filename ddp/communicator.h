@@ -26,13 +26,15 @@ struct Operation {
 
 // One instance's way to its group: it numbers collectives, and it is the only place of this library
 // that waits for one. Issuing is Collective and does not block; ranks issue the same operations on
-// tensors of equal size and dtype in the same order. Tensors are contiguous and on the CPU.
+// tensors of equal size and dtype in the same order. Tensors are contiguous and on a device for
+// which the group has a backend. On CUDA a wait is that of the current stream, not of the host.
 //
 // `description` names the operation in errors, such as "all-reduce of bucket 2".
 class Communicator {
  public:
   // `timeout` holds for each wait; unset, it is the backend's, or five minutes if that has none.
-  // Throws UsageError without a group, without a CPU backend, or if the timeout is not positive.
+  // Throws UsageError without a group, without a backend for the CPU or CUDA, or if the timeout is
+  // not positive.
   Communicator(c10::intrusive_ptr<c10d::ProcessGroup> group,
                std::optional<std::chrono::milliseconds> timeout);
 
@@ -45,7 +47,8 @@ class Communicator {
   // Replaces `tensor` by group rank 0's, once waited for.
   Operation start_broadcast(const at::Tensor& tensor, std::string description);
 
-  // Every rank's `tensor`, of at least one element, in rank order. Collective; blocks.
+  // Every rank's `tensor`, of at least one element, in rank order and on its device. It travels on
+  // the CPU, or on CUDA where the group has no backend for the CPU. Collective; blocks.
   std::vector<at::Tensor> gather(const at::Tensor& tensor, std::string description);
 
   // The same in two halves: starts it, and waits for what start_gather returned.
@@ -68,6 +71,9 @@ class Communicator {
 
   std::string backend_name() const;
 
+  // Whether tensors of such a device can travel.
+  bool carries(c10::DeviceType device) const;
+
  private:
   template <class Issue>
   Operation start(std::vector<at::Tensor> tensors, std::string description, Issue issue);
@@ -76,6 +82,7 @@ class Communicator {
                          std::string cause) const;
 
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  c10::DeviceType device_ = c10::DeviceType::CPU;
   std::chrono::milliseconds timeout_;
   std::int64_t issued_count_ = 0;
   std::shared_ptr<FailureNotice> notice_;

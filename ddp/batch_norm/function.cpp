@@ -7,7 +7,6 @@
 #include <torch/custom_class.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace lockstep {
@@ -16,10 +15,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-at::Tensor doubles(const std::vector<double>& values) {
-  return torch::tensor(values, at::kDouble);
-}
 
 // What a backward pass needs besides tensors.
 struct Link : torch::CustomClassHolder {
@@ -43,16 +38,16 @@ class Normalise : public torch::autograd::Function<Normalise> {
                             const std::optional<at::Tensor>& bias, const at::Tensor& averages,
                             const at::Tensor& inverse_deviations,
                             const c10::intrusive_ptr<Link>& link) {
+    const Normaliser by{.averages = averages,
+                        .inverse_deviations = inverse_deviations,
+                        .weight = weight.value_or(at::Tensor()),
+                        .bias = bias.value_or(at::Tensor())};
     const at::Tensor values = laid_out(input);
-    context->save_for_backward(
-        {values, weight.value_or(at::Tensor()), averages, inverse_deviations});
+    context->save_for_backward({values, by.weight, averages, inverse_deviations});
     context->saved_data["bias_dtype"] =
-        static_cast<std::int64_t>(bias && bias->defined() ? bias->scalar_type() : at::kDouble);
+        static_cast<std::int64_t>(by.bias.defined() ? by.bias.scalar_type() : at::kDouble);
     context->saved_data["link"] = c10::IValue::make_capsule(link);
-    const at::Tensor shift =
-        bias && bias->defined() ? bias->to(at::kDouble) : at::zeros_like(averages);
-    return scaled(values, averages, factors(weight.value_or(at::Tensor()), inverse_deviations),
-                  shift);
+    return normalise(values, by);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -62,28 +57,25 @@ class Normalise : public torch::autograd::Function<Normalise> {
     const auto link =
         c10::static_intrusive_pointer_cast<Link>(context->saved_data["link"].toCapsule());
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &input = saved[0], weight = saved[1], averages = saved[2], inverse = saved[3];
+    const at::Tensor& input = saved[0];
+    const Normaliser by{
+        .averages = saved[2], .inverse_deviations = saved[3], .weight = saved[1], .bias = {}};
     const at::Tensor gradient = laid_out_like(gradients[0], input);
-    const at::Tensor own = gradient_sums(gradient, input, averages);
+    const at::Tensor own = gradient_sums(gradient, input, by);
     // Whatever this rank needs: its peers wait for it.
     const at::Tensor sums = link->communicator ? summed_over_ranks(own, *link->communicator) : own;
 
     variable_list out(6);
     if (link->input_needs_gradient) {
-      const at::Tensor averaged = sums.div(static_cast<double>(link->count));
-      const at::Tensor slope = averaged[1].mul(inverse).mul(inverse);
-      out[0] = bent(gradient, input, averages, averaged[0], slope, factors(weight, inverse));
+      out[0] = input_gradient(gradient, input, by, sums, link->count);
     }
     // Without weight and bias these two edges are those of the averages, which need nothing.
-    if (context->needs_input_grad(1)) out[1] = own[1].mul(inverse).to(weight.scalar_type());
+    if (context->needs_input_grad(1)) {
+      out[1] = own[1].mul(by.inverse_deviations).to(by.weight.scalar_type());
+    }
     const auto bias_dtype = context->saved_data["bias_dtype"].toInt();
     if (context->needs_input_grad(2)) out[2] = own[0].to(static_cast<at::ScalarType>(bias_dtype));
     return out;
-  }
-
- private:
-  static at::Tensor factors(const at::Tensor& weight, const at::Tensor& inverse_deviations) {
-    return weight.defined() ? inverse_deviations.mul(weight.to(at::kDouble)) : inverse_deviations;
   }
 };
 
@@ -95,12 +87,9 @@ at::Tensor normalised(const at::Tensor& input, const at::Tensor& weight, const a
   link->communicator = std::move(batch.communicator);
   link->count = batch.statistics.count;
   link->input_needs_gradient = input.requires_grad();
-  // A batch without values has no variance; one of zero keeps the sums over nothing zero.
-  const std::int64_t divisor = std::max(batch.statistics.count, std::int64_t{1});
-  const at::Tensor variance = doubles(variances(batch.statistics, divisor));
+  const Normaliser by = normaliser_of(batch.statistics, batch.eps, weight, bias, input);
   return Normalise::apply(input, std::optional<at::Tensor>(weight), std::optional<at::Tensor>(bias),
-                          doubles(batch.statistics.averages), variance.add(batch.eps).rsqrt(),
-                          link);
+                          by.averages, by.inverse_deviations, link);
 }
 
 }  // namespace lockstep

@@ -1,5 +1,8 @@
 #include "ddp/batch_norm/kernels.h"
 
+#include "ddp/batch_norm/kernels_on_cuda.h"
+
+#include <ATen/AccumulateType.h>
 #include <ATen/Dispatch.h>
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
@@ -156,6 +159,54 @@ const double* by_channel(const at::Tensor& values) {
   return values.const_data_ptr<double>();
 }
 
+// (input - averages) * factors + shifts.
+at::Tensor scaled(const at::Tensor& input, const at::Tensor& averages, const at::Tensor& factors,
+                  const at::Tensor& shifts) {
+  const at::Tensor out = at::empty_like(input);
+  for_dtype_of(input, [&](auto zero) {
+    using Number = decltype(zero);
+    const Number* const from = input.const_data_ptr<Number>();
+    Number* const into = out.mutable_data_ptr<Number>();
+    const double* const average = by_channel(averages);
+    const double* const factor = by_channel(factors);
+    const double* const shift = by_channel(shifts);
+    for_each_place(Grid(input), [=](std::int64_t offset, std::int64_t channel) {
+      into[offset] = narrowed<Number>((static_cast<double>(from[offset]) - average[channel]) *
+                                          factor[channel] +
+                                      shift[channel]);
+    });
+  });
+  return out;
+}
+
+// (gradient - offsets - (input - averages) * slopes) * factors.
+at::Tensor bent(const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& averages,
+                const at::Tensor& offsets, const at::Tensor& slopes, const at::Tensor& factors) {
+  const at::Tensor out = at::empty_like(input);
+  for_dtype_of(input, [&](auto zero) {
+    using Number = decltype(zero);
+    const Number* const upstream = gradient.const_data_ptr<Number>();
+    const Number* const values = input.const_data_ptr<Number>();
+    Number* const into = out.mutable_data_ptr<Number>();
+    const double* const average = by_channel(averages);
+    const double* const less = by_channel(offsets);
+    const double* const slope = by_channel(slopes);
+    const double* const factor = by_channel(factors);
+    for_each_place(Grid(input), [=](std::int64_t offset, std::int64_t channel) {
+      const double distance = static_cast<double>(values[offset]) - average[channel];
+      into[offset] = narrowed<Number>(
+          (static_cast<double>(upstream[offset]) - less[channel] - distance * slope[channel]) *
+          factor[channel]);
+    });
+  });
+  return out;
+}
+
+at::Tensor factors_of(const Normaliser& by) {
+  return by.weight.defined() ? by.inverse_deviations.mul(by.weight.to(at::kDouble))
+                             : by.inverse_deviations;
+}
+
 }  // namespace
 
 at::Tensor laid_out(const at::Tensor& values) {
@@ -170,6 +221,7 @@ at::Tensor laid_out_like(const at::Tensor& values, const at::Tensor& like) {
 }
 
 BatchStatistics statistics_of(const at::Tensor& input) {
+  if (input.is_cuda()) return on_cuda::statistics_of(input);
   const Grid grid(input);
   const auto channels = static_cast<std::size_t>(grid.channels);
   BatchStatistics out{.count = grid.outer * grid.inner,
@@ -199,34 +251,40 @@ BatchStatistics statistics_of(const at::Tensor& input) {
   return out;
 }
 
-at::Tensor scaled(const at::Tensor& input, const at::Tensor& averages, const at::Tensor& factors,
-                  const at::Tensor& shifts) {
-  const at::Tensor out = at::empty_like(input);
-  for_dtype_of(input, [&](auto zero) {
-    using Number = decltype(zero);
-    const Number* const from = input.const_data_ptr<Number>();
-    Number* const into = out.mutable_data_ptr<Number>();
-    const double* const average = by_channel(averages);
-    const double* const factor = by_channel(factors);
-    const double* const shift = by_channel(shifts);
-    for_each_place(Grid(input), [=](std::int64_t offset, std::int64_t channel) {
-      into[offset] = narrowed<Number>((static_cast<double>(from[offset]) - average[channel]) *
-                                          factor[channel] +
-                                      shift[channel]);
-    });
-  });
-  return out;
+Normaliser normaliser_of(const BatchStatistics& statistics, double eps, const at::Tensor& weight,
+                         const at::Tensor& bias, const at::Tensor& input) {
+  // A batch without values has no variance; one of zero keeps the sums over nothing zero.
+  const std::int64_t divisor = std::max(statistics.count, std::int64_t{1});
+  const auto doubles = [](const std::vector<double>& values) {
+    return at::tensor(values, at::TensorOptions(at::kDouble));
+  };
+  const at::Tensor inverse = doubles(variances(statistics, divisor)).add_(eps).rsqrt_();
+  const auto options = input.is_cuda()
+                           ? input.options().dtype(at::toAccumulateType(input.scalar_type(), true))
+                           : at::TensorOptions(at::kDouble);
+  return {.averages = doubles(statistics.averages).to(options, /*non_blocking=*/true),
+          .inverse_deviations = inverse.to(options, /*non_blocking=*/true),
+          .weight = weight,
+          .bias = bias};
+}
+
+at::Tensor normalise(const at::Tensor& input, const Normaliser& by) {
+  if (input.is_cuda()) return on_cuda::normalise(input, by);
+  const at::Tensor shifts =
+      by.bias.defined() ? by.bias.to(at::kDouble) : at::zeros_like(by.averages);
+  return scaled(input, by.averages, factors_of(by), shifts);
 }
 
 at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& input,
-                         const at::Tensor& averages) {
+                         const Normaliser& by) {
+  if (input.is_cuda()) return on_cuda::gradient_sums(gradient, input, by);
   const Grid grid(input);
   const at::Tensor out = at::zeros({2, grid.channels}, at::kDouble);
   for_dtype_of(input, [&](auto zero) {
     using Number = decltype(zero);
     const Number* const slope = gradient.const_data_ptr<Number>();
     const Number* const values = input.const_data_ptr<Number>();
-    const double* const average = by_channel(averages);
+    const double* const average = by_channel(by.averages);
     double* const sums = out.mutable_data_ptr<double>();
     sum_by_channel<2>(
         grid,
@@ -242,26 +300,12 @@ at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& input,
   return out;
 }
 
-at::Tensor bent(const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& averages,
-                const at::Tensor& offsets, const at::Tensor& slopes, const at::Tensor& factors) {
-  const at::Tensor out = at::empty_like(input);
-  for_dtype_of(input, [&](auto zero) {
-    using Number = decltype(zero);
-    const Number* const upstream = gradient.const_data_ptr<Number>();
-    const Number* const values = input.const_data_ptr<Number>();
-    Number* const into = out.mutable_data_ptr<Number>();
-    const double* const average = by_channel(averages);
-    const double* const less = by_channel(offsets);
-    const double* const slope = by_channel(slopes);
-    const double* const factor = by_channel(factors);
-    for_each_place(Grid(input), [=](std::int64_t offset, std::int64_t channel) {
-      const double distance = static_cast<double>(values[offset]) - average[channel];
-      into[offset] = narrowed<Number>(
-          (static_cast<double>(upstream[offset]) - less[channel] - distance * slope[channel]) *
-          factor[channel]);
-    });
-  });
-  return out;
+at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& input, const Normaliser& by,
+                          const at::Tensor& sums, std::int64_t count) {
+  if (input.is_cuda()) return on_cuda::input_gradient(gradient, input, by, sums, count);
+  const at::Tensor averaged = sums.div(static_cast<double>(count));
+  const at::Tensor slopes = averaged[1].mul(by.inverse_deviations).mul(by.inverse_deviations);
+  return bent(gradient, input, by.averages, averaged[0], slopes, factors_of(by));
 }
 
 }  // namespace lockstep

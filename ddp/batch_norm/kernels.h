@@ -6,10 +6,11 @@
 
 namespace lockstep {
 
-// The loops over one rank's values. Inputs are [samples, channels, ...] of Half, BFloat16, Float or
-// Double, on the CPU, laid_out(), and may be empty; what is by channel is Double, [channels], on
-// the CPU. All arithmetic is in double precision, so that sums of narrow values neither overflow
-// nor lose the count. The number of threads changes no bit of a result. Everything is Local.
+// Arithmetic on one rank's values. Inputs are [samples, channels, ...] of Half, BFloat16, Float or
+// Double, laid_out(), and may be empty. On the CPU the loops are ours, all in double precision, so
+// that sums of narrow values neither overflow nor lose the count, and the number of threads changes
+// no bit of a result. On CUDA they are ATen's own kernels, which compute in float (double for
+// Double). Everything is Local; statistics_of() waits for a CUDA device, nothing else does.
 
 // The same values where the loops can read them: as they are if they are contiguous or channels
 // last, otherwise a contiguous copy. `like`, given, is laid out already: then in its strides.
@@ -19,16 +20,25 @@ at::Tensor laid_out_like(const at::Tensor& values, const at::Tensor& like);
 // Averages, and squared distances from them.
 BatchStatistics statistics_of(const at::Tensor& input);
 
-// (input - averages) * factors + shifts, channel by channel, in the input's dtype and strides.
-at::Tensor scaled(const at::Tensor& input, const at::Tensor& averages, const at::Tensor& factors,
-                  const at::Tensor& shifts);
+// What a batch is normalised by, on the input's device: Double, [channels], on the CPU; what
+// ATen's kernels compute in on CUDA. `weight` and `bias` may be undefined.
+struct Normaliser {
+  at::Tensor averages, inverse_deviations, weight, bias;
+};
+// `statistics` are those of the whole batch; 1 / sqrt(variance + eps), with the biased variance.
+Normaliser normaliser_of(const BatchStatistics& statistics, double eps, const at::Tensor& weight,
+                         const at::Tensor& bias, const at::Tensor& input);
 
-// [2, channels]: sums of the gradient, and of the gradient times (input - averages).
-at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& input,
-                         const at::Tensor& averages);
+// (input - averages) * inverse_deviations * weight + bias, channel by channel, in the input's dtype
+// and strides.
+at::Tensor normalise(const at::Tensor& input, const Normaliser& by);
 
-// (gradient - offsets - (input - averages) * slopes) * factors, as `scaled`.
-at::Tensor bent(const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& averages,
-                const at::Tensor& offsets, const at::Tensor& slopes, const at::Tensor& factors);
+// [2, channels], in the dtype of averages: sums of the gradient, and of the gradient times
+// (input - averages). The gradient is laid out like the input.
+at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& input, const Normaliser& by);
+
+// The gradient of the input, from such sums over all `count` values a channel of the batch.
+at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& input, const Normaliser& by,
+                          const at::Tensor& sums, std::int64_t count);
 
 }  // namespace lockstep

@@ -88,32 +88,36 @@ TEST(BatchNormKernels, StatisticsAreThoseOfTheDefinition) {
   });
 }
 
-TEST(BatchNormKernels, ScalingAndBendingAreThoseOfTheDefinitionInEveryLayout) {
+TEST(BatchNormKernels, BothDirectionsAreThoseOfTheDefinitionInEveryLayout) {
   for_each_case([](const at::Tensor& values, at::ScalarType dtype) {
-    const std::int64_t channels = values.size(1);
-    const at::Tensor average = drawn({channels}, 4, at::kDouble),
-                     factor = drawn({channels}, 5, at::kDouble),
-                     shift = drawn({channels}, 6, at::kDouble);
-    const at::Tensor wide = values.to(at::kDouble), distance = wide - beside(average, wide);
-    const at::Tensor output = scaled(values, average, factor, shift);
+    const std::int64_t channels = values.size(1), count = 7;
+    const Normaliser by{.averages = drawn({channels}, 4, at::kDouble),
+                        .inverse_deviations = drawn({channels}, 5, at::kDouble).abs(),
+                        .weight = drawn({channels}, 6, at::kFloat),
+                        .bias = drawn({channels}, 10, at::kFloat)};
+    const at::Tensor wide = values.to(at::kDouble), distance = wide - beside(by.averages, wide);
+    const at::Tensor inverse = beside(by.inverse_deviations, wide);
+    const at::Tensor weight = beside(by.weight.to(at::kDouble), wide);
+    const at::Tensor output = normalise(values, by);
     EXPECT_TRUE(lie_alike(output, values)) << output.strides();
     EXPECT_EQ(output.scalar_type(), dtype);
-    const at::Tensor right = distance * beside(factor, wide) + beside(shift, wide);
+    const at::Tensor right = distance * inverse * weight + beside(by.bias.to(at::kDouble), wide);
     expect_close(output, right, tolerance_of(dtype));
 
     for (const at::Tensor& given : layouts(drawn(values.sizes().vec(), 7, dtype))) {
       const at::Tensor gradient = laid_out_like(given, values);
       ASSERT_TRUE(lie_alike(gradient, values)) << gradient.strides();
       const at::Tensor upstream = gradient.to(at::kDouble);
-      expect_close(gradient_sums(gradient, values, average),
+      expect_close(gradient_sums(gradient, values, by),
                    at::stack({rows(upstream).sum(0), rows(upstream * distance).sum(0)}), 1e-11);
-      const at::Tensor back = bent(gradient, values, average, shift, average, factor);
+      const at::Tensor sums = drawn({2, channels}, 9, at::kDouble);
+      const at::Tensor back = input_gradient(gradient, values, by, sums, count);
       EXPECT_TRUE(lie_alike(back, values)) << back.strides();
-      const at::Tensor expected =
-          (upstream - beside(shift, wide) - distance * beside(average, wide)) *
-          beside(factor, wide);
-      EXPECT_TRUE(at::allclose(back.to(at::kDouble), expected.to(dtype).to(at::kDouble),
-                               tolerance_of(dtype), tolerance_of(dtype)));
+      EXPECT_EQ(back.scalar_type(), dtype);
+      const at::Tensor expected = (upstream - beside(sums[0], wide) / count -
+                                   distance * inverse * inverse * beside(sums[1], wide) / count) *
+                                  inverse * weight;
+      expect_close(back, expected, tolerance_of(dtype));
     }
   });
 }
@@ -122,14 +126,17 @@ TEST(BatchNormKernels, ScalingAndBendingAreThoseOfTheDefinitionInEveryLayout) {
 TEST(BatchNormKernels, TheNumberOfThreadsChangesNoBit) {
   for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
     const at::Tensor values = drawn({16, 40, 32, 32}, 8, at::kFloat).contiguous(format);
-    const at::Tensor average = drawn({40}, 9, at::kDouble);
+    const Normaliser by{.averages = drawn({40}, 9, at::kDouble),
+                        .inverse_deviations = {},
+                        .weight = {},
+                        .bias = {}};
     const int threads_before = at::get_num_threads();
     std::vector<at::Tensor> sums;
     std::vector<BatchStatistics> statistics;
     for (const int threads : {1, 3, 4}) {
       at::set_num_threads(threads);
       statistics.push_back(statistics_of(values));
-      sums.push_back(gradient_sums(values, values, average));
+      sums.push_back(gradient_sums(values, values, by));
     }
     at::set_num_threads(threads_before);
     for (std::size_t i = 1; i < sums.size(); ++i) {
