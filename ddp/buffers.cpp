@@ -1,5 +1,6 @@
 #include "ddp/buffers.h"
 
+#include "ddp/batch_norm/batch_norm.h"
 #include "ddp/declaration.h"
 #include "ddp/errors.h"
 #include "ddp/gradient_hooks.h"
@@ -76,8 +77,11 @@ std::set<const at::TensorImpl*> statistics_of_layers(torch::nn::Module& root, bo
     collect<torch::nn::BatchNorm1dImpl>(*each, training, found);
     collect<torch::nn::BatchNorm2dImpl>(*each, training, found);
     collect<torch::nn::BatchNorm3dImpl>(*each, training, found);
+    collect<BatchNorm1dImpl>(*each, training, found);
     collect<torch::nn::InstanceNorm1dImpl>(*each, training, found);
+    collect<BatchNorm2dImpl>(*each, training, found);
     collect<torch::nn::InstanceNorm2dImpl>(*each, training, found);
+    collect<BatchNorm3dImpl>(*each, training, found);
     collect<torch::nn::InstanceNorm3dImpl>(*each, training, found);
   }
   return found;

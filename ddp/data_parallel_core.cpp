@@ -38,11 +38,20 @@ Reducer::Options reducer_options(const DistributedDataParallelOptions& options) 
 }
 
 bool has_sync_batch_norm(const torch::nn::Module& module) {
-  const auto modules = module.modules(false);
-  return dynamic_cast<const SyncBatchNormImpl*>(&module) != nullptr ||
-         std::any_of(modules.begin(), modules.end(), [](const auto& each) {
-           return dynamic_cast<const SyncBatchNormImpl*>(each.get()) != nullptr;
-         });
+  const auto modules = module.modules();
+  return std::any_of(modules.begin(), modules.end(), [](const auto& each) {
+    const auto* const layer = dynamic_cast<const LayerOverRanks*>(each.get());
+    return layer != nullptr &&
+           (layer->trains_over_ranks() || dynamic_cast<const SyncBatchNormImpl*>(layer) != nullptr);
+  });
+}
+
+// So that ranks tell layers of equal settings apart. All ranks have the same names.
+void name_layers_over_ranks(const torch::nn::Module& module) {
+  for (const auto& each : module.named_modules("", /*include_self=*/false)) {
+    if (auto* const layer = dynamic_cast<LayerOverRanks*>(each.value().get()))
+      layer->name_if_nameless(each.key());
+  }
 }
 
 }  // namespace
@@ -65,6 +74,7 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
   reducer_ = Reducer::create(communicator_, std::move(state.trainable), std::move(state.frozen),
                              reducer_options(options_));
   if (synchronises_buffers(options_)) buffers_ = std::make_unique<BufferSync>(module_, options_);
+  name_layers_over_ranks(*module_);
 }
 
 // A rank that leaves while an exception unwinds it leaves peers that may wait for it.

@@ -3,7 +3,6 @@
 #include "ddp/batch_norm/exchange.h"
 #include "ddp/batch_norm/function.h"
 #include "ddp/batch_norm/kernels.h"
-#include "ddp/errors.h"
 
 #include <torch/torch.h>
 
@@ -25,25 +24,26 @@ std::string text_of(std::optional<double> value) {
   return text.str();
 }
 
-void require(bool holds, const std::string& sentence) {
-  if (!holds) throw UsageError("SyncBatchNorm: " + sentence);
-}
-
 bool is_supported(at::ScalarType dtype) {
   return dtype == at::kFloat || dtype == at::kDouble || dtype == at::kHalf ||
          dtype == at::kBFloat16;
 }
 
+// What sentences call the layer: ranks have agreed on its name, or differ in it first of all.
+std::string called(const std::string& layer, const std::string& name) {
+  return name.empty() ? layer : layer + " '" + name + "'";
+}
+
 Declaration declare(const at::Tensor& input, const BatchNormSettings& settings,
                     const at::Tensor& num_batches_tracked, const std::string& name,
                     std::int64_t forward_count) {
-  Declaration out{.statements = {}, .obstacle = obstacle_in(input, settings.num_features)};
+  Declaration out{.statements = {{"the name of a SyncBatchNorm", "'" + name + "'"}},
+                  .obstacle = obstacle_in(input, settings, name)};
   const auto state = [&](const std::string& subject, const std::string& value) {
-    out.statements.push_back({subject + " of SyncBatchNorm", value});
+    out.statements.push_back({subject + " of " + called("SyncBatchNorm", name), value});
   };
   // A rank that left a forward out is found at the next one, before anything is merged.
   state("the number of earlier forwards in training", std::to_string(forward_count));
-  if (!name.empty()) state("the name", "'" + name + "'");
   state("num_features", std::to_string(settings.num_features));
   state("eps", text_of(settings.eps));
   state("momentum", text_of(settings.momentum));
@@ -55,6 +55,19 @@ Declaration declare(const at::Tensor& input, const BatchNormSettings& settings,
   return out;
 }
 
+std::string text_of_axes(const BatchNormSettings& settings) {
+  if (!settings.axes_max) return "";
+  const std::string at_most = std::to_string(*settings.axes_max) + " axes";
+  if (settings.axes_min == *settings.axes_max) return " with " + at_most;
+  return " with " + std::to_string(settings.axes_min) + " to " + at_most;
+}
+
+bool fits(const at::Tensor& input, const BatchNormSettings& settings) {
+  return input.dim() >= settings.axes_min &&
+         input.dim() <= settings.axes_max.value_or(input.dim()) &&
+         input.size(1) == settings.num_features;
+}
+
 // Double precision in between, so that a factor such as 0.1 is not rounded to a narrow dtype first.
 void move_towards(const at::Tensor& running, const std::vector<double>& batch, double factor) {
   const at::Tensor kept = running.to(at::kDouble) * (1 - factor);
@@ -63,19 +76,20 @@ void move_towards(const at::Tensor& running, const std::vector<double>& batch, d
 
 }  // namespace
 
-void check(const BatchNormSettings& settings) {
-  require(settings.num_features > 0,
-          "num_features is " + std::to_string(settings.num_features) + ", expected 1 or more");
-  require(std::isfinite(settings.eps) && settings.eps >= 0,
-          "eps is " + text_of(settings.eps) + ", expected 0 or more");
+std::optional<std::string> obstacle_in(const BatchNormSettings& settings) {
+  if (settings.num_features <= 0)
+    return "num_features is " + std::to_string(settings.num_features) + ", expected 1 or more";
+  if (!std::isfinite(settings.eps) || settings.eps < 0)
+    return "eps is " + text_of(settings.eps) + ", expected 0 or more";
   const double momentum = settings.momentum.value_or(0);
-  require(momentum >= 0 && momentum <= 1,
-          "momentum is " + text_of(settings.momentum) + ", expected 0 to 1 or none");
+  if (!(momentum >= 0 && momentum <= 1))
+    return "momentum is " + text_of(settings.momentum) + ", expected 0 to 1 or none";
+  return std::nullopt;
 }
 
-std::optional<std::string> obstacle_in(const at::Tensor& input, std::int64_t num_features,
-                                       const std::string& layer) {
-  const std::string subject = "the input of " + layer + " ";
+std::optional<std::string> obstacle_in(const at::Tensor& input, const BatchNormSettings& settings,
+                                       const std::string& name) {
+  const std::string subject = "the input of " + called(settings.layer, name) + " ";
   if (!input.defined()) return subject + "is undefined";
   if (!input.device().is_cpu()) return subject + "is on " + input.device().str() + ", expected cpu";
   if (input.layout() != at::kStrided)
@@ -84,51 +98,59 @@ std::optional<std::string> obstacle_in(const at::Tensor& input, std::int64_t num
     return subject + "has dtype " + c10::toString(input.scalar_type()) +
            ", expected Float, Double, Half or BFloat16";
   }
-  if (input.dim() < 2 || input.size(1) != num_features) {
+  if (!fits(input, settings)) {
     return subject + "has shape " + c10::str(input.sizes()) + ", expected [samples, " +
-           std::to_string(num_features) + ", ...]";
+           std::to_string(settings.num_features) + ", ...]" + text_of_axes(settings);
   }
   return std::nullopt;
 }
 
-BatchNormOverRanks::BatchNormOverRanks(BatchNormSettings settings,
-                                       c10::intrusive_ptr<c10d::ProcessGroup> group,
+BatchNormOverRanks::BatchNormOverRanks(c10::intrusive_ptr<c10d::ProcessGroup> group,
                                        std::optional<std::chrono::milliseconds> timeout)
-    : settings_(settings) {
-  check(settings_);
-  communicator_ = std::make_shared<Communicator>(std::move(group), timeout);
-}
+    : communicator_(std::make_shared<Communicator>(std::move(group), timeout)) {}
 
-at::Tensor BatchNormOverRanks::forward(const at::Tensor& input, const BatchNormTensors& tensors) {
+at::Tensor BatchNormOverRanks::forward(const at::Tensor& input, const BatchNormSettings& settings,
+                                       const BatchNormTensors& tensors) {
   const auto needs_gradient = [](const at::Tensor& tensor) {
     return at::GradMode::is_enabled() && tensor.defined() && tensor.requires_grad();
   };
-  BatchShare mine{.declaration = declare(input, settings_, tensors.num_batches_tracked, name_,
-                                         forward_count_++),
-                  .input_needs_gradient = needs_gradient(input),
-                  .has_backward = needs_gradient(input) || needs_gradient(tensors.weight) ||
-                                  needs_gradient(tensors.bias),
-                  .channels = settings_.num_features,
-                  .statistics = [&] { return statistics_of(laid_out(input)); }};
-  if (!mine.declaration.obstacle) mine.count = input.numel() / settings_.num_features;
+  BatchShare mine{
+      .declaration = declare(input, settings, tensors.num_batches_tracked, name_, forward_count_++),
+      .input_needs_gradient = needs_gradient(input),
+      .has_backward =
+          needs_gradient(input) || needs_gradient(tensors.weight) || needs_gradient(tensors.bias),
+      .channels = settings.num_features,
+      .statistics = [&] { return statistics_of(laid_out(input)); }};
+  if (!mine.declaration.obstacle) mine.count = input.numel() / settings.num_features;
   const BatchAgreement agreed = exchange(*communicator_, mine);
-  if (settings_.track_running_stats && agreed.whole.count > 0) {
-    move_running_stats(agreed.whole, tensors);
+  if (settings.track_running_stats && agreed.whole.count > 0) {
+    move_running_stats(agreed.whole, settings.momentum, tensors);
   }
   return normalised(input, tensors.weight, tensors.bias,
                     {.statistics = agreed.whole,
-                     .eps = settings_.eps,
+                     .eps = settings.eps,
                      .communicator = agreed.some_input_needs_gradient ? communicator_ : nullptr});
 }
 
 void BatchNormOverRanks::move_running_stats(const BatchStatistics& whole,
-                                            const BatchNormTensors& tensors) const {
+                                            std::optional<double> momentum,
+                                            const BatchNormTensors& tensors) {
   const torch::NoGradGuard no_grad;
   tensors.num_batches_tracked.add_(1);
-  const double factor =
-      settings_.momentum.value_or(1.0 / tensors.num_batches_tracked.item<double>());
+  const double factor = momentum.value_or(1.0 / tensors.num_batches_tracked.item<double>());
   move_towards(tensors.running_mean, whole.averages, factor);
   move_towards(tensors.running_var, variances(whole, whole.count - 1), factor);
+}
+
+void LayerOverRanks::train_over(c10::intrusive_ptr<c10d::ProcessGroup> group,
+                                std::optional<std::chrono::milliseconds> timeout,
+                                std::string name) {
+  over_ranks_.emplace(std::move(group), timeout);
+  over_ranks_->set_name(std::move(name));
+}
+
+void LayerOverRanks::name_if_nameless(const std::string& name) {
+  if (over_ranks_ && over_ranks_->name().empty()) over_ranks_->set_name(name);
 }
 
 }  // namespace lockstep

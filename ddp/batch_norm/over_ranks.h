@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace lockstep {
 
@@ -21,6 +22,12 @@ struct BatchNormSettings {
   std::optional<double> momentum;
   bool affine = true;
   bool track_running_stats = true;
+
+  // How many axes an input may have, where the layer is for some only; and what the layer is called
+  // in sentences about its inputs. Neither is compared.
+  std::int64_t axes_min = 2;
+  std::optional<std::int64_t> axes_max;
+  std::string layer = "SyncBatchNorm";
 };
 
 // What it has; undefined where its settings say so.
@@ -29,35 +36,66 @@ struct BatchNormTensors {
   at::Tensor running_mean, running_var, num_batches_tracked;
 };
 
-// Why this input cannot be normalised, if it cannot; `layer` is what the sentence calls the layer.
-std::optional<std::string> obstacle_in(const at::Tensor& input, std::int64_t num_features,
-                                       const std::string& layer = "SyncBatchNorm");
+// Why there can be no layer with these settings, if there can be none.
+std::optional<std::string> obstacle_in(const BatchNormSettings& settings);
+
+// Why this input cannot be normalised, if it cannot. `name` is the layer's in its model, or empty.
+std::optional<std::string> obstacle_in(const at::Tensor& input, const BatchNormSettings& settings,
+                                       const std::string& name = "");
 
 // Training of one layer over the batches of all ranks of a group: what SyncBatchNorm and the layers
 // that convert_sync_batchnorm() switches have in common. A copy shares the way to the group.
 class BatchNormOverRanks {
  public:
-  // Local. Throws UsageError for settings outside their range or a group that cannot be used.
-  BatchNormOverRanks(BatchNormSettings settings, c10::intrusive_ptr<c10d::ProcessGroup> group,
+  // Local. Throws UsageError for a group that cannot be used.
+  BatchNormOverRanks(c10::intrusive_ptr<c10d::ProcessGroup> group,
                      std::optional<std::chrono::milliseconds> timeout);
 
-  // Which layer of its model this is, such as "features.1"; ranks compare it in each forward.
+  // Which layer of its model this is, such as "features.1"; ranks compare it in each forward, so
+  // that layers with equal settings are told apart.
   void set_name(std::string name) { name_ = std::move(name); }
+  const std::string& name() const { return name_; }
 
   // One forward in training. Collective, blocks; SyncBatchNorm's forward says what it does and
-  // throws.
-  at::Tensor forward(const at::Tensor& input, const BatchNormTensors& tensors);
+  // throws. An input that does not fit is for every rank to hear.
+  at::Tensor forward(const at::Tensor& input, const BatchNormSettings& settings,
+                     const BatchNormTensors& tensors);
 
  private:
-  void move_running_stats(const BatchStatistics& whole, const BatchNormTensors& tensors) const;
+  static void move_running_stats(const BatchStatistics& whole, std::optional<double> momentum,
+                                 const BatchNormTensors& tensors);
 
-  BatchNormSettings settings_;
   std::shared_ptr<Communicator> communicator_;
   std::string name_;
   std::int64_t forward_count_ = 0;
 };
 
-// Throws UsageError for settings outside their range.
-void check(const BatchNormSettings& settings);
+// A module that can train over ranks: SyncBatchNorm, and what batch_norm.h has. A base beside
+// torch::nn::Module, to be found by dynamic_cast. Everything is Local.
+class LayerOverRanks {
+ public:
+  virtual ~LayerOverRanks() = default;
+
+  // As they are now.
+  virtual BatchNormSettings settings() const = 0;
+
+  bool trains_over_ranks() const { return over_ranks_.has_value(); }
+
+  // From the next forward on, under this name; in place of what was before. Throws UsageError as
+  // the constructor of BatchNormOverRanks does.
+  virtual void train_over(c10::intrusive_ptr<c10d::ProcessGroup> group,
+                          std::optional<std::chrono::milliseconds> timeout, std::string name);
+  void train_alone() { over_ranks_.reset(); }
+
+  // Gives a name to one that trains over ranks and has none.
+  void name_if_nameless(const std::string& name);
+
+ protected:
+  LayerOverRanks() = default;
+  LayerOverRanks(const LayerOverRanks&) = default;
+  LayerOverRanks& operator=(const LayerOverRanks&) = default;
+
+  std::optional<BatchNormOverRanks> over_ranks_;  // absent where it trains alone, or not at all
+};
 
 }  // namespace lockstep

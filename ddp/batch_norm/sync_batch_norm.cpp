@@ -1,5 +1,6 @@
 #include "ddp/batch_norm/sync_batch_norm.h"
 
+#include "ddp/batch_norm/parts.h"
 #include "ddp/errors.h"
 
 #include <torch/nn/functional/batchnorm.h>
@@ -9,9 +10,35 @@
 
 namespace lockstep {
 
-namespace {
+SyncBatchNormImpl::SyncBatchNormImpl(SyncBatchNormOptions given)
+    : torch::nn::Cloneable<SyncBatchNormImpl>("SyncBatchNorm"), options(std::move(given)) {
+  if (const auto obstacle = obstacle_in(settings()))
+    throw UsageError("SyncBatchNorm: " + *obstacle);
+  if (options.process_group) over_ranks_.emplace(options.process_group, options.timeout);
+  SyncBatchNormImpl::reset();
+}
 
-BatchNormSettings settings_of(const SyncBatchNormOptions& options) {
+SyncBatchNormImpl::SyncBatchNormImpl(std::shared_ptr<torch::nn::Module> batch_norm,
+                                     const BatchNormParts& parts)
+    : torch::nn::Cloneable<SyncBatchNormImpl>("SyncBatchNorm"),
+      options{.num_features = parts.settings.num_features,
+              .eps = parts.settings.eps,
+              .momentum = parts.settings.momentum,
+              .affine = parts.settings.affine,
+              .track_running_stats = parts.settings.track_running_stats},
+      stands_for_(std::move(batch_norm)) {
+  share(parts.tensors);
+  train(stands_for_->is_training());
+}
+
+std::shared_ptr<SyncBatchNormImpl> SyncBatchNormImpl::in_place_of(
+    std::shared_ptr<torch::nn::Module> batch_norm) {
+  const auto parts = parts_of(*batch_norm);
+  TORCH_CHECK(parts, "SyncBatchNorm can stand for a torch::nn::BatchNorm1d, 2d or 3d");
+  return std::shared_ptr<SyncBatchNormImpl>(new SyncBatchNormImpl(std::move(batch_norm), *parts));
+}
+
+BatchNormSettings SyncBatchNormImpl::settings() const {
   return {.num_features = options.num_features,
           .eps = options.eps,
           .momentum = options.momentum,
@@ -19,17 +46,31 @@ BatchNormSettings settings_of(const SyncBatchNormOptions& options) {
           .track_running_stats = options.track_running_stats};
 }
 
-}  // namespace
+void SyncBatchNormImpl::train_over(c10::intrusive_ptr<c10d::ProcessGroup> group,
+                                   std::optional<std::chrono::milliseconds> timeout,
+                                   std::string name) {
+  LayerOverRanks::train_over(group, timeout, std::move(name));
+  options.process_group = std::move(group);
+  options.timeout = timeout;
+}
 
-SyncBatchNormImpl::SyncBatchNormImpl(SyncBatchNormOptions given)
-    : torch::nn::Cloneable<SyncBatchNormImpl>("SyncBatchNorm"), options(std::move(given)) {
-  check(settings_of(options));
-  if (options.process_group)
-    over_ranks_.emplace(settings_of(options), options.process_group, options.timeout);
-  SyncBatchNormImpl::reset();
+void SyncBatchNormImpl::share(const BatchNormTensors& tensors) {
+  const auto needs_gradient = [](const at::Tensor& tensor) {
+    return tensor.defined() && tensor.requires_grad();
+  };
+  weight = register_parameter("weight", tensors.weight, needs_gradient(tensors.weight));
+  bias = register_parameter("bias", tensors.bias, needs_gradient(tensors.bias));
+  running_mean = register_buffer("running_mean", tensors.running_mean);
+  running_var = register_buffer("running_var", tensors.running_var);
+  num_batches_tracked = register_buffer("num_batches_tracked", tensors.num_batches_tracked);
 }
 
 void SyncBatchNormImpl::reset() {
+  // A clone, which comes here for tensors of its own, stands for a clone.
+  if (stands_for_) {
+    stands_for_ = stands_for_->clone();
+    return share(parts_of(*stands_for_)->tensors);
+  }
   const auto one_each = [&](bool wanted) {
     return wanted ? torch::zeros({options.num_features}) : at::Tensor();
   };
@@ -65,10 +106,10 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
           "SyncBatchNorm: process_group is null; in training expected the group of the ranks that "
           "train together");
     }
-    return over_ranks_->forward(input,
+    return over_ranks_->forward(input, settings(),
                                 {weight, bias, running_mean, running_var, num_batches_tracked});
   }
-  if (const auto obstacle = obstacle_in(input, options.num_features)) throw UsageError(*obstacle);
+  if (const auto obstacle = obstacle_in(input, settings())) throw UsageError(*obstacle);
   return torch::nn::functional::batch_norm(input, running_mean, running_var,
                                            torch::nn::functional::BatchNormFuncOptions()
                                                .weight(weight)

@@ -14,6 +14,8 @@
 
 namespace lockstep {
 
+struct BatchNormParts;
+
 // Batch normalisation over the batches of all ranks of a group, as if one process held them
 // concatenated. docs/semantics.md 3 has the rules and where they differ from PyTorch's.
 //
@@ -48,15 +50,29 @@ struct SyncBatchNormOptions {
 
 // The module. Parameters weight and bias and buffers running_mean, running_var and
 // num_batches_tracked are those of LibTorch's BatchNorm, and so are their names in a saved state.
-class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
+class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl>, public LayerOverRanks {
  public:
   // Local. Throws UsageError for options outside their range or a group that cannot be used.
   explicit SyncBatchNormImpl(SyncBatchNormOptions options);
+
+  // In place of a torch::nn::BatchNorm1d, 2d or 3d: with its options and mode and the very same
+  // tensors, without a group yet. For convert_sync_batchnorm(). Local.
+  static std::shared_ptr<SyncBatchNormImpl> in_place_of(
+      std::shared_ptr<torch::nn::Module> batch_norm);
+
+  // What it stands in place of, which holds the same tensors; null where it never was one. A
+  // clone's is a clone.
+  std::shared_ptr<torch::nn::Module> stands_for() const { return stands_for_; }
 
   // As in LibTorch's BatchNorm: anew, to zeros and ones, or the running statistics alone.
   void reset() override;
   void reset_parameters();
   void reset_running_stats();
+
+  // For convert_sync_batchnorm().
+  BatchNormSettings settings() const override;
+  void train_over(c10::intrusive_ptr<c10d::ProcessGroup> group,
+                  std::optional<std::chrono::milliseconds> timeout, std::string name) override;
 
   // input: [samples, num_features, ...] with any axes behind the channels, on the CPU; Half,
   // BFloat16, Float or Double, whatever the dtype of weight and bias; of any strides. Number of
@@ -78,12 +94,15 @@ class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
   // "lockstep::SyncBatchNorm(4, eps=1e-05, momentum=0.1, affine=true, track_running_stats=true)"
   void pretty_print(std::ostream& stream) const override;
 
-  SyncBatchNormOptions options;  // those of the construction; not to be changed
+  SyncBatchNormOptions options;  // those of the construction, or conversion; not to be changed
   at::Tensor weight, bias;       // undefined without affine
   at::Tensor running_mean, running_var, num_batches_tracked;  // undefined unless tracked
 
  private:
-  std::optional<BatchNormOverRanks> over_ranks_;  // absent without a group
+  SyncBatchNormImpl(std::shared_ptr<torch::nn::Module> batch_norm, const BatchNormParts& parts);
+  void share(const BatchNormTensors& tensors);
+
+  std::shared_ptr<torch::nn::Module> stands_for_;
 };
 
 // The handle: SyncBatchNorm norm({.num_features = 4, .process_group = group}).
