@@ -34,11 +34,31 @@ std::string called(const std::string& layer, const std::string& name) {
   return name.empty() ? layer : layer + " '" + name + "'";
 }
 
+// Why this layer and group cannot take an input of this device, if they cannot.
+std::optional<std::string> obstacle_of_device(const at::Device& device,
+                                              const BatchNormTensors& tensors,
+                                              const Communicator& communicator,
+                                              const std::string& layer) {
+  const std::string subject = "the input of " + layer + " is on " + device.str();
+  for (const at::Tensor& each : {tensors.weight, tensors.running_mean}) {
+    if (each.defined() && each.device() != device)
+      return subject + ", expected " + each.device().str() + ", where the layer is";
+  }
+  if (!communicator.carries(device.type()))
+    return subject + ", for which its process group (" + communicator.backend_name() +
+           ") has no backend";
+  return std::nullopt;
+}
+
 Declaration declare(const at::Tensor& input, const BatchNormSettings& settings,
-                    const at::Tensor& num_batches_tracked, const std::string& name,
-                    std::int64_t forward_count) {
+                    const BatchNormTensors& tensors, const Communicator& communicator,
+                    const std::string& name, std::int64_t forward_count) {
   Declaration out{.statements = {{"the name of a SyncBatchNorm", "'" + name + "'"}},
                   .obstacle = obstacle_in(input, settings, name)};
+  if (!out.obstacle) {
+    out.obstacle =
+        obstacle_of_device(input.device(), tensors, communicator, called(settings.layer, name));
+  }
   const auto state = [&](const std::string& subject, const std::string& value) {
     out.statements.push_back({subject + " of " + called("SyncBatchNorm", name), value});
   };
@@ -49,9 +69,13 @@ Declaration declare(const at::Tensor& input, const BatchNormSettings& settings,
   state("momentum", text_of(settings.momentum));
   state("affine", settings.affine ? "true" : "false");
   state("track_running_stats", settings.track_running_stats ? "true" : "false");
-  if (!settings.momentum && num_batches_tracked.defined())
-    state("num_batches_tracked", std::to_string(num_batches_tracked.item<std::int64_t>()));
-  if (input.defined()) state("the input dtype", c10::toString(input.scalar_type()));
+  const at::Tensor& count = tensors.num_batches_tracked;
+  if (!settings.momentum && count.defined())
+    state("num_batches_tracked", std::to_string(count.item<std::int64_t>()));
+  if (input.defined()) {
+    state("the input dtype", c10::toString(input.scalar_type()));
+    state("the input's kind of device", c10::DeviceTypeName(input.device().type(), true));
+  }
   return out;
 }
 
@@ -71,7 +95,7 @@ bool fits(const at::Tensor& input, const BatchNormSettings& settings) {
 // Double precision in between, so that a factor such as 0.1 is not rounded to a narrow dtype first.
 void move_towards(const at::Tensor& running, const std::vector<double>& batch, double factor) {
   const at::Tensor kept = running.to(at::kDouble) * (1 - factor);
-  running.copy_(kept + torch::tensor(batch, at::kDouble) * factor);
+  running.copy_(kept + torch::tensor(batch, at::kDouble).to(kept.device()) * factor);
 }
 
 }  // namespace
@@ -91,7 +115,8 @@ std::optional<std::string> obstacle_in(const at::Tensor& input, const BatchNormS
                                        const std::string& name) {
   const std::string subject = "the input of " + called(settings.layer, name) + " ";
   if (!input.defined()) return subject + "is undefined";
-  if (!input.device().is_cpu()) return subject + "is on " + input.device().str() + ", expected cpu";
+  if (!input.device().is_cpu() && !input.device().is_cuda())
+    return subject + "is on " + input.device().str() + ", expected cpu or cuda";
   if (input.layout() != at::kStrided)
     return subject + "has layout " + c10::str(input.layout()) + ", expected a dense one";
   if (!is_supported(input.scalar_type())) {
@@ -115,7 +140,7 @@ at::Tensor BatchNormOverRanks::forward(const at::Tensor& input, const BatchNormS
     return at::GradMode::is_enabled() && tensor.defined() && tensor.requires_grad();
   };
   BatchShare mine{
-      .declaration = declare(input, settings, tensors.num_batches_tracked, name_, forward_count_++),
+      .declaration = declare(input, settings, tensors, *communicator_, name_, forward_count_++),
       .input_needs_gradient = needs_gradient(input),
       .has_backward =
           needs_gradient(input) || needs_gradient(tensors.weight) || needs_gradient(tensors.bias),
@@ -137,7 +162,7 @@ void BatchNormOverRanks::move_running_stats(const BatchStatistics& whole,
                                             const BatchNormTensors& tensors) {
   const torch::NoGradGuard no_grad;
   tensors.num_batches_tracked.add_(1);
-  const double factor = momentum.value_or(1.0 / tensors.num_batches_tracked.item<double>());
+  const double factor = momentum ? *momentum : 1.0 / tensors.num_batches_tracked.item<double>();
   move_towards(tensors.running_mean, whole.averages, factor);
   move_towards(tensors.running_var, variances(whole, whole.count - 1), factor);
 }

@@ -95,6 +95,8 @@ TEST(SyncBatchNormRefusals, DisagreementsRaiseOneSentenceOnEveryRank) {
       {"rank 1 of 2 cannot take part: the input of SyncBatchNorm has dtype Long, expected Float, "
        "Double, Half or BFloat16",
        [](auto&) {}, torch::ones({2, 2}, torch::dtype(at::kLong))},
+      {"rank 1 of 2 cannot take part: the input of SyncBatchNorm is on meta, expected cpu or cuda",
+       [](auto&) {}, torch::ones({2, 2}, torch::device(at::kMeta))},
       {"rank 1 of 2 cannot take part: the input of SyncBatchNorm is undefined", [](auto&) {},
        at::Tensor()}};
   for (const Different& each : all) {
@@ -160,8 +162,8 @@ TEST(SyncBatchNormRefusals, ARankInEvaluationIsTheOthersDeadline) {
         return std::string("no error");
       },
       std::chrono::seconds(20));
-  EXPECT_EQ(reports, (std::vector<std::string>{
-                         "exchange of SyncBatchNorm in training", "returned"}));
+  EXPECT_EQ(reports,
+            (std::vector<std::string>{"exchange of SyncBatchNorm in training", "returned"}));
 }
 
 TEST(SyncBatchNormRefusals, OptionsOutsideTheirRangeAreRefused) {
