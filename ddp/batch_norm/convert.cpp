@@ -132,7 +132,8 @@ ModulePtr convert_sync_batchnorm(const ModulePtr& model,
         "convert_sync_batchnorm: the group is null, expected that of the ranks that train "
         "together");
   }
-  // What the group or the timeout lacks is found here, before anything is changed.
+  // What the group or the timeout lacks is found here, before anything is changed, and in a model
+  // without layers too.
   const BatchNormOverRanks usable(group, timeout);
   Layers layers = layers_of(model, "convert_sync_batchnorm", look_at_to_convert);
   Replacements replacements;
