@@ -151,10 +151,6 @@ void Communicator::wait(Operation& operation) {
   operation = {};
 }
 
-void Communicator::tell_peers(const std::string& sentence) {
-  if (notice_) notice_->post(sentence);
-}
-
 Communicator Communicator::apart(const std::string& name) {
   std::vector<int> ranks(static_cast<std::size_t>(world_size()));
   std::iota(ranks.begin(), ranks.end(), 0);

@@ -62,9 +62,6 @@ class Communicator {
   // From now on waits look for what peers post, and a wait that fails posts its sentence.
   void watch(std::shared_ptr<FailureNotice> notice) { notice_ = std::move(notice); }
 
-  // This rank cannot go on: ends its peers' waits with the sentence. Local.
-  void tell_peers(const std::string& sentence);
-
   // The same ranks on a group of their own, of which errors tell the name; nothing is sent in this
   // one. Collective; blocks. Throws UsageError, on all ranks, where the backend cannot be split.
   Communicator apart(const std::string& name);

@@ -79,8 +79,8 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
 
 // A rank that leaves while an exception unwinds it leaves peers that may wait for it.
 DataParallelCore::~DataParallelCore() {
-  if (communicator_ && std::uncaught_exceptions() > exceptions_at_start_) {
-    communicator_->tell_peers("it left its training with an exception");
+  if (notice_ && std::uncaught_exceptions() > exceptions_at_start_) {
+    notice_->post("it left its training with an exception");
   }
 }
 
@@ -120,7 +120,7 @@ void DataParallelCore::tell_peers_if_it_throws(const Act& act) {
     if (reducer_) reducer_->fail(error.what());
     throw;
   } catch (const std::exception& error) {
-    communicator_->tell_peers(first_line(error));
+    notice_->post(first_line(error));
     throw;
   }
 }
@@ -163,7 +163,7 @@ void DataParallelCore::after_forward(const std::optional<std::vector<at::Tensor>
 }
 
 void DataParallelCore::report_failure(const std::string& sentence) {
-  communicator_->tell_peers(sentence);
+  notice_->post(sentence);
 }
 
 // Of a local forward nobody waits for anything.
@@ -212,10 +212,6 @@ LoggingData DataParallelCore::logging_data() const {
 }
 
 void DataParallelCore::set_runtime_logging_sample_rate(int sample_rate) {
-  if (sample_rate < 1) {
-    throw UsageError("the sample rate of the runtime logging is " + std::to_string(sample_rate) +
-                     ", expected at least 1");
-  }
   reducer_->set_sample_rate(sample_rate);
 }
 

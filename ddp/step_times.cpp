@@ -1,7 +1,8 @@
 #include "ddp/step_times.h"
 
+#include "ddp/errors.h"
+
 #include <algorithm>
-#include <stdexcept>
 #include <string>
 
 namespace lockstep {
@@ -18,8 +19,8 @@ StepTimes::StepTimes(int sample_rate, Now now) : now_(now) {
 
 void StepTimes::set_sample_rate(int sample_rate) {
   if (sample_rate < 1) {
-    throw std::invalid_argument("the sample rate of step times is " + std::to_string(sample_rate) +
-                                ", expected at least 1");
+    throw UsageError("the sample rate of the runtime logging is " + std::to_string(sample_rate) +
+                     ", expected at least 1");
   }
   sample_rate_ = sample_rate;
 }

@@ -17,7 +17,7 @@ class StepTimes {
 
   explicit StepTimes(int sample_rate = 100, Now now = Clock::now);
 
-  // At least 1, else std::invalid_argument.
+  // At least 1, else UsageError.
   void set_sample_rate(int sample_rate);
 
   // In this order in each step, some perhaps more than once (the first one of each counts); a step

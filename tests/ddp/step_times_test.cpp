@@ -1,8 +1,8 @@
 #include "ddp/step_times.h"
 
-#include <gtest/gtest.h>
+#include "ddp/errors.h"
 
-#include <stdexcept>
+#include <gtest/gtest.h>
 
 namespace lockstep {
 namespace {
@@ -76,7 +76,7 @@ TEST(StepTimes, OfAStepThatDidNotEndAreForgotten) {
 }
 
 TEST(StepTimes, NeedASampleRate) {
-  EXPECT_THROW(StepTimes(0), std::invalid_argument);
+  EXPECT_THROW(StepTimes(0), UsageError);
 }
 
 }  // namespace
