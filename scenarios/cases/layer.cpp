@@ -83,7 +83,7 @@ at::Tensor input_of(const Layer& c, int step, int rank) {
   if (c.values == "real") values = values * 2;
   std::vector<int64_t> beside(static_cast<size_t>(values.dim()), 1);
   beside[1] = c.norm.channels;
-  values = values + averages_of(c).view(beside) + rank;
+  values = (values + rank) * std::ldexp(1.0, c.spread_log2) + averages_of(c).view(beside);
   return laid_out(values.to(dtype_of(c)), c.layout);
 }
 

@@ -16,6 +16,9 @@ struct Layer {
   // Every other channel, the first one among them, has an average of about 2^average_log2, far from
   // zero and from its variance; 0: none has.
   int average_log2 = 0;
+  // Values differ from their channel's average by this power of two times what they would: far
+  // below 0, eps decides the deviation.
+  int spread_log2 = 0;
   std::vector<int> samples;  // rank r's batch holds samples[r], read cyclically; empty: two each
   // Whose input comes out of something that learns, and so requires a gradient: every rank's, no
   // rank's, or that of even ranks. Without weight and bias the other ranks would have no backward,
@@ -34,8 +37,9 @@ struct Layer {
     return std::tuple{field("world", &Layer::world),
                       field("steps", &Layer::steps, between(1, 100)),
                       field("norm", &Layer::norm),
-                      field("spatial", &Layer::spatial, at_most(3, between(0, 64))),
+                      field("spatial", &Layer::spatial, at_most(4, between(0, 64))),
                       field("average_log2", &Layer::average_log2, between(0, 15)),
+                      field("spread_log2", &Layer::spread_log2, between(-14, 0)),
                       field("samples", &Layer::samples, between(0, 1000)),
                       field("upstream", &Layer::upstream, one_of("all|none|some")),
                       field("dtype", &Layer::dtype, one_of("float32|float64|float16|bfloat16")),
@@ -55,7 +59,8 @@ at::ScalarType parameter_dtype_of(const Layer& c);
 
 // Rank `rank`'s batch of a step, [samples, channels, ...], and the gradient of its loss by the
 // output, in the dtype and layout of the case. Ranks and channels differ in their average, and the
-// variance is about 4 or 4/3, before a half dtype has rounded what lies far from zero.
+// variance is about 4 or 4/3 where spread_log2 is 0, before a half dtype has rounded what lies far
+// from zero.
 at::Tensor input_of(const Layer& c, int step, int rank);
 at::Tensor cotangent_of(const Layer& c, int step, int rank);
 

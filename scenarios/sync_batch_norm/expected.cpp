@@ -2,7 +2,6 @@
 
 #include "harness/core/scenario.h"
 #include "harness/world/tensors.h"
-#include "reference/batch_norm.h"
 #include "scenarios/cases/tensors.h"
 
 #include <torch/torch.h>
@@ -21,21 +20,6 @@ Storage storage_of(at::ScalarType dtype) {
   if (dtype == at::kBFloat16) return {.precision_bits = 8, .finest_bit_log2 = -133};
   if (dtype == at::kDouble) return {.precision_bits = 53, .finest_bit_log2 = -1074};
   return {.precision_bits = 24, .finest_bit_log2 = -149};
-}
-
-// One rank's, as it is written down: in `dtype`, which rounds the expected value as well.
-void add(ByRank& to, const Rounded& right, at::ScalarType dtype) {
-  auto [value, bound] = written(reference::stored(right, storage_of(dtype)), dtype);
-  to.values.push_back(std::move(value));
-  to.bounds.push_back(std::move(bound));
-}
-
-std::vector<reference::BatchPart> parts_of(const Layer& c, int step) {
-  std::vector<reference::BatchPart> parts;
-  for (int rank = 0; rank < c.world.size; ++rank)
-    parts.push_back({input_of(c, step, rank).to(at::kDouble).contiguous(),
-                     cotangent_of(c, step, rank).to(at::kDouble).contiguous()});
-  return parts;
 }
 
 struct Running {
@@ -83,19 +67,57 @@ TensorValue no_gradient(const Layer& c) {
   return value_of(torch::empty({0}, dtype_of(c)));
 }
 
-std::vector<Step> expected_steps(const Layer& c) {
-  const auto start = start_of(c);
+// set_data, for a module's dtype is to become that of the state.
+void set_state(Model& model, const Layer& c) {
+  const auto state = start_of(c);
+  auto parameters = model.named_parameters();
+  auto buffers = model.named_buffers();
+  if (c.norm.affine) {
+    parameters["norm.weight"].set_data(state.weight);
+    parameters["norm.bias"].set_data(state.bias);
+  }
+  if (!c.norm.track_running_stats) return;
+  buffers[kRunningMean].set_data(state.running_mean);
+  buffers[kRunningVar].set_data(state.running_var);
+  buffers[kBatches].set_data(torch::tensor(state.batches, at::kLong));
+}
+
+reference::BatchNorm definition_of(const Layer& c) {
   reference::BatchNorm layer{
       .weight = {}, .bias = {}, .eps = std::ldexp(1.0, static_cast<int>(c.norm.eps_log2))};
-  if (c.norm.affine) {
-    layer.weight = start.weight.to(at::kDouble);
-    layer.bias = start.bias.to(at::kDouble);
-  }
+  if (!c.norm.affine) return layer;
+  const auto start = start_of(c);
+  layer.weight = start.weight.to(at::kDouble);
+  layer.bias = start.bias.to(at::kDouble);
+  return layer;
+}
+
+std::vector<reference::BatchPart> parts_of(const Layer& c, int step) {
+  std::vector<reference::BatchPart> parts;
+  for (int rank = 0; rank < c.world.size; ++rank)
+    parts.push_back({input_of(c, step, rank).to(at::kDouble).contiguous(),
+                     cotangent_of(c, step, rank).to(at::kDouble).contiguous()});
+  return parts;
+}
+
+void add(ByRank& to, const Rounded& right, at::ScalarType dtype) {
+  auto [value, bound] = written(reference::stored(right, storage_of(dtype)), dtype);
+  to.values.push_back(std::move(value));
+  to.bounds.push_back(std::move(bound));
+}
+
+std::vector<Step> expected_steps(const Layer& c) {
+  return expected_steps(c, [&c](int step) { return parts_of(c, step); });
+}
+
+std::vector<Step> expected_steps(const Layer& c, const PartsOfStep& parts) {
+  const auto start = start_of(c);
+  const auto layer = definition_of(c);
   Running running{reference::given(start.running_mean.to(at::kDouble)),
                   reference::given(start.running_var.to(at::kDouble)), start.batches};
   std::vector<Step> steps;
   for (int s = 0; s < c.steps; ++s) {
-    const auto batch = reference::normalised(layer, parts_of(c, s), precision_bits(c.dtype));
+    const auto batch = reference::normalised(layer, parts(s), precision_bits(c.dtype));
     if (batch.is_undecided)
       throw Refused("no reference at step " + std::to_string(s) +
                     ": rounding decides the standard deviation");

@@ -5,7 +5,9 @@
 // equal averages so is the average of the variances, and under a constant gradient that of the
 // input is zero whatever is wrong. Variances are about 4 or 4/3 and eps is no small part of them,
 // so that its place shows; counts are small, so that n and n - 1 differ. Averages far from zero
-// show a variance that is the difference of two large numbers.
+// show a variance that is the difference of two large numbers, deviations of the size of eps' root
+// and below it a layer that is not told how far to trust them. A few cases have more channels than
+// one message of the subject holds, or 10^5 values a channel.
 //
 // Whose gradient? Output i of any rank depends on every rank's input through the statistics. The
 // backward of a rank begins at its own loss; what arrives at an input is the gradient of the *sum*
@@ -32,25 +34,10 @@ namespace {
 
 using namespace sync_batch_norm;
 
-// set_data, for a module's dtype is to become that of the state.
-void start(Model& model, const Layer& c) {
-  const auto state = start_of(c);
-  auto parameters = model.named_parameters();
-  auto buffers = model.named_buffers();
-  if (c.norm.affine) {
-    parameters["norm.weight"].set_data(state.weight);
-    parameters["norm.bias"].set_data(state.bias);
-  }
-  if (!c.norm.track_running_stats) return;
-  buffers[kRunningMean].set_data(state.running_mean);
-  buffers[kRunningVar].set_data(state.running_var);
-  buffers[kBatches].set_data(torch::tensor(state.batches, at::kLong));
-}
-
 void program(const Layer& c, RankContext& here) {
   if (values_per_channel(c) == 1) throw Unsupported("one value a channel has no variance");
   const auto model = lockstep::sync_batch_norm(here, c.norm);
-  start(*model, c);
+  set_state(*model, c);
   for (int step = 0; step < c.steps; ++step) {
     model->zero_grad();
     here.enter(step, "forward");
@@ -146,9 +133,73 @@ std::vector<Layer> every_far_average() {
   return all;
 }
 
+// Deviations of the size of eps' root and down to a hundredth of it, and averages ten thousand
+// times the deviation.
+std::vector<Layer> every_small_deviation() {
+  std::vector<Layer> all;
+  for (const char* dtype : {"float32", "float64", "float16"})
+    for (const int spread_log2 : {-4, -8, -12})
+      for (const int64_t eps_log2 : {-17, -8})
+        all.push_back({.world = {.size = 3},
+                       .norm = {.channels = 2, .eps_log2 = eps_log2},
+                       .spatial = {3},
+                       .spread_log2 = spread_log2,
+                       .samples = {2, 1, 3},
+                       .dtype = dtype,
+                       .values = "real",
+                       .seed = 6});
+  for (const char* dtype : {"float32", "float64"})
+    all.push_back({.world = {.size = 2},
+                   .norm = {.channels = 2},
+                   .spatial = {2, 2},
+                   .average_log2 = 14,
+                   .spread_log2 = -1,
+                   .samples = {3, 1},
+                   .dtype = dtype,
+                   .seed = 6});
+  return all;
+}
+
+// More channels than travel with the first message, and 10^5 values a channel.
+std::vector<Layer> every_large_one() {
+  std::vector<Layer> all;
+  for (const int64_t channels : {512, 513, 1100})
+    all.push_back({.world = {.size = 2},
+                   .norm = {.channels = channels},
+                   .samples = {3, 2},
+                   .values = "real",
+                   .seed = 8});
+  for (const int world : {1, 3})
+    all.push_back({.world = {.size = world},
+                   .norm = {.channels = 2},
+                   .spatial = {16, 16},
+                   .samples = world == 1 ? std::vector<int>{400} : std::vector<int>{300, 0, 100},
+                   .values = "real",
+                   .seed = 8});
+  return all;
+}
+
+// As many values a channel as have a variance at all, in one world or another; a world of one.
+std::vector<Layer> every_fewest_values() {
+  std::vector<Layer> all;
+  for (const int world : {1, 2, 5})
+    for (const auto& samples : std::vector<std::vector<int>>{{2, 0, 0, 0, 0}, {1, 1, 0, 0, 0}})
+      for (const char* values : {"exact", "real"})
+        if (world > 1 || samples.front() == 2)
+          all.push_back({.world = {.size = world},
+                         .steps = 2,
+                         .norm = {.channels = 3},
+                         .samples = samples,
+                         .values = values,
+                         .seed = 9});
+  return all;
+}
+
 // Batches of every kind of size in worlds of two and three, every dtype, every pair of layouts.
 std::vector<Layer> every_small_one() {
   auto all = every_far_average();
+  for (const auto& more : {every_small_deviation(), every_large_one(), every_fewest_values()})
+    all.insert(all.end(), more.begin(), more.end());
   for (const int world : {2, 3})
     for (const auto& samples : std::vector<std::vector<int>>{{}, {1}, {6, 2}, {0, 4}, {0}})
       for (const auto& spatial : std::vector<std::vector<int>>{{}, {2, 2}})
@@ -192,7 +243,7 @@ rc::Gen<Layer> layers() {
   using rc::gen::set;
   using Words = std::string;
   using Sizes = std::vector<int>;
-  const auto world = rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)));
+  const auto world = rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)));
   const auto samples = rc::gen::mapcat(inRange<size_t>(0, 4), [](size_t count) {
     return rc::gen::container<Sizes>(count, inRange(0, 7));
   });
@@ -201,7 +252,8 @@ rc::Gen<Layer> layers() {
       set(&Layer::world, world), set(&Layer::steps, inRange(1, 3)), set(&Layer::norm, norms()),
       set(&Layer::spatial,
           rc::gen::elementOf(std::vector<Sizes>{{}, {1}, {3}, {2, 2}, {3, 1}, {1, 2, 2}})),
-      set(&Layer::average_log2, element(0, 0, 4, 8, 12, 14)), set(&Layer::samples, samples),
+      set(&Layer::average_log2, element(0, 0, 4, 8, 12, 14)),
+      set(&Layer::spread_log2, element(0, 0, 0, -4, -8, -12)), set(&Layer::samples, samples),
       set(&Layer::upstream, element<Words>("all", "none", "some")),
       set(&Layer::dtype, element<Words>("float32", "float64", "float16", "bfloat16")),
       set(&Layer::layout, layouts), set(&Layer::gradient_layout, layouts),
@@ -209,6 +261,7 @@ rc::Gen<Layer> layers() {
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
   return rc::gen::map(any, [](Layer c) {
     if (values_per_channel(c) == 1) c.samples = {};
+    if (c.average_log2 > 0) c.spread_log2 = 0;  // rounding would decide the deviation
     return c;
   });
 }
