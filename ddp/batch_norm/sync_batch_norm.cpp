@@ -110,12 +110,17 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
                                 {weight, bias, running_mean, running_var, num_batches_tracked});
   }
   if (const auto obstacle = obstacle_in(input, settings())) throw UsageError(*obstacle);
-  return torch::nn::functional::batch_norm(input, running_mean, running_var,
+  // With nothing wider beside it LibTorch rounds a half batch's average and deviation to half.
+  const bool is_alone = !options.affine && !options.track_running_stats;
+  const bool is_half = input.scalar_type() == at::kHalf || input.scalar_type() == at::kBFloat16;
+  const at::Tensor values = is_alone && is_half ? input.to(at::kFloat) : input;
+  return torch::nn::functional::batch_norm(values, running_mean, running_var,
                                            torch::nn::functional::BatchNormFuncOptions()
                                                .weight(weight)
                                                .bias(bias)
                                                .training(!options.track_running_stats)
-                                               .eps(options.eps));
+                                               .eps(options.eps))
+      .to(input.scalar_type());
 }
 
 void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {
