@@ -133,6 +133,18 @@ Rounded distances(const at::Tensor& input, const Rounded& average, const Roundin
                         {average.value.expand_as(input), average.error.expand_as(input)});
 }
 
+Rounded scale_of(const BatchNorm& layer, const Rounded& inverse, const Rounding& rounding) {
+  return layer.weight.defined() ? rounding.times(inverse, given(layer.weight)) : inverse;
+}
+
+Rounded output_of(const BatchNorm& layer, const Rounded& distance, const Rounded& scale,
+                  const Rounding& rounding) {
+  const auto& shape = distance.value;
+  const auto scaled =
+      rounding.times(distance, {scale.value.expand_as(shape), scale.error.expand_as(shape)});
+  return layer.bias.defined() ? rounding.plus(scaled, given(layer.bias.expand_as(shape))) : scaled;
+}
+
 void backward(Normalised& out, const Rows& rows, const std::vector<BatchPart>& parts,
               const Rounded& distance, const Rounded& inverse, const Rounded& scale,
               const Rounding& rounding) {
@@ -194,15 +206,21 @@ Normalised normalised(const BatchNorm& layer, const std::vector<BatchPart>& part
                  .bias_gradients = {},
                  .is_undecided = spread.is_undecided};
   const auto& inverse = spread.inverse_deviation;
-  const auto scale =
-      layer.weight.defined() ? rounding.times(inverse, given(layer.weight)) : inverse;
+  const auto scale = scale_of(layer, inverse, rounding);
   const auto distance = distances(rows.input, spread.average, rounding);
-  auto output = rounding.times(
-      distance, {scale.value.expand_as(rows.input), scale.error.expand_as(rows.input)});
-  if (layer.bias.defined()) output = rounding.plus(output, given(layer.bias.expand_as(rows.input)));
-  out.outputs = by_part(output, rows, parts);
+  out.outputs = by_part(output_of(layer, distance, scale, rounding), rows, parts);
   backward(out, rows, parts, distance, inverse, scale, rounding);
   return out;
+}
+
+Rounded evaluated(const BatchNorm& layer, const at::Tensor& input, const at::Tensor& average,
+                  const at::Tensor& variance, int precision_bits) {
+  const Rounding rounding(precision_bits, 1);
+  bool is_undecided = false;  // never: the variance is given
+  const auto inverse = inverse_root(given(variance), layer.eps, rounding, is_undecided);
+  const auto distance = distances(by_channel(input), given(average), rounding);
+  const auto output = output_of(layer, distance, scale_of(layer, inverse, rounding), rounding);
+  return {shaped_like(output.value, input), shaped_like(output.error, input)};
 }
 
 Rounded moved_by(const Rounded& running, const Rounded& batch, double factor, int precision_bits) {

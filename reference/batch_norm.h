@@ -43,6 +43,11 @@ at::Tensor by_channel(const at::Tensor& values);
 Normalised normalised(const BatchNorm& layer, const std::vector<BatchPart>& parts,
                       int precision_bits);
 
+// What evaluation makes of `input`, [samples, channels, ...]: normalised by running statistics, one
+// value a channel each, as they are given.
+Rounded evaluated(const BatchNorm& layer, const at::Tensor& input, const at::Tensor& average,
+                  const at::Tensor& variance, int precision_bits);
+
 // (1 - factor) running + factor batch, for a factor in [0, 1] that may be rounded itself.
 Rounded moved_by(const Rounded& running, const Rounded& batch, double factor, int precision_bits);
 

@@ -68,9 +68,16 @@ std::unique_ptr<Shard> shard(RankContext& here, const ShardOptions& options) {
 }
 
 std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& options) {
+  // Before the ranks meet.
+  if (!here.subject().sync_batch_norm) return sync_batch_norm(here, options, Group());
+  return sync_batch_norm(here, options, here.group());
+}
+
+std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& options,
+                                       const Group& group) {
   if (!here.subject().sync_batch_norm)
     refuse(here.subject(), "normalise over the batches of all ranks");
-  return here.subject().sync_batch_norm(options, here.group());
+  return here.subject().sync_batch_norm(options, group);
 }
 
 Subjects::Subjects() : Subjects(std::vector<Subject>{}) {}

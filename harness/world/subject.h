@@ -84,7 +84,9 @@ std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
                               const WrapOptions& options, const Group& group);
 std::unique_ptr<Shard> shard(RankContext& here, const ShardOptions& options);
-// Over the whole world.
+// Over the whole world unless a group is given.
 std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& options);
+std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& options,
+                                       const Group& group);
 
 }  // namespace lockstep

@@ -67,6 +67,23 @@ TEST(BatchNorm, is_libtorchs_on_the_concatenated_batch) {
   }
 }
 
+TEST(BatchNorm, evaluation_is_libtorchs) {
+  for (const int bits : {24, 53}) {
+    const auto dtype = bits == 24 ? torch::kFloat : torch::kDouble;
+    const auto mean = reals({3}, 9).to(dtype), variance = reals({3}, 10).square().to(dtype);
+    const auto weight = layer().weight.to(dtype), bias = layer().bias.to(dtype);
+    const auto input = reals({4, 3, 2}, 11, 5).to(dtype);
+    const auto right = evaluated({weight.to(torch::kDouble), bias.to(torch::kDouble), kEps},
+                                 input.to(torch::kDouble), mean.to(torch::kDouble),
+                                 variance.to(torch::kDouble), bits);
+    const auto seen =
+        torch::batch_norm(input, weight, bias, mean, variance, false, /*momentum=*/1, kEps, false);
+    const auto off = (seen.to(torch::kDouble) - right.value).abs();
+    EXPECT_TRUE((off <= right.error).all().item<bool>());
+    EXPECT_LT(right.error.max().item<double>(), bits == 24 ? 1e-4 : 1e-12);
+  }
+}
+
 double loss(const BatchNorm& norm, const std::vector<BatchPart>& parts, size_t of_part) {
   const auto out = normalised(norm, parts, 53);
   return (out.outputs[of_part].value * parts[of_part].cotangent).sum().item<double>();

@@ -1,0 +1,219 @@
+// Under DistributedDataParallel a SyncBatchNorm's running statistics are equal on all ranks after
+// every step. A plain BatchNorm's are on none of them what the whole batch would make of them, with
+// the broadcast of buffers or without it.
+//
+// Even ranks are fed zeros and odd ones ones (or tens, as `distance` says), through a convolution
+// and the normalisation, all wrapped. Three beliefs are played:
+//
+// "broadcast_buffers gives synchronised BatchNorm": it does not. It copies rank 0's statistics
+// before a forward, and each rank then adds its own batch. With a momentum of 1/8 and a distance of
+// ten, rank 0's running average starts at 0 and every forward on all ranks begins with 0, where the
+// whole batch's, which SyncBatchNorm keeps, moves to 5/8.
+//
+// "Without the broadcast it is DataParallel's BatchNorm": there are as many sets of statistics as
+// ranks, and each drifts to where its own rank's data is; DataParallel keeps the first one's.
+//
+// "With SyncBatchNorm buffers are always equal": because each rank counts all ranks' values. One
+// that takes its peers' batches to be as large as its own divides by another n - 1; with batches of
+// 6 and 2 the running variances part, and averages do not (sync_batch_norm_running_count_taken_
+// from_own).
+//
+// Why the checks suffice: the convolution is of one pixel with whole weights, so that what reaches
+// the normalisation is one known number a rank and channel, and what each rank's statistics must be
+// then follows from the definition step by step, within the bounds of docs/numerics.md. For a plain
+// layer the ranks must differ, by that definition; for a synchronised one they are compared bit for
+// bit besides.
+#include "harness/core/compare.h"
+#include "harness/world/rank_context.h"
+#include "harness/world/subject.h"
+#include "scenarios/cases/network.h"
+#include "scenarios/cases/tensors.h"
+#include "scenarios/catalogue.h"
+#include "scenarios/sync_batch_norm/expected.h"
+#include "scenarios/sync_batch_norm/under_ddp.h"
+
+#include <rapidcheck.h>
+#include <torch/torch.h>
+
+#include <cmath>
+
+namespace lockstep::scenarios {
+namespace {
+
+using namespace sync_batch_norm;
+
+class Plain : public Model {
+ public:
+  Plain()
+      : norm_(register_module(
+            "norm", torch::nn::BatchNorm2d(
+                        torch::nn::BatchNormOptions(kChannels)
+                            .eps(std::ldexp(1.0, static_cast<int>(kNorm.eps_log2)))
+                            .momentum(std::ldexp(1.0, static_cast<int>(kNorm.momentum_log2)))))) {}
+  at::Tensor forward(const at::Tensor& input) override { return norm_(input); }
+
+ private:
+  torch::nn::BatchNorm2d norm_;
+};
+
+class ConvolutionAnd : public Model {
+ public:
+  explicit ConvolutionAnd(std::shared_ptr<Model> then)
+      : convolution_(
+            register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, kChannels, 1)))),
+        then_(register_module("then", std::move(then))) {
+    const torch::NoGradGuard no_grad;
+    const auto channels = torch::arange(kChannels, at::kFloat);
+    convolution_->weight.copy_((channels + 1).view({kChannels, 1, 1, 1}));
+    convolution_->bias.copy_(channels);
+  }
+  at::Tensor forward(const at::Tensor& input) override {
+    return then_->forward(convolution_(input));
+  }
+
+ private:
+  torch::nn::Conv2d convolution_;
+  std::shared_ptr<Model> then_;
+};
+
+void program(const UnderDdp& c, RankContext& here) {
+  const bool is_plain = c.norm == "plain";
+  const auto model = std::make_shared<ConvolutionAnd>(
+      is_plain ? std::make_shared<Plain>() : lockstep::sync_batch_norm(here, kNorm));
+  const auto replica = wrap(here, model, {.broadcast_buffers = c.broadcast_buffers});
+  for (int step = 0; step < c.steps; ++step) {
+    model->zero_grad();
+    const auto output = replica->forward(batch(c, here.rank()));
+    replica->backward(output.square().sum());
+    here.enter(step, "after step");
+    for (const auto& buffer : model->named_buffers())
+      here.record(buffer.key().substr(std::string("then.").size()), *buffer);
+  }
+}
+
+// One name of one step.
+ByRank shown(const ByStep& steps, int step, const std::string& name) {
+  ByRank out;
+  for (const auto& running : steps[static_cast<size_t>(step)])
+    add(out, name == kRunningMean ? running.average : running.variance, at::kFloat);
+  return out;
+}
+
+Explanations explained(const UnderDdp& c, int step, const std::string& name) {
+  if (c.norm == "synchronised") {
+    Explanations out{recorded_instead(
+        {"running_statistics_local",
+         "running statistics that moved towards the rank's own batch, not the whole one"},
+        shown(alone(c, c.broadcast_buffers), step, name).values)};
+    if (name == kRunningVar && (step == 0 || !c.broadcast_buffers))
+      out.push_back(recorded_instead(
+          {"running_count_from_own",
+           "a running variance for which every peer's count was taken to be the rank's own"},
+          with_own_counts(c, together(c), step)));
+    return out;
+  }
+  return {recorded_instead({"kept_own_buffers", "the rank's own buffers, where rank 0's belong"},
+                           shown(alone(c, false), step, name).values),
+          recorded_instead({"took_rank_zeros_buffers",
+                            "rank 0's buffers, where this forward must not synchronise"},
+                           shown(alone(c, true), step, name).values)};
+}
+
+Findings running_statistics_move_towards_what_they_see(const UnderDdp& c, const History& h) {
+  const auto right = c.norm == "plain" ? alone(c, c.broadcast_buffers) : together(c);
+  Findings out;
+  for (int step = 0; step < c.steps; ++step) {
+    std::vector<Comparison> rows;
+    for (const char* name : {kRunningMean, kRunningVar}) {
+      const auto expected = shown(right, step, name);
+      rows.push_back({.row = h.row({step, "after step"}, name),
+                      .expected = expected.values,
+                      .bounds = expected.bounds,
+                      .explanations = [&c, step, name] { return explained(c, step, name); }});
+    }
+    rows.push_back({.row = h.row({step, "after step"}, kBatches),
+                    .expected = {recorded(torch::tensor(step + 1), at::kLong)}});
+    out += equal(
+        "Running statistics must move towards the whole batch's where the layer is "
+        "synchronised, and otherwise, from where the broadcast put them, towards those of "
+        "the rank's own",
+        rows);
+  }
+  return out;
+}
+
+Findings synchronised_ones_are_equal(const UnderDdp& c, const History& h) {
+  if (c.norm == "plain") return {};
+  return alike("Every rank must hold the same bits of running statistics as the others",
+               h.rows("after step"));
+}
+
+// A check that could not tell would pass whatever plain layers do.
+Findings plain_ones_differ(const UnderDdp& c, const History& h) {
+  if (c.norm == "synchronised" || c.world.size == 1) return {};
+  for (int step = 0; step < c.steps; ++step) {
+    const auto held = h.row({step, "after step"}, kRunningMean).by_rank;
+    if (held[0] == held[1])
+      return {{"A plain BatchNorm's running averages must follow the rank's own data",
+               "ranks_agree_reference_differs", "step " + std::to_string(step) + ", after step",
+               "ranks 0 and 1 were fed different numbers and hold the same running averages"}};
+  }
+  return {};
+}
+
+std::vector<UnderDdp> every_small_one() {
+  std::vector<UnderDdp> all;
+  for (const int world : {2, 3, 4})
+    for (const char* norm : {"synchronised", "plain"})
+      for (const bool broadcast : {true, false})
+        for (const int distance : {1, 10})
+          for (const auto& samples : std::vector<std::vector<int>>{{}, {6, 2}})
+            all.push_back({.world = {.size = world},
+                           .steps = 3,
+                           .distance = distance,
+                           .samples = samples,
+                           .norm = norm,
+                           .broadcast_buffers = broadcast});
+  return all;
+}
+
+rc::Gen<UnderDdp> cases() {
+  using rc::gen::inRange;
+  using rc::gen::set;
+  return rc::gen::build<UnderDdp>(
+      set(&UnderDdp::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
+      set(&UnderDdp::steps, inRange(1, 5)), set(&UnderDdp::distance, inRange(1, 11)),
+      set(&UnderDdp::samples, rc::gen::container<std::vector<int>>(3, inRange(1, 7))),
+      set(&UnderDdp::norm, rc::gen::element<std::string>("synchronised", "plain")),
+      set(&UnderDdp::broadcast_buffers));
+}
+
+}  // namespace
+
+Scenario sync_batch_norm_keeps_buffers_equal_under_ddp() {
+  return scenario<UnderDdp>({
+      .name = "sync_batch_norm.keeps_buffers_equal_under_ddp",
+      .claim = "Under DistributedDataParallel a SyncBatchNorm's running statistics are those of "
+               "the whole batch and bit-equal on all ranks after every step; a plain BatchNorm's "
+               "follow each rank's own data, from rank 0's on with the broadcast of buffers and "
+               "apart for good without it.",
+      .exactness = "bit-equal · plain: bounded",
+      .source = "torch.nn.SyncBatchNorm, broadcast_buffers of DistributedDataParallel; "
+                "docs/semantics.md 1.3, 3",
+      .not_covered = "parameters that learn, which move what the layer sees",
+      .usual_mistake = "taking broadcast_buffers for synchronised BatchNorm: it copies rank 0's "
+                       "statistics, and every batch is still normalised by its own.",
+      .tags = {"sync_batch_norm", "buffers"},
+      .must_catch = {"sync_batch_norm_running_count_taken_from_own",
+                     "sync_batch_norm_running_statistics_local", "buffers_never_broadcast"},
+      .draws = 40,
+      .start = {.world = {.size = 2}},
+      .every = every_small_one,
+      .cases = cases(),
+      .program = program,
+      .checks = {running_statistics_move_towards_what_they_see, synchronised_ones_are_equal,
+                 plain_ones_differ},
+  });
+}
+
+}  // namespace lockstep::scenarios

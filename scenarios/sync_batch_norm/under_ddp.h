@@ -1,0 +1,54 @@
+// A convolution and a batch normalisation under DistributedDataParallel, whose ranks are fed
+// different numbers: the case, and where running statistics must go.
+#pragma once
+
+#include "harness/core/case.h"
+#include "harness/core/history.h"
+#include "harness/world/options.h"
+#include "reference/rounding.h"
+
+#include <string>
+#include <vector>
+
+namespace lockstep::scenarios::sync_batch_norm {
+
+inline constexpr int64_t kChannels = 3, kSide = 2;
+inline constexpr NormOptions kNorm{.channels = kChannels, .eps_log2 = -4, .momentum_log2 = -3};
+
+struct UnderDdp {
+  WorldSpec world;
+  int steps = 1;
+  int distance = 1;          // between what even ranks and odd ranks are fed
+  std::vector<int> samples;  // rank r's batch holds samples[r], read cyclically; empty: two each
+  std::string norm = "synchronised";
+  bool broadcast_buffers = true;
+  auto operator<=>(const UnderDdp&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("world", &UnderDdp::world),
+                      field("steps", &UnderDdp::steps, between(1, 100)),
+                      field("distance", &UnderDdp::distance, between(1, 100)),
+                      field("samples", &UnderDdp::samples, between(1, 64)),
+                      field("norm", &UnderDdp::norm, one_of("synchronised|plain")),
+                      field("broadcast_buffers", &UnderDdp::broadcast_buffers)};
+  }
+};
+
+// One number on a rank: 0 on even ranks, the distance on odd ones.
+at::Tensor batch(const UnderDdp& c, int rank);
+
+// One rank's running statistics.
+struct Running {
+  reference::Rounded average, variance;
+};
+using ByStep = std::vector<std::vector<Running>>;  // [step][rank]
+
+// Where every rank's move towards its own batch, or towards the batches of all; with the broadcast
+// of buffers from rank 0's on.
+ByStep alone(const UnderDdp& c, bool broadcast_buffers);
+ByStep together(const UnderDdp& c);
+
+// The running variances of ranks that take every peer's batch to be as large as their own: what has
+// been added to the start's share is off by the ratio of n / (n - 1).
+std::vector<TensorValue> with_own_counts(const UnderDdp& c, const ByStep& right, int step);
+
+}  // namespace lockstep::scenarios::sync_batch_norm
