@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// What a launcher says through environment variables, without torch. Local; does not block.
+// Environment variables, and what is read from them, without torch. Local; does not block.
 
 // Returns the value of a variable, or nothing if it is not set.
 using EnvironmentLookup = std::function<std::optional<std::string>(const std::string& name)>;
@@ -29,14 +29,15 @@ struct MeetingPoint {
   bool agent_runs_store = false;
   // Of the restarts torchrun made; each attempt has its own keys.
   int attempt = 0;
+  // What the launcher calls the job, equal on all its ranks; empty where it has no name.
+  std::string job;
 };
 
-// RANK and WORLD_SIZE. Throws UsageError naming the variable that is missing, no number or out of
-// range: what was found and what was expected. Source: torchrun.
-Standing standing_from_environment(const EnvironmentLookup& lookup);
+// The value of a variable that is set to something; an empty one is as good as none.
+std::optional<std::string> value_in(const EnvironmentLookup& lookup, const std::string& name);
 
-// MASTER_ADDR and MASTER_PORT (1 to 65535), TORCHELASTIC_USE_AGENT_STORE and
-// TORCHELASTIC_RESTART_COUNT. Throws as above.
-MeetingPoint meeting_point_from_environment(const EnvironmentLookup& lookup);
+// `value` of the variable `name` as a whole number from `lowest` to `highest`. Throws UsageError
+// with the name, what was found and what was expected.
+int whole_number(const std::string& name, const std::string& value, int lowest, int highest);
 
 }  // namespace lockstep

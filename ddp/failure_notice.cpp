@@ -1,5 +1,7 @@
 #include "ddp/failure_notice.h"
 
+#include "ddp/launcher_report.h"
+
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -63,7 +65,9 @@ void FailureNotice::clear() noexcept {
 
 void FailureNotice::post(const std::string& sentence) noexcept {
   // Where this forward threw, that is why this rank cannot go on.
-  post_until(std::numeric_limits<std::int64_t>::max(), told_at_ == moment_ ? told_ : sentence);
+  const std::string& cause = told_at_ == moment_ ? told_ : sentence;
+  report_to_launcher(cause);
+  post_until(std::numeric_limits<std::int64_t>::max(), cause);
 }
 
 void FailureNotice::post_of_this_forward(const std::string& sentence) noexcept {

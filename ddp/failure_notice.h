@@ -25,6 +25,7 @@ class FailureNotice {
   // How many forwards this rank has begun.
   void set_moment(std::int64_t forward_count) { moment_ = forward_count; }
 
+  // This rank cannot go on. The launcher is told too.
   void post(const std::string& sentence) noexcept;
 
   // That one forward threw. It does not count any more for ranks that have begun a later one: they

@@ -1,14 +1,24 @@
 #include "ddp/init.h"
 
 #include "ddp/backend/gloo.h"
-#include "ddp/environment.h"
 #include "ddp/errors.h"
+#include "ddp/launcher.h"
+#include "ddp/launcher_report.h"
+#include "ddp/listening.h"
 #include "ddp/rendezvous.h"
+#include "ddp/version.h"
 
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/version.h>
 
 #include <algorithm>
+#include <exception>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
 
 namespace lockstep {
 
@@ -23,9 +33,6 @@ void check(const InitOptions& options) {
     throw UsageError("init_process_group: threads is " + std::to_string(options.threads) +
                      ", expected at least 1");
   }
-  if (options.interface_name.empty() && options.hostname.empty()) {
-    throw UsageError("init_process_group: neither interface_name nor hostname is given");
-  }
   if (options.rank.has_value() != options.world_size.has_value()) {
     throw UsageError(
         std::string("init_process_group: ") +
@@ -36,47 +43,119 @@ void check(const InitOptions& options) {
   }
 }
 
-Standing standing_of(const InitOptions& options) {
-  if (!options.rank) return standing_from_environment(process_environment);
+Launch launch_of(const InitOptions& options) {
+  if (!options.rank) return launch_from_environment(process_environment);
   const Standing standing{.rank = *options.rank, .world_size = *options.world_size};
   if (standing.world_size < 1 || standing.rank < 0 || standing.rank >= standing.world_size) {
     throw UsageError("init_process_group: rank " + std::to_string(standing.rank) +
                      " of world_size " + std::to_string(standing.world_size) +
                      ", expected world_size of at least 1 and 0 <= rank < world_size");
   }
-  return standing;
+  // As somebody says who sets the variables by hand.
+  return {.launcher = Launcher::kTorchrun, .standing = standing};
 }
 
-c10::intrusive_ptr<c10d::Store> store_from_environment(const Standing& standing,
-                                                       std::chrono::milliseconds timeout) {
-  const MeetingPoint point = meeting_point_from_environment(process_environment);
+// All that a rank needs to meet the others.
+struct Plan {
+  InitOptions options;
+  Standing standing;
+  MeetingPoint point;  // where there is no store
+
+  std::string place() const {
+    if (options.store || point.address.empty()) return "";
+    return " at " + point.address + ":" + std::to_string(point.port);
+  }
+};
+
+// Looks at options and environment, and opens nothing.
+Plan plan_of(const InitOptions& options) {
+  check(options);
+  const Launch launch = launch_of(options);
+  Plan plan{.options = options, .standing = launch.standing};
+  const bool is_alone = launch.launcher != Launcher::kTorchrun && launch.standing.world_size == 1;
+  if (!options.store && is_alone) {
+    plan.options.store = c10::make_intrusive<c10d::HashStore>();
+  } else if (!options.store) {
+    plan.point = meeting_point_from_environment(process_environment, launch);
+  }
+  if (!options.interface_name.empty() || !options.hostname.empty()) return plan;
+  if (const auto name = value_in(process_environment, "GLOO_SOCKET_IFNAME")) {
+    plan.options.interface_name = *name;
+  } else {
+    plan.options.hostname =
+        plan.options.store ? "127.0.0.1" : listening_address(launch, plan.point, address_towards);
+  }
+  return plan;
+}
+
+c10::intrusive_ptr<c10d::Store> open_store(const Plan& plan) {
+  if (plan.options.store) return plan.options.store;
+  const MeetingPoint& point = plan.point;
   c10d::TCPStoreOptions options;
   options.port = point.port;
-  options.isServer = standing.rank == 0 && !point.agent_runs_store;
-  options.numWorkers = static_cast<std::size_t>(standing.world_size);
-  // An agent counts its own workers; waiting for them here would wait for restarts that never were.
-  options.waitWorkers = !point.agent_runs_store;
-  options.timeout = timeout;
+  options.isServer = plan.standing.rank == 0 && !point.agent_runs_store;
+  // We count them ourselves, and can say who is missing.
+  options.waitWorkers = false;
+  options.timeout = plan.options.timeout;
   auto store = c10::make_intrusive<c10d::TCPStore>(point.address, options);
-  return c10::make_intrusive<c10d::PrefixStore>("lockstep/attempt_" + std::to_string(point.attempt),
-                                                std::move(store));
+  const std::string job = point.job.empty() ? "" : point.job + "/";
+  return c10::make_intrusive<c10d::PrefixStore>(
+      "lockstep/" + job + "attempt_" + std::to_string(point.attempt), std::move(store));
 }
 
-}  // namespace
+c10::intrusive_ptr<c10d::ProcessGroup> meet(const Plan& plan) {
+  const auto start = std::chrono::steady_clock::now();
+  const InitOptions& options = plan.options;
+  const Standing& standing = plan.standing;
+  std::shared_ptr<::gloo::transport::Device> device;
+  std::string objection;
+  try {
+    device = make_gloo_device(options.interface_name, options.hostname);
+  } catch (const std::exception& error) {
+    objection = (options.interface_name.empty() ? "it cannot listen on the address "
+                                                : "it cannot listen on the interface ") +
+                (options.interface_name.empty() ? options.hostname : options.interface_name) +
+                " (" + first_line(error) + ")";
+  }
+  const auto store = open_store(plan);
+  meet_in(*store, standing, options.timeout, "Lockstep " + version() + " on PyTorch " TORCH_VERSION,
+          objection);
+  const auto backend =
+      make_gloo_backend(store, standing.rank, standing.world_size, std::move(device), options);
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(start + options.timeout -
+                                                                 std::chrono::steady_clock::now());
+  wait_until_connected(*store, standing.world_size, std::max(left, std::chrono::milliseconds(1)));
+  return make_process_group(backend, store);
+}
 
-c10::intrusive_ptr<c10d::ProcessGroup> init_process_group(const InitOptions& options) {
-  check(options);
-  const Standing standing = standing_of(options);
+// A TCPStore whose server accepts and says nothing (a stopped process, another program on the port)
+// keeps its client for ever. So a thread meets, which is left behind if it hangs; the others' own
+// deadlines come first.
+c10::intrusive_ptr<c10d::ProcessGroup> meet_in_time(const Plan& plan) {
+  constexpr std::chrono::seconds kGrace{1};
+  const auto answer = std::make_shared<std::promise<c10::intrusive_ptr<c10d::ProcessGroup>>>();
+  auto future = answer->get_future();
+  std::thread thread([answer, plan] {
+    try {
+      answer->set_value(meet(plan));
+    } catch (...) {
+      answer->set_exception(std::current_exception());
+    }
+  });
+  const bool is_done = future.wait_for(plan.options.timeout + kGrace) == std::future_status::ready;
+  if (is_done) {
+    thread.join();
+    return future.get();
+  }
+  thread.detach();
+  throw std::runtime_error("the store does not answer");
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> init(const InitOptions& options) {
+  const Plan plan = plan_of(options);
   const auto start = std::chrono::steady_clock::now();
   try {
-    const auto store =
-        options.store ? options.store : store_from_environment(standing, options.timeout);
-    meet_in(*store, standing, options.timeout);
-    const auto backend = make_gloo_backend(store, standing.rank, standing.world_size, options);
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        start + options.timeout - std::chrono::steady_clock::now());
-    wait_until_connected(*store, standing.world_size, std::max(left, std::chrono::milliseconds(1)));
-    return make_process_group(backend, store);
+    return meet_in_time(plan);
   } catch (const UsageError&) {
     throw;
   } catch (const DisagreementError&) {
@@ -84,8 +163,20 @@ c10::intrusive_ptr<c10d::ProcessGroup> init_process_group(const InitOptions& opt
   } catch (const std::exception& error) {
     const auto waited = std::chrono::steady_clock::now() - start;
     throw CommunicationError(
-        standing.rank, "the rendezvous of " + std::to_string(standing.world_size) + " ranks", -1,
-        std::chrono::duration_cast<std::chrono::milliseconds>(waited), first_line(error));
+        plan.standing.rank,
+        "the rendezvous of " + std::to_string(plan.standing.world_size) + " ranks" + plan.place(),
+        -1, std::chrono::duration_cast<std::chrono::milliseconds>(waited), first_line(error));
+  }
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::ProcessGroup> init_process_group(const InitOptions& options) {
+  try {
+    return init(options);
+  } catch (const Error& error) {
+    report_to_launcher(error.what());
+    throw;
   }
 }
 

@@ -12,24 +12,30 @@ namespace lockstep {
 
 // Process groups: how W processes find each other and get a c10d::ProcessGroup on Gloo.
 //
-// Either a store, a rank and a world size are given, or they come from the environment a launcher
-// such as torchrun sets. A world is never guessed: an environment that is half set or malformed is
-// an error that names the variable, and never becomes a world of one.
+// Either a store, a rank and a world size are given, or they come from the environment that a
+// launcher sets: torchrun, mpirun of Open MPI, MPICH or Intel MPI, Slurm's srun (ddp/launcher.h). A
+// process that nothing has launched is a world of one. A world is never guessed: an environment
+// that is half set or malformed is an error that names the variables, and no world of one.
 struct InitOptions {
-  // Where the ranks meet. Null: a c10d::TCPStore at MASTER_ADDR:MASTER_PORT of the environment.
+  // Where the ranks meet. Null: a c10d::TCPStore where the launcher's environment says, which is
+  // MASTER_ADDR:MASTER_PORT wherever these are set.
   c10::intrusive_ptr<c10d::Store> store;
 
-  // Position in [0, world_size) and number of ranks; both or neither. Neither: RANK and WORLD_SIZE
-  // of the environment; not allowed beside an explicit store.
+  // Position in [0, world_size) and number of ranks; both or neither. Neither: those of the
+  // environment; not allowed beside an explicit store. Both, without a store: met at
+  // MASTER_ADDR:MASTER_PORT.
   std::optional<int> rank;
   std::optional<int> world_size;
 
   // The network interface, such as "eth0", that Gloo listens on. Empty: the one of `hostname`.
   std::string interface_name;
 
-  // The address Gloo listens on. Loopback unless told otherwise: nothing is open to the network by
-  // accident, and Gloo never guesses. Across hosts, give this host's own address or an interface.
-  std::string hostname = "127.0.0.1";
+  // The address Gloo listens on, this host's own. Where it and interface_name are empty: the
+  // interface that GLOO_SOCKET_IFNAME names, as for PyTorch; else loopback, so that nothing is open
+  // to the network by accident, unless the environment tells of a meeting point on the network and
+  // of ranks that may be on other hosts. Then it is this host's address on the way there, which
+  // must not be loopback if there are other hosts (ddp/listening.h). Gloo itself never guesses.
+  std::string hostname;
 
   // Longest time for the rendezvous and for any one collective; positive. c10d's half hour keeps a
   // broken world alive for half an hour; five minutes is longer than any healthy step.
@@ -44,14 +50,26 @@ struct InitOptions {
 
 // Collective: every rank of the world calls it once; blocks until all have met or the timeout has
 // passed. Throws UsageError (what was given, what was expected) before anything is opened;
-// DisagreementError, with one sentence on every rank, if ranks were told different world sizes, if
-// a rank came twice, or if the store was used before (a stale file); and CommunicationError if the
-// store or a peer cannot be reached. A world of one takes the same path.
+// DisagreementError, with one sentence on every rank, if ranks were told different world sizes or
+// run other versions of Lockstep or PyTorch, if one cannot listen where it was told to, if a rank
+// came twice, or if the store was used before (a stale file); and CommunicationError if the store
+// or a peer cannot be reached, or ranks did not come, which are named. A world of one takes the
+// same path; without a store and a launcher it meets in the process's own memory. torchrun prints
+// what was thrown in its summary (ddp/launcher_report.h).
 //
 // Called twice in a process, give each call its own c10d::PrefixStore: keys are not reused.
 // Source: torch.distributed.init_process_group for the variables, torchrun's
 // TORCHELASTIC_USE_AGENT_STORE (every rank a client) and TORCHELASTIC_RESTART_COUNT included.
 c10::intrusive_ptr<c10d::ProcessGroup> init_process_group(const InitOptions& options = {});
+
+// Position among the ranks of this host, for choosing a device. What the launcher says (LOCAL_RANK
+// of torchrun, and the like); where it says nothing, as Kubeflow's PyTorchJob, ranks tell each
+// other the names of their hosts in the group's store: the number of lower ranks on this host.
+// Never the rank modulo something. Collective; blocks up to `timeout` for lower ranks that have not
+// called it. Throws CommunicationError; UsageError if the group has no store and the answer is not
+// known without.
+int local_rank(const c10d::ProcessGroup& group,
+               std::chrono::milliseconds timeout = std::chrono::minutes(5));
 
 // The ProcessGroup front of a backend that exists: the way in for wrapped, simulated or foreign
 // backends. Rank and size are the backend's; it is registered for CPU tensors under the type of its

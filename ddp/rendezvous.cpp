@@ -2,6 +2,7 @@
 
 #include "ddp/errors.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 const std::string kHere = "lockstep/rank_is_here/";
 const std::string kWorldSize = "lockstep/world_size";
+const std::string kVersion = "lockstep/version";
 const std::string kCount = "lockstep/ranks_here";
 const std::string kAllCame = "lockstep/all_came";
 const std::string kGo = "lockstep/rank_zero_saw_all";
@@ -22,7 +24,10 @@ const std::string kMet = "lockstep/all_met";
 const std::string kConnected = "lockstep/ranks_connected";
 const std::string kAllConnected = "lockstep/all_connected";
 const std::string kRefused = "lockstep/refused";
-constexpr std::chrono::milliseconds kPoll{50};
+const std::string kLate = "late: ";  // begins a refusal that is no disagreement
+const std::string kRefusalsRead = "lockstep/refusals_read";
+const std::string kAllRead = "lockstep/all_read_refusal";
+constexpr std::chrono::seconds kPatience{2};
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) {
   return {text.begin(), text.end()};
@@ -32,18 +37,43 @@ std::string text_of(const std::vector<std::uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-// The first sentence that any rank gives is everybody's.
+// The first sentence that any rank gives is everybody's. Whatever they wait for is there then, so
+// that they wake and look: polling a TCPStore would print two warnings a time.
 void refuse(c10d::Store& store, const std::string& sentence) {
   store.compareSet(kRefused, {}, bytes_of(sentence));
+  for (const std::string& key : {kAllCame, kGo, kMet}) store.set(key, bytes_of("1"));
 }
 
-void come_in(c10d::Store& store, const Standing& standing) {
+// Those that came before waited in vain, and have left.
+void refuse_what_was_given_up(c10d::Store& store) {
+  if (!store.check({kRefused})) return;
+  const std::vector<std::uint8_t> reason = store.get(kRefused);
+  const std::string text = text_of(reason);
+  if (!text.starts_with(kLate)) return;
+  store.compareSet(
+      kRefused, reason,
+      bytes_of("those that came here before have given up: " + text.substr(kLate.size()) +
+               ". Who comes now is late, or the store was used by an earlier run (a "
+               "stale file?): give every run a store of its own"));
+}
+
+void come_in(c10d::Store& store, const Standing& standing, const std::string& version,
+             const std::string& objection) {
+  refuse_what_was_given_up(store);
   const std::string own_size = std::to_string(standing.world_size);
   const std::string size = text_of(store.compareSet(kWorldSize, {}, bytes_of(own_size)));
   if (size != own_size) {
     refuse(store, "the ranks were told different world sizes: rank " +
                       std::to_string(standing.rank) + " a world of " + own_size +
                       ", another rank one of " + size);
+  }
+  const std::string first = text_of(store.compareSet(kVersion, {}, bytes_of(version)));
+  if (first != version) {
+    refuse(store, "the ranks run different versions: rank " + std::to_string(standing.rank) + " " +
+                      version + ", another rank " + first);
+  }
+  if (!objection.empty()) {
+    refuse(store, "rank " + std::to_string(standing.rank) + " cannot take part: " + objection);
   }
   if (store.add(kHere + std::to_string(standing.rank), 1) > 1) {
     refuse(store, "rank " + std::to_string(standing.rank) +
@@ -62,13 +92,39 @@ bool appears(c10d::Store& store, const std::string& key, std::chrono::millisecon
   }
 }
 
-std::string missing_ranks(c10d::Store& store, int world_size) {
-  std::string missing;
-  for (int rank = 0; rank < world_size; ++rank) {
-    if (store.check({kHere + std::to_string(rank)})) continue;
-    missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+// "0, 3-7": of many ranks a sentence, not a page.
+std::string listed(const std::vector<int>& ranks) {
+  std::string text;
+  for (std::size_t first = 0; first < ranks.size();) {
+    std::size_t last = first;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (last == first + 1) last = first;
+    text += (text.empty() ? "" : ", ") + std::to_string(ranks[first]);
+    if (last > first) text += "-" + std::to_string(ranks[last]);
+    first = last + 1;
   }
-  return missing.empty() ? "none" : missing;
+  return text.empty() ? "none" : text;
+}
+
+std::string who_came(c10d::Store& store, int world_size) {
+  std::vector<int> here, missing;
+  for (int rank = 0; rank < world_size; ++rank) {
+    (store.check({kHere + std::to_string(rank)}) ? here : missing).push_back(rank);
+  }
+  return "these ranks did not come: " + listed(missing) + " (these did: " + listed(here) + ")";
+}
+
+// Rank 0's process may hold the store, and stays until the others have read why all leave.
+[[noreturn]] void leave(c10d::Store& store, const Standing& standing) {
+  const std::string reason = text_of(store.get(kRefused));
+  try {
+    if (store.add(kRefusalsRead, 1) >= store.add(kCount, 0)) store.set(kAllRead, bytes_of("1"));
+    if (standing.rank == 0) appears(store, kAllRead, kPatience);
+  } catch (const std::exception&) {
+    // Whoever held the store has left.
+  }
+  if (reason.starts_with(kLate)) throw std::runtime_error(reason.substr(kLate.size()));
+  throw DisagreementError(reason);
 }
 
 }  // namespace
@@ -78,17 +134,17 @@ std::string missing_ranks(c10d::Store& store, int world_size) {
 // now. So rank 0 tells that it has seen all come, and every rank answers: traces of an earlier run
 // hold an answer only if all of its ranks had come, and then every rank of this one finds its own
 // trace and refuses. Otherwise somebody who lives is waited for, and refuses when it comes.
-void meet_in(c10d::Store& store, const Standing& standing, std::chrono::milliseconds timeout) {
+void meet_in(c10d::Store& store, const Standing& standing, std::chrono::milliseconds timeout,
+             const std::string& version, const std::string& objection) {
   const auto deadline = Clock::now() + timeout;
   const auto wait_for = [&](const std::string& key) {
-    while (!appears(store, key, kPoll) && !store.check({kRefused})) {
-      if (Clock::now() < deadline) continue;
-      throw std::runtime_error("these ranks did not come: " +
-                               missing_ranks(store, standing.world_size));
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    if (!appears(store, key, std::max(left, std::chrono::milliseconds(1)))) {
+      refuse(store, kLate + who_came(store, standing.world_size));
     }
-    if (store.check({kRefused})) throw DisagreementError(text_of(store.get(kRefused)));
+    if (store.check({kRefused})) leave(store, standing);
   };
-  come_in(store, standing);
+  come_in(store, standing, version, objection);
   if (standing.rank == 0) {
     wait_for(kAllCame);
     store.set(kGo, bytes_of("1"));

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <ctime>
+#include <utility>
 
 namespace lockstep {
 
@@ -42,16 +43,22 @@ class BrokenPipesAreErrors {
 
 }  // namespace
 
-c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
-                                                    int rank, int world_size,
-                                                    const InitOptions& options) {
+std::shared_ptr<::gloo::transport::Device> make_gloo_device(const std::string& interface_name,
+                                                            const std::string& hostname) {
+  using Gloo = c10d::ProcessGroupGloo;
+  const BrokenPipesAreErrors guard;
+  return interface_name.empty() ? Gloo::createDeviceForHostname(hostname)
+                                : Gloo::createDeviceForInterface(interface_name);
+}
+
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(
+    const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
+    std::shared_ptr<::gloo::transport::Device> device, const InitOptions& options) {
   using Gloo = c10d::ProcessGroupGloo;
   const BrokenPipesAreErrors guard;
   auto gloo = Gloo::Options::create(options.timeout);
   gloo->threads = options.threads;
-  gloo->devices.push_back(options.interface_name.empty()
-                              ? Gloo::createDeviceForHostname(options.hostname)
-                              : Gloo::createDeviceForInterface(options.interface_name));
+  gloo->devices.push_back(std::move(device));
   // Else splitting the group reads a list that PyTorch 2.11 made for the first group of the
   // process, and beyond the end of it where that was smaller.
   for (int each = 0; each < world_size; ++each)

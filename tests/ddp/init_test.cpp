@@ -44,22 +44,38 @@ TEST(Init, RefusesHalfAPlaceInTheWorld) {
 TEST(Init, RefusesOptionsThatCannotWork) {
   expect_refusal({.timeout = std::chrono::milliseconds(0)}, "timeout is 0 ms");
   expect_refusal({.threads = 0}, "threads is 0");
-  expect_refusal({.hostname = ""}, "neither interface_name nor hostname");
 }
 
-TEST(Init, NeverTurnsAMissingEnvironmentIntoAWorldOfOne) {
+TEST(Init, NeverTurnsAHalfSetEnvironmentIntoAWorldOfOne) {
   const auto reports = testing::run_world(1, [](const testing::Group&) {
-    for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) ::unsetenv(name);
-    std::string sentences = refusal_of({});
+    ::clearenv();
     ::setenv("RANK", "0", 1);
-    sentences += "|" + refusal_of({});
+    std::string sentences = refusal_of({});
     ::setenv("WORLD_SIZE", "two", 1);
     sentences += "|" + refusal_of({});
-    return sentences;
+    ::setenv("MASTER_ADDR", "127.0.0.1", 1);
+    ::setenv("MASTER_PORT", "29500", 1);
+    return sentences + "|" + refusal_of({});
   });
-  EXPECT_NE(reports[0].find("RANK is not set"), std::string::npos) << reports[0];
-  EXPECT_NE(reports[0].find("WORLD_SIZE is not set"), std::string::npos) << reports[0];
+  EXPECT_NE(reports[0].find("lacks WORLD_SIZE, MASTER_ADDR and MASTER_PORT"), std::string::npos)
+      << reports[0];
+  EXPECT_NE(reports[0].find("|the environment looks like"), std::string::npos) << reports[0];
   EXPECT_NE(reports[0].find("WORLD_SIZE is 'two'"), std::string::npos) << reports[0];
+}
+
+std::string size_and_sum(const testing::Group& group) {
+  std::vector<at::Tensor> sum = {at::full({1}, group->getRank() + 1.0)};
+  group->allreduce(sum)->wait();
+  return std::to_string(group->getSize()) + " ranks, sum " + testing::numbers(sum[0]) + ", here " +
+         std::to_string(local_rank(*group));
+}
+
+TEST(Init, AProcessThatNothingLaunchedIsAWorldOfOne) {
+  const auto reports = testing::run_world(1, [](const testing::Group&) {
+    ::clearenv();
+    return size_and_sum(init_process_group()) + "; " + size_and_sum(init_process_group());
+  });
+  EXPECT_EQ(reports[0], "1 ranks, sum 1, here 0; 1 ranks, sum 1, here 0");
 }
 
 // The port is the one the server was given by the kernel and still holds, as under torchrun, whose
@@ -126,6 +142,27 @@ TEST(Init, PutsAProcessGroupInFrontOfAnyBackend) {
   });
   EXPECT_EQ(reports, std::vector<std::string>(2, "3 2 gloo"));
   EXPECT_THROW(make_process_group(nullptr, nullptr), UsageError);
+}
+
+// As under Kubeflow's PyTorchJob. All ranks of the test are on one host.
+TEST(Init, WithoutALocalRankTheHostsNamesTellIt) {
+  const auto reports = testing::run_world(3, [](const testing::Group& group) {
+    ::clearenv();
+    return std::to_string(local_rank(*group));
+  });
+  EXPECT_EQ(reports, std::vector<std::string>({"0", "1", "2"}));
+}
+
+TEST(Init, TheLaunchersLocalRankIsIt) {
+  const auto reports = testing::run_world(2, [](const testing::Group& group) {
+    ::clearenv();
+    ::setenv("RANK", std::to_string(group->getRank()).c_str(), 1);
+    for (const char* const name : {"WORLD_SIZE", "MASTER_PORT"}) ::setenv(name, "2", 1);
+    ::setenv("MASTER_ADDR", "127.0.0.1", 1);
+    ::setenv("LOCAL_RANK", "0", 1);
+    return std::to_string(local_rank(*group));
+  });
+  EXPECT_EQ(reports, std::vector<std::string>(2, "0"));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include <filesystem>
 #include <future>
+#include <thread>
 #include <unistd.h>
 
 namespace lockstep {
@@ -66,13 +67,24 @@ TEST(Rendezvous, AStoreInWhichAWorldMetBeforeIsRefusedOnEveryRank) {
     EXPECT_NE(sentence.find("has met here before"), std::string::npos) << sentence;
 }
 
-// The earlier run ended when one rank alone had come, whichever it was.
+// The earlier run was killed when one rank alone had come, whichever it was.
 TEST(Rendezvous, TheTracesOfHalfAWorldAreRefusedOnEveryRank) {
+  for (const int early : {0, 1, 2}) {
+    c10d::HashStore store;
+    store.add("lockstep/rank_is_here/" + std::to_string(early), 1);
+    store.add("lockstep/ranks_here", 1);
+    expect_one_sentence(all_told(store, {{0, 3}, {1, 3}, {2, 3}}),
+                        "rank " + std::to_string(early) + " has met here before");
+  }
+}
+
+// The earlier run waited in vain; or it is this one, and the rest is late.
+TEST(Rendezvous, AStoreThatWasGivenUpIsRefusedOnEveryRank) {
   for (const int early : {0, 1, 2}) {
     c10d::HashStore store;
     EXPECT_NE(told(store, early, 3, 200ms).find("did not come"), std::string::npos);
     expect_one_sentence(all_told(store, {{0, 3}, {1, 3}, {2, 3}}),
-                        "rank " + std::to_string(early) + " has met here before");
+                        "have given up: these ranks did not come: ");
   }
 }
 
@@ -88,7 +100,51 @@ TEST(Rendezvous, DifferentWorldSizesAreRefusedOnEveryRank) {
 
 TEST(Rendezvous, RanksThatDoNotComeAreNamed) {
   c10d::HashStore store;
-  EXPECT_EQ(told(store, 1, 4, 200ms), "these ranks did not come: 0, 2, 3");
+  EXPECT_EQ(told(store, 1, 4, 200ms), "these ranks did not come: 0, 2, 3 (these did: 1)");
+}
+
+TEST(Rendezvous, OfManyRanksThatDoNotComeTheSentenceIsShort) {
+  c10d::HashStore store;
+  EXPECT_EQ(told(store, 5, 1024, 200ms), "these ranks did not come: 0-4, 6-1023 (these did: 5)");
+}
+
+// Rank 0 may hold the store, and must not leave before the other one has read why.
+TEST(Rendezvous, AWorldThatDoesNotFillGivesEveryRankThatCameOneSentence) {
+  c10d::HashStore store;
+  auto other = std::async(std::launch::async, [&] { return told(store, 2, 3, 20s); });
+  while (!store.check({"lockstep/rank_is_here/2"})) std::this_thread::yield();
+  const std::string sentence = told(store, 0, 3, 200ms);
+  EXPECT_EQ(sentence, "these ranks did not come: 1 (these did: 0, 2)");
+  EXPECT_EQ(other.get(), sentence);
+}
+
+TEST(Rendezvous, DifferentVersionsAreRefusedOnEveryRank) {
+  c10d::HashStore store;
+  const auto meet = [&](int rank, const std::string& version) -> std::string {
+    try {
+      meet_in(store, {.rank = rank, .world_size = 3}, 20s, version);
+      return "met";
+    } catch (const DisagreementError& error) {
+      return std::string("disagreement: ") + error.what();
+    }
+  };
+  std::vector<std::future<std::string>> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.push_back(std::async(std::launch::async, meet, rank, rank == 1 ? "0.2.0" : "0.1.0"));
+  }
+  std::vector<std::string> sentences;
+  for (auto& rank : ranks) sentences.push_back(rank.get());
+  expect_one_sentence(sentences, "the ranks run different versions: rank ");
+  expect_one_sentence(sentences, "0.1.0");
+  expect_one_sentence(sentences, "0.2.0");
+}
+
+TEST(Rendezvous, WhoCannotTakePartTellsAll) {
+  c10d::HashStore store;
+  auto other = std::async(std::launch::async, [&] { return told(store, 0, 2); });
+  EXPECT_THROW(meet_in(store, {.rank = 1, .world_size = 2}, 20s, "", "its disk is full"),
+               DisagreementError);
+  EXPECT_EQ(other.get(), "disagreement: rank 1 cannot take part: its disk is full");
 }
 
 // A second run with the file that the first one left, as a job that was killed leaves it.
