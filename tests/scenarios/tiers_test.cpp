@@ -33,9 +33,12 @@ std::vector<Case> some_cases(const Scenario& scenario) {
   return cases;
 }
 
-// An optimizer divides and takes roots: from its second step on the order of a sum shows.
+// An optimizer divides and takes roots: from its second step on the order of a sum shows. So it
+// does where float32 gradients that a normalisation has divided are averaged.
 bool is_exact(const Case& c) {
-  return c.scenario != "replicas.stay_equal" && c.value.value("values", "exact") == "exact";
+  return c.scenario != "replicas.stay_equal" &&
+         c.scenario != "sync_batch_norm.gradients_want_weights" &&
+         c.value.value("values", "exact") == "exact";
 }
 
 // One lane for all, made before a reference is computed: that starts threads.
