@@ -29,6 +29,7 @@ inline constexpr char kExitCodesHelp[] =
     "  77   everything was skipped\n"
     "  130  interrupted\n";
 
+// `missing_shards` are not looked at: what they mean is for the command to say.
 inline ExitCode exit_code_of(const Run& run) {
   const auto any = [&](auto holds) {
     return std::any_of(run.results.begin(), run.results.end(), holds);
@@ -39,8 +40,9 @@ inline ExitCode exit_code_of(const Run& run) {
   if (run.canary == Run::Canary::inconclusive) return kInconclusive;
   if (any([](const Result& result) { return result.kind == Result::Kind::inconclusive; }))
     return kInconclusive;
-  return any([](const Result& result) { return result.kind == Result::Kind::pass; }) ? kHeld
-                                                                                     : kAllSkipped;
+  if (any([](const Result& result) { return result.kind == Result::Kind::pass; })) return kHeld;
+  // A shard cannot know whether all of its campaign was skipped; the report of all shards does.
+  return run.shard ? kHeld : kAllSkipped;
 }
 
 }  // namespace lockstep::cli

@@ -112,6 +112,7 @@ int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenari
   add_list(app, known, status);
   add_explain(app, known, status);
   add_replay(app, known, status);
+  add_report(app, known, status);
   add_shard(app, status);
   add_calibrate(app, status);
   add_doctor(app, status);

@@ -29,19 +29,6 @@ constexpr int kLanesMost = 16;
   throw UsageError(path.string() + ": cannot be written: " + std::strerror(errno));
 }
 
-// Found out before the run, not after it.
-void check_writable(const std::filesystem::path& path) {
-  errno = 0;
-  if (!path.empty() && !std::ofstream(path, std::ios::app)) cannot_write(path);
-}
-
-void write_report(const std::filesystem::path& path, const std::string& text) {
-  if (path.empty()) return;
-  errno = 0;
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  if (!(out << text << std::flush)) cannot_write(path);
-}
-
 bool wants_colour(const std::string& colour) {
   if (colour != "auto") return colour == "always";
   const char* no_colour = std::getenv("NO_COLOR");
@@ -58,6 +45,10 @@ std::vector<Scenario> scenarios_of(const std::vector<Job>& jobs) {
   return scenarios;
 }
 
+int64_t case_count(const Job& job) {
+  return job.shard.count(static_cast<int64_t>(job.cases.size()));
+}
+
 std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, const std::vector<Job>& jobs,
                                               const std::vector<Job>& canaries, int slots) {
   auto all = jobs;
@@ -65,24 +56,30 @@ std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, const std::vec
   ForkedOptions options;
   int64_t cases = 0;
   for (const auto& job : all) {
-    cases += static_cast<int64_t>(job.cases.size());
+    cases += case_count(job);
     if (job.setting.tier == "sim") continue;
-    for (const auto& c : job.cases)
-      options.ranks_most = std::max(options.ranks_most, world_size(c));
+    for (size_t index = 0; index < job.cases.size(); ++index)
+      if (job.shard.plays(static_cast<int64_t>(index) + 1))
+        options.ranks_most = std::max(options.ranks_most, world_size(job.cases[index]));
   }
   const auto lanes = std::clamp<int64_t>(cases, 1, std::min(slots, kLanesMost));
   return forked_lanes(scenarios_of(all), known.subjects, static_cast<int>(lanes), options);
 }
 
+// It has cases, and all are another shard's.
+bool has_no_case_here(const Job& job) {
+  return !job.cases.empty() && case_count(job) == 0;
+}
+
 LiveOptions live_options(const std::vector<Job>& jobs, const CommandOptions& options) {
-  LiveOptions live{.out = {.colour = wants_colour(options.colour), .unicode = locale_is_utf8()},
+  LiveOptions live{.out = style_of_stdout(options.colour),
                    .progress = {.unicode = locale_is_utf8()},
                    .progress_is_live = is_terminal(STDERR_FILENO),
                    .detail = options.detail,
                    .show_rows = options.show_rows,
                    .results = static_cast<int64_t>(jobs.size()),
                    .deadline = options.campaign.deadline};
-  for (const auto& job : jobs) live.cases += static_cast<int64_t>(job.cases.size());
+  for (const auto& job : jobs) live.cases += case_count(job);
   return live;
 }
 
@@ -96,6 +93,22 @@ std::vector<Setting> settings_of(const std::vector<Job>& jobs) {
 
 }  // namespace
 
+void check_writable(const std::filesystem::path& path) {
+  errno = 0;
+  if (!path.empty() && !std::ofstream(path, std::ios::app)) cannot_write(path);
+}
+
+void write_report(const std::filesystem::path& path, const std::string& text) {
+  if (path.empty()) return;
+  errno = 0;
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  if (!(out << text << std::flush)) cannot_write(path);
+}
+
+reports::Style style_of_stdout(const std::string& colour) {
+  return {.colour = wants_colour(colour), .unicode = locale_is_utf8()};
+}
+
 int default_slots() {
   return 2 * core_count();
 }
@@ -108,19 +121,24 @@ int play(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
   check_writable(options.junit);
   check_writable(options.json);
   Archive archive(options.out);
+  std::vector<Planned> plan;
+  for (const auto& job : jobs) plan.push_back(planned(job));
+  const auto settings = settings_of(jobs);
+  std::erase_if(jobs, has_no_case_here);
   Run run{.program = known.program,
           .version = kVersion,
           .libtorch = about_torch().version,
           .seed = options.seed,
           .cores = core_count(),
           .slots = options.campaign.slots,
-          .settings = settings_of(jobs),
+          .settings = settings,
+          .shard = options.shard,
+          .plan = plan,
           .folder = archive.folder()};
   archive.append({{"event", "start"},
                   {"version", run.version},
                   {"seed", run.seed ? Json(reports::seed_text(*run.seed)) : Json()}});
-  Live live(run, reports::columns_for(scenarios_of(jobs), run.settings),
-            live_options(jobs, options));
+  Live live(run, reports::columns_for(run), live_options(jobs, options));
   live.headline();
   Campaign(std::move(jobs), std::move(canaries), options.campaign, lanes, archive, live)
       .run(interrupted, run);

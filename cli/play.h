@@ -10,6 +10,7 @@ namespace lockstep::cli {
 struct CommandOptions {
   CampaignOptions campaign;
   std::optional<uint64_t> seed;  // that the cases were drawn from
+  std::optional<Shard> shard;    // whose cases the jobs play
   std::filesystem::path out = ".lockstep";
   std::filesystem::path junit, json;  // empty: not written
   std::string colour = "auto";
@@ -21,6 +22,13 @@ struct CommandOptions {
 // nothing before this has made a thread or called LibTorch.
 int play(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
          const CommandOptions& options);
+
+// What every command that tells of a run has in common: where reports go, and how text looks.
+// Throw UsageError for what cannot be written; the first finds it out before there is anything to
+// write.
+void check_writable(const std::filesystem::path& path);
+void write_report(const std::filesystem::path& path, const std::string& text);
+reports::Style style_of_stdout(const std::string& colour);
 
 // Rank slots for this machine. A rank of a small case mostly waits for others, so there are more
 // slots than cores.

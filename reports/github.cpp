@@ -103,7 +103,9 @@ std::string verdict_text(const Run& run) {
   if (run.interrupted) return "interrupted";
   if (run.canary == Run::Canary::passed) return "a scenario that must fail passed";
   if (any([](const Result& result) { return is_failure(result.kind); })) return "failed";
+  if (!run.missing_shards.empty()) return "shards are missing";
   if (any(is_told) || run.canary == Run::Canary::inconclusive) return "inconclusive";
+  if (run.shard && is_empty(run)) return "nothing to play in this shard";
   return any([](const Result& result) { return result.kind == Result::Kind::pass; })
              ? "all held"
              : "all skipped";

@@ -1,12 +1,11 @@
 #include "reports/json.h"
 
+#include "harness/core/groups.h"
 #include "reports/style.h"
 
 namespace lockstep::reports {
 
 namespace {
-
-constexpr int kRunVersion = 1;
 
 double in_seconds(std::chrono::milliseconds time) {
   return static_cast<double>(time.count()) / 1000;
@@ -46,11 +45,34 @@ Json failure_json(const Failure& failure) {
           {"call_sites", failure.call_sites}};
 }
 
+Json groups_json(const std::vector<CaseGroup>& groups) {
+  Json all = Json::array();
+  for (const auto& group : groups)
+    all.push_back({{"verdict", name_of(group.verdict)},
+                   {"reason", group.reason},
+                   {"world", group.world},
+                   {"labels", group.labels},
+                   {"cases", numbers_text(group.numbers)}});
+  return all;
+}
+
+Json plan_json(const std::vector<Planned>& plan) {
+  Json all = Json::array();
+  for (const auto& planned : plan) {
+    all.push_back(setting_json(planned.scenario, planned.setting));
+    all.back()["exactness"] = planned.exactness;
+    all.back()["cases"] = planned.cases;
+    all.back()["hash"] = planned.hash;
+  }
+  return all;
+}
+
 Json result_json(const Result& result) {
   Json json = setting_json(result.scenario, result.setting);
   json["claim"] = result.claim;
   json["exactness"] = result.exactness;
   json["result"] = name_of(result.kind);
+  json["verdict"] = name_of(result.worst.kind);
   json["signature"] = result.worst.signature();
   json["judged"] = result.judged;
   json["refused"] = result.refused;
@@ -58,23 +80,10 @@ Json result_json(const Result& result) {
   json["world_min"] = result.world_min;
   json["world_max"] = result.world_max;
   json["seconds"] = in_seconds(result.took);
+  json["groups"] = groups_json(result.groups);
   json["findings"] = findings_json(result.worst.findings);
   if (result.failure) json["failure"] = failure_json(*result.failure);
   return json;
-}
-
-const char* name_of(Run::Canary canary) {
-  switch (canary) {
-    case Run::Canary::not_played:
-      return "not played";
-    case Run::Canary::failed:
-      return "failed";
-    case Run::Canary::passed:
-      return "passed";
-    case Run::Canary::inconclusive:
-      return "inconclusive";
-  }
-  return "?";
 }
 
 }  // namespace
@@ -85,6 +94,8 @@ Json run_json(const Run& run) {
   json["version"] = run.version;
   json["libtorch"] = run.libtorch;
   json["seed"] = run.seed ? Json(seed_text(*run.seed)) : Json();
+  json["shard"] = run.shard ? Json(shard_text(*run.shard)) : Json();
+  json["shards_missing"] = run.missing_shards;
   json["cores"] = run.cores;
   json["slots"] = run.slots;
   json["folder"] = run.folder.string();
@@ -92,6 +103,7 @@ Json run_json(const Run& run) {
   json["interrupted"] = run.interrupted;
   json["canary"] = name_of(run.canary);
   json["seconds"] = in_seconds(run.took);
+  json["plan"] = plan_json(run.plan);
   json["results"] = Json::array();
   for (const auto& result : run.results) json["results"].push_back(result_json(result));
   json["not_finished"] = Json::array();

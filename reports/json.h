@@ -6,6 +6,7 @@
 
 namespace lockstep::reports {
 
+inline constexpr int kRunVersion = 1;
 Json run_json(const Run& run);
 
 // The text of a file that holds `json`. What is no UTF-8 is replaced.

@@ -1,5 +1,6 @@
 #include "reports/terminal.h"
 
+#include "harness/core/groups.h"
 #include "harness/core/text.h"
 #include "reports/story.h"
 
@@ -147,28 +148,29 @@ std::string remarks(const Run& run) {
   if (!run.not_finished.empty())
     text += "no result for " + counted(static_cast<int64_t>(run.not_finished.size()), "scenario") +
             ": " + run.not_finished.front().reason + "\n";
+  if (!run.missing_shards.empty())
+    text += (run.missing_shards.size() == 1 ? "? shard " : "? shards ") +
+            numbers_text(run.missing_shards) + (run.missing_shards.size() == 1 ? " is" : " are") +
+            " missing: what would have come to light there is not known\n";
+  if (run.shard && is_empty(run))
+    text += "nothing to play: no scenario has a case for shard " + shard_text(*run.shard) + "\n";
   return text;
 }
 
 }  // namespace
 
-Columns columns_for(const std::vector<Scenario>& scenarios, const std::vector<Setting>& settings) {
-  Columns columns;
-  for (const auto& scenario : scenarios) {
-    columns.scenario = std::max(columns.scenario, width(scenario.name));
-    columns.exactness = std::max(columns.exactness, width(scenario.exactness));
-  }
-  for (const auto& setting : settings)
-    columns.setting = std::max(columns.setting, width(setting_text(setting, settings)));
-  return columns;
-}
-
 Columns columns_for(const Run& run) {
-  Columns columns = columns_for({}, run.settings);
+  Columns columns;
+  for (const auto& planned : run.plan) {
+    columns.scenario = std::max(columns.scenario, width(planned.scenario));
+    columns.exactness = std::max(columns.exactness, width(planned.exactness));
+  }
   for (const auto& result : run.results) {
     columns.scenario = std::max(columns.scenario, width(result.scenario));
     columns.exactness = std::max(columns.exactness, width(result.exactness));
   }
+  for (const auto& setting : run.settings)
+    columns.setting = std::max(columns.setting, width(setting_text(setting, run.settings)));
   return columns;
 }
 
@@ -179,6 +181,7 @@ std::string headline(const Run& run, const Style& style) {
   if (subjects != std::vector{Setting().subject})
     parts.push_back((subjects.size() == 1 ? "subject " : "subjects ") + joined(subjects, ", "));
   if (run.seed) parts.push_back("seed " + seed_text(*run.seed));
+  if (run.shard) parts.push_back("shard " + shard_text(*run.shard));
   parts.push_back(counted(run.cores, "core"));
   return shown(joined(parts, " · "), style) + "\n";
 }
@@ -216,11 +219,12 @@ std::string summary(const Run& run, const Style& style) {
   int64_t cases = 0;
   for (const auto& result : run.results) cases += result.judged;
   const auto scenarios = static_cast<int64_t>(run.results.size() + run.not_finished.size());
-  return shown(counted(scenarios, "scenario") + ": " + counts_text(run) + "   " +
+  return shown(both(counted(scenarios, "scenario"), counts_text(run), ": ") + "   " +
                    counted(cases, "case") + "   " + seconds(run.took) + " s",
                style) +
          canary_text(run, style) + "\n" + shown(remarks(run), style) +
-         "run: " + (run.folder.parent_path() / "latest").string() + "\n";
+         (run.folder.empty() ? ""
+                             : "run: " + (run.folder.parent_path() / "latest").string() + "\n");
 }
 
 }  // namespace lockstep::reports

@@ -10,12 +10,11 @@
 
 namespace lockstep::reports {
 
-// The widths of a result line's columns, from what is known before the first result.
+// The widths of a result line's columns, by the run's plan: known before the first result.
 struct Columns {
   size_t scenario = 0, setting = 0, exactness = 0;
 };
-Columns columns_for(const std::vector<Scenario>& scenarios, const std::vector<Setting>& settings);
-Columns columns_for(const Run& run);  // once the run is over
+Columns columns_for(const Run& run);
 
 // Each ends with a newline. A result's text is its line and its story.
 std::string headline(const Run& run, const Style& style);

@@ -12,6 +12,7 @@ void add_run(CLI::App& app, const Known& known, int& status);
 void add_list(CLI::App& app, const Known& known, int& status);
 void add_explain(CLI::App& app, const Known& known, int& status);
 void add_replay(CLI::App& app, const Known& known, int& status);
+void add_report(CLI::App& app, const Known& known, int& status);
 void add_shard(CLI::App& app, int& status);
 void add_calibrate(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);

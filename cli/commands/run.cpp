@@ -2,12 +2,14 @@
 #include "cli/known.h"
 #include "cli/play.h"
 #include "cli/selection.h"
+#include "cli/sharding.h"
 #include "cli/usage.h"
 #include "harness/core/text.h"
 #include "harness/engine/canary.h"
 #include "harness/engine/draw.h"
 
 #include <algorithm>
+#include <iostream>
 #include <random>
 
 namespace lockstep::cli {
@@ -21,7 +23,8 @@ constexpr int kSlotsMost = 4096;
 // As typed.
 struct Flags {
   Selection selection;
-  std::string tiers = "cold", backends = "gloo", subjects, worlds, seed, cases, slots, timeout;
+  std::string tiers = "cold", backends = "gloo", subjects, worlds, seed, cases, shard, slots,
+              timeout;
   std::vector<std::string> set;
   std::string junit, json, out = ".lockstep", colour = "auto";
   bool stop_at_first = false, quiet = false;
@@ -60,9 +63,30 @@ DrawOptions draw_options_of(const Flags& flags) {
   return options;
 }
 
+std::optional<Shard> shard_option_of(const Flags& flags) {
+  if (flags.shard.empty()) return {};
+  const auto shard = shard_value(flags.shard);
+  if (flags.seed.empty())
+    throw UsageError("--shard " + flags.shard +
+                     " needs --seed: without one every shard would draw other cases");
+  return shard;
+}
+
+// What failed on this machine is no part of a campaign that is spread over several: it would shift
+// the numbers of the cases here and not there.
+std::vector<Case> archived_for(const Scenario& scenario, const Flags& flags) {
+  const auto archived = archived_failures(flags.out, scenario);
+  if (flags.shard.empty()) return archived;
+  if (!archived.empty())
+    std::cerr << "lockstep: " << scenario.name << ": a shard leaves out what is archived in "
+              << (std::filesystem::path(flags.out) / "failures").string()
+              << "; a run without --shard plays it\n";
+  return {};
+}
+
 std::vector<Case> cases_of(const Scenario& scenario, const DrawOptions& options,
-                           const std::filesystem::path& out) {
-  const auto archived = archived_failures(out, scenario);
+                           const Flags& flags) {
+  const auto archived = archived_for(scenario, flags);
   try {
     return draw_cases(scenario, options, archived);
   } catch (const FieldError& error) {
@@ -86,16 +110,18 @@ std::optional<std::string> missing_field(const Scenario& scenario, const DrawOpt
 
 std::vector<Job> jobs_of(const Flags& flags, const Known& known, const DrawOptions& draw) {
   const auto settings = settings_of(flags, known);
+  const auto shard = shard_option_of(flags).value_or(Shard());
   std::vector<Job> jobs;
   for (const auto& scenario : selected(known.scenarios, flags.selection)) {
     const auto missing = missing_field(scenario, draw);
-    const auto cases = missing ? std::vector<Case>() : cases_of(scenario, draw, flags.out);
+    const auto cases = missing ? std::vector<Case>() : cases_of(scenario, draw, flags);
     const auto left_out = missing ? "no field '" + *missing + "' for --set" : "";
-    for (const auto& setting : settings) jobs.push_back({scenario, setting, cases, left_out});
+    for (const auto& setting : settings)
+      jobs.push_back({scenario, setting, cases, left_out, shard});
   }
   // A mistyped name is in no scenario; drawing tells what there is.
   if (std::all_of(jobs.begin(), jobs.end(), [](const Job& job) { return !job.left_out.empty(); }))
-    cases_of(jobs.front().scenario, draw, flags.out);
+    cases_of(jobs.front().scenario, draw, flags);
   return jobs;
 }
 
@@ -108,6 +134,7 @@ std::vector<Job> canaries_of(const Known& known, const Setting& setting) {
 
 CommandOptions command_options_of(const Flags& flags, uint64_t seed) {
   CommandOptions options{.seed = seed,
+                         .shard = shard_option_of(flags),
                          .out = flags.out,
                          .junit = flags.junit,
                          .json = flags.json,
@@ -168,6 +195,8 @@ void add_run(CLI::App& app, const Known& known, int& status) {
   option("--subject", flags->subjects, "SUBJECTS", "whose data parallelism is judged: a,b");
   option("--world", flags->worlds, "SIZES", "numbers of ranks: 2,3,4");
   option("--seed", flags->seed, "SEED", "the same seed draws the same cases (random)");
+  option("--shard", flags->shard, "I/N",
+         "plays every Nth case from the Ith; auto: as Slurm, GitLab or CircleCI says");
   option("--cases", flags->cases, "N", "cases drawn for a scenario (its own number)");
   repeated("--set", flags->set, "FIELD=VALUE", "fixes a field of every case");
   option("-j", flags->slots, "SLOTS", "ranks alive at once (twice the cores)");

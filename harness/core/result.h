@@ -9,6 +9,24 @@
 
 namespace lockstep {
 
+// One of `of` machines that share a campaign. All draw the same cases; this one plays those whose
+// number modulo `of` is its own.
+struct Shard {
+  int number = 1, of = 1;
+  bool operator==(const Shard&) const = default;
+  bool plays(int64_t case_number) const { return (case_number - number) % of == 0; }
+  int64_t count(int64_t cases) const { return cases < number ? 0 : (cases - number) / of + 1; }
+};
+
+// Cases of a job that came to the same: what refused them, or what the judged ones count as.
+struct CaseGroup {
+  Verdict::Kind verdict = Verdict::Kind::pass;
+  std::string reason;               // of refused ones, which count as nothing else
+  int world = 0;                    // of judged ones
+  std::vector<std::string> labels;  // of judged ones: "world 3", "values real"
+  std::vector<int> numbers;         // ascending, from 1
+};
+
 // The case that a failing or inconclusive result stands on.
 struct Failure {
   Case c;
@@ -37,6 +55,16 @@ struct Result {
   std::map<std::string, int64_t> labels;   // number of judged cases by what they had: "world 3"
   int world_min = 0, world_max = 0;        // among judged cases; 0 where none was
   std::chrono::milliseconds took{};
+  std::vector<CaseGroup> groups;  // every case counted above, by the first number of each group
+};
+
+// What a run set out to do for one result. Shards of one campaign have the same plans.
+struct Planned {
+  std::string scenario, exactness;  // the whole claim, whatever cases come
+  Setting setting;
+  int64_t cases = 0;  // in the whole campaign
+  std::string hash;   // of all of them
+  bool operator==(const Planned&) const = default;
 };
 
 // A scenario in a setting that has no result, and why: a stop cut it short.
@@ -57,6 +85,9 @@ struct Run {
   std::optional<uint64_t> seed;   // none for a replay: nothing was drawn
   int cores = 1, slots = 1;
   std::vector<Setting> settings;
+  std::optional<Shard> shard;       // none: all cases were this run's own
+  std::vector<int> missing_shards;  // of a run that was put together: numbers of those not there
+  std::vector<Planned> plan;
   std::vector<Result> results;  // in the order of the plan
   std::vector<Skip> not_finished;
   Canary canary = Canary::not_played;
@@ -65,6 +96,13 @@ struct Run {
   std::filesystem::path folder;  // .lockstep/runs/<time>-<id>
   int exit_code = 0;
 };
+
+// The canary of several runs is the worst of theirs.
+inline Run::Canary worse(Run::Canary a, Run::Canary b) {
+  for (const auto outcome : {Run::Canary::passed, Run::Canary::inconclusive, Run::Canary::failed})
+    if (a == outcome || b == outcome) return outcome;
+  return Run::Canary::not_played;
+}
 
 inline std::string_view name_of(Result::Kind kind) {
   switch (kind) {
@@ -86,6 +124,25 @@ inline std::string_view name_of(Result::Kind kind) {
       return "skip";
   }
   return "?";
+}
+
+inline std::string_view name_of(Run::Canary canary) {
+  switch (canary) {
+    case Run::Canary::not_played:
+      return "not played";
+    case Run::Canary::failed:
+      return "failed";
+    case Run::Canary::passed:
+      return "passed";
+    case Run::Canary::inconclusive:
+      return "inconclusive";
+  }
+  return "?";
+}
+
+// True of a shard in which no scenario has a case.
+inline bool is_empty(const Run& run) {
+  return run.results.empty() && run.not_finished.empty();
 }
 
 // True for what turns a run red.

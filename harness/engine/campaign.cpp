@@ -22,12 +22,6 @@ bool tier_broke(const Verdict& verdict) {
   return !verdict.findings.empty() && verdict.findings.front().pattern == kTierBroke;
 }
 
-Run::Canary worse(Run::Canary a, Run::Canary b) {
-  for (const auto outcome : {Run::Canary::passed, Run::Canary::inconclusive, Run::Canary::failed})
-    if (a == outcome || b == outcome) return outcome;
-  return Run::Canary::not_played;
-}
-
 Run::Canary canary_outcome(Verdict::Kind kind) {
   if (is_failure(kind)) return Run::Canary::failed;
   return kind == Verdict::Kind::pass ? Run::Canary::passed : Run::Canary::inconclusive;

@@ -1,5 +1,6 @@
 #include "harness/engine/tally.h"
 
+#include "harness/core/groups.h"
 #include "harness/core/text.h"
 #include "harness/engine/draw.h"
 
@@ -38,41 +39,51 @@ std::string reason(const Verdict& verdict) {
                                   : split(verdict.findings.front().text, '\n').front();
 }
 
-// What the judged cases claim of "bit-equal · real: bounded", whose second part is about those
-// whose `values` are real: nothing of which there was none.
-std::string claimed(const std::string& exactness, const Result& result) {
-  static const std::string kReal = " · real: ";
-  const auto at = exactness.find(kReal);
-  const auto real = result.labels.find("values real");
-  const int64_t count = real == result.labels.end() ? 0 : real->second;
-  if (at == std::string::npos || result.judged == 0) return exactness;
-  if (count == 0) return exactness.substr(0, at);
-  return count == result.judged ? exactness.substr(at + kReal.size()) : exactness;
-}
-
 // So many cases are looked at together for the long ones: a failure makes at most as many others
 // useless as in the order of the list.
 constexpr size_t kWindow = 16;
 
-std::vector<size_t> long_ones_first(const std::vector<Case>& cases) {
-  std::vector<size_t> order(cases.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::vector<int> sizes;
-  for (const auto& c : cases) sizes.push_back(world_size(c));
+std::vector<size_t> long_ones_first(const Job& job) {
+  std::vector<size_t> order;
+  for (size_t index = 0; index < job.cases.size(); ++index)
+    if (job.shard.plays(static_cast<int64_t>(index) + 1)) order.push_back(index);
+  std::map<size_t, int> sizes;
+  for (const size_t index : order) sizes[index] = world_size(job.cases[index]);
   for (size_t begin = 0; begin < order.size(); begin += kWindow) {
     const auto first = order.begin() + static_cast<std::ptrdiff_t>(begin);
     const auto last = first + static_cast<std::ptrdiff_t>(std::min(kWindow, order.size() - begin));
-    std::stable_sort(first, last, [&](size_t a, size_t b) { return sizes[a] > sizes[b]; });
+    std::stable_sort(first, last, [&](size_t a, size_t b) { return sizes.at(a) > sizes.at(b); });
   }
   return order;
 }
 
+// What a case counts as, but for its number.
+CaseGroup group_of(const Verdict& verdict, const Case& c) {
+  if (verdict.kind == Verdict::Kind::refused)
+    return {.verdict = verdict.kind, .reason = reason(verdict)};
+  CaseGroup group{.verdict = verdict.kind, .world = world_size(c)};
+  group.labels.push_back("world " + std::to_string(group.world));
+  if (c.value.contains("values"))
+    group.labels.push_back("values " + c.value["values"].get<std::string>());
+  return group;
+}
+
 }  // namespace
+
+Planned planned(const Job& job) {
+  std::string hashes;
+  for (const auto& c : job.cases) hashes += hash_of(c);
+  return {.scenario = job.scenario.name,
+          .exactness = job.scenario.exactness,
+          .setting = job.setting,
+          .cases = static_cast<int64_t>(job.cases.size()),
+          .hash = hash_of(hashes)};
+}
 
 Tally::Tally(Job job)
     : job_(std::move(job)),
       verdicts_(job_.cases.size()),
-      order_(long_ones_first(job_.cases)),
+      order_(long_ones_first(job_)),
       stop_at_(job_.cases.size()) {}
 
 std::optional<size_t> Tally::next() {
@@ -122,17 +133,15 @@ bool Tally::flaky() const {
          });
 }
 
-void Tally::count(const Verdict& verdict, const Case& c, Result& result) const {
-  if (verdict.kind == Verdict::Kind::refused) {
-    ++result.refused[reason(verdict)];
-    return;
+std::vector<CaseGroup> Tally::groups() const {
+  std::vector<CaseGroup> groups;
+  for (size_t index = 0; index < stop_at_; ++index) {
+    if (!verdicts_[index]) continue;
+    auto group = group_of(*verdicts_[index], job_.cases[index]);
+    group.numbers = {static_cast<int>(index) + 1};
+    add(groups, std::move(group));
   }
-  const int world = world_size(c);
-  ++result.judged;
-  ++result.labels["world " + std::to_string(world)];
-  if (c.value.contains("values")) ++result.labels["values " + c.value["values"].get<std::string>()];
-  result.world_min = result.world_min == 0 ? world : std::min(result.world_min, world);
-  result.world_max = std::max(result.world_max, world);
+  return groups;
 }
 
 Failure Tally::failure(size_t index) const {
@@ -151,8 +160,8 @@ Result Tally::result() const {
                 .claim = job_.scenario.claim,
                 .exactness = job_.scenario.exactness,
                 .setting = job_.setting};
-  for (size_t index = 0; index < stop_at_; ++index)
-    if (verdicts_[index]) count(*verdicts_[index], job_.cases[index], result);
+  result.groups = groups();
+  count_groups(result);
   result.exactness = claimed(result.exactness, result);
   if (!job_.left_out.empty()) {
     result.kind = Result::Kind::skip;

@@ -19,7 +19,11 @@ struct Job {
   Setting setting;
   std::vector<Case> cases;
   std::string left_out = {};  // why there are none; empty: there ought to be
+  Shard shard = {};           // of `cases` only these are played; numbers stay those of the list
 };
+
+// What the job of a whole campaign is, for the reader of its shards.
+Planned planned(const Job& job);
 
 class Tally {
  public:
@@ -51,7 +55,7 @@ class Tally {
   Result result() const;
 
  private:
-  void count(const Verdict& verdict, const Case& c, Result& result) const;
+  std::vector<CaseGroup> groups() const;
   Failure failure(size_t index) const;
 
   Job job_;

@@ -69,7 +69,8 @@ class ProgramCase(unittest.TestCase):
         self.environment = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("LOCKSTEP_", "LC_", "TOYS_", "GITHUB_")) and name not in ("LANG", "NO_COLOR")
+            if not name.startswith(("LOCKSTEP_", "LC_", "TOYS_", "GITHUB_", "SLURM_", "CI_NODE_", "CIRCLE_"))
+            and name not in ("LANG", "NO_COLOR")
         }
         name, value = self.mark.split("=")
         self.environment.update(

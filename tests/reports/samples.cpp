@@ -50,6 +50,12 @@ Result passing() {
   result.judged = 400;
   result.world_min = 2;
   result.world_max = 4;
+  result.labels = {{"world 2", 200}, {"world 4", 200}};
+  for (const int world : {2, 4}) {
+    result.groups.push_back({.world = world, .labels = {"world " + std::to_string(world)}});
+    for (int number = 1; number <= 200; ++number)
+      result.groups.back().numbers.push_back(number + (world == 4 ? 200 : 0));
+  }
   result.took = std::chrono::milliseconds(2940);
   return result;
 }
@@ -68,10 +74,14 @@ Result of_kind(Result::Kind kind) {
   result.kind = kind;
   result.scenario = "kinds." + std::string(name_of(kind));
   result.worst.kind = verdict_kind(kind);
+  result.failure->c.scenario = result.scenario;
   if (kind == Result::Kind::skip) {
     result.failure.reset();
     result.judged = 0;
+    result.world_min = result.world_max = 0;
+    result.labels.clear();
     result.refused["no GPU"] = 3;
+    result.groups = {{.verdict = Verdict::Kind::refused, .reason = "no GPU", .numbers = {1, 2, 3}}};
   }
   return result;
 }
@@ -84,6 +94,9 @@ lockstep::Run run_of(std::vector<Result> results) {
   run.seed = 0x5eed42;
   run.cores = 2;
   run.settings = {Setting()};
+  for (const auto& result : results)
+    run.plan.push_back(
+        {result.scenario, result.exactness, result.setting, 400, "0123456789abcdef"});
   run.results = std::move(results);
   run.took = std::chrono::milliseconds(8600);
   run.folder = ".lockstep/runs/20251120-211300-1a2b";

@@ -1,0 +1,117 @@
+#include "cli/commands/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/github.h"
+#include "cli/known.h"
+#include "cli/play.h"
+#include "cli/usage.h"
+#include "harness/engine/merge.h"
+#include "reports/github.h"
+#include "reports/json.h"
+#include "reports/junit.h"
+#include "reports/run_file.h"
+
+#include <algorithm>
+#include <iostream>
+
+namespace lockstep::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Flags {
+  std::vector<std::string> paths;
+  std::string junit, json, summary, colour = "auto";
+  bool partial = false, quiet = false;
+};
+
+// The last of a folder of runs, by their names; copying a folder may lose the link.
+fs::path latest_of(const fs::path& runs) {
+  std::error_code none;
+  if (fs::exists(runs / "latest" / "run.json", none)) return runs / "latest" / "run.json";
+  fs::path last;
+  for (const auto& entry : fs::directory_iterator(runs, none))
+    if (const auto file = entry.path() / "run.json"; fs::exists(file, none))
+      last = std::max(last, file);
+  return last;
+}
+
+fs::path run_file_of(const fs::path& path) {
+  std::error_code none;
+  if (!fs::is_directory(path, none)) return path;
+  if (fs::exists(path / "run.json", none)) return path / "run.json";
+  const auto file = latest_of(path / "runs");
+  if (file.empty())
+    throw UsageError(path.string() +
+                     ": holds no run; expected a run.json in it, or in a folder of runs/");
+  return file;
+}
+
+Run merged_run(const Flags& flags) {
+  std::vector<NamedRun> runs;
+  for (const auto& path : flags.paths) {
+    const auto file = run_file_of(path);
+    runs.push_back({file.string(), reports::read_run_file(file)});
+  }
+  try {
+    return merged(std::move(runs));
+  } catch (const MergeError& error) {
+    throw UsageError(error.what());
+  }
+}
+
+// Nothing is known of the cases of a shard that is missing.
+int exit_code_of(const Run& run, const Flags& flags) {
+  const int code = cli::exit_code_of(run);
+  const bool unknown = !run.missing_shards.empty() && !flags.partial;
+  return unknown && (code == kHeld || code == kAllSkipped) ? kInconclusive : code;
+}
+
+void print(const Run& run, const Flags& flags) {
+  const auto style = style_of_stdout(flags.colour);
+  const auto columns = reports::columns_for(run);
+  if (!flags.quiet) std::cout << reports::headline(run, style);
+  for (const auto& result : run.results)
+    if (!flags.quiet || is_failure(result.kind) || result.kind == Result::Kind::inconclusive)
+      std::cout << reports::result_text(result, run, columns, style);
+  std::cout << reports::summary(run, style) << std::flush;
+}
+
+int report(const Flags& flags, const Known& known) {
+  words("--color", flags.colour, {"auto", "always", "never"});
+  auto run = merged_run(flags);
+  for (const auto& file : {flags.junit, flags.json, flags.summary}) check_writable(file);
+  run.program = known.program;
+  run.exit_code = exit_code_of(run, flags);
+  write_report(flags.json, reports::file_text(reports::run_json(run)));
+  write_report(flags.junit, reports::junit(run));
+  write_report(flags.summary, reports::step_summary(run));
+  print(run, flags);
+  if (on_github()) tell_github(run);
+  return run.exit_code;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, const Known& known, int& status) {
+  auto* command =
+      app.add_subcommand("report", "one report of several runs: the shards of a campaign, say");
+  const auto flags = std::make_shared<Flags>();
+  const auto option = [&](const char* name, std::string& value, const char* placeholder,
+                          const char* help) {
+    command->add_option(name, value, help)->type_name(placeholder)->capture_default_str();
+  };
+  command
+      ->add_option("RUN", flags->paths, "files run.json, or folders in which the latest is meant")
+      ->required()
+      ->type_name("");
+  command->add_flag("--partial", flags->partial, "missing shards leave the exit code alone");
+  option("--junit", flags->junit, "FILE", "write JUnit XML");
+  option("--json", flags->json, "FILE", "write everything found as JSON");
+  option("--summary", flags->summary, "FILE", "write a summary as Markdown");
+  option("--color", flags->colour, "WHEN", "auto, always or never");
+  command->add_flag("-q", flags->quiet, "print failures and the summary only");
+  command->callback([flags, &known, &status] { status = report(*flags, known); });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,158 @@
+#include "reports/run_file.h"
+
+#include "reports/json.h"
+#include "tests/reports/samples.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::reports {
+namespace {
+
+using Kind = Result::Kind;
+using Run = lockstep::Run;
+
+Run run_of_every_kind() {
+  std::vector<Result> results;
+  for (const auto kind : {Kind::pass, Kind::fail, Kind::hang, Kind::crash, Kind::leak, Kind::flaky,
+                          Kind::inconclusive, Kind::skip})
+    results.push_back(samples::of_kind(kind));
+  auto run = samples::run_of(std::move(results));
+  run.not_finished.push_back({"kinds.fail", {}, "the run was interrupted"});
+  return run;
+}
+
+std::string refusal(const Json& json) {
+  try {
+    run_of(json, "run.json");
+  } catch (const FieldError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(RunFile, WhatIsReadIsWhatWasWritten) {
+  auto run = run_of_every_kind();
+  EXPECT_EQ(run_json(run_of(run_json(run), "run.json")), run_json(run));
+  run.seed.reset();
+  run.interrupted = true;
+  run.canary = Run::Canary::inconclusive;
+  run.missing_shards = {2, 5};
+  run.results.erase(run.results.begin() + 1, run.results.end());
+  run.exit_code = 130;
+  EXPECT_EQ(run_json(run_of(run_json(run), "run.json")), run_json(run));
+  EXPECT_EQ(run_json(parse_run_file(file_text(run_json(run)), "run.json")), run_json(run));
+}
+
+TEST(RunFile, AShardIsReadAsOne) {
+  auto run = samples::run_of({});
+  run.shard = Shard{2, 5};
+  EXPECT_EQ(run_json(run)["shard"], "2/5");
+  EXPECT_EQ(run_of(run_json(run), "run.json").shard, run.shard);
+}
+
+TEST(RunFile, SettingsAreThoseOfThePlan) {
+  auto run = run_of_every_kind();
+  EXPECT_EQ(run_of(run_json(run), "run.json").settings, run.settings);
+}
+
+TEST(RunFile, WhatThisProgramDoesNotKnowIsLeftAlone) {
+  const auto known = run_json(run_of_every_kind());
+  auto json = known;
+  json["news"] = 1;
+  json["results"][0]["news"] = Json::array({1, 2});
+  EXPECT_EQ(run_json(run_of(json, "run.json")), known);
+}
+
+// Calls `try_it` with every version of `root` in which one field is gone or of another type. What a
+// case is made of is its scenario's: the hash speaks for it.
+void spoil(Json& root, Json& at, const std::string& path,
+           const std::function<void(const std::string&)>& try_it) {
+  if (at.is_array())
+    for (size_t i = 0; i < at.size(); ++i)
+      spoil(root, at[i], path + "[" + std::to_string(i) + "]", try_it);
+  if (!at.is_object()) return;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : at.items()) names.push_back(name);
+  for (const auto& name : names) {
+    const Json before = at;
+    const auto here = path + "." + name;
+    at.erase(name);
+    try_it(here + " missing");
+    at = before;
+    for (const auto& other :
+         {Json(), Json(true), Json(-7), Json(0.5), Json("?"), Json::array({1}), Json{{"?", "?"}}}) {
+      const bool may_be_null = name == "seed" || name == "shard";
+      if (other.type() == before[name].type() && !other.is_string()) continue;
+      if ((other.is_null() && may_be_null) || (other.is_number() && before[name].is_number_float()))
+        continue;
+      if (other.is_string() && before[name].is_string()) continue;
+      at[name] = other;
+      try_it(here + " = " + other.dump());
+    }
+    at = before;
+    if (name != "case" && name != "unlike_default") spoil(root, at[name], here, try_it);
+  }
+}
+
+TEST(RunFile, AnyFieldThatIsMissingOrOfAnotherTypeIsRefusedByName) {
+  auto json = run_json(run_of_every_kind());
+  int tried = 0;
+  spoil(json, json, "", [&](const std::string& what) {
+    const auto sentence = refusal(json);
+    EXPECT_TRUE(sentence.starts_with("run.json: ")) << what << ": " << sentence;
+    ++tried;
+  });
+  EXPECT_GT(tried, 1000);
+}
+
+TEST(RunFile, AFileThatWasCutIsRefused) {
+  const auto text = file_text(run_json(run_of_every_kind()));
+  for (size_t size = 0; size + 2 < text.size(); size += 7)
+    EXPECT_THROW(parse_run_file(text.substr(0, size), "run.json"), FieldError) << size;
+}
+
+TEST(RunFile, WhatDoesNotAgreeWithItselfIsRefused) {
+  const auto good = run_json(run_of_every_kind());
+  const auto with = [&](const std::string& pointer, const Json& value) {
+    auto json = good;
+    json[Json::json_pointer(pointer)] = value;
+    return refusal(json);
+  };
+  EXPECT_EQ(with("/lockstep_run", 2),
+            "run.json: lockstep_run: version 2; this program reads version 1");
+  EXPECT_EQ(with("/shard", "6/5"),
+            "run.json: shard: expected a shard such as \"2/5\", or null, found \"6/5\"");
+  EXPECT_EQ(with("/seed", "0xg"),
+            "run.json: seed: expected a seed in hexadecimal, or null, found \"0xg\"");
+  EXPECT_EQ(with("/results/0/judged", 399),
+            "run.json: results[0].groups: do not add up to what the result counts");
+  EXPECT_EQ(
+      with("/results/0/groups/0/cases", "1-401"),
+      "run.json: results[0].groups[0].cases: expected numbers of cases up to 400, found \"1-401\"");
+  EXPECT_EQ(with("/results/0/result", "great"),
+            "run.json: results[0].result: expected one of pass, fail, hang, crash, leak, flaky, "
+            "inconclusive, "
+            "skip, found \"great\"");
+  EXPECT_EQ(with("/results/0/result", "fail"),
+            "run.json: results[0].verdict: is not one of a result that is 'fail'");
+  EXPECT_EQ(with("/results/1/failure/case/lr", 0.25),
+            "run.json: results[1].failure.hash: is not that of the case");
+  EXPECT_EQ(
+      with("/results/1/failure/number", 201),
+      "run.json: results[1].failure.number: expected a whole number from 1 to 200, found 201");
+  EXPECT_EQ(with("/results/1/findings/0/rule", "Another"),
+            "run.json: results[1].signature: is not that of the verdict and its first finding");
+  EXPECT_EQ(with("/plan/0/scenario", "toys.other"), "run.json: results[0]: is not in the plan");
+  EXPECT_EQ(with("/shard", "2/5"),
+            "run.json: results[0].groups[0].cases: holds cases of another shard");
+}
+
+TEST(RunFile, WhatIsNoRunSaysSo) {
+  EXPECT_EQ(refusal(Json::array()),
+            "run.json: no run of Lockstep; expected an object with \"lockstep_run\"");
+  EXPECT_THROW(parse_run_file("{\"lockstep_run\": 1e999}", "run.json"), FieldError);
+  EXPECT_THROW(read_run_file("no/such/run.json"), FieldError);
+}
+
+}  // namespace
+}  // namespace lockstep::reports
