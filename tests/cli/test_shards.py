@@ -3,10 +3,12 @@
 import copy
 import json
 import os
+import re
+import subprocess
 import unittest
 import xml.etree.ElementTree
 
-from program_case import ProgramCase
+from program_case import HERE, PATIENCE_S, PROGRAM, ProgramCase
 
 SLURM = {"SLURM_ARRAY_TASK_ID": "6", "SLURM_ARRAY_TASK_MIN": "5", "SLURM_ARRAY_TASK_MAX": "7",
          "SLURM_ARRAY_TASK_COUNT": "3"}
@@ -179,6 +181,53 @@ class Launchers(ShardsCase):
     def test_a_run_without_the_flag_is_no_shard(self):
         self.run_program("run", "toys.hold", "--seed", "7", **SLURM)
         self.assertIsNone(self.latest()["shard"])
+
+
+class Copied(ShardsCase):
+    """The files of docs/scale, with two shards and the toys for a program."""
+
+    def setUp(self):
+        super().setUp()
+        os.symlink(PROGRAM, os.path.join(self.folder, "lockstep"))
+
+    def text(self, name):
+        with open(os.path.join(HERE, "..", "..", "docs", "scale", name), encoding="utf-8") as file:
+            return file.read()
+
+    def shell(self, command, **environment):
+        environment = {**self.environment, "TOYS_CANARY_PASSES": "1", **environment}
+        done = subprocess.run(["bash", "-euc", command], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def assert_shards_and_report(self, shards, report):
+        for command, environment in shards:
+            status, out = self.shell(command, **environment)
+            self.assertEqual(status, 1, out)
+            self.assertIn("canary passed", out)
+        status, out = self.shell(report)
+        self.assertEqual(status, 1, out)
+        self.assertIn("1 scenario: 1 passed   6 cases", out)
+
+    def test_slurm(self):
+        text = self.text("slurm.sh")
+        task = {"SLURM_ARRAY_TASK_MIN": "1", "SLURM_ARRAY_TASK_MAX": "2", "SLURM_ARRAY_TASK_COUNT": "2", "SEED": "7"}
+        self.assert_shards_and_report([(text, {**task, "SLURM_ARRAY_TASK_ID": number}) for number in ("1", "2")],
+                                      re.search(r"--wrap '(.*)'", text).group(1))
+        del task["SEED"]
+        self.assertIn("SEED: says which cases all tasks draw", self.shell(text, **task)[1])
+
+    def test_gitlab(self):
+        run, report = re.findall(r"(?m)^    - (\./lockstep .*)$", self.text("gitlab.yml"))
+        node = {"CI_PIPELINE_ID": "7", "CI_NODE_TOTAL": "2"}
+        self.assert_shards_and_report([(run, {**node, "CI_NODE_INDEX": number}) for number in ("1", "2")], report)
+
+    def test_github(self):
+        text = re.sub(r"run: >\n\s+(.*)\n\s+(.*)", r"run: \1 \2", self.text("github.yml"))
+        run, report = re.findall(r"run: (\./lockstep .*)$", text, re.MULTILINE)
+        run = run.replace("${{ github.run_id }}", "7").replace("${{ strategy.job-total }}", "2")
+        self.assert_shards_and_report([(run.replace("${{ matrix.shard }}", number), {}) for number in ("1", "2")],
+                                      report)
 
 
 class TellingOfShards(ShardsCase):
