@@ -5,7 +5,7 @@
 // failing case while other shards go on: the failing case with the lowest number decides, and what
 // a shard counted behind it is left out again. Two things differ. Times are added up, as if one
 // machine had done all. And a job that breaks its tier is given up after its third inconclusive
-// case in every shard by itself, so that more of its cases may be counted.
+// case in every shard by itself, so that more of its cases may be counted, or fail.
 #pragma once
 
 #include "harness/core/result.h"

@@ -45,14 +45,15 @@ constexpr size_t kWindow = 16;
 
 std::vector<size_t> long_ones_first(const Job& job) {
   std::vector<size_t> order;
-  for (size_t index = 0; index < job.cases.size(); ++index)
+  std::vector<int> sizes;
+  for (size_t index = 0; index < job.cases.size(); ++index) {
+    sizes.push_back(world_size(job.cases[index]));
     if (job.shard.plays(static_cast<int64_t>(index) + 1)) order.push_back(index);
-  std::map<size_t, int> sizes;
-  for (const size_t index : order) sizes[index] = world_size(job.cases[index]);
+  }
   for (size_t begin = 0; begin < order.size(); begin += kWindow) {
     const auto first = order.begin() + static_cast<std::ptrdiff_t>(begin);
     const auto last = first + static_cast<std::ptrdiff_t>(std::min(kWindow, order.size() - begin));
-    std::stable_sort(first, last, [&](size_t a, size_t b) { return sizes.at(a) > sizes.at(b); });
+    std::stable_sort(first, last, [&](size_t a, size_t b) { return sizes[a] > sizes[b]; });
   }
   return order;
 }

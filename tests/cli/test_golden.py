@@ -99,7 +99,8 @@ class Everything(ProgramCase):
 class Telling(ProgramCase):
     def test_help(self):
         text = "".join(self.told(*arguments) for arguments in (
-            ["--help"], ["--version"], ["run", "--help"], ["replay", "--help"], ["shard", "--help"]))
+            ["--help"], ["--version"], ["run", "--help"], ["replay", "--help"], ["report", "--help"],
+            ["shard", "--help"]))
         self.assert_golden("help", text)
 
     def test_list(self):
