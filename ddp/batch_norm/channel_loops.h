@@ -30,12 +30,13 @@ inline constexpr std::int64_t kChannelsTogether = 16;
 // last, and without axes behind them, rows have one value.
 struct Grid {
   explicit Grid(const at::Tensor& values) : channels(values.size(kChannelAxis)) {
+    if (values.numel() == 0) return;
     const bool has_rows = values.is_contiguous() && values.dim() > 2;
     outer = has_rows ? values.size(0) : values.numel() / channels;
-    inner = values.numel() / std::max(outer * channels, std::int64_t{1});
+    inner = values.numel() / (outer * channels);
   }
 
-  std::int64_t outer = 0, channels = 0, inner = 0;
+  std::int64_t outer = 0, channels = 0, inner = 1;
 };
 
 inline std::int64_t grain(std::int64_t values_each) {

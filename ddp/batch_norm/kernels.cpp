@@ -93,11 +93,13 @@ at::Tensor factors_of(const Normaliser& by) {
 
 }  // namespace
 
-at::Tensor laid_out(const at::Tensor& values) {
+at::Tensor laid_out(const at::Tensor& given) {
+  const at::Tensor values = given.resolve_neg();
   return has_channels_last(values) ? values : values.contiguous();
 }
 
-at::Tensor laid_out_like(const at::Tensor& values, const at::Tensor& like) {
+at::Tensor laid_out_like(const at::Tensor& given, const at::Tensor& like) {
+  const at::Tensor values = given.resolve_neg();
   if (values.strides() == like.strides()) return values;
   if (like.is_contiguous()) return values.contiguous();
   return values.contiguous(like.dim() == 4 ? at::MemoryFormat::ChannelsLast
@@ -155,7 +157,7 @@ Normaliser normaliser_of(const BatchStatistics& statistics, double eps, const at
 at::Tensor normalise(const at::Tensor& input, const Normaliser& by) {
   if (input.is_cuda()) return on_cuda::normalise(input, by);
   const at::Tensor shifts =
-      by.bias.defined() ? by.bias.to(at::kDouble) : at::zeros_like(by.averages);
+      by.bias.defined() ? by.bias.to(at::kDouble).contiguous() : at::zeros_like(by.averages);
   return scaled(input, by.averages, factors_of(by), shifts);
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -23,8 +24,8 @@ std::optional<at::Tensor> beside(const at::Tensor& values, const Normaliser& by)
 
 }  // namespace
 
-// The kernel tells averages and reciprocal deviations. With an eps of zero those are exactly of the
-// variance, and 0 where there is none.
+// The kernel tells averages and reciprocal deviations. An eps that is nothing beside any variance
+// that matters tells a variance of zero from one that is too large for the format.
 BatchStatistics statistics_of(const at::Tensor& input) {
   const std::int64_t channels = input.size(1);
   const auto size = static_cast<std::size_t>(channels);
@@ -32,11 +33,12 @@ BatchStatistics statistics_of(const at::Tensor& input) {
                       .averages = std::vector<double>(size),
                       .squared_distances = std::vector<double>(size)};
   if (out.count == 0) return out;
-  const auto [average, inverse] = at::batch_norm_stats(input, /*eps=*/0.0);
+  constexpr double kEps = 1e-30;
+  const auto [average, inverse] = at::batch_norm_stats(input, kEps);
   out.averages = on_host(average);
   out.squared_distances = on_host(inverse);
   for (double& each : out.squared_distances)
-    each = each == 0 ? 0 : static_cast<double>(out.count) / (each * each);
+    each = static_cast<double>(out.count) * std::max(1 / (each * each) - kEps, 0.0);
   return out;
 }
 

@@ -11,9 +11,9 @@ namespace {
 using Shape = std::vector<std::int64_t>;
 
 const std::vector<Shape>& shapes() {
-  static const std::vector<Shape> all{{5, 3},        {1, 1},          {33, 20},
-                                      {2, 3, 5},     {4, 17, 1},      {2, 3, 4, 5},
-                                      {3, 40, 2, 3}, {2, 3, 2, 3, 5}, {0, 3, 2, 2}};
+  static const std::vector<Shape> all{{5, 3},       {1, 1},       {33, 20},      {2, 3, 5},
+                                      {4, 17, 1},   {2, 3, 4, 5}, {3, 40, 2, 3}, {2, 3, 2, 3, 5},
+                                      {0, 3, 2, 2}, {2, 3, 0},    {4, 3, 0, 2}};
   return all;
 }
 
@@ -86,6 +86,27 @@ TEST(BatchNormKernels, StatisticsAreThoseOfTheDefinition) {
     expect_close(doubles(statistics.averages), all.mean(0), 1e-12);
     expect_close(doubles(statistics.squared_distances), (all - all.mean(0)).square().sum(0), 1e-12);
   });
+}
+
+TEST(BatchNormKernels, WhatLiesInALayoutOfTheLoopsIsNotCopied) {
+  for (const Shape& shape : {Shape{2, 3, 4, 5}, Shape{2, 3, 2, 3, 5}}) {
+    const auto all = layouts(drawn(shape, 3, at::kFloat));
+    EXPECT_TRUE(laid_out(all[0]).is_same(all[0]));
+    EXPECT_FALSE(laid_out(all[1]).is_same(all[1]));
+    EXPECT_TRUE(laid_out(all[2]).is_same(all[2]));
+  }
+}
+
+TEST(BatchNormKernels, ViewsThatAreComputedWhenReadAreReadRight) {
+  const at::Tensor values = drawn({4, 3}, 3, at::kDouble), minus = at::_neg_view(values);
+  EXPECT_EQ(statistics_of(laid_out(minus)).averages, statistics_of(values.neg()).averages);
+  const Normaliser by{.averages = torch::zeros({3}, at::kDouble),
+                      .inverse_deviations = torch::ones({3}, at::kDouble),
+                      .weight = {},
+                      .bias = torch::full({1}, 2.0, at::kDouble).expand({3})};
+  EXPECT_TRUE(at::equal(normalise(values, by), values + 2));
+  EXPECT_TRUE(
+      at::equal(gradient_sums(laid_out_like(minus, values), values, by)[0], values.neg().sum(0)));
 }
 
 TEST(BatchNormKernels, BothDirectionsAreThoseOfTheDefinitionInEveryLayout) {
