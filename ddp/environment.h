@@ -27,7 +27,7 @@ struct MeetingPoint {
   std::uint16_t port = 0;
   // torchrun's agent runs the store, and every rank is a client; otherwise rank 0 runs it.
   bool agent_runs_store = false;
-  // Of the restarts torchrun made; each attempt has its own keys.
+  // Of the restarts torchrun made, where its agent's store outlives them; each has its own keys.
   int attempt = 0;
   // What the launcher calls the job, equal on all its ranks; empty where it has no name.
   std::string job;

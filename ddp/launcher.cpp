@@ -220,8 +220,12 @@ MeetingPoint meeting_point_from_environment(const EnvironmentLookup& lookup, con
   point.port = static_cast<std::uint16_t>(*port);
   if (launch.launcher != Launcher::kTorchrun) return point;
   point.agent_runs_store = lookup("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  if (const auto attempt = value_in(lookup, "TORCHELASTIC_RESTART_COUNT"))
-    point.attempt = whole_number("TORCHELASTIC_RESTART_COUNT", *attempt, 0, kHighest);
+  if (const auto attempt = value_in(lookup, "TORCHELASTIC_RESTART_COUNT")) {
+    const int count = whole_number("TORCHELASTIC_RESTART_COUNT", *attempt, 0, kHighest);
+    // Agents count each for themselves (https://github.com/pytorch/pytorch/issues/135712), so the
+    // number is taken only where it is needed: a store of rank 0 is new in each attempt.
+    if (point.agent_runs_store) point.attempt = count;
+  }
   return point;
 }
 

@@ -26,7 +26,8 @@ PORTS_MAX = 5
 LINE = re.compile(r"rank (\d+) of (\d+): loss (\S+) -> (\S+), checksum (\S+) -> (\S+)\n")
 
 # What a launcher or a person may have set, and what would lead CMake elsewhere.
-NOT_INHERITED = re.compile(r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$|MASTER_|TORCHELASTIC_|CMAKE_|DESTDIR$|lockstep_", re.I)
+NOT_INHERITED = re.compile(r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$|MASTER_|TORCHELASTIC_|OMPI_|PMIX?_|MPI_|SLURM_|GLOO_|"
+                           r"CMAKE_|DESTDIR$|lockstep_", re.I)
 ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not NOT_INHERITED.match(name)},
                "LC_ALL": "C.UTF-8"}
 
@@ -171,7 +172,15 @@ class Consumer(unittest.TestCase):
     def test_half_an_environment_is_refused_by_name(self):
         (status, out, err), = play(self.program, [{"RANK": "0"}])
         self.assertEqual((status, out), (1, ""))
-        self.assertIn("the environment variable WORLD_SIZE is not set", err)
+        self.assertIn("lacks WORLD_SIZE, MASTER_ADDR and MASTER_PORT", err)
+
+    def test_started_bare_it_trains_as_the_one_rank_of_a_world(self):
+        (status, out, err), = play(self.program, [{}])
+        self.assertEqual(status, 0, err)
+        line = LINE.fullmatch(out)
+        self.assertTrue(line, out)
+        self.assertEqual(line.groups()[:2], ("0", "1"))
+        self.assertEqual(tuple(float(number) for number in line.groups()[2:]), self.train(1)[0])
 
     def test_what_is_installed_is_found_without_components_too(self):
         status, said = self.find("REQUIRED")

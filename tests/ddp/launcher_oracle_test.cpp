@@ -93,7 +93,8 @@ class Oracle {
     if (!missing.empty()) return missing;
     return "torchrun 1 of 4" + here("LOCAL_RANK", "0", "LOCAL_WORLD_SIZE", "2") + at("", "") +
            (has("TORCHELASTIC_USE_AGENT_STORE") ? " of the agent" : "") +
-           (has("TORCHELASTIC_RESTART_COUNT") ? " again" : "");
+           (has("TORCHELASTIC_USE_AGENT_STORE") && has("TORCHELASTIC_RESTART_COUNT") ? " again"
+                                                                                     : "");
   }
   std::string mpi(const std::string& name, const std::string& rank, const std::string& size,
                   const std::string& local_rank, const std::string& local_size,

@@ -2,10 +2,10 @@
 // output, "rank 1 of 2, here 1, sum 3", or the sentence of what it caught on its standard error and
 // exit 1.
 //
-// usage: launched [sum | fail-once | interface | train TIMEOUT_MS]
+// usage: launched [sum | interface | train [TIMEOUT_MS] | fail-once FILE]
 //   sum        each rank adds its rank plus one
-//   fail-once  the last rank leaves with exit 3 in the first attempt that torchrun makes
 //   interface  rank 1 listens on an interface that is not there
+//   fail-once  the last rank leaves with exit 3 if FILE is not there, and writes it
 //   train      steps without end; after the second, a line
 #include "tests/launcher/launched.h"
 
@@ -18,8 +18,11 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <string>
+#include <unistd.h>
 
 namespace {
 
@@ -39,12 +42,17 @@ void add_up(const Group& group) {
                      std::to_string(sum[0].item<std::int64_t>()));
 }
 
-void fail_once(const Group& group) {
-  const bool is_first = lockstep::process_environment("TORCHELASTIC_RESTART_COUNT") == "0";
-  std::vector<at::Tensor> all_agree = {at::full({1}, is_first ? 1 : 0, at::kLong)};
-  group->allreduce(all_agree)->wait();
-  if (is_first && group->getRank() == group->getSize() - 1) std::exit(3);
-  if (is_first) group->barrier()->wait();  // it never comes
+// Whether it is the first attempt, the last rank says: torchrun's agents do not agree on a number.
+void fail_once(const Group& group, const std::string& file) {
+  const bool is_last = group->getRank() == group->getSize() - 1;
+  const bool is_first = is_last && !std::filesystem::exists(file);
+  std::vector<at::Tensor> first = {at::full({1}, is_first ? 1 : 0, at::kLong)};
+  group->allreduce(first)->wait();
+  if (is_first) {
+    std::ofstream(file) << "failed";
+    std::exit(3);
+  }
+  if (first[0].item<std::int64_t>() == 1) ::pause();  // until the agent stops this world
 }
 
 void train(const Group& group, std::chrono::milliseconds timeout) {
@@ -56,13 +64,15 @@ void train(const Group& group, std::chrono::milliseconds timeout) {
   }
 }
 
-void run(const std::string& what, std::chrono::milliseconds timeout) {
+void run(const std::string& what, const std::string& more) {
+  const std::chrono::milliseconds timeout(what == "fail-once" || more.empty() ? 30000
+                                                                              : std::stoi(more));
   lockstep::InitOptions options{.timeout = timeout};
   if (what == "interface" && lockstep::process_environment("RANK") == "1")
     options.interface_name = "nope0";
   const Group group = lockstep::init_process_group(options);
   if (what == "train") return train(group, timeout);
-  if (what == "fail-once") fail_once(group);
+  if (what == "fail-once") fail_once(group, more);
   add_up(group);
 }
 
@@ -71,8 +81,7 @@ void run(const std::string& what, std::chrono::milliseconds timeout) {
 int launched(int argument_count, char** arguments) {
   at::set_num_threads(1);
   try {
-    const int timeout_ms = argument_count > 2 ? std::stoi(arguments[2]) : 30000;
-    run(argument_count > 1 ? arguments[1] : "sum", std::chrono::milliseconds(timeout_ms));
+    run(argument_count > 1 ? arguments[1] : "sum", argument_count > 2 ? arguments[2] : "");
     return 0;
   } catch (const std::exception& error) {
     lockstep::report_to_launcher(error.what());

@@ -46,9 +46,9 @@ class Torchrun(Launched):
                 self.assert_says(self.play(self.command("--nproc-per-node=3", *options)),
                                  ranks((0, 3, 0), (1, 3, 1), (2, 3, 2)))
 
-    def play_two_agents(self, options_of, program=()):
-        agents = [self.start(self.command("--nnodes=2", "--nproc-per-node=2", *options_of(number), program=program))
-                  for number in range(2)]
+    def play_two_agents(self, options_of, program=(), environment=None):
+        agents = [self.start(self.command("--nnodes=2", "--nproc-per-node=2", *options_of(number), program=program),
+                             environment) for number in range(2)]
         return [self.ended(agent) for agent in agents]
 
     def assert_four_ranks(self, both):
@@ -72,8 +72,14 @@ class Torchrun(Launched):
 
     def test_a_rank_that_fails_the_first_time_is_restarted_with_its_world(self):
         said = self.play(self.command("--nproc-per-node=2", "--max-restarts=1", "--master-port", str(free_port()),
-                                      program=["fail-once"]))
+                                      program=["fail-once", os.path.join(self.folder(), "failed")]))
         self.assert_says(said, ranks((0, 2, 0), (1, 2, 1)))
+
+    # Its agents share one store over attempts, and each counts its own: https://github.com/pytorch/pytorch/issues/135712
+    def test_two_agents_restart_together_where_each_attempt_has_a_store_of_its_own(self):
+        self.assert_four_ranks(self.play_two_agents(
+            self.rendezvous("--max-restarts=1"), ["fail-once", os.path.join(self.folder(), "failed")],
+            {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}))
 
     def test_its_summary_says_our_sentence(self):
         said = self.play(self.command("--nproc-per-node=2", "--master-port", str(free_port()), program=["interface"]))

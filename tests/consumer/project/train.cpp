@@ -52,7 +52,7 @@ double checksum(const torch::nn::Module& module) {
 }
 
 void train() {
-  const auto group = lockstep::init_process_group();  // RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT
+  const auto group = lockstep::init_process_group();  // by torchrun, mpirun, srun, by hand or alone
   const int rank = group->getRank();
   const int world_size = group->getSize();
   if (kGlobalBatch % world_size != 0) {
