@@ -1,3 +1,4 @@
+#include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "ddp/init.h"
 #include "tests/ddp/forked_world.h"
@@ -9,6 +10,8 @@
 
 #include <arpa/inet.h>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -164,6 +167,35 @@ TEST(InitFailure, OnesOwnStoreDoesNotWaitForEver) {
   });
   for (const auto& report : reports)
     expect_parts(report, {"CommunicationError: rank ", "did not come: 2, 3 (these did: 0, 1)"});
+}
+
+// Whatever the program makes of the exception.
+TEST(InitFailure, WhatEndsAnInstanceOrAMeetingIsInTheLaunchersFile) {
+  const auto reports = testing::run_world(
+      2,
+      [](const testing::Group& group) -> std::string {
+        torch::nn::Linear net(2, 1);
+        DistributedDataParallel ddp(net, {.process_group = group});
+        if (group->getRank() == 1) ::_exit(5);
+        std::string folder = (std::filesystem::temp_directory_path() / "lockstep-XXXXXX").string();
+        if (::mkdtemp(folder.data()) == nullptr) return "no folder";
+        std::string text;
+        for (const std::string name : {"/instance", "/meeting"}) {
+          ::setenv("TORCHELASTIC_ERROR_FILE", (folder + name).c_str(), 1);
+          try {
+            if (name == "/meeting") init_process_group({.threads = 0});
+            ddp.forward(torch::ones({1, 2})).sum().backward();
+          } catch (const std::exception& error) {
+            std::string line;
+            std::getline(std::ifstream(folder + name), line);
+            text += line.find(first_line(error)) == std::string::npos ? "lacks " : "has ";
+          }
+        }
+        std::filesystem::remove_all(folder);
+        return text;
+      },
+      5s);
+  EXPECT_EQ(reports[0], "has has ");
 }
 
 }  // namespace

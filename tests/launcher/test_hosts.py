@@ -12,7 +12,7 @@ import unittest
 
 from launched_case import DEADLINE_S, PROGRAM, Launched, ranks
 
-TIMEOUT_MS = 4000
+TIMEOUT_MS = 6000
 ADDRESSES = ("10.231.7.1", "10.231.7.2")
 HOSTS = range(2)
 

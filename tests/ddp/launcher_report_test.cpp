@@ -1,0 +1,62 @@
+#include "ddp/launcher_report.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <unistd.h>
+
+namespace lockstep {
+namespace {
+
+class LauncherReport : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        std::filesystem::temp_directory_path() / ("launcher_report." + std::to_string(getpid()));
+    std::filesystem::create_directory(folder_);
+    ::setenv("TORCHELASTIC_ERROR_FILE", (folder_ / "error.json").c_str(), 1);
+  }
+  void TearDown() override {
+    ::unsetenv("TORCHELASTIC_ERROR_FILE");
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::string written() const {
+    std::ifstream file(folder_ / "error.json");
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(LauncherReport, IsTheFileThatTorchrunReads) {
+  report_to_launcher("it \"broke\"\nin C:\\x\x01");
+  const std::string text = R"("it \"broke\"\u000ain C:\\x\u0001")";
+  const std::string start = R"({"message": {"message": )" + text +
+                            R"(, "extraInfo": {"py_callstack": )" + text + R"(, "timestamp": ")";
+  EXPECT_EQ(written().substr(0, start.size()), start);
+  EXPECT_EQ(written().substr(written().size() - 4), "\"}}}");
+}
+
+TEST_F(LauncherReport, KeepsTheFirstSentenceAndLeavesNothingElse) {
+  report_to_launcher("first");
+  report_to_launcher("second");
+  EXPECT_NE(written().find("first"), std::string::npos);
+  EXPECT_EQ(written().find("second"), std::string::npos);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+TEST_F(LauncherReport, IsNothingWithoutALauncherOrAFolder) {
+  ::setenv("TORCHELASTIC_ERROR_FILE", (folder_ / "gone" / "error.json").c_str(), 1);
+  report_to_launcher("nobody reads this");
+  ::unsetenv("TORCHELASTIC_ERROR_FILE");
+  report_to_launcher("nobody reads this");
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+}  // namespace
+}  // namespace lockstep
