@@ -129,10 +129,10 @@ c10::intrusive_ptr<c10d::ProcessGroup> meet(const Plan& plan) {
 }
 
 // A TCPStore whose server accepts and says nothing (a stopped process, another program on the port)
-// keeps its client for ever. So a thread meets, which is left behind if it hangs; the others' own
-// deadlines come first.
+// keeps its client for ever. So a thread meets, which is left behind if it hangs. Its own deadlines
+// come first.
 c10::intrusive_ptr<c10d::ProcessGroup> meet_in_time(const Plan& plan) {
-  constexpr std::chrono::seconds kGrace{1};
+  constexpr std::chrono::seconds kGrace{3};  // longer than rank 0 lets the others read
   const auto answer = std::make_shared<std::promise<c10::intrusive_ptr<c10d::ProcessGroup>>>();
   auto future = answer->get_future();
   std::thread thread([answer, plan] {

@@ -49,13 +49,14 @@ struct InitOptions {
 };
 
 // Collective: every rank of the world calls it once; blocks until all have met or the timeout has
-// passed. Throws UsageError (what was given, what was expected) before anything is opened;
-// DisagreementError, with one sentence on every rank, if ranks were told different world sizes or
-// run other versions of Lockstep or PyTorch, if one cannot listen where it was told to, if a rank
-// came twice, or if the store was used before (a stale file); and CommunicationError if the store
-// or a peer cannot be reached, or ranks did not come, which are named. A world of one takes the
-// same path; without a store and a launcher it meets in the process's own memory. torchrun prints
-// what was thrown in its summary (ddp/launcher_report.h).
+// passed, and three seconds longer where a store does not even refuse. Throws UsageError (what was
+// given, what was expected) before anything is opened; DisagreementError, with one sentence on
+// every rank, if ranks were told different world sizes or run other versions of Lockstep or
+// PyTorch, if one cannot listen where it was told to, if a rank came twice, or if the store was
+// used before (a stale file); and CommunicationError if the store or a peer cannot be reached, or
+// ranks did not come, which are named. A world of one takes the same path; without a store and a
+// launcher it meets in the process's own memory. torchrun prints what was thrown in its summary
+// (ddp/launcher_report.h).
 //
 // Called twice in a process, give each call its own c10d::PrefixStore: keys are not reused.
 // Source: torch.distributed.init_process_group for the variables, torchrun's
