@@ -70,6 +70,7 @@ void Communicator::fail(const Operation& operation, std::chrono::milliseconds wa
   const std::string where = name_.empty() ? "" : " of " + name_;
   const CommunicationError error(rank(), operation.description + where, operation.sequence_number,
                                  waited, cause);
+  if (failure_->empty()) *failure_ = error.what();
   if (notice_) notice_->post(error.what());
   throw error;
 }
@@ -81,6 +82,9 @@ Operation Communicator::start(std::vector<at::Tensor> tensors, std::string descr
                       .description = std::move(description),
                       .sequence_number = issued_count_++,
                       .tensors = std::move(tensors)};
+  if (!failure_->empty()) {
+    fail(operation, std::chrono::milliseconds::zero(), "an earlier one failed (" + *failure_ + ")");
+  }
   try {
     operation.work = issue(operation.tensors);
   } catch (const std::exception& error) {
@@ -149,6 +153,10 @@ void Communicator::wait(Operation& operation) {
     if (!cause.empty()) fail(operation, elapsed_since(start), cause);
   }
   operation = {};
+}
+
+void Communicator::tell_of_this_forward(const std::string& sentence) {
+  if (notice_) notice_->post_of_this_forward(sentence);
 }
 
 Communicator Communicator::apart(const std::string& name) {

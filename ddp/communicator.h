@@ -29,7 +29,8 @@ struct Operation {
 // tensors of equal size and dtype in the same order. Tensors are contiguous and on a device for
 // which the group has a backend. On CUDA a wait is that of the current stream, not of the host.
 //
-// `description` names the operation in errors, such as "all-reduce of bucket 2".
+// `description` names the operation in errors, such as "all-reduce of bucket 2". After one that
+// failed every later one does, at once. Copies go the same way, and number for themselves.
 class Communicator {
  public:
   // `timeout` holds for each wait; unset, it is the backend's, or five minutes if that has none.
@@ -62,9 +63,15 @@ class Communicator {
   // From now on waits look for what peers post, and a wait that fails posts its sentence.
   void watch(std::shared_ptr<FailureNotice> notice) { notice_ = std::move(notice); }
 
+  // Ends peers' waits in the forward that this rank is in, and in its backward. Local.
+  void tell_of_this_forward(const std::string& sentence);
+
   // The same ranks on a group of their own, of which errors tell the name; nothing is sent in this
   // one. Collective; blocks. Throws UsageError, on all ranks, where the backend cannot be split.
   Communicator apart(const std::string& name);
+
+  // Waits as long as that one does.
+  void take_timeout_of(const Communicator& other) { timeout_ = other.timeout_; }
 
   std::string backend_name() const;
 
@@ -83,6 +90,8 @@ class Communicator {
   std::chrono::milliseconds timeout_;
   std::int64_t issued_count_ = 0;
   std::shared_ptr<FailureNotice> notice_;
+  // What failed first, for copies too: what is issued after it would meet what peers issued before.
+  std::shared_ptr<std::string> failure_ = std::make_shared<std::string>();
   std::string name_;  // of a group apart
 };
 

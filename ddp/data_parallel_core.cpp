@@ -1,12 +1,12 @@
 #include "ddp/data_parallel_core.h"
 
 #include "ddp/agreement.h"
-#include "ddp/batch_norm/sync_batch_norm.h"
 #include "ddp/buffers.h"
 #include "ddp/communicator.h"
 #include "ddp/declaration.h"
 #include "ddp/errors.h"
 #include "ddp/group_member.h"
+#include "ddp/layers_over_ranks.h"
 #include "ddp/reducer.h"
 
 #include <torch/torch.h>
@@ -37,23 +37,6 @@ Reducer::Options reducer_options(const DistributedDataParallelOptions& options) 
                      .batched_copy = options.batched_grad_copy}};
 }
 
-bool has_sync_batch_norm(const torch::nn::Module& module) {
-  const auto modules = module.modules();
-  return std::any_of(modules.begin(), modules.end(), [](const auto& each) {
-    const auto* const layer = dynamic_cast<const LayerOverRanks*>(each.get());
-    return layer != nullptr &&
-           (layer->trains_over_ranks() || dynamic_cast<const SyncBatchNormImpl*>(layer) != nullptr);
-  });
-}
-
-// So that ranks tell layers of equal settings apart. All ranks have the same names.
-void name_layers_over_ranks(const torch::nn::Module& module) {
-  for (const auto& each : module.named_modules("", /*include_self=*/false)) {
-    if (auto* const layer = dynamic_cast<LayerOverRanks*>(each.value().get()))
-      layer->name_if_nameless(each.key());
-  }
-}
-
 }  // namespace
 
 std::shared_ptr<DataParallelCore> DataParallelCore::create(
@@ -66,15 +49,16 @@ std::shared_ptr<DataParallelCore> DataParallelCore::create(
 DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
                                    DistributedDataParallelOptions options)
     : module_(std::move(module)), options_(std::move(options)) {
-  join_group(false);
+  join_group(nullptr);
   ModuleState state = state_of(*module_, options_);
   if (options_.init_sync) {
     tell_peers_if_it_throws([&] { broadcast_state(*communicator_, state); });
   }
+  Reducer::Options reducer = reducer_options(options_);
+  reducer.ends_with_an_exception = has_layers_over_ranks_;
   reducer_ = Reducer::create(communicator_, std::move(state.trainable), std::move(state.frozen),
-                             reducer_options(options_));
+                             std::move(reducer));
   if (synchronises_buffers(options_)) buffers_ = std::make_unique<BufferSync>(module_, options_);
-  name_layers_over_ranks(*module_);
 }
 
 // A rank that leaves while an exception unwinds it leaves peers that may wait for it.
@@ -87,8 +71,9 @@ DataParallelCore::~DataParallelCore() {
 // Compares what ranks have, on the group that all of them know; see Note [Instances on one group].
 // After a failure on the very same group there may be collectives that only some ranks issued,
 // which the next one would meet: then a part of it is made first, through the store alone.
-void DataParallelCore::join_group(bool was_used_before) {
+void DataParallelCore::join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before) {
   const auto& group = options_.process_group;
+  const bool was_used_before = group == before;
   // What is wrong with the timeout is for all ranks to hear.
   const bool can_wait = !options_.timeout || options_.timeout->count() > 0;
   communicator_ = std::make_shared<Communicator>(group, can_wait ? options_.timeout : std::nullopt);
@@ -103,10 +88,14 @@ void DataParallelCore::join_group(bool was_used_before) {
   };
   if (was_used_before) go_apart();
   Declaration declaration = declare(*module_, options_, *member_);
+  declaration.statements.push_back({"the layers of SyncBatchNorm",
+                                    text_of_layers_over_ranks(*module_, before ? before : group)});
   if (reducer_ && !declaration.obstacle) declaration.obstacle = reducer_->objection_to_parameters();
   agree(*communicator_, declaration);
   if (member_->number() > 0 && !was_used_before) go_apart();
   communicator_->watch(notice_);
+  has_layers_over_ranks_ = lead_layers_over_ranks(*module_, before, group, *communicator_,
+                                                  "the layers of " + name, notice_);
 }
 
 // What all ranks find together they need not tell each other.
@@ -183,11 +172,10 @@ void DataParallelCore::remove_autograd_hooks() {
 
 void DataParallelCore::update_process_group(c10::intrusive_ptr<c10d::ProcessGroup> group) {
   if (!group) throw UsageError("update_process_group: the group is null");
-  const bool is_the_same = group == options_.process_group;
-  options_.process_group = std::move(group);
+  const auto before = std::exchange(options_.process_group, std::move(group));
   member_.reset();
   try {
-    join_group(is_the_same);
+    join_group(before);
   } catch (const std::exception& error) {
     reducer_->fail("update_process_group: " + first_line(error));
     throw;

@@ -57,6 +57,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
     bool find_unused_parameters = false;  // off where the graph is static
     bool static_graph = false;
     bool skip_unused_buckets = false;
+    // A pass that threw is told to peers at once, and nothing is reduced until restart(): they may
+    // wait in the middle of theirs. Note [Layers that train over ranks].
+    bool ends_with_an_exception = false;
     BucketOptions bucket;
   };
   struct Parameter {

@@ -31,6 +31,12 @@ void Reducer::on_end(bool thrown) {
   if (!thrown && is_inside_a_pass() && !layout_->readiness.all_ready() && !outputs_are_seen_) {
     return;
   }
+  if (thrown && options_.ends_with_an_exception) {
+    failure_ = last_error_ = "an exception was thrown in the backward pass";
+    communicator_->tell_of_this_forward(*failure_);
+    pass_ = Pass::none;
+    return;
+  }
   try {
     if (thrown) complaint_ = "an exception was thrown in the backward pass";
     launch_the_rest();

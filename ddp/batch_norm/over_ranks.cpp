@@ -132,7 +132,15 @@ std::optional<std::string> obstacle_in(const at::Tensor& input, const BatchNormS
 
 BatchNormOverRanks::BatchNormOverRanks(c10::intrusive_ptr<c10d::ProcessGroup> group,
                                        std::optional<std::chrono::milliseconds> timeout)
-    : communicator_(std::make_shared<Communicator>(std::move(group), timeout)) {}
+    : group_(group), communicator_(std::make_shared<Communicator>(std::move(group), timeout)) {}
+
+void BatchNormOverRanks::go_over_to(c10::intrusive_ptr<c10d::ProcessGroup> group,
+                                    Communicator communicator) {
+  group_ = std::move(group);
+  communicator.take_timeout_of(*communicator_);
+  communicator_ = std::make_shared<Communicator>(std::move(communicator));
+  forward_count_ = 0;
+}
 
 at::Tensor BatchNormOverRanks::forward(const at::Tensor& input, const BatchNormSettings& settings,
                                        const BatchNormTensors& tensors) {

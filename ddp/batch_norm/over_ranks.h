@@ -56,6 +56,15 @@ class BatchNormOverRanks {
   void set_name(std::string name) { name_ = std::move(name); }
   const std::string& name() const { return name_; }
 
+  // The group it was given, whichever part of it carries its collectives.
+  const c10::intrusive_ptr<c10d::ProcessGroup>& group() const { return group_; }
+
+  // From now on it trains over `group`, by way of `communicator`, as if it were new.
+  void go_over_to(c10::intrusive_ptr<c10d::ProcessGroup> group, Communicator communicator);
+
+  // See Communicator::watch.
+  void watch(std::shared_ptr<FailureNotice> notice) { communicator_->watch(std::move(notice)); }
+
   // One forward in training. Collective, blocks; SyncBatchNorm's forward says what it does and
   // throws. An input that does not fit is for every rank to hear.
   at::Tensor forward(const at::Tensor& input, const BatchNormSettings& settings,
@@ -65,6 +74,7 @@ class BatchNormOverRanks {
   static void move_running_stats(const BatchStatistics& whole, std::optional<double> momentum,
                                  const BatchNormTensors& tensors);
 
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::shared_ptr<Communicator> communicator_;
   std::string name_;
   std::int64_t forward_count_ = 0;
@@ -80,6 +90,9 @@ class LayerOverRanks {
   virtual BatchNormSettings settings() const = 0;
 
   bool trains_over_ranks() const { return over_ranks_.has_value(); }
+
+  // Null where it trains alone. Until the next train_over() or train_alone().
+  BatchNormOverRanks* over_ranks() { return over_ranks_ ? &*over_ranks_ : nullptr; }
 
   // From the next forward on, under this name; in place of what was before. Throws UsageError as
   // the constructor of BatchNormOverRanks does.

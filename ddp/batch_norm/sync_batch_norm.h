@@ -74,16 +74,16 @@ class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl>, public
   void train_over(c10::intrusive_ptr<c10d::ProcessGroup> group,
                   std::optional<std::chrono::milliseconds> timeout, std::string name) override;
 
-  // input: [samples, num_features, ...] with any axes behind the channels, on the CPU; Half,
-  // BFloat16, Float or Double, whatever the dtype of weight and bias; of any strides. Number of
-  // samples and sizes behind the channels may differ between ranks, and samples may be none. The
-  // output has the input's shape and dtype.
+  // input: [samples, num_features, ...] with any axes behind the channels, on the layer's device,
+  // CPU or CUDA; Half, BFloat16, Float or Double, in training whatever the dtype of weight and
+  // bias; of any strides. Number of samples and sizes behind the channels may differ between ranks,
+  // and any may be none. The output has the input's shape and dtype.
   //
   // In training: Collective, blocks, and so does the backward pass on every rank if the input of
   // any rank needs a gradient; ranks call the layers of a model in one order. Running statistics
   // move towards the whole batch's average and unbiased variance, by the same bits on every rank. A
   // batch that is empty on all ranks changes nothing. Throws DisagreementError, with one sentence
-  // on every rank and before statistics have travelled, if inputs or options do not fit together or
+  // on every rank and before anything is merged, if inputs or options do not fit together or
   // the ranks hold one value a channel between them; UsageError without a group;
   // CommunicationError, also where a rank is in evaluation mode or leaves the layer out. A world of
   // one exchanges with itself.
