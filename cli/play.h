@@ -9,8 +9,8 @@ namespace lockstep::cli {
 
 struct CommandOptions {
   CampaignOptions campaign;
-  std::optional<uint64_t> seed;  // that the cases were drawn from
-  std::optional<Shard> shard;    // whose cases the jobs play
+  std::optional<uint64_t> seed;   // that the cases were drawn from
+  std::optional<RunShard> shard;  // whose cases the jobs play
   std::filesystem::path out = ".lockstep";
   std::filesystem::path junit, json;  // empty: not written
   std::string colour = "auto";

@@ -49,7 +49,7 @@ void check_no_gaps(const Launcher& launcher, int64_t first, int64_t count) {
         "--shard auto: the Slurm array has gaps: its tasks must be numbered one after the other");
 }
 
-Shard shard_by(const Launcher& launcher) {
+RunShard shard_by(const Launcher& launcher) {
   const auto count = value_of(launcher.count, 1, kShardsMost, launcher);
   const auto first =
       launcher.first ? value_of(launcher.first, 0, kTaskMost, launcher) : launcher.base;
@@ -58,7 +58,7 @@ Shard shard_by(const Launcher& launcher) {
   return {static_cast<int>(index - first) + 1, static_cast<int>(count)};
 }
 
-Shard shard_by_environment() {
+RunShard shard_by_environment() {
   std::vector<std::string> names;
   for (const auto& launcher : kLaunchers) {
     if (is_set(launcher.index) || is_set(launcher.first) || is_set(launcher.count))
@@ -71,7 +71,7 @@ Shard shard_by_environment() {
 
 }  // namespace
 
-Shard shard_value(const std::string& text) {
+RunShard shard_value(const std::string& text) {
   if (text == "auto") return shard_by_environment();
   if (const auto shard = shard_of(text)) return *shard;
   throw UsageError("--shard " + text +

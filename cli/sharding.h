@@ -8,6 +8,6 @@ namespace lockstep::cli {
 // What --shard says: "2/5", or "auto" for what a scheduler or CI server has set in the environment:
 // Slurm for the tasks of an array, GitLab for a job with `parallel`, CircleCI for one with
 // `parallelism`. Throws UsageError, which names a variable that is missing or does not fit.
-Shard shard_value(const std::string& text);
+RunShard shard_value(const std::string& text);
 
 }  // namespace lockstep::cli

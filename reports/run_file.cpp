@@ -53,7 +53,7 @@ std::optional<uint64_t> seed_of(const At& at) {
   return seed;
 }
 
-std::optional<Shard> shard_at(const At& at) {
+std::optional<RunShard> shard_at(const At& at) {
   if (at.is_null()) return {};
   const auto shard = shard_of(at.text());
   if (!shard || shard_text(*shard) != at.text()) at.expected("a shard such as \"2/5\", or null");
@@ -93,7 +93,8 @@ const Planned* planned_for(const Run& run, const Result& result) {
   return nullptr;
 }
 
-std::vector<CaseGroup> groups_of(const At& at, int64_t cases, const std::optional<Shard>& shard) {
+std::vector<CaseGroup> groups_of(const At& at, int64_t cases,
+                                 const std::optional<RunShard>& shard) {
   std::vector<CaseGroup> groups;
   for (const auto& one : at.elements()) {
     const auto numbers = numbers_of(one["cases"].text(), cases);

@@ -63,7 +63,7 @@ DrawOptions draw_options_of(const Flags& flags) {
   return options;
 }
 
-std::optional<Shard> shard_option_of(const Flags& flags) {
+std::optional<RunShard> shard_option_of(const Flags& flags) {
   if (flags.shard.empty()) return {};
   const auto shard = shard_value(flags.shard);
   if (flags.seed.empty())
@@ -110,7 +110,7 @@ std::optional<std::string> missing_field(const Scenario& scenario, const DrawOpt
 
 std::vector<Job> jobs_of(const Flags& flags, const Known& known, const DrawOptions& draw) {
   const auto settings = settings_of(flags, known);
-  const auto shard = shard_option_of(flags).value_or(Shard());
+  const auto shard = shard_option_of(flags).value_or(RunShard());
   std::vector<Job> jobs;
   for (const auto& scenario : selected(known.scenarios, flags.selection)) {
     const auto missing = missing_field(scenario, draw);

@@ -93,16 +93,16 @@ std::optional<std::vector<int>> numbers_of(const std::string& text, int64_t most
   return numbers;
 }
 
-std::string shard_text(const Shard& shard) {
+std::string shard_text(const RunShard& shard) {
   return std::to_string(shard.number) + "/" + std::to_string(shard.of);
 }
 
-std::optional<Shard> shard_of(const std::string& text) {
+std::optional<RunShard> shard_of(const std::string& text) {
   const auto parts = split(text, '/');
   if (parts.size() != 2) return {};
   const auto number = parsed_int(parts[0]), of = parsed_int(parts[1]);
   if (!number || !of || *number < 1 || *of < *number || *of > kShardsMost) return {};
-  return Shard{static_cast<int>(*number), static_cast<int>(*of)};
+  return RunShard{static_cast<int>(*number), static_cast<int>(*of)};
 }
 
 }  // namespace lockstep

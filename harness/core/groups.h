@@ -28,7 +28,7 @@ std::optional<std::vector<int>> numbers_of(const std::string& text, int64_t most
 
 // "2/5", and back; none for what is no shard of at most kShardsMost.
 inline constexpr int kShardsMost = 10'000;
-std::string shard_text(const Shard& shard);
-std::optional<Shard> shard_of(const std::string& text);
+std::string shard_text(const RunShard& shard);
+std::optional<RunShard> shard_of(const std::string& text);
 
 }  // namespace lockstep

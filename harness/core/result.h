@@ -11,9 +11,9 @@ namespace lockstep {
 
 // One of `of` machines that share a campaign. All draw the same cases; this one plays those whose
 // number modulo `of` is its own.
-struct Shard {
+struct RunShard {
   int number = 1, of = 1;
-  bool operator==(const Shard&) const = default;
+  bool operator==(const RunShard&) const = default;
   bool plays(int64_t case_number) const { return (case_number - number) % of == 0; }
   int64_t count(int64_t cases) const { return cases < number ? 0 : (cases - number) / of + 1; }
 };
@@ -85,7 +85,7 @@ struct Run {
   std::optional<uint64_t> seed;   // none for a replay: nothing was drawn
   int cores = 1, slots = 1;
   std::vector<Setting> settings;
-  std::optional<Shard> shard;       // none: all cases were this run's own
+  std::optional<RunShard> shard;    // none: all cases were this run's own
   std::vector<int> missing_shards;  // of a run that was put together: numbers of those not there
   std::vector<Planned> plan;
   std::vector<Result> results;  // in the order of the plan

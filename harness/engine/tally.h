@@ -19,7 +19,7 @@ struct Job {
   Setting setting;
   std::vector<Case> cases;
   std::string left_out = {};  // why there are none; empty: there ought to be
-  Shard shard = {};           // of `cases` only these are played; numbers stay those of the list
+  RunShard shard = {};        // of `cases` only these are played; numbers stay those of the list
 };
 
 // What the job of a whole campaign is, for the reader of its shards.

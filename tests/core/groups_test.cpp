@@ -20,9 +20,9 @@ TEST(Groups, WhatIsNoListOfNumbersGivesNone) {
 }
 
 TEST(Groups, ShardsAreWrittenAndReadBack) {
-  EXPECT_EQ(shard_of("2/5"), (Shard{2, 5}));
+  EXPECT_EQ(shard_of("2/5"), (RunShard{2, 5}));
   EXPECT_EQ(shard_text({2, 5}), "2/5");
-  EXPECT_EQ(shard_of("10000/10000"), (Shard{10000, 10000}));
+  EXPECT_EQ(shard_of("10000/10000"), (RunShard{10000, 10000}));
   for (const char* text : {"", "/", "1", "0/3", "4/3", "-1/3", "1/3/5", "1/10001", "a/b", "1/ 3"})
     EXPECT_EQ(shard_of(text), std::nullopt) << text;
 }

@@ -26,10 +26,10 @@ Verdict verdict_of(Kind kind, int number) {
   return {kind, {{"rule", "pattern", "where", why}}};
 }
 
-Job job_of(const Script& script, const std::optional<Shard>& shard) {
+Job job_of(const Script& script, const std::optional<RunShard>& shard) {
   auto job = toys::job_of(toys::holds_unless_one(script.scenario), {});
   job.scenario.exactness = "bit-equal · real: bounded";
-  job.shard = shard.value_or(Shard());
+  job.shard = shard.value_or(RunShard());
   for (size_t i = 0; i < script.kinds.size(); ++i) {
     toys::Number number{.world = {.size = 2 + static_cast<int>(i % 3)},
                         .value = static_cast<int64_t>(i)};
@@ -49,7 +49,7 @@ Result played(Job job, const Script& script) {
   return result;
 }
 
-NamedRun run_of(const std::vector<Script>& scripts, const std::optional<Shard>& shard) {
+NamedRun run_of(const std::vector<Script>& scripts, const std::optional<RunShard>& shard) {
   Run run{.version = "0.1.0", .libtorch = "2.11.0", .seed = 7, .settings = {{}}, .shard = shard};
   run.canary = Run::Canary::failed;
   for (const auto& script : scripts) {
@@ -63,7 +63,8 @@ NamedRun run_of(const std::vector<Script>& scripts, const std::optional<Shard>& 
 
 std::vector<NamedRun> shards_of(const std::vector<Script>& scripts, int of) {
   std::vector<NamedRun> runs;
-  for (int number = of; number >= 1; --number) runs.push_back(run_of(scripts, Shard{number, of}));
+  for (int number = of; number >= 1; --number)
+    runs.push_back(run_of(scripts, RunShard{number, of}));
   return runs;
 }
 
@@ -116,8 +117,8 @@ TEST(Merge, EveryCaseIsOneShardsAlone) {
       int64_t count = 0;
       for (int number = 1; number <= of; ++number) {
         for (int c = 1; c <= cases; ++c)
-          if (Shard{number, of}.plays(c)) ++times[static_cast<size_t>(c) - 1];
-        count += Shard{number, of}.count(cases);
+          if (RunShard{number, of}.plays(c)) ++times[static_cast<size_t>(c) - 1];
+        count += RunShard{number, of}.count(cases);
       }
       EXPECT_EQ(times, std::vector<int>(static_cast<size_t>(cases), 1));
       EXPECT_EQ(count, cases);

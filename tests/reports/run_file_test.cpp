@@ -45,7 +45,7 @@ TEST(RunFile, WhatIsReadIsWhatWasWritten) {
 
 TEST(RunFile, AShardIsReadAsOne) {
   auto run = samples::run_of({});
-  run.shard = Shard{2, 5};
+  run.shard = RunShard{2, 5};
   EXPECT_EQ(run_json(run)["shard"], "2/5");
   EXPECT_EQ(run_of(run_json(run), "run.json").shard, run.shard);
 }
