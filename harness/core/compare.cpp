@@ -139,6 +139,11 @@ Finding finding(const std::string& rule, const std::vector<Difference>& rows, si
               joined(divergence(rows, first), "\n") + note(is, *diagnosis)};
 }
 
+// In one table: of one moment, and recorded by as many ranks.
+bool stand_together(const Row& a, const Row& b) {
+  return a.at == b.at && a.by_rank.size() == b.by_rank.size();
+}
+
 }  // namespace
 
 Findings equal(const std::string& rule, const std::vector<Comparison>& rows) {
@@ -148,7 +153,7 @@ Findings equal(const std::string& rule, const std::vector<Comparison>& rows) {
     std::vector<Explanations> explanations;
     size_t first = 0;
     for (const auto& other : rows) {
-      if (other.row.at != one.row.at) continue;
+      if (!stand_together(one.row, other.row)) continue;
       if (&other == &one) first = of_the_moment.size();
       of_the_moment.push_back(difference_of(other));
       const bool is_wrong = !wrong_ranks(of_the_moment.back()).empty();
@@ -168,7 +173,7 @@ Findings alike(const std::string& rule, const std::vector<Row>& rows) {
     size_t first = 0;
     for (const auto& other : rows) {
       if (&other == &one) first = of_the_moment.size();
-      if (other.at == one.at) of_the_moment.push_back(other);
+      if (stand_together(one, other)) of_the_moment.push_back(other);
     }
     const auto diagnosis = diagnose_disagreement(one, of_the_moment);
     const auto where = place(one, one.by_rank.front(), first_element(is));

@@ -52,6 +52,22 @@ TEST(Compare, the_text_shows_the_place_the_values_and_the_distance) {
             "note: the ranks differ from each other");
 }
 
+// A part of the world may record what the rest does not.
+TEST(Compare, rows_of_another_number_of_ranks_stand_apart) {
+  const std::vector<TensorValue> wrong(3, floats({1, 3})), few(1, floats({1, 3}));
+  for (const auto& other : {few, std::vector<TensorValue>(1, floats({1, 2}))}) {
+    const auto found =
+        equal("R", {{.row = {{1, "after"}, "w", wrong}, .expected = {floats({1, 2})}},
+                    {.row = {{1, "after"}, "v", other}, .expected = {floats({1, 2})}}});
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].where, "step 1, after, w[1]");
+    EXPECT_EQ(found[0].text.find("v["), std::string::npos) << found[0].text;
+  }
+  std::vector<TensorValue> apart = wrong;
+  apart[2] = floats({1, 4});
+  EXPECT_EQ(alike("R", {{{1, "after"}, "w", apart}, {{1, "after"}, "v", few}}).size(), 1u);
+}
+
 // Rows of one moment; each holds `seen` on every rank where 1, 2 is right.
 std::string story(const std::vector<std::vector<float>>& seen, size_t world) {
   std::vector<Comparison> rows;
