@@ -34,24 +34,26 @@ std::string limit_text(const std::optional<int64_t>& limit) {
 }
 
 Lines found(const Machine& machine, const AboutTorch& torch) {
-  return {{"lockstep", kVersion},
-          {"libtorch", torch.version + " (" + torch.library + ")"},
-          {"gloo", torch.gloo ? "yes" : "no: LibTorch was built without it"},
-          {"nccl", "no: this program was built without it"},
-          {"gpus", machine.gpus},
-          {"cores", std::to_string(machine.cores) + ", so " + std::to_string(default_slots()) +
-                        " rank slots; LibTorch takes " + std::to_string(torch.intra_op_threads) +
-                        " threads by itself"},
-          {"memory",
-           gibibytes(machine.memory_bytes) + ", " + gibibytes(machine.memory_free_bytes) + " free"},
-          {"limits", limit_text(machine.files_most) + " open files, " +
-                         limit_text(machine.processes_most) + " processes"},
-          {"shared memory", gibibytes(machine.shared_memory_free_bytes) + " free in /dev/shm"},
-          {"temporary",
-           machine.temporary.string() + ", " + gibibytes(machine.temporary_free_bytes) + " free"},
-          {"disk here", gibibytes(machine.here_free_bytes) + " free"},
-          {"system", machine.system},
-          {"processor", machine.processor}};
+  return {
+      {"lockstep", kVersion},
+      {"libtorch", torch.version + " (" + torch.library + ")"},
+      {"gloo", torch.gloo ? "yes" : "no: LibTorch was built without it"},
+      {"nccl", "no: this program was built without it"},
+      {"mpi, tcp", "no: Lockstep has no such backends; mpirun starts worlds that meet over gloo"},
+      {"gpus", machine.gpus},
+      {"cores", std::to_string(machine.cores) + ", so " + std::to_string(default_slots()) +
+                    " rank slots; LibTorch takes " + std::to_string(torch.intra_op_threads) +
+                    " threads by itself"},
+      {"memory",
+       gibibytes(machine.memory_bytes) + ", " + gibibytes(machine.memory_free_bytes) + " free"},
+      {"limits", limit_text(machine.files_most) + " open files, " +
+                     limit_text(machine.processes_most) + " processes"},
+      {"shared memory", gibibytes(machine.shared_memory_free_bytes) + " free in /dev/shm"},
+      {"temporary",
+       machine.temporary.string() + ", " + gibibytes(machine.temporary_free_bytes) + " free"},
+      {"disk here", gibibytes(machine.here_free_bytes) + " free"},
+      {"system", machine.system},
+      {"processor", machine.processor}};
 }
 
 std::vector<std::string> worries(const Machine& machine, const AboutTorch& torch) {
