@@ -49,13 +49,13 @@ std::shared_ptr<DataParallelCore> DataParallelCore::create(
 DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
                                    DistributedDataParallelOptions options)
     : module_(std::move(module)), options_(std::move(options)) {
-  join_group(nullptr);
+  const bool has_layers = join_group(nullptr);
   ModuleState state = state_of(*module_, options_);
   if (options_.init_sync) {
     tell_peers_if_it_throws([&] { broadcast_state(*communicator_, state); });
   }
   Reducer::Options reducer = reducer_options(options_);
-  reducer.ends_with_an_exception = has_layers_over_ranks_;
+  reducer.ends_with_an_exception = has_layers;
   reducer_ = Reducer::create(communicator_, std::move(state.trainable), std::move(state.frozen),
                              std::move(reducer));
   if (synchronises_buffers(options_)) buffers_ = std::make_unique<BufferSync>(module_, options_);
@@ -71,7 +71,7 @@ DataParallelCore::~DataParallelCore() {
 // Compares what ranks have, on the group that all of them know; see Note [Instances on one group].
 // After a failure on the very same group there may be collectives that only some ranks issued,
 // which the next one would meet: then a part of it is made first, through the store alone.
-void DataParallelCore::join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before) {
+bool DataParallelCore::join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before) {
   const auto& group = options_.process_group;
   const bool was_used_before = group == before;
   // What is wrong with the timeout is for all ranks to hear.
@@ -94,8 +94,8 @@ void DataParallelCore::join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& 
   agree(*communicator_, declaration);
   if (member_->number() > 0 && !was_used_before) go_apart();
   communicator_->watch(notice_);
-  has_layers_over_ranks_ = lead_layers_over_ranks(*module_, before, group, *communicator_,
-                                                  "the layers of " + name, notice_);
+  return lead_layers_over_ranks(*module_, before, group, *communicator_, "the layers of " + name,
+                                notice_);
 }
 
 // What all ranks find together they need not tell each other.
@@ -174,13 +174,14 @@ void DataParallelCore::update_process_group(c10::intrusive_ptr<c10d::ProcessGrou
   if (!group) throw UsageError("update_process_group: the group is null");
   const auto before = std::exchange(options_.process_group, std::move(group));
   member_.reset();
+  bool has_layers = false;
   try {
-    join_group(before);
+    has_layers = join_group(before);
   } catch (const std::exception& error) {
     reducer_->fail("update_process_group: " + first_line(error));
     throw;
   }
-  reducer_->restart(communicator_);
+  reducer_->restart(communicator_, has_layers);
   synchronise_buffers_next_ = true;
 }
 

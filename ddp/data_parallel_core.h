@@ -60,7 +60,8 @@ class DataParallelCore {
   friend class NoSyncGuard;
   DataParallelCore(std::shared_ptr<torch::nn::Module> module,
                    DistributedDataParallelOptions options);
-  void join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before);
+  // Whether the module has layers that train over ranks.
+  bool join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before);
   bool synchronises_gradients() const;
   template <class Act>
   void tell_peers_if_it_throws(const Act& act);
@@ -75,7 +76,6 @@ class DataParallelCore {
   int no_sync_depth_ = 0;
   std::int64_t forward_count_ = 0;
   bool synchronise_buffers_next_ = true;
-  bool has_layers_over_ranks_ = false;
   const int exceptions_at_start_ = std::uncaught_exceptions();
 };
 

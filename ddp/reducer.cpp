@@ -229,9 +229,10 @@ void Reducer::fail(const std::string& sentence) {
   pass_ = Pass::none;
 }
 
-void Reducer::restart(std::shared_ptr<Communicator> communicator) {
+void Reducer::restart(std::shared_ptr<Communicator> communicator, bool ends_with_an_exception) {
   const std::lock_guard lock(mutex_);
   communicator_ = std::move(communicator);
+  options_.ends_with_an_exception = ends_with_an_exception;
   layout_ = std::make_unique<Layout>(initial_plan(), parameters_, sizes_, options_.bucket);
   is_rebuilt_ = has_outstanding_forward_ = last_forward_was_synchronised_ = false;
   used_.assign(used_.size(), false);

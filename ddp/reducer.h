@@ -102,7 +102,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void fail(const std::string& sentence);
 
   // Everything begins anew, on other ranks or after a failure: buckets, counts, hooks. Local.
-  void restart(std::shared_ptr<Communicator> communicator);
+  void restart(std::shared_ptr<Communicator> communicator, bool ends_with_an_exception);
 
   // No backward pass is heard any more; until restart(). Local.
   void remove_hooks();
@@ -166,7 +166,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::vector<at::Tensor> parameters_;
   std::vector<std::string> names_;
   const std::vector<NamedTensor> frozen_;
-  const Options options_;
+  Options options_;
   std::vector<GradientSize> sizes_;
   struct Shape {
     std::vector<std::int64_t> sizes, strides;

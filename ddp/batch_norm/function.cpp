@@ -42,12 +42,11 @@ class Normalise : public torch::autograd::Function<Normalise> {
                         .inverse_deviations = inverse_deviations,
                         .weight = weight.value_or(at::Tensor()),
                         .bias = bias.value_or(at::Tensor())};
-    const at::Tensor values = laid_out(input);
-    context->save_for_backward({values, by.weight, averages, inverse_deviations});
+    context->save_for_backward({input, by.weight, averages, inverse_deviations});
     context->saved_data["bias_dtype"] =
         static_cast<std::int64_t>(by.bias.defined() ? by.bias.scalar_type() : at::kDouble);
     context->saved_data["link"] = c10::IValue::make_capsule(link);
-    return normalise(values, by);
+    return normalise(input, by);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {

@@ -11,7 +11,7 @@
 namespace lockstep {
 
 // Normalising with statistics that the ranks have merged, as a function with a backward pass of its
-// own. Inputs are those of kernels.h, of any strides.
+// own. Inputs are those of kernels.h.
 
 // What every rank knows about the whole batch.
 struct WholeBatch {

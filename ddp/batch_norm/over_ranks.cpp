@@ -147,19 +147,23 @@ at::Tensor BatchNormOverRanks::forward(const at::Tensor& input, const BatchNormS
   const auto needs_gradient = [](const at::Tensor& tensor) {
     return at::GradMode::is_enabled() && tensor.defined() && tensor.requires_grad();
   };
+  at::Tensor values;  // of the input, once it is known to have some
   BatchShare mine{
       .declaration = declare(input, settings, tensors, *communicator_, name_, forward_count_++),
       .input_needs_gradient = needs_gradient(input),
       .has_backward =
           needs_gradient(input) || needs_gradient(tensors.weight) || needs_gradient(tensors.bias),
       .channels = settings.num_features,
-      .statistics = [&] { return statistics_of(laid_out(input)); }};
-  if (!mine.declaration.obstacle) mine.count = input.numel() / settings.num_features;
+      .statistics = [&] { return statistics_of(values); }};
+  if (!mine.declaration.obstacle) {
+    values = laid_out(input);
+    mine.count = input.numel() / settings.num_features;
+  }
   const BatchAgreement agreed = exchange(*communicator_, mine);
   if (settings.track_running_stats && agreed.whole.count > 0) {
     move_running_stats(agreed.whole, settings.momentum, tensors);
   }
-  return normalised(input, tensors.weight, tensors.bias,
+  return normalised(values, tensors.weight, tensors.bias,
                     {.statistics = agreed.whole,
                      .eps = settings.eps,
                      .communicator = agreed.some_input_needs_gradient ? communicator_ : nullptr});

@@ -89,6 +89,19 @@ TEST(LayersOverRanks, HearThatAPeersBackwardThrewAndGoOnAfterAnUpdate) {
   }
 }
 
+TEST(LayersOverRanks, ThatWereConvertedAfterwardsHearOfABackwardFromTheNextUpdateOn) {
+  const auto reports = run_world(2, [](const Group& group) {
+    const auto model = std::make_shared<ThrowsOnDemand>();
+    Handle ddp(model, {.process_group = group});
+    convert_sync_batchnorm(std::shared_ptr<torch::nn::Module>(model), group);
+    ddp->update_process_group(group);
+    model->throws_in_backward = group->getRank() == 1;
+    return step_of(ddp, group);
+  });
+  EXPECT_EQ(reports[0], "heard an exception was thrown in the backward pass");
+  EXPECT_EQ(reports[1], "a hook");
+}
+
 // Without an update their group stays out of step, and says so at once.
 TEST(LayersOverRanks, WithoutAnUpdateAreRefusedAtOnce) {
   const auto reports = run_world(2, [](const Group& group) {
