@@ -73,7 +73,10 @@ void copy_multiplied(at::Tensor& into, const at::Tensor& from, double factor) {
 
 Bucket::Bucket(const PlannedBucket& plan, const std::vector<at::Tensor>& parameters,
                BucketOptions options)
-    : indices_(plan.gradients), options_(options), kept_(indices_.size()) {
+    : indices_(plan.gradients),
+      options_(options),
+      kept_(indices_.size()),
+      order_(parameters[indices_.front()].device()) {
   // Below autograd: places are tensors of their own that share memory.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   std::int64_t element_count = 0;
@@ -88,6 +91,8 @@ Bucket::Bucket(const PlannedBucket& plan, const std::vector<at::Tensor>& paramet
   }
   values_ = flat_.narrow(0, 0, element_count);
   flag_ = flat_.narrow(0, element_count, 1);
+  enter();
+  settle();
 }
 
 bool Bucket::is_place(std::size_t slot, const at::Tensor& gradient) const {
@@ -101,6 +106,7 @@ void Bucket::pack(std::size_t slot, at::Tensor parameter, int world_size) {
   const at::NoGradGuard no_grad;  // create_graph leaves grad mode on in hooks
   at::Tensor& gradient = parameter.mutable_grad();
   at::Tensor& place = places_.at(slot);
+  enter();
   if (!gradient.defined()) {
     place.zero_();
   } else if (options_.batched_copy) {
@@ -114,12 +120,15 @@ void Bucket::pack(std::size_t slot, at::Tensor parameter, int world_size) {
 }
 
 void Bucket::pack_zeros(std::size_t slot) {
+  enter();
   places_.at(slot).zero_();
 }
 
 void Bucket::complete(const std::vector<at::Tensor>& parameters, int world_size) {
   if (!options_.batched_copy) return;
   const at::NoGradGuard no_grad;
+  settle();
+  enter();
   for (const std::size_t slot : waiting_) {
     at::Tensor parameter = parameters[indices_[slot]];
     at::Tensor& gradient = parameter.mutable_grad();
@@ -170,10 +179,12 @@ void Bucket::adopt(std::size_t slot, at::Tensor parameter) {
 }
 
 void Bucket::lower_flag() {
+  enter();
   flag_.fill_(0);
 }
 
 void Bucket::raise_flag() {
+  enter();
   flag_.fill_(1);
 }
 

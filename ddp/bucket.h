@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ddp/bucket_plan.h"
+#include "ddp/device.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -18,7 +19,7 @@ struct BucketOptions {
 // ones), in which each gradient has its place. It lies there in its parameter's own memory order
 // (if that is dense), so packing and unpacking are plain copies; parameters' strides are therefore
 // equal on all ranks. Places are no views as autograd knows them, so detach_() on a .grad that is
-// one works.
+// one works. On a device every call is work for its current stream: Note [One stream rule].
 //
 // Everything is Local and does not block. Source: c10d's Reducer; docs/semantics.md 2.3 and 2.4.
 class Bucket {
@@ -56,10 +57,16 @@ class Bucket {
   bool holds_gradient(std::size_t slot, const at::Tensor& parameter) const;
   void adopt(std::size_t slot, at::Tensor parameter);
 
-  // The flag: 0 after lower_flag(), at least 1 / W if any rank raised it and the sum was taken.
+  // The flag: 0 after lower_flag(), the number of ranks that raised it once the sum was taken.
+  // Asking whether it is raised waits for the device.
   void lower_flag();
   void raise_flag();
   bool flag_is_raised() const;
+  const at::Tensor& flag() const { return flag_; }
+
+  // Before and after what is done here by several streams: the current one is the one to wait for.
+  void enter() { order_.enter(flat_); }
+  void settle() { order_.settle(); }
 
   // What travels.
   const at::Tensor& flat() const { return flat_; }
@@ -76,6 +83,7 @@ class Bucket {
   at::Tensor flat_;
   at::Tensor values_;  // flat_ without its last element
   at::Tensor flag_;    // the last element of flat_
+  StreamOrder order_;
 };
 
 }  // namespace lockstep

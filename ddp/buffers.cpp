@@ -2,6 +2,7 @@
 
 #include "ddp/batch_norm/batch_norm.h"
 #include "ddp/declaration.h"
+#include "ddp/device.h"
 #include "ddp/errors.h"
 #include "ddp/gradient_hooks.h"
 
@@ -9,7 +10,7 @@
 #include <torch/nn/modules/instancenorm.h>
 #include <torch/torch.h>
 
-#include <map>
+#include <algorithm>
 
 namespace lockstep {
 
@@ -24,15 +25,33 @@ std::vector<std::string> layout_of(const std::vector<NamedTensor>& buffers) {
   return lines;
 }
 
-// The tensors of one dtype as one row of elements; what non-source ranks put in is overwritten.
+// The tensors of one dtype and device as one row of elements; what non-source ranks put in is
+// overwritten.
 at::Tensor flatten(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> rows;
   for (const at::Tensor& tensor : tensors) rows.push_back(tensor.detach().reshape({-1}));
   return at::cat(rows);
 }
 
+// Not asked of a device, for which the host would have to wait.
 bool has_the_bits_of(const at::Tensor& tensor, const at::Tensor& row) {
-  return tensor.detach().reshape({-1}).view(at::kByte).equal(row.view(at::kByte));
+  return !has_streams(tensor.device()) &&
+         tensor.detach().reshape({-1}).view(at::kByte).equal(row.view(at::kByte));
+}
+
+struct Kind {
+  at::ScalarType dtype;
+  c10::Device device;
+  std::vector<at::Tensor> tensors;
+};
+
+void add_to_its_kind(std::vector<Kind>& kinds, const at::Tensor& tensor) {
+  for (Kind& each : kinds) {
+    if (each.dtype != tensor.scalar_type() || each.device != tensor.device()) continue;
+    each.tensors.push_back(tensor);
+    return;
+  }
+  kinds.push_back({tensor.scalar_type(), tensor.device(), {tensor}});
 }
 
 void write_back(const at::Tensor& flat, const std::vector<at::Tensor>& tensors,
@@ -94,11 +113,14 @@ void broadcast_from_rank_zero(Communicator& communicator, const std::vector<at::
                               const std::set<const at::TensorImpl*>& unread,
                               std::int64_t bytes_cap) {
   const at::NoGradGuard no_grad;
-  std::map<at::ScalarType, std::vector<at::Tensor>> by_dtype;
+  std::vector<Kind> kinds;
   for (const at::Tensor& tensor : tensors) {
-    if (tensor.numel() > 0) by_dtype[tensor.scalar_type()].push_back(tensor);
+    if (tensor.numel() > 0) add_to_its_kind(kinds, tensor);
   }
-  for (const auto& [dtype, group] : by_dtype) {
+  // Ranks number devices as they appear, and may have others.
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](const Kind& a, const Kind& b) { return a.dtype < b.dtype; });
+  for (const auto& [dtype, device, group] : kinds) {
     std::vector<at::Tensor> chunk;
     std::int64_t bytes = 0;
     for (std::size_t i = 0; i < group.size(); ++i) {

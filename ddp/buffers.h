@@ -15,10 +15,10 @@
 namespace lockstep {
 
 // Overwrites `tensors` with group rank 0's, bit for bit, whatever their dtypes: each dtype's
-// tensors travel together as bytes, at most `bytes_cap` (250 MiB by default) at a time plus one
-// tensor. Shapes and dtypes are equal on all ranks; empty tensors stay at home, and one that holds
-// the same bits already is not written. Collective; blocks; throws CommunicationError. A world of
-// one sends to itself.
+// tensors of one device travel together as bytes, at most `bytes_cap` (250 MiB by default) at a
+// time plus one tensor. Shapes and dtypes are equal on all ranks; empty tensors stay at home, and
+// one on the CPU that holds the same bits already is not written. Collective; blocks; throws
+// CommunicationError. A world of one sends to itself.
 //
 // Note [What a graph has saved]
 // Writing a tensor tells autograd, which then refuses the backward pass of a graph that saved its

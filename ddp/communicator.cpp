@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kDefaultTimeout = std::chrono::minutes(5);
 constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::hours(24 * 365);
-constexpr std::chrono::milliseconds kPollInterval{100};
 
 c10::intrusive_ptr<c10d::Backend> backend_for(c10d::ProcessGroup& group, c10::DeviceType device) {
   try {
@@ -24,10 +23,13 @@ c10::intrusive_ptr<c10d::Backend> backend_for(c10d::ProcessGroup& group, c10::De
   }
 }
 
-// Where what is not the caller's lies, such as the words by which ranks agree.
+// By which tensors travel for which there is no backend, such as the words by which ranks agree.
 c10::DeviceType device_of(c10d::ProcessGroup& group) {
   for (const auto device : {c10::DeviceType::CPU, c10::DeviceType::CUDA}) {
     if (backend_for(group, device)) return device;
+  }
+  for (const c10::Device& device : group.getDeviceTypes()) {
+    if (backend_for(group, device.type())) return device.type();
   }
   throw UsageError("the process group has no backend for CPU tensors, nor for CUDA ones");
 }
@@ -40,11 +42,6 @@ std::chrono::milliseconds timeout_of(c10d::Backend& backend) {
   }
 }
 
-std::chrono::milliseconds elapsed_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
-                                                               start);
-}
-
 }  // namespace
 
 Communicator::Communicator(c10::intrusive_ptr<c10d::ProcessGroup> group,
@@ -53,7 +50,7 @@ Communicator::Communicator(c10::intrusive_ptr<c10d::ProcessGroup> group,
   if (!group_)
     throw UsageError("process_group is null: expected the group of the ranks that train");
   device_ = device_of(*group_);
-  const std::chrono::milliseconds group_timeout = timeout_of(*backend_for(*group_, device_));
+  const std::chrono::milliseconds group_timeout = timeout_of(*backend_of(device_));
   timeout_ = std::min(timeout.value_or(group_timeout), kLongestTimeout);
   if (timeout_ <= std::chrono::milliseconds::zero()) {
     throw UsageError("timeout is " + std::to_string(timeout_.count()) +
@@ -70,6 +67,7 @@ void Communicator::fail(const Operation& operation, std::chrono::milliseconds wa
   const std::string where = name_.empty() ? "" : " of " + name_;
   const CommunicationError error(rank(), operation.description + where, operation.sequence_number,
                                  waited, cause);
+  abort(operation);
   if (failure_->empty()) *failure_ = error.what();
   if (notice_) notice_->post(error.what());
   throw error;
@@ -78,10 +76,12 @@ void Communicator::fail(const Operation& operation, std::chrono::milliseconds wa
 template <class Issue>
 Operation Communicator::start(std::vector<at::Tensor> tensors, std::string description,
                               Issue issue) {
+  look_at_what_is_under_way();
   Operation operation{.work = nullptr,
                       .description = std::move(description),
                       .sequence_number = issued_count_++,
-                      .tensors = std::move(tensors)};
+                      .tensors = std::move(tensors),
+                      .home = {}};
   if (!failure_->empty()) {
     fail(operation, std::chrono::milliseconds::zero(), "an earlier one failed (" + *failure_ + ")");
   }
@@ -93,66 +93,61 @@ Operation Communicator::start(std::vector<at::Tensor> tensors, std::string descr
   return operation;
 }
 
+at::Tensor Communicator::where_it_travels(const at::Tensor& tensor) const {
+  if (carries(tensor.device().type())) return tensor;
+  const auto bound = group_->getBoundDeviceId();
+  return bound && bound->type() == device_ ? tensor.to(*bound) : tensor.to(device_);
+}
+
 Operation Communicator::start_sum(const at::Tensor& tensor, std::string description) {
-  return start({tensor}, std::move(description),
-               [&](std::vector<at::Tensor>& tensors) { return group_->allreduce(tensors); });
+  Operation operation =
+      start({where_it_travels(tensor)}, std::move(description),
+            [&](std::vector<at::Tensor>& tensors) { return group_->allreduce(tensors); });
+  operation.home = tensor;
+  return operation;
 }
 
 Operation Communicator::start_broadcast(const at::Tensor& tensor, std::string description) {
-  return start({tensor}, std::move(description),
-               [&](std::vector<at::Tensor>& tensors) { return group_->broadcast(tensors); });
+  Operation operation =
+      start({where_it_travels(tensor)}, std::move(description),
+            [&](std::vector<at::Tensor>& tensors) { return group_->broadcast(tensors); });
+  operation.home = tensor;
+  return operation;
 }
 
 Operation Communicator::start_gather(const at::Tensor& tensor, std::string description) {
+  const at::Tensor mine = where_it_travels(tensor.flatten());
   // One tensor for all: a world of a thousand ranks would otherwise have a million. Flat, since
   // Gloo takes no rows.
-  at::Tensor all = at::empty({world_size() * tensor.numel()}, tensor.options());
-  return start({all, tensor.flatten()}, std::move(description),
-               [&](std::vector<at::Tensor>& tensors) {
-                 return group_->_allgather_base(tensors[0], tensors[1]);
-               });
+  const at::Tensor all = at::empty({world_size() * mine.numel()}, mine.options());
+  Operation operation =
+      start({all, mine}, std::move(description), [&](std::vector<at::Tensor>& tensors) {
+        return group_->_allgather_base(tensors[0], tensors[1]);
+      });
+  const bool stays = mine.device() == tensor.device();
+  operation.home = stays ? all : at::empty(all.sizes(), all.options().device(tensor.device()));
+  return operation;
 }
 
 std::vector<at::Tensor> Communicator::finish_gather(Operation& operation) {
-  const at::Tensor all = operation.tensors.front();
+  const at::Tensor all = operation.home;
   wait(operation);
   return all.chunk(world_size());
 }
 
 std::vector<at::Tensor> Communicator::gather(const at::Tensor& tensor, std::string description) {
-  Operation operation = start_gather(tensor.to(device_), std::move(description));
+  Operation operation = start_gather(tensor, std::move(description));
   std::vector<at::Tensor> parts = finish_gather(operation);
-  for (at::Tensor& part : parts) part = part.view(tensor.sizes()).to(tensor.device());
+  for (at::Tensor& part : parts) part = part.view(tensor.sizes());
   return parts;
 }
 
-// Note [One place that waits]
-// A simulated world runs one rank at a time and hands over where a rank blocks, so blocking happens
-// here and nowhere else in this library, in short slices. A slice that ends early is an exception
-// from c10d::Work::wait, and so is a failed operation; they are told apart by asking, before the
-// slice, whether the operation was already over.
-void Communicator::wait(Operation& operation) {
-  const auto start = std::chrono::steady_clock::now();
-  for (bool waiting = true; waiting;) {
-    const bool is_over = operation.work->isCompleted();
-    const auto left = std::max(timeout_ - elapsed_since(start), std::chrono::milliseconds(1));
-    std::string cause;
-    try {
-      if (!operation.work->wait(std::min(kPollInterval, left))) cause = "it was aborted";
-      waiting = false;
-    } catch (const std::exception& error) {
-      if (is_over) {
-        cause = first_line(error);
-      } else if (elapsed_since(start) >= timeout_ && !operation.work->isCompleted()) {
-        cause = "no answer from a peer within the timeout of " + std::to_string(timeout_.count()) +
-                " ms";
-      } else if (notice_ && !operation.work->isCompleted()) {
-        cause = notice_->read().value_or("");
-      }
-    }
-    if (!cause.empty()) fail(operation, elapsed_since(start), cause);
-  }
-  operation = {};
+std::optional<std::string> Communicator::told() {
+  return notice_ ? notice_->read() : std::nullopt;
+}
+
+void Communicator::tell(const std::string& sentence) {
+  if (notice_) notice_->post(sentence);
 }
 
 void Communicator::tell_of_this_forward(const std::string& sentence) {
@@ -178,12 +173,16 @@ Communicator Communicator::apart(const std::string& name) {
   return part;
 }
 
+c10::intrusive_ptr<c10d::Backend> Communicator::backend_of(c10::DeviceType device) const {
+  return backend_for(*group_, device);
+}
+
 std::string Communicator::backend_name() const {
-  return backend_for(*group_, device_)->getBackendName();
+  return backend_of(device_)->getBackendName();
 }
 
 bool Communicator::carries(c10::DeviceType device) const {
-  return backend_for(*group_, device) != nullptr;
+  return backend_of(device) != nullptr;
 }
 
 }  // namespace lockstep

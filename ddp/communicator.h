@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,12 +23,19 @@ struct Operation {
   std::string description;
   std::int64_t sequence_number = 0;
   std::vector<at::Tensor> tensors;
+  at::Tensor home;  // the caller's, where another one travels
 };
 
 // One instance's way to its group: it numbers collectives, and it is the only place of this library
 // that waits for one. Issuing is Collective and does not block; ranks issue the same operations on
-// tensors of equal size and dtype in the same order. Tensors are contiguous and on a device for
-// which the group has a backend. On CUDA a wait is that of the current stream, not of the host.
+// tensors of equal size and dtype in the same order. Tensors are contiguous. One on a device for
+// which the group has no backend travels on one for which it has, there and back.
+//
+// Note [Waits on a device]
+// On a device with streams, over a backend that is not Gloo, a wait is that of the current stream:
+// the host goes on, and hears of a failure when it comes back: at the next operation that is
+// issued, and at look_at_what_is_under_way(). Then the backend's communicator is aborted, so that
+// no device goes on waiting for a peer.
 //
 // `description` names the operation in errors, such as "all-reduce of bucket 2". After one that
 // failed every later one does, at once. Copies go the same way, and number for themselves.
@@ -48,8 +56,8 @@ class Communicator {
   // Replaces `tensor` by group rank 0's, once waited for.
   Operation start_broadcast(const at::Tensor& tensor, std::string description);
 
-  // Every rank's `tensor`, of at least one element, in rank order and on its device. It travels on
-  // the CPU, or on CUDA where the group has no backend for the CPU. Collective; blocks.
+  // Every rank's `tensor`, of at least one element, in rank order and on its device. Collective;
+  // blocks.
   std::vector<at::Tensor> gather(const at::Tensor& tensor, std::string description);
 
   // The same in two halves: starts it, and waits for what start_gather returned.
@@ -60,11 +68,24 @@ class Communicator {
   // timeout passed, or a peer told that it failed. Local.
   void wait(Operation& operation);
 
+  // Whether waits for tensors on such a device are those of a stream.
+  bool streams_wait(const c10::Device& device) const;
+
+  // Throws CommunicationError if an operation that a stream waits for has failed since, or is late,
+  // or if a peer told why it is not over. Local; does not block.
+  void look_at_what_is_under_way();
+
   // From now on waits look for what peers post, and a wait that fails posts its sentence.
   void watch(std::shared_ptr<FailureNotice> notice) { notice_ = std::move(notice); }
 
   // Ends peers' waits in the forward that this rank is in, and in its backward. Local.
   void tell_of_this_forward(const std::string& sentence);
+
+  // Ends peers' waits: this rank cannot go on. Local.
+  void tell(const std::string& sentence);
+
+  // What a peer told, if one did. Local.
+  std::optional<std::string> told();
 
   // The same ranks on a group of their own, of which errors tell the name; nothing is sent in this
   // one. Collective; blocks. Throws UsageError, on all ranks, where the backend cannot be split.
@@ -81,6 +102,14 @@ class Communicator {
  private:
   template <class Issue>
   Operation start(std::vector<at::Tensor> tensors, std::string description, Issue issue);
+  // Null where the group has none.
+  c10::intrusive_ptr<c10d::Backend> backend_of(c10::DeviceType device) const;
+  at::Tensor where_it_travels(const at::Tensor& tensor) const;
+  void wait_in_slices(Operation& operation);
+  void ask_until_it_is_over(Operation& operation);
+  void wait_on_stream(Operation& operation);
+  void abort(const Operation& operation) const;
+  std::string late() const;
 
   [[noreturn]] void fail(const Operation& operation, std::chrono::milliseconds waited,
                          std::string cause) const;
@@ -89,6 +118,12 @@ class Communicator {
   c10::DeviceType device_ = c10::DeviceType::CPU;
   std::chrono::milliseconds timeout_;
   std::int64_t issued_count_ = 0;
+  struct UnderWay {
+    Operation operation;
+    std::chrono::steady_clock::time_point since;
+  };
+  std::deque<UnderWay> under_way_;  // what streams wait for
+  std::chrono::steady_clock::time_point last_look_;
   std::shared_ptr<FailureNotice> notice_;
   // What failed first, for copies too: what is issued after it would meet what peers issued before.
   std::shared_ptr<std::string> failure_ = std::make_shared<std::string>();

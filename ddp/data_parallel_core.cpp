@@ -87,7 +87,7 @@ bool DataParallelCore::join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& 
     communicator_ = std::make_shared<Communicator>(communicator_->apart(name));
   };
   if (was_used_before) go_apart();
-  Declaration declaration = declare(*module_, options_, *member_);
+  Declaration declaration = declare(*module_, options_, *member_, *communicator_);
   declaration.statements.push_back({"the layers of SyncBatchNorm",
                                     text_of_layers_over_ranks(*module_, before ? before : group)});
   if (reducer_ && !declaration.obstacle) declaration.obstacle = reducer_->objection_to_parameters();
@@ -133,7 +133,7 @@ void DataParallelCore::before_forward(bool outputs_are_known, const std::type_in
           " needs; specialise lockstep::OutputTensors for it (ddp/outputs.h)");
     }
     notice_->set_moment(++forward_count_);
-    reducer_->check_finished();
+    reducer_->check_finished(/*lag=*/1);
     if (synchronises_gradients()) reducer_->prepare();
     const bool is_due = options_.buffer_sync_lag ? synchronise_buffers_next_ : no_sync_depth_ == 0;
     if (buffers_ && is_due) buffers_->synchronise(*communicator_);
@@ -163,7 +163,7 @@ void DataParallelCore::forward_threw(const std::string& what) {
 }
 
 void DataParallelCore::check_reduction_finished() const {
-  reducer_->check_finished();
+  reducer_->check_finished(/*lag=*/0);
 }
 
 void DataParallelCore::remove_autograd_hooks() {

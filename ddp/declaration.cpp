@@ -1,12 +1,11 @@
 #include "ddp/declaration.h"
 
-#include <ATen/MemoryOverlap.h>
+#include "ddp/obstacles.h"
+
 #include <torch/nn/modules/embedding.h>
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -38,6 +37,11 @@ std::string text_of(double value) {
   return text.str();
 }
 
+// Ranks may hold other devices of one kind.
+std::string kind_of(const c10::Device& device) {
+  return c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+}
+
 std::string text_of(const Names& names) {
   std::string text = "[";
   for (const std::string& name : names) text += (text.size() > 1 ? ", '" : "'") + name + "'";
@@ -66,6 +70,7 @@ void state_tensor(const std::string& subject, const std::string& name, const at:
   const std::string of = " of " + subject + " '" + name + "'";
   statements.push_back({"the shape" + of, text_of(tensor.sizes())});
   statements.push_back({"the dtype" + of, c10::toString(tensor.scalar_type())});
+  statements.push_back({"the kind of device" + of, kind_of(tensor.device())});
   const bool is_strided = tensor.layout() == at::kStrided;
   statements.push_back({"the layout" + of, is_strided ? "strides " + text_of(tensor.strides())
                                                       : c10::str(tensor.layout())});
@@ -124,114 +129,6 @@ void state_options(const Options& options, std::vector<Statement>& statements) {
   }
 }
 
-std::optional<std::string> obstacle_in_cap(const std::string& name, double cap_mb) {
-  if (std::isfinite(cap_mb) && cap_mb >= 0.0 && cap_mb <= 1e9) return std::nullopt;
-  return name + " is " + text_of(cap_mb) + ", expected 0 to 1e9";
-}
-
-std::optional<std::string> obstacle_in(const Options& options) {
-  if (options.timeout && options.timeout->count() <= 0) {
-    return "timeout is " + std::to_string(options.timeout->count()) +
-           " ms, expected a positive time";
-  }
-  if (options.forward_sync_buffers && options.broadcast_buffers &&
-      *options.forward_sync_buffers != *options.broadcast_buffers) {
-    return "forward_sync_buffers and broadcast_buffers, its old name, are given and differ";
-  }
-  if (options.bucket_cap_mb && !options.bucket_cap_mb_list.empty()) {
-    return "bucket_cap_mb and bucket_cap_mb_list are given, expected one of them";
-  }
-  if (auto obstacle = obstacle_in_cap("bucket_cap_mb", options.bucket_cap_mb.value_or(0.0))) {
-    return obstacle;
-  }
-  for (const double cap : options.bucket_cap_mb_list) {
-    if (auto obstacle = obstacle_in_cap("a cap in bucket_cap_mb_list", cap)) return obstacle;
-  }
-  if (options.skip_all_reduce_unused_params && !options.find_unused_parameters &&
-      !options.static_graph) {
-    return "skip_all_reduce_unused_params=true needs find_unused_parameters or static_graph, which "
-           "find out what is unused";
-  }
-  if (options.delay_all_reduce_named_params.empty() != options.param_to_hook_all_reduce.empty()) {
-    return "delay_all_reduce_named_params and param_to_hook_all_reduce belong together, and one of "
-           "them is not given";
-  }
-  return std::nullopt;
-}
-
-// Names that name nothing are slips of the pen, and training would go on without what they meant.
-std::optional<std::string> obstacle_in_names(const torch::nn::Module& module,
-                                             const Options& options) {
-  std::map<std::string, bool> trainable;  // by name of a parameter that is not ignored
-  std::set<std::string> all;
-  for (const auto& each : module.named_parameters()) {
-    all.insert(each.key());
-    if (is_in(options.parameters_and_buffers_to_ignore, each.key())) continue;
-    trainable[each.key()] = each.value().requires_grad();
-  }
-  for (const auto& each : module.named_buffers()) all.insert(each.key());
-  for (const std::string& name : options.parameters_and_buffers_to_ignore) {
-    if (!all.contains(name)) {
-      return "parameters_and_buffers_to_ignore names '" + name +
-             "', which is neither a parameter nor a buffer";
-    }
-  }
-  Names delayed = options.delay_all_reduce_named_params;
-  if (!delayed.empty()) delayed.push_back(options.param_to_hook_all_reduce);
-  for (std::size_t i = 0; i < delayed.size(); ++i) {
-    const auto found = trainable.find(delayed[i]);
-    if (found != trainable.end() && found->second) continue;
-    const bool is_trigger = i + 1 == delayed.size();
-    return std::string(is_trigger ? "param_to_hook_all_reduce" : "delay_all_reduce_named_params") +
-           " names '" + delayed[i] +
-           "', which is no parameter that requires a gradient and is not ignored";
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string> obstacle_in(const std::string& subject, const std::string& name,
-                                       const at::Tensor& tensor) {
-  const std::string prefix = subject + " '" + name + "' ";
-  if (!tensor.device().is_cpu()) {
-    return prefix + "is on " + tensor.device().str() + "; this version trains on the CPU";
-  }
-  if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
-    return prefix + "has elements that share memory (expanded?), which cannot be written";
-  }
-  if (tensor.layout() != at::kStrided) {
-    return prefix + "has layout " + c10::str(tensor.layout()) + "; this version needs dense ones";
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string> obstacle_in_dtype(const Reducer::Parameter& each) {
-  const at::ScalarType dtype = each.tensor.scalar_type();
-  for (const auto supported :
-       {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kComplexFloat, at::kComplexDouble}) {
-    if (dtype == supported) return std::nullopt;
-  }
-  return "parameter '" + each.name + "' has dtype " + c10::toString(dtype) +
-         "; gradients of Float, Double, Half, BFloat16, ComplexFloat and ComplexDouble are "
-         "averaged";
-}
-
-std::optional<std::string> obstacle_in(const ModuleState& state) {
-  for (const auto& each : state.trainable) {
-    if (auto obstacle = obstacle_in("parameter", each.name, each.tensor)) return obstacle;
-    if (auto obstacle = obstacle_in_dtype(each)) return obstacle;
-  }
-  for (const auto& each : state.frozen) {
-    if (auto obstacle = obstacle_in("parameter", each.name, each.tensor)) return obstacle;
-  }
-  for (const auto& each : state.buffers) {
-    if (auto obstacle = obstacle_in("buffer", each.name, each.tensor)) return obstacle;
-  }
-  if (state.trainable.empty()) {
-    return "the module has no parameter that requires a gradient and is not ignored";
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::vector<NamedTensor> buffers_of(const torch::nn::Module& module, const Options& options) {
@@ -278,11 +175,9 @@ bool synchronises_buffers(const Options& options) {
 }
 
 Declaration declare(const torch::nn::Module& module, const Options& options,
-                    const GroupMember& member) {
-  Declaration declaration;
-  declaration.obstacle = obstacle_in(options);
-  if (!declaration.obstacle) declaration.obstacle = obstacle_in_names(module, options);
-  if (!declaration.obstacle) declaration.obstacle = obstacle_in(state_of(module, options));
+                    const GroupMember& member, const Communicator& communicator) {
+  Declaration declaration{.statements = {},
+                          .obstacle = find_obstacle(module, options, communicator)};
   std::vector<Statement>& statements = declaration.statements;
   state_parameters(module, options, statements);
   state_buffers(module, options, statements);

@@ -30,10 +30,11 @@ bool synchronises_buffers(const DistributedDataParallelOptions& options);
 
 // What a rank declares about the module it wraps: everything that must be equal on all ranks, in
 // the order in which differences are looked for (number of parameters; each parameter's name,
-// shape, dtype, layout, requires_grad and kind of gradient; buffers; options; how many instances
-// live on the group, and how many were made), and why this module with these options cannot be
-// trained at all, if it cannot. Local; does not throw for anything a caller may have got wrong.
+// shape, dtype, kind of device, layout, requires_grad and kind of gradient; buffers; options; how
+// many instances live on the group, and how many were made), and why this module with these options
+// cannot be trained at all, if it cannot. Local; does not throw for anything a caller may have got
+// wrong.
 Declaration declare(const torch::nn::Module& module, const DistributedDataParallelOptions& options,
-                    const GroupMember& member);
+                    const GroupMember& member, const Communicator& communicator);
 
 }  // namespace lockstep

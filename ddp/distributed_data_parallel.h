@@ -60,7 +60,9 @@ class DistributedDataParallelImpl : public torch::nn::Module {
   }
 
   // Throws UnfinishedReductionError if the last synchronised backward pass did not finish, where
-  // the next forward would. Local.
+  // the next forward would. Local. On a device over NCCL it waits for the device, and so hears of
+  // a peer's pass that went wrong, of which forwards hear one later: before a checkpoint is
+  // written, say.
   void check_reduction_finished() const { core_->check_reduction_finished(); }
 
   // No backward pass is heard any more, and forwards that would be synchronised throw UsageError:
@@ -129,7 +131,7 @@ class DistributedDataParallelImpl : public torch::nn::Module {
 // can do (->, register_module, torch::save) works. The wrapped module is shared, not copied.
 //
 // Every trainable parameter must get a gradient in every synchronised backward pass, on every rank,
-// unless find_unused_parameters or static_graph says otherwise; gradients are on the CPU and of the
+// unless find_unused_parameters or static_graph says otherwise; gradients are of the
 // parameter's dtype (float32, float64, float16, bfloat16, complex64, complex128), dense but for the
 // weights of Embedding and EmbeddingBag with sparse=true. A gradient is multiplied by 1/W, rounded
 // to its dtype, and then summed. autograd::grad() is not synchronised, nor are graphs of gradients.

@@ -11,6 +11,7 @@ void BucketLauncher::launch_up_to(std::size_t end, std::vector<Load>& loads,
   for (; next_ < end && is_ready_[next_]; ++next_) {
     if (is_skipped_[next_]) continue;
     if (auto* const bucket = std::get_if<Bucket>(&loads[next_])) {
+      bucket->settle();
       launched_.push_back(communicator.start_sum(
           bucket->flat(), "all-reduce of gradient bucket " + std::to_string(next_)));
     } else {

@@ -12,10 +12,14 @@ namespace lockstep {
 
 namespace {
 
-GradientSize size_of(const Reducer::Parameter& parameter) {
+// `device_number`: counted in the order in which the module's devices appear, since ranks may have
+// others of the same kind.
+GradientSize size_of(const Reducer::Parameter& parameter, std::size_t device_number) {
+  constexpr int kDtypes = static_cast<int>(c10::ScalarType::NumOptions);
   return {.element_count = parameter.tensor.numel(),
           .element_bytes = static_cast<std::int64_t>(parameter.tensor.element_size()),
-          .kind = static_cast<int>(parameter.tensor.scalar_type()),
+          .kind = static_cast<int>(parameter.tensor.scalar_type()) +
+                  kDtypes * static_cast<int>(device_number),
           .sparse = parameter.sparse,
           .delayed = parameter.delayed};
 }
@@ -66,9 +70,16 @@ Reducer::Reducer(std::shared_ptr<Communicator> communicator, std::vector<Paramet
       used_(trainable.size(), false),
       static_graph_(trainable.size()),
       used_somewhere_(trainable.size(), true) {
+  std::vector<c10::Device> devices;
   for (Parameter& each : trainable) {
-    sizes_.push_back(size_of(each));
-    shapes_.push_back({each.tensor.sizes().vec(), each.tensor.strides().vec()});
+    const auto device = std::find(devices.begin(), devices.end(), each.tensor.device());
+    const auto number = static_cast<std::size_t>(device - devices.begin());
+    if (device == devices.end()) devices.push_back(each.tensor.device());
+    sizes_.push_back(size_of(each, number));
+    shapes_.push_back({.sizes = each.tensor.sizes().vec(),
+                       .strides = each.tensor.strides().vec(),
+                       .device = each.tensor.device(),
+                       .dtype = each.tensor.scalar_type()});
     parameters_.push_back(std::move(each.tensor));
     names_.push_back(std::move(each.name));
   }
@@ -89,8 +100,9 @@ BucketPlan Reducer::initial_plan() const {
                                       : first_plan(sizes_);
 }
 
-void Reducer::check_finished() const {
+void Reducer::check_finished(std::size_t lag) {
   const std::lock_guard lock(mutex_);
+  if (!failure_) read_late_flags(lag);
   const std::string rank = "rank " + std::to_string(communicator_->rank()) + ": ";
   if (failure_) {
     throw UnfinishedReductionError(rank + "an earlier reduction failed (" + *failure_ +
@@ -132,9 +144,8 @@ std::optional<std::string> Reducer::objection_to_parameters() const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& parameter = parameters_[i];
     if (!parameter.requires_grad()) return objection(names_[i], "frozen");
-    if (static_cast<int>(parameter.scalar_type()) != sizes_[i].kind ||
-        parameter.sizes() != shapes_[i].sizes || parameter.strides() != shapes_[i].strides ||
-        !parameter.device().is_cpu()) {
+    if (parameter.scalar_type() != shapes_[i].dtype || parameter.sizes() != shapes_[i].sizes ||
+        parameter.strides() != shapes_[i].strides || parameter.device() != shapes_[i].device) {
       return objection(names_[i], "converted, moved or reshaped");
     }
   }
@@ -243,6 +254,7 @@ void Reducer::restart(std::shared_ptr<Communicator> communicator, bool ends_with
   complaint_.clear();
   left_out_.clear();
   reached_locally_.assign(reached_locally_.size(), false);
+  late_flags_.forget();
   failure_.reset();
   pass_count_ = 0;
   listen();

@@ -3,6 +3,7 @@
 #include "ddp/bucket.h"
 #include "ddp/bucket_plan.h"
 #include "ddp/communicator.h"
+#include "ddp/device.h"
 #include "ddp/gradient_hooks.h"
 #include "ddp/launch.h"
 #include "ddp/logging_data.h"
@@ -35,6 +36,13 @@ struct NamedTensor {
 // was well everywhere; if not, all raise one sentence, and the group is as good as before. (Zero,
 // not W, is what stays exact in any dtype. Every bucket has the element, so that equal buckets stay
 // equal on the wire; only the last one's is used.) Source: docs/semantics.md 0.7.
+//
+// Note [Flags of a device]
+// Where streams wait and the host does not, it would have to wait for the flag alone. It goes on
+// instead, and looks two forwards later at the latest. A rank whose pass went wrong says so in the
+// group's store besides and launches what is left, so that no device waits for it; peers find the
+// flag, or the sentence, at a forward that need not be the same on all, and so the object is over
+// on all of them until restart(). The pass after it may have used averages that lack that rank.
 
 // Averages gradients during backward: listens for each parameter's gradient, packs it scaled by
 // 1/W, launches full buckets, and at the end of the pass waits and writes the averages back. Owned
@@ -69,7 +77,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
     bool delayed = false;
   };
 
-  // Local; does not block. `trainable`: at least one parameter on the CPU, equal on all ranks.
+  // Local; does not block. `trainable`: at least one parameter, equal on all ranks.
   // `frozen` ones are only watched: they must stay frozen.
   static std::shared_ptr<Reducer> create(std::shared_ptr<Communicator> communicator,
                                          std::vector<Parameter> trainable,
@@ -78,8 +86,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   Reducer& operator=(const Reducer&) = delete;
 
   // Before every forward, and whenever asked. Local. Throws UnfinishedReductionError if the last
-  // reduction was cut off by a failure of communication, or is still under way.
-  void check_finished() const;
+  // reduction was cut off by a failure of communication, or is still under way; and so, on a
+  // device, for one of those before: of all but the last `lag` of them it waits to be told.
+  void check_finished(std::size_t lag);
 
   // Before a forward whose backward passes are to be synchronised. Once, after the first complete
   // synchronised pass, it lays out the buckets anew by rank 0's order of arrival: Collective,
@@ -154,12 +163,15 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void until_communication_fails(const std::function<void()>& act);
   void launch_the_rest();
   void finish();
-  std::vector<bool> wait_for_used(Operation& sum) const;
+  std::vector<bool> wait_for_used(Operation& sum, const at::Tensor& counts) const;
+  bool flags_come_late() const;
+  void read_late_flags(std::size_t lag);
   bool flag_is_raised();
   std::exception_ptr write_back(const std::vector<bool>& used_somewhere);
   void close_pass();
   std::string names_of(const std::vector<std::size_t>& indices) const;
   [[noreturn]] void report(const std::vector<std::string>& complaints);
+  [[noreturn]] void end_with_complaint();
   std::string whose(std::size_t index) const;
 
   std::shared_ptr<Communicator> communicator_;
@@ -170,6 +182,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::vector<GradientSize> sizes_;
   struct Shape {
     std::vector<std::int64_t> sizes, strides;
+    c10::Device device;
+    at::ScalarType dtype;
   };
   std::vector<Shape> shapes_;
 
@@ -196,6 +210,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::string complaint_;
   std::string left_out_;                // the complaint of a rank whose forward threw
   std::optional<std::string> failure_;  // of communication: this object is over
+  FlagsUnderWay late_flags_;
 
   // Of passes that ended well, but for the error.
   std::int64_t pass_count_ = 0;

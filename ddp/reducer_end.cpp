@@ -111,12 +111,28 @@ void Reducer::pack_what_is_left() {
   if (!lacked.empty() && complaint_.empty()) complaint_ = "lacks " + names_of(lacked);
 }
 
+// Note [Flags of a device].
+bool Reducer::flags_come_late() const {
+  const auto* const bucket = std::get_if<Bucket>(&layout_->loads.back());
+  return bucket != nullptr && communicator_->streams_wait(bucket->flat().device());
+}
+
+void Reducer::read_late_flags(std::size_t lag) {
+  until_communication_fails([&] { communicator_->look_at_what_is_under_way(); });
+  if (!late_flags_.one_is_raised(lag)) return;
+  failure_ = last_error_ =
+      "an earlier backward pass could not be averaged on all ranks, and what gradients held after "
+      "it is of no use: " +
+      communicator_->told().value_or("a rank raised the flag and has not said why");
+  late_flags_.forget();
+  pass_ = Pass::none;
+}
+
 bool Reducer::flag_is_raised() {
   return std::visit([](const auto& last) { return last.flag_is_raised(); }, layout_->loads.back());
 }
 
-std::vector<bool> Reducer::wait_for_used(Operation& sum) const {
-  const at::Tensor counts = sum.tensors.front();
+std::vector<bool> Reducer::wait_for_used(Operation& sum, const at::Tensor& counts) const {
   communicator_->wait(sum);
   const auto* const words = counts.const_data_ptr<std::int32_t>();
   std::vector<bool> used(parameters_.size());
@@ -128,11 +144,12 @@ void Reducer::finish() {
   const bool asks_who_uses_what =
       options_.find_unused_parameters || (options_.static_graph && !static_graph_.is_frozen());
   std::optional<Operation> sum_of_used;
+  at::Tensor counts;
   if (asks_who_uses_what) {
-    at::Tensor mine = at::zeros({static_cast<std::int64_t>(used_.size())}, at::kInt);
-    auto* const words = mine.data_ptr<std::int32_t>();
+    counts = at::zeros({static_cast<std::int64_t>(used_.size())}, at::kInt);
+    auto* const words = counts.data_ptr<std::int32_t>();
     for (std::size_t i = 0; i < used_.size(); ++i) words[i] = holds_what_was_used(i) ? 1 : 0;
-    sum_of_used = communicator_->start_sum(mine, "all-reduce of the map of used parameters");
+    sum_of_used = communicator_->start_sum(counts, "all-reduce of the map of used parameters");
   }
   layout_->launcher.wait_for_all(*communicator_);
   for (std::size_t load = 0; load < layout_->loads.size(); ++load) {
@@ -140,8 +157,11 @@ void Reducer::finish() {
     if (sum != nullptr && !layout_->launcher.is_skipped(load)) sum->wait_for_sizes(*communicator_);
   }
   const std::vector<bool> used_somewhere =
-      sum_of_used ? wait_for_used(*sum_of_used) : used_somewhere_;
-  if (flag_is_raised()) {
+      sum_of_used ? wait_for_used(*sum_of_used, counts) : used_somewhere_;
+  if (flags_come_late()) {
+    if (!complaint_.empty()) end_with_complaint();
+    late_flags_.follow(std::get<Bucket>(layout_->loads.back()).flag());
+  } else if (flag_is_raised()) {
     const auto complaints = gather_texts(*communicator_, complaint_, "exchange of complaints");
     // Where the same forward threw on all ranks, and that is all, they have left it out together.
     const bool are_in_step = !left_out_.empty() && std::all_of(complaints.begin(), complaints.end(),
@@ -184,6 +204,7 @@ std::exception_ptr Reducer::write_back(const std::vector<bool>& used_somewhere) 
       }
       continue;
     }
+    bucket->enter();
     for (std::size_t slot = 0; slot < gradients.size(); ++slot) {
       const std::size_t index = gradients[slot];
       if (!used_somewhere[index]) {
@@ -209,8 +230,21 @@ void Reducer::close_pass() {
   complaint_.clear();
   reached_locally_.assign(reached_locally_.size(), false);
   for (Load& load : layout_->loads) {
-    if (auto* const bucket = std::get_if<Bucket>(&load)) bucket->forget_kept();
+    auto* const bucket = std::get_if<Bucket>(&load);
+    if (bucket == nullptr) continue;
+    bucket->forget_kept();
+    bucket->settle();
   }
+}
+
+// What a rank alone knows, on a device.
+void Reducer::end_with_complaint() {
+  const std::string complaint = complaint_;
+  close_pass();
+  communicator_->tell(complaint);
+  failure_ = last_error_ = "rank " + std::to_string(communicator_->rank()) +
+                           ": a backward pass could not be averaged: " + complaint;
+  throw UnfinishedReductionError(*failure_ + "; update_process_group() begins anew on all ranks");
 }
 
 void Reducer::report(const std::vector<std::string>& complaints) {

@@ -84,7 +84,7 @@ at::Tensor SparseSum::finish(Communicator& communicator) {
   std::vector<std::int64_t> value_sizes =
       shape.slice(static_cast<std::size_t>(largest.sparse_dim)).vec();
   value_sizes.insert(value_sizes.begin(), index_sizes.back());
-  at::Tensor indices = at::zeros(index_sizes, at::kLong);
+  at::Tensor indices = at::zeros(index_sizes, parameter_.options().dtype(at::kLong));
   at::Tensor values = at::zeros(value_sizes, parameter_.options());
   if (gradient_.defined()) {
     indices.narrow(1, 0, gradient_._nnz()).copy_(gradient_.indices());

@@ -100,13 +100,9 @@ void require_backward_everywhere(const std::vector<Share>& shares) {
       std::to_string(holder - shares.begin()) + " has one");
 }
 
-BatchAgreement nothing(std::size_t channels) {
-  const std::vector<double> zeros(channels, 0.0);
-  return {.whole = {.count = 0, .averages = zeros, .squared_distances = zeros}};
-}
-
 Numbers numbers_of(const BatchShare& mine) {
   const auto channels = static_cast<std::size_t>(std::max(mine.channels, std::int64_t{0}));
+  if (!mine.statistics) return {};
   if (mine.declaration.obstacle) return Numbers(2 * channels, 0.0);
   BatchStatistics own = mine.statistics();
   Numbers numbers = std::move(own.averages);
@@ -143,16 +139,22 @@ BatchAgreement exchange(Communicator& communicator, const BatchShare& mine) {
   std::vector<Share> shares = gather_shares(communicator, mine, declaration, numbers);
   if (!agree_on_declarations(shares)) disagree(communicator, declaration);
   BatchAgreement out;
-  std::int64_t count = 0;
+  std::int64_t& count = out.whole.count;
   for (const Share& each : shares) {
     count += each.header.count;
+    out.counts.push_back(each.header.count);
     out.some_input_needs_gradient |= each.header.input_needs_gradient != 0;
   }
   if (count == 1) refuse_one_value(shares);
-  if (count == 0) return nothing(static_cast<std::size_t>(mine.channels));
+  if (count == 0) {
+    const std::vector<double> zeros(static_cast<std::size_t>(mine.channels), 0.0);
+    out.whole = {.count = 0, .averages = zeros, .squared_distances = zeros};
+    out.some_input_needs_gradient = false;
+    return out;
+  }
   if (out.some_input_needs_gradient) require_backward_everywhere(shares);
   if (numbers.size() > kRoom) gather_the_rest(communicator, numbers, shares);
-  out.whole = merged_of(shares);
+  if (mine.statistics) out.whole = merged_of(shares);
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 namespace lockstep {
 
@@ -16,12 +17,15 @@ struct BatchShare {
   bool input_needs_gradient = false;
   bool has_backward = false;  // whether its output will require a gradient
   std::int64_t channels = 0;
-  std::function<BatchStatistics()> statistics;  // asked for unless there is an obstacle
+  // Asked for unless there is an obstacle. Empty where they are on a device and travel by
+  // themselves: Note [Statistics on a device]. The kind of device is declared.
+  std::function<BatchStatistics()> statistics;
 };
 
 // What all ranks then know.
 struct BatchAgreement {
-  BatchStatistics whole;
+  BatchStatistics whole;             // on a device: the count alone
+  std::vector<std::int64_t> counts;  // by rank
   bool some_input_needs_gradient = false;
 };
 

@@ -1,12 +1,12 @@
 #include "ddp/batch_norm/function.h"
 
-#include "ddp/batch_norm/kernels.h"
 #include "ddp/errors.h"
 
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
 #include <torch/torch.h>
 
+#include <optional>
 #include <utility>
 
 namespace lockstep {
@@ -80,15 +80,15 @@ class Normalise : public torch::autograd::Function<Normalise> {
 
 }  // namespace
 
-at::Tensor normalised(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
-                      WholeBatch batch) {
+at::Tensor normalised(const at::Tensor& input, WholeBatch batch) {
   auto link = c10::make_intrusive<Link>();
   link->communicator = std::move(batch.communicator);
-  link->count = batch.statistics.count;
+  link->count = batch.count;
   link->input_needs_gradient = input.requires_grad();
-  const Normaliser by = normaliser_of(batch.statistics, batch.eps, weight, bias, input);
-  return Normalise::apply(input, std::optional<at::Tensor>(weight), std::optional<at::Tensor>(bias),
-                          by.averages, by.inverse_deviations, link);
+  const Normaliser& by = batch.by;
+  return Normalise::apply(input, std::optional<at::Tensor>(by.weight),
+                          std::optional<at::Tensor>(by.bias), by.averages, by.inverse_deviations,
+                          link);
 }
 
 }  // namespace lockstep

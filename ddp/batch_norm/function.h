@@ -1,12 +1,12 @@
 #pragma once
 
-#include "ddp/batch_norm/statistics.h"
+#include "ddp/batch_norm/kernels.h"
 #include "ddp/communicator.h"
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <memory>
-#include <optional>
 
 namespace lockstep {
 
@@ -15,21 +15,19 @@ namespace lockstep {
 
 // What every rank knows about the whole batch.
 struct WholeBatch {
-  BatchStatistics statistics;
-  double eps = 0;
+  Normaliser by;
+  std::int64_t count = 0;  // values a channel
   // Non-null where some rank's input needs a gradient: then the backward pass of *every* rank sums
   // two numbers a channel over the ranks, whether its own input needs one or not.
   std::shared_ptr<Communicator> communicator;
 };
 
-// (input - average) / sqrt(variance + eps) * weight + bias, with the biased variance; without
-// weight and bias where they are undefined. Local, and does not block.
+// kernels.h's normalise(). Local, and does not block.
 //
 // Its backward pass is Collective and blocks if `batch.communicator` is given: the gradient of the
 // input is that of the sum of all ranks' losses, for the statistics depend on every rank's input.
 // Gradients of weight and bias are this rank's own share. It throws CommunicationError, and
 // UsageError where a second derivative is asked for.
-at::Tensor normalised(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
-                      WholeBatch batch);
+at::Tensor normalised(const at::Tensor& input, WholeBatch batch);
 
 }  // namespace lockstep

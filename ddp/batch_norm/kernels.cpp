@@ -1,9 +1,8 @@
 #include "ddp/batch_norm/kernels.h"
 
 #include "ddp/batch_norm/channel_loops.h"
-#include "ddp/batch_norm/kernels_on_cuda.h"
+#include "ddp/batch_norm/kernels_on_device.h"
 
-#include <ATen/AccumulateType.h>
 #include <ATen/Dispatch.h>
 #include <ATen/Functions.h>
 
@@ -107,7 +106,6 @@ at::Tensor laid_out_like(const at::Tensor& given, const at::Tensor& like) {
 }
 
 BatchStatistics statistics_of(const at::Tensor& input) {
-  if (input.is_cuda()) return on_cuda::statistics_of(input);
   const Grid grid(input);
   const auto channels = static_cast<std::size_t>(grid.channels);
   BatchStatistics out{.count = grid.outer * grid.inner,
@@ -138,24 +136,21 @@ BatchStatistics statistics_of(const at::Tensor& input) {
 }
 
 Normaliser normaliser_of(const BatchStatistics& statistics, double eps, const at::Tensor& weight,
-                         const at::Tensor& bias, const at::Tensor& input) {
+                         const at::Tensor& bias) {
   // A batch without values has no variance; one of zero keeps the sums over nothing zero.
   const std::int64_t divisor = std::max(statistics.count, std::int64_t{1});
   const auto doubles = [](const std::vector<double>& values) {
     return at::tensor(values, at::TensorOptions(at::kDouble));
   };
   const at::Tensor inverse = doubles(variances(statistics, divisor)).add_(eps).rsqrt_();
-  const auto options = input.is_cuda()
-                           ? input.options().dtype(at::toAccumulateType(input.scalar_type(), true))
-                           : at::TensorOptions(at::kDouble);
-  return {.averages = doubles(statistics.averages).to(options, /*non_blocking=*/true),
-          .inverse_deviations = inverse.to(options, /*non_blocking=*/true),
+  return {.averages = doubles(statistics.averages),
+          .inverse_deviations = inverse,
           .weight = weight,
           .bias = bias};
 }
 
 at::Tensor normalise(const at::Tensor& input, const Normaliser& by) {
-  if (input.is_cuda()) return on_cuda::normalise(input, by);
+  if (!input.is_cpu()) return on_device::normalise(input, by);
   const at::Tensor shifts =
       by.bias.defined() ? by.bias.to(at::kDouble).contiguous() : at::zeros_like(by.averages);
   return scaled(input, by.averages, factors_of(by), shifts);
@@ -163,7 +158,7 @@ at::Tensor normalise(const at::Tensor& input, const Normaliser& by) {
 
 at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& input,
                          const Normaliser& by) {
-  if (input.is_cuda()) return on_cuda::gradient_sums(gradient, input, by);
+  if (!input.is_cpu()) return on_device::gradient_sums(gradient, input, by);
   const Grid grid(input);
   const at::Tensor out = at::zeros({2, grid.channels}, at::kDouble);
   for_dtype_of(input, [&](auto zero) {
@@ -188,7 +183,7 @@ at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& input,
 
 at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& input, const Normaliser& by,
                           const at::Tensor& sums, std::int64_t count) {
-  if (input.is_cuda()) return on_cuda::input_gradient(gradient, input, by, sums, count);
+  if (!input.is_cpu()) return on_device::input_gradient(gradient, input, by, sums, count);
   const at::Tensor averaged = sums.div(static_cast<double>(count));
   const at::Tensor slopes = averaged[1].mul(by.inverse_deviations).mul(by.inverse_deviations);
   return bent(gradient, input, by.averages, averaged[0], slopes, factors_of(by));

@@ -2,7 +2,8 @@
 
 #include "ddp/batch_norm/exchange.h"
 #include "ddp/batch_norm/function.h"
-#include "ddp/batch_norm/kernels.h"
+#include "ddp/batch_norm/kernels_on_device.h"
+#include "ddp/device.h"
 
 #include <torch/torch.h>
 
@@ -70,7 +71,8 @@ Declaration declare(const at::Tensor& input, const BatchNormSettings& settings,
   state("affine", settings.affine ? "true" : "false");
   state("track_running_stats", settings.track_running_stats ? "true" : "false");
   const at::Tensor& count = tensors.num_batches_tracked;
-  if (!settings.momentum && count.defined())
+  // On a device the host would have to wait for it.
+  if (!settings.momentum && count.defined() && !has_streams(count.device()))
     state("num_batches_tracked", std::to_string(count.item<std::int64_t>()));
   if (input.defined()) {
     state("the input dtype", c10::toString(input.scalar_type()));
@@ -93,9 +95,21 @@ bool fits(const at::Tensor& input, const BatchNormSettings& settings) {
 }
 
 // Double precision in between, so that a factor such as 0.1 is not rounded to a narrow dtype first.
-void move_towards(const at::Tensor& running, const std::vector<double>& batch, double factor) {
+void move_towards(const at::Tensor& running, const at::Tensor& batch, const at::Tensor& factor) {
   const at::Tensor kept = running.to(at::kDouble) * (1 - factor);
-  running.copy_(kept + torch::tensor(batch, at::kDouble).to(kept.device()) * factor);
+  running.copy_(kept + batch.to(at::kDouble) * factor);
+}
+
+// Of the whole batch; the unbiased variance.
+void move_running_stats(const at::Tensor& averages, const at::Tensor& variances,
+                        const BatchNormSettings& settings, const BatchNormTensors& tensors) {
+  const torch::NoGradGuard no_grad;
+  tensors.num_batches_tracked.add_(1);
+  const at::Tensor factor = settings.momentum
+                                ? at::scalar_tensor(*settings.momentum, at::kDouble)
+                                : tensors.num_batches_tracked.to(at::kDouble).reciprocal();
+  move_towards(tensors.running_mean, averages, factor);
+  move_towards(tensors.running_var, variances, factor);
 }
 
 }  // namespace
@@ -115,8 +129,7 @@ std::optional<std::string> obstacle_in(const at::Tensor& input, const BatchNormS
                                        const std::string& name) {
   const std::string subject = "the input of " + called(settings.layer, name) + " ";
   if (!input.defined()) return subject + "is undefined";
-  if (!input.device().is_cpu() && !input.device().is_cuda())
-    return subject + "is on " + input.device().str() + ", expected cpu or cuda";
+  if (input.device().is_meta()) return subject + "is on the meta device and has no values";
   if (input.layout() != at::kStrided)
     return subject + "has layout " + c10::str(input.layout()) + ", expected a dense one";
   if (!is_supported(input.scalar_type())) {
@@ -154,29 +167,55 @@ at::Tensor BatchNormOverRanks::forward(const at::Tensor& input, const BatchNormS
       .has_backward =
           needs_gradient(input) || needs_gradient(tensors.weight) || needs_gradient(tensors.bias),
       .channels = settings.num_features,
-      .statistics = [&] { return statistics_of(values); }};
+      .statistics = {}};
+  const bool is_on_device = input.defined() && has_streams(input.device());
+  if (!is_on_device) mine.statistics = [&] { return statistics_of(values); };
   if (!mine.declaration.obstacle) {
     values = laid_out(input);
     mine.count = input.numel() / settings.num_features;
   }
   const BatchAgreement agreed = exchange(*communicator_, mine);
-  if (settings.track_running_stats && agreed.whole.count > 0) {
-    move_running_stats(agreed.whole, settings.momentum, tensors);
-  }
-  return normalised(values, tensors.weight, tensors.bias,
-                    {.statistics = agreed.whole,
-                     .eps = settings.eps,
+  return normalised(values,
+                    {.by = is_on_device ? from_device(values, agreed, settings, tensors)
+                                        : from_statistics(agreed, settings, tensors),
+                     .count = agreed.whole.count,
                      .communicator = agreed.some_input_needs_gradient ? communicator_ : nullptr});
 }
 
-void BatchNormOverRanks::move_running_stats(const BatchStatistics& whole,
-                                            std::optional<double> momentum,
-                                            const BatchNormTensors& tensors) {
+Normaliser BatchNormOverRanks::from_statistics(const BatchAgreement& agreed,
+                                               const BatchNormSettings& settings,
+                                               const BatchNormTensors& tensors) {
+  const BatchStatistics& whole = agreed.whole;
+  if (settings.track_running_stats && whole.count > 0) {
+    move_running_stats(torch::tensor(whole.averages, at::kDouble),
+                       torch::tensor(variances(whole, whole.count - 1), at::kDouble), settings,
+                       tensors);
+  }
+  return normaliser_of(whole, settings.eps, tensors.weight, tensors.bias);
+}
+
+// Note [Statistics on a device]
+// What must be agreed on, and how many values each rank has, is for the host to know, and travels
+// on the CPU where the group has a backend for it. The statistics stay on the device: a second
+// gather carries them, and the host waits for nothing.
+Normaliser BatchNormOverRanks::from_device(const at::Tensor& values, const BatchAgreement& agreed,
+                                           const BatchNormSettings& settings,
+                                           const BatchNormTensors& tensors) {
   const torch::NoGradGuard no_grad;
-  tensors.num_batches_tracked.add_(1);
-  const double factor = momentum ? *momentum : 1.0 / tensors.num_batches_tracked.item<double>();
-  move_towards(tensors.running_mean, whole.averages, factor);
-  move_towards(tensors.running_var, variances(whole, whole.count - 1), factor);
+  const at::Tensor mine = on_device::statistics_of(values);
+  Normaliser by{.averages = mine[0],
+                .inverse_deviations = mine[1],
+                .weight = tensors.weight,
+                .bias = tensors.bias};
+  if (agreed.whole.count == 0) return by;
+  const auto moments = on_device::merged(
+      communicator_->gather(mine, "exchange of SyncBatchNorm's statistics"), agreed.counts);
+  if (settings.track_running_stats) {
+    move_running_stats(moments.averages, moments.unbiased_variances, settings, tensors);
+  }
+  by.averages = moments.averages;
+  by.inverse_deviations = moments.variances.add(settings.eps).rsqrt();
+  return by;
 }
 
 void LayerOverRanks::train_over(c10::intrusive_ptr<c10d::ProcessGroup> group,

@@ -13,7 +13,8 @@
 
 namespace lockstep {
 
-struct BatchStatistics;
+struct BatchAgreement;
+struct Normaliser;
 
 // What a layer of batch normalisation was made with; equal on all ranks. Names as in PyTorch.
 struct BatchNormSettings {
@@ -71,8 +72,10 @@ class BatchNormOverRanks {
                      const BatchNormTensors& tensors);
 
  private:
-  static void move_running_stats(const BatchStatistics& whole, std::optional<double> momentum,
-                                 const BatchNormTensors& tensors);
+  Normaliser from_statistics(const BatchAgreement& agreed, const BatchNormSettings& settings,
+                             const BatchNormTensors& tensors);
+  Normaliser from_device(const at::Tensor& values, const BatchAgreement& agreed,
+                         const BatchNormSettings& settings, const BatchNormTensors& tensors);
 
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::shared_ptr<Communicator> communicator_;

@@ -1,20 +1,16 @@
-#include "ddp/batch_norm/kernels_on_cuda.h"
+#include "ddp/batch_norm/kernels_on_device.h"
 
+#include <ATen/AccumulateType.h>
 #include <ATen/Functions.h>
 
-#include <algorithm>
 #include <optional>
-#include <vector>
 
-namespace lockstep::on_cuda {
+namespace lockstep::on_device {
 
 namespace {
 
-std::vector<double> on_host(const at::Tensor& values) {
-  const at::Tensor plain = values.to(at::kCPU, at::kDouble);
-  const auto* const data = plain.const_data_ptr<double>();
-  return {data, data + plain.numel()};
-}
+// Tells a variance of zero from one that is too large for the format.
+constexpr double kEps = 1e-30;
 
 // In the dtype that the kernels compute in, which weight and bias of another one are brought to.
 std::optional<at::Tensor> beside(const at::Tensor& values, const Normaliser& by) {
@@ -24,22 +20,36 @@ std::optional<at::Tensor> beside(const at::Tensor& values, const Normaliser& by)
 
 }  // namespace
 
-// The kernel tells averages and reciprocal deviations. An eps that is nothing beside any variance
-// that matters tells a variance of zero from one that is too large for the format.
-BatchStatistics statistics_of(const at::Tensor& input) {
-  const std::int64_t channels = input.size(1);
-  const auto size = static_cast<std::size_t>(channels);
-  BatchStatistics out{.count = input.numel() / channels,
-                      .averages = std::vector<double>(size),
-                      .squared_distances = std::vector<double>(size)};
-  if (out.count == 0) return out;
-  constexpr double kEps = 1e-30;
-  const auto [average, inverse] = at::batch_norm_stats(input, kEps);
-  out.averages = on_host(average);
-  out.squared_distances = on_host(inverse);
-  for (double& each : out.squared_distances)
-    each = static_cast<double>(out.count) * std::max(1 / (each * each) - kEps, 0.0);
-  return out;
+at::Tensor statistics_of(const at::Tensor& input) {
+  if (input.numel() == 0) {
+    const auto dtype = at::toAccumulateType(input.scalar_type(), /*is_cuda=*/true);
+    return at::zeros({2, input.size(1)}, input.options().dtype(dtype));
+  }
+  const auto [averages, inverse] = at::batch_norm_stats(input, kEps);
+  return at::stack({averages, inverse});
+}
+
+// The kernel moves running statistics towards those of the batch; all the way, here. It takes the
+// dtype of the counts from its first argument, which it does not read: half would lose them.
+Moments merged(const std::vector<at::Tensor>& by_rank, const std::vector<std::int64_t>& counts) {
+  std::vector<at::Tensor> rows;
+  std::vector<double> values;
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    if (counts[rank] == 0) continue;
+    rows.push_back(by_rank[rank]);
+    values.push_back(static_cast<double>(counts[rank]));
+  }
+  const at::Tensor all = at::stack(rows, /*dim=*/1);
+  const at::Tensor weights = at::tensor(values, at::TensorOptions(all.scalar_type()))
+                                 .to(all.device(), /*non_blocking=*/true);
+  const at::Tensor averages = at::zeros_like(rows.front()[0]);
+  const at::Tensor unbiased = at::zeros_like(averages);
+  const auto merged =
+      at::batch_norm_gather_stats_with_counts(all[0], all[0].contiguous(), all[1].contiguous(),
+                                              averages, unbiased, /*momentum=*/1.0, kEps, weights);
+  return {.averages = std::get<0>(merged),
+          .variances = std::get<1>(merged).pow(-2).sub(kEps).clamp_min(0.0),
+          .unbiased_variances = unbiased};
 }
 
 at::Tensor normalise(const at::Tensor& input, const Normaliser& by) {
@@ -69,4 +79,4 @@ at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& input, c
                                        beside(by.weight, by), sums[0], sums[1], counts);
 }
 
-}  // namespace lockstep::on_cuda
+}  // namespace lockstep::on_device

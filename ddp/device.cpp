@@ -1,0 +1,83 @@
+#include "ddp/device.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep {
+
+namespace {
+
+c10::Stream current_stream_of(const c10::Device& device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+void wait_for(const c10::Stream& waiting, const c10::Stream& awaited) {
+  c10::Event done(awaited.device_type());
+  done.record(awaited);
+  done.block(waiting);
+}
+
+bool has(const std::vector<c10::Stream>& streams, const c10::Stream& stream) {
+  return std::find(streams.begin(), streams.end(), stream) != streams.end();
+}
+
+}  // namespace
+
+bool has_streams(const c10::Device& device) {
+  return !device.is_cpu() && !device.is_meta();
+}
+
+c10::Stream StreamOrder::current() const {
+  return current_stream_of(device_);
+}
+
+void StreamOrder::enter(const at::Tensor& memory) {
+  if (!has_streams(device_)) return;
+  const c10::Stream here = current();
+  if (has(working_, here)) return;
+  if (settled_ && *settled_ != here) wait_for(here, *settled_);
+  working_.push_back(here);
+  // The allocator knows the stream that the memory was made on.
+  if (known_.empty()) settled_ = here;
+  if (has(known_, here)) return;
+  if (!known_.empty()) memory.record_stream(here);
+  known_.push_back(here);
+}
+
+void StreamOrder::settle() {
+  if (!has_streams(device_)) return;
+  const c10::Stream here = current();
+  if (settled_ && *settled_ != here && !has(working_, *settled_)) wait_for(here, *settled_);
+  for (const c10::Stream& each : std::exchange(working_, {})) {
+    if (each != here) wait_for(here, each);
+  }
+  settled_ = here;
+}
+
+void FlagsUnderWay::follow(const at::Tensor& flag) {
+  const c10::Stream stream = current_stream_of(flag.device());
+  at::Tensor value = at::empty({1}, flag.options().device(at::kCPU).pinned_memory(true));
+  value.copy_(flag, /*non_blocking=*/true);
+  c10::Event is_here(stream.device_type());
+  is_here.record(stream);
+  flags_.push_back({std::move(value), std::move(is_here)});
+}
+
+bool FlagsUnderWay::one_is_raised(std::size_t lag) {
+  bool is_raised = false;
+  while (!flags_.empty()) {
+    const Flag& first = flags_.front();
+    if (!first.is_here.query()) {
+      if (flags_.size() <= lag) break;
+      first.is_here.synchronize();
+    }
+    is_raised = is_raised || first.value.item<double>() != 0.0;
+    flags_.pop_front();
+  }
+  return is_raised;
+}
+
+}  // namespace lockstep

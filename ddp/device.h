@@ -1,0 +1,70 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <vector>
+
+namespace lockstep {
+
+// Devices that are handed work on streams and do it later: CUDA, and any other that tells LibTorch
+// about its streams and events. Only LibTorch's words for all of them are used, so that nothing of
+// CUDA is needed to compile this library. Everything is Local; on the CPU it does nothing.
+
+// Whether work on such a device is put on a stream. False for the CPU.
+bool has_streams(const c10::Device& device);
+
+// Note [One stream rule]
+// Autograd runs a backward pass on the streams of its forward, on a thread of its own, and hooks
+// with it; the collective runs on the backend's stream; what comes after backward() runs on the
+// caller's. Whoever touches a bucket enters first, on the current stream of the bucket's device,
+// and whoever hands it on settles: then the current stream waits for all that have entered. So a
+// sum is taken of what all streams have packed, what is packed in the next pass waits until the
+// last one was copied out, and the host waits for nothing.
+
+// The streams of one device that work on some memory.
+class StreamOrder {
+ public:
+  explicit StreamOrder(const c10::Device& device) : device_(device) {}
+
+  // The current stream will work on `memory`, behind what was settled on another one.
+  void enter(const at::Tensor& memory);
+
+  // The current stream waits for what all streams that have entered were given so far, and is the
+  // one to wait for.
+  void settle();
+
+ private:
+  c10::Stream current() const;
+
+  c10::Device device_;
+  std::vector<c10::Stream> working_;
+  std::optional<c10::Stream> settled_;
+  std::vector<c10::Stream> known_;  // to the memory's allocator
+};
+
+// Numbers of passes gone by that are on their way from a device to the host.
+class FlagsUnderWay {
+ public:
+  // A copy of `flag`, one element, behind what the current stream of its device was given.
+  void follow(const at::Tensor& flag);
+
+  // Whether one that has come is not 0; it is forgotten then. Blocks for all but the last `lag`.
+  bool one_is_raised(std::size_t lag);
+
+  void forget() { flags_.clear(); }
+
+ private:
+  struct Flag {
+    at::Tensor value;
+    c10::Event is_here;
+  };
+  std::deque<Flag> flags_;
+};
+
+}  // namespace lockstep
