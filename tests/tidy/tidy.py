@@ -19,6 +19,7 @@ from tree import Problem, Tree, is_under, line_of
 
 # Folder -> the folders and files it may include; the longest folder that holds a file decides.
 CORE, PROCESS, ENGINE, WORLD = "harness/core", "harness/process", "harness/engine", "harness/world"
+ACCELERATOR = "harness/accelerator"
 ALL_BUT_DDP = ("reference", "harness", "scenarios", "reports", "cli", "bench", "examples", "cmake")
 SUBJECT = tuple(WORLD + "/" + name for name in ("rank_context.h", "subject.h", "subjects.h", "options.h", "tensors.h"))
 SCENARIOS = ("scenarios", CORE, "reference") + SUBJECT
@@ -29,6 +30,7 @@ MAY_INCLUDE = {
     PROCESS: (PROCESS, CORE),
     ENGINE: (ENGINE, CORE, PROCESS),
     WORLD: (WORLD, CORE, PROCESS),
+    ACCELERATOR: (ACCELERATOR, CORE),
     "scenarios": SCENARIOS,
     "scenarios/subjects/lockstep.h": SCENARIOS + ("ddp",),
     "scenarios/subjects/lockstep.cpp": SCENARIOS + ("ddp",),
@@ -40,7 +42,8 @@ MAY_INCLUDE = {
     "cmake": ("cmake",),
     "tests": ALL_BUT_DDP + ("ddp", "tests"),
 }
-TORCH_FREE = (CORE, PROCESS, ENGINE, "reports", "cli")
+STREAM_ORDER = tuple(ACCELERATOR + "/stream_order" + end for end in (".h", ".cpp"))
+TORCH_FREE = (CORE, PROCESS, ENGINE, "reports", "cli") + STREAM_ORDER
 FRAGILE = {"Gloo": re.compile(r"ProcessGroupGloo|^gloo/"), "NCCL": re.compile(r"ProcessGroupNCCL|^nccl")}
 
 # Path -> why it may be longer than this.

@@ -1,0 +1,52 @@
+#include "harness/accelerator/copies.h"
+
+#include "harness/accelerator/aliases.h"
+#include "harness/accelerator/devices.h"
+#include "harness/accelerator/ledger.h"
+#include "harness/accelerator/memory.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <optional>
+
+namespace lockstep::accelerator {
+
+namespace {
+
+const char* why_the_host_waits(const at::Tensor& from, const at::Tensor& into, bool non_blocking) {
+  if (into.device().is_cpu()) {
+    if (!non_blocking) return "blocking copy to the host";
+    return is_pinned(into.storage().data()) ? nullptr : "copy to pageable memory of the host";
+  }
+  return from.device().is_cpu() && !non_blocking ? "blocking copy from the host" : nullptr;
+}
+
+}  // namespace
+
+at::Tensor copy_tensor(const at::Tensor& from, const at::Tensor& into, bool non_blocking) {
+  {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    Aliases aliases;
+    aliases.of(into).copy_(aliases.of(from));
+    aliases.write_back();
+  }
+  const bool is_from_device = from.device().is_privateuseone();
+  const c10::Stream stream = current_stream(is_from_device ? from.get_device() : into.get_device());
+  std::optional<c10::Stream> other;
+  if (is_from_device && into.device().is_privateuseone() && from.device() != into.device())
+    other = current_stream(into.get_device());
+  std::vector<Access> accesses;
+  add_access(accesses, from, /*writes=*/false);
+  add_access(accesses, into, /*writes=*/true);
+  Ledger& ledger = Ledger::instance();
+  if (other) ledger.wait(stream, ledger.record(*other));
+  ledger.submit(stream, "copy_", accesses);
+  if (other) ledger.wait(*other, ledger.record(stream));
+  if (const char* const reason = why_the_host_waits(from, into, non_blocking)) {
+    ledger.host_knows(ledger.record(stream));
+    ledger.host_waited(reason);
+  }
+  return into;
+}
+
+}  // namespace lockstep::accelerator
