@@ -57,6 +57,24 @@ void StreamOrder::settle() {
   settled_ = here;
 }
 
+void ArrivalStreams::note(std::size_t index, const c10::Device& device) {
+  if (has_streams(device)) came_on_[index] = current_stream_of(device);
+}
+
+void ArrivalStreams::meet(std::size_t index, const at::Tensor& gradient) const {
+  const auto& came_on = came_on_[index];
+  if (!came_on || !gradient.defined() || !has_streams(gradient.device())) return;
+  const c10::Stream here = current_stream_of(gradient.device());
+  if (here == *came_on) return;
+  wait_for(here, *came_on);
+  if (gradient.layout() == at::kStrided) {
+    gradient.record_stream(here);
+  } else {
+    gradient._indices().record_stream(here);
+    gradient._values().record_stream(here);
+  }
+}
+
 void FlagsUnderWay::follow(const at::Tensor& flag) {
   const c10::Stream stream = current_stream_of(flag.device());
   at::Tensor value = at::empty({1}, flag.options().device(at::kCPU).pinned_memory(true));

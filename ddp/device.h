@@ -48,6 +48,22 @@ class StreamOrder {
   std::vector<c10::Stream> known_;  // to the memory's allocator
 };
 
+// The streams on which gradients came, by index.
+class ArrivalStreams {
+ public:
+  explicit ArrivalStreams(std::size_t count) : came_on_(count) {}
+
+  // The current stream of the device brings it.
+  void note(std::size_t index, const c10::Device& device);
+
+  // The current stream is going to use it: it waits for the one that brought it, whose allocator
+  // hears of the use. Nothing where they are one.
+  void meet(std::size_t index, const at::Tensor& gradient) const;
+
+ private:
+  std::vector<std::optional<c10::Stream>> came_on_;
+};
+
 // Numbers of passes gone by that are on their way from a device to the host.
 class FlagsUnderWay {
  public:

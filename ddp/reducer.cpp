@@ -69,7 +69,8 @@ Reducer::Reducer(std::shared_ptr<Communicator> communicator, std::vector<Paramet
       reached_locally_(trainable.size(), false),
       used_(trainable.size(), false),
       static_graph_(trainable.size()),
-      used_somewhere_(trainable.size(), true) {
+      used_somewhere_(trainable.size(), true),
+      streams_(trainable.size()) {
   std::vector<c10::Device> devices;
   for (Parameter& each : trainable) {
     const auto device = std::find(devices.begin(), devices.end(), each.tensor.device());
@@ -187,6 +188,10 @@ void Reducer::rebuild() {
     const auto [load, slot] = layout_->places[index];
     const auto* const bucket = std::get_if<Bucket>(&layout_->loads[load]);
     is_view[index] = bucket != nullptr && bucket->holds_gradient(slot, parameters_[index]);
+  }
+  // A program may have worked on gradients that are views, on its stream of now.
+  for (Load& load : layout_->loads) {
+    if (auto* const bucket = std::get_if<Bucket>(&load)) bucket->enter();
   }
   // Before the new buckets are there, or the peak would have both. Gradients that are views keep
   // their own memory until they have moved.

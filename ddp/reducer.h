@@ -207,6 +207,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   Pass pass_ = Pass::none;
   bool end_is_awaited_ = false;
   std::vector<std::size_t> undecided_;  // arrivals while it is undecided or local
+  ArrivalStreams streams_;
   std::string complaint_;
   std::string left_out_;                // the complaint of a rank whose forward threw
   std::optional<std::string> failure_;  // of communication: this object is over

@@ -212,6 +212,7 @@ std::exception_ptr Reducer::write_back(const std::vector<bool>& used_somewhere) 
         continue;
       }
       try {
+        streams_.meet(index, parameters_[index].grad());
         bucket->unpack(slot, parameters_[index]);
       } catch (const UsageError&) {
         if (!first_error) first_error = std::current_exception();

@@ -26,6 +26,7 @@ void Reducer::on_output_gradient(bool synchronised) {
 
 void Reducer::on_gradient(std::size_t index) {
   if (parameters_[index].grad().defined()) used_[index] = true;
+  streams_.note(index, shapes_[index].device);
   if (failure_) return;
   if (pass_ == Pass::none) {
     if (!outputs_are_seen_ && !last_forward_wants_it_reduced()) return;
@@ -164,17 +165,24 @@ void Reducer::pack(std::size_t index, Standing standing) {
   if (layout_->launcher.is_skipped(load)) {
     // Nothing to do but to count.
   } else if (bucket == nullptr) {
+    streams_.meet(index, parameters_[index].grad());
     auto& sum = std::get<SparseSum>(layout_->loads[load]);
     sum.pack(standing == Standing::missing ? at::Tensor() : parameters_[index].grad(), world_size);
   } else if (standing == Standing::missing) {
     bucket->pack_zeros(slot);
   } else {
+    streams_.meet(index, parameters_[index].grad());
     if (standing == Standing::unused) bucket->keep(slot, parameters_[index]);
     bucket->pack(slot, parameters_[index], world_size);
   }
   const auto complete = layout_->readiness.mark_ready(index);
   if (!complete) return;
   if (bucket != nullptr && !layout_->launcher.is_skipped(load)) {
+    if (options_.bucket.batched_copy) {
+      for (const std::size_t each : bucket->gradients()) {
+        streams_.meet(each, parameters_[each].grad());
+      }
+    }
     bucket->complete(parameters_, world_size);
   }
   layout_->launcher.bucket_ready(*complete, layout_->loads, *communicator_);
