@@ -88,6 +88,8 @@ void Reducer::launch_the_rest() {
     pack_what_is_left();
     if (complaint_.empty()) complaint_ = left_out_;
     if (!complaint_.empty()) {
+      // Before anybody can find the flag.
+      if (flags_come_late()) communicator_->tell(complaint_);
       std::visit([](auto& last) { last.raise_flag(); }, layout_->loads.back());
     }
     layout_->launcher.release_last(layout_->loads, *communicator_);
@@ -242,7 +244,6 @@ void Reducer::close_pass() {
 void Reducer::end_with_complaint() {
   const std::string complaint = complaint_;
   close_pass();
-  communicator_->tell(complaint);
   failure_ = last_error_ = "rank " + std::to_string(communicator_->rank()) +
                            ": a backward pass could not be averaged: " + complaint;
   throw UnfinishedReductionError(*failure_ + "; update_process_group() begins anew on all ranks");

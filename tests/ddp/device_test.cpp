@@ -1,14 +1,11 @@
 // On a device with streams, simulated: averages, in an order of streams that nothing can upset, and
 // without the host waiting for the device.
 #include "ddp/distributed_data_parallel.h"
-#include "ddp/errors.h"
 #include "harness/accelerator/accelerator.h"
-#include "harness/accelerator/backend.h"
-#include "tests/ddp/forked_world.h"
+#include "tests/ddp/devices.h"
 #include "tests/ddp/modules.h"
 
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -16,56 +13,19 @@ namespace lockstep {
 namespace {
 
 using testing::all_ways;
+using testing::default_stream;
+using testing::forgotten;
 using testing::Group;
+using testing::hand_over;
 using testing::numbers;
-using testing::run_world;
+using testing::run_on_devices;
 using testing::same;
+using testing::side_stream;
 using testing::Terms;
+using testing::waits_since;
 using Loss = testing::TermsImpl::Loss;
 
 constexpr double kTinyCap = 16.0 / (1 << 20);
-
-// A world whose group has a backend for the devices besides.
-std::vector<std::string> run_on_devices(
-    int world_size, const std::function<std::string(const Group&)>& program,
-    std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
-  return run_world(
-      world_size,
-      [&](const Group& group) {
-        use_simulated_accelerator(2);
-        add_accelerator_backend(*group);
-        return program(group);
-      },
-      timeout);
-}
-
-// What the program forgot to order: nothing, where all is well.
-std::string forgotten() {
-  std::string text;
-  for (const std::string& each : hazard_sentences()) text += " HAZARD: " + each;
-  return text;
-}
-
-std::string waits_since(std::size_t mark) {
-  std::string text;
-  for (const std::string& each : host_waits(mark)) text += " HOST WAITS: " + each;
-  return text;
-}
-
-void hand_over(const c10::Stream& from, const c10::Stream& to) {
-  c10::Event event(from.device_type());
-  event.record(from);
-  event.block(to);
-}
-
-c10::Stream default_stream() {
-  const c10::Device device = accelerator_device();
-  return c10::impl::VirtualGuardImpl(device.type()).getDefaultStream(device);
-}
-
-c10::Stream side_stream(const c10::Device& device) {
-  return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
-}
 
 TEST(OnADevice, GradientsAreAveragesInEveryWayToHoldThem) {
   for (const int world : {1, 2, 3}) {
@@ -104,8 +64,8 @@ TEST(OnADevice, AStepOnAStreamOfItsOwnNeedsNoOtherOrder) {
       net->to(accelerator_device());
       DistributedDataParallel ddp(net, options);
       torch::optim::SGD optimizer(net->parameters(), 0.5);
-      const c10::Stream first = side_stream(accelerator_device());
-      const c10::Stream second = side_stream(accelerator_device());
+      const c10::Stream first = side_stream();
+      const c10::Stream second = side_stream();
       for (int step = 0; step < 4; ++step) {
         // Each step on another stream, which waits for the one before as a program must.
         const c10::Stream& stream = step % 2 == 0 ? first : second;
@@ -132,8 +92,8 @@ TEST(OnADevice, GradientsOfOneBucketMayComeFromSeveralStreams) {
       Terms net(2);
       net->to(accelerator_device());
       DistributedDataParallel ddp(net, options);
-      const c10::Stream main = side_stream(accelerator_device());
-      const c10::Stream side = side_stream(accelerator_device());
+      const c10::Stream main = side_stream();
+      const c10::Stream side = side_stream();
       const c10::StreamGuard guard(main);
       hand_over(default_stream(), main);
       for (int step = 0; step < 3; ++step) {
@@ -201,98 +161,6 @@ TEST(OnADevice, BuffersFollowRankZeroAndTheHostDoesNotWait) {
     return report + forgotten();
   });
   EXPECT_EQ(reports, same(3, "1 1 | 1 | 1;2 2 | 2 | 1;3 3 | 3 | 1;"));
-}
-
-TEST(OnADevice, ParametersOfTwoKindsOfDeviceAreRefusedOnEveryRank) {
-  const auto reports = run_on_devices(2, [&](const Group& group) {
-    Terms net(2);
-    if (group->getRank() == 1) net->weights[1].set_data(net->weights[1].to(accelerator_device()));
-    DistributedDataParallel ddp(net, {.process_group = group});
-    return std::string("trained");
-  });
-  EXPECT_EQ(reports, same(2,
-                          "DisagreementError: rank 1 of 2 cannot take part: parameter 'w0' is on "
-                          "cpu and 'w1' on accelerator:0, expected devices of one kind"));
-}
-
-TEST(OnADevice, ADeviceWithoutABackendIsRefusedOnEveryRank) {
-  const auto reports = run_world(2, [&](const Group& group) {
-    use_simulated_accelerator(1);
-    Terms net(1);
-    net->to(accelerator_device());
-    DistributedDataParallel ddp(net, {.process_group = group});
-    return std::string("trained");
-  });
-  EXPECT_EQ(reports,
-            same(2,
-                 "DisagreementError: ranks 0 and 1 of 2 cannot take part: parameter 'w0' "
-                 "is on accelerator:0, for which the process group (gloo) has no backend"));
-}
-
-// The rank that lacks a gradient raises at once, the other no later than two forwards on, and all
-// go on after update_process_group().
-TEST(OnADevice, AMissingGradientIsHeardOfBeforeLong) {
-  const auto reports = run_on_devices(2, [&](const Group& group) {
-    Terms net(2);
-    net->to(accelerator_device());
-    DistributedDataParallel ddp(net, {.process_group = group});
-    const auto step = [&](bool is_whole) {
-      net->zero_grad();
-      ddp.forward(is_whole ? Loss{{0, 2.0}, {1, 4.0}} : Loss{{0, 2.0}}).backward();
-    };
-    step(true);
-    std::string report;
-    int steps = 0;
-    try {
-      for (; steps < 4; ++steps) step(group->getRank() == 0);
-    } catch (const UnfinishedReductionError& error) {
-      report = std::to_string(steps) + " " + error.what();
-    }
-    ddp->update_process_group(group);
-    step(true);
-    return report + " | " + net->gradients() + forgotten();
-  });
-  EXPECT_EQ(reports[1],
-            "0 rank 1: a backward pass could not be averaged: lacks 'w1'; update_process_group() "
-            "begins anew on all ranks | 2 2 | 4 4");
-  EXPECT_TRUE(reports[0].starts_with("1 ") || reports[0].starts_with("2 ")) << reports[0];
-  EXPECT_NE(reports[0].find("an earlier backward pass could not be averaged on all ranks"),
-            std::string::npos)
-      << reports[0];
-  EXPECT_NE(reports[0].find("rank 1 reported: lacks 'w1'"), std::string::npos) << reports[0];
-  EXPECT_TRUE(reports[0].ends_with("| 2 2 | 4 4")) << reports[0];
-}
-
-TEST(OnADevice, CheckReductionFinishedHearsOfItNow) {
-  const auto reports = run_on_devices(2, [&](const Group& group) {
-    Terms net(2);
-    net->to(accelerator_device());
-    DistributedDataParallel ddp(net, {.process_group = group});
-    const bool is_whole = group->getRank() == 0;
-    ddp.forward(is_whole ? Loss{{0, 2.0}, {1, 4.0}} : Loss{{0, 2.0}}).backward();
-    ddp->check_reduction_finished();
-    return std::string("nothing was heard");
-  });
-  EXPECT_NE(reports[0].find("rank 1 reported: lacks 'w1'"), std::string::npos) << reports[0];
-}
-
-TEST(OnADevice, APeerThatDiesIsAnErrorInTime) {
-  const auto reports = run_on_devices(
-      2,
-      [&](const Group& group) {
-        Terms net(2);
-        net->to(accelerator_device());
-        DistributedDataParallel ddp(net, {.process_group = group});
-        for (int step = 0; step < 1000; ++step) {
-          if (step == 3 && group->getRank() == 1) ::_exit(9);
-          net->zero_grad();
-          ddp.forward(Loss{{0, 2.0}, {1, 4.0}}).backward();
-        }
-        return std::string("went on for ever");
-      },
-      std::chrono::seconds(5));
-  EXPECT_TRUE(reports[0].starts_with("CommunicationError: rank 0: all-reduce of gradient bucket"))
-      << reports[0];
 }
 
 TEST(OnADevice, WhatTheHostMustKnowIsKnown) {
