@@ -2,7 +2,8 @@
 # it: whoever uses the package gets LibTorch by the same rules.
 #
 # The wheel's own TorchConfig insists on nvcc and links libtorch.so, which drags in the CUDA
-# libraries; so the target is ours and names the CPU libraries alone.
+# libraries; so the target is ours and names the CPU libraries alone. Whoever wants the others names
+# LibTorch::cuda, which is there where LibTorch has them.
 
 # lockstep_import_torch(FOLDER PROBLEM): FOLDER holds include/ and lib/. Where it does not there is no
 # target, and PROBLEM is the end of a sentence about it; else PROBLEM is empty.
@@ -31,6 +32,13 @@ function(lockstep_import_torch folder problem)
                              "${folder}/include" "${folder}/include/torch/csrc/api/include")
   target_link_libraries(LibTorch::cpu INTERFACE LibTorch::torch_cpu LibTorch::c10)
   target_link_options(LibTorch::cpu INTERFACE -Wl,--allow-shlib-undefined)
+
+  # Nothing refers to it by name: its initialisers tell LibTorch of CUDA.
+  if(EXISTS "${folder}/lib/libtorch_cuda.so")
+    add_library(LibTorch::cuda INTERFACE IMPORTED)
+    target_link_libraries(LibTorch::cuda INTERFACE LibTorch::cpu
+      "-Wl,--no-as-needed,${folder}/lib/libtorch_cuda.so,${folder}/lib/libc10_cuda.so,--as-needed")
+  endif()
 endfunction()
 
 # lockstep_torch_version(FOLDER VERSION): such as 2.11; "unknown" where the headers do not tell.

@@ -6,7 +6,6 @@
 #   lib/cmake/lockstep/             the package: lockstep::ddp and LibTorch::cpu
 
 include(CMakePackageConfigHelpers)
-include(GNUInstallDirs)
 
 set(lockstep_package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/lockstep")
 lockstep_torch_version("${LOCKSTEP_TORCH}" LOCKSTEP_TORCH_VERSION)

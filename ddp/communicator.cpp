@@ -1,11 +1,11 @@
 #include "ddp/communicator.h"
 
+#include "ddp/backend/apart.h"
 #include "ddp/errors.h"
 
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace lockstep {
@@ -155,11 +155,9 @@ void Communicator::tell_of_this_forward(const std::string& sentence) {
 }
 
 Communicator Communicator::apart(const std::string& name) {
-  std::vector<int> ranks(static_cast<std::size_t>(world_size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   try {
-    group = group_->splitGroup(ranks, timeout_, std::nullopt, name, name);
+    group = group_apart(*group_, timeout_, name);
   } catch (const std::exception& error) {
     throw UsageError(
         "another DistributedDataParallel lives on this process group, and its backend '" +

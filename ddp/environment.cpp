@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <unistd.h>
 
 namespace lockstep {
 
@@ -11,6 +12,12 @@ std::optional<std::string> process_environment(const std::string& name) {
   const char* const value = std::getenv(name.c_str());
   if (value == nullptr) return std::nullopt;
   return std::string(value);
+}
+
+std::string name_of_this_host() {
+  char name[256] = "";
+  if (::gethostname(name, sizeof name - 1) != 0) throw UsageError("this host has no name");
+  return name;
 }
 
 std::optional<std::string> value_in(const EnvironmentLookup& lookup, const std::string& name) {

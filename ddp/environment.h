@@ -15,6 +15,9 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const std::st
 // The environment of this process.
 std::optional<std::string> process_environment(const std::string& name);
 
+// By which ranks tell whether they are on one host. Throws UsageError if it has no name.
+std::string name_of_this_host();
+
 // Where this process stands in the world. 0 <= rank < world_size.
 struct Standing {
   int rank = 0;

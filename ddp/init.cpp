@@ -1,6 +1,7 @@
 #include "ddp/init.h"
 
 #include "ddp/backend/gloo.h"
+#include "ddp/backends.h"
 #include "ddp/errors.h"
 #include "ddp/launcher.h"
 #include "ddp/launcher_report.h"
@@ -19,6 +20,7 @@
 #include <memory>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace lockstep {
 
@@ -33,6 +35,11 @@ void check(const InitOptions& options) {
     throw UsageError("init_process_group: threads is " + std::to_string(options.threads) +
                      ", expected at least 1");
   }
+  if (options.ranks_per_device < 1) {
+    throw UsageError("init_process_group: ranks_per_device is " +
+                     std::to_string(options.ranks_per_device) + ", expected at least 1");
+  }
+  check_backends(options);
   if (options.rank.has_value() != options.world_size.has_value()) {
     throw UsageError(
         std::string("init_process_group: ") +
@@ -103,29 +110,45 @@ c10::intrusive_ptr<c10d::Store> open_store(const Plan& plan) {
       "lockstep/" + job + "attempt_" + std::to_string(point.attempt), std::move(store));
 }
 
-c10::intrusive_ptr<c10d::ProcessGroup> meet(const Plan& plan) {
-  const auto start = std::chrono::steady_clock::now();
-  const InitOptions& options = plan.options;
-  const Standing& standing = plan.standing;
-  std::shared_ptr<::gloo::transport::Device> device;
-  std::string objection;
+std::shared_ptr<::gloo::transport::Device> listen(const InitOptions& options,
+                                                  std::string& objection) {
   try {
-    device = make_gloo_device(options.interface_name, options.hostname);
+    return make_gloo_device(options.interface_name, options.hostname);
   } catch (const std::exception& error) {
     objection = (options.interface_name.empty() ? "it cannot listen on the address "
                                                 : "it cannot listen on the interface ") +
                 (options.interface_name.empty() ? options.hostname : options.interface_name) +
                 " (" + first_line(error) + ")";
+    return nullptr;
   }
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> meet(const Plan& plan) {
+  const auto start = std::chrono::steady_clock::now();
+  const InitOptions& options = plan.options;
+  const Standing& standing = plan.standing;
+  const auto time_left = [&] {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        start + options.timeout - std::chrono::steady_clock::now());
+    return std::max(left, std::chrono::milliseconds(1));
+  };
+  BackendDecision decision = decide_backends(options);
+  const bool needs_gloo = decision.wish.cpu == "gloo" || decision.wish.cuda == "gloo";
+  std::string objection = decision.objection;
+  auto device = needs_gloo ? listen(options, objection) : nullptr;
   const auto store = open_store(plan);
-  meet_in(*store, standing, options.timeout, "Lockstep " + version() + " on PyTorch " TORCH_VERSION,
-          objection);
-  const auto backend =
-      make_gloo_backend(store, standing.rank, standing.world_size, std::move(device), options);
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(start + options.timeout -
-                                                                 std::chrono::steady_clock::now());
-  wait_until_connected(*store, standing.world_size, std::max(left, std::chrono::milliseconds(1)));
-  return make_process_group(backend, store);
+  meet_in(*store, standing, options.timeout,
+          {.version = "Lockstep " + version() + " on PyTorch " TORCH_VERSION,
+           .backends = decision.words(),
+           .backends_because = decision.because(),
+           .objection = objection});
+  const auto gpu = agree_on_device(*store, standing, time_left(), options.device_index, decision);
+  const auto gloo = needs_gloo ? make_gloo_backend(store, standing.rank, standing.world_size,
+                                                   std::move(device), options)
+                               : nullptr;
+  auto group = make_decided_group(store, standing, options.timeout, decision, gpu, gloo);
+  wait_until_connected(*store, standing.world_size, time_left());
+  return group;
 }
 
 // A TCPStore whose server accepts and says nothing (a stopped process, another program on the port)
@@ -178,6 +201,20 @@ c10::intrusive_ptr<c10d::ProcessGroup> init_process_group(const InitOptions& opt
     report_to_launcher(error.what());
     throw;
   }
+}
+
+std::string backends_of(c10d::ProcessGroup& group) {
+  const std::string decided = group.getGroupDesc();
+  if (decided.starts_with("cpu:") || decided.starts_with("cuda:")) return decided;
+  std::vector<c10::DeviceType> types;
+  for (const c10::Device& device : group.getDeviceTypes()) types.push_back(device.type());
+  std::sort(types.begin(), types.end());
+  std::string text;
+  for (const c10::DeviceType type : types) {
+    text += (text.empty() ? "" : ",") + c10::DeviceTypeName(type, true) + ":" +
+            group.getBackend(type)->getBackendName();
+  }
+  return text;
 }
 
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(

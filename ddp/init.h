@@ -27,6 +27,27 @@ struct InitOptions {
   std::optional<int> rank;
   std::optional<int> world_size;
 
+  // Which backend carries tensors of which device, in PyTorch's words; equal on all ranks.
+  // - "": Gloo for CPU tensors, and NCCL for CUDA tensors where this process has a usable NCCL and
+  // a
+  //   GPU for each of its host's ranks. NCCL then connects, and touches the GPU, at the first
+  //   collective of a CUDA tensor. backends_of() tells what was decided.
+  // - "gloo": for both; CUDA tensors travel through pinned memory of the host. Any number of ranks
+  //   may be on a GPU. libtorch_cuda is the program's to load.
+  // - "nccl": for CUDA tensors, and none for CPU tensors.
+  // - "cpu:gloo,cuda:nccl": each as it says, and so on. NCCL that is asked for connects here.
+  // There is nothing else: the mpi and tcp of old tutorials do not exist.
+  std::string backend;
+
+  // The GPU of this rank, for NCCL: an index into those that this process sees. Unset: its local
+  // rank divided by ranks_per_device; where ranks of a host see different GPUs, its position among
+  // those that see the same. Never the global rank. group->getBoundDeviceId() tells.
+  std::optional<int> device_index;
+
+  // How many ranks may be on one GPU, positive, equal on all ranks. NCCL needs more than this for
+  // several (docs/gpu.md), and is then for finding mistakes, not for speed.
+  int ranks_per_device = 1;
+
   // The network interface, such as "eth0", that Gloo listens on. Empty: the one of `hostname`.
   std::string interface_name;
 
@@ -52,9 +73,10 @@ struct InitOptions {
 // passed, and three seconds longer where a store does not even refuse. Throws UsageError (what was
 // given, what was expected) before anything is opened; DisagreementError, with one sentence on
 // every rank, if ranks were told different world sizes or run other versions of Lockstep or
-// PyTorch, if one cannot listen where it was told to, if a rank came twice, or if the store was
-// used before (a stale file); and CommunicationError if the store or a peer cannot be reached, or
-// ranks did not come, which are named. A world of one takes the same path; without a store and a
+// PyTorch, or have different backends, if one cannot listen where it was told to or lacks the NCCL
+// that was asked for, if a host has fewer GPUs than ranks, if a rank came twice, or if the store
+// was used before (a stale file); and CommunicationError if the store or a peer cannot be reached,
+// or ranks did not come, which are named. A world of one takes the same path; without a store and a
 // launcher it meets in the process's own memory. torchrun prints what was thrown in its summary
 // (ddp/launcher_report.h).
 //
@@ -71,6 +93,11 @@ c10::intrusive_ptr<c10d::ProcessGroup> init_process_group(const InitOptions& opt
 // known without.
 int local_rank(const c10d::ProcessGroup& group,
                std::chrono::milliseconds timeout = std::chrono::minutes(5));
+
+// What carries tensors of which device, and why there is no NCCL where none was asked for, such as
+// "cpu:gloo (no nccl: this machine has no NVIDIA GPU, or no driver for it)"; the reason of groups
+// that init_process_group() made. Local.
+std::string backends_of(c10d::ProcessGroup& group);
 
 // The ProcessGroup front of a backend that exists: the way in for wrapped, simulated or foreign
 // backends. Rank and size are the backend's; it is registered for CPU tensors under the type of its

@@ -4,7 +4,6 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include <unistd.h>
 #include <vector>
 
 namespace lockstep {
@@ -12,12 +11,6 @@ namespace lockstep {
 namespace {
 
 const std::string kHost = "lockstep/host_of_rank/";
-
-std::string name_of_this_host() {
-  char name[256] = "";
-  if (::gethostname(name, sizeof name - 1) != 0) throw UsageError("this host has no name");
-  return name;
-}
 
 int lower_ranks_on(const std::string& host, c10d::Store& store, int rank,
                    std::chrono::milliseconds timeout) {

@@ -16,6 +16,10 @@ using Clock = std::chrono::steady_clock;
 const std::string kHere = "lockstep/rank_is_here/";
 const std::string kWorldSize = "lockstep/world_size";
 const std::string kVersion = "lockstep/version";
+const std::string kBackends = "lockstep/backends";
+const std::string kSaid = "lockstep/said_by_rank/";
+const std::string kAnswered = "lockstep/answer_of_rank_zero";
+const std::string kNotConnected = "lockstep/not_connected";
 const std::string kCount = "lockstep/ranks_here";
 const std::string kAllCame = "lockstep/all_came";
 const std::string kGo = "lockstep/rank_zero_saw_all";
@@ -57,8 +61,23 @@ void refuse_what_was_given_up(c10d::Store& store) {
                "stale file?): give every run a store of its own"));
 }
 
-void come_in(c10d::Store& store, const Standing& standing, const std::string& version,
-             const std::string& objection) {
+// "cpu:gloo by default, since ...". The reasons may differ.
+void compare_backends(c10d::Store& store, int rank, const Introduction& introduction) {
+  const auto told = [](const std::string& backends, const std::string& because) {
+    return backends + (because.empty() ? "" : " (" + because + ")");
+  };
+  const std::string own = introduction.backends + "\n" + introduction.backends_because;
+  const std::string first = text_of(store.compareSet(kBackends, {}, bytes_of(own)));
+  const std::size_t end = first.find('\n');
+  const std::string backends = first.substr(0, end);
+  if (backends == introduction.backends) return;
+  refuse(store, "the ranks decided for different backends: rank " + std::to_string(rank) + " for " +
+                    told(introduction.backends, introduction.backends_because) +
+                    ", another rank for " + told(backends, first.substr(end + 1)) +
+                    "; InitOptions::backend, equal on all ranks, leaves nothing to decide");
+}
+
+void come_in(c10d::Store& store, const Standing& standing, const Introduction& introduction) {
   refuse_what_was_given_up(store);
   const std::string own_size = std::to_string(standing.world_size);
   const std::string size = text_of(store.compareSet(kWorldSize, {}, bytes_of(own_size)));
@@ -67,13 +86,15 @@ void come_in(c10d::Store& store, const Standing& standing, const std::string& ve
                       std::to_string(standing.rank) + " a world of " + own_size +
                       ", another rank one of " + size);
   }
-  const std::string first = text_of(store.compareSet(kVersion, {}, bytes_of(version)));
-  if (first != version) {
+  const std::string first = text_of(store.compareSet(kVersion, {}, bytes_of(introduction.version)));
+  if (first != introduction.version) {
     refuse(store, "the ranks run different versions: rank " + std::to_string(standing.rank) + " " +
-                      version + ", another rank " + first);
+                      introduction.version + ", another rank " + first);
   }
-  if (!objection.empty()) {
-    refuse(store, "rank " + std::to_string(standing.rank) + " cannot take part: " + objection);
+  compare_backends(store, standing.rank, introduction);
+  if (!introduction.objection.empty()) {
+    refuse(store, "rank " + std::to_string(standing.rank) +
+                      " cannot take part: " + introduction.objection);
   }
   if (store.add(kHere + std::to_string(standing.rank), 1) > 1) {
     refuse(store, "rank " + std::to_string(standing.rank) +
@@ -135,7 +156,7 @@ std::string who_came(c10d::Store& store, int world_size) {
 // hold an answer only if all of its ranks had come, and then every rank of this one finds its own
 // trace and refuses. Otherwise somebody who lives is waited for, and refuses when it comes.
 void meet_in(c10d::Store& store, const Standing& standing, std::chrono::milliseconds timeout,
-             const std::string& version, const std::string& objection) {
+             const Introduction& introduction) {
   const auto deadline = Clock::now() + timeout;
   const auto wait_for = [&](const std::string& key) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
@@ -144,7 +165,7 @@ void meet_in(c10d::Store& store, const Standing& standing, std::chrono::millisec
     }
     if (store.check({kRefused})) leave(store, standing);
   };
-  come_in(store, standing, version, objection);
+  come_in(store, standing, introduction);
   if (standing.rank == 0) {
     wait_for(kAllCame);
     store.set(kGo, bytes_of("1"));
@@ -152,6 +173,32 @@ void meet_in(c10d::Store& store, const Standing& standing, std::chrono::millisec
   wait_for(kGo);
   if (store.add(kAnswers, 1) >= standing.world_size) store.set(kMet, bytes_of("1"));
   wait_for(kMet);
+}
+
+std::string ask_rank_zero(
+    c10d::Store& store, const Standing& standing, std::chrono::milliseconds timeout,
+    const std::string& said,
+    const std::function<std::string(const std::vector<std::string>& said)>& answer) {
+  store.set(kSaid + std::to_string(standing.rank), bytes_of(said));
+  if (standing.rank == 0) {
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < standing.world_size; ++rank)
+      keys.push_back(kSaid + std::to_string(rank));
+    store.wait(keys, timeout);
+    std::vector<std::string> texts;
+    for (const std::string& key : keys) texts.push_back(text_of(store.get(key)));
+    store.set(kAnswered, bytes_of(answer(texts)));
+  }
+  store.wait({kAnswered}, timeout);
+  return text_of(store.get(kAnswered));
+}
+
+std::string tell_of_failed_connection(c10d::Store& store, const std::string& sentence) {
+  try {
+    return text_of(store.compareSet(kNotConnected, {}, bytes_of(sentence)));
+  } catch (const std::exception&) {
+    return sentence;
+  }
 }
 
 void wait_until_connected(c10d::Store& store, int world_size, std::chrono::milliseconds timeout) {

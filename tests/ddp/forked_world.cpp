@@ -46,8 +46,11 @@ std::string run_rank(const std::string& folder, int rank, int world_size,
                      const RankProgram& program, std::chrono::milliseconds group_timeout) {
   auto store = c10::make_intrusive<c10d::FileStore>(folder + "/store", world_size);
   store->setTimeout(group_timeout);
-  const Group group = init_process_group(
-      {.store = store, .rank = rank, .world_size = world_size, .timeout = group_timeout});
+  const Group group = init_process_group({.store = store,
+                                          .rank = rank,
+                                          .world_size = world_size,
+                                          .backend = "cpu:gloo",  // no GPU is looked for
+                                          .timeout = group_timeout});
   return program(group);
 }
 

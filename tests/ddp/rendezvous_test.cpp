@@ -122,7 +122,7 @@ TEST(Rendezvous, DifferentVersionsAreRefusedOnEveryRank) {
   c10d::HashStore store;
   const auto meet = [&](int rank, const std::string& version) -> std::string {
     try {
-      meet_in(store, {.rank = rank, .world_size = 3}, 20s, version);
+      meet_in(store, {.rank = rank, .world_size = 3}, 20s, {.version = version});
       return "met";
     } catch (const DisagreementError& error) {
       return std::string("disagreement: ") + error.what();
@@ -142,9 +142,65 @@ TEST(Rendezvous, DifferentVersionsAreRefusedOnEveryRank) {
 TEST(Rendezvous, WhoCannotTakePartTellsAll) {
   c10d::HashStore store;
   auto other = std::async(std::launch::async, [&] { return told(store, 0, 2); });
-  EXPECT_THROW(meet_in(store, {.rank = 1, .world_size = 2}, 20s, "", "its disk is full"),
+  EXPECT_THROW(meet_in(store, {.rank = 1, .world_size = 2}, 20s, {.objection = "its disk is full"}),
                DisagreementError);
   EXPECT_EQ(other.get(), "disagreement: rank 1 cannot take part: its disk is full");
+}
+
+TEST(Rendezvous, RanksThatDecidedForDifferentBackendsAreToldWhatAndWhy) {
+  c10d::HashStore store;
+  const auto meet = [&](int rank, const Introduction& introduction) {
+    try {
+      meet_in(store, {.rank = rank, .world_size = 2}, 20s, introduction);
+      return std::string("met");
+    } catch (const DisagreementError& error) {
+      return std::string("disagreement: ") + error.what();
+    }
+  };
+  auto other = std::async(std::launch::async, meet, 0,
+                          Introduction{.backends = "cpu:gloo,cuda:nccl by default"});
+  const std::string own = meet(1, {.backends = "cpu:gloo by default",
+                                   .backends_because = "no nccl: this machine has no GPU"});
+  EXPECT_EQ(own, other.get());
+  for (const char* const part :
+       {"disagreement: the ranks decided for different backends: rank ",
+        "cpu:gloo by default (no nccl: this machine has no GPU)", "cpu:gloo,cuda:nccl by default",
+        "InitOptions::backend, equal on all ranks, leaves nothing to decide"})
+    EXPECT_NE(own.find(part), std::string::npos) << own;
+}
+
+// GPUs of hosts of different makers, say.
+TEST(Rendezvous, OneDecisionForDifferentReasonsIsNoDisagreement) {
+  c10d::HashStore store;
+  const auto meet = [&](int rank, const std::string& because) {
+    meet_in(store, {.rank = rank, .world_size = 2}, 20s,
+            {.backends = "cpu:gloo", .backends_because = because});
+  };
+  auto other = std::async(std::launch::async, meet, 0, "no nccl: no GPU");
+  EXPECT_NO_THROW(meet(1, "no nccl: not built"));
+  other.get();
+}
+
+TEST(Rendezvous, RankZeroReadsWhatAllSayAndAnswersThem) {
+  c10d::HashStore store;
+  const auto ask = [&](int rank) {
+    return ask_rank_zero(store, {.rank = rank, .world_size = 3}, 20s, std::to_string(rank * 10),
+                         [&](const std::vector<std::string>& said) {
+                           return std::to_string(rank) + " read " + said[0] + "," + said[1] + "," +
+                                  said[2];
+                         });
+  };
+  auto one = std::async(std::launch::async, ask, 1);
+  auto two = std::async(std::launch::async, ask, 2);
+  EXPECT_EQ(ask(0), "0 read 0,10,20");
+  EXPECT_EQ(one.get(), "0 read 0,10,20");
+  EXPECT_EQ(two.get(), "0 read 0,10,20");
+}
+
+TEST(Rendezvous, TheFirstRankThatCouldNotConnectIsEverybodysReason) {
+  c10d::HashStore store;
+  EXPECT_EQ(tell_of_failed_connection(store, "rank 1: no memory"), "rank 1: no memory");
+  EXPECT_EQ(tell_of_failed_connection(store, "rank 0: no answer"), "rank 1: no memory");
 }
 
 // A second run with the file that the first one left, as a job that was killed leaves it.

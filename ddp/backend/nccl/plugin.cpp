@@ -1,0 +1,199 @@
+// The only file that includes NCCL's and CUDA's headers: liblockstep_nccl.so.
+#include "ddp/backend/nccl/plugin.h"
+
+#include <ATen/Functions.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+namespace lockstep {
+
+namespace {
+
+using Nccl = c10d::ProcessGroupNCCL;
+using Store = c10::intrusive_ptr<c10d::Store>;
+
+// How much later NCCL's watchdog gives up than whoever waits for a collective, who can say what it
+// was. The watchdog is for those that wait elsewhere, such as in a copy to the host.
+constexpr std::chrono::seconds kWatchdogIsLater{10};
+
+// Note [Leaving NCCL]
+// A rank whose last all-reduce has ended may still owe its peers bytes that lie in its buffers, and
+// both ways to destroy a communicator have a catch: ncclCommDestroy waits for peers, without end;
+// ncclCommAbort, which LibTorch's destructor calls, waits for nothing and takes the bytes along. So
+// who leaves in peace waits until its own work is over (the watchdog ends what passes its timeout),
+// tells the others in the store, waits for them for as long as bytes may take, and aborts: a
+// destructor that ends, and no kernel that spins. After a failure nobody waits.
+constexpr std::chrono::seconds kLeavePatience{3};
+
+class NcclBackend final : public Nccl {
+ public:
+  static c10::intrusive_ptr<NcclBackend> make(const NcclPlan& plan) {
+    return make(plan.store, plan.rank, plan.world_size, plan.timeout);
+  }
+
+  NcclBackend(Store store, int rank, int size, c10::intrusive_ptr<Options> watched,
+              c10::intrusive_ptr<Options> shown)
+      : Nccl(store, rank, size, std::move(watched)),
+        meeting_(std::move(store)),
+        shown_(std::move(shown)) {}
+
+  ~NcclBackend() override {
+    if (is_over_) return;
+    try {
+      wait_for_others();
+    } catch (const std::exception&) {
+      // They, the store or the driver have gone.
+    }
+    try {
+      abort();
+    } catch (const std::exception&) {
+      // As at the end of a process whose driver has left before it.
+    }
+  }
+
+  // With the time that waits are to take, not the watchdog's.
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return shown_; }
+
+  void setTimeout(std::chrono::milliseconds timeout) override {
+    shown_->timeout = timeout;
+    Nccl::setTimeout(timeout + kWatchdogIsLater);
+  }
+
+  // LibTorch splits communicators, for which nothing may be under way in them, and keeps the whole
+  // alive through its own options. A part that is connected anew needs neither.
+  c10::intrusive_ptr<c10d::Backend> split(
+      const Store& store, const std::vector<int>& ranks,
+      const c10::intrusive_ptr<c10d::Backend::Options>& options) override {
+    const auto place = std::find(ranks.begin(), ranks.end(), getRank());
+    if (place == ranks.end()) return nullptr;
+    const auto timeout = options ? options->timeout : shown_->timeout;
+    auto part = make(store, static_cast<int>(place - ranks.begin()), static_cast<int>(ranks.size()),
+                     timeout);
+    part->setBoundDeviceId(getBoundDeviceId());
+    // One that has carried nothing may be there for nothing: its GPU stays untouched.
+    if (has_connected() && getBoundDeviceId()) part->connect(*getBoundDeviceId());
+    return part;
+  }
+
+  void abort() override {
+    is_over_ = true;
+    Nccl::abort();
+  }
+
+  void shutdown() override {
+    is_over_ = true;
+    Nccl::shutdown();
+  }
+
+  void connect(at::Device device) {
+    try {
+      eagerConnectSingleDevice(device);
+      std::vector<at::Tensor> one = {at::ones({1}, at::TensorOptions().device(device))};
+      allreduce(one)->wait(shown_->timeout);
+    } catch (const std::exception&) {
+      abort();
+      throw;
+    }
+  }
+
+ private:
+  static c10::intrusive_ptr<NcclBackend> make(const Store& store, int rank, int size,
+                                              std::chrono::milliseconds timeout) {
+    const auto options = [&](std::chrono::milliseconds time) {
+      auto made = Options::create();
+      made->timeout = time;
+      for (int each = 0; each < size; ++each)
+        made->global_ranks_in_group.push_back(static_cast<std::uint64_t>(each));
+      return made;
+    };
+    return c10::make_intrusive<NcclBackend>(store, rank, size, options(timeout + kWatchdogIsLater),
+                                            options(timeout));
+  }
+
+  void wait_for_others() {
+    if (!own_work_ends() || getSize() == 1) return;
+    const std::string all = "lockstep/all_have_left";
+    if (meeting_->add("lockstep/have_left", 1) >= getSize()) meeting_->set(all, "1");
+    meeting_->wait({all}, kLeavePatience);
+  }
+
+  bool has_connected() {
+    const std::lock_guard lock(mutex_);
+    return !devNCCLCommMap_.empty();
+  }
+
+  // The watchdog takes off the list what is over.
+  bool own_work_ends() {
+    const auto deadline = std::chrono::steady_clock::now() + options_->timeout + kWatchdogIsLater;
+    std::mutex mutex;
+    std::condition_variable never;
+    const auto is_over = [&] {
+      const std::lock_guard lock(workMetaListMutex_);
+      return workMetaList_.empty();
+    };
+    std::unique_lock waiting(mutex);
+    while (getError() == c10d::ErrorType::SUCCESS && std::chrono::steady_clock::now() < deadline) {
+      if (is_over()) return getError() == c10d::ErrorType::SUCCESS;
+      never.wait_for(waiting, std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+
+  const Store meeting_;
+  const c10::intrusive_ptr<Options> shown_;
+  bool is_over_ = false;
+};
+
+std::string cuda_version() {
+  return std::to_string(CUDART_VERSION / 1000) + "." + std::to_string(CUDART_VERSION % 1000 / 10);
+}
+
+std::vector<std::string> gpus() {
+  const int count = c10::cuda::device_count_ensure_non_zero();
+  std::vector<std::string> names;
+  for (int index = 0; index < count; ++index) {
+    std::string name;
+    for (const char each :
+         at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(index))->uuid.bytes) {
+      constexpr const char* kDigits = "0123456789abcdef";
+      const auto byte = static_cast<unsigned char>(each);
+      name += {kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+c10::intrusive_ptr<c10d::Backend> make(const NcclPlan& plan) {
+  return NcclBackend::make(plan);
+}
+
+void connect(c10d::Backend& backend, int device_index) {
+  dynamic_cast<NcclBackend&>(backend).connect(
+      at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device_index)));
+}
+
+const NcclPlugin kPlugin = {.made_for = "Lockstep " LOCKSTEP_VERSION " on PyTorch " TORCH_VERSION,
+                            .nccl_version = c10d::getNcclVersion,
+                            .cuda_version = cuda_version,
+                            .gpus = gpus,
+                            .make = make,
+                            .connect = connect};
+
+}  // namespace
+
+}  // namespace lockstep
+
+extern "C" __attribute__((visibility("default"))) const lockstep::NcclPlugin*
+lockstep_nccl_plugin() {
+  return &lockstep::kPlugin;
+}

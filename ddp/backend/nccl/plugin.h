@@ -1,0 +1,48 @@
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+// What crosses the border between this library and liblockstep_nccl.so, which is the only part that
+// sees nccl.h and CUDA's headers and that links libtorch_cuda. It is loaded when it is first needed
+// (ddp/backend/nccl.h), so that a program runs where libtorch_cuda cannot be loaded.
+
+// A backend for `rank` of `world_size` on GPU `device_index` of those this process sees.
+struct NcclPlan {
+  c10::intrusive_ptr<c10d::Store> store;  // of this backend alone
+  int rank = 0;
+  int world_size = 1;
+  int device_index = 0;
+  std::chrono::milliseconds timeout{0};  // positive; of any one collective
+};
+
+// Functions throw std::exception's descendants. All but the versions ask the driver, after which
+// this process must not fork.
+struct NcclPlugin {
+  // "Lockstep 0.1.0 on PyTorch 2.11.0": what this part was compiled with. First, so that another
+  // layout of what follows is noticed.
+  const char* made_for;
+  std::string (*nccl_version)();  // "2.28.9", of the library that was loaded
+  std::string (*cuda_version)();  // "13.0", of the runtime LibTorch was compiled with
+
+  // A name for each GPU that this process sees, in the order of device indices: the same name for
+  // the same GPU in every process of a host. Throws where there is none, with the reason.
+  std::vector<std::string> (*gpus)();
+
+  // Collective only in that all ranks of a world make one; does not block and touches no GPU.
+  c10::intrusive_ptr<c10d::Backend> (*make)(const NcclPlan& plan);
+
+  // Collective; blocks until all ranks have connected and a first all-reduce has passed.
+  void (*connect)(c10d::Backend& backend, int device_index);
+};
+
+// The name of the function in the library that returns it.
+constexpr const char* kNcclPluginSymbol = "lockstep_nccl_plugin";
+
+}  // namespace lockstep
