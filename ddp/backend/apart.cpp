@@ -1,5 +1,7 @@
 #include "ddp/backend/apart.h"
 
+#include "ddp/backend/broken_pipes.h"
+
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
@@ -42,6 +44,7 @@ std::vector<c10::DeviceType> devices_of(const c10d::ProcessGroup& group) {
 c10::intrusive_ptr<c10d::ProcessGroup> group_apart(c10d::ProcessGroup& group,
                                                    std::chrono::milliseconds timeout,
                                                    const std::string& name) {
+  const BrokenPipesAreErrors guard;
   const auto store = group.getStore();
   if (!store) throw std::runtime_error("the group has no store");
   auto apart = c10::make_intrusive<c10d::ProcessGroup>(

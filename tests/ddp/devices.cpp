@@ -6,6 +6,8 @@
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <csignal>
+
 namespace lockstep::testing {
 
 std::vector<std::string> run_on_devices(int world_size, const RankProgram& program,
@@ -13,6 +15,7 @@ std::vector<std::string> run_on_devices(int world_size, const RankProgram& progr
   return run_world(
       world_size,
       [&](const Group& group) {
+        std::signal(SIGPIPE, SIG_IGN);  // the backend for the devices is no part of ddp/
         use_simulated_accelerator(2);
         add_accelerator_backend(*group);
         return program(group);

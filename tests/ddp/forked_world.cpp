@@ -57,6 +57,9 @@ std::string run_rank(const std::string& folder, int rank, int world_size,
 [[noreturn]] void be_child(int report_fd, const std::function<std::string()>& program) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::alarm(kDeadlineSeconds);
+  // LibTorch makes its pool of threads anew in a child, at the first use, which autograd's threads
+  // of two devices must not make at once: one would find no pool, and abort.
+  at::set_num_threads(at::get_num_threads());
   const std::string report = report_of(program);
   std::size_t written = 0;
   while (written < report.size()) {

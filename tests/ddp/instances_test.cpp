@@ -9,8 +9,12 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/torch.h>
 
+#include <csignal>
+#include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
+#include <unistd.h>
 
 namespace lockstep {
 namespace {
@@ -82,6 +86,37 @@ TEST(Instances, ThatWaitForEachOtherSayWhichOfThemWaits) {
 }
 
 // The first instance's pass lacks a gradient; the other's averages are not lost by it.
+// The names of threads that a broken pipe would end the process in; this one aside.
+std::set<std::string> threads_that_end_with_a_pipe() {
+  std::set<std::string> names;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(::getpid())) continue;
+    std::ifstream status(task.path() / "status");
+    std::string line, name;
+    while (std::getline(status, line)) {
+      if (line.starts_with("Name:")) name = line.substr(6);
+      if (!line.starts_with("SigBlk:")) continue;
+      const auto blocked = std::stoull(line.substr(8), nullptr, 16);
+      if ((blocked >> (SIGPIPE - 1)) % 2 == 0) names.insert(name);
+    }
+  }
+  return names;
+}
+
+// A part of a group has threads of its own, which write to peers that may be dead.
+TEST(Instances, HaveNoThreadThatABrokenPipeWouldEndTheProcessIn) {
+  const auto reports = run_world(2, [&](const Group& group) {
+    Terms one(1), two(1);
+    const auto before = threads_that_end_with_a_pipe();
+    DistributedDataParallel a(one, {.process_group = group});
+    DistributedDataParallel b(two, {.process_group = group});
+    std::string report = std::to_string(before.size()) + " before;";
+    for (const std::string& each : threads_that_end_with_a_pipe()) report += " " + each;
+    return report;
+  });
+  EXPECT_EQ(reports, same(2, "0 before;"));
+}
+
 TEST(Instances, InOnePassFinishThoughAnotherDoesNot) {
   const auto reports = run_world(2, [](const Group& group) {
     Terms one(2), two(1);
