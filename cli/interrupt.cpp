@@ -26,4 +26,8 @@ const std::atomic<bool>& watch_interrupts() {
   return interrupted;
 }
 
+void interrupt() {
+  interrupted = true;
+}
+
 }  // namespace lockstep::cli

@@ -9,4 +9,7 @@ namespace lockstep::cli {
 // status 130 (its ranks die with it). Call it after lanes were made, so that no rank inherits it.
 const std::atomic<bool>& watch_interrupts();
 
+// As if the first of them had come.
+void interrupt();
+
 }  // namespace lockstep::cli

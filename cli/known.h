@@ -13,7 +13,7 @@ struct Known {
 };
 
 inline constexpr char kVersion[] = LOCKSTEP_VERSION;
-inline const std::vector<std::string> kTiers{"sim", "warm", "cold"};
+inline const std::vector<std::string> kTiers{"sim", "warm", "cold", "launched"};
 inline const std::vector<std::string> kBackends{"gloo"};
 
 // A simulated world's collectives are carried in memory, whatever backend others run on.

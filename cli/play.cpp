@@ -5,7 +5,10 @@
 #include "cli/interrupt.h"
 #include "cli/machine.h"
 #include "cli/usage.h"
+#include "harness/core/text.h"
 #include "harness/world/about.h"
+#include "harness/world/launched/agent.h"
+#include "harness/world/launched/launched.h"
 #include "harness/world/tiers.h"
 #include "reports/github.h"
 #include "reports/json.h"
@@ -16,6 +19,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iostream>
+#include <set>
 #include <unistd.h>
 
 namespace lockstep::cli {
@@ -113,9 +118,10 @@ int default_slots() {
   return 2 * core_count();
 }
 
-int play(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
-         const CommandOptions& options) {
-  auto lanes = make_lanes(known, jobs, canaries, options.campaign.slots);
+namespace {
+
+Run play_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, std::vector<Job> jobs,
+            std::vector<Job> canaries, const CommandOptions& options) {
   use_one_intra_op_thread();
   const auto& interrupted = watch_interrupts();
   check_writable(options.junit);
@@ -152,7 +158,82 @@ int play(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
   write_report(options.junit, reports::junit(run));
   live.summary();
   if (on_github()) tell_github(run);
+  return run;
+}
+
+// What the launcher is told of rank 0.
+std::string sentence_about(const Run& run) {
+  const auto bad = std::count_if(run.results.begin(), run.results.end(),
+                                 [](const Result& result) { return is_failure(result.kind); });
+  if (run.interrupted) return "the campaign was interrupted";
+  if (bad > 0)
+    return std::to_string(bad) + " of " +
+           std::to_string(run.results.size() + run.not_finished.size()) +
+           " scenarios failed: see rank 0's output and " + run.folder.string();
+  if (!run.not_finished.empty()) return run.not_finished.front().reason;
+  return "the campaign did not pass: see rank 0's output and " + run.folder.string();
+}
+
+int serve(const CameTogether& together, const Zygote& server) {
+  const auto how = serve_rank_zero(together.rank_zero, server, watch_interrupts());
+  if (how.is_whole) return kHeld;
+  const auto sentence = "rank " + std::to_string(together.own.rank) + ": " + how.why;
+  tell_launcher(sentence);
+  std::cerr << "lockstep: " + sentence + "\n";
+  return kInconclusive;
+}
+
+// On how many hosts, for people.
+std::string who_came(const CameTogether& together) {
+  std::set<std::string> hosts{together.own.host};
+  for (const auto& member : together.members) hosts.insert(member.is.host);
+  const auto counted = [](size_t count, const std::string& thing, const std::string& more) {
+    return std::to_string(count) + " " + thing + (count == 1 ? "" : more);
+  };
+  return counted(together.members.size() + 1, "process", "es") + " on " +
+         counted(hosts.size(), "host", "s");
+}
+
+int play_launched(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
+                  const CommandOptions& options) {
+  auto scenarios = known.scenarios;
+  for (const auto& job : canaries)
+    if (std::none_of(scenarios.begin(), scenarios.end(),
+                     [&](const auto& one) { return one.name == job.scenario.name; }))
+      scenarios.push_back(job.scenario);
+  auto server = launched_server(scenarios, known.subjects);
+  auto together =
+      come_together(*options.launched, options.meet, program_of(known.scenarios, known.subjects));
+  if (options.launched->rank != 0) return serve(together, *server);
+  std::cerr << "lockstep: " + who_came(together) + " came together\n";
+  auto tier = launched_tier({.server = std::move(server),
+                             .own = std::move(together.own),
+                             .members = std::move(together.members),
+                             .on_interrupt = interrupt});
+  auto* const lane = tier.get();
+  std::vector<std::unique_ptr<Tier>> lanes;
+  lanes.push_back(std::move(tier));
+  const auto run = play_on(lanes, known, std::move(jobs), std::move(canaries), options);
+  lane->end({.is_whole = true, .why = ""});
+  if (run.exit_code != kHeld) tell_launcher(sentence_about(run));
   return run.exit_code;
+}
+
+}  // namespace
+
+std::optional<LaunchedPlace> place_for(const std::vector<std::string>& tiers) {
+  if (std::find(tiers.begin(), tiers.end(), "launched") == tiers.end()) return {};
+  if (tiers.size() > 1)
+    throw UsageError("--tier " + joined(tiers, ",") +
+                     ": launched worlds are played alone, as only rank 0 could play others");
+  return launched_place();
+}
+
+int play(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
+         const CommandOptions& options) {
+  if (options.launched) return play_launched(known, std::move(jobs), std::move(canaries), options);
+  auto lanes = make_lanes(known, jobs, canaries, options.campaign.slots);
+  return play_on(lanes, known, std::move(jobs), std::move(canaries), options).exit_code;
 }
 
 }  // namespace lockstep::cli

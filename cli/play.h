@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cli/known.h"
+#include "cli/launched.h"
 #include "cli/live.h"
 #include "harness/engine/campaign.h"
 
@@ -16,10 +17,18 @@ struct CommandOptions {
   std::string colour = "auto";
   Detail detail = Detail::normal;
   bool show_rows = false;
+  std::optional<LaunchedPlace> launched;  // of this process, where launched worlds are played
+  std::chrono::milliseconds meet{std::chrono::minutes(5)};  // how long it waits for the others
 };
 
+// Which process this is, if `tiers` are launched worlds. Throws UsageError where nothing has
+// launched it, and where other tiers are to be played as well.
+std::optional<LaunchedPlace> place_for(const std::vector<std::string>& tiers);
+
 // Makes the lanes, plays, prints, and leaves the archive. The jobs' cases are drawn already:
-// nothing before this has made a thread or called LibTorch.
+// nothing before this has made a thread or called LibTorch. Of launched processes all call it:
+// rank 0's plays and reports; the others serve it, print nothing, and return 0 once rank 0 has a
+// report, whatever it says: a launcher shall tell of the job's exit code once, not once a rank.
 int play(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
          const CommandOptions& options);
 

@@ -39,6 +39,7 @@ int replay(const Flags& flags, const Known& known) {
   const auto tiers = words("--tier", flags.tier, kTiers);
   words("--color", flags.colour, {"auto", "always", "never"});
   CommandOptions options{.out = flags.out, .colour = flags.colour, .show_rows = flags.verbose};
+  options.launched = place_for(tiers);
   options.campaign.slots = std::max(default_slots(), world_size(c));
   options.campaign.case_file = flags.file;
   if (!flags.timeout.empty()) options.campaign.deadline = time_limit("--timeout", flags.timeout);
@@ -60,7 +61,7 @@ void add_replay(CLI::App& app, const Known& known, int& status) {
   };
   command->add_option("FILE", flags->file, "a case file")->required()->type_name("");
   option("--subject", flags->subject, "SUBJECTS", "whose data parallelism is judged: a,b");
-  option("--tier", flags->tier, "TIERS", "where ranks live: sim, warm, cold");
+  option("--tier", flags->tier, "TIERS", "where ranks live: sim, warm, cold, launched");
   option("--timeout", flags->timeout, "SECONDS", "deadline of one play (30)");
   option("--out", flags->out, "FOLDER", "where runs are kept");
   option("--color", flags->colour, "WHEN", "auto, always or never");

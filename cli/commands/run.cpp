@@ -24,7 +24,7 @@ constexpr int kSlotsMost = 4096;
 struct Flags {
   Selection selection;
   std::string tiers = "cold", backends = "gloo", subjects, worlds, seed, cases, shard, slots,
-              timeout;
+              timeout, meet;
   std::vector<std::string> set;
   std::string junit, json, out = ".lockstep", colour = "auto";
   bool stop_at_first = false, quiet = false;
@@ -125,10 +125,19 @@ std::vector<Job> jobs_of(const Flags& flags, const Known& known, const DrawOptio
   return jobs;
 }
 
-std::vector<Job> canaries_of(const Known& known, const Setting& setting) {
-  std::vector<Job> jobs{{canary(), setting, {canary().smallest()}}};
-  for (const auto& scenario : known.scenarios)
-    if (has_tag(scenario, "canary")) jobs.push_back({scenario, setting, {scenario.smallest()}});
+// A launched world has the size it has: the canary that fails in any is played in it, the others
+// where they find room.
+std::vector<Job> canaries_of(const Known& known, const Setting& setting,
+                             const std::optional<LaunchedPlace>& launched) {
+  auto own = canary().smallest();
+  if (launched) own.value["world"]["size"] = launched->size;
+  std::vector<Job> jobs{{canary(), setting, {canary().parse(own.value)}}};
+  for (const auto& scenario : known.scenarios) {
+    if (!has_tag(scenario, "canary")) continue;
+    const auto smallest = scenario.smallest();
+    if (!launched || world_size(smallest) <= launched->size)
+      jobs.push_back({scenario, setting, {smallest}});
+  }
   return jobs;
 }
 
@@ -143,6 +152,7 @@ CommandOptions command_options_of(const Flags& flags, uint64_t seed) {
                                ? default_slots()
                                : static_cast<int>(whole_number("-j", flags.slots, 1, kSlotsMost));
   if (!flags.timeout.empty()) options.campaign.deadline = time_limit("--timeout", flags.timeout);
+  if (!flags.meet.empty()) options.meet = time_limit("--meet", flags.meet);
   if (flags.stop_at_first) options.campaign.after_failure = AfterFailure::stop_all;
   words("--color", flags.colour, {"auto", "always", "never"});
   if (flags.quiet && flags.verbose > 0) throw UsageError("-q and -v exclude each other");
@@ -153,14 +163,23 @@ CommandOptions command_options_of(const Flags& flags, uint64_t seed) {
   return options;
 }
 
+bool fixes_world(const DrawOptions& draw) {
+  return !draw.worlds.empty() ||
+         std::any_of(draw.set.begin(), draw.set.end(),
+                     [](const auto& fixed) { return fixed.first == "world.size"; });
+}
+
 int run(const Flags& flags, const Known& known) {
   auto draw = draw_options_of(flags);
   const auto tiers = words("--tier", flags.tiers, kTiers);
   draw.schedules = std::find(tiers.begin(), tiers.end(), "sim") != tiers.end();
-  const auto options = command_options_of(flags, draw.seed);
+  auto options = command_options_of(flags, draw.seed);
+  options.launched = place_for(tiers);
+  if (options.launched && !fixes_world(draw)) draw.worlds = {options.launched->size};
   auto jobs = jobs_of(flags, known, draw);
-  auto canaries = flags.selection.is_everything() ? canaries_of(known, jobs.front().setting)
-                                                  : std::vector<Job>();
+  auto canaries = flags.selection.is_everything()
+                      ? canaries_of(known, jobs.front().setting, options.launched)
+                      : std::vector<Job>();
   return play(known, std::move(jobs), std::move(canaries), options);
 }
 
@@ -190,7 +209,8 @@ void add_run(CLI::App& app, const Known& known, int& status) {
   repeated("--tag", selection.tags, "TAG", "scenarios with this tag");
   repeated("--not-tag", selection.not_tags, "TAG", "no scenario with this tag");
   option("--tier", flags->tiers, "TIERS",
-         "where ranks live; cold: forked for each case; warm: kept for the next; sim: simulated");
+         "where ranks live; cold: forked for each case; warm: kept for the next; sim: simulated; "
+         "launched: in the processes that a launcher has started, of which rank 0 reports");
   option("--backend", flags->backends, "BACKENDS", "what carries the collectives");
   option("--subject", flags->subjects, "SUBJECTS", "whose data parallelism is judged: a,b");
   option("--world", flags->worlds, "SIZES", "numbers of ranks: 2,3,4");
@@ -201,6 +221,7 @@ void add_run(CLI::App& app, const Known& known, int& status) {
   repeated("--set", flags->set, "FIELD=VALUE", "fixes a field of every case");
   option("-j", flags->slots, "SLOTS", "ranks alive at once (twice the cores)");
   option("--timeout", flags->timeout, "SECONDS", "deadline of one case (30)");
+  option("--meet", flags->meet, "SECONDS", "how long launched processes wait for each other (300)");
   command->add_flag("-x", flags->stop_at_first, "stop at the first failure");
   option("--junit", flags->junit, "FILE", "write JUnit XML");
   option("--json", flags->json, "FILE", "write everything found as JSON");

@@ -30,13 +30,19 @@ struct TierError : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
+// As above, for good: this tier plays nothing any more.
+struct TierLost : TierError {
+  using TierError::TierError;
+};
+
 // One lane: plays one case at a time. Lanes are made before the first thread of the program, and
 // from then on each is used by one thread.
 class Tier {
  public:
   virtual ~Tier() = default;
 
-  // Blocks until every rank is gone, however it ended. Throws TierError; Interrupted after stop().
+  // Blocks until every rank is gone, however it ended. Throws TierError, or TierLost of it;
+  // Interrupted after stop().
   virtual History play(const Scenario& scenario, const Case& c, const Setting& setting,
                        const PlayOptions& options) = 0;
 

@@ -129,7 +129,7 @@ void Campaign::play_canaries(Tier& tier) {
 
 std::optional<Campaign::Task> Campaign::next_task() {
   const std::lock_guard lock(mutex_);
-  if (stopped_) return {};
+  if (stopped_ || !lost_.empty()) return {};
   for (size_t job = 0; job < jobs_.size(); ++job) {
     // Cases of lower numbers still decide the result of a job that has failed.
     if (!hand_out_ && jobs_[job].evidence.empty()) continue;
@@ -167,6 +167,7 @@ void Campaign::play_task(Tier& tier, const Task& task) {
       if (options_.after_failure == AfterFailure::stop_all) hand_out_ = false;
     }
     playing.tally.played(task.index, std::move(played.verdict));
+    if (!lost_.empty()) playing.tally.hand_out_no_more();
   }
   // Only the lane that brought the last case back comes here with the tally complete.
   if (!playing.tally.complete()) return;
@@ -222,6 +223,10 @@ Campaign::Played Campaign::play_once(Tier& tier, const Job& job, size_t index, i
         job.scenario, turn.c, turn.setting,
         {.limit = options_.deadline, .call_sites = play > 1 || !options_.case_file.empty()});
     played.verdict = judge(job.scenario, turn.c, played.history);
+  } catch (const TierLost& error) {
+    played.verdict = broken_tier(error.what());
+    const std::lock_guard lock(mutex_);
+    lost_ = error.what();
   } catch (const TierError& error) {
     played.verdict = broken_tier(error.what());
   }
@@ -258,8 +263,9 @@ void Campaign::report_in_order() {
 }
 
 void Campaign::finish(Run& run) {
-  const std::string why =
-      run.interrupted ? "the run was interrupted" : "an earlier failure ended the run";
+  const std::string why = run.interrupted  ? "the run was interrupted"
+                          : !lost_.empty() ? lost_
+                                           : "an earlier failure ended the run";
   for (size_t job = 0; job < jobs_.size(); ++job) {
     const auto& playing = jobs_[job];
     if (!playing.result) {

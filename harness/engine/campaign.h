@@ -1,8 +1,9 @@
 // The loop of `run` and `replay`: every job's cases over the lanes, each written down, played and
 // judged; the first failing case of a job played again, saved, and its job stopped.
 //
-// A tier that breaks (TierError) makes the case inconclusive. What a listener or the archive
-// throws ends the run and comes out of run().
+// A tier that breaks (TierError) makes the case inconclusive. One that is lost for good (TierLost)
+// ends the campaign besides: what has no result then is not_finished, for that reason. What a
+// listener or the archive throws ends the run and comes out of run().
 #pragma once
 
 #include "harness/engine/archive.h"
@@ -92,6 +93,7 @@ class Campaign {
   std::vector<Playing> jobs_;
   size_t reported_ = 0;  // jobs whose results the listeners have
   bool hand_out_ = true;
+  std::string lost_;  // why the tier is, or nothing
   Run::Canary canary_ = Run::Canary::not_played;
   std::exception_ptr broken_;
 };

@@ -107,7 +107,7 @@ void Tally::played(size_t index, Verdict verdict) {
   --running_;
   if (is_failure(verdict.kind)) stop_at_ = std::min(stop_at_, index + 1);
   if (verdict.kind == Verdict::Kind::inconclusive && ++inconclusive_ >= kInconclusiveMost)
-    next_ = order_.size();
+    hand_out_no_more();
   verdicts_[index] = std::move(verdict);
 }
 

@@ -39,6 +39,9 @@ class Tally {
   void played(size_t index, Verdict verdict);
   void dropped(size_t index);
 
+  // No case that was not handed out yet will be.
+  void hand_out_no_more() { next_ = order_.size(); }
+
   // Nothing is being played and nothing is left to play.
   bool complete() const;
 

@@ -109,6 +109,10 @@ void ChildGroup::end_all(ChildEnd::Kind why, int signal) {
     if (child.pid > 0 && child.descriptor.number() >= 0) kill(child.pid, signal);
 }
 
+void ChildGroup::signal(int number) const {
+  if (!children_.empty()) kill(-children_.front().pid, number);
+}
+
 // True if `child` is gone now. One that ended by itself just before SIGKILL keeps its own end; how
 // one ends on SIGTERM is its own affair.
 bool ChildGroup::collect(Child& child) {
@@ -155,6 +159,7 @@ GroupReport ChildGroup::wait(const GroupWatch& watch) {
       if (child.descriptor.number() >= 0 && collect(child) && !bad_end && sent_ == 0 &&
           ended_badly(child.end, watch.good_status)) {
         bad_end = true;
+        report.first_bad = static_cast<int>(&child - children_.data());
         limit = std::min(limit, Clock::now() + watch.grace);
         if (watch.on_bad_end) watch.on_bad_end();
       }

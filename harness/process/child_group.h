@@ -50,6 +50,7 @@ struct GroupWatch {
 struct GroupReport {
   std::vector<ChildEnd> ends;  // by index; {exited, 0} for one that has reported and lives
   bool stopped = false;        // through stop_descriptor
+  int first_bad = -1;  // the child whose bad end came first; -1: none did, or all were ended
 };
 
 class ChildGroup {
@@ -67,6 +68,9 @@ class ChildGroup {
   // Blocks until every child is gone or has reported. Once a child is gone it is not to be called
   // again.
   GroupReport wait(const GroupWatch& watch);
+
+  // Sends a signal to all of the group, what children have started included. Any thread.
+  void signal(int number) const;
 
   // Every child is still there.
   bool is_whole() const { return alive_ == static_cast<int>(children_.size()); }

@@ -45,9 +45,9 @@ bool send_message(int socket, const Message& message) {
   return send_all(socket, bytes.data(), bytes.size());
 }
 
-std::optional<Message> receive_message(int socket) {
+std::optional<Message> receive_message(int socket, uint32_t bytes_most) {
   Head head;
-  if (!receive_all(socket, &head, sizeof(head))) return {};
+  if (!receive_all(socket, &head, sizeof(head)) || head.length > bytes_most) return {};
   Message message{head.kind, std::string(head.length, '\0')};
   if (!receive_all(socket, message.text.data(), message.text.size())) return {};
   return message;

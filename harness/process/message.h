@@ -16,7 +16,8 @@ struct Message {
 // Blocks until all is sent; false if the other end is gone. Never a SIGPIPE.
 bool send_message(int socket, const Message& message);
 
-// Blocks until a whole message is there; nothing if the other end is gone.
-std::optional<Message> receive_message(int socket);
+// Blocks until a whole message is there; nothing if the other end is gone, or says that more than
+// `bytes_most` are to come.
+std::optional<Message> receive_message(int socket, uint32_t bytes_most = UINT32_MAX);
 
 }  // namespace lockstep

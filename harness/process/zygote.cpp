@@ -25,7 +25,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-enum Kind : uint32_t { request, reply, failure, stop };
+Message message(ServerWord word, std::string text) {
+  return {static_cast<uint32_t>(word), std::move(text)};
+}
+
+bool is(ServerWord word, const Message& heard) {
+  return heard.kind == static_cast<uint32_t>(word);
+}
 
 // The runner is gone. Reading the end of the socket is the orderly way to notice; should the server
 // be stuck elsewhere, the alarm ends it.
@@ -47,9 +53,9 @@ void settle_in(pid_t runner) {
 
 Message answer(const ZygoteServer& server, const std::string& text, int socket) {
   try {
-    return {Kind::reply, server.serve(text, socket)};
+    return message(ServerWord::reply, server.serve(text, socket));
   } catch (const std::exception& error) {
-    return {Kind::failure, error.what()};
+    return message(ServerWord::failure, error.what());
   }
 }
 
@@ -61,10 +67,10 @@ void serve_all(const ZygoteServer& server, int socket) {
   } catch (const std::exception& error) {
     unprepared = error.what();
   }
-  while (const auto message = receive_message(socket)) {
-    if (message->kind != Kind::request) continue;  // a stop that came too late
-    const Message answered = unprepared.empty() ? answer(server, message->text, socket)
-                                                : Message{Kind::failure, unprepared};
+  while (const auto heard = receive_message(socket)) {
+    if (!is(ServerWord::request, *heard)) continue;  // a stop that came too late
+    const Message answered = unprepared.empty() ? answer(server, heard->text, socket)
+                                                : message(ServerWord::failure, unprepared);
     if (!send_message(socket, answered)) break;
   }
   end_descendants();
@@ -144,7 +150,7 @@ std::string Zygote::request(const std::string& text, std::chrono::milliseconds l
   {
     const std::lock_guard lock(sending_);
     if (stopped_) throw Interrupted();
-    if (!send_message(socket_.number(), {Kind::request, text})) fail("");
+    if (!send_message(socket_.number(), message(ServerWord::request, text))) fail("");
   }
   return receive_reply(until);
 }
@@ -155,14 +161,14 @@ std::string Zygote::receive_reply(Clock::time_point until) {
     if (Clock::now() >= until) fail("did not answer in time, and was killed");
   auto answered = receive_message(socket_.number());
   if (!answered) fail("");
-  if (answered->kind == Kind::failure) throw TierError(answered->text);
+  if (is(ServerWord::failure, *answered)) throw TierError(answered->text);
   return std::move(answered->text);
 }
 
 void Zygote::stop() {
   const std::lock_guard lock(sending_);
   stopped_ = true;
-  send_message(socket_.number(), {Kind::stop, ""});
+  send_message(socket_.number(), message(ServerWord::stop, ""));
 }
 
 }  // namespace lockstep

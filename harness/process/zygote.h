@@ -8,7 +8,7 @@
 
 #include "harness/process/descriptor.h"
 
-#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <span>
@@ -17,11 +17,17 @@
 
 namespace lockstep {
 
+// What goes over the socket between a runner and a server. A request is answered by a reply or by a
+// failure, whose text says why; meanwhile a stop may come. Who talks to the server past Zygote, by
+// its descriptor, may also hear that the request is late, once, and then lets it go on to its end.
+enum class ServerWord : uint32_t { request, reply, failure, stop, late, go_on };
+
 struct ZygoteServer {
   // Runs first, in the server process.
   std::function<void()> prepare;
   // Answers one request. It must end soon after `stop_descriptor` becomes readable (GroupWatch
-  // takes it), leaving nothing running. What it throws is thrown in the runner, as a TierError.
+  // takes it), leaving nothing running. What it throws is thrown in the runner, as a TierError. The
+  // descriptor is the socket: what is read of it is a message's beginning.
   std::function<std::string(const std::string& request, int stop_descriptor)> serve;
   // Runs last, when the runner is gone or has let go.
   std::function<void()> finish = nullptr;

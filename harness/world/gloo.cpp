@@ -14,10 +14,11 @@ bool gloo_available() {
 
 c10::intrusive_ptr<c10d::Backend> gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                int rank, const std::vector<int>& ranks,
-                                               std::chrono::milliseconds timeout) {
+                                               std::chrono::milliseconds timeout,
+                                               const std::string& listens_on) {
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   options->threads = 1;
-  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
+  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(listens_on));
   // Else splitting it reads a list that PyTorch 2.11 made for the first group of the process, and
   // beyond the end of it where that was smaller.
   options->global_ranks_in_group.assign(ranks.begin(), ranks.end());

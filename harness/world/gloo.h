@@ -1,10 +1,11 @@
-// PyTorch's Gloo backend over loopback. gloo.cpp is the only file that includes Gloo's headers.
+// PyTorch's Gloo backend. gloo.cpp is the only file that includes Gloo's headers.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
+#include <string>
 #include <vector>
 
 namespace lockstep {
@@ -12,12 +13,14 @@ namespace lockstep {
 bool gloo_available();
 
 // Collective: `ranks` of the world, of which this is number `rank`, meet in `store`, which holds
-// nothing of another group. Blocks until they have, at most `timeout`, which then limits every
-// collective; it also is how long destroying the backend blocks while a collective is pending. One
-// worker thread, so that collectives end in the order in which they were issued.
+// nothing of another group; each listens on `listens_on`, an address of its host. Blocks until they
+// have, at most `timeout`, which then limits every collective; it also is how long destroying the
+// backend blocks while a collective is pending. One worker thread, so that collectives end in the
+// order in which they were issued.
 c10::intrusive_ptr<c10d::Backend> gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                int rank, const std::vector<int>& ranks,
-                                               std::chrono::milliseconds timeout);
+                                               std::chrono::milliseconds timeout,
+                                               const std::string& listens_on = "127.0.0.1");
 
 // Note [Gloo's stall]
 // Gloo's event thread polls its sockets and, for one that is ready, tries the lock of the pair;

@@ -97,6 +97,7 @@ NEAR_MISSES = [
         "scenarios/b.cpp": '#include "harness/world/subject.h"\n#include "reference/a.h"\n',
         "scenarios/subjects/lockstep.cpp": '#include "ddp/a.h"\n',
         "cli/commands/shard.cpp": '#include "ddp/a.h"\n',
+        "cli/launched.cpp": '#include "ddp/a.h"\n',
         "bench/b.cpp": '#include "ddp/a.h"\n',
         "tests/ddp/b.cpp": '#include "ddp/a.h"\n#include "reference/a.h"\n'}),
     ("torch_free", {"harness/world/a.cpp": "#include <torch/torch.h>\n", "cli/a.cpp": "// #include <c10/c10.h>\n"}),

@@ -37,6 +37,7 @@ MAY_INCLUDE = {
     "reports": ("reports", CORE),
     "cli": ALL_BUT_DDP,
     "cli/commands/shard.cpp": ALL_BUT_DDP + ("ddp",),
+    "cli/launched.cpp": ALL_BUT_DDP + ("ddp",),
     "bench": ALL_BUT_DDP + ("ddp",),
     "examples": ALL_BUT_DDP + ("ddp",),
     "cmake": ("cmake",),
@@ -50,7 +51,6 @@ FRAGILE = {"Gloo": re.compile(r"ProcessGroupGloo|^gloo/"), "NCCL": re.compile(r"
 LINES_MAX = 300
 LONG_FILES = {
     "harness/world/shared_memory_store.cpp": "the table and the store over it share one lock and one layout",
-    "harness/world/forked/server.cpp": "what a lane's server does with a case, tier by tier, over worlds it keeps in common",
     "harness/world/tap.cpp": "an override for each virtual of c10d::Backend; in one place none is missed",
     "tests/ddp/errors_test.cpp": "each kind of disagreement with its sentence, side by side",
     "tests/ddp/gradients_test.cpp": "one list of propositions on one small world",

@@ -20,12 +20,16 @@ Descriptor memory_file(const char* name) {
   return file;
 }
 
-void copy_out(const Descriptor& from, const std::filesystem::path& to) {
+std::string text_in(const Descriptor& from) {
   std::string text;
   char block[65536];
   ssize_t got = 0;
   while ((got = pread(from.number(), block, sizeof(block), static_cast<off_t>(text.size()))) > 0)
     text.append(block, static_cast<size_t>(got));
+  return text;
+}
+
+void write_out(const std::string& text, const std::filesystem::path& to) {
   if (text.empty()) return;
   std::ofstream out(to, std::ios::binary | std::ios::trunc);
   out << text;
@@ -62,14 +66,20 @@ void Capture::switch_to(int rank) {
   checked(dup2(own.err.number(), STDERR_FILENO), "standard error");
 }
 
+Capture::Output Capture::of(int rank) const {
+  const auto& files = by_rank_.at(static_cast<size_t>(rank));
+  return {text_in(files.out), text_in(files.err)};
+}
+
 void Capture::keep(const std::filesystem::path& folder) const {
+  for (int rank = 0; rank < ranks_; ++rank) keep(folder, rank, of(rank));
+}
+
+void Capture::keep(const std::filesystem::path& folder, int rank, const Output& output) {
   std::filesystem::create_directories(folder);
-  for (int rank = 0; rank < ranks_; ++rank) {
-    const auto& files = by_rank_[static_cast<size_t>(rank)];
-    const std::string name = "rank" + std::to_string(rank);
-    copy_out(files.out, folder / (name + ".out"));
-    copy_out(files.err, folder / (name + ".err"));
-  }
+  const std::string name = "rank" + std::to_string(rank);
+  write_out(output.out, folder / (name + ".out"));
+  write_out(output.err, folder / (name + ".err"));
 }
 
 }  // namespace lockstep

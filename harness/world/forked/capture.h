@@ -5,6 +5,7 @@
 #include "harness/process/descriptor.h"
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 namespace lockstep {
@@ -21,9 +22,18 @@ class Capture {
   // In a process whose ranks take turns: until the next call its output is that of `rank`.
   void switch_to(int rank);
 
+  // What one of them has written.
+  struct Output {
+    std::string out, err;
+  };
+  Output of(int rank) const;
+
   // Writes rank0.out, rank0.err, ... into `folder`, which is made; empty files are left out. Throws
   // std::filesystem::filesystem_error.
   void keep(const std::filesystem::path& folder) const;
+
+  // The same of one rank, from what it has written.
+  static void keep(const std::filesystem::path& folder, int rank, const Output& output);
 
  private:
   struct Files {

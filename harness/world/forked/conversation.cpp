@@ -78,11 +78,35 @@ std::vector<std::vector<std::string>> left_in(const Json& answer) {
   return answer.value("left", std::vector<std::vector<std::string>>());
 }
 
+Json json_of(const Abroad& abroad) {
+  return {{"rank", abroad.rank},
+          {"store_address", abroad.store_address},
+          {"store_port", abroad.store_port},
+          {"listens_on", abroad.listens_on},
+          {"scratch", abroad.scratch}};
+}
+
+Abroad abroad_in(const Json& json) {
+  return {.rank = json.at("rank").get<int>(),
+          .store_address = json.at("store_address").get<std::string>(),
+          .store_port = json.at("store_port").get<int>(),
+          .listens_on = json.at("listens_on").get<std::string>(),
+          .scratch = json.at("scratch").get<std::string>()};
+}
+
+// Text of processes that are not ours need not be UTF-8.
+std::string lenient(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+const std::string kLook = "look at ";
+
 }  // namespace
 
 // A line for each of the small fields; behind the last the case.
 std::string text_of(const PlayRequest& request) {
   return request.scenario + "\n" + request.subject + "\n" + request.tier + "\n" +
+         (request.abroad ? json_of(*request.abroad).dump() : "") + "\n" +
          std::to_string(request.size) + " " + std::to_string(request.limit.count()) + " " +
          std::to_string(request.call_sites) + " " + std::to_string(request.choices) + "\n" +
          request.case_value;
@@ -95,6 +119,9 @@ PlayRequest play_request_in(const std::string& text) {
   std::getline(in, request.scenario);
   std::getline(in, request.subject);
   std::getline(in, request.tier);
+  std::string abroad;
+  std::getline(in, abroad);
+  if (!abroad.empty()) request.abroad = abroad_in(Json::parse(abroad));
   in >> request.size >> limit_ms >> request.call_sites >> request.choices;
   if (!in || in.get() != '\n') throw TierError("a lane was asked for what is no request: " + text);
   request.limit = std::chrono::milliseconds(limit_ms);
@@ -113,16 +140,58 @@ std::string text_of(const PlayReply& reply) {
   if (!reply.stacks.empty()) json["stacks"] = json_of(reply.stacks);
   if (!reply.choices.empty()) json["choices"] = json_of(reply.choices);
   add_left(json, reply.left);
-  return json.dump();
+  if (!reply.journal) return json.dump();
+  json["overflowed"] = reply.journal->overflowed;
+  return json.dump() + "\n" + reply.journal->bytes;
 }
 
+// A journal is behind the first line.
 PlayReply play_reply_in(const std::string& text) {
-  const Json json = Json::parse(text);
+  const auto line_end = text.find('\n');
+  const Json json = Json::parse(text.substr(0, line_end));
+  std::optional<JournalCopy> journal;
+  if (line_end != std::string::npos)
+    journal = JournalCopy{text.substr(line_end + 1), json.at("overflowed").get<bool>()};
   return {.group = {.ends = ends_in(json.at("ends")), .stopped = json.value("stopped", false)},
           .left = left_in(json),
           .left_running = json.value("left_running", 0),
           .stacks = stacks_in(json),
-          .choices = choices_in(json)};
+          .choices = choices_in(json),
+          .journal = std::move(journal)};
+}
+
+std::string text_of(const LookRequest& request) {
+  return kLook + Json(request.addresses).dump();
+}
+
+bool is_look_request(const std::string& text) {
+  return text.starts_with(kLook);
+}
+
+LookRequest look_request_in(const std::string& text) {
+  return {Json::parse(text.substr(kLook.size())).get<std::set<uint64_t>>()};
+}
+
+std::string text_of(const LookReply& reply) {
+  Json frames = Json::array();
+  for (const auto& [address, lines] : reply.frames) {
+    Json told = Json::array();
+    for (const auto& line : lines) told.push_back({line.text, line.is_librarys});
+    frames.push_back({address, told});
+  }
+  return lenient({{"out", reply.out}, {"err", reply.err}, {"frames", frames}});
+}
+
+LookReply look_reply_in(const std::string& text) {
+  const Json json = Json::parse(text);
+  LookReply reply{.out = json.at("out").get<std::string>(),
+                  .err = json.at("err").get<std::string>(),
+                  .frames = {}};
+  for (const auto& frame : json.at("frames"))
+    for (const auto& line : frame.at(1))
+      reply.frames[frame.at(0).get<uint64_t>()].push_back(
+          {line.at(0).get<std::string>(), line.at(1).get<bool>()});
+  return reply;
 }
 
 std::string text_of(const HostReport& report) {

@@ -11,6 +11,8 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,28 +30,62 @@ struct Order {
   bool choices = false;
 };
 
+// Of a world whose ranks are spread over several servers: the rank that is played here, and where
+// it meets the others.
+struct Abroad {
+  int rank = 0;
+  std::string store_address;
+  int store_port = 0;
+  std::string listens_on;  // an address of the host that plays it
+  std::string scratch;     // a folder's name, in the system's place for such; the same on all ranks
+};
+
 // A request to play a case, and what became of its processes.
 struct PlayRequest {
   std::string scenario, subject;
-  std::string tier;  // "cold", "warm" or "sim"
+  std::string tier;  // "cold", "warm", "sim" or "launched"
   int size = 1;      // of the case's world
   std::chrono::milliseconds limit{};
-  bool call_sites = false;  // of simulated worlds; of others always
-  bool choices = false;     // who ran next is to be told
-  std::string case_value;   // JSON
+  bool call_sites = false;            // of simulated worlds; of others always
+  bool choices = false;               // who ran next is to be told
+  std::string case_value;             // JSON
+  std::optional<Abroad> abroad = {};  // of launched worlds
 };
+
+// What a rank that was played abroad had in its journal.
+struct JournalCopy {
+  std::string bytes;
+  bool overflowed = false;
+};
+
 struct PlayReply {
   GroupReport group;  // of the ranks; simulated ones end as the thread of a process can
   std::vector<std::vector<std::string>> left;  // by rank: what it left behind in its process; or {}
   int left_running = 0;  // processes that were still there when every rank had gone
   std::map<int, std::vector<ThreadStack>> stacks;  // by rank, of those that were late
   std::vector<sim::Choice> choices;                // where they are to be told
+  std::optional<JournalCopy> journal = {};         // where the runner does not see it
 };
 std::string text_of(const PlayRequest& request);
 PlayRequest play_request_in(const std::string& text);
 Case case_of(const PlayRequest& request);
 std::string text_of(const PlayReply& reply);
 PlayReply play_reply_in(const std::string& text);
+
+// A request for what a runner elsewhere cannot see, and the answer: what the rank that was played
+// here wrote to its output, and what is at addresses of the server's processes.
+struct LookRequest {
+  std::set<uint64_t> addresses;
+};
+struct LookReply {
+  std::string out, err;
+  KnownFrames frames;
+};
+std::string text_of(const LookRequest& request);
+bool is_look_request(const std::string& text);
+LookRequest look_request_in(const std::string& text);
+std::string text_of(const LookReply& reply);
+LookReply look_reply_in(const std::string& text);
 
 // What the host of simulated worlds tells of a case.
 struct HostReport {

@@ -24,14 +24,15 @@ void wait_until_all_are_connected(c10d::Store& store, int size) {
 
 // The tap goes by the wrapped backend's type and name, so that c10d treats it as that backend.
 TappedGroup make_group(const std::vector<int>& ranks, int own_rank, std::chrono::milliseconds limit,
-                       const c10::intrusive_ptr<c10d::Store>& store,
+                       const c10::intrusive_ptr<c10d::Store>& store, const std::string& listens_on,
                        const std::shared_ptr<TapLog>& log) {
   const auto rank =
       static_cast<int>(std::find(ranks.begin(), ranks.end(), own_rank) - ranks.begin());
   const auto size = static_cast<int>(ranks.size());
   const auto own_store = c10::make_intrusive<c10d::PrefixStore>(log->group(), store);
   const auto tap = c10::make_intrusive<Tap>(
-      gloo_backend(c10::make_intrusive<c10d::PrefixStore>("group", own_store), rank, ranks, limit),
+      gloo_backend(c10::make_intrusive<c10d::PrefixStore>("group", own_store), rank, ranks, limit,
+                   listens_on),
       log);
   wait_until_all_are_connected(*own_store, size);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(own_store, rank, size);

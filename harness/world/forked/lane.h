@@ -3,6 +3,7 @@
 #pragma once
 
 #include "harness/process/zygote.h"
+#include "harness/world/forked/histories.h"
 #include "harness/world/forked/server.h"
 
 namespace lockstep {
@@ -31,21 +32,14 @@ class ForkedLane final : public Tier {
   Played play_once(const PlayRequest& request);
   History play_exhaustively(const Scenario& scenario, Case c, PlayRequest request);
   History history(const PlayReply& reply);
-  void keep_call_sites(const std::filesystem::path& file, const History& history) const;
   void tidy(const PlayReply& reply) const;
 
   ForkedOptions options_;
   std::shared_ptr<LaneMemory> memory_;
   std::map<int, std::vector<ThreadStack>> stacks_;  // of the last case, by rank
-  // Of the last case, by rank: the addresses of each call site, by its number.
-  std::vector<std::map<int, std::vector<uint64_t>>> call_sites_;
-  Affinity affinity_;  // of the thread that plays
+  std::vector<Sites> call_sites_;                   // of the last case, by rank
+  Affinity affinity_;                               // of the thread that plays
   Zygote server_;
 };
-
-// How a rank ended: what its process did decides, and where that was an ordinary exit, or a kill
-// after it had said how its program ended, its own word.
-Ending merged_ending(const Ending& recorded, bool has_ending, bool overflowed,
-                     const ChildEnd& process);
 
 }  // namespace lockstep

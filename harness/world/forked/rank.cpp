@@ -5,7 +5,6 @@
 #include "harness/world/forked/group.h"
 #include "harness/world/holdings.h"
 #include "harness/world/play.h"
-#include "harness/world/shared_memory_store.h"
 #include "harness/world/subject.h"
 
 #include <csignal>
@@ -45,7 +44,7 @@ struct CaseParts {
 PlayParts parts_of(const RankTask& task, const CaseParts& c, const TappedGroup* kept) {
   const auto patience =
       std::chrono::ceil<std::chrono::milliseconds>(task.deadline - Clock::now()) + kBeyondDeadline;
-  const auto store = c10::make_intrusive<SharedMemoryStore>(task.store, patience);
+  const auto store = task.gathering.open_store(patience);
   return {.scenario = task.scenario,
           .c = task.c,
           .injections = c.injections,
@@ -56,10 +55,10 @@ PlayParts parts_of(const RankTask& task, const CaseParts& c, const TappedGroup* 
           .journal = task.journal,
           .store = store,
           .make_group =
-              [=, rank = task.rank, size = task.size](const std::vector<int>& ranks,
-                                                      const std::shared_ptr<TapLog>& log) {
+              [=, rank = task.rank, size = task.size, listens_on = task.gathering.listens_on()](
+                  const std::vector<int>& ranks, const std::shared_ptr<TapLog>& log) {
                 if (!kept || ranks.size() != static_cast<size_t>(size))
-                  return make_group(ranks, rank, patience, store, log).group;
+                  return make_group(ranks, rank, patience, store, listens_on, log).group;
                 kept->tap->follow(log);
                 return kept->group;
               },
@@ -74,7 +73,7 @@ int run_rank(const RankTask& task) {
   const CaseParts c(task.c);
   auto& play = *new Play(parts_of(task, c, nullptr));  // never destroyed, and its groups with it
   if (!ended_well(play.run())) _exit(1);
-  task.meeting.wait_for_others(task.size, task.deadline + kBeyondDeadline);
+  task.gathering.wait_for_others(task.size, task.deadline + kBeyondDeadline);
   _exit(kPlayed);
 }
 
@@ -88,11 +87,11 @@ class Standing {
  public:
   explicit Standing(const StandingRank& is) : is_(is) {
     tell_environment(is.rank, is.size);
-    const auto store = c10::make_intrusive<SharedMemoryStore>(is.store, kStandingPatience);
+    const auto store = is.gathering.open_store(kStandingPatience);
     std::vector<int> all(static_cast<size_t>(is.size));
     std::iota(all.begin(), all.end(), 0);
     const auto unheard = std::make_shared<TapLog>("world", nobody_, no_injections_, no_sites_);
-    kept_ = make_group(all, is.rank, kStandingPatience, store, unheard);
+    kept_ = make_group(all, is.rank, kStandingPatience, store, is.gathering.listens_on(), unheard);
     use_once();
     ambient_ = Ambient::capture();
     holdings_ = Holdings::now();
@@ -107,14 +106,13 @@ class Standing {
                         .rank = is_.rank,
                         .size = is_.size,
                         .journal = is_.journal,
-                        .store = is_.store,
-                        .meeting = is_.meeting,
+                        .gathering = is_.gathering,
                         .scratch = is_.scratch,
                         .deadline = Clock::now() + order.limit};
     const CaseParts c(order.c);
     auto play = std::make_unique<Play>(parts_of(task, c, &kept_));
     if (!ended_well(play->run())) return false;
-    is_.meeting.wait_for_others(is_.size, task.deadline + kBeyondDeadline);
+    is_.gathering.wait_for_others(is_.size, task.deadline + kBeyondDeadline);
     auto left = pending(*play);
     // With collectives under way destroying their group would block; the process ends anyway.
     if (left.empty())

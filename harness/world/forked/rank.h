@@ -2,7 +2,7 @@
 #pragma once
 
 #include "harness/world/forked/conversation.h"
-#include "harness/world/forked/meeting.h"
+#include "harness/world/forked/gathering.h"
 
 #include <filesystem>
 #include <functional>
@@ -22,8 +22,7 @@ struct RankTask {
   int rank = 0;
   int size = 1;
   std::span<std::byte> journal;
-  std::span<std::byte> store;
-  Meeting& meeting;
+  const Gathering& gathering;
   std::filesystem::path scratch;  // made by the first rank that wants it
   std::chrono::steady_clock::time_point deadline;
 };
@@ -42,8 +41,7 @@ struct StandingRank {
   int rank = 0;
   int size = 1;
   std::span<std::byte> journal;
-  std::span<std::byte> store;
-  Meeting& meeting;
+  const Gathering& gathering;
   std::filesystem::path scratch;
   // Blocks for the next case; nothing at the end.
   std::function<std::optional<Order>()> next;

@@ -39,6 +39,10 @@ class ForkedServer {
   };
 
   PlayReply play_cold(const PlayRequest& request, int stop_descriptor);
+  std::unique_ptr<Gathering> gathering_of(const PlayRequest& request) const;
+  std::filesystem::path scratch_of(const PlayRequest& request);
+  void wait_until_all_are_late(int socket) const;
+  std::string look(const LookRequest& request) const;
   PlayReply play_warm(const PlayRequest& request, int stop_descriptor);
   PlayReply play_sim(const PlayRequest& request, int stop_descriptor);
   PlayReply play_in_host(const PlayRequest& request, int stop_descriptor);
@@ -65,8 +69,9 @@ class ForkedServer {
   std::shared_ptr<LaneMemory> memory_;
   std::shared_ptr<Capture> capture_ = std::make_shared<Capture>();  // of the last case
   std::filesystem::path scratch_;
-  std::map<int, Standing> warm_;  // by size
-  std::optional<Standing> host_;  // of simulated worlds
+  std::filesystem::path scratch_abroad_;  // of the last launched world
+  std::map<int, Standing> warm_;          // by size
+  std::optional<Standing> host_;          // of simulated worlds
   int host_ranks_most_ = 0;
   int64_t cases_ = 0;
   Affinity affinity_;

@@ -1,0 +1,226 @@
+// What a forked server keeps between cases: warm worlds, and the host of simulated ones.
+#include "harness/core/tier.h"
+#include "harness/world/forked/server.h"
+#include "harness/world/sim/host.h"
+
+#include <algorithm>
+#include <bit>
+#include <csignal>
+#include <unistd.h>
+
+namespace lockstep {
+
+namespace {
+
+// Ranks of warm worlds that a lane keeps alive; more only cost memory.
+constexpr int kStandingRanksMost = 16;
+
+// What making a warm world or a host may take beyond the case's own time: it is not the case's
+// doing.
+constexpr std::chrono::seconds kMakingPatience{30};
+
+// A host plays worlds of at least this many ranks.
+constexpr int kHostRanksLeast = 16;
+
+// How the ranks of a simulated world ended whose host did so: the one that ran as the host did, the
+// others cut off. Those of a host that lives on have said themselves how they ended.
+std::vector<ChildEnd> ends_in_host(const ChildEnd& host, bool is_alive, int running, int size) {
+  std::vector<ChildEnd> ends(static_cast<size_t>(size), {ChildEnd::Kind::exited, kPlayed});
+  if (is_alive) return ends;
+  for (int rank = 0; rank < size; ++rank)
+    ends[static_cast<size_t>(rank)] =
+        rank == running ? host : ChildEnd{ChildEnd::Kind::cut_off, SIGKILL};
+  return ends;
+}
+
+}  // namespace
+
+PlayReply ForkedServer::play_warm(const PlayRequest& request, int stop_descriptor) {
+  const int size = request.size;
+  PlayReply reply;
+  affinity_.roam();
+  Standing* const world =
+      warm_world(size, Clock::now() + request.limit + kMakingPatience, stop_descriptor);
+  reply.group.stopped = world == nullptr;
+  if (!world) return reply;
+  reply.group = play_standing(*world, request, stop_descriptor, reply);
+  reply.left.resize(static_cast<size_t>(size));
+  bool is_usable = world->group->is_whole();
+  for (int rank = 0; rank < size; ++rank) {
+    auto& left = reply.left[static_cast<size_t>(rank)];
+    const auto report = world->group->report_of(rank);
+    if (report) left = Json::parse(*report).get<std::vector<std::string>>();
+    is_usable = is_usable && report && left.empty();
+  }
+  if (!is_usable) reply.left_running = end_standing();
+  return reply;
+}
+
+// A host that died before it let any rank run did so between two cases: that is no case's doing.
+PlayReply ForkedServer::play_sim(const PlayRequest& request, int stop_descriptor) {
+  affinity_.stay_on(options_.core);
+  const bool was_there = host_.has_value();
+  auto reply = play_in_host(request, stop_descriptor);
+  const bool began =
+      std::any_of(reply.group.ends.begin(), reply.group.ends.end(),
+                  [](const auto& end) { return end.kind != ChildEnd::Kind::cut_off; });
+  if (!was_there || began || reply.group.stopped) return reply;
+  return play_in_host(request, stop_descriptor);
+}
+
+PlayReply ForkedServer::play_in_host(const PlayRequest& request, int stop_descriptor) {
+  const int size = request.size;
+  PlayReply reply;
+  Standing* const host =
+      host_for(size, Clock::now() + request.limit + kMakingPatience, stop_descriptor);
+  reply.group.stopped = host == nullptr;
+  if (!host) return reply;
+  const auto played = play_standing(*host, request, stop_descriptor, reply);
+  // All threads are in one process, and the rank that ran is late.
+  if (auto stacks = reply.stacks.extract(0))
+    reply.stacks[std::max(0, memory_->running.load())] = std::move(stacks.mapped());
+  const auto text = host->group->report_of(0);
+  reply.group.stopped = played.stopped;
+  reply.group.ends =
+      ends_in_host(played.ends.front(), text.has_value(), memory_->running.load(), size);
+  HostReport report{.left = {}, .choices = {}, .is_usable = false};
+  if (text) report = host_report_in(*text);
+  reply.left = std::move(report.left);
+  reply.choices = std::move(report.choices);
+  if (!report.is_usable || !host->group->is_whole()) reply.left_running = end_standing();
+  return reply;
+}
+
+GroupReport ForkedServer::play_standing(Standing& standing, const PlayRequest& request,
+                                        int stop_descriptor, PlayReply& reply) {
+  standing.used = ++cases_;
+  capture_ = standing.capture;
+  const int size = request.size;
+  memory_->clear(size);
+  capture_->start(size);
+  const auto report =
+      standing.group->play(text_of(request), {.deadline = Clock::now() + request.limit,
+                                              .grace = options_.grace,
+                                              .stop_descriptor = stop_descriptor,
+                                              .on_bad_end = [&] { memory_->meeting.call_off(); },
+                                              .on_deadline = look_at_stacks(reply)});
+  std::filesystem::remove_all(scratch_);
+  return report;
+}
+
+// Whatever a case left running is nobody's child now but ours, as are the other worlds. Returns how
+// many processes that were.
+int ForkedServer::end_standing() {
+  warm_.clear();
+  host_.reset();
+  return end_descendants();
+}
+
+ForkedServer::Standing* ForkedServer::warm_world(int size, Clock::time_point deadline,
+                                                 int stop_descriptor) {
+  if (!warm_.contains(size)) {
+    make_room(size);
+    memory_->clear(size);
+    warm_.emplace(size, make_warm_world(size, stop_descriptor));
+  }
+  return ready(warm_.at(size), deadline, stop_descriptor,
+               "a warm world of " + std::to_string(size) + " ranks");
+}
+
+ForkedServer::Standing* ForkedServer::host_for(int size, Clock::time_point deadline,
+                                               int stop_descriptor) {
+  if (!host_ || host_ranks_most_ < size) {
+    host_.reset();
+    host_ranks_most_ =
+        static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(size, kHostRanksLeast))));
+    host_ = make_host(host_ranks_most_, stop_descriptor);
+  }
+  return ready(*host_, deadline, stop_descriptor, "a host for simulated worlds");
+}
+
+ForkedServer::Standing* ForkedServer::ready(Standing& standing, Clock::time_point deadline,
+                                            int stop_descriptor, const std::string& what) {
+  if (standing.used > 0) return &standing;
+  const auto report =
+      standing.group->wait_until_ready({.deadline = deadline, .stop_descriptor = stop_descriptor});
+  if (standing.group->is_whole()) return &standing;
+  end_standing();
+  if (report.stopped) return nullptr;
+  throw TierError(what + " could not be made");
+}
+
+std::vector<const StandingGroup*> ForkedServer::standing_groups() const {
+  std::vector<const StandingGroup*> groups;
+  for (const auto& [size, world] : warm_) groups.push_back(world.group.get());
+  if (host_) groups.push_back(host_->group.get());
+  return groups;
+}
+
+ForkedServer::Standing ForkedServer::make_warm_world(int size, int stop_descriptor) {
+  Standing world{.capture = std::make_shared<Capture>(), .group = nullptr};
+  world.capture->start(size);
+  world.group = std::make_unique<StandingGroup>(
+      size,
+      [&](int rank, StandingSocket& socket) {
+        ::close(stop_descriptor);
+        world.capture->redirect(rank);
+        const GatheringInMemory gathering(memory_->store, memory_->meeting);
+        return serve_rank(
+            {.rank = rank,
+             .size = size,
+             .journal = memory_->journal(rank, size),
+             .gathering = gathering,
+             .scratch = scratch_,
+             .next = [&] { return next_order(socket); },
+             .done =
+                 [&](const std::vector<std::string>& left) { socket.report(Json(left).dump()); }});
+      },
+      standing_groups());
+  return world;
+}
+
+ForkedServer::Standing ForkedServer::make_host(int ranks_most, int stop_descriptor) {
+  Standing host{.capture = std::make_shared<Capture>(), .group = nullptr};
+  host.capture->start(ranks_most);
+  host.group = std::make_unique<StandingGroup>(
+      1,
+      [&](int, StandingSocket& socket) {
+        ::close(stop_descriptor);
+        return sim::serve_host(
+            {.next = [&] { return next_order(socket); },
+             .done = [&](const HostReport& report) { socket.report(text_of(report)); },
+             .journal = [&](int rank, int size) { return memory_->journal(rank, size); },
+             .scratch = scratch_,
+             .running = memory_->running,
+             .redirect = [&](int rank) { host.capture->switch_to(rank); }});
+      },
+      standing_groups());
+  return host;
+}
+
+std::optional<Order> ForkedServer::next_order(StandingSocket& socket) const {
+  const auto text = socket.next();
+  if (!text) return {};
+  const auto request = play_request_in(*text);
+  return Order{.scenario = scenario(request.scenario),
+               .c = case_of(request),
+               .subject = subjects_.at(request.subject),
+               .limit = request.limit,
+               .call_sites = request.call_sites,
+               .choices = request.choices};
+}
+
+// Ends the worlds that were not used for longest, until one of `size` ranks more is not too many.
+void ForkedServer::make_room(int size) {
+  const auto ranks = [&] {
+    int count = size;
+    for (const auto& [other, world] : warm_) count += other;
+    return count;
+  };
+  while (!warm_.empty() && ranks() > kStandingRanksMost)
+    warm_.erase(std::min_element(warm_.begin(), warm_.end(), [](const auto& a, const auto& b) {
+      return a.second.used < b.second.used;
+    }));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,274 @@
+#include "harness/world/launched/lane.h"
+
+#include "harness/process/message.h"
+#include "harness/world/forked/memory.h"
+#include "harness/world/forked/server.h"
+
+#include <algorithm>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace lockstep {
+
+namespace {
+
+// What the members get to leave in, so that a launcher sees them gone before rank 0.
+constexpr std::chrono::seconds kLeavePatience{5};
+
+bool ended_as_it_should(const PlayReply& reply) {
+  return reply.group.ends.at(0) == ChildEnd{ChildEnd::Kind::exited, kPlayed};
+}
+
+// Of clocks that have nothing to do with each other nobody is the earlier one.
+History without_times(const History& history) {
+  auto ranks = history.ranks();
+  for (auto& rank : ranks) {
+    rank.ending.at = {};
+    for (auto& event : rank.events)
+      if (auto* issued = std::get_if<Collective>(&event.what)) issued->times = {};
+  }
+  return History(std::move(ranks));
+}
+
+History refused_by_all(int size, const std::string& why) {
+  RankHistory refused;
+  refused.ending = {Ending::Kind::refused, why};
+  return History(std::vector<RankHistory>(static_cast<size_t>(size), refused));
+}
+
+std::string processes_text(int count) {
+  return std::to_string(count) + (count == 1 ? " process" : " processes");
+}
+
+}  // namespace
+
+std::unique_ptr<Zygote> launched_server(const std::vector<Scenario>& scenarios,
+                                        const Subjects& subjects, const ForkedOptions& options) {
+  auto own = options;
+  own.ranks_most = 1;
+  ask_for_no_names();
+  const auto memory = std::make_shared<LaneMemory>(own);
+  const auto server = std::make_shared<ForkedServer>(scenarios, subjects, own, memory);
+  return std::make_unique<Zygote>(
+      ZygoteServer{.prepare =
+                       [server] {
+                         server->prepare();
+                         // A world of a case has other ranks on this host than the launcher says.
+                         for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE"})
+                           ::unsetenv(name);
+                       },
+                   .serve = [server](const std::string& request,
+                                     int stop) { return server->serve(request, stop); },
+                   .finish = [server] { server->finish(); }});
+}
+
+std::unique_ptr<LaunchedTier> launched_tier(LaunchedParts parts) {
+  return std::make_unique<LaunchedLane>(std::move(parts));
+}
+
+LaunchedLane::LaunchedLane(LaunchedParts parts)
+    : parts_(std::move(parts)), wake_(checked(eventfd(0, EFD_CLOEXEC), "an eventfd")) {
+  sockets_.push_back(parts_.server->descriptor());
+  for (const auto& member : parts_.members) {
+    sockets_.push_back(member.connection.number());
+    clocks_differ_ = clocks_differ_ || member.is.boot != parts_.own.boot;
+  }
+}
+
+LaunchedLane::~LaunchedLane() {
+  if (!ended_) end({.why = "rank 0's process ended before its campaign had"});
+}
+
+const Hello& LaunchedLane::member(int rank) const {
+  return rank == 0 ? parts_.own : parts_.members.at(static_cast<size_t>(rank) - 1).is;
+}
+
+int LaunchedLane::Round::awaited() const {
+  return static_cast<int>(
+      std::count_if(replies.begin(), replies.end(), [](const auto& reply) { return !reply; }));
+}
+
+bool LaunchedLane::send(int rank, ServerWord word, const std::string& text) {
+  return send_message(sockets_.at(static_cast<size_t>(rank)), {static_cast<uint32_t>(word), text});
+}
+
+// The first loss is the one that is told; whatever follows from it is not.
+void LaunchedLane::lose(int rank, const std::string& how) {
+  if (lost_.empty()) lost_ = name_of(member(rank)) + " " + how;
+}
+
+History LaunchedLane::play(const Scenario&, const Case& c, const Setting& setting,
+                           const PlayOptions& options) {
+  if (setting.tier != "launched" || setting.backend != "gloo")
+    throw TierError("a launched lane plays launched worlds on gloo, not '" + setting.tier +
+                    "' on '" + setting.backend + "'");
+  if (!lost_.empty()) throw TierLost(lost_);
+  const int wanted = world_size(c);
+  stacks_.clear();
+  call_sites_.assign(static_cast<size_t>(wanted), {});
+  if (wanted > size())
+    return refused_by_all(wanted, "a world of " + std::to_string(wanted) + " wants more than the " +
+                                      processes_text(size()) + " launched");
+  std::optional<ServedStore> store;
+  try {
+    store.emplace(parts_.own.listens_on, listen_on(parts_.own.listens_on));
+  } catch (const std::exception& error) {
+    throw TierError(std::string("a store for the case could not be served: ") + error.what());
+  }
+  auto round = play_round({.scenario = c.scenario,
+                           .subject = setting.subject,
+                           .tier = setting.tier,
+                           .size = wanted,
+                           .limit = options.limit,
+                           .call_sites = options.call_sites,
+                           .case_value = c.value.dump(),
+                           .abroad = Abroad{.store_address = parts_.own.listens_on,
+                                            .store_port = store->port(),
+                                            .scratch = "lockstep-" + parts_.own.token + "-" +
+                                                       std::to_string(++cases_)}},
+                          *store);
+  if (stopped_) throw Interrupted();
+  if (!lost_.empty()) throw TierLost(lost_);
+  if (!round.failure.empty()) throw TierError(round.failure);
+  return history_of_round(std::move(round));
+}
+
+LaunchedLane::Round LaunchedLane::play_round(PlayRequest request, ServedStore& store) {
+  const auto count = static_cast<size_t>(request.size);
+  Round round{.replies = std::vector<std::optional<PlayReply>>(count),
+              .late = std::vector<bool>(count, false),
+              .limit = Clock::now() + request.limit + parts_.grace + kAnswerSlack};
+  for (int rank = 0; rank < request.size; ++rank) {
+    request.abroad->rank = rank;
+    request.abroad->listens_on = member(rank).listens_on;
+    if (!send(rank, ServerWord::request, text_of(request))) lose(rank, "is gone");
+  }
+  while (round.awaited() > 0) {
+    if ((stopped_ || !lost_.empty()) && !round.is_cut) cut(round);
+    std::vector<pollfd> readable;
+    for (const int socket : sockets_) readable.push_back({socket, POLLIN, 0});
+    if (!round.is_cut) readable.push_back({wake_.number(), POLLIN, 0});
+    poll(readable.data(), readable.size(), milliseconds_until(round.limit));
+    for (int rank = 0; rank < size(); ++rank)
+      if (readable[static_cast<size_t>(rank)].revents != 0) hear(rank, round, store);
+    let_late_ones_go_on(round);
+    if (Clock::now() >= round.limit) on_limit(round);
+  }
+  return round;
+}
+
+// A member without a rank in this world is heard as well: it may be gone, or be told to end.
+void LaunchedLane::hear(int rank, Round& round, ServedStore& store) {
+  const auto heard = receive_message(sockets_[static_cast<size_t>(rank)]);
+  const auto at = static_cast<size_t>(rank);
+  const bool is_awaited = at < round.replies.size() && !round.replies[at];
+  if (!heard) {
+    lose(rank, "is gone");
+    sockets_[at] = -1;  // polled no more
+    if (is_awaited) round.replies[at].emplace();
+  } else if (heard->kind == static_cast<uint32_t>(MemberWord::interrupted)) {
+    if (parts_.on_interrupt) parts_.on_interrupt();
+    stopped_ = true;
+  } else if (!is_awaited) {
+    return;
+  } else if (heard->kind == static_cast<uint32_t>(ServerWord::late)) {
+    round.late[at] = true;
+  } else if (heard->kind == static_cast<uint32_t>(ServerWord::failure)) {
+    if (round.failure.empty()) round.failure = name_of(member(rank)) + ": " + heard->text;
+    round.replies[at].emplace();
+    cut(round);
+  } else if (heard->kind == static_cast<uint32_t>(ServerWord::reply)) {
+    take_reply(rank, heard->text, round, store);
+  }
+}
+
+void LaunchedLane::take_reply(int rank, const std::string& text, Round& round, ServedStore& store) {
+  auto& reply = round.replies[static_cast<size_t>(rank)];
+  reply = play_reply_in(text);
+  if (ended_as_it_should(*reply) || round.is_called_off) return;
+  round.is_called_off = true;
+  try {
+    call_off(store);
+  } catch (const std::exception&) {
+    // Its own store: then nothing works here, and everybody ends at the deadline.
+  }
+  if (!round.is_cut) round.limit = std::min(round.limit, Clock::now() + parts_.grace);
+}
+
+// Note [Late together]
+void LaunchedLane::let_late_ones_go_on(Round& round) {
+  bool any = false;
+  for (size_t rank = 0; rank < round.replies.size(); ++rank) {
+    if (round.replies[rank]) continue;
+    if (!round.late[rank]) return;
+    any = true;
+  }
+  if (!any) return;
+  for (size_t rank = 0; rank < round.replies.size(); ++rank)
+    if (!round.replies[rank] && round.late[rank]) {
+      send(static_cast<int>(rank), ServerWord::go_on);
+      round.late[rank] = false;
+    }
+  round.limit = Clock::now() + kAnswerSlack;
+}
+
+void LaunchedLane::cut(Round& round) {
+  if (round.is_cut) return;
+  round.is_cut = true;
+  round.limit = Clock::now() + kAnswerSlack;
+  for (size_t rank = 0; rank < round.replies.size(); ++rank)
+    if (!round.replies[rank]) send(static_cast<int>(rank), ServerWord::stop);
+}
+
+// The grace is over, or a server does not answer.
+void LaunchedLane::on_limit(Round& round) {
+  if (round.is_called_off && !round.is_cut) return cut(round);
+  for (size_t rank = 0; rank < round.replies.size(); ++rank) {
+    if (round.replies[rank]) continue;
+    lose(static_cast<int>(rank), "does not answer");
+    round.replies[rank].emplace();
+  }
+}
+
+History LaunchedLane::history_of_round(Round round) {
+  PlayReply all;
+  std::vector<RankRecords> records;
+  all.left.resize(round.replies.size());
+  call_sites_.clear();
+  for (size_t rank = 0; rank < round.replies.size(); ++rank) {
+    auto& reply = *round.replies[rank];
+    auto& bytes = reply.journal.value().bytes;
+    all.group.ends.push_back(reply.group.ends.at(0));
+    all.left_running += reply.left_running;
+    if (!reply.left.empty()) all.left[rank] = std::move(reply.left[0]);
+    if (!reply.stacks.empty()) stacks_[static_cast<int>(rank)] = reply.stacks.begin()->second;
+    records.push_back({read_frames(reinterpret_cast<std::byte*>(bytes.data()), bytes.size()),
+                       reply.journal->overflowed});
+    call_sites_.push_back(call_sites(records.back().frames));
+  }
+  all.stacks = stacks_;
+  const auto history = history_of(all, records);
+  return clocks_differ_ ? without_times(history) : history;
+}
+
+void LaunchedLane::stop() {
+  stopped_ = true;
+  const uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(wake_.number(), &one, sizeof(one));
+}
+
+void LaunchedLane::end(const CampaignEnd& how) {
+  ended_ = true;
+  const auto until = Clock::now() + kLeavePatience;
+  for (const auto& member : parts_.members)
+    send_message(member.connection.number(),
+                 {static_cast<uint32_t>(MemberWord::end), text_of(how)});
+  for (const auto& member : parts_.members) {
+    pollfd readable{member.connection.number(), POLLIN, 0};
+    while (Clock::now() < until && poll(&readable, 1, milliseconds_until(until)) == 1)
+      if (!receive_message(member.connection.number())) break;
+  }
+}
+
+}  // namespace lockstep

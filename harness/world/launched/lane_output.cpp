@@ -1,0 +1,54 @@
+// What rank 0's lane asks the members for, of a case that has been played.
+#include "harness/process/message.h"
+#include "harness/world/forked/capture.h"
+#include "harness/world/launched/lane.h"
+
+#include <poll.h>
+
+namespace lockstep {
+
+std::string LaunchedLane::answer_of(int rank, const std::string& request) {
+  const int socket = sockets_.at(static_cast<size_t>(rank));
+  const auto until = Clock::now() + kAnswerSlack;
+  if (!send(rank, ServerWord::request, request)) lose(rank, "is gone");
+  while (lost_.empty()) {
+    pollfd readable{socket, POLLIN, 0};
+    poll(&readable, 1, milliseconds_until(until));
+    if (Clock::now() >= until) lose(rank, "does not answer");
+    if (readable.revents == 0) continue;
+    const auto heard = receive_message(socket);
+    if (!heard) lose(rank, "is gone");
+    if (!heard) break;
+    if (heard->kind == static_cast<uint32_t>(ServerWord::reply)) return heard->text;
+    if (heard->kind == static_cast<uint32_t>(ServerWord::failure)) throw TierError(heard->text);
+    if (heard->kind == static_cast<uint32_t>(MemberWord::interrupted) && parts_.on_interrupt)
+      parts_.on_interrupt();
+  }
+  throw TierLost(lost_);
+}
+
+// What there is: where a member is gone by now, the next case says so.
+void LaunchedLane::keep_output(const std::filesystem::path& folder, const History& history) {
+  std::filesystem::create_directories(folder);
+  if (history.size() > size()) return;
+  const Partings partings(history, call_sites_);
+  std::vector<KnownFrames> known(static_cast<size_t>(history.size()));
+  try {
+    for (int rank = 0; rank < history.size(); ++rank) {
+      LookRequest request;
+      partings.add_addresses_of(rank, request.addresses);
+      const auto stacks = stacks_.find(rank);
+      if (stacks != stacks_.end()) add_addresses_of(stacks->second, request.addresses);
+      const auto reply = look_reply_in(answer_of(rank, text_of(request)));
+      known[static_cast<size_t>(rank)] = reply.frames;
+      Capture::keep(folder, rank, {reply.out, reply.err});
+      if (stacks != stacks_.end()) write_stacks(folder, rank, stacks->second, reply.frames);
+    }
+    write_call_sites(folder, partings, [&](int rank) -> const KnownFrames& {
+      return known[static_cast<size_t>(rank)];
+    });
+  } catch (const TierError&) {
+  }
+}
+
+}  // namespace lockstep
