@@ -7,6 +7,7 @@
 #include "harness/core/text.h"
 #include "harness/engine/archive.h"
 
+#include <algorithm>
 #include <csignal>
 #include <fcntl.h>
 #include <iostream>
@@ -67,7 +68,9 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
                            program),
                   kUsage);
   try {
-    app.parse(argc, argv);
+    auto arguments = without_separator({argv + 1, argv + argc});
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+    app.parse(std::move(arguments));
     return status;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
@@ -113,6 +116,7 @@ int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenari
   add_explain(app, known, status);
   add_replay(app, known, status);
   add_report(app, known, status);
+  add_launch(app, status);
   add_shard(app, status);
   add_calibrate(app, status);
   add_doctor(app, status);

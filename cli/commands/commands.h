@@ -13,8 +13,12 @@ void add_list(CLI::App& app, const Known& known, int& status);
 void add_explain(CLI::App& app, const Known& known, int& status);
 void add_replay(CLI::App& app, const Known& known, int& status);
 void add_report(CLI::App& app, const Known& known, int& status);
+void add_launch(CLI::App& app, int& status);
 void add_shard(CLI::App& app, int& status);
 void add_calibrate(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);
+
+// The arguments of the program, without the "--" in front of what launch is to start.
+std::vector<std::string> without_separator(std::vector<std::string> arguments);
 
 }  // namespace lockstep::cli

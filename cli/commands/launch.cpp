@@ -1,0 +1,150 @@
+#include "cli/commands/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/machine.h"
+#include "cli/program_ranks.h"
+#include "cli/usage.h"
+#include "harness/core/text.h"
+#include "harness/core/tier.h"
+#include "harness/process/message.h"
+#include "harness/process/zygote.h"
+#include "harness/world/served_store.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+namespace lockstep::cli {
+
+namespace {
+
+constexpr int kRanksMost = 4096;
+constexpr char kLoopback[] = "127.0.0.1";
+
+struct Flags {
+  std::string ranks;
+};
+
+bool can_be_run(const std::string& file) {
+  return std::filesystem::is_regular_file(file) && ::access(file.c_str(), X_OK) == 0;
+}
+
+// What a shell would find.
+void require_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) {
+    if (can_be_run(name)) return;
+    throw UsageError("launch: " + name + " is no program that can be run");
+  }
+  const char* const path = std::getenv("PATH");
+  for (const auto& folder : split(path ? path : "/usr/bin:/bin", ':'))
+    if (can_be_run((folder.empty() ? "." : folder) + "/" + name)) return;
+  throw UsageError("launch: there is no program '" + name + "' in PATH");
+}
+
+std::filesystem::path own_folder() {
+  auto name = (std::filesystem::temp_directory_path() / "lockstep-launch-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr)
+    throw UsageError(name + ": cannot be made: " + std::strerror(errno));
+  return name;
+}
+
+// As one line for the exit code, and the sentence behind it.
+std::string text_of(const ProgramEnd& end) {
+  return std::to_string(end.exit_code) + "\n" + end.sentence;
+}
+
+ProgramEnd program_end_in(const std::string& text) {
+  return {.exit_code = std::atoi(text.c_str()), .sentence = text.substr(text.find('\n') + 1)};
+}
+
+// The ranks are children of a server of ours, which outlives us for long enough to end them all,
+// however we end.
+ZygoteServer server_of(const ProgramRanks& ranks) {
+  return {.prepare = [] {},
+          .serve = [ranks](const std::string&,
+                           int socket) { return text_of(run_program_ranks(ranks, socket)); },
+          .finish = [ranks] { std::filesystem::remove_all(ranks.folder); }};
+}
+
+// From now on they are read, not acted on; threads that are made later inherit that.
+Descriptor taken_signals() {
+  sigset_t taken;
+  sigemptyset(&taken);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2})
+    sigaddset(&taken, signal);
+  checked(::sigprocmask(SIG_BLOCK, &taken, nullptr), "taking signals");
+  return Descriptor(checked(::signalfd(-1, &taken, SFD_CLOEXEC), "taking signals"));
+}
+
+ProgramEnd wait_for_end(const Zygote& server, const Descriptor& signals) {
+  const int socket = server.descriptor();
+  send_message(socket, {static_cast<uint32_t>(ServerWord::request), ""});
+  for (;;) {
+    std::array<pollfd, 2> readable{pollfd{socket, POLLIN, 0}, pollfd{signals.number(), POLLIN, 0}};
+    ::poll(readable.data(), readable.size(), -1);
+    if (readable[1].revents != 0) {
+      signalfd_siginfo info{};
+      if (::read(signals.number(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info)))
+        send_message(socket, {kPassedSignal, std::to_string(info.ssi_signo)});
+    }
+    if (readable[0].revents == 0) continue;
+    const auto heard = receive_message(socket);
+    if (!heard) throw TierError("the process that watches over the ranks is gone");
+    if (heard->kind == static_cast<uint32_t>(ServerWord::failure)) throw TierError(heard->text);
+    return program_end_in(heard->text);
+  }
+}
+
+int launch(const Flags& flags, const std::vector<std::string>& command) {
+  if (command.empty()) throw UsageError("launch: say which program: launch -n 4 -- PROGRAM ...");
+  require_program(command.front());
+  const int count = flags.ranks.empty()
+                        ? core_count()
+                        : static_cast<int>(whole_number("-n", flags.ranks, 1, kRanksMost));
+  const auto listener = listen_on(kLoopback);
+  const auto signals = taken_signals();
+  const Zygote server(server_of({.command = command,
+                                 .count = count,
+                                 .address = kLoopback,
+                                 .port = listener.port,
+                                 .folder = own_folder()}),
+                      std::array{listener.socket.number(), signals.number()});
+  const ServedStore store(kLoopback, listener);
+  const auto end = wait_for_end(server, signals);
+  if (!end.sentence.empty()) std::cerr << "lockstep: " << end.sentence << "\n";
+  return end.exit_code;
+}
+
+}  // namespace
+
+// CLI11 takes what is behind "--" away from a command that has no positional arguments; and one
+// that had some would take the program's own flags.
+std::vector<std::string> without_separator(std::vector<std::string> arguments) {
+  if (arguments.empty() || arguments.front() != "launch") return arguments;
+  for (size_t at = 1; at < arguments.size(); at += arguments[at] == "-n" ? 2 : 1) {
+    if (!arguments[at].starts_with("-")) break;
+    if (arguments[at] != "--") continue;
+    arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at));
+    break;
+  }
+  return arguments;
+}
+
+void add_launch(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("launch", "a program of yours as ranks on this machine");
+  const auto flags = std::make_shared<Flags>();
+  command->add_option("-n", flags->ranks, "number of ranks (the cores)")->type_name("N");
+  command->prefix_command();
+  command->footer(
+      "launch [-n N] [--] PROGRAM [ARGUMENTS]... sets torchrun's variables for every rank. The "
+      "exit "
+      "code is that of the rank that failed first, or 128 and its signal.");
+  command->callback([flags, command, &status] { status = launch(*flags, command->remaining()); });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,286 @@
+#include "cli/program_ranks.h"
+
+#include "harness/core/json.h"
+#include "harness/core/text.h"
+#include "harness/core/tier.h"
+#include "harness/process/descriptor.h"
+#include "harness/process/message.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <thread>
+#include <unistd.h>
+
+namespace lockstep::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kLastWords{2}, kEndPatience{10};
+constexpr int kCannotRun = 127;  // a shell's word for it
+
+std::filesystem::path error_file_of(const ProgramRanks& ranks, int rank) {
+  return ranks.folder / ("rank" + std::to_string(rank) + ".json");
+}
+
+// What one stream of a rank has said, until whole lines of it are written.
+struct Stream {
+  int rank = 0;
+  int to = STDOUT_FILENO;
+  Descriptor from;
+  std::string begun = {};  // a line
+};
+
+void write_all(int to, const std::string& text) {
+  size_t written = 0;
+  while (written < text.size()) {
+    const ssize_t now = write(to, text.data() + written, text.size() - written);
+    if (now < 0 && errno == EINTR) continue;
+    if (now <= 0) return;  // nobody reads it
+    written += static_cast<size_t>(now);
+  }
+}
+
+// One write for what came together, so that lines of our two streams do not mix within.
+void write_lines(Stream& stream, bool is_end) {
+  std::string lines;
+  size_t begin = 0;
+  const auto prefix = "[" + std::to_string(stream.rank) + "] ";
+  for (size_t end = 0; (end = stream.begun.find('\n', begin)) != std::string::npos; begin = end + 1)
+    lines += prefix + stream.begun.substr(begin, end + 1 - begin);
+  stream.begun.erase(0, begin);
+  if (is_end && !stream.begun.empty()) lines += prefix + std::exchange(stream.begun, "") + "\n";
+  write_all(stream.to, lines);
+}
+
+// Reads what is there; closes the stream at its end.
+void read_some(Stream& stream) {
+  std::array<char, 65536> block;
+  const ssize_t got = read(stream.from.number(), block.data(), block.size());
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  if (got > 0) stream.begun.append(block.data(), static_cast<size_t>(got));
+  write_lines(stream, got <= 0);
+  if (got <= 0) stream.from.close();
+}
+
+void signal_event(const Descriptor& event) {
+  const uint64_t one = 1;
+  [[maybe_unused]] const auto written = write(event.number(), &one, sizeof(one));
+}
+
+Descriptor new_event() {
+  return Descriptor(checked(eventfd(0, EFD_CLOEXEC), "an eventfd"));
+}
+
+// What goes on beside waiting for the ranks: their output, and signals to and from them.
+class Attendant {
+ public:
+  Attendant(std::vector<Stream> streams, int socket, const ChildGroup& group)
+      : streams_(std::move(streams)),
+        socket_(socket),
+        group_(group),
+        stop_(new_event()),
+        wake_(new_event()),
+        thread_([this] { attend(); }) {}
+
+  // Readable once all are to be killed.
+  int stop_descriptor() const { return stop_.number(); }
+
+  void a_rank_failed() {
+    term_at_ = (Clock::now() + kLastWords).time_since_epoch().count();
+    signal_event(wake_);
+  }
+
+  // When all ranks and what they have started are gone: writes what is left, and returns the signal
+  // that was passed on, or 0.
+  int finish() {
+    is_finishing_ = true;
+    signal_event(wake_);
+    thread_.join();
+    return passed_;
+  }
+
+ private:
+  bool has_open_streams() const {
+    return std::any_of(streams_.begin(), streams_.end(),
+                       [](const auto& stream) { return stream.from.number() >= 0; });
+  }
+
+  void attend() {
+    while (!is_finishing_ || has_open_streams()) {
+      std::vector<pollfd> waited{{socket_, POLLIN, 0}, {wake_.number(), POLLIN, 0}};
+      for (const auto& stream : streams_) waited.push_back({stream.from.number(), POLLIN, 0});
+      poll(waited.data(), waited.size(), milliseconds_until(next_act()));
+      if (waited[0].revents != 0) hear();
+      if (waited[1].revents != 0) {
+        uint64_t count = 0;
+        [[maybe_unused]] const auto got = read(wake_.number(), &count, sizeof(count));
+      }
+      for (size_t at = 0; at < streams_.size(); ++at)
+        if (waited[at + 2].revents != 0) read_some(streams_[at]);
+      act();
+    }
+  }
+
+  Clock::time_point term_at() const { return Clock::time_point(Clock::duration(term_at_.load())); }
+
+  Clock::time_point next_act() const { return std::min(term_at(), kill_at_); }
+
+  void act() {
+    if (Clock::now() >= term_at()) {
+      term_at_ = Clock::time_point::max().time_since_epoch().count();
+      group_.signal(SIGTERM);
+    }
+    if (Clock::now() >= kill_at_) {
+      kill_at_ = Clock::time_point::max();
+      signal_event(stop_);
+    }
+  }
+
+  void hear() {
+    const auto heard = receive_message(socket_);
+    if (!heard) socket_ = -1;
+    const bool is_signal = heard && heard->kind == kPassedSignal;
+    if (is_signal && passed_ == 0) {
+      passed_ = std::atoi(heard->text.c_str());
+      kill_at_ = Clock::now() + kEndPatience;
+      group_.signal(passed_);
+    } else {
+      kill_at_ = Clock::now();
+    }
+  }
+
+  std::vector<Stream> streams_;
+  int socket_;
+  const ChildGroup& group_;
+  Descriptor stop_, wake_;
+  std::atomic<bool> is_finishing_ = false;
+  std::atomic<Clock::rep> term_at_ = Clock::time_point::max().time_since_epoch().count();
+  Clock::time_point kill_at_ = Clock::time_point::max();
+  int passed_ = 0;
+  std::thread thread_;
+};
+
+[[nodiscard]] int become(const ProgramRanks& ranks, int rank) {
+  for (const auto& [name, value] : variables_of(ranks, rank))
+    setenv(name.c_str(), value.c_str(), 1);
+  const Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  dup2(nothing.number(), STDIN_FILENO);
+  std::vector<char*> arguments;
+  for (const auto& argument : ranks.command)
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+  std::cerr << "lockstep: " << arguments[0] << " cannot be run: " << std::strerror(errno) << "\n";
+  return kCannotRun;
+}
+
+int exit_code_of(const ChildEnd& end) {
+  return end.kind == ChildEnd::Kind::signalled ? 128 + end.code : end.code;
+}
+
+// "rank 2 failed first, with exit code 3: ...".
+std::string sentence_of(const ProgramRanks& ranks, int rank, const ChildEnd& end) {
+  const auto how = end.kind == ChildEnd::Kind::signalled
+                       ? "by " + signal_name(end.code)
+                       : "with exit code " + std::to_string(end.code);
+  const auto told = error_told_in(error_file_of(ranks, rank));
+  return "rank " + std::to_string(rank) + " failed first, " + how + (told ? ": " + *told : "");
+}
+
+std::string killed_text(const GroupReport& report) {
+  std::vector<std::string> killed;
+  for (size_t rank = 0; rank < report.ends.size(); ++rank)
+    if (report.ends[rank].kind == ChildEnd::Kind::cut_off) killed.push_back(std::to_string(rank));
+  if (killed.empty()) return "";
+  return (killed.size() == 1 ? "rank " : "ranks ") + joined(killed, ", ") +
+         " did not end in time and " + (killed.size() == 1 ? "was" : "were") + " killed";
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> variables_of(const ProgramRanks& ranks, int rank) {
+  const auto number = std::to_string(rank);
+  const auto count = std::to_string(ranks.count);
+  std::vector<std::pair<std::string, std::string>> variables{
+      {"RANK", number},
+      {"WORLD_SIZE", count},
+      {"LOCAL_RANK", number},
+      {"LOCAL_WORLD_SIZE", count},
+      {"GROUP_RANK", "0"},
+      {"MASTER_ADDR", ranks.address},
+      {"MASTER_PORT", std::to_string(ranks.port)},
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+      {"TORCHELASTIC_RESTART_COUNT", "0"},
+      {"TORCHELASTIC_MAX_RESTARTS", "0"},
+      {"TORCHELASTIC_RUN_ID", ranks.folder.filename()},
+      {"TORCHELASTIC_ERROR_FILE", error_file_of(ranks, rank)}};
+  // As torchrun: else every rank would take all cores for itself.
+  if (ranks.count > 1 && std::getenv("OMP_NUM_THREADS") == nullptr)
+    variables.emplace_back("OMP_NUM_THREADS", "1");
+  return variables;
+}
+
+ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket) {
+  std::vector<Stream> streams;
+  std::vector<std::array<Descriptor, 2>> theirs;
+  for (int rank = 0; rank < ranks.count; ++rank) {
+    theirs.emplace_back();
+    for (const int to : {STDOUT_FILENO, STDERR_FILENO}) {
+      std::array<int, 2> ends{};
+      checked(pipe2(ends.data(), O_CLOEXEC), "a pipe");
+      streams.push_back({.rank = rank, .to = to, .from = Descriptor(ends[0])});
+      theirs.back()[to == STDERR_FILENO] = Descriptor(ends[1]);
+    }
+  }
+  ChildGroup group(ranks.count, [&](int rank) {
+    const auto& own = theirs[static_cast<size_t>(rank)];
+    dup2(own[0].number(), STDOUT_FILENO);
+    dup2(own[1].number(), STDERR_FILENO);
+    return become(ranks, rank);
+  });
+  theirs.clear();
+  Attendant attendant(std::move(streams), socket, group);
+  const auto report = group.wait({.deadline = Clock::time_point::max(),
+                                  .grace = kEndPatience,
+                                  .stop_descriptor = attendant.stop_descriptor(),
+                                  .on_bad_end = [&] { attendant.a_rank_failed(); }});
+  end_descendants();
+  const int passed = attendant.finish();
+  ProgramEnd end;
+  if (passed != 0) {
+    end = {.exit_code = 128 + passed, .sentence = "ended by " + signal_name(passed)};
+  } else if (report.first_bad >= 0) {
+    const auto& first = report.ends[static_cast<size_t>(report.first_bad)];
+    end = {.exit_code = exit_code_of(first),
+           .sentence = sentence_of(ranks, report.first_bad, first)};
+  }
+  if (const auto killed = killed_text(report); !killed.empty())
+    end.sentence += (end.sentence.empty() ? "" : "; ") + killed;
+  return end;
+}
+
+std::optional<std::string> error_told_in(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  const Json told = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!told.is_object() || !told.contains("message")) return {};
+  const Json& message = told["message"];
+  if (message.is_string()) return message.get<std::string>();
+  if (!message.is_object() || !message.contains("message") || !message["message"].is_string())
+    return {};
+  return message["message"].get<std::string>();
+}
+
+}  // namespace lockstep::cli
