@@ -1,5 +1,8 @@
 #include "harness/accelerator/ledger.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace lockstep::accelerator {
 
 namespace {
@@ -59,15 +62,54 @@ void Ledger::wait(const c10::Stream& stream, const Clock& event) {
 }
 
 void Ledger::host_knows(const Clock& event) {
-  const std::lock_guard lock(mutex_);
-  order_.host_wait(event);
+  std::vector<Deferred> known;
+  {
+    const std::lock_guard lock(mutex_);
+    order_.host_wait(event);
+    known = take_those_before(order_.host());
+  }
+  for (const Deferred& each : known) each.act();
 }
 
 void Ledger::host_knows_device(c10::DeviceIndex device) {
-  const std::lock_guard lock(mutex_);
-  for (const auto& [stream, number] : numbers_) {
-    if (stream.first == device) order_.host_wait(order_.record(number));
+  std::vector<Deferred> known;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [stream, number] : numbers_) {
+      if (stream.first == device) order_.host_wait(order_.record(number));
+    }
+    known = take_those_before(order_.host());
   }
+  for (const Deferred& each : known) each.act();
+}
+
+void Ledger::when_host_knows(const Clock& event, std::function<void()> act) {
+  std::vector<Deferred> known;
+  {
+    const std::lock_guard lock(mutex_);
+    deferred_.push_back({event, std::move(act)});
+    known = take_those_before(order_.host());
+  }
+  for (const Deferred& each : known) each.act();
+}
+
+void Ledger::hurry_for(const c10::Stream& stream) {
+  std::vector<Deferred> known;
+  {
+    const std::lock_guard lock(mutex_);
+    known = take_those_before(order_.record(number_of(stream)));
+  }
+  for (const Deferred& each : known) each.act();
+}
+
+std::vector<Ledger::Deferred> Ledger::take_those_before(const Clock& now) {
+  const auto first =
+      std::stable_partition(deferred_.begin(), deferred_.end(),
+                            [&](const Deferred& each) { return !covers(now, each.event); });
+  std::vector<Deferred> known(std::make_move_iterator(first),
+                              std::make_move_iterator(deferred_.end()));
+  deferred_.erase(first, deferred_.end());
+  return known;
 }
 
 void Ledger::host_waited(std::string reason) {

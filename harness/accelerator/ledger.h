@@ -5,6 +5,7 @@
 #include <c10/core/Stream.h>
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -33,6 +34,11 @@ class Ledger {
   // The same of all that was submitted to a device.
   void host_knows_device(c10::DeviceIndex device);
 
+  // Does something as soon as the host knows that an event has passed; now, if it does.
+  void when_host_knows(const Clock& event, std::function<void()> act);
+  // Does now what waits for events that a stream is behind.
+  void hurry_for(const c10::Stream& stream);
+
   // The host was held up until a device had done something; `reason` is an operation's name or a
   // few words.
   void host_waited(std::string reason);
@@ -44,10 +50,17 @@ class Ledger {
  private:
   std::size_t number_of(const c10::Stream& stream);
 
+  struct Deferred {
+    Clock event;
+    std::function<void()> act;
+  };
+  std::vector<Deferred> take_those_before(const Clock& now);
+
   mutable std::mutex mutex_;
   StreamOrder order_;
   std::map<std::pair<c10::DeviceIndex, c10::StreamId>, std::size_t> numbers_;
   std::vector<std::string> host_waits_;
+  std::vector<Deferred> deferred_;
 };
 
 // "stream 3 of device 0".

@@ -1,6 +1,7 @@
 #include "harness/accelerator/operations.h"
 
 #include "harness/accelerator/aliases.h"
+#include "harness/accelerator/batch_norm.h"
 #include "harness/accelerator/copies.h"
 #include "harness/accelerator/devices.h"
 #include "harness/accelerator/fallback.h"
@@ -194,6 +195,7 @@ void register_operations() {
   dense.impl("record_stream", &use_on_stream);
   dense.impl("convolution_overrideable", &convolution);
   dense.impl("convolution_backward_overrideable", &convolution_backward);
+  register_batch_norm(dense);
   dense.impl("_has_compatible_shallow_copy_type", &can_take_insides_of);
   // A copy reads conjugates and negatives as they are; to make others of them first is a copy
   // again.

@@ -30,6 +30,13 @@ Hazard::Kind kind_of(const Access& later, const Access& earlier, bool is_allocat
 
 }  // namespace
 
+bool covers(const Clock& now, const Clock& event) {
+  for (std::size_t i = 0; i < event.size(); ++i) {
+    if (event[i] > count_of(now, i)) return false;
+  }
+  return true;
+}
+
 std::string Hazard::sentence() const {
   const std::string size = std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
   const std::string nothing_waits = ", and nothing makes " + later_stream + " wait for it";
@@ -58,6 +65,10 @@ std::size_t StreamOrder::add_stream(std::string name) {
   return streams_.size() - 1;
 }
 
+bool StreamOrder::is_over(const Use& use, const Clock& now) {
+  return covers(now, use.allocated) && use.number <= count_of(now, use.stream);
+}
+
 Clock& StreamOrder::up_to_date(std::size_t stream) {
   Clock& clock = streams_.at(stream).clock;
   join(clock, host_);
@@ -76,8 +87,9 @@ void StreamOrder::allocate(std::uintptr_t begin, std::size_t bytes, std::size_t 
   Block block{.end = begin + bytes, .stream = stream, .also_on = {}, .uses = {}};
   block.uses.push_back({.access = {.begin = begin, .end = block.end, .writes = true},
                         .stream = stream,
-                        .number = count_of(streams_.at(stream).clock, stream),
-                        .operation = ""});
+                        .number = 0,
+                        .operation = "",
+                        .allocated = up_to_date(stream)});
   blocks_.insert_or_assign(begin, std::move(block));
 }
 
@@ -93,7 +105,7 @@ void StreamOrder::free(std::uintptr_t begin) {
   for (const std::size_t stream : block.also_on) join(reused, streams_.at(stream).clock);
   std::set<std::size_t> told;
   for (const Use& use : block.uses) {
-    if (use.number <= count_of(reused, use.stream) || !told.insert(use.stream).second) continue;
+    if (is_over(use, reused) || !told.insert(use.stream).second) continue;
     hazards_.push_back({.kind = Hazard::Kind::kFreedWhileUsed,
                         .earlier = use.operation,
                         .later = "",
@@ -134,8 +146,7 @@ void StreamOrder::remember(Block& block, const Use& use, const Clock& now) {
   std::vector<Use> kept;
   for (Use& old : block.uses) {
     const bool can_be_cut = use.access.writes || !old.access.writes;
-    if (!can_be_cut || overlap(use.access, old.access) == 0 ||
-        old.number > count_of(now, old.stream)) {
+    if (!can_be_cut || overlap(use.access, old.access) == 0 || !is_over(old, now)) {
       kept.push_back(std::move(old));
       continue;
     }
@@ -158,15 +169,18 @@ void StreamOrder::submit(std::size_t stream, const std::string& operation,
   const std::uint64_t number = ++now[stream];
   const std::size_t first_hazard = hazards_.size();
   const auto use_of = [&](const Access& access) {
-    return Use{.access = access, .stream = stream, .number = number, .operation = operation};
+    return Use{.access = access,
+               .stream = stream,
+               .number = number,
+               .operation = operation,
+               .allocated = {}};
   };
   // All are judged before any is remembered: what one operation does to itself is its own affair.
   for (const Access& access : accesses) {
     const Block* const block = block_of(access);
     if (block == nullptr) continue;
     for (const Use& earlier : block->uses) {
-      if (earlier.number > count_of(now, earlier.stream))
-        judge(use_of(access), earlier, first_hazard);
+      if (!is_over(earlier, now)) judge(use_of(access), earlier, first_hazard);
     }
   }
   for (const Access& access : accesses) {

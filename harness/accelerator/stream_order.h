@@ -13,6 +13,9 @@ namespace lockstep::accelerator {
 // or the host can rely on. Entry i belongs to stream i; a missing entry is zero.
 using Clock = std::vector<std::uint64_t>;
 
+// Whether who relies on `now` is behind an event.
+bool covers(const Clock& now, const Clock& event);
+
 // Bytes that an operation touches: [begin, end).
 struct Access {
   std::uintptr_t begin = 0;
@@ -71,6 +74,8 @@ class StreamOrder {
   Clock record(std::size_t stream);
   void wait(std::size_t stream, const Clock& event);
   void host_wait(const Clock& event);
+  // What the host has waited for.
+  const Clock& host() const { return host_; }
 
   // In the order in which they were found.
   const std::vector<Hazard>& hazards() const { return hazards_; }
@@ -87,6 +92,7 @@ class StreamOrder {
     std::size_t stream = 0;
     std::uint64_t number = 0;  // of the operation, on its stream
     std::string operation;
+    Clock allocated;  // of an allocation, which is no operation: what its stream relied on
   };
   struct Block {
     std::uintptr_t end = 0;
@@ -95,6 +101,7 @@ class StreamOrder {
     std::vector<Use> uses;
   };
 
+  static bool is_over(const Use& use, const Clock& now);
   // What operations submitted to a stream from now on can rely on.
   Clock& up_to_date(std::size_t stream);
   Block* block_of(const Access& access);
