@@ -9,12 +9,16 @@
 #include <c10/util/Exception.h>
 
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 
 namespace lockstep::accelerator {
 
 namespace {
+
+constexpr int kPoison = 0xFF;
 
 // Which addresses are whose.
 class Ranges {
@@ -59,11 +63,42 @@ class Ranges {
   std::map<const void*, Range> ranges_;
 };
 
+// Freed memory is nobody's for a while, or somebody else's numbers would soon cover the poison.
+class Quarantine {
+ public:
+  static Quarantine& instance() {
+    static auto* const quarantine = new Quarantine;
+    return *quarantine;
+  }
+
+  void add(void* begin, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    blocks_.push_back({begin, bytes});
+    bytes_ += bytes;
+    while (bytes_ > kBytesMost) {
+      c10::free_cpu(blocks_.front().begin);
+      bytes_ -= blocks_.front().bytes;
+      blocks_.pop_front();
+    }
+  }
+
+ private:
+  struct Block {
+    void* begin = nullptr;
+    std::size_t bytes = 0;
+  };
+  static constexpr std::size_t kBytesMost = std::size_t{16} << 20;
+  std::mutex mutex_;
+  std::deque<Block> blocks_;
+  std::size_t bytes_ = 0;
+};
+
 void free_on_device(void* begin) {
   if (begin == nullptr) return;
   Ledger::instance().free(begin);
-  std::memset(begin, 0xFF, Ranges::instance().remove(begin));
-  c10::free_cpu(begin);
+  const std::size_t bytes = Ranges::instance().remove(begin);
+  std::memset(begin, kPoison, bytes);
+  Quarantine::instance().add(begin, bytes);
 }
 
 void free_pinned(void* begin) {
@@ -101,6 +136,7 @@ class PinnedMemory final : public c10::Allocator {
 c10::DataPtr allocate_on(c10::DeviceIndex device, std::size_t bytes) {
   void* const begin = bytes == 0 ? nullptr : c10::alloc_cpu(bytes);
   if (begin != nullptr) {
+    std::memset(begin, kPoison, bytes);
     Ranges::instance().add(begin, bytes, device);
     Ledger::instance().allocate(begin, bytes, current_stream(device));
   }

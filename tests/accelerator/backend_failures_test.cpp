@@ -40,6 +40,30 @@ TEST(BackendFailures, AbortsWhereAWaitTimesOut) {
             "aborted");
 }
 
+TEST(BackendFailures, EndsWaitsWhereItIsAborted) {
+  const auto reports = run_devices(2, [](c10d::ProcessGroup& group) {
+    std::string out = "not needed";
+    if (group.getRank() == 0) {
+      const at::Tensor tensor = on_device(at::ones({2}));
+      const auto work = all_reduce(group, tensor);
+      out = work->isCompleted() ? "complete, " : "under way, ";
+      group.getBackend(c10::DeviceType::PrivateUse1)->abort();
+      work->wait();
+      try {
+        std::rethrow_exception(work->exception());
+      } catch (const c10::Error& error) {
+        out += error.what_without_backtrace();
+      }
+    }
+    group.barrier()->wait();
+    return out;
+  });
+  EXPECT_EQ(reports, (std::vector<std::string>{
+                         "under way, all-reduce of 2 Float was aborted with the group that it "
+                         "belongs to",
+                         "not needed"}));
+}
+
 TEST(BackendFailures, TellsOfADeadPeerWhoAsksAndNotWhoWaitsOnAStream) {
   const auto reports = run_devices(2, [](c10d::ProcessGroup& group) {
     if (group.getRank() == 1) return std::string("left");

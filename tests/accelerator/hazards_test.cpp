@@ -84,6 +84,23 @@ TEST_F(Hazards, AResultThatNobodyWaitsForIsFound) {
   EXPECT_EQ(hazards()[0].later, "add");
 }
 
+TEST_F(Hazards, ANewTensorOfAnotherStreamIsWaitedFor) {
+  const at::Tensor gradient = ones();
+  let_wait(*side, *here);
+  at::Tensor scaled;
+  {
+    const c10::StreamGuard guard(*side);
+    scaled = gradient.mul(gradient);
+  }
+  scaled.sum();
+  ASSERT_EQ(hazards().size(), 1U);
+  EXPECT_EQ(hazards()[0].kind, accelerator::Hazard::Kind::kReadOfWrite);
+  EXPECT_EQ(hazards()[0].earlier, "mul");
+  let_wait(*here, *side);
+  scaled.sum();
+  EXPECT_EQ(hazards().size(), 1U);
+}
+
 TEST_F(Hazards, AWriteOverWhatAnotherStreamStillReadsIsFound) {
   const at::Tensor gradient = ones();
   let_wait(*side, *here);
@@ -112,9 +129,12 @@ TEST_F(Hazards, ViewsOfOneBucketDoNotMeetEachOther) {
 
 TEST_F(Hazards, AViewTouchesNothing) {
   const at::Tensor bucket = ones(8);
+  const at::Tensor sparse = at::eye(2, bucket.options()).to_sparse();
   let_wait(*side, *here);
   bucket.fill_(2);
+  sparse.mul_(2);
   const c10::StreamGuard guard(*side);
+  EXPECT_EQ(sparse._values().numel(), 2);
   const at::Tensor view = bucket.view({2, 4}).t().narrow(1, 0, 1).as_strided({2}, {1});
   EXPECT_EQ(view.numel(), 2);
   EXPECT_EQ(hazard_sentences(), kNoHazards);
