@@ -1,5 +1,5 @@
 # The Python environments that ./lockstep makes: .venv, which holds LibTorch and which every build
-# needs, and .venv-peer, which holds PyTorch with all that it depends on and which only what compares
+# needs, with NVIDIA's libraries in it where GPUs are to be used; and .venv-peer, which holds PyTorch with all that it depends on and which only what compares
 # with PyTorch needs. ./lockstep reads this file, and its words (say, die, logged, failed) are used
 # here.
 # shellcheck shell=bash
@@ -40,7 +40,7 @@ find_python() {
 # make_environment NAME WHAT SIZE [PIP OPTION...]: makes .venv or .venv-peer anew, with its
 # requirements in it.
 make_environment() {
-  local name=$1 what=$2 size=$3 folder=$root/$1 python pip
+  local name=$1 what=$2 size=$3 folder=$root/$1 python
   local venv_log=$logs/${name#.}.log pip_log=$logs/pip${name#.venv}.log
   shift 3
   python=$(find_python) || exit 2
@@ -50,21 +50,34 @@ make_environment() {
   logged step "$venv_log" "$python" -I -m venv "$folder" ||
     failed "Python could not make $name" "$venv_log" 'Mend what it says, and call again.'
 
+  pip_installs "$name" "requirements${name#.venv}.txt" "$pip_log" "$@" || {
+    rm -rf -- "$folder"
+    pip_failed "$what" "$pip_log"
+  }
+}
+
+# pip_installs NAME REQUIREMENTS LOG [PIP OPTION...]: into .venv or .venv-peer.
+pip_installs() {
+  local pip status log=$3
+  mkdir -p -- "$root/build/tmp"
   # The temporary folder is ours because /tmp is often too small for the wheels. pip's cache is off
   # because it would hold the wheels once more.
-  pip=(env TMPDIR="$root/build/tmp" PIP_USER=0 "$folder/bin/python" -I -m pip install --no-cache-dir
-    --disable-pip-version-check "$@" -r "$root/requirements${name#.venv}.txt")
-  rm -f -- "$pip_log"
+  pip=(env TMPDIR="$root/build/tmp" PIP_USER=0 "$root/$1/bin/python" -I -m pip install --no-cache-dir
+    --disable-pip-version-check "${@:4}" -r "$root/$2")
+  rm -f -- "$log"
   if [[ -t 2 ]]; then
-    "${pip[@]}" --log "$pip_log" </dev/null >&2  # With its own bar.
+    "${pip[@]}" --log "$log" </dev/null >&2  # With its own bar.
   else
-    logged step "$pip_log" "${pip[@]}"
-  fi || {
-    rm -rf -- "$folder" "$root/build/tmp"
-    failed "pip could not install $what" "$pip_log" \
-      'Check the network (and the proxy and index that pip is told to use), and call again.'
-  }
+    logged step "$log" "${pip[@]}"
+  fi
+  status=$?
   rm -rf -- "$root/build/tmp"
+  return "$status"
+}
+
+pip_failed() {
+  failed "pip could not install $1" "$2" \
+    'Check the network (and the proxy and index that pip is told to use), and call again.'
 }
 
 # Says that an environment is whole: the last that is done to it.
@@ -73,11 +86,33 @@ mark_complete() {
     die "cannot write $1/.complete" "$(free_mb) MB are free there."
 }
 
+# Whether NVIDIA's libraries are in .venv: by a file as above.
+is_gpu_complete() {
+  local complete=$root/.venv/.complete-gpu
+  [[ -r $complete && $(<"$complete") == "$(requirements .venv-gpu)" ]]
+}
+
 make_venv() {
   is_complete .venv && return
+  # A .venv that is made anew keeps them; ./lockstep reads it.
+  # shellcheck disable=SC2034
+  if [[ -e $root/.venv/.complete-gpu ]]; then with_gpu=1; fi
   make_environment .venv LibTorch '0.6 GB to download, 1.3 GB on disk' --no-deps
   rm -f -- "$root"/build/*/build.ninja  # So that every build looks for LibTorch again.
   mark_complete .venv
+}
+
+make_gpu() {
+  if is_gpu_complete; then
+    say "NVIDIA's libraries are complete in .venv"
+    return
+  fi
+  say "installing NVIDIA's libraries in .venv (1.9 GB to download, 2.7 GB on disk)"
+  pip_installs .venv requirements-gpu.txt "$logs/pip-gpu.log" --no-deps ||
+    pip_failed "NVIDIA's libraries" "$logs/pip-gpu.log"
+  rm -f -- "$root"/build/*/build.ninja  # So that every build looks for NCCL again.
+  { requirements .venv-gpu >"$root/.venv/.partial" && mv -- "$root/.venv/.partial" "$root/.venv/.complete-gpu"; } ||
+    die 'cannot write .venv/.complete-gpu' "$(free_mb) MB are free there."
 }
 
 make_peer() {
