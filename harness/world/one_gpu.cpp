@@ -1,0 +1,33 @@
+#include "harness/world/one_gpu.h"
+
+namespace lockstep {
+
+EnvironmentVariables one_gpu_environment(int rank, const std::string& run, NcclVersion version) {
+  const bool can_be_asked = version.major > 2 || (version.major == 2 && version.minor >= 30);
+  EnvironmentVariables variables;
+  if (can_be_asked) {
+    variables = {{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}};
+  } else {
+    variables = {
+        {"NCCL_HOSTID", run + "-rank" + std::to_string(rank)},
+        {"NCCL_NET", "Socket"},
+        {"NCCL_IB_DISABLE", "1"},
+        {"NCCL_SOCKET_IFNAME", "=lo"},  // the interface of exactly this name
+        {"NCCL_P2P_DISABLE", "1"},
+        {"NCCL_SHM_DISABLE", "1"},
+        {"NCCL_MNNVL_ENABLE", "0"},
+        {"NCCL_NVLS_ENABLE", "0"},
+        {"NCCL_CUMEM_ENABLE", "0"},
+        {"NCCL_MAX_CTAS", "1"},
+        {"NCCL_MAX_NCHANNELS", "1"},
+        {"NCCL_ALGO", "Ring"},
+        {"NCCL_PROTO", "Simple"},
+    };
+  }
+  // What LibTorch's watchdog does of a failure: it aborts what spins, and leaves telling of it to
+  // the rank, which is what the harness is to see.
+  variables.emplace_back("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2");
+  return variables;
+}
+
+}  // namespace lockstep
