@@ -13,6 +13,13 @@ set(LOCKSTEP_CUDA_INCLUDE "" CACHE PATH "The folder that holds CUDA's headers, w
 set(lockstep_cuda_headers cuda_runtime_api.h crt/host_defines.h nv/target cublas_v2.h cublasLt.h cusparse.h
     cusolverDn.h)
 
+# Where toolkits lie; tests have their own.
+if(NOT DEFINED lockstep_toolkits)
+  file(GLOB lockstep_toolkits /usr/local/cuda-*)
+  list(PREPEND lockstep_toolkits "$ENV{CUDA_HOME}" "$ENV{CUDA_PATH}" /usr/local/cuda)
+  list(APPEND lockstep_toolkits /usr)
+endif()
+
 # lockstep_nccl_of_torch(FOLDER VERSION): the NCCL that a LibTorch was compiled with, such as 2.28.9; the
 # classes that use it have another layout with another one. Empty where nothing tells.
 function(lockstep_nccl_of_torch folder version)
@@ -32,14 +39,15 @@ function(lockstep_nccl_of_torch folder version)
   endif()
 endfunction()
 
-# lockstep_cuda_of_torch(FOLDER MAJOR): 13 of a LibTorch for CUDA 13; empty where nothing tells.
-function(lockstep_cuda_of_torch folder major)
-  set(${major} "" PARENT_SCOPE)
+# lockstep_cuda_of_torch(FOLDER VERSION): that of the CUDA a LibTorch is for, such as 13.0; empty where
+# nothing tells.
+function(lockstep_cuda_of_torch folder version)
+  set(${version} "" PARENT_SCOPE)
   foreach(file "${folder}/version.py" "${folder}/build-version")
     if(EXISTS "${file}")
       file(READ "${file}" text)
-      if(text MATCHES "\\+cu([0-9]+)[0-9]")
-        set(${major} "${CMAKE_MATCH_1}" PARENT_SCOPE)
+      if(text MATCHES "\\+cu([0-9]+)([0-9])")
+        set(${version} "${CMAKE_MATCH_1}.${CMAKE_MATCH_2}" PARENT_SCOPE)
         return()
       endif()
     endif()
@@ -71,11 +79,8 @@ function(lockstep_find_nccl torch)
     return()
   endif()
 
-  set(toolkits "$ENV{CUDA_HOME}" "$ENV{CUDA_PATH}" /usr/local/cuda)
-  file(GLOB others /usr/local/cuda-*)
-  list(APPEND toolkits ${others} /usr)
   set(toolkit_folders)
-  foreach(toolkit IN LISTS toolkits)
+  foreach(toolkit IN LISTS lockstep_toolkits)
     if(toolkit)
       list(APPEND toolkit_folders "${toolkit}/include" "${toolkit}/targets/${CMAKE_SYSTEM_PROCESSOR}-linux/include")
     endif()
@@ -103,7 +108,8 @@ function(lockstep_find_nccl torch)
     return()
   endif()
 
-  lockstep_cuda_of_torch("${torch}" major_wanted)
+  lockstep_cuda_of_torch("${torch}" cuda)
+  string(REGEX REPLACE "\\..*" "" major_wanted "${cuda}")
   set(beside_cuda "${site}/nvidia/cu${major_wanted}/include")
   set(seen)
   set(cuda_folder)
@@ -148,6 +154,7 @@ if(LOCKSTEP_NCCL STREQUAL "" OR LOCKSTEP_NCCL)
 else()
   set(LOCKSTEP_NCCL_WHY "LOCKSTEP_NCCL is ${LOCKSTEP_NCCL}")
 endif()
+lockstep_cuda_of_torch("${LOCKSTEP_TORCH}" LOCKSTEP_TORCH_CUDA)
 if(LOCKSTEP_NCCL_BUILT)
   message(STATUS "NCCL: yes, ${LOCKSTEP_NCCL_WHY}")
 elseif(LOCKSTEP_NCCL)

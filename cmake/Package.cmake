@@ -4,6 +4,7 @@
 #   include/lockstep/ddp/           headers, included as in this tree: "ddp/init.h"
 #   lib/liblockstep_ddp.a ...       static libraries
 #   lib/cmake/lockstep/             the package: lockstep::ddp and LibTorch::cpu
+#   lib/liblockstep_nccl.so         component nccl, where it is built: lockstep::ddp loads it when it is needed
 
 include(CMakePackageConfigHelpers)
 
@@ -14,7 +15,7 @@ configure_file(cmake/package/lockstepConfig.cmake.in
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/lockstepConfigVersion.cmake"
                                  COMPATIBILITY SameMinorVersion)
 
-install(TARGETS lockstep_ddp lockstep_ddp_plan EXPORT lockstepTargets
+install(TARGETS lockstep_ddp lockstep_ddp_nccl lockstep_ddp_plan EXPORT lockstepTargets
         ARCHIVE COMPONENT ddp
         INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep")
 # All of them: those that users include, include the others.
@@ -22,6 +23,13 @@ install(DIRECTORY ddp DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep" COMPONE
         FILES_MATCHING PATTERN "*.h")
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION "${lockstep_package_folder}"
         COMPONENT ddp)
+if(LOCKSTEP_NCCL_BUILT)
+  set_target_properties(lockstep_nccl PROPERTIES INSTALL_RPATH "${LOCKSTEP_TORCH}/lib")
+  install(TARGETS lockstep_nccl EXPORT lockstepNcclTargets
+          LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT nccl)
+  install(EXPORT lockstepNcclTargets NAMESPACE lockstep:: DESTINATION "${lockstep_package_folder}"
+          COMPONENT nccl)
+endif()
 install(FILES cmake/LibTorchTarget.cmake "${PROJECT_BINARY_DIR}/package/lockstepConfig.cmake"
               "${PROJECT_BINARY_DIR}/package/lockstepConfigVersion.cmake"
         DESTINATION "${lockstep_package_folder}" COMPONENT ddp)

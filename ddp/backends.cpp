@@ -26,8 +26,9 @@ std::string problem_with_nccl(bool is_asked_for) {
   return usable_gpus().problem;
 }
 
-Place place_of_this_rank(const Standing& standing, const std::optional<int>& asked_for) {
-  Place place{.host = name_of_this_host(), .gpus = usable_gpus().names, .device_index = asked_for};
+RankPlace place_of_this_rank(const Standing& standing, const std::optional<int>& asked_for) {
+  RankPlace place{
+      .host = name_of_this_host(), .gpus = usable_gpus().names, .device_index = asked_for};
   const Launch launch = launch_from_environment(process_environment);
   if (launch.standing.rank == standing.rank && launch.standing.world_size == standing.world_size)
     place.local_rank = launch.local_rank;
@@ -35,7 +36,7 @@ Place place_of_this_rank(const Standing& standing, const std::optional<int>& ask
 }
 
 std::string placed_by_rank_zero(const std::vector<std::string>& said, int ranks_per_device) {
-  std::vector<Place> places;
+  std::vector<RankPlace> places;
   for (const std::string& text : said) places.push_back(place_from(text));
   const Placement placement = place_ranks(places, ranks_per_device);
   if (!placement.problem.empty()) return kNoPlace + placement.problem;

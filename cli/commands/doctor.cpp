@@ -3,6 +3,8 @@
 #include "cli/known.h"
 #include "cli/machine.h"
 #include "cli/play.h"
+#include "ddp/backend/nccl_built.h"
+#include "ddp/backend/nccl_library.h"
 #include "harness/core/text.h"
 #include "harness/world/about.h"
 
@@ -33,14 +35,34 @@ std::string limit_text(const std::optional<int64_t>& limit) {
   return limit ? with_commas(*limit) : "unlimited";
 }
 
+std::string about_cuda() {
+  const std::string version = cuda_of_libtorch();
+  return version.empty() ? "no: this LibTorch is one for the CPU alone" : version + ", LibTorch's";
+}
+
+std::string about_nccl() {
+  const NcclLibrary& nccl = load_nccl();
+  if (nccl.problem.empty()) return nccl.version + " (" + nccl_build_reason() + ")";
+  return "no: " + nccl.problem;
+}
+
+// The driver is asked only where its library was loaded.
+std::string about_gpus(const std::string& seen) {
+  if (!load_nccl().problem.empty()) return seen;
+  const Gpus gpus = usable_gpus();
+  return gpus.problem.empty() ? std::to_string(gpus.names.size()) + " usable"
+                              : seen + ": " + gpus.problem;
+}
+
 Lines found(const Machine& machine, const AboutTorch& torch) {
   return {
       {"lockstep", kVersion},
       {"libtorch", torch.version + " (" + torch.library + ")"},
       {"gloo", torch.gloo ? "yes" : "no: LibTorch was built without it"},
-      {"nccl", "no: this program was built without it"},
+      {"cuda", about_cuda()},
+      {"nccl", about_nccl()},
       {"mpi, tcp", "no: Lockstep has no such backends; mpirun starts worlds that meet over gloo"},
-      {"gpus", machine.gpus},
+      {"gpus", about_gpus(machine.gpus)},
       {"cores", std::to_string(machine.cores) + ", so " + std::to_string(default_slots()) +
                     " rank slots; LibTorch takes " + std::to_string(torch.intra_op_threads) +
                     " threads by itself"},
@@ -74,6 +96,7 @@ std::vector<std::string> worries(const Machine& machine, const AboutTorch& torch
 }
 
 int doctor() {
+  load_nccl();  // before LibTorch is asked for anything
   const auto torch = about_torch();
   const auto machine = this_machine();
   const auto bad = worries(machine, torch);
@@ -89,7 +112,7 @@ int doctor() {
 
 void add_doctor(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(
-      "doctor", "what was found here: LibTorch, Gloo, cores, memory, limits, GPUs, disk");
+      "doctor", "what was found here: LibTorch, Gloo, NCCL, cores, memory, limits, GPUs, disk");
   command->callback([&status] { status = doctor(); });
 }
 

@@ -49,7 +49,7 @@ std::optional<int> number_in(const std::string& text) {
 }
 
 // The ranks of the host that see the same GPUs, in ascending order.
-std::vector<std::size_t> ranks_that_see_the_same(const std::vector<Place>& places,
+std::vector<std::size_t> ranks_that_see_the_same(const std::vector<RankPlace>& places,
                                                  std::size_t rank) {
   std::vector<std::size_t> ranks;
   for (std::size_t other = 0; other < places.size(); ++other) {
@@ -60,9 +60,9 @@ std::vector<std::size_t> ranks_that_see_the_same(const std::vector<Place>& place
 }
 
 // Position among these; the launcher's word, which the program reads too, where it counts the same.
-int position_of(const std::vector<Place>& places, std::size_t rank) {
+int position_of(const std::vector<RankPlace>& places, std::size_t rank) {
   const auto ranks = ranks_that_see_the_same(places, rank);
-  const auto on_host = std::count_if(places.begin(), places.end(), [&](const Place& place) {
+  const auto on_host = std::count_if(places.begin(), places.end(), [&](const RankPlace& place) {
     return place.host == places[rank].host;
   });
   const auto position = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
@@ -71,7 +71,7 @@ int position_of(const std::vector<Place>& places, std::size_t rank) {
                           : static_cast<int>(position);
 }
 
-std::string too_few(const std::vector<Place>& places, std::size_t rank, int ranks_per_device) {
+std::string too_few(const std::vector<RankPlace>& places, std::size_t rank, int ranks_per_device) {
   const std::size_t ranks = ranks_that_see_the_same(places, rank).size();
   return "host " + places[rank].host + " has " + count_of(places[rank].gpus.size(), "GPU") +
          " for " + count_of(ranks, "rank") +
@@ -82,7 +82,7 @@ std::string too_few(const std::vector<Place>& places, std::size_t rank, int rank
 }
 
 // Two processes on one GPU make NCCL fail late and in words of its own.
-std::string shared_gpus(const std::vector<Place>& places, const std::vector<int>& indices,
+std::string shared_gpus(const std::vector<RankPlace>& places, const std::vector<int>& indices,
                         int ranks_per_device) {
   std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> ranks_on;
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
@@ -131,7 +131,7 @@ BackendWish default_backend(const std::string& problem) {
   return {.is_default = true, .cpu = "gloo", .cuda = problem.empty() ? "nccl" : ""};
 }
 
-std::string text_of(const Place& place) {
+std::string text_of(const RankPlace& place) {
   const auto number = [](const std::optional<int>& value) {
     return value ? std::to_string(*value) : "";
   };
@@ -141,7 +141,7 @@ std::string text_of(const Place& place) {
   return text;
 }
 
-Place place_from(const std::string& text) {
+RankPlace place_from(const std::string& text) {
   const auto lines = split_at(text, '\n');
   return {.host = lines.at(0),
           .gpus = {lines.begin() + 3, lines.end()},
@@ -149,10 +149,10 @@ Place place_from(const std::string& text) {
           .device_index = number_in(lines.at(2))};
 }
 
-Placement place_ranks(const std::vector<Place>& places, int ranks_per_device) {
+Placement place_ranks(const std::vector<RankPlace>& places, int ranks_per_device) {
   Placement placement;
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
-    const Place& place = places[rank];
+    const RankPlace& place = places[rank];
     const int count = static_cast<int>(place.gpus.size());
     const int index = place.device_index.value_or(position_of(places, rank) / ranks_per_device);
     if (index < 0 || index >= count) {

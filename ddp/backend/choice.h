@@ -28,15 +28,15 @@ std::string words_of(const BackendWish& wish);
 BackendWish default_backend(const std::string& problem);
 
 // What a rank says of where it stands.
-struct Place {
+struct RankPlace {
   std::string host;
   std::vector<std::string> gpus;    // what it sees, in the order of device indices
   std::optional<int> local_rank;    // where its launcher tells
   std::optional<int> device_index;  // where its program tells
 };
 
-std::string text_of(const Place& place);
-Place place_from(const std::string& text);
+std::string text_of(const RankPlace& place);
+RankPlace place_from(const std::string& text);
 
 // The device index of every rank, or why they cannot be placed: the same on all ranks, since made
 // of the same places. The index is the local rank, the position among the ranks of the host,
@@ -46,6 +46,6 @@ struct Placement {
   std::vector<int> device_indices;
   std::string problem;
 };
-Placement place_ranks(const std::vector<Place>& places, int ranks_per_device);
+Placement place_ranks(const std::vector<RankPlace>& places, int ranks_per_device);
 
 }  // namespace lockstep

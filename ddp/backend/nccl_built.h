@@ -9,4 +9,8 @@ namespace lockstep {
 bool nccl_is_built();
 std::string nccl_build_reason();
 
+// The CUDA that LibTorch is for, such as "13.0"; empty where it is for the CPU alone, or where
+// nothing told. Local.
+std::string cuda_of_libtorch();
+
 }  // namespace lockstep

@@ -2,8 +2,8 @@
 
 namespace lockstep {
 
-Settings nccl_settings(const EnvironmentLookup& lookup, std::chrono::milliseconds timeout) {
-  Settings settings;
+NcclSettings nccl_settings(const EnvironmentLookup& lookup, std::chrono::milliseconds timeout) {
+  NcclSettings settings;
   const auto set = [&](const std::string& name, const std::string& unless, std::string value) {
     if (lookup(name) || (!unless.empty() && lookup(unless))) return;
     settings.emplace_back(name, std::move(value));

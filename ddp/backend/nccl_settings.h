@@ -27,7 +27,7 @@ namespace lockstep {
 // Where the user asks for dumps, those two are left alone. TORCH_NCCL_BLOCKING_WAIT stays unset: on
 // it would hold the host at each wait. So does TORCH_NCCL_ENABLE_MONITORING, on by default: it ends
 // a process whose watchdog has hung in the driver for eight minutes, which would keep the GPU.
-using Settings = std::vector<std::pair<std::string, std::string>>;
-Settings nccl_settings(const EnvironmentLookup& lookup, std::chrono::milliseconds timeout);
+using NcclSettings = std::vector<std::pair<std::string, std::string>>;
+NcclSettings nccl_settings(const EnvironmentLookup& lookup, std::chrono::milliseconds timeout);
 
 }  // namespace lockstep

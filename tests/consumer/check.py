@@ -59,13 +59,13 @@ def expect_success(command, deadline_s=BUILD_DEADLINE_S):
         raise AssertionError("exit %d: %s\n%s" % (status, " ".join(command), said))
 
 
-def play(program, environments):
+def play(program, environments, *arguments):
     """[(exit status, stdout, stderr)] of a process for each environment. Where one fails, all are killed."""
     ranks = []
     try:
         for environment in environments:
             ranks.append(subprocess.Popen(
-                [program], env={**ENVIRONMENT, **environment}, stdin=subprocess.DEVNULL,
+                [program, *arguments], env={**ENVIRONMENT, **environment}, stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         with concurrent.futures.ThreadPoolExecutor(len(ranks)) as pool:
             ended = {pool.submit(rank.communicate): rank for rank in ranks}
@@ -128,12 +128,12 @@ class Consumer(unittest.TestCase):
         return [cls.cmake, "-S", source, "-B", build, "-G", cls.cache["CMAKE_GENERATOR"],
                 "-DCMAKE_MAKE_PROGRAM=" + cls.cache["CMAKE_MAKE_PROGRAM"], "-DCMAKE_PREFIX_PATH=" + cls.prefix, *options]
 
-    def find(self, arguments, *options):
+    def find(self, arguments, *options, target="lockstep::ddp"):
         """Exit status and words of a project that does nothing but find_package(lockstep ARGUMENTS)."""
         with tempfile.TemporaryDirectory(dir=self.folder) as source:
             with open(os.path.join(source, "CMakeLists.txt"), "w", encoding="utf-8") as file:
                 file.write("cmake_minimum_required(VERSION 3.25)\nproject(finds LANGUAGES CXX)\n"
-                           "find_package(lockstep %s)\nget_target_property(found lockstep::ddp TYPE)\n" % arguments)
+                           "find_package(lockstep %s)\nget_target_property(found %s TYPE)\n" % (arguments, target))
             # The compiler is known to work by now.
             status, said = run(self.configure(source, os.path.join(source, "build"), *options,
                                               "-DCMAKE_CXX_COMPILER=" + self.cache["CMAKE_CXX_COMPILER"],
@@ -173,6 +173,33 @@ class Consumer(unittest.TestCase):
         (status, out, err), = play(self.program, [{"RANK": "0"}])
         self.assertEqual((status, out), (1, ""))
         self.assertIn("lacks WORLD_SIZE, MASTER_ADDR and MASTER_PORT", err)
+
+    def nccl_sentence(self):
+        """What the program says where it is to have NCCL and no GPU is to be seen."""
+        (status, out, err), = play(self.program, [{"CUDA_VISIBLE_DEVICES": ""}], "nccl")
+        self.assertEqual((status, out), (1, ""), err)
+        self.assertIn("rank 0 cannot take part: it is to carry CUDA tensors over nccl, and cannot: ", err)
+        return err
+
+    def test_component_nccl_is_loaded_from_where_it_was_installed_and_named_where_it_lacks(self):
+        install = [self.cmake, "--install", BUILD, "--prefix", self.prefix, "--component", "nccl"]
+        if not os.path.exists(os.path.join(BUILD, "ddp/backend/nccl/liblockstep_nccl.so")):
+            self.assertIn("this Lockstep was built without NCCL (", self.nccl_sentence())
+            return
+        missing = "liblockstep_nccl.so is neither beside this program nor where its loader looks"
+        self.assertIn(missing, self.nccl_sentence())
+        self.assert_refused(self.find("REQUIRED COMPONENTS ddp nccl"),
+                            "lockstep has no component nccl. It has: ddp. LOCKSTEP_NCCL=ON builds it, and")
+        before = set(glob.glob(self.prefix + "/**", recursive=True))
+        expect_success(install)
+        try:
+            self.assertNotIn("liblockstep_nccl.so", self.nccl_sentence())
+            for arguments in ("REQUIRED COMPONENTS ddp nccl", "REQUIRED"):
+                status, said = self.find(arguments, target="lockstep::nccl")
+                self.assertEqual(status, 0, said)
+        finally:
+            for path in set(glob.glob(self.prefix + "/**", recursive=True)) - before:
+                os.remove(path)
 
     def test_started_bare_it_trains_as_the_one_rank_of_a_world(self):
         (status, out, err), = play(self.program, [{}])

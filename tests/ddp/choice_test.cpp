@@ -53,13 +53,13 @@ TEST(Choice, WhereNothingIsAskedForNcclIsTakenUnlessThereIsAProblem) {
 }
 
 TEST(Choice, APlaceSurvivesItsText) {
-  const Place full{.host = "a", .gpus = {"x", "y"}, .local_rank = 3, .device_index = 1};
-  const Place read = place_from(text_of(full));
+  const RankPlace full{.host = "a", .gpus = {"x", "y"}, .local_rank = 3, .device_index = 1};
+  const RankPlace read = place_from(text_of(full));
   EXPECT_EQ(read.host, "a");
   EXPECT_EQ(read.gpus, (std::vector<std::string>{"x", "y"}));
   EXPECT_EQ(read.local_rank, 3);
   EXPECT_EQ(read.device_index, 1);
-  const Place bare = place_from(text_of({.host = "b"}));
+  const RankPlace bare = place_from(text_of({.host = "b"}));
   EXPECT_TRUE(bare.gpus.empty());
   EXPECT_FALSE(bare.local_rank || bare.device_index);
 }
@@ -68,9 +68,9 @@ const std::vector<std::string> kTwo = {"a0", "a1"};
 const std::vector<std::string> kThree = {"b0", "b1", "b2"};
 
 // Ranks 0 and 1 on a host of two GPUs, 2 to 4 on one of three.
-std::vector<Place> two_hosts() {
-  std::vector<Place> places(2, Place{.host = "a", .gpus = kTwo});
-  places.resize(5, Place{.host = "b", .gpus = kThree});
+std::vector<RankPlace> two_hosts() {
+  std::vector<RankPlace> places(2, RankPlace{.host = "a", .gpus = kTwo});
+  places.resize(5, RankPlace{.host = "b", .gpus = kThree});
   return places;
 }
 
@@ -95,7 +95,7 @@ TEST(Choice, TheLaunchersLocalRankDecidesWhereItIsKnown) {
 }
 
 TEST(Choice, ARankThatIsShownItsOwnGpuAloneHasDeviceZero) {
-  std::vector<Place> places;
+  std::vector<RankPlace> places;
   for (int rank = 0; rank < 3; ++rank)
     places.push_back({.host = "a", .gpus = {"a" + std::to_string(rank)}, .local_rank = rank});
   const Placement placement = place_ranks(places, 1);
@@ -113,9 +113,9 @@ TEST(Choice, MoreLocalRanksThanGpusAreAnErrorThatSaysHowManyThereAre) {
 }
 
 TEST(Choice, SeveralRanksAGpuAreNeighboursAndHaveALimitToo) {
-  const std::vector<Place> four(4, Place{.host = "a", .gpus = kTwo});
+  const std::vector<RankPlace> four(4, RankPlace{.host = "a", .gpus = kTwo});
   EXPECT_EQ(place_ranks(four, 2).device_indices, (std::vector<int>{0, 0, 1, 1}));
-  const std::vector<Place> on_one(3, Place{.host = "a", .gpus = {"a0"}});
+  const std::vector<RankPlace> on_one(3, RankPlace{.host = "a", .gpus = {"a0"}});
   EXPECT_EQ(place_ranks(on_one, 3).device_indices, (std::vector<int>{0, 0, 0}));
   EXPECT_NE(place_ranks(on_one, 2).problem.find(
                 "host a has 1 GPU for 3 ranks, and ranks_per_device is 2"),
@@ -142,8 +142,8 @@ TEST(Choice, TwoRanksOnOneGpuAreToldWhoTheyAre) {
             "each its own device_index, or say how many ranks a GPU is to take "
             "(ranks_per_device; docs/gpu.md)");
   // Seen under different indices.
-  const std::vector<Place> turned = {{.host = "a", .gpus = {"x", "y"}, .device_index = 1},
-                                     {.host = "a", .gpus = {"y", "x"}, .device_index = 0}};
+  const std::vector<RankPlace> turned = {{.host = "a", .gpus = {"x", "y"}, .device_index = 1},
+                                         {.host = "a", .gpus = {"y", "x"}, .device_index = 0}};
   EXPECT_NE(place_ranks(turned, 1).problem, "");
   EXPECT_EQ(place_ranks(turned, 2).problem, "");
   // GPUs of different hosts are different, whatever they are called.

@@ -22,6 +22,7 @@ CORE, PROCESS, ENGINE, WORLD = "harness/core", "harness/process", "harness/engin
 ACCELERATOR = "harness/accelerator"
 ALL_BUT_DDP = ("reference", "harness", "scenarios", "reports", "cli", "bench", "examples", "cmake")
 SUBJECT = tuple(WORLD + "/" + name for name in ("rank_context.h", "subject.h", "subjects.h", "options.h", "tensors.h"))
+NCCL = ("ddp/backend/nccl_built.h", "ddp/backend/nccl_library.h")  # Free of torch.
 SCENARIOS = ("scenarios", CORE, "reference") + SUBJECT
 MAY_INCLUDE = {
     "ddp": ("ddp",),
@@ -36,6 +37,7 @@ MAY_INCLUDE = {
     "scenarios/subjects/lockstep.cpp": SCENARIOS + ("ddp",),
     "reports": ("reports", CORE),
     "cli": ALL_BUT_DDP,
+    "cli/commands/doctor.cpp": ALL_BUT_DDP + NCCL,
     "cli/commands/shard.cpp": ALL_BUT_DDP + ("ddp",),
     "cli/launched.cpp": ALL_BUT_DDP + ("ddp",),
     "bench": ALL_BUT_DDP + ("ddp",),

@@ -3,6 +3,8 @@
 //   for r in 0 1; do
 //     RANK=$r WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 build/train &
 //   done; wait
+//
+// Its argument, if there is one, is the backend; the model stays on the CPU.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/distributed_sampler.h"
 #include "ddp/init.h"
@@ -51,8 +53,9 @@ double checksum(const torch::nn::Module& module) {
   return sum;
 }
 
-void train() {
-  const auto group = lockstep::init_process_group();  // by torchrun, mpirun, srun, by hand or alone
+void train(const std::string& backend) {
+  // By torchrun, mpirun, srun, by hand or alone.
+  const auto group = lockstep::init_process_group({.backend = backend});
   const int rank = group->getRank();
   const int world_size = group->getSize();
   if (kGlobalBatch % world_size != 0) {
@@ -97,9 +100,9 @@ void train() {
 
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
   try {
-    train();
+    train(count > 1 ? arguments[1] : "");
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 1;

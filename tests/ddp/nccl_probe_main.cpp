@@ -1,0 +1,5 @@
+#include "tests/ddp/nccl_probe.h"
+
+int main(int count, char** arguments) {
+  return nccl_probe(count, arguments);
+}
