@@ -1,12 +1,14 @@
-// One rank of a world of two whose training steps bench/ddp_step.py times: it plays the turns that
+// One rank of a world whose training steps bench/ddp_step.py times: it plays the turns that
 // it is told on its input and answers each with a line of JSON. Python's side of the same bench is
 // bench/ddp_step_in_pytorch.py, turn for turn.
 //
-//   bench_ddp_step RANK FILE cured|as_it_is
+//   bench_ddp_step RANK FILE cured|as_it_is cpu|cuda
 //
-// The ranks meet in FILE, which must not be there yet. A turn is a line "WAY MODEL STEPS", such as
-// "lockstep_view 25m 5"; "none" is the way without data parallelism. `cured`: Note [Gloo's stall].
+// On the CPU a world of two, over Gloo; on CUDA a world of one, over NCCL. // The ranks meet in
+// FILE, which must not be there yet. A turn is a line "WAY MODEL STEPS", such as "lockstep_view 25m
+// 5"; "none" is the way without data parallelism. `cured`: Note [Gloo's stall].
 #include "bench/rounds.h"
+#include "ddp/backend/nccl_library.h"
 #include "ddp/init.h"
 #include "harness/core/json.h"
 #include "harness/core/text.h"
@@ -31,7 +33,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kWorldSize = 2;
+int world_size_on(const at::Device& device) {
+  return device.is_cuda() ? 1 : 2;
+}
 constexpr int64_t kBatch = 32;
 
 class Perceptron : public Model {
@@ -123,49 +127,64 @@ double processor_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Ranks begin together, so that each has its peer for a neighbour, with and without DDP. The median
-// of the steps, but the processor's time of all: what a worker thread still does for one step falls
-// into the next.
-Json play(const std::string& way, const std::string& kind_name, int steps, const Group& group) {
+// Kernels run behind the host's back: only all steps together have a time there, to the last
+// kernel's end. On the CPU the median of the steps.
+double seconds_of_a_step(const std::function<void()>& step, int steps, bool on_cuda) {
+  std::vector<double> seconds;
+  const auto first = Clock::now();
+  for (int i = 0; i < steps; ++i) {
+    const auto start = Clock::now();
+    step();
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  if (!on_cuda) return bench::median(std::move(seconds));
+  torch::cuda::synchronize();
+  return std::chrono::duration<double>(Clock::now() - first).count() / steps;
+}
+
+// Ranks begin together, so that each has its peer for a neighbour, with and without DDP. The
+// processor's time is of all steps: what a worker thread still does for one falls into the next.
+Json play(const std::string& way, const std::string& kind_name, int steps, const Group& group,
+          const at::Device& device) {
   const Kind& kind = kinds().at(kind_name);
   torch::manual_seed(1);
   const auto model = kind.make();
+  model->to(device);
   const auto replica = wrapped(way, model, group);
-  const at::Tensor input = torch::ones({kBatch, kind.width});
+  const at::Tensor input = torch::ones({kBatch, kind.width}, device);
   const auto step = [&] {
     model->zero_grad();
     replica->forward(input).sum().backward();
   };
   const int warm_up = std::max(3, steps / 10);
   for (int i = 0; i < warm_up; ++i) step();
-  std::vector<at::Tensor> together{torch::zeros(1)};
-  group->allreduce(together)->wait();
-  std::vector<double> seconds;
+  std::vector<at::Tensor> together{torch::zeros(1, device)};
+  const auto meet = [&] {
+    group->allreduce(together)->wait();
+    if (device.is_cuda()) torch::cuda::synchronize();
+  };
+  meet();
   const double processor_at_start = processor_seconds();
-  for (int i = 0; i < steps; ++i) {
-    const auto start = Clock::now();
-    step();
-    seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-  }
+  const double wall = seconds_of_a_step(step, steps, device.is_cuda());
   const double processor = processor_seconds() - processor_at_start;
-  group->allreduce(together)->wait();
-  return {{"wall", bench::median(std::move(seconds))},
-          {"processor", processor / steps},
-          {"peak_bytes", peak_bytes()}};
+  meet();
+  return {{"wall", wall}, {"processor", processor / steps}, {"peak_bytes", peak_bytes()}};
 }
 
-void play_turns(int rank, const std::string& file) {
+void play_turns(int rank, const std::string& file, const at::Device& device) {
   at::set_num_threads(1);
+  const int world_size = world_size_on(device);
   const auto group =
-      init_process_group({.store = c10::make_intrusive<c10d::FileStore>(file, kWorldSize),
+      init_process_group({.store = c10::make_intrusive<c10d::FileStore>(file, world_size),
                           .rank = rank,
-                          .world_size = kWorldSize});
+                          .world_size = world_size,
+                          .backend = device.is_cuda() ? "cpu:gloo,cuda:nccl" : "cpu:gloo"});
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
     std::string way, kind;
     int steps = 0;
     words >> way >> kind >> steps;
-    std::cout << play(way, kind, steps, group).dump() << std::endl;
+    std::cout << play(way, kind, steps, group, device).dump() << std::endl;
   }
 }
 
@@ -174,14 +193,29 @@ void play_turns(int rank, const std::string& file) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  const auto rank = argc == 4 ? parsed_int(argv[1]) : std::nullopt;
-  const std::string stalls = argc == 4 ? argv[3] : "";
-  if (!rank || *rank < 0 || *rank >= kWorldSize || (stalls != "cured" && stalls != "as_it_is")) {
-    std::fputs("usage: bench_ddp_step 0|1 FILE cured|as_it_is   (bench/ddp_step.py calls it)\n",
-               stderr);
+  const bool is_whole = argc == 5;
+  const auto rank = is_whole ? parsed_int(argv[1]) : std::nullopt;
+  const std::string stalls = is_whole ? argv[3] : "", where = is_whole ? argv[4] : "";
+  const at::Device device(where == "cuda" ? at::kCUDA : at::kCPU, where == "cuda" ? 0 : -1);
+  if (!rank || *rank < 0 || *rank >= world_size_on(device) ||
+      (stalls != "cured" && stalls != "as_it_is") || (where != "cpu" && where != "cuda")) {
+    std::fputs(
+        "usage: bench_ddp_step 0|1 FILE cured|as_it_is cpu|cuda   (bench/ddp_step.py calls it)\n",
+        stderr);
     return 2;
   }
+  if (device.is_cuda()) {
+    if (const auto gpus = usable_gpus(); !gpus.problem.empty()) {
+      std::fprintf(stderr, "bench_ddp_step: there is no step on CUDA here: %s\n",
+                   gpus.problem.c_str());
+      return 1;
+    }
+  }
   cure_gloo_stalls(stalls == "cured");
-  std::cout << Json{{"libtorch", TORCH_VERSION}, {"cured", stalls == "cured"}}.dump() << std::endl;
-  play_turns(static_cast<int>(*rank), argv[2]);
+  std::cout << Json{{"libtorch", TORCH_VERSION},
+                    {"cured", stalls == "cured"},
+                    {"nccl", device.is_cuda() ? load_nccl().version : ""}}
+                   .dump()
+            << std::endl;
+  play_turns(static_cast<int>(*rank), argv[2], device);
 }

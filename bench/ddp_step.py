@@ -2,6 +2,7 @@
 """What data parallelism adds to a training step: ours, c10d::Reducer and Python's DDP, in one run.
 
 usage: ddp_step.py [--rounds N] [--models 8k,6m,25m,small] [--cured] [--quick] [--build FOLDER]
+                   [--device cpu|cuda]
 
 World 2, Gloo over loopback, one thread a rank. A step is zero_grad, forward on a batch of 32, the sum,
 backward; no optimizer. Its overhead is the time of a step with DDP less that of the same step without, in
@@ -19,6 +20,9 @@ way leaves on the heap must not decide that for the next, so no two share a proc
 
 Memory: the most that a rank of fresh processes had resident, less what one without DDP had, with glibc as it
 comes.
+
+--device cuda: a world of one on one GPU, over NCCL: what the reducer's own work adds, since nothing travels. A
+step's time is then that of all steps of a turn, to the end of the last kernel, by their number. No memory.
 
 --cured: without the stalls of Gloo's event loop (Note [Gloo's stall] in harness/world/gloo.h), on every
 side alike: what users of none of them have. --quick: few steps, to see whether it works.
@@ -67,12 +71,12 @@ CLOCKS = {"wall": "time of a step", "processor": "processor time of a rank for a
 
 
 class World:
-    """Two processes that play turns together."""
+    """Processes that play turns together."""
 
-    def __init__(self, command, environment=None):
+    def __init__(self, size, command, environment=None):
         self.folder = tempfile.TemporaryDirectory(prefix="lockstep-bench-")
         self.ranks = []
-        for rank in range(2):
+        for rank in range(size):
             arguments = [str(each).format(rank=rank, file=self.folder.name + "/store") for each in command]
             self.ranks.append(subprocess.Popen(arguments, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                                env={**os.environ, **(environment or {})}))
@@ -109,21 +113,22 @@ class World:
 class Sides:
     """The ways there are to play, by language; Python's where it can be had."""
 
-    def __init__(self, build, cured):
+    def __init__(self, build, cured, device="cpu"):
         self.program, self.library = build / "bench" / "bench_ddp_step", build / "bench" / "libbench_stall_cure.so"
-        self.cured = cured
+        self.cured, self.device, self.size = cured, device, 2 if device == "cpu" else 1
         self.ways = {"cpp": ["none"] + OURS + C10D}
         if (PEER / ".complete").exists():
             self.ways["python"] = ["none"] + PYTHON
 
     def start(self, side, allocator):
         if side == "cpp":
-            return World([self.program, "{rank}", "{file}", "cured" if self.cured else "as_it_is"], allocator)
+            return World(self.size, [self.program, "{rank}", "{file}", "cured" if self.cured else "as_it_is",
+                                     self.device], allocator)
         environment = {"GLOO_SOCKET_IFNAME": "lo", **allocator}
         if self.cured:
             environment["LD_PRELOAD"] = str(self.library)
-        return World([PEER / "bin" / "python", ROOT / "bench" / "ddp_step_in_pytorch.py", "{rank}", "{file}"],
-                     environment)
+        return World(self.size, [PEER / "bin" / "python", ROOT / "bench" / "ddp_step_in_pytorch.py", "{rank}", "{file}",
+                                 self.device], environment)
 
 
 def overheads(worlds, ways, model, rounds, steps):
@@ -204,8 +209,11 @@ def measure(arguments, sides):
                   " · without Python's DDP (./lockstep setup --peer makes its environment)")
         cured = ", ".join(f"{LANGUAGES[side]} {'cured' if worlds[side, 'none'].about['cured'] else 'as it is'}"
                           for side in sides.ways)
-        print(f"medians of {rounds} alternating rounds, world 2, Gloo on loopback, one thread a rank; "
-              f"{len(os.sched_getaffinity(0))} cores · LibTorch {about['libtorch']}{python} · Gloo's stall: {cured} · freed memory is kept")
+        where = ("world 2, Gloo on loopback" if sides.device == "cpu" else
+                 f"world 1, NCCL {about['nccl']} on one GPU")
+        stall = f" · Gloo's stall: {cured}" if sides.device == "cpu" else ""
+        print(f"medians of {rounds} alternating rounds, {where}, one thread a rank; {len(os.sched_getaffinity(0))} cores · "
+              f"LibTorch {about['libtorch']}{python}{stall} · freed memory is kept")
         for model in arguments.models:
             steps = 2 if arguments.quick else model.steps
             for line in told(model, *overheads(worlds, sides.ways, model, rounds, steps)):
@@ -213,6 +221,8 @@ def measure(arguments, sides):
     finally:
         for world in worlds.values():
             world.__exit__(sys.exc_info()[0])
+    if sides.device == "cuda":
+        return
     largest = next(model for model in MODELS if model.name == ("8k" if arguments.quick else "25m"))
     for line in told_of_memory(largest, *peaks(sides, largest, 3)):
         print(line, flush=True)
@@ -239,10 +249,13 @@ def main():
     parser.add_argument("--models", type=models, default=MODELS)
     parser.add_argument("--cured", action="store_true")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--build", type=pathlib.Path,
                         default=ROOT / "build" / os.environ.get("LOCKSTEP_PRESET", "release"))
     arguments = parser.parse_args()
-    sides = Sides(arguments.build, arguments.cured)
+    if arguments.cured and arguments.device == "cuda":
+        parser.error("--cured is about Gloo, and --device cuda is about NCCL")
+    sides = Sides(arguments.build, arguments.cured, arguments.device)
     if not sides.program.exists():
         print(f"ddp_step.py: there is no {sides.program}: run ./lockstep build", file=sys.stderr)
         return 2

@@ -1,6 +1,6 @@
 """The Python side of bench/ddp_step.py: as bench/ddp_step.cpp, with torch.nn.parallel.DistributedDataParallel.
 
-usage: ddp_step_in_pytorch.py RANK FILE
+usage: ddp_step_in_pytorch.py RANK FILE cpu|cuda
 
 Only the Python of .venv-peer can play it.
 """
@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-WORLD_SIZE = 2
+WORLD_SIZES = {"cpu": 2, "cuda": 1}
 BATCH = 32
 
 
@@ -62,12 +62,26 @@ def is_cured():
         return "bench_stall_cure" in maps.read()
 
 
-def play(way, kind, steps):
+def seconds_of_a_step(step, steps, device):
+    """As its namesake in ddp_step.cpp."""
+    seconds = []
+    first = time.perf_counter()
+    for _ in range(steps):
+        start = time.perf_counter()
+        step()
+        seconds.append(time.perf_counter() - start)
+    if device == "cpu":
+        return sorted(seconds)[steps // 2]
+    torch.cuda.synchronize()
+    return (time.perf_counter() - first) / steps
+
+
+def play(way, kind, steps, device):
     width, make = KINDS[kind]
     torch.manual_seed(1)
-    model = make()
+    model = make().to(device)
     replica = WAYS[way](model)
-    given = torch.ones(BATCH, width)
+    given = torch.ones(BATCH, width, device=device)
 
     def step():
         model.zero_grad()
@@ -75,17 +89,19 @@ def play(way, kind, steps):
 
     for _ in range(max(3, steps // 10)):
         step()
-    together = torch.zeros(1)
-    dist.all_reduce(together)
-    seconds = []
+    together = torch.zeros(1, device=device)
+
+    def meet():
+        dist.all_reduce(together)
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    meet()
     processor_at_start = time.process_time()
-    for _ in range(steps):
-        start = time.perf_counter()
-        step()
-        seconds.append(time.perf_counter() - start)
+    wall = seconds_of_a_step(step, steps, device)
     processor = time.process_time() - processor_at_start
-    dist.all_reduce(together)
-    return {"wall": sorted(seconds)[steps // 2], "processor": processor / steps, "peak_bytes": peak_bytes()}
+    meet()
+    return {"wall": wall, "processor": processor / steps, "peak_bytes": peak_bytes()}
 
 
 def tell(what):
@@ -93,13 +109,16 @@ def tell(what):
 
 
 def main():
-    rank, file = int(sys.argv[1]), sys.argv[2]
+    rank, file, device = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     torch.set_num_threads(1)
     tell({"pytorch": torch.__version__, "python": platform.python_version(), "cured": is_cured()})
-    dist.init_process_group("gloo", store=dist.FileStore(file, WORLD_SIZE), rank=rank, world_size=WORLD_SIZE)
+    size = WORLD_SIZES[device]
+    on_gpu = {"device_id": torch.device("cuda", 0)} if device == "cuda" else {}
+    dist.init_process_group("gloo" if device == "cpu" else "nccl", store=dist.FileStore(file, size), rank=rank,
+                            world_size=size, **on_gpu)
     for line in sys.stdin:
         way, kind, steps = line.split()
-        tell(play(way, kind, int(steps)))
+        tell(play(way, kind, int(steps), device))
     dist.destroy_process_group()
 
 

@@ -30,6 +30,13 @@ class Refusals(unittest.TestCase):
         self.assertIn("no model is called 9k: 8k, 6m, 25m, small", result.stderr)
 
 
+    def test_gloos_stall_cannot_be_cured_where_there_is_no_gloo(self):
+        result = start("--device", "cuda", "--cured")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--cured is about Gloo, and --device cuda is about NCCL", result.stderr)
+        self.assertEqual(start("--device", "tpu").returncode, 2)
+
+
 class Asked:
     """A world whose step takes what each way is said to take."""
 
