@@ -1,9 +1,12 @@
-"""What ./lockstep setup --gpu promises of NVIDIA's libraries: see launcher_case.py for how it is watched."""
+"""What ./lockstep setup --gpu promises of NVIDIA's libraries: see launcher_case.py for how it is watched. And what
+docs/gpu/check.sh does where there is no GPU."""
 
 import os
+import subprocess
+import tempfile
 import unittest
 
-from launcher_case import Launcher
+from launcher_case import ROOT, Launcher
 
 
 class Gpu(Launcher):
@@ -74,6 +77,20 @@ class Gpu(Launcher):
     def test_both_options_may_be_given(self):
         self.assert_ran(self.launch("setup", "--peer", "--gpu"))
         self.assertEqual(len(self.installs()), 3)
+
+
+class Check(unittest.TestCase):
+    def test_without_a_gpu_it_says_so_and_does_nothing(self):
+        if os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg"):
+            self.skipTest("this machine has a GPU, and the check takes half an hour")
+        with tempfile.TemporaryDirectory() as folder:
+            kept = os.path.join(folder, "kept")
+            result = subprocess.run([os.path.join(ROOT, "docs", "gpu", "check.sh"), kept], text=True, check=False,
+                                    capture_output=True, timeout=60)
+            self.assertEqual((result.returncode, result.stdout), (77, ""))
+            self.assertEqual(result.stderr, "check.sh: this machine has no NVIDIA GPU, or no driver for it: nothing was "
+                             "run\n")
+            self.assertFalse(os.path.exists(kept))
 
 
 if __name__ == "__main__":
