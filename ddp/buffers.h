@@ -44,6 +44,8 @@ class BufferSync {
   BufferSync(std::shared_ptr<torch::nn::Module> module,
              const DistributedDataParallelOptions& options);
 
+  bool has_any() const { return !layout_.empty(); }
+
   // Collective; blocks. Throws UsageError if the buffers are not those of the construction;
   // CommunicationError.
   void synchronise(Communicator& communicator);

@@ -80,7 +80,7 @@ bool DataParallelCore::join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& 
   member_ = std::make_unique<GroupMember>(group);
   const std::string name = "instance " + std::to_string(member_->made_before()) + " on its group";
   notice_ = std::make_shared<FailureNotice>(group->getStore(), communicator_->rank(), name);
-  notice_->set_moment(forward_count_);
+  notice_->set_moment(moment_);
   if (communicator_->rank() == 0) notice_->clear();
   const auto go_apart = [&] {
     if (communicator_->world_size() == 1) return;
@@ -90,6 +90,7 @@ bool DataParallelCore::join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& 
   Declaration declaration = declare(*module_, options_, *member_, *communicator_);
   declaration.statements.push_back({"the layers of SyncBatchNorm",
                                     text_of_layers_over_ranks(*module_, before ? before : group)});
+  declaration.statements.push_back({"the join under way", text_of_join()});
   if (reducer_ && !declaration.obstacle) declaration.obstacle = reducer_->objection_to_parameters();
   agree(*communicator_, declaration);
   if (member_->number() > 0 && !was_used_before) go_apart();
@@ -99,11 +100,12 @@ bool DataParallelCore::join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& 
 }
 
 // What all ranks find together they need not tell each other.
-template <class Act>
-void DataParallelCore::tell_peers_if_it_throws(const Act& act) {
+void DataParallelCore::tell_peers_if_it_throws(const std::function<void()>& act) {
   try {
     act();
   } catch (const DisagreementError&) {
+    throw;
+  } catch (const UnevenInputsError&) {
     throw;
   } catch (const CommunicationError& error) {
     if (reducer_) reducer_->fail(error.what());
@@ -132,11 +134,14 @@ void DataParallelCore::before_forward(bool outputs_are_known, const std::type_in
           (options_.static_graph ? "static_graph" : "find_unused_parameters") +
           " needs; specialise lockstep::OutputTensors for it (ddp/outputs.h)");
     }
-    notice_->set_moment(++forward_count_);
+    notice_->set_moment(++moment_);
     reducer_->check_finished(/*lag=*/1);
-    if (synchronises_gradients()) reducer_->prepare();
     const bool is_due = options_.buffer_sync_lag ? synchronise_buffers_next_ : no_sync_depth_ == 0;
-    if (buffers_ && is_due) buffers_->synchronise(*communicator_);
+    const bool synchronises_buffers = is_due && buffers_ && buffers_->has_any();
+    if (join_) take_part_in_join(synchronises_buffers);
+    ++forward_count_;
+    if (synchronises_gradients()) reducer_->prepare();
+    if (synchronises_buffers) buffers_->synchronise(*communicator_);
   });
 }
 
@@ -182,6 +187,7 @@ void DataParallelCore::update_process_group(c10::intrusive_ptr<c10d::ProcessGrou
     throw;
   }
   reducer_->restart(communicator_, has_layers);
+  if (join_) join_->forward_count = 0;
   synchronise_buffers_next_ = true;
 }
 

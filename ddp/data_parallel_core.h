@@ -1,12 +1,14 @@
 #pragma once
 
 #include "ddp/bucket_plan.h"
+#include "ddp/join.h"
 #include "ddp/logging_data.h"
 #include "ddp/options.h"
 
 #include <torch/nn/module.h>
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +22,14 @@ class Communicator;
 class FailureNotice;
 class GroupMember;
 class Reducer;
+enum class NextStep : std::int64_t;
+
+// What an instance and the guard of its join both know.
+struct JoinUnderWay {
+  JoinOptions options;
+  std::int64_t forward_count = 0;  // of those that were counted
+  std::string ended;               // why it is over; empty while it is under way
+};
 
 // What DistributedDataParallel<M> does apart from calling M: everything that needs no template. It
 // owns the reducer and the buffer synchroniser of one wrapped module and decides, forward by
@@ -48,6 +58,11 @@ class DataParallelCore {
   // The module's forward threw. Local.
   void forward_threw(const std::string& what);
 
+  // What Join does. The first is Collective and throws as DistributedDataParallel::join does.
+  std::shared_ptr<JoinUnderWay> begin_join(const JoinOptions& options);
+  void finish_join(JoinUnderWay& join);
+  void leave_join(JoinUnderWay& join) noexcept;
+
   // What DistributedDataParallel has under the same names.
   void check_reduction_finished() const;
   void remove_autograd_hooks();
@@ -63,8 +78,10 @@ class DataParallelCore {
   // Whether the module has layers that train over ranks.
   bool join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before);
   bool synchronises_gradients() const;
-  template <class Act>
-  void tell_peers_if_it_throws(const Act& act);
+  void tell_peers_if_it_throws(const std::function<void()>& act);
+  void take_part_in_join(bool synchronises_buffers);
+  void look_who_has_inputs(NextStep mine);
+  std::string text_of_join() const;
 
   const std::shared_ptr<torch::nn::Module> module_;
   DistributedDataParallelOptions options_;
@@ -75,6 +92,8 @@ class DataParallelCore {
   std::unique_ptr<BufferSync> buffers_;
   int no_sync_depth_ = 0;
   std::int64_t forward_count_ = 0;
+  std::int64_t moment_ = 0;             // of forwards, and of the beginnings and ends of joins
+  std::shared_ptr<JoinUnderWay> join_;  // null where there is none
   bool synchronise_buffers_next_ = true;
   const int exceptions_at_start_ = std::uncaught_exceptions();
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ddp/data_parallel_core.h"
+#include "ddp/join.h"
 #include "ddp/options.h"
 #include "ddp/outputs.h"
 
@@ -44,6 +45,7 @@ class DistributedDataParallelImpl : public torch::nn::Module {
   }
 
   [[nodiscard]] NoSyncGuard no_sync() { return NoSyncGuard(core_); }
+  [[nodiscard]] Join join(const JoinOptions& options) { return Join(core_, options); }
 
   // The buckets in launch order. They change once, at the second synchronised forward, but never
   // with find_unused_parameters alone. Gradients are numbered as the parameters that required one
@@ -163,14 +165,15 @@ class DistributedDataParallel : public torch::nn::ModuleHolder<DistributedDataPa
   // Calls the module's forward with the same arguments and returns what it returns. Collective, and
   // blocks, when buffers are synchronised (before the module runs, unless the forward before was
   // local: docs/semantics.md 1.3) and once when the buckets are laid out anew; Local
-  // otherwise. The backward passes through its
+  // otherwise, but for a join. The backward passes through its
   // output are Collective, unless the forward was inside no_sync() or without gradients.
   //
   // Throws UsageError if a parameter or buffer was frozen, unfrozen, converted or reshaped since
-  // the construction, UnfinishedReductionError after a failure, and CommunicationError. backward()
-  // itself throws UnfinishedReductionError, on every rank, if any rank's pass lacked a gradient or
-  // threw (a rank whose own pass threw gets that exception); UsageError if a gradient that should
-  // be a view of its bucket was replaced; and CommunicationError.
+  // the construction, UnfinishedReductionError after a failure, CommunicationError, and, in a join,
+  // UnevenInputsError. backward() itself throws UnfinishedReductionError, on every rank, if any
+  // rank's pass lacked a gradient or threw (a rank whose own pass threw gets that exception);
+  // UsageError if a gradient that should be a view of its bucket was replaced; and
+  // CommunicationError.
   template <class... Args>
   decltype(auto) forward(Args&&... args) {
     return this->get()->forward(std::forward<Args>(args)...);
@@ -180,6 +183,12 @@ class DistributedDataParallel : public torch::nn::ModuleHolder<DistributedDataPa
   // and the first synchronised pass after it averages the sum. Decided at forward, not at backward.
   // Local; guards nest.
   [[nodiscard]] NoSyncGuard no_sync() { return this->get()->no_sync(); }
+
+  // From here to its finish() ranks may run out of inputs at different steps, and all are told (see
+  // Join). Collective; blocks: ranks compare the options. Throws DisagreementError, on all ranks,
+  // if options differ, are of no use, or a join of this object is under way;
+  // UnfinishedReductionError after a failure, and CommunicationError.
+  [[nodiscard]] Join join(const JoinOptions& options) { return this->get()->join(options); }
 };
 
 template <class M>

@@ -10,7 +10,7 @@ namespace lockstep {
 // What ddp/ throws. Every class carries a finished sentence in what(); the classes tell a caller
 // whose mistake it is and what can be done. All of them are std::runtime_error.
 
-// Base of the four below.
+// Base of the five below.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -35,6 +35,14 @@ class DisagreementError : public Error {
 // instead), after which the object can go on; gradients are then the local ones, or of no use where
 // they are views of buckets. Raised besides by what comes after a failure of communication.
 class UnfinishedReductionError : public Error {
+ public:
+  using Error::Error;
+};
+
+// In a join with throw_on_early_termination some ranks have no input left and others have. Raised
+// with the same sentence on every rank, which tells who and after how many forwards, before
+// anything of that step was sent. The join is over; the object and the group are as good as before.
+class UnevenInputsError : public Error {
  public:
   using Error::Error;
 };

@@ -70,6 +70,11 @@ void FailureNotice::post(const std::string& sentence) noexcept {
   post_until(std::numeric_limits<std::int64_t>::max(), cause);
 }
 
+void FailureNotice::post_for_now(const std::string& sentence) noexcept {
+  const std::string& cause = told_at_ == moment_ ? told_ : sentence;
+  post_until(std::numeric_limits<std::int64_t>::max() - 1, cause);
+}
+
 void FailureNotice::post_of_this_forward(const std::string& sentence) noexcept {
   told_ = sentence;
   told_at_ = moment_;
@@ -84,7 +89,7 @@ void FailureNotice::post_until(std::int64_t moment, const std::string& sentence)
     const std::vector<std::uint8_t> there = store.compareSet(key, {}, bytes);
     const std::string text(there.begin(), there.end());
     const std::size_t space = text.find(' ');
-    // Of an earlier forward: whoever posted it has gone on.
+    // Of an earlier forward, whose rank has gone on; or for now only.
     if (space != std::string::npos && std::stoll(text.substr(space + 1)) < moment) {
       store.set(key, bytes);
     }

@@ -28,6 +28,10 @@ class FailureNotice {
   // This rank cannot go on. The launcher is told too.
   void post(const std::string& sentence) noexcept;
 
+  // The same, until somebody says more: what is posted later takes its place. The launcher is not
+  // told.
+  void post_for_now(const std::string& sentence) noexcept;
+
   // That one forward threw. It does not count any more for ranks that have begun a later one: they
   // have got over it, and so, perhaps, has this rank.
   void post_of_this_forward(const std::string& sentence) noexcept;

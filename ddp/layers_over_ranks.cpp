@@ -76,6 +76,14 @@ bool lead_layers_over_ranks(const torch::nn::Module& module,
   return !all.empty();
 }
 
+bool some_layer_is_in_training_over_ranks(const torch::nn::Module& module) {
+  const std::vector<NamedLayer> all = layers_in(module);
+  return std::any_of(all.begin(), all.end(), [](const NamedLayer& each) {
+    const auto* const as_module = dynamic_cast<const torch::nn::Module*>(each.layer);
+    return as_module != nullptr && as_module->is_training();
+  });
+}
+
 bool has_sync_batch_norm(const torch::nn::Module& module) {
   const auto is_one = [](const torch::nn::Module& each) {
     return dynamic_cast<const SyncBatchNormImpl*>(&each) != nullptr;

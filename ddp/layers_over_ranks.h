@@ -35,6 +35,9 @@ bool lead_layers_over_ranks(const torch::nn::Module& module,
                             Communicator& communicator, const std::string& name,
                             const std::shared_ptr<FailureNotice>& notice);
 
+// Whether a forward of the module may exchange statistics, with gradients or without. Local.
+bool some_layer_is_in_training_over_ranks(const torch::nn::Module& module);
+
 // Whether the module, or one in it, is a SyncBatchNorm or a layer that was switched.
 bool has_sync_batch_norm(const torch::nn::Module& module);
 

@@ -245,6 +245,13 @@ void Reducer::fail(const std::string& sentence) {
   pass_ = Pass::none;
 }
 
+void Reducer::fail_unless_failed(const std::string& sentence) {
+  const std::lock_guard lock(mutex_);
+  if (failure_) return;
+  failure_ = last_error_ = sentence;
+  pass_ = Pass::none;
+}
+
 void Reducer::restart(std::shared_ptr<Communicator> communicator, bool ends_with_an_exception) {
   const std::lock_guard lock(mutex_);
   communicator_ = std::move(communicator);

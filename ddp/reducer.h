@@ -110,6 +110,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   // Communication has failed elsewhere: nothing works until restart(). Local.
   void fail(const std::string& sentence);
 
+  // The same, where nothing has failed before. Local.
+  void fail_unless_failed(const std::string& sentence);
+
   // Everything begins anew, on other ranks or after a failure: buckets, counts, hooks. Local.
   void restart(std::shared_ptr<Communicator> communicator, bool ends_with_an_exception);
 

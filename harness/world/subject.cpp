@@ -29,6 +29,9 @@ class Watched final : public Replica {
   }
   void backward(const at::Tensor& loss) override { replica_->backward(loss); }
   void no_sync(const std::function<void()>& steps) override { replica_->no_sync(steps); }
+  void join(const std::string& kind, const std::function<void()>& steps) override {
+    replica_->join(kind, steps);
+  }
   BucketLayout buckets() const override { return replica_->buckets(); }
 
  private:
@@ -48,6 +51,10 @@ class Watched final : public Replica {
 
 void Replica::no_sync(const std::function<void()>&) {
   throw Unsupported("this subject has no no_sync");
+}
+
+void Replica::join(const std::string& kind, const std::function<void()>&) {
+  throw Unsupported("this subject has no join that " + kind);
 }
 
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,

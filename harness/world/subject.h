@@ -48,6 +48,11 @@ class Replica {
   // unless the subject offers it.
   virtual void no_sync(const std::function<void()>& steps);
 
+  // Collective. Runs `steps`, in which this rank calls forward as often as it has inputs, and what
+  // is done if some ranks have fewer than others. `kind` "throws": all throw, in one step. Throws
+  // Unsupported for a kind that the subject does not offer.
+  virtual void join(const std::string& kind, const std::function<void()>& steps);
+
   // Which gradients it reduces together in the backward pass of the last forward, or of the next
   // one before there was any; nothing where it does not tell. Local.
   virtual BucketLayout buckets() const { return {}; }

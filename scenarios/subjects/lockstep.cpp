@@ -38,6 +38,12 @@ class Wrapped : public Replica {
     const auto guard = ddp_.no_sync();
     body();
   }
+  void join(const std::string& kind, const std::function<void()>& steps) override {
+    if (kind != "throws") return Replica::join(kind, steps);
+    auto join = ddp_.join({.throw_on_early_termination = true});
+    steps();
+    join.finish();
+  }
   // What travels has one element more than the gradients: the flag of ddp/reducer.h.
   BucketLayout buckets() const override {
     BucketLayout layout;
