@@ -2,6 +2,7 @@
 #pragma once
 
 #include "harness/core/tier.h"
+#include "harness/world/backends.h"
 #include "harness/world/subjects.h"
 
 namespace lockstep::cli {
@@ -10,16 +11,21 @@ struct Known {
   std::string program;  // what the user typed to start it
   Subjects subjects;
   std::vector<Scenario> scenarios;  // canaries included
+  KnownBackends backends = known_backends();
 };
 
 inline constexpr char kVersion[] = LOCKSTEP_VERSION;
 inline const std::vector<std::string> kTiers{"sim", "warm", "cold", "launched"};
-inline const std::vector<std::string> kBackends{"gloo"};
 
 // A simulated world's collectives are carried in memory, whatever backend others run on.
 inline Setting setting_of(const std::string& subject, const std::string& tier,
                           const std::string& backend) {
   return {subject, tier, tier == "sim" ? "memory" : backend};
+}
+
+// Why this machine cannot play it; empty: it can.
+inline std::string why_not_here(const Setting& setting, const Known& known) {
+  return setting.tier == "sim" ? "" : backend_called(setting.backend, known.backends).why_not;
 }
 
 // The subject a command means by default: Lockstep's own, or the first where that is not known.

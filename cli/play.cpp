@@ -50,6 +50,17 @@ std::vector<Scenario> scenarios_of(const std::vector<Job>& jobs) {
   return scenarios;
 }
 
+// Ranks load what these need.
+KnownBackends backends_of(const Known& known, const std::vector<Job>& jobs) {
+  KnownBackends played;
+  for (const auto& each : known.backends)
+    if (std::any_of(jobs.begin(), jobs.end(), [&](const Job& job) {
+          return job.setting.backend == each.name && !job.cases.empty();
+        }))
+      played.push_back(each);
+  return played;
+}
+
 int64_t case_count(const Job& job) {
   return job.shard.count(static_cast<int64_t>(job.cases.size()));
 }
@@ -59,6 +70,7 @@ std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, const std::vec
   auto all = jobs;
   all.insert(all.end(), canaries.begin(), canaries.end());
   ForkedOptions options;
+  options.backends = backends_of(known, all);
   int64_t cases = 0;
   for (const auto& job : all) {
     cases += case_count(job);
@@ -201,7 +213,7 @@ int play_launched(const Known& known, std::vector<Job> jobs, std::vector<Job> ca
     if (std::none_of(scenarios.begin(), scenarios.end(),
                      [&](const auto& one) { return one.name == job.scenario.name; }))
       scenarios.push_back(job.scenario);
-  auto server = launched_server(scenarios, known.subjects);
+  auto server = launched_server(scenarios, known.subjects, {.backends = backends_of(known, jobs)});
   auto together =
       come_together(*options.launched, options.meet, program_of(known.scenarios, known.subjects));
   if (options.launched->rank != 0) return serve(together, *server);

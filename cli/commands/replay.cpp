@@ -11,7 +11,8 @@ namespace lockstep::cli {
 namespace {
 
 struct Flags {
-  std::string file, subject, tier = "cold", timeout, out = ".lockstep", colour = "auto";
+  std::string file, subject, tier = "cold", backend = "gloo", timeout, out = ".lockstep",
+                             colour = "auto";
   bool verbose = false;
 };
 
@@ -37,6 +38,7 @@ int replay(const Flags& flags, const Known& known) {
   const auto subject = flags.subject.empty() ? default_subject(known) : flags.subject;
   const auto subjects = words("--subject", subject, known.subjects.names());
   const auto tiers = words("--tier", flags.tier, kTiers);
+  const auto backends = words("--backend", flags.backend, names_of(known.backends));
   words("--color", flags.colour, {"auto", "always", "never"});
   CommandOptions options{.out = flags.out, .colour = flags.colour, .show_rows = flags.verbose};
   options.launched = place_for(tiers);
@@ -46,7 +48,12 @@ int replay(const Flags& flags, const Known& known) {
   std::vector<Job> jobs;
   for (const auto& name : subjects)
     for (const auto& tier : tiers)
-      jobs.push_back({scenario, setting_of(name, tier, Setting().backend), {c}});
+      for (const auto& backend : backends) {
+        const auto setting = setting_of(name, tier, backend);
+        const auto why_not = why_not_here(setting, known);
+        jobs.push_back({scenario, setting,
+                        why_not.empty() ? std::vector<Case>{c} : std::vector<Case>(), why_not});
+      }
   return play(known, std::move(jobs), {}, options);
 }
 
@@ -62,6 +69,7 @@ void add_replay(CLI::App& app, const Known& known, int& status) {
   command->add_option("FILE", flags->file, "a case file")->required()->type_name("");
   option("--subject", flags->subject, "SUBJECTS", "whose data parallelism is judged: a,b");
   option("--tier", flags->tier, "TIERS", "where ranks live: sim, warm, cold, launched");
+  option("--backend", flags->backend, "BACKENDS", "what carries the collectives");
   option("--timeout", flags->timeout, "SECONDS", "deadline of one play (30)");
   option("--out", flags->out, "FOLDER", "where runs are kept");
   option("--color", flags->colour, "WHEN", "auto, always or never");

@@ -36,7 +36,7 @@ std::vector<Setting> settings_of(const Flags& flags, const Known& known) {
   const auto subjects = flags.subjects.empty() ? default_subject(known) : flags.subjects;
   for (const auto& subject : words("--subject", subjects, known.subjects.names()))
     for (const auto& tier : words("--tier", flags.tiers, kTiers))
-      for (const auto& backend : words("--backend", flags.backends, kBackends)) {
+      for (const auto& backend : words("--backend", flags.backends, names_of(known.backends))) {
         const auto setting = setting_of(subject, tier, backend);
         if (std::find(settings.begin(), settings.end(), setting) == settings.end())
           settings.push_back(setting);
@@ -116,8 +116,11 @@ std::vector<Job> jobs_of(const Flags& flags, const Known& known, const DrawOptio
     const auto missing = missing_field(scenario, draw);
     const auto cases = missing ? std::vector<Case>() : cases_of(scenario, draw, flags);
     const auto left_out = missing ? "no field '" + *missing + "' for --set" : "";
-    for (const auto& setting : settings)
-      jobs.push_back({scenario, setting, cases, left_out, shard});
+    for (const auto& setting : settings) {
+      const auto why_not = why_not_here(setting, known);
+      jobs.push_back({scenario, setting, why_not.empty() ? cases : std::vector<Case>(),
+                      left_out.empty() ? why_not : left_out, shard});
+    }
   }
   // A mistyped name is in no scenario; drawing tells what there is.
   if (std::all_of(jobs.begin(), jobs.end(), [](const Job& job) { return !job.left_out.empty(); }))

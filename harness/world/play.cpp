@@ -60,6 +60,7 @@ Play::Play(PlayParts parts)
       here_({.rank = parts_.rank,
              .size = parts_.size,
              .subject = parts_.subject,
+             .device = parts_.device,
              .journal = journal_,
              .injector = injector_,
              .store = parts_.store,
@@ -72,7 +73,11 @@ Play::Play(PlayParts parts)
 }
 
 Ending Play::run() {
-  const Ending ending = ending_of([&] { parts_.scenario.program(parts_.c, here_); });
+  const Ending ending = ending_of([&] {
+    parts_.scenario.program(parts_.c, here_);
+    const std::string objection = parts_.objection ? parts_.objection() : "";
+    if (!objection.empty()) throw std::runtime_error(objection);
+  });
   for (const auto& log : logs_) log->settle();
   end(ending);
   std::cout.flush();

@@ -24,13 +24,16 @@ struct PlayParts {
   int rank = 0;
   int size = 1;
   std::span<std::byte> journal;
+  c10::Device device = c10::kCPU;
   c10::intrusive_ptr<c10d::Store> store;
   // A group over `ranks`, this one among them, whose collectives go into `log`. Collective.
   std::function<c10::intrusive_ptr<c10d::ProcessGroup>(const std::vector<int>& ranks,
                                                        const std::shared_ptr<TapLog>& log)>
       make_group;
   std::filesystem::path scratch;  // made by the first rank that wants it
-  bool call_sites = true;         // collectives are on record with where they were issued from
+  // Asked once the program has returned: what it did wrong that nothing it recorded shows.
+  std::function<std::string()> objection = {};
+  bool call_sites = true;  // collectives are on record with where they were issued from
   Blows blows = blows_to_this_process();
   TapLog::Clock clock = TapLog::monotonic_ns;
 };

@@ -29,6 +29,7 @@ struct RankParts {
   int rank = 0;
   int size = 1;
   const Subject& subject;
+  c10::Device device = c10::kCPU;
   JournalWriter& journal;
   Injector& injector;
   c10::intrusive_ptr<c10d::Store> store;
@@ -46,6 +47,10 @@ class RankContext {
   int rank() const { return parts_.rank; }
   int size() const { return parts_.size; }
   const Subject& subject() const { return parts_.subject; }
+
+  // Where models are to be, and where wrap() and sync_batch_norm() put them; everything else of a
+  // program may stay on the CPU. The group has a backend for either's tensors.
+  c10::Device device() const { return parts_.device; }
 
   // The group of all ranks, whose every collective is recorded. Collective at the first call, where
   // the ranks meet; from then on local.

@@ -14,6 +14,24 @@ namespace {
   throw Unsupported("the subject '" + subject.name + "' does not " + what);
 }
 
+// The children of `model`, under their names, on the rank's device.
+class Moved final : public Model {
+ public:
+  Moved(std::shared_ptr<Model> model, const c10::Device& device)
+      : model_(std::move(model)), device_(device) {
+    model_->to(device_);
+    for (const auto& child : model_->named_children()) register_module(child.key(), child.value());
+  }
+
+  at::Tensor forward(const at::Tensor& input) override {
+    return model_->forward(input.to(device_)).to(input.device());
+  }
+
+ private:
+  const std::shared_ptr<Model> model_;
+  const c10::Device device_;
+};
+
 // Before a backward pass can issue anything, the record has the buckets.
 class Watched final : public Replica {
  public:
@@ -23,9 +41,9 @@ class Watched final : public Replica {
   }
 
   at::Tensor forward(const at::Tensor& input) override {
-    auto output = replica_->forward(input);
+    auto output = replica_->forward(input.to(here_.device()));
     record_buckets();
-    return output;
+    return output.to(input.device());
   }
   void backward(const at::Tensor& loss) override { replica_->backward(loss); }
   void no_sync(const std::function<void()>& steps) override { replica_->no_sync(steps); }
@@ -66,6 +84,7 @@ std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
                               const WrapOptions& options, const Group& group) {
   if (!here.subject().wrap) refuse(here.subject(), "wrap models");
+  if (!here.device().is_cpu()) model->to(here.device());
   return std::make_unique<Watched>(here.subject().wrap(std::move(model), group, options), here);
 }
 
@@ -84,7 +103,9 @@ std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& opt
                                        const Group& group) {
   if (!here.subject().sync_batch_norm)
     refuse(here.subject(), "normalise over the batches of all ranks");
-  return here.subject().sync_batch_norm(options, group);
+  auto model = here.subject().sync_batch_norm(options, group);
+  if (here.device().is_cpu()) return model;
+  return std::make_shared<Moved>(std::move(model), here.device());
 }
 
 Subjects::Subjects() : Subjects(std::vector<Subject>{}) {}

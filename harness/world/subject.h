@@ -83,7 +83,8 @@ struct Subject {
 
 // What programs call: the part of `here`'s subject, or Unsupported where that part is empty. wrap
 // is collective over the group, which is the whole world's unless given. Its replica's buckets are
-// recorded whenever they change.
+// recorded whenever they change. Models are moved to the rank's device; forwards take inputs there
+// and bring outputs back.
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
                               const WrapOptions& options);
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "harness/core/tier.h"
+#include "harness/world/backends.h"
 #include "harness/world/subjects.h"
 
 #include <memory>
@@ -20,6 +21,7 @@ struct ForkedOptions {
   std::chrono::milliseconds grace{1000};    // the others' time to end once a rank ended badly
   std::filesystem::path scratch = {};       // where scratch folders go; empty: the system's
   bool cure_gloo_stalls = true;             // Note [Gloo's stall]
+  KnownBackends backends = own_backends();  // what a setting may name
   std::optional<int> core = {};             // where simulated worlds are played, if on one core
 };
 

@@ -31,6 +31,8 @@ MAY_INCLUDE = {
     PROCESS: (PROCESS, CORE),
     ENGINE: (ENGINE, CORE, PROCESS),
     WORLD: (WORLD, CORE, PROCESS),
+    WORLD + "/backends.cpp": (WORLD, CORE, PROCESS, ACCELERATOR),
+    WORLD + "/cuda_backends.cpp": (WORLD, CORE, PROCESS) + NCCL + ("ddp/backend/nccl.h",),
     ACCELERATOR: (ACCELERATOR, CORE),
     "scenarios": SCENARIOS,
     "scenarios/subjects/lockstep.h": SCENARIOS + ("ddp",),

@@ -105,8 +105,8 @@ const std::string kLook = "look at ";
 
 // A line for each of the small fields; behind the last the case.
 std::string text_of(const PlayRequest& request) {
-  return request.scenario + "\n" + request.subject + "\n" + request.tier + "\n" +
-         (request.abroad ? json_of(*request.abroad).dump() : "") + "\n" +
+  return request.scenario + "\n" + request.subject + "\n" + request.tier + "\n" + request.backend +
+         "\n" + (request.abroad ? json_of(*request.abroad).dump() : "") + "\n" +
          std::to_string(request.size) + " " + std::to_string(request.limit.count()) + " " +
          std::to_string(request.call_sites) + " " + std::to_string(request.choices) + "\n" +
          request.case_value;
@@ -119,6 +119,7 @@ PlayRequest play_request_in(const std::string& text) {
   std::getline(in, request.scenario);
   std::getline(in, request.subject);
   std::getline(in, request.tier);
+  std::getline(in, request.backend);
   std::string abroad;
   std::getline(in, abroad);
   if (!abroad.empty()) request.abroad = abroad_in(Json::parse(abroad));

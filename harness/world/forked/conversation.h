@@ -43,8 +43,9 @@ struct Abroad {
 // A request to play a case, and what became of its processes.
 struct PlayRequest {
   std::string scenario, subject;
-  std::string tier;  // "cold", "warm", "sim" or "launched"
-  int size = 1;      // of the case's world
+  std::string tier;     // "cold", "warm", "sim" or "launched"
+  std::string backend;  // as in a Setting
+  int size = 1;         // of the case's world
   std::chrono::milliseconds limit{};
   bool call_sites = false;            // of simulated worlds; of others always
   bool choices = false;               // who ran next is to be told

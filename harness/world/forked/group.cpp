@@ -25,22 +25,41 @@ void wait_until_all_are_connected(c10d::Store& store, int size) {
 // The tap goes by the wrapped backend's type and name, so that c10d treats it as that backend.
 TappedGroup make_group(const std::vector<int>& ranks, int own_rank, std::chrono::milliseconds limit,
                        const c10::intrusive_ptr<c10d::Store>& store, const std::string& listens_on,
-                       const std::shared_ptr<TapLog>& log) {
+                       const RankDevice& device, const std::shared_ptr<TapLog>& log) {
   const auto rank =
       static_cast<int>(std::find(ranks.begin(), ranks.end(), own_rank) - ranks.begin());
   const auto size = static_cast<int>(ranks.size());
   const auto own_store = c10::make_intrusive<c10d::PrefixStore>(log->group(), store);
-  const auto tap = c10::make_intrusive<Tap>(
-      gloo_backend(c10::make_intrusive<c10d::PrefixStore>("group", own_store), rank, ranks, limit,
-                   listens_on),
-      log);
+  const auto on_cpu = [&](const std::string& name) {
+    return gloo_backend(c10::make_intrusive<c10d::PrefixStore>(name, own_store), rank, ranks, limit,
+                        listens_on);
+  };
+  const auto own = on_cpu("group");
+  TappedGroup made{.group = nullptr, .taps = {c10::make_intrusive<Tap>(own, log)}};
+  if (device.backend) {
+    const auto backend =
+        device.backend->make({.store = c10::make_intrusive<c10d::PrefixStore>("device", own_store),
+                              .rank = rank,
+                              .size = size,
+                              .device = device.device,
+                              .timeout = limit,
+                              .on_cpu = own,
+                              .another_on_cpu = [&] { return on_cpu("below the device"); }});
+    made.taps.push_back(c10::make_intrusive<Tap>(backend, log));
+  }
   wait_until_all_are_connected(*own_store, size);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(own_store, rank, size);
   const auto type = c10d::ProcessGroup::BackendType::GLOO;
-  group->setBackend(c10::DeviceType::CPU, type, tap);
+  group->setBackend(c10::DeviceType::CPU, type, made.taps.front());
+  if (device.backend) {
+    const auto& tap = made.taps.back();
+    group->setBackend(device.device.type(),
+                      c10d::ProcessGroup::strToBackendType(tap->getBackendName()), tap);
+  }
   group->setDefaultBackend(type);
   group->setGroupName(log->group());
-  return {group, tap};
+  made.group = group;
+  return made;
 }
 
 }  // namespace lockstep

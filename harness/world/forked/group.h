@@ -1,6 +1,7 @@
-// A group of a forked world, over Gloo.
+// A group of a forked world: over Gloo, and for a device's tensors over what goes with it.
 #pragma once
 
+#include "harness/world/device_backend.h"
 #include "harness/world/tap.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -15,13 +16,19 @@ namespace lockstep {
 // A group whose collectives are recorded.
 struct TappedGroup {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
-  c10::intrusive_ptr<Tap> tap;
+  std::vector<c10::intrusive_ptr<Tap>> taps;  // of the CPU's tensors, and of a device's
+};
+
+// Where a rank's tensors are.
+struct RankDevice {
+  const DeviceBackend* backend = nullptr;  // null: on the CPU
+  c10::Device device = c10::kCPU;
 };
 
 // Over `ranks`, `own_rank` among them, which meet in `store` and listen on `listens_on`, each an
 // address of its host; every wait in it ends after `limit`. Collective; blocks.
 TappedGroup make_group(const std::vector<int>& ranks, int own_rank, std::chrono::milliseconds limit,
                        const c10::intrusive_ptr<c10d::Store>& store, const std::string& listens_on,
-                       const std::shared_ptr<TapLog>& log);
+                       const RankDevice& device, const std::shared_ptr<TapLog>& log);
 
 }  // namespace lockstep

@@ -50,6 +50,7 @@ History ForkedLane::play(const Scenario& scenario, const Case& c, const Setting&
   const PlayRequest request{.scenario = c.scenario,
                             .subject = setting.subject,
                             .tier = setting.tier,
+                            .backend = setting.backend,
                             .size = world_size(c),
                             .limit = options.limit,
                             .call_sites = options.call_sites,
@@ -66,9 +67,9 @@ void ForkedLane::require_playable(const Scenario& scenario, const Case& c,
   const bool is_sim = setting.tier == "sim";
   if (!is_sim && setting.tier != "cold" && setting.tier != "warm")
     throw TierError("a forked lane plays cold, warm and sim worlds, not '" + setting.tier + "'");
-  const std::string carried_by = is_sim ? "memory" : "gloo";
-  if (setting.backend != carried_by)
-    throw TierError("the " + setting.tier + " tier runs on " + carried_by + ", not on '" +
+  const auto names = is_sim ? std::vector<std::string>{"memory"} : names_of(options_.backends);
+  if (std::find(names.begin(), names.end(), setting.backend) == names.end())
+    throw TierError("the " + setting.tier + " tier runs on " + joined(names, ", ") + ", not on '" +
                     setting.backend + "'");
   const int size = world_size(c);
   if (!is_sim && size > options_.ranks_most)

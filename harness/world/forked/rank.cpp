@@ -41,28 +41,42 @@ struct CaseParts {
 };
 
 // The group of the whole world is `kept` or, where that is null, made when the program asks for it.
-PlayParts parts_of(const RankTask& task, const CaseParts& c, const TappedGroup* kept) {
+PlayParts parts_of(const RankTask& task, const CaseParts& c, const RankDevice& device,
+                   const TappedGroup* kept) {
   const auto patience =
       std::chrono::ceil<std::chrono::milliseconds>(task.deadline - Clock::now()) + kBeyondDeadline;
   const auto store = task.gathering.open_store(patience);
-  return {.scenario = task.scenario,
-          .c = task.c,
-          .injections = c.injections,
-          .case_hash = c.hash,
-          .subject = task.subject,
-          .rank = task.rank,
-          .size = task.size,
-          .journal = task.journal,
-          .store = store,
-          .make_group =
-              [=, rank = task.rank, size = task.size, listens_on = task.gathering.listens_on()](
-                  const std::vector<int>& ranks, const std::shared_ptr<TapLog>& log) {
-                if (!kept || ranks.size() != static_cast<size_t>(size))
-                  return make_group(ranks, rank, patience, store, listens_on, log).group;
-                kept->tap->follow(log);
-                return kept->group;
-              },
-          .scratch = task.scratch};
+  return {
+      .scenario = task.scenario,
+      .c = task.c,
+      .injections = c.injections,
+      .case_hash = c.hash,
+      .subject = task.subject,
+      .rank = task.rank,
+      .size = task.size,
+      .journal = task.journal,
+      .device = device.device,
+      .store = store,
+      .make_group =
+          [=, rank = task.rank, size = task.size, listens_on = task.gathering.listens_on()](
+              const std::vector<int>& ranks, const std::shared_ptr<TapLog>& log) {
+            if (!kept || ranks.size() != static_cast<size_t>(size))
+              return make_group(ranks, rank, patience, store, listens_on, device, log).group;
+            for (const auto& tap : kept->taps) tap->follow(log);
+            return kept->group;
+          },
+      .scratch = task.scratch,
+      .objection = [backend =
+                        device.backend] { return backend ? backend->objection() : std::string(); }};
+}
+
+// Note [Threads after a fork]
+// LibTorch makes its pool of threads anew in a forked process, at the first use, which autograd's
+// threads of two devices must not make at once: one would find no pool, and abort.
+RankDevice device_of(const DeviceBackend* backend, int rank, int size) {
+  at::set_num_threads(at::get_num_threads());
+  if (!backend) return {};
+  return {backend, backend->device_of(rank, size)};
 }
 
 }  // namespace
@@ -71,7 +85,9 @@ int run_rank(const RankTask& task) {
   set_signals();
   tell_environment(task.rank, task.size);
   const CaseParts c(task.c);
-  auto& play = *new Play(parts_of(task, c, nullptr));  // never destroyed, and its groups with it
+  const RankDevice device = device_of(task.backend, task.rank, task.size);
+  auto& play =
+      *new Play(parts_of(task, c, device, nullptr));  // never destroyed, and its groups with it
   if (!ended_well(play.run())) _exit(1);
   task.gathering.wait_for_others(task.size, task.deadline + kBeyondDeadline);
   _exit(kPlayed);
@@ -87,11 +103,13 @@ class Standing {
  public:
   explicit Standing(const StandingRank& is) : is_(is) {
     tell_environment(is.rank, is.size);
+    device_ = device_of(is.backend, is.rank, is.size);
     const auto store = is.gathering.open_store(kStandingPatience);
     std::vector<int> all(static_cast<size_t>(is.size));
     std::iota(all.begin(), all.end(), 0);
     const auto unheard = std::make_shared<TapLog>("world", nobody_, no_injections_, no_sites_);
-    kept_ = make_group(all, is.rank, kStandingPatience, store, is.gathering.listens_on(), unheard);
+    kept_ = make_group(all, is.rank, kStandingPatience, store, is.gathering.listens_on(), device_,
+                       unheard);
     use_once();
     ambient_ = Ambient::capture();
     holdings_ = Holdings::now();
@@ -107,10 +125,11 @@ class Standing {
                         .size = is_.size,
                         .journal = is_.journal,
                         .gathering = is_.gathering,
+                        .backend = is_.backend,
                         .scratch = is_.scratch,
                         .deadline = Clock::now() + order.limit};
     const CaseParts c(order.c);
-    auto play = std::make_unique<Play>(parts_of(task, c, &kept_));
+    auto play = std::make_unique<Play>(parts_of(task, c, device_, &kept_));
     if (!ended_well(play->run())) return false;
     is_.gathering.wait_for_others(is_.size, task.deadline + kBeyondDeadline);
     auto left = pending(*play);
@@ -127,10 +146,13 @@ class Standing {
  private:
   // What is made at its first use is made now: threads of the autograd engine, buffers of Gloo.
   void use_once() {
-    const auto parameter = torch::ones({1}, torch::requires_grad());
-    (parameter * 2).sum().backward();
-    std::vector<at::Tensor> tensors{torch::ones({1})};
-    kept_.group->allreduce(tensors)->wait();
+    for (const c10::Device& device : {c10::Device(c10::kCPU), device_.device}) {
+      const auto parameter = torch::ones({1}, device).requires_grad_();
+      (parameter * 2).sum().backward();
+      std::vector<at::Tensor> tensors{torch::ones({1}, device)};
+      kept_.group->allreduce(tensors)->wait();
+      tensors.front().cpu();
+    }
     auto generator = at::detail::getDefaultCPUGenerator();
     generator.set_current_seed(0);
   }
@@ -159,6 +181,7 @@ class Standing {
   JournalWriter nobody_{scrap_};  // hears what happens between cases
   Injector no_injections_{{}, 0, nobody_};
   CallSites no_sites_{nobody_, false};
+  RankDevice device_;
   TappedGroup kept_;
   Ambient ambient_;
   Holdings holdings_;

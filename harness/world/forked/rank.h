@@ -13,6 +13,7 @@
 
 namespace lockstep {
 
+class DeviceBackend;
 struct Subject;
 
 struct RankTask {
@@ -23,7 +24,8 @@ struct RankTask {
   int size = 1;
   std::span<std::byte> journal;
   const Gathering& gathering;
-  std::filesystem::path scratch;  // made by the first rank that wants it
+  const DeviceBackend* backend = nullptr;  // null: tensors are on the CPU
+  std::filesystem::path scratch;           // made by the first rank that wants it
   std::chrono::steady_clock::time_point deadline;
 };
 
@@ -42,6 +44,7 @@ struct StandingRank {
   int size = 1;
   std::span<std::byte> journal;
   const Gathering& gathering;
+  const DeviceBackend* backend = nullptr;
   std::filesystem::path scratch;
   // Blocks for the next case; nothing at the end.
   std::function<std::optional<Order>()> next;

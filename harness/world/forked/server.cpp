@@ -6,6 +6,7 @@
 #include "harness/process/message.h"
 #include "harness/process/zygote.h"
 #include "harness/world/ambient.h"
+#include "harness/world/device_backend.h"
 #include "harness/world/gloo.h"
 
 #include <csignal>
@@ -51,6 +52,8 @@ void ForkedServer::prepare() {
   // of this program.
   ::unsetenv("TORCHELASTIC_ERROR_FILE");
   answer_on(memory_->stacks);
+  for (const auto& each : options_.backends)
+    if (each.device && each.why_not.empty()) each.device->before_forks();
   warm_up_for_forks();
   require_forkable();
   const auto root =
@@ -99,6 +102,7 @@ PlayReply ForkedServer::play_cold(const PlayRequest& request, int stop_descripto
                      .size = request.size,
                      .journal = memory_->journal(index, here),
                      .gathering = *gathering,
+                     .backend = device_backend(request),
                      .scratch = scratch,
                      .deadline = deadline});
   });
@@ -174,6 +178,12 @@ void ForkedServer::finish() {
   host_.reset();
   std::filesystem::remove_all(scratch_);
   if (!scratch_abroad_.empty()) std::filesystem::remove_all(scratch_abroad_);
+}
+
+// Null where tensors are on the CPU.
+const DeviceBackend* ForkedServer::device_backend(const PlayRequest& request) const {
+  if (request.tier == "sim") return nullptr;
+  return backend_called(request.backend, options_.backends).device.get();
 }
 
 const Scenario& ForkedServer::scenario(const std::string& name) const {

@@ -13,6 +13,8 @@
 
 #include <map>
 #include <optional>
+#include <string>
+#include <utility>
 
 namespace lockstep {
 
@@ -47,11 +49,11 @@ class ForkedServer {
   PlayReply play_sim(const PlayRequest& request, int stop_descriptor);
   PlayReply play_in_host(const PlayRequest& request, int stop_descriptor);
   // Null if the lane was stopped meanwhile.
-  Standing* warm_world(int size, Clock::time_point deadline, int stop_descriptor);
+  Standing* warm_world(const PlayRequest& request, Clock::time_point deadline, int stop_descriptor);
   Standing* host_for(int size, Clock::time_point deadline, int stop_descriptor);
   Standing* ready(Standing& standing, Clock::time_point deadline, int stop_descriptor,
                   const std::string& what);
-  Standing make_warm_world(int size, int stop_descriptor);
+  Standing make_warm_world(const PlayRequest& request, int stop_descriptor);
   Standing make_host(int ranks_most, int stop_descriptor);
   std::vector<const StandingGroup*> standing_groups() const;
   GroupReport play_standing(Standing& standing, const PlayRequest& request, int stop_descriptor,
@@ -62,6 +64,7 @@ class ForkedServer {
   std::optional<Order> next_order(StandingSocket& socket) const;
   void make_room(int size);
   const Scenario& scenario(const std::string& name) const;
+  const DeviceBackend* device_backend(const PlayRequest& request) const;
 
   std::vector<Scenario> scenarios_;
   Subjects subjects_;
@@ -69,9 +72,9 @@ class ForkedServer {
   std::shared_ptr<LaneMemory> memory_;
   std::shared_ptr<Capture> capture_ = std::make_shared<Capture>();  // of the last case
   std::filesystem::path scratch_;
-  std::filesystem::path scratch_abroad_;  // of the last launched world
-  std::map<int, Standing> warm_;          // by size
-  std::optional<Standing> host_;          // of simulated worlds
+  std::filesystem::path scratch_abroad_;                  // of the last launched world
+  std::map<std::pair<int, std::string>, Standing> warm_;  // by size and backend
+  std::optional<Standing> host_;                          // of simulated worlds
   int host_ranks_most_ = 0;
   int64_t cases_ = 0;
   Affinity affinity_;

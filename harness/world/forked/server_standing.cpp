@@ -40,7 +40,7 @@ PlayReply ForkedServer::play_warm(const PlayRequest& request, int stop_descripto
   PlayReply reply;
   affinity_.roam();
   Standing* const world =
-      warm_world(size, Clock::now() + request.limit + kMakingPatience, stop_descriptor);
+      warm_world(request, Clock::now() + request.limit + kMakingPatience, stop_descriptor);
   reply.group.stopped = world == nullptr;
   if (!world) return reply;
   reply.group = play_standing(*world, request, stop_descriptor, reply);
@@ -116,15 +116,17 @@ int ForkedServer::end_standing() {
   return end_descendants();
 }
 
-ForkedServer::Standing* ForkedServer::warm_world(int size, Clock::time_point deadline,
-                                                 int stop_descriptor) {
-  if (!warm_.contains(size)) {
+ForkedServer::Standing* ForkedServer::warm_world(const PlayRequest& request,
+                                                 Clock::time_point deadline, int stop_descriptor) {
+  const int size = request.size;
+  const auto key = std::pair(size, request.backend);
+  if (!warm_.contains(key)) {
     make_room(size);
     memory_->clear(size);
-    warm_.emplace(size, make_warm_world(size, stop_descriptor));
+    warm_.emplace(key, make_warm_world(request, stop_descriptor));
   }
-  return ready(warm_.at(size), deadline, stop_descriptor,
-               "a warm world of " + std::to_string(size) + " ranks");
+  return ready(warm_.at(key), deadline, stop_descriptor,
+               "a warm world of " + std::to_string(size) + " ranks on " + request.backend);
 }
 
 ForkedServer::Standing* ForkedServer::host_for(int size, Clock::time_point deadline,
@@ -151,12 +153,15 @@ ForkedServer::Standing* ForkedServer::ready(Standing& standing, Clock::time_poin
 
 std::vector<const StandingGroup*> ForkedServer::standing_groups() const {
   std::vector<const StandingGroup*> groups;
-  for (const auto& [size, world] : warm_) groups.push_back(world.group.get());
+  for (const auto& [key, world] : warm_) groups.push_back(world.group.get());
   if (host_) groups.push_back(host_->group.get());
   return groups;
 }
 
-ForkedServer::Standing ForkedServer::make_warm_world(int size, int stop_descriptor) {
+ForkedServer::Standing ForkedServer::make_warm_world(const PlayRequest& request,
+                                                     int stop_descriptor) {
+  const int size = request.size;
+  const DeviceBackend* const backend = device_backend(request);
   Standing world{.capture = std::make_shared<Capture>(), .group = nullptr};
   world.capture->start(size);
   world.group = std::make_unique<StandingGroup>(
@@ -170,6 +175,7 @@ ForkedServer::Standing ForkedServer::make_warm_world(int size, int stop_descript
              .size = size,
              .journal = memory_->journal(rank, size),
              .gathering = gathering,
+             .backend = backend,
              .scratch = scratch_,
              .next = [&] { return next_order(socket); },
              .done =
@@ -214,7 +220,7 @@ std::optional<Order> ForkedServer::next_order(StandingSocket& socket) const {
 void ForkedServer::make_room(int size) {
   const auto ranks = [&] {
     int count = size;
-    for (const auto& [other, world] : warm_) count += other;
+    for (const auto& [key, world] : warm_) count += key.first;
     return count;
   };
   while (!warm_.empty() && ranks() > kStandingRanksMost)

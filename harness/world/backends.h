@@ -1,0 +1,38 @@
+// What carries the collectives of real worlds, and with it where their tensors are. No torch.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+class DeviceBackend;  // device_backend.h
+
+struct KnownBackend {
+  std::string name;  // as after --backend
+  // Why it is of no use on this machine, or in this program; empty: it is. Found out without a
+  // thread, and without asking a driver, since ranks are forked afterwards.
+  std::string why_not;
+  std::shared_ptr<const DeviceBackend> device;  // null: tensors are on the CPU
+};
+using KnownBackends = std::vector<KnownBackend>;
+
+// "gloo", and "accelerator": tensors on a simulated device with streams, whose collectives Gloo
+// carries; a program that does not order its streams ends with the sentence about it
+// (docs/accelerator.md).
+KnownBackends own_backends();
+
+// "gloo_cuda" and "nccl": tensors on GPUs, one a rank where there are enough, else shared, for
+// which NCCL gets an environment of its own (one_gpu.h): for correctness alone, never for timing.
+KnownBackends cuda_backends();
+
+// These four.
+KnownBackends known_backends();
+
+std::vector<std::string> names_of(const KnownBackends& backends);
+
+// The one of this name; throws std::out_of_range.
+const KnownBackend& backend_called(const std::string& name, const KnownBackends& backends);
+
+}  // namespace lockstep

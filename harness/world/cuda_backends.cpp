@@ -1,0 +1,70 @@
+// Worlds whose tensors are on GPUs, carried by NCCL or by Gloo. The one file of the harness that
+// sees how ddp/ finds NCCL: what carries collectives is not what is judged.
+#include "ddp/backend/nccl.h"
+#include "ddp/backend/nccl_built.h"
+#include "ddp/backend/nccl_library.h"
+#include "harness/world/backends.h"
+#include "harness/world/device_backend.h"
+#include "harness/world/one_gpu.h"
+
+#include <cstdlib>
+#include <stdexcept>
+#include <unistd.h>
+
+namespace lockstep {
+
+namespace {
+
+std::string why_no_gpu() {
+  if (!may_have_gpu()) return "no GPU on this machine";
+  if (!nccl_is_built()) return "built without NCCL (" + nccl_build_reason() + ")";
+  return "";
+}
+
+// Each rank has a GPU of its own if there are enough on this host, else ranks share them.
+class OnGpu : public DeviceBackend {
+ public:
+  void before_forks() const override { load_nccl(); }
+
+  c10::Device device_of(int rank, int size) const override {
+    const Gpus gpus = usable_gpus();
+    if (!gpus.problem.empty()) throw std::runtime_error("no GPU can be used: " + gpus.problem);
+    const char* const local = std::getenv("LOCAL_RANK");
+    const int place = local ? std::atoi(local) : rank;
+    const int count = static_cast<int>(gpus.names.size());
+    if (size > count)
+      for (const auto& [name, value] : one_gpu_environment(rank, std::to_string(getppid())))
+        setenv(name.c_str(), value.c_str(), 1);
+    return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(place % count)};
+  }
+};
+
+class Nccl final : public OnGpu {
+ public:
+  c10::intrusive_ptr<c10d::Backend> make(const Wanted& wanted) const override {
+    const int device = wanted.device.index();
+    auto backend =
+        make_nccl_backend(wanted.store, wanted.rank, wanted.size, device, wanted.timeout);
+    connect_nccl(backend, device);
+    return backend;
+  }
+};
+
+// Through pinned copies: the device's side of a program, without NCCL.
+class GlooOfCuda final : public OnGpu {
+ public:
+  c10::intrusive_ptr<c10d::Backend> make(const Wanted& wanted) const override {
+    return wanted.another_on_cpu();
+  }
+};
+
+}  // namespace
+
+KnownBackends cuda_backends() {
+  return {{.name = "gloo_cuda",
+           .why_not = why_no_gpu(),
+           .device = std::make_shared<const GlooOfCuda>()},
+          {.name = "nccl", .why_not = why_no_gpu(), .device = std::make_shared<const Nccl>()}};
+}
+
+}  // namespace lockstep

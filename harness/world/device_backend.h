@@ -1,0 +1,44 @@
+// A backend for tensors on a device.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+namespace lockstep {
+
+class DeviceBackend {
+ public:
+  virtual ~DeviceBackend() = default;
+
+  // In the process that ranks are forked from: loads what they need. Asks no driver.
+  virtual void before_forks() const {}
+
+  // In the process of rank `rank` of `size`, first thing: makes its device usable, and says which
+  // it is.
+  virtual c10::Device device_of(int rank, int size) const = 0;
+
+  // What a group of `size` ranks has for the device's tensors beside `on_cpu` for the CPU's.
+  struct Wanted {
+    c10::intrusive_ptr<c10d::Store> store;  // of this backend alone
+    int rank = 0;
+    int size = 1;
+    c10::Device device = c10::kCPU;
+    std::chrono::milliseconds timeout{0};
+    c10::intrusive_ptr<c10d::Backend> on_cpu;
+    // One more like it; collective.
+    std::function<c10::intrusive_ptr<c10d::Backend>()> another_on_cpu;
+  };
+  // Collective; blocks.
+  virtual c10::intrusive_ptr<c10d::Backend> make(const Wanted& wanted) const = 0;
+
+  // In a rank's process, after its program: what it did wrong with its device since the last call,
+  // as a sentence; empty: nothing.
+  virtual std::string objection() const { return ""; }
+};
+
+}  // namespace lockstep
