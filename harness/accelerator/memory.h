@@ -4,10 +4,10 @@
 
 namespace lockstep::accelerator {
 
-// Devices' memory, which is the host's: of the calling thread's current device, and from the pool of
-// its current stream. New memory and freed memory is filled with 0xFF, a NaN in every format of
-// floats, so that a use before the first write or after the end shows in the values; what is freed is
-// kept for a while, in that state.
+// Devices' memory, which is the host's: of the calling thread's current device, and from the pool
+// of its current stream. New memory and freed memory is filled with 0xFF, a NaN in every format of
+// floats, so that a use before the first write or after the end shows in the values; what is freed
+// is kept for a while, in that state.
 c10::Allocator* device_memory();
 
 // The same on the given device.

@@ -36,7 +36,7 @@ std::exception_ptr InnerWork::failure() {
 bool InnerWork::wait_until_over(const std::function<bool()>& give_up,
                                 std::chrono::milliseconds timeout) {
   const auto start = std::chrono::steady_clock::now();
-  constexpr std::chrono::milliseconds kSlice{20};
+  constexpr std::chrono::milliseconds kSlice{100};
   while (!is_over()) {
     if (give_up()) return false;
     const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(

@@ -66,6 +66,7 @@ TEST(BackendFailures, EndsWaitsWhereItIsAborted) {
 
 TEST(BackendFailures, TellsOfADeadPeerWhoAsksAndNotWhoWaitsOnAStream) {
   const auto reports = run_devices(2, [](c10d::ProcessGroup& group) {
+    group.barrier()->wait();  // nobody leaves while the other still connects
     if (group.getRank() == 1) return std::string("left");
     const at::Tensor tensor = on_device(at::ones({2}));
     const auto work = all_reduce(group, tensor);

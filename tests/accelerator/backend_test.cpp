@@ -108,6 +108,22 @@ TEST(Backend, FindsWhatIsPackedOnAStreamThatNobodyWaitsFor) {
                  "it"));
 }
 
+TEST(Backend, FindsWhoWritesWhatItStillReads) {
+  const auto reports = run_devices(2, [](c10d::ProcessGroup& group) {
+    at::Tensor mine = on_device(at::ones({2}));
+    at::Tensor all = at::empty({4}, mine.options());
+    const auto work = group._allgather_base(all, mine);
+    mine.zero_();
+    work->wait();
+    return with_hazards("");
+  });
+  EXPECT_EQ(reports,
+            same(2,
+                 "\nzero_ on stream 0 of device 0 writes 8 bytes that all-gather of 2 Float "
+                 "on stream 33 of device 0 reads, and nothing makes stream 0 of device 0 "
+                 "wait for it"));
+}
+
 TEST(Backend, MisorderedOnPurposeIsFound) {
   const auto program = [](c10d::ProcessGroup& group) {
     const at::Tensor tensor = on_device(at::zeros({4})).fill_(1);
@@ -199,6 +215,23 @@ TEST(Backend, CanBeSplitIntoPartsOfItsRanks) {
     return with_hazards(numbers(tensor.cpu()) + " " + numbers(here));
   });
   EXPECT_EQ(reports, (std::vector<std::string>{"4 4 2", "apart", "4 4 2"}));
+}
+
+TEST(Backend, ServesAGroupThatHasNoOther) {
+  const auto reports = run_devices(2, [](c10d::ProcessGroup& group) {
+    const auto custom = c10d::ProcessGroup::BackendType::CUSTOM;
+    const auto alone =
+        c10::make_intrusive<c10d::ProcessGroup>(group.getStore(), group.getRank(), group.getSize());
+    alone->setBackend(c10::DeviceType::PrivateUse1, custom,
+                      make_accelerator_backend(group.getBackend(c10::DeviceType::CPU)));
+    alone->setDefaultBackend(custom);
+    const auto part = alone->splitGroup({0, 1}, std::nullopt, std::nullopt, "part", "part");
+    const at::Tensor tensor = on_device(at::ones({2}));
+    all_reduce(*part, tensor)->wait();
+    all_reduce(*alone, tensor)->wait();
+    return with_hazards(numbers(tensor.cpu()));
+  });
+  EXPECT_EQ(reports, same(2, "4 4"));
 }
 
 TEST(Backend, GivesAFutureThatWaitsOnStreams) {
