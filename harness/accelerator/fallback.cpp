@@ -91,6 +91,8 @@ class Call {
       op_.redispatchBoxed(c10::DispatchKeySet(key_), &stack_);
     }
     aliases_.write_back();
+    // Not before: out= arguments may have got other memory.
+    for (const at::Tensor& each : written_) add_access(accesses_, each, /*writes=*/true);
     replace_results();
     Ledger& ledger = Ledger::instance();
     const c10::Stream stream = current_stream(*device_);
@@ -132,7 +134,9 @@ class Call {
         tensors_.push_back(tensor);
         if (!tensor.device().is_privateuseone()) return;
         if (!device_) device_ = tensor.get_device();
-        if (reads_values && !is_viewed) add_access(accesses_, tensor, writes);
+        if (!reads_values || is_viewed) return;
+        if (writes) written_.push_back(tensor);
+        if (!writes) add_access(accesses_, tensor, /*writes=*/false);
       });
       if (is_among(kTakeIndicesOfTheCpu, name_) && has_mask(value)) holds_up_the_host_ = true;
     }
@@ -197,7 +201,7 @@ class Call {
   std::size_t first_;
   std::string name_;
   std::optional<c10::DeviceIndex> device_;
-  std::vector<at::Tensor> tensors_;
+  std::vector<at::Tensor> tensors_, written_;
   std::vector<Access> accesses_;
   bool holds_up_the_host_ = false;
   Aliases aliases_;

@@ -101,6 +101,20 @@ TEST_F(Hazards, ANewTensorOfAnotherStreamIsWaitedFor) {
   EXPECT_EQ(hazards().size(), 1U);
 }
 
+TEST_F(Hazards, AResultThatGrewIsWaitedFor) {
+  const at::Tensor one = at::eye(2, ones().options());
+  at::Tensor out = at::empty({0}, one.options());
+  let_wait(*side, *here);
+  {
+    const c10::StreamGuard guard(*side);
+    at::mm_out(out, one, one);
+  }
+  out.sum();
+  ASSERT_EQ(hazards().size(), 1U);
+  EXPECT_EQ(hazards()[0].earlier, "mm");
+  EXPECT_EQ(hazards()[0].kind, accelerator::Hazard::Kind::kReadOfWrite);
+}
+
 TEST_F(Hazards, AWriteOverWhatAnotherStreamStillReadsIsFound) {
   const at::Tensor gradient = ones();
   let_wait(*side, *here);
