@@ -75,6 +75,9 @@ class Communicator {
   // or if a peer told why it is not over. Local; does not block.
   void look_at_what_is_under_way();
 
+  // The same, and blocks until they are over.
+  void wait_for_what_is_under_way();
+
   // From now on waits look for what peers post, and a wait that fails posts its sentence.
   void watch(std::shared_ptr<FailureNotice> notice) { notice_ = std::move(notice); }
 
@@ -110,6 +113,7 @@ class Communicator {
   void wait_on_stream(Operation& operation);
   void abort(const Operation& operation) const;
   std::string late() const;
+  std::string how_it_ended(const Operation& operation) const;
 
   [[noreturn]] void fail(const Operation& operation, std::chrono::milliseconds waited,
                          std::string cause) const;

@@ -1,4 +1,5 @@
 // How a communicator waits: on the host, on a stream, and for what a stream waits for.
+#include "ddp/backend/nccl.h"
 #include "ddp/communicator.h"
 #include "ddp/device.h"
 #include "ddp/errors.h"
@@ -15,7 +16,7 @@ namespace {
 constexpr std::chrono::milliseconds kPollInterval{100};
 
 // Empty where it went well.
-std::string failure_of(c10d::Work& work) {
+std::string error_of(c10d::Work& work) {
   const std::exception_ptr exception = work.exception();
   if (!exception) return "";
   try {
@@ -41,11 +42,14 @@ bool Communicator::streams_wait(const c10::Device& device) const {
 // A device that waits for a peer would go on doing so.
 void Communicator::abort(const Operation& operation) const {
   if (operation.tensors.empty() || !streams_wait(operation.tensors.front().device())) return;
-  try {
-    backend_of(operation.tensors.front().device().type())->abort();
-  } catch (const std::exception&) {
-    // A backend that cannot is one whose own timeout ends what it has under way.
-  }
+  abort_backend(backend_of(operation.tensors.front().device().type()));
+}
+
+// What NCCL has aborted by itself looks as if it had gone well; the backend knows better.
+std::string Communicator::how_it_ended(const Operation& operation) const {
+  const std::string error = error_of(*operation.work);
+  if (!error.empty()) return error;
+  return failure_of(*backend_of(operation.tensors.front().device().type()));
 }
 
 void Communicator::wait(Operation& operation) {
@@ -79,7 +83,7 @@ void Communicator::look_at_what_is_under_way() {
     const auto& [operation, since] = under_way_.front();
     std::string cause;
     if (operation.work->isCompleted()) {
-      cause = failure_of(*operation.work);
+      cause = how_it_ended(operation);
     } else if (elapsed_since(since) >= timeout_) {
       cause = late();
     } else {
@@ -97,6 +101,12 @@ void Communicator::look_at_what_is_under_way() {
     const UnderWay failed = under_way_.front();
     under_way_.clear();
     fail(failed.operation, elapsed_since(failed.since), cause);
+  }
+}
+
+void Communicator::wait_for_what_is_under_way() {
+  for (look_at_what_is_under_way(); !under_way_.empty(); look_at_what_is_under_way()) {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
 }
 
@@ -141,7 +151,7 @@ void Communicator::ask_until_it_is_over(Operation& operation) {
     if (cause.empty() && elapsed_since(start) >= timeout_) cause = late();
     if (!cause.empty()) fail(operation, elapsed_since(start), cause);
   }
-  if (const std::string cause = failure_of(*operation.work); !cause.empty()) {
+  if (const std::string cause = how_it_ended(operation); !cause.empty()) {
     fail(operation, elapsed_since(start), cause);
   }
 }

@@ -104,7 +104,8 @@ std::string replay_command(const Result& result, const std::string& program) {
   const auto& [subject, tier, backend] = result.setting;
   return program + " replay " + result.failure->case_file.string() +
          (subject == Setting().subject ? "" : " --subject " + subject) +
-         (tier == Setting().tier ? "" : " --tier " + tier);
+         (tier == Setting().tier ? "" : " --tier " + tier) +
+         (backend == Setting().backend || backend == "memory" ? "" : " --backend " + backend);
 }
 
 std::string case_line(const Failure& failure) {

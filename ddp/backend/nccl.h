@@ -26,7 +26,8 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10
                                                     std::chrono::milliseconds timeout);
 
 // Collective: blocks until every rank has connected and a first all-reduce has passed, so that what
-// NCCL dislikes is said here. Throws what NCCL says, at the timeout at the latest.
+// NCCL dislikes is said here. `backend` is one of make_nccl_backend()'s, not one that wraps it.
+// Throws what NCCL says, at the timeout at the latest.
 void connect_nccl(const c10::intrusive_ptr<c10d::Backend>& backend, int device_index);
 
 // Why `backend` can carry nothing any more, as a sentence; empty where it can, or does not tell

@@ -50,6 +50,7 @@ class Watched final : public Replica {
   void join(const std::string& kind, const std::function<void()>& steps) override {
     replica_->join(kind, steps);
   }
+  void finish() override { replica_->finish(); }
   BucketLayout buckets() const override { return replica_->buckets(); }
 
  private:

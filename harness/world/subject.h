@@ -53,6 +53,9 @@ class Replica {
   // Unsupported for a kind that the subject does not offer.
   virtual void join(const std::string& kind, const std::function<void()>& steps);
 
+  // Before a training is taken for done: throws what has gone wrong and was not heard of yet.
+  virtual void finish() {}
+
   // Which gradients it reduces together in the backward pass of the last forward, or of the next
   // one before there was any; nothing where it does not tell. Local.
   virtual BucketLayout buckets() const { return {}; }

@@ -59,7 +59,16 @@ Heard heard_in(const std::exception& error, const Training& c) {
                                                                   : Heard::who_threw;
 }
 
+// Over a backend that the host does not wait for, an instance is over after a backward that threw.
+void refuse_where_the_host_does_not_wait(RankContext& here) {
+  const auto backend = here.group()->getBackend(here.device().type());
+  if (backend->getBackendName() != "gloo" && !here.device().is_cpu())
+    throw Unsupported("on a device over " + backend->getBackendName() +
+                      " an exception in backward ends the instance (docs/semantics.md 2.8)");
+}
+
 void program(const Training& c, RankContext& here) {
+  refuse_where_the_host_does_not_wait(here);
   const auto model = std::make_shared<Watched>(c, build_seed(c, here.rank()));
   if (c.network.order_by_rank) model->set_first_branch(here.rank());
   const auto replica = wrap(here, model, c.options);

@@ -69,6 +69,7 @@ void program(const Training& c, RankContext& here) {
     here.enter(step, "backward");
     replica->backward(loss);
   }
+  replica->finish();
 }
 
 // An operation, as our own errors or the backend's call it; or a peer.

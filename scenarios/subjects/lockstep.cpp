@@ -44,6 +44,7 @@ class Wrapped : public Replica {
     steps();
     join.finish();
   }
+  void finish() override { ddp_->check_reduction_finished(); }
   // What travels has one element more than the gradients: the flag of ddp/reducer.h.
   BucketLayout buckets() const override {
     BucketLayout layout;

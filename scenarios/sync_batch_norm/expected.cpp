@@ -68,18 +68,22 @@ TensorValue no_gradient(const Layer& c) {
 }
 
 // set_data, for a module's dtype is to become that of the state.
+static void take(at::Tensor& own, const at::Tensor& value) {
+  own.set_data(value.to(own.device()));
+}
+
 void set_state(Model& model, const Layer& c) {
   const auto state = start_of(c);
   auto parameters = model.named_parameters();
   auto buffers = model.named_buffers();
   if (c.norm.affine) {
-    parameters["norm.weight"].set_data(state.weight);
-    parameters["norm.bias"].set_data(state.bias);
+    take(parameters["norm.weight"], state.weight);
+    take(parameters["norm.bias"], state.bias);
   }
   if (!c.norm.track_running_stats) return;
-  buffers[kRunningMean].set_data(state.running_mean);
-  buffers[kRunningVar].set_data(state.running_var);
-  buffers[kBatches].set_data(torch::tensor(state.batches, at::kLong));
+  take(buffers[kRunningMean], state.running_mean);
+  take(buffers[kRunningVar], state.running_var);
+  take(buffers[kBatches], torch::tensor(state.batches, at::kLong));
 }
 
 reference::BatchNorm definition_of(const Layer& c) {

@@ -50,6 +50,8 @@ TappedGroup make_group(const std::vector<int>& ranks, int own_rank, std::chrono:
   wait_until_all_are_connected(*own_store, size);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(own_store, rank, size);
   const auto type = c10d::ProcessGroup::BackendType::GLOO;
+  // First, since it is handed on to backends as they are set.
+  if (device.device.is_cuda()) group->setBoundDeviceId(device.device);
   group->setBackend(c10::DeviceType::CPU, type, made.taps.front());
   if (device.backend) {
     const auto& tap = made.taps.back();

@@ -1,8 +1,10 @@
 #include "harness/world/forked/lane.h"
 
+#include "harness/core/text.h"
 #include "harness/process/journal.h"
 #include "harness/world/shared_memory_store.h"
 
+#include <algorithm>
 #include <sched.h>
 #include <set>
 
