@@ -10,10 +10,12 @@ namespace lockstep::cli {
 namespace {
 
 std::atomic<bool> interrupted = false;
+std::atomic<bool> was_signalled = false;
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler writes it");
 
 void on_signal(int) {
-  if (interrupted.exchange(true)) ::_exit(kInterrupted);
+  interrupted = true;
+  if (was_signalled.exchange(true)) ::_exit(kInterrupted);
 }
 
 }  // namespace

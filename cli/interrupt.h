@@ -9,7 +9,7 @@ namespace lockstep::cli {
 // status 130 (its ranks die with it). Call it after lanes were made, so that no rank inherits it.
 const std::atomic<bool>& watch_interrupts();
 
-// As if the first of them had come.
+// Turns the flag true; the first signal is still the first.
 void interrupt();
 
 }  // namespace lockstep::cli

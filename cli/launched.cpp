@@ -64,6 +64,7 @@ CameTogether met(const LaunchedPlace& place, std::chrono::milliseconds limit, co
   const auto store = group->getStore();
   const auto until = Clock::now() + kConnectPatience;
   CameTogether together;
+  together.store = std::make_shared<c10::intrusive_ptr<c10d::Store>>(store);
   if (place.rank == 0) {
     together.own = hello_of(0, address, fresh_token(), program);
     if (place.size == 1) return together;

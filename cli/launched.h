@@ -5,6 +5,8 @@
 
 #include "harness/world/launched/members.h"
 
+#include <memory>
+
 namespace lockstep::cli {
 
 struct LaunchedPlace {
@@ -21,6 +23,7 @@ struct CameTogether {
   Hello own;
   std::vector<Member> members;  // of rank 0: ranks 1 and up
   Descriptor rank_zero;         // of the others: the connection to it
+  std::shared_ptr<void> store;  // kept, so that who comes late or twice is told so
 };
 
 // Collective: every process of the launched world calls it. Blocks until all are there, at most

@@ -214,8 +214,8 @@ int play_launched(const Known& known, std::vector<Job> jobs, std::vector<Job> ca
                      [&](const auto& one) { return one.name == job.scenario.name; }))
       scenarios.push_back(job.scenario);
   auto server = launched_server(scenarios, known.subjects, {.backends = backends_of(known, jobs)});
-  auto together =
-      come_together(*options.launched, options.meet, program_of(known.scenarios, known.subjects));
+  auto together = come_together(*options.launched, options.meet,
+                                program_of(known.scenarios, known.subjects.names()));
   if (options.launched->rank != 0) return serve(together, *server);
   std::cerr << "lockstep: " + who_came(together) + " came together\n";
   auto tier = launched_tier({.server = std::move(server),

@@ -6,12 +6,10 @@ fakes.sh plays the tools. Nothing here uses the network, installs anything or co
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
-import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
+from processes import HERE, ROOT, Processes
+
 TOOLS = ("id", "sudo", "dpkg-query", "apt-get", "df", "python", "cmake", "ninja", "ctest")
 PROGRAM = """#!/usr/bin/env bash
 if [[ -e /proc/$$/fd/9 ]]; then echo 'the lock is still held'; fi
@@ -21,7 +19,7 @@ exit "${PROGRAM_EXIT:-0}"
 """
 
 
-class Launcher(unittest.TestCase):
+class Launcher(Processes):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="lockstep launcher ")  # A space, since some have one.
         self.addCleanup(shutil.rmtree, self.folder)
@@ -70,43 +68,19 @@ class Launcher(unittest.TestCase):
     def in_tree(self, *parts):
         return os.path.join(self.tree, *parts)
 
-    def options(self, environment):
-        return {
-            "env": {**self.environment, **environment},
-            "cwd": self.folder,
-            "text": True,
-            "stdin": subprocess.DEVNULL,
-            "stdout": subprocess.PIPE,
-            "stderr": subprocess.PIPE,
-        }
-
     def launch(self, *arguments, **environment):
-        command = [self.in_tree("lockstep"), *arguments]
-        return subprocess.run(command, timeout=60, check=False, **self.options(environment))
+        return self.ended(self.launching(*arguments, **environment))
 
-    def start(self, *arguments, **environment):
-        """Starts a launcher in a group of its own, as a terminal would."""
-        process = subprocess.Popen(
-            [self.in_tree("lockstep"), *arguments],
-            start_new_session=True,
-            # Bash cannot trap what its parent ignored, and a test run may be in the background.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-            **self.options(environment),
-        )
-        self.addCleanup(self.end, process)
-        return process
-
-    def end(self, process):
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        process.communicate()
+    def launching(self, *arguments, **environment):
+        """A launcher in a group of its own, as a terminal would start it."""
+        return self.start([self.in_tree("lockstep"), *arguments], environment, cwd=self.folder,
+                          # Bash cannot trap what its parent ignored, and a test run may be in the background.
+                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 
     def start_and_stop_in_pip(self, *arguments):
         for name in ("pip_waits", "pip_has_begun"):
             os.mkfifo(os.path.join(self.fake, name))
-        process = self.start(*arguments)
+        process = self.launching(*arguments)
         with open(os.path.join(self.fake, "pip_has_begun"), encoding="utf-8") as file:
             file.read()  # Returns when the fake pip has written to it.
         return process
@@ -116,10 +90,10 @@ class Launcher(unittest.TestCase):
             file.write("go")
 
     def assert_refused(self, result, *sentences):
-        self.assertEqual(result.returncode, 2, result.stderr)
-        self.assertEqual(result.stdout, "")
+        self.assertEqual(result.status, 2, result.err)
+        self.assertEqual(result.out, "")
         for sentence in sentences:
-            self.assertIn(sentence, result.stderr)
+            self.assertIn(sentence, result.err)
 
     def assert_ran(self, result):
-        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.status, 0, result.err)

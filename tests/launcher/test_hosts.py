@@ -3,52 +3,25 @@
 usage: test_hosts.py PROGRAM [TEST ...]
 """
 
-import os
 import queue
-import shutil
-import subprocess
 import threading
 import unittest
 
-from launched_case import DEADLINE_S, PROGRAM, Launched, ranks
+from launched_case import PROGRAM, Launched, ranks
+from processes import DEADLINE_S
+from two_hosts import ADDRESSES, TwoHosts
 
 TIMEOUT_MS = 6000
-ADDRESSES = ("10.231.7.1", "10.231.7.2")
-HOSTS = range(2)
 
 
-def ip(*arguments):
-    return subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
-
-
-class TwoHosts(Launched):
+class Worlds(TwoHosts, Launched):
     def setUp(self):
         super().setUp()
-        if os.getuid() != 0:
-            self.skipTest("only root makes network namespaces")
-        if not shutil.which("ip"):
-            self.skipTest("ip is not installed: apt-get install iproute2")
-        self.names = ["lockstep-%d-%d" % (os.getpid(), host) for host in HOSTS]
-        for name in self.names:
-            self.addCleanup(ip, "netns", "delete", name)  # the cable goes with its ends
-            made = ip("netns", "add", name)
-            if made.returncode != 0:
-                self.skipTest("this system makes no network namespaces: " + made.stderr.strip())
-        self.ip_all("link", "add", "cable", "netns", self.names[0], "type", "veth", "peer", "name", "cable", "netns",
-                    self.names[1])
-        for name, address in zip(self.names, ADDRESSES):
-            self.ip_all("-n", name, "address", "add", address + "/24", "dev", "cable")
-            for device in ("cable", "lo"):
-                self.ip_all("-n", name, "link", "set", device, "up")
-
-    def ip_all(self, *arguments):
-        done = ip(*arguments)
-        if done.returncode != 0:
-            self.skipTest("ip %s: %s" % (" ".join(arguments), done.stderr.strip()))
+        self.make_hosts()
 
     def world(self, *what, **variables):
         """Two ranks on each host, as a launcher would start them."""
-        return [self.start(["ip", "netns", "exec", self.names[rank // 2], PROGRAM, *what],
+        return [self.start(self.on_host(rank // 2, [PROGRAM, *what]),
                            {"RANK": str(rank), "WORLD_SIZE": "4", "LOCAL_RANK": str(rank % 2), "LOCAL_WORLD_SIZE": "2",
                             "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": "29500", **variables})
                 for rank in range(4)]
@@ -62,7 +35,7 @@ class TwoHosts(Launched):
             self.assert_says(self.ended(process), ranks((rank, 4, rank % 2)))
 
     def test_a_host_that_the_others_cannot_reach_ends_the_meeting(self):
-        self.ip_all("-n", self.names[1], "link", "set", "cable", "down")
+        self.cut_the_cable()
         world = self.world("sum", str(TIMEOUT_MS))
         for rank, process in enumerate(world):
             said = self.ended(process)
@@ -77,7 +50,7 @@ class TwoHosts(Launched):
             threading.Thread(target=lambda out=process.stdout: trains.put(out.readline()), daemon=True).start()
         self.assertEqual(sorted(trains.get(timeout=DEADLINE_S) for _ in world),
                          ["rank %d trains\n" % rank for rank in range(4)])
-        self.ip_all("-n", self.names[0], "link", "set", "cable", "down")
+        self.cut_the_cable()
         for rank, process in enumerate(world):
             said = self.ended(process)
             self.assertEqual(said.status, 1, str(said))

@@ -7,10 +7,9 @@ import os
 import subprocess
 import unittest
 
-from launched_case import ENVIRONMENT, PROGRAM, ROOT, Launched, free_port, ranks
+from launched_case import ENVIRONMENT, FULL_BOAT, PROGRAM, Launched, free_port, ranks
 from one_machine_slurm import Slurm
-
-FULL_BOAT = ["--oversubscribe"] + (["--allow-run-as-root"] if os.getuid() == 0 else [])
+from processes import ROOT
 
 
 class ByHand(Launched):

@@ -14,7 +14,7 @@ class HandingOver(Launcher):
     def test_the_first_start_sets_everything_up_and_runs_the_program(self):
         result = self.launch("run")
         self.assert_ran(result)
-        self.assertEqual(result.stdout, self.folder + "\n<run>\n")
+        self.assertEqual(result.out, self.folder + "\n<run>\n")
         steps = [call.split()[0] for call in self.calls()]
         for tool in ("dpkg-query", "python", "cmake", "ninja"):
             self.assertIn(tool, steps)
@@ -25,34 +25,34 @@ class HandingOver(Launcher):
         self.calls()
         result = self.launch("run")
         self.assert_ran(result)
-        self.assertEqual(result.stderr, "")
+        self.assertEqual(result.err, "")
         self.assertEqual([call.split()[0] for call in self.calls()], ["dpkg-query", "ninja"])
 
     def test_arguments_arrive_as_they_were_given(self):
         arguments = ["run", "a b", "", "--set", "k=*", "$HOME", "'\"", "-n"]
         result = self.launch(*arguments)
-        self.assertEqual(result.stdout.splitlines()[1:], [f"<{argument}>" for argument in arguments])
+        self.assertEqual(result.out.splitlines()[1:], [f"<{argument}>" for argument in arguments])
 
     def test_the_exit_code_is_the_programs_own(self):
-        self.assertEqual(self.launch("run", PROGRAM_EXIT="77").returncode, 77)
+        self.assertEqual(self.launch("run", PROGRAM_EXIT="77").status, 77)
 
     def test_a_link_to_the_launcher_finds_its_tree(self):
         link = os.path.join(self.folder, "a link")
         os.symlink(self.in_tree("lockstep"), link)
-        result = subprocess.run([link, "run"], timeout=60, check=False, **self.options({}))
+        result = self.play([link, "run"], cwd=self.folder)
         self.assert_ran(result)
 
     def test_help_needs_no_set_up(self):
         result = self.launch("--help")
-        self.assertEqual(result.returncode, 0)
-        self.assertIn("./lockstep test", result.stdout)
+        self.assertEqual(result.status, 0)
+        self.assertIn("./lockstep test", result.out)
         self.assert_refused(self.launch(), "./lockstep test")
-        self.assertEqual(self.launch("test", "--help").returncode, 0)
+        self.assertEqual(self.launch("test", "--help").status, 0)
         self.assertEqual(self.calls(), [])
 
     def test_help_of_a_built_tree_is_the_programs(self):
         self.launch("build")
-        self.assertIn("<--help>", self.launch("--help").stdout)
+        self.assertIn("<--help>", self.launch("--help").out)
 
     def test_setup_and_build_stop_where_their_names_say(self):
         self.assert_ran(self.launch("setup"))
@@ -60,20 +60,20 @@ class HandingOver(Launcher):
         self.assertFalse(os.path.exists(self.in_tree("build", "release")))
         result = self.launch("build")
         self.assert_ran(result)
-        self.assertEqual(result.stdout, "")
+        self.assertEqual(result.out, "")
         self.assertTrue(os.path.exists(self.in_tree("build", "release", "cli", "lockstep")))
 
     def test_test_hands_over_to_ctest(self):
         result = self.launch("test", "-R", "a b")
         self.assert_ran(result)
-        lines = result.stdout.splitlines()
+        lines = result.out.splitlines()
         self.assertEqual(lines[:2], ["--test-dir", self.in_tree("build", "release")])
         self.assertIn("--output-on-failure", lines)
         self.assertIn("--no-tests=error", lines)
         self.assertEqual(lines[-3:-1], ["-R", "a b"])
         self.assertEqual(lines[-1], "100% tests passed, 0 tests failed out of 3")
         self.tell("ctest_fails")
-        self.assertEqual(self.launch("test").returncode, 8)
+        self.assertEqual(self.launch("test").status, 8)
 
     def test_the_preset_is_chosen_by_a_variable(self):
         self.assert_ran(self.launch("build", LOCKSTEP_PRESET="ci"))
@@ -84,9 +84,9 @@ class HandingOver(Launcher):
         os.mkdir(self.in_tree(".ci"))
         shutil.copy(os.path.join(ROOT, ".ci", "run"), self.in_tree(".ci"))
         command = [self.in_tree(".ci", "run")]
-        result = subprocess.run(command, timeout=60, check=False, **self.options({}))
+        result = self.play(command, cwd=self.folder)
         self.assert_ran(result)
-        self.assertEqual(result.stdout.splitlines()[1], self.in_tree("build", "ci"))
+        self.assertEqual(result.out.splitlines()[1], self.in_tree("build", "ci"))
 
 
 class Packages(Launcher):
@@ -116,7 +116,7 @@ class Packages(Launcher):
         self.tell("apt_update_fails")
         result = self.launch("run")
         self.assert_ran(result)
-        self.assertIn("apt-get update failed", result.stderr)
+        self.assertIn("apt-get update failed", result.err)
 
     def test_a_failed_install_says_so_and_heals(self):
         self.tell("apt_install_fails")
@@ -185,9 +185,9 @@ class Venv(Launcher):
     def test_an_interrupt_leaves_nothing_that_breaks_the_next_call(self):
         process = self.start_and_stop_in_pip("run")
         os.killpg(process.pid, signal.SIGINT)
-        _, words = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 130)
-        self.assertIn("interrupted; the next call goes on from here", words)
+        said = self.ended(process)
+        self.assertEqual(said.status, 130)
+        self.assertIn("interrupted; the next call goes on from here", said.err)
         for name in ("pip_waits", "pip_has_begun"):
             self.untell(name)
         self.assert_ran(self.launch("run"))
@@ -195,7 +195,7 @@ class Venv(Launcher):
 
     def test_a_second_launcher_waits_for_the_first(self):
         first = self.start_and_stop_in_pip("run")
-        second = self.start("run")
+        second = self.launching("run")
         self.assertIn("waiting for it", second.stderr.readline())
         # Half a second to do wrong in. It only makes a mistake likelier to be seen: one that waits
         # passes however slow the machine is.
@@ -205,8 +205,7 @@ class Venv(Launcher):
         self.assertEqual(len([call for call in before if call.startswith("dpkg-query")]), 1)
         self.let_pip_go_on()
         for process in (first, second):
-            _, words = process.communicate(timeout=60)
-            self.assertEqual(process.returncode, 0, words)
+            self.assert_ran(self.ended(process))
         installs = [call for call in before + self.calls() if " -m pip install " in call]
         self.assertEqual(len(installs), 1)
 
@@ -224,7 +223,7 @@ class Building(Launcher):
         result = self.launch("run")
         self.assert_refused(result, "reducer.cpp:3:1: error: what is this\n", "the build failed",
                             "build/logs/build-release.log")
-        self.assertNotIn("Building ddp/reducer.cpp", result.stderr)
+        self.assertNotIn("Building ddp/reducer.cpp", result.err)
 
     def test_a_compiler_killed_for_memory_is_named(self):
         self.tell("ninja_fails", "g++: fatal error: Killed signal terminated program cc1plus\n")
@@ -238,17 +237,16 @@ class Building(Launcher):
         self.calls()
         result = self.launch("run")
         self.assert_ran(result)
-        self.assertIn("was made for another folder", result.stderr)
+        self.assertIn("was made for another folder", result.err)
         self.assertEqual(len(self.called("cmake")), 1)
 
     def test_only_a_terminal_sees_a_line_that_changes(self):
-        self.assertNotIn("\r", self.launch("setup").stderr)
+        self.assertNotIn("\r", self.launch("setup").err)
         try:
             ours, theirs = pty.openpty()
         except OSError as error:
             self.skipTest(f"this machine has no terminals to give: {error}")
-        options = {**self.options({}), "stderr": theirs}
-        result = subprocess.run([self.in_tree("lockstep"), "run"], timeout=60, check=False, **options)
+        result = self.play([self.in_tree("lockstep"), "run"], cwd=self.folder, stderr=theirs)
         os.close(theirs)
         words = ""
         with open(ours, encoding="utf-8", newline="") as terminal:

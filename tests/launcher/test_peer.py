@@ -22,7 +22,7 @@ class Peer(Launcher):
     def test_it_is_made_beside_venv_with_all_that_pytorch_depends_on(self):
         result = self.launch("setup", "--peer")
         self.assert_ran(result)
-        self.assertEqual(result.stdout, "")
+        self.assertEqual(result.out, "")
         self.assert_whole()
         ours, peers = self.installs()
         self.assertIn(" --no-deps ", ours)
@@ -42,7 +42,7 @@ class Peer(Launcher):
         self.calls()
         result = self.launch("setup", "--peer")
         self.assert_ran(result)
-        self.assertEqual(result.stderr, "lockstep: .venv-peer is complete\n")
+        self.assertEqual(result.err, "lockstep: .venv-peer is complete\n")
         self.assertEqual([call for call in self.calls() if call.startswith(("python", "apt-get"))], [])
 
     def test_making_it_leaves_venv_and_the_build_alone(self):
@@ -85,8 +85,7 @@ class Peer(Launcher):
         self.launch("setup")
         process = self.start_and_stop_in_pip("setup", "--peer")
         os.killpg(process.pid, signal.SIGINT)
-        process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 130)
+        self.assertEqual(self.ended(process).status, 130)
         for name in ("pip_waits", "pip_has_begun"):
             self.untell(name)
         self.assert_ran(self.launch("setup", "--peer"))

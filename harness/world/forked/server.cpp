@@ -141,11 +141,17 @@ std::unique_ptr<Gathering> ForkedServer::gathering_of(const PlayRequest& request
 // The ranks of a launched world that are on one host have one folder. Who is through first must not
 // take it away from the others: it goes when the next case comes, which all have ended before.
 std::filesystem::path ForkedServer::scratch_of(const PlayRequest& request) {
-  if (!scratch_abroad_.empty()) std::filesystem::remove_all(scratch_abroad_);
-  scratch_abroad_.clear();
+  remove_scratch_abroad();
   if (!request.abroad) return scratch_;
   scratch_abroad_ = scratch_.parent_path() / request.abroad->scratch;
   return scratch_abroad_;
+}
+
+// Other servers of this host do the same at the same time.
+void ForkedServer::remove_scratch_abroad() {
+  std::error_code gone;
+  if (!scratch_abroad_.empty()) std::filesystem::remove_all(scratch_abroad_, gone);
+  scratch_abroad_.clear();
 }
 
 // Note [Late together]
@@ -177,7 +183,7 @@ void ForkedServer::finish() {
   warm_.clear();
   host_.reset();
   std::filesystem::remove_all(scratch_);
-  if (!scratch_abroad_.empty()) std::filesystem::remove_all(scratch_abroad_);
+  remove_scratch_abroad();
 }
 
 // Null where tensors are on the CPU.

@@ -43,6 +43,7 @@ class ForkedServer {
   PlayReply play_cold(const PlayRequest& request, int stop_descriptor);
   std::unique_ptr<Gathering> gathering_of(const PlayRequest& request) const;
   std::filesystem::path scratch_of(const PlayRequest& request);
+  void remove_scratch_abroad();
   void wait_until_all_are_late(int socket) const;
   std::string look(const LookRequest& request) const;
   PlayReply play_warm(const PlayRequest& request, int stop_descriptor);

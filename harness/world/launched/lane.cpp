@@ -102,10 +102,11 @@ History LaunchedLane::play(const Scenario&, const Case& c, const Setting& settin
                            const PlayOptions& options) {
   if (setting.tier != "launched")
     throw TierError("a launched lane plays launched worlds, not '" + setting.tier + "'");
+  if (stopped_) throw Interrupted();
   if (!lost_.empty()) throw TierLost(lost_);
   const int wanted = world_size(c);
   stacks_.clear();
-  call_sites_.assign(static_cast<size_t>(wanted), {});
+  call_sites_.clear();
   if (wanted > size())
     return refused_by_all(wanted, "a world of " + std::to_string(wanted) + " wants more than the " +
                                       processes_text(size()) + " launched");
@@ -240,8 +241,9 @@ History LaunchedLane::history_of_round(Round round) {
     auto& reply = *round.replies[rank];
     auto& bytes = reply.journal.value().bytes;
     all.group.ends.push_back(reply.group.ends.at(0));
-    all.left_running += reply.left_running;
-    if (!reply.left.empty()) all.left[rank] = std::move(reply.left[0]);
+    if (reply.left_running > 0)
+      all.left[rank].push_back(std::to_string(reply.left_running) +
+                               " process(es) that it had started still ran when it had gone");
     if (!reply.stacks.empty()) stacks_[static_cast<int>(rank)] = reply.stacks.begin()->second;
     records.push_back({read_frames(reinterpret_cast<std::byte*>(bytes.data()), bytes.size()),
                        reply.journal->overflowed});

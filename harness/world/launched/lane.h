@@ -56,7 +56,7 @@ class LaunchedLane final : public LaunchedTier {
   bool ended_ = false;
   bool clocks_differ_ = false;
   int64_t cases_ = 0;
-  std::vector<Sites> call_sites_;                   // of the last case, by rank
+  std::vector<Sites> call_sites_;                   // of the last case, by rank that was played
   std::map<int, std::vector<ThreadStack>> stacks_;  // of the last case, by rank
 };
 

@@ -30,11 +30,10 @@ std::string LaunchedLane::answer_of(int rank, const std::string& request) {
 // What there is: where a member is gone by now, the next case says so.
 void LaunchedLane::keep_output(const std::filesystem::path& folder, const History& history) {
   std::filesystem::create_directories(folder);
-  if (history.size() > size()) return;
   const Partings partings(history, call_sites_);
-  std::vector<KnownFrames> known(static_cast<size_t>(history.size()));
+  std::vector<KnownFrames> known(call_sites_.size());
   try {
-    for (int rank = 0; rank < history.size(); ++rank) {
+    for (int rank = 0; rank < static_cast<int>(call_sites_.size()); ++rank) {
       LookRequest request;
       partings.add_addresses_of(rank, request.addresses);
       const auto stacks = stacks_.find(rank);

@@ -101,9 +101,9 @@ Hello hello_of(int rank, const std::string& listens_on, const std::string& token
           .program = std::move(program)};
 }
 
-Json program_of(const std::vector<Scenario>& scenarios, const Subjects& subjects) {
+Json program_of(const std::vector<Scenario>& scenarios, const std::vector<std::string>& subjects) {
   Json program{{"subjects", Json::object()}, {"scenarios", Json::object()}};
-  for (const auto& name : subjects.names()) program["subjects"][name] = "";
+  for (const auto& name : subjects) program["subjects"][name] = "";
   for (const auto& scenario : scenarios)
     program["scenarios"][scenario.name] = hash_of(scenario.smallest());
   return program;

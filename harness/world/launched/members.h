@@ -9,7 +9,6 @@
 #include "harness/core/json.h"
 #include "harness/core/scenario.h"
 #include "harness/process/network.h"
-#include "harness/world/subjects.h"
 
 #include <string>
 #include <vector>
@@ -39,7 +38,7 @@ struct Hello {
 Hello hello_of(int rank, const std::string& listens_on, const std::string& token, Json program);
 
 // What a program could play, to be compared: subjects, and scenarios with their smallest cases.
-Json program_of(const std::vector<Scenario>& scenarios, const Subjects& subjects);
+Json program_of(const std::vector<Scenario>& scenarios, const std::vector<std::string>& subjects);
 
 // The sentence about the first difference, or "" where there is none.
 std::string difference(const Json& program_of_rank_zero, const Json& program, int rank);

@@ -35,7 +35,7 @@ class Causes : public ForkedTest {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Tiers, Causes, ::testing::Values("cold", "warm", "sim"),
+INSTANTIATE_TEST_SUITE_P(Tiers, Causes, ::testing::Values("cold", "warm", "sim", "launched"),
                          [](const auto& tier) { return std::string(tier.param); });
 
 TEST_P(Causes, ASkippedCollective) {

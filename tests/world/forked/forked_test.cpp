@@ -28,7 +28,7 @@ using testing_support::is_gone;
 
 using Kind = Ending::Kind;
 
-INSTANTIATE_TEST_SUITE_P(Tiers, ForkedTest, ::testing::Values("cold", "warm", "sim"),
+INSTANTIATE_TEST_SUITE_P(Tiers, ForkedTest, ::testing::Values("cold", "warm", "sim", "launched"),
                          [](const auto& tier) { return std::string(tier.param); });
 
 TEST_P(ForkedTest, WorldsOfOneToFiveReturnWithWhatTheyRecorded) {
@@ -156,11 +156,13 @@ TEST_P(ForkedTest, TheStoreAndTheScratchFolderAreTheWorldsOwnAndStartEmpty) {
 
 TEST_P(ForkedTest, AProcessThatARankLeavesRunningIsALeak) {
   const auto history = play(toy("fork_and_leave", 2, 1));
-  const auto& guilty = history.ranks()[GetParam() == "warm" ? 1 : 0];
+  const bool is_known = GetParam() == "warm" || GetParam() == "launched";
+  const auto& guilty = history.ranks()[is_known ? 1 : 0];
   std::string left;
   for (const auto& event : guilty.events)
     if (const auto* one = std::get_if<LeftBehind>(&event.what)) left += one->what + "; ";
-  EXPECT_NE(left.find(GetParam() == "cold" ? "1 process(es) that " : "a process that it started"),
+  const bool is_seen_from_outside = GetParam() == "cold" || GetParam() == "launched";
+  EXPECT_NE(left.find(is_seen_from_outside ? "1 process(es) that " : "a process that it started"),
             std::string::npos)
       << left;
 }
@@ -196,7 +198,13 @@ TEST_P(ForkedTest, StopEndsTheCaseBeingPlayed) {
   EXPECT_THROW(play(toy("return", 1)), Interrupted);
 }
 
-TEST_P(ForkedTest, WhatATierCannotPlayIsATierError) {
+// Of lanes with one server; tests/world/launched has what launched worlds do instead.
+class ForkedLaneTest : public ForkedTest {};
+
+INSTANTIATE_TEST_SUITE_P(Tiers, ForkedLaneTest, ::testing::Values("cold", "warm", "sim"),
+                         [](const auto& tier) { return std::string(tier.param); });
+
+TEST_P(ForkedLaneTest, WhatATierCannotPlayIsATierError) {
   const auto text = [&](const Case& c, const Setting& setting) -> std::string {
     try {
       lane().play(scenario_, c, setting, {60s});
@@ -223,7 +231,7 @@ TEST_P(ForkedTest, WhatATierCannotPlayIsATierError) {
   EXPECT_EQ(text(small, setting()), "no TierError");
 }
 
-TEST_P(ForkedTest, ADeadServerIsATierError) {
+TEST_P(ForkedLaneTest, ADeadServerIsATierError) {
   play(toy("return", 1));
   const pid_t server = children_of(getpid()).at(0);
   kill(server, SIGKILL);
@@ -247,7 +255,7 @@ TEST_P(ForkedTest, TwoHundredCasesLeaveNoDescriptorOrProcess) {
   EXPECT_EQ(children_of(server).size(), GetParam() == "warm" ? 2u : is_sim() ? 1u : 0u);
 }
 
-TEST_P(ForkedTest, AKilledRunnerTakesItsServersAndRanksAlong) {
+TEST_P(ForkedLaneTest, AKilledRunnerTakesItsServersAndRanksAlong) {
   const SharedMemory board(4096);
   auto& told = *reinterpret_cast<std::atomic<int>*>(board.bytes().data());
   const pid_t runner = fork();

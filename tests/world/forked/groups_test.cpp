@@ -8,7 +8,7 @@ namespace lockstep {
 namespace {
 
 class GroupsTest : public ForkedTest {};
-INSTANTIATE_TEST_SUITE_P(Tiers, GroupsTest, ::testing::Values("cold", "warm", "sim"),
+INSTANTIATE_TEST_SUITE_P(Tiers, GroupsTest, ::testing::Values("cold", "warm", "sim", "launched"),
                          [](const auto& tier) { return tier.param; });
 
 // Ranks that have split off other groups before still meet in the same one.

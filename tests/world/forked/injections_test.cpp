@@ -11,7 +11,7 @@ using Kind = Ending::Kind;
 
 class Injections : public ForkedTest {};
 
-INSTANTIATE_TEST_SUITE_P(Tiers, Injections, ::testing::Values("cold", "warm", "sim"),
+INSTANTIATE_TEST_SUITE_P(Tiers, Injections, ::testing::Values("cold", "warm", "sim", "launched"),
                          [](const auto& tier) { return std::string(tier.param); });
 
 TEST_P(Injections, StrikeWhereTheyWerePlanted) {

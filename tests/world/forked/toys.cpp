@@ -1,6 +1,7 @@
 #include "tests/world/forked/toys.h"
 
 #include "harness/process/journal.h"
+#include "harness/world/launched/launched.h"
 #include "tests/world/forked/acts.h"
 
 #include <torch/torch.h>
@@ -138,6 +139,49 @@ Scenario toy_scenario() {
                             .cases = rc::gen::just(Toy{}),
                             .program = &play_toy,
                             .checks = {&no_findings}});
+}
+
+namespace {
+
+class LaunchedHere final : public Tier {
+ public:
+  LaunchedHere(const Scenario& scenario, const ForkedOptions& options, int ranks) {
+    const Subjects subjects{Subject{.name = "bare"}};
+    LaunchedParts parts{.server = launched_server({scenario}, subjects, options),
+                        .own = hello_of(0, "127.0.0.1", "token-" + std::to_string(getpid()), {}),
+                        .grace = options.grace};
+    for (int rank = 1; rank < ranks; ++rank) {
+      others_.push_back(launched_server({scenario}, subjects, options));
+      parts.members.push_back(
+          {hello_of(rank, "127.0.0.1", "", {}), Descriptor(dup(others_.back()->descriptor()))});
+    }
+    tier_ = launched_tier(std::move(parts));
+  }
+  ~LaunchedHere() override { others_.clear(); }  // as members that leave
+
+  History play(const Scenario& scenario, const Case& c, const Setting& setting,
+               const PlayOptions& options) override {
+    return tier_->play(scenario, c, setting, options);
+  }
+  void keep_output(const std::filesystem::path& folder, const History& history) override {
+    tier_->keep_output(folder, history);
+  }
+  void stop() override { tier_->stop(); }
+
+ private:
+  std::unique_ptr<LaunchedTier> tier_;
+  std::vector<std::unique_ptr<Zygote>> others_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Tier>> ForkedTest::launched_here(const ForkedOptions& options,
+                                                             int lanes) const {
+  constexpr int kRanks = 5;
+  std::vector<std::unique_ptr<Tier>> all;
+  for (int lane = 0; lane < lanes; ++lane)
+    all.push_back(std::make_unique<LaunchedHere>(scenario_, options, kRanks));
+  return all;
 }
 
 std::map<std::string, std::string> ForkedTest::kept_output(Tier& tier, const History& history) {

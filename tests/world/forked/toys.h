@@ -3,6 +3,7 @@
 
 #include "harness/world/forked/lane.h"
 #include "harness/world/rank_context.h"
+#include "harness/world/served_store.h"
 #include "harness/world/subject.h"
 #include "harness/world/tiers.h"
 #include "tests/process/support.h"
@@ -29,6 +30,11 @@ Scenario toy_scenario();
 class ForkedTest : public testing_support::LeavesNothing,
                    public ::testing::WithParamInterface<std::string> {
  protected:
+  void SetUp() override {
+    // The first store that a process serves leaves it two descriptors of libuv's, for good.
+    if (GetParam() == "launched") ServedStore("127.0.0.1", listen_on("127.0.0.1"));
+    LeavesNothing::SetUp();
+  }
   void TearDown() override {
     lanes_.clear();
     LeavesNothing::TearDown();
@@ -37,7 +43,10 @@ class ForkedTest : public testing_support::LeavesNothing,
     if (lanes_.empty()) {
       ForkedOptions options{.ranks_most = 8, .journal_bytes = size_t{16} << 20};
       options.grace = std::chrono::seconds(5);
-      lanes_ = forked_lanes({scenario_}, Subjects{Subject{.name = "bare"}}, lanes, options);
+      if (GetParam() == "launched")
+        lanes_ = launched_here(options, lanes);
+      else
+        lanes_ = forked_lanes({scenario_}, Subjects{Subject{.name = "bare"}}, lanes, options);
     }
     return *lanes_.front();
   }
@@ -64,6 +73,9 @@ class ForkedTest : public testing_support::LeavesNothing,
                 std::chrono::milliseconds limit = std::chrono::seconds(60)) {
     return endings(play(toy(act, 1), limit)).at(0);
   }
+  // Lanes of launched worlds whose members are other servers of this process, so that all of a
+  // launched world is there but the launcher and the network.
+  std::vector<std::unique_ptr<Tier>> launched_here(const ForkedOptions& options, int lanes) const;
   // What the ranks of the last case wrote, by file.
   static std::map<std::string, std::string> kept_output(Tier& tier, const History& history = {});
 

@@ -1,0 +1,154 @@
+"""lockstep launch: a program as ranks on this machine.
+
+usage: test_launch.py PROGRAM LOCKSTEP [TEST ...], where PROGRAM is tests/launcher/launched
+"""
+
+import os
+import re
+import signal
+import time
+import unittest
+
+from campaign_case import LOCKSTEP, Campaign, processes_with
+from launched_case import PROGRAM
+from processes import DEADLINE_S, ROOT
+
+PYTHON_PROGRAM = """
+import datetime, os, torch, torch.distributed as dist
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
+sum = torch.tensor([dist.get_rank() + 1])
+dist.all_reduce(sum)
+print("rank %d of %d, sum %d" % (dist.get_rank(), dist.get_world_size(), sum.item()))
+dist.destroy_process_group()
+"""
+
+
+class Launch(Campaign):
+    def launch(self, size, *command, **variables):
+        return self.play([LOCKSTEP, "launch", "-n", str(size), "--", *command], variables)
+
+    def lines(self, said):
+        return sorted(said.out.splitlines())
+
+    def test_ranks_meet_without_being_told_where(self):
+        said = self.launch(3, PROGRAM)
+        self.assertEqual((said.status, said.err), (0, ""), str(said))
+        self.assertEqual(self.lines(said), ["[%d] rank %d of 3, here %d, sum 6" % (rank, rank, rank) for rank in range(3)])
+
+    def test_worlds_that_are_launched_at_once_do_not_meet(self):
+        worlds = [self.start([LOCKSTEP, "launch", "-n", "2", "--", PROGRAM]) for _ in range(3)]
+        for said in self.all_ended(worlds):
+            self.assertEqual(said.status, 0, str(said))
+
+    def test_a_program_of_pytorchs_meets_as_under_torchrun(self):
+        python = os.path.join(ROOT, ".venv-peer", "bin", "python")
+        if not os.path.exists(python):
+            self.skipTest("there is no .venv-peer: ./lockstep setup --peer makes it")
+        said = self.launch(2, python, "-c", PYTHON_PROGRAM)
+        self.assertEqual(self.lines(said), ["[0] rank 0 of 2, sum 3", "[1] rank 1 of 2, sum 3"], str(said))
+
+    def test_by_default_there_is_a_rank_for_each_core(self):
+        said = self.play(["taskset", "-c", "0", LOCKSTEP, "launch", "--", "sh", "-c", "echo $RANK of $WORLD_SIZE"])
+        self.assertEqual(said.out, "[0] 0 of 1\n")
+
+    def test_flags_behind_the_program_are_its_own(self):
+        for separator in ([], ["--"]):
+            said = self.play([LOCKSTEP, "launch", "-n", "1", *separator, "printf", "%s\\n", "-n", "3", "--", "--help"])
+            self.assertEqual(said.out, "[0] -n\n[0] 3\n[0] --\n[0] --help\n")
+
+    def test_lines_are_whole_and_each_has_its_rank(self):
+        said = self.launch(4, "sh", "-c", "for i in $(seq 300); do echo out $RANK; echo err $RANK >&2; done; printf last")
+        for text, word in ((said.out, "out"), (said.err, "err")):
+            lines = text.splitlines()
+            self.assertEqual(sum(line == "[%s] %s %s" % (line[1], word, line[1]) for line in lines), 1200)
+        self.assertEqual(said.out.count("] last\n"), 4)
+
+    def test_who_fails_first_decides_and_says_why(self):
+        said = self.launch(3, PROGRAM, "interface")
+        self.assertEqual(said.status, 1)
+        self.assertRegex(said.err, r"(?m)^lockstep: rank \d failed first, with exit code 1: rank 1 cannot take part: "
+                                   r"it cannot listen on the interface nope0")
+
+    def test_the_others_of_one_that_failed_are_ended(self):
+        said = self.launch(3, "sh", "-c", "test $RANK = 1 && exit 3; sleep 1000")
+        self.assertEqual((said.status, said.err), (3, "lockstep: rank 1 failed first, with exit code 3\n"))
+
+    def test_one_that_does_not_end_is_killed_and_named(self):
+        said = self.launch(2, "sh", "-c", "trap '' TERM; test $RANK = 0 && exit 4; while :; do sleep 1; done")
+        self.assertEqual(said.status, 4)
+        self.assertIn("rank 0 failed first, with exit code 4; rank 1 did not end in time and was killed", said.err)
+
+    def test_a_rank_that_is_killed_is_told_by_its_signal(self):
+        said = self.launch(1, "sh", "-c", "kill -SEGV $$")
+        self.assertEqual((said.status, said.err), (139, "lockstep: rank 0 failed first, by SIGSEGV\n"))
+
+    def test_what_cannot_be_started_is_refused(self):
+        for command, reason in ((["no such program"], "there is no program 'no such program' in PATH"),
+                                (["/etc/passwd"], "/etc/passwd is no program that can be run"),
+                                ([], "say which program")):
+            said = self.launch(2, *command)
+            self.assertEqual((said.status, said.out), (2, ""))
+            self.assertIn("lockstep: launch: " + reason, said.err)
+        said = self.launch(0, "true")
+        self.assertEqual(said.status, 2)
+        self.assertIn("-n 0: expected a whole number from 1 to 4,096", said.err)
+
+    def started(self, *command):
+        """A launch whose two ranks have said so."""
+        process = self.start([LOCKSTEP, "launch", "-n", "2", "--", *command])
+        for _ in range(2):
+            self.said_ready = process.stdout.readline()
+            self.assertIn("ready", self.said_ready)
+        return process
+
+    def test_a_signal_is_passed_on_and_ends_all(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = self.started("sh", "-c", "trap 'echo told; exit 0' INT TERM; echo ready; while :; do sleep 0.1; done")
+            process.send_signal(number)
+            said = self.ended(process)
+            self.assertEqual(said.status, 128 + number, str(said))
+            self.assertEqual(said.out.count("told"), 2)
+
+    def test_a_second_signal_kills(self):
+        process = self.started("sh", "-c", "trap 'echo told' INT TERM; echo ready; while :; do sleep 0.1; done")
+        process.send_signal(signal.SIGTERM)
+        self.assertIn("told", process.stdout.readline())
+        process.send_signal(signal.SIGTERM)
+        said = self.ended(process)
+        self.assertEqual(said.status, 128 + signal.SIGTERM)
+        self.assertIn("ranks 0, 1 did not end in time and were killed", said.err)
+
+    def test_nothing_outlives_a_launcher_that_is_killed(self):
+        """Not even what ranks have started, and taken out of their group."""
+        process = self.started("sh", "-c", "setsid sleep 1000 & echo ready; wait")
+        process.kill()
+        until = time.monotonic() + DEADLINE_S
+        while processes_with(self.mark) and time.monotonic() < until:
+            time.sleep(0.02)
+        self.assertEqual(processes_with(self.mark), [])
+
+    def test_what_ranks_left_running_ends_with_them(self):
+        said = self.launch(2, "sh", "-c", "setsid sleep 1000 & echo bye")
+        self.assertEqual((said.status, said.out.count("bye")), (0, 2))
+
+    def test_its_store_is_on_loopback_alone(self):
+        process = self.started("sh", "-c", "echo ready $MASTER_PORT; sleep 1000")
+        port = int(self.said_ready.split()[-1])
+        with open("/proc/net/tcp", encoding="ascii") as file:
+            sockets = [line.split() for line in file]
+        at = [address for _, address, _, state, *_ in sockets if state == "0A" and int(address[-4:], 16) == port]
+        process.send_signal(signal.SIGTERM)
+        self.ended(process)
+        self.assertEqual(at, ["0100007F:%04X" % port])
+
+    def test_variables_are_torchruns(self):
+        said = self.launch(2, "env")
+        for rank in "01":
+            for variable in ("RANK=" + rank, "LOCAL_RANK=" + rank, "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+                             "TORCHELASTIC_USE_AGENT_STORE=True", "TORCHELASTIC_RESTART_COUNT=0"):
+                self.assertIn("[%s] %s\n" % (rank, variable), said.out)
+        self.assertEqual(len(set(re.findall(r"MASTER_PORT=(\d+)", said.out))), 1)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
