@@ -155,6 +155,26 @@ TEST(Campaign, ABrokenTierIsInconclusiveAndNotAFailure) {
   EXPECT_EQ(run.results.at(0).worst.findings.at(0).text, "the server process is gone");
 }
 
+TEST(Campaign, ATierThatIsLostEndsTheCampaignAndSaysWhy) {
+  Bench bench;
+  int played = 0;
+  const auto run = bench.run({job_of(holds_unless_one("toys.first"), {2, 3}),
+                              job_of(holds_unless_one("toys.second"), {2, 3, 4}),
+                              job_of(holds_unless_one("toys.third"), {2})},
+                             [&](const Case& c, FakeTier&) {
+                               if (++played == 3) throw TierLost("rank 1 is gone");
+                               return recorded(c, 0);
+                             });
+  EXPECT_EQ(played, 3);
+  ASSERT_EQ(run.results.size(), 2u);
+  EXPECT_EQ(run.results.at(0).kind, Result::Kind::pass);
+  EXPECT_EQ(run.results.at(1).kind, Result::Kind::inconclusive);
+  EXPECT_EQ(run.results.at(1).worst.findings.at(0).text, "rank 1 is gone");
+  ASSERT_EQ(run.not_finished.size(), 1u);
+  EXPECT_EQ(run.not_finished.at(0).reason, "rank 1 is gone");
+  EXPECT_FALSE(run.interrupted);
+}
+
 TEST(Campaign, EveryCaseIsWrittenDownBeforeItRuns) {
   Bench bench;
   bench.run({job_of(holds_unless_one(), {2, 3})}, [&](const Case& c, FakeTier&) {

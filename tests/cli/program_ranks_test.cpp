@@ -1,0 +1,53 @@
+#include "cli/program_ranks.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <unistd.h>
+
+namespace lockstep::cli {
+namespace {
+
+std::string value_of(const std::string& name, const ProgramRanks& ranks, int rank) {
+  for (const auto& [variable, value] : variables_of(ranks, rank))
+    if (variable == name) return value;
+  return "not set";
+}
+
+TEST(ProgramRanks, EachHasItsPlaceAndAllHaveOneStore) {
+  const ProgramRanks ranks{
+      .command = {"true"}, .count = 3, .address = "127.0.0.1", .port = 4711, .folder = "/f"};
+  EXPECT_EQ(value_of("RANK", ranks, 2), "2");
+  EXPECT_EQ(value_of("LOCAL_RANK", ranks, 2), "2");
+  EXPECT_EQ(value_of("WORLD_SIZE", ranks, 0), "3");
+  EXPECT_EQ(value_of("MASTER_PORT", ranks, 0), "4711");
+  EXPECT_EQ(value_of("TORCHELASTIC_USE_AGENT_STORE", ranks, 0), "True");
+  EXPECT_EQ(value_of("TORCHELASTIC_ERROR_FILE", ranks, 1), "/f/rank1.json");
+}
+
+class ErrorFiles : public ::testing::Test {
+ protected:
+  ~ErrorFiles() override { std::filesystem::remove(file_); }
+  std::optional<std::string> told(const std::string& text) {
+    std::ofstream(file_) << text;
+    return error_told_in(file_);
+  }
+  const std::filesystem::path file_ =
+      std::filesystem::temp_directory_path() / ("error_files." + std::to_string(::getpid()));
+};
+
+TEST_F(ErrorFiles, OfPyTorchAndOfOursAreRead) {
+  EXPECT_EQ(told(R"({"message": {"message": "no", "extraInfo": {"timestamp": "1"}}})"), "no");
+  EXPECT_EQ(told(R"({"message": "no"})"), "no");
+}
+
+TEST_F(ErrorFiles, ThatSayNothingAreNothing) {
+  for (const char* text :
+       {"", "{", "[]", "{}", R"({"message": 1})", R"({"message": {"message": 1}})"})
+    EXPECT_FALSE(told(text)) << text;
+  EXPECT_FALSE(error_told_in("/there/is/none"));
+}
+
+}  // namespace
+}  // namespace lockstep::cli
