@@ -97,6 +97,7 @@ CameTogether come_together(const LaunchedPlace& place, std::chrono::milliseconds
   try {
     return met(place, limit, program);
   } catch (const std::exception& error) {
+    report_to_launcher(error.what());
     throw UsageError(std::string("--tier launched: ") + error.what());
   }
 }

@@ -178,6 +178,7 @@ std::string sentence_about(const Run& run) {
   const auto bad = std::count_if(run.results.begin(), run.results.end(),
                                  [](const Result& result) { return is_failure(result.kind); });
   if (run.interrupted) return "the campaign was interrupted";
+  if (run.exit_code == kAllSkipped) return "everything was skipped: see rank 0's output";
   if (bad > 0)
     return std::to_string(bad) + " of " +
            std::to_string(run.results.size() + run.not_finished.size()) +
@@ -225,7 +226,14 @@ int play_launched(const Known& known, std::vector<Job> jobs, std::vector<Job> ca
   auto* const lane = tier.get();
   std::vector<std::unique_ptr<Tier>> lanes;
   lanes.push_back(std::move(tier));
-  const auto run = play_on(lanes, known, std::move(jobs), std::move(canaries), options);
+  Run run;
+  try {
+    run = play_on(lanes, known, std::move(jobs), std::move(canaries), options);
+  } catch (const std::exception& error) {
+    tell_launcher(error.what());
+    lane->end({.is_whole = false, .why = std::string("rank 0 could not go on: ") + error.what()});
+    throw;
+  }
   lane->end({.is_whole = true, .why = ""});
   if (run.exit_code != kHeld) tell_launcher(sentence_about(run));
   return run.exit_code;

@@ -104,3 +104,12 @@ class Campaign(Launched):
         world = self.by_hand(size, self.run_of("toys.wait", "--timeout", "60", *arguments), TOYS_PIPE=pipe)
         self.wait_until(lambda: all(self.grandchildren(process) for process in world), world)
         return world
+
+    def release(self):
+        """Ends all waiting: who opens the pipe from now on finds a file, who waits gets a writer."""
+        pipe = os.path.join(self.out, "pipe")
+        with open(pipe + " file", "w", encoding="ascii"):
+            pass
+        os.link(pipe, pipe + " kept")
+        os.replace(pipe + " file", pipe)
+        os.close(os.open(pipe + " kept", os.O_RDWR))

@@ -7,12 +7,13 @@ import json
 import os
 import re
 import signal
+import time
 import unittest
 
 from campaign_case import LOCKSTEP, Campaign
 from launched_case import FULL_BOAT, PROGRAM, free_port
 from one_machine_slurm import Slurm
-from processes import ROOT
+from processes import DEADLINE_S, ROOT
 
 TOYS_THAT_FAIL = ("toys.multiply", "toys.average", "toys.crash", "toys.exit", "toys.throw", "toys.hang",
                   "toys.record_nothing")
@@ -104,10 +105,18 @@ class Refusing(Campaign):
             self.assertIn("these ranks did not come: 1 (these did: 0, 2)", said.err)
 
     def test_two_processes_of_one_rank_are_found(self):
-        said = self.all_ended(self.by_hand(2, self.run_of("toys.hold", "--meet", "5"), ranks=(0, 1, 1)))
-        refused = [one for one in said if one.status == 2]
-        self.assertTrue(refused)  # All three, or the one that came when the two others had met.
+        """All three hear of it, or the one that came when the two others had met and were at work."""
+        pipe = os.path.join(self.out, "pipe")
+        os.mkfifo(pipe)
+        world = self.by_hand(2, self.run_of("toys.wait", "--meet", "20"), ranks=(0, 1, 1), TOYS_PIPE=pipe)
+        until = time.monotonic() + DEADLINE_S
+        while all(process.poll() is None for process in world) and time.monotonic() < until:
+            time.sleep(0.01)
+        self.release()
+        refused = [one for one in self.all_ended(world) if one.status != 0]
+        self.assertTrue(refused)
         for one in refused:
+            self.assertEqual(one.status, 2, str(one))
             self.assertIn("rank 1 has met here before", one.err)
 
     def test_another_program_among_them_is_found_on_every_rank(self):
@@ -130,6 +139,12 @@ class Refusing(Campaign):
 
 
 class Dying(Campaign):
+    def test_what_rank_zero_cannot_do_is_said_by_all(self):
+        said = self.all_ended(self.by_hand(2, self.run_of("toys.hold", "--junit", "/no/such/folder")))
+        self.assertEqual([one.status for one in said], [2, 3])
+        self.assertIn("/no/such/folder: cannot be written", said[0].err)
+        self.assertIn("rank 1: rank 0 could not go on: /no/such/folder: cannot be written", said[1].err)
+
     def test_a_member_that_is_killed_ends_the_campaign_and_is_named(self):
         world = self.waiting_world(3)
         world[1].kill()
@@ -157,15 +172,6 @@ class Dying(Campaign):
         with open(os.path.join(self.out, "out", "runs", "latest", "events.jsonl"), encoding="utf-8") as file:
             lines = [json.loads(line) for line in file if line.endswith("\n")]
         return lines[-1]["event"], lines[-1].get("play")
-
-    def release(self):
-        """Ends all waiting: who opens the pipe from now on finds a file, who waits gets a writer."""
-        pipe = os.path.join(self.out, "pipe")
-        with open(pipe + " file", "w", encoding="ascii"):
-            pass
-        os.link(pipe, pipe + " kept")
-        os.replace(pipe + " file", pipe)
-        os.close(os.open(pipe + " kept", os.O_RDWR))
 
     def test_an_interrupt_of_rank_zero_ends_all(self):
         world = self.waiting_world(2)
