@@ -70,14 +70,14 @@ void write_back(const at::Tensor& flat, const std::vector<at::Tensor>& tensors,
   }
 }
 
-void broadcast_chunk(Communicator& communicator, const std::vector<at::Tensor>& tensors,
+void broadcast_chunk(int source, Communicator& communicator, const std::vector<at::Tensor>& tensors,
                      const std::string& description,
                      const std::set<const at::TensorImpl*>& unread) {
   const at::Tensor flat = flatten(tensors);
   // As bytes: Gloo knows neither bool nor int16 nor complex numbers.
-  Operation broadcast = communicator.start_broadcast(flat.view(at::kByte), description);
+  Operation broadcast = communicator.start_broadcast(flat.view(at::kByte), description, source);
   communicator.wait(broadcast);
-  if (communicator.rank() != 0) write_back(flat, tensors, unread);
+  if (communicator.rank() != source) write_back(flat, tensors, unread);
 }
 
 // The running statistics of one kind of layer, by whether it is in training mode.
@@ -108,10 +108,9 @@ std::set<const at::TensorImpl*> statistics_of_layers(torch::nn::Module& root, bo
 
 }  // namespace
 
-void broadcast_from_rank_zero(Communicator& communicator, const std::vector<at::Tensor>& tensors,
-                              const std::string& description,
-                              const std::set<const at::TensorImpl*>& unread,
-                              std::int64_t bytes_cap) {
+void broadcast_from(int source, Communicator& communicator, const std::vector<at::Tensor>& tensors,
+                    const std::string& description, const std::set<const at::TensorImpl*>& unread,
+                    std::int64_t bytes_cap) {
   const at::NoGradGuard no_grad;
   std::vector<Kind> kinds;
   for (const at::Tensor& tensor : tensors) {
@@ -127,7 +126,8 @@ void broadcast_from_rank_zero(Communicator& communicator, const std::vector<at::
       chunk.push_back(group[i]);
       bytes += static_cast<std::int64_t>(group[i].nbytes());
       if (bytes < bytes_cap && i + 1 < group.size()) continue;
-      broadcast_chunk(communicator, chunk, description + " (" + c10::toString(dtype) + ")", unread);
+      broadcast_chunk(source, communicator, chunk, description + " (" + c10::toString(dtype) + ")",
+                      unread);
       chunk.clear();
       bytes = 0;
     }
@@ -142,7 +142,7 @@ BufferSync::BufferSync(std::shared_ptr<torch::nn::Module> module,
   options_.process_group.reset();
 }
 
-void BufferSync::synchronise(Communicator& communicator) {
+void BufferSync::synchronise(Communicator& communicator, int source) {
   if (layout_.empty()) return;
   const std::vector<NamedTensor> buffers = buffers_of(*module_, options_);
   const std::vector<std::string> layout = layout_of(buffers);
@@ -156,7 +156,7 @@ void BufferSync::synchronise(Communicator& communicator) {
   }
   std::vector<at::Tensor> tensors;
   for (const NamedTensor& each : buffers) tensors.push_back(each.tensor);
-  broadcast_from_rank_zero(communicator, tensors, "broadcast of buffers", unread_buffers());
+  broadcast_from(source, communicator, tensors, "broadcast of buffers", unread_buffers());
 }
 
 // Note [What a graph has saved].

@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-// Overwrites `tensors` with group rank 0's, bit for bit, whatever their dtypes: each dtype's
+// Overwrites `tensors` with group rank `source`'s, bit for bit, whatever their dtypes: each dtype's
 // tensors of one device travel together as bytes, at most `bytes_cap` (250 MiB by default) at a
 // time plus one tensor. Shapes and dtypes are equal on all ranks; empty tensors stay at home, and
 // one on the CPU that holds the same bits already is not written. Collective; blocks; throws
@@ -28,16 +28,16 @@ namespace lockstep {
 // in PyTorch up to 2.11. So the write is hidden from autograd for those in `unread`: the statistics
 // of BatchNorm and InstanceNorm, as long as no graph of a forward in evaluation mode lives. Source:
 // docs/semantics.md 0.4.
-void broadcast_from_rank_zero(Communicator& communicator, const std::vector<at::Tensor>& tensors,
-                              const std::string& description,
-                              const std::set<const at::TensorImpl*>& unread = {},
-                              std::int64_t bytes_cap = std::int64_t{250} << 20);
+void broadcast_from(int source, Communicator& communicator, const std::vector<at::Tensor>& tensors,
+                    const std::string& description,
+                    const std::set<const at::TensorImpl*>& unread = {},
+                    std::int64_t bytes_cap = std::int64_t{250} << 20);
 
-// Keeps a module's buffers equal to rank 0's, but for those that the options ignore. The buffers
-// are looked up at every call, so one that was replaced by another of the same shape and dtype is
-// the one that is synchronised. The list and its shapes must stay those of the construction, where
-// the ranks compared them; PyTorch would let all ranks change them together. Source:
-// docs/semantics.md 1.3.
+// Keeps a module's buffers equal to one rank's, rank 0's but for a join, except for those that the
+// options ignore. The buffers are looked up at every call, so one that was replaced by another of
+// the same shape and dtype is the one that is synchronised. The list and its shapes must stay those
+// of the construction, where the ranks compared them; PyTorch would let all ranks change them
+// together. Source: docs/semantics.md 1.3.
 class BufferSync {
  public:
   // Local. Without buffers here, synchronise() never does anything (as in PyTorch).
@@ -48,7 +48,7 @@ class BufferSync {
 
   // Collective; blocks. Throws UsageError if the buffers are not those of the construction;
   // CommunicationError.
-  void synchronise(Communicator& communicator);
+  void synchronise(Communicator& communicator, int source = 0);
 
   // After each forward with gradients: remembers what its graph may read, as long as the graph of
   // its outputs lives; nothing if the outputs cannot be seen. Local.

@@ -107,10 +107,13 @@ Operation Communicator::start_sum(const at::Tensor& tensor, std::string descript
   return operation;
 }
 
-Operation Communicator::start_broadcast(const at::Tensor& tensor, std::string description) {
+Operation Communicator::start_broadcast(const at::Tensor& tensor, std::string description,
+                                        int source) {
+  c10d::BroadcastOptions options;
+  options.rootRank = source;
   Operation operation =
       start({where_it_travels(tensor)}, std::move(description),
-            [&](std::vector<at::Tensor>& tensors) { return group_->broadcast(tensors); });
+            [&](std::vector<at::Tensor>& tensors) { return group_->broadcast(tensors, options); });
   operation.home = tensor;
   return operation;
 }

@@ -53,8 +53,8 @@ class Communicator {
   // Replaces `tensor` by its sum over the ranks, once waited for.
   Operation start_sum(const at::Tensor& tensor, std::string description);
 
-  // Replaces `tensor` by group rank 0's, once waited for.
-  Operation start_broadcast(const at::Tensor& tensor, std::string description);
+  // Replaces `tensor` by group rank `source`'s, once waited for.
+  Operation start_broadcast(const at::Tensor& tensor, std::string description, int source = 0);
 
   // Every rank's `tensor`, of at least one element, in rank order and on its device. Collective;
   // blocks.

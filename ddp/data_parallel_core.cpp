@@ -18,14 +18,6 @@ namespace lockstep {
 
 namespace {
 
-void broadcast_state(Communicator& communicator, const ModuleState& state) {
-  std::vector<at::Tensor> tensors;
-  for (const auto& each : state.trainable) tensors.push_back(each.tensor);
-  for (const auto& each : state.frozen) tensors.push_back(each.tensor);
-  for (const auto& each : state.buffers) tensors.push_back(each.tensor);
-  broadcast_from_rank_zero(communicator, tensors, "broadcast of the initial state");
-}
-
 Reducer::Options reducer_options(const DistributedDataParallelOptions& options) {
   const bool finds_unused = options.find_unused_parameters && !options.static_graph;
   return {.bytes_caps = bucket_bytes_caps(options.bucket_cap_mb, options.bucket_cap_mb_list),
@@ -52,7 +44,9 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
   const bool has_layers = join_group(nullptr);
   ModuleState state = state_of(*module_, options_);
   if (options_.init_sync) {
-    tell_peers_if_it_throws([&] { broadcast_state(*communicator_, state); });
+    tell_peers_if_it_throws([&] {
+      broadcast_from(0, *communicator_, tensors_of(state), "broadcast of the initial state");
+    });
   }
   Reducer::Options reducer = reducer_options(options_);
   reducer.ends_with_an_exception = has_layers;
@@ -138,10 +132,10 @@ void DataParallelCore::before_forward(bool outputs_are_known, const std::type_in
     reducer_->check_finished(/*lag=*/1);
     const bool is_due = options_.buffer_sync_lag ? synchronise_buffers_next_ : no_sync_depth_ == 0;
     const bool synchronises_buffers = is_due && buffers_ && buffers_->has_any();
-    if (join_) take_part_in_join(synchronises_buffers);
+    const int source_of_buffers = join_ ? take_part_in_join(synchronises_buffers) : 0;
     ++forward_count_;
     if (synchronises_gradients()) reducer_->prepare();
-    if (synchronises_buffers) buffers_->synchronise(*communicator_);
+    if (synchronises_buffers) buffers_->synchronise(*communicator_, source_of_buffers);
   });
 }
 
@@ -187,7 +181,7 @@ void DataParallelCore::update_process_group(c10::intrusive_ptr<c10d::ProcessGrou
     throw;
   }
   reducer_->restart(communicator_, has_layers);
-  if (join_) join_->forward_count = 0;
+  if (join_) arm_join();
   synchronise_buffers_next_ = true;
 }
 

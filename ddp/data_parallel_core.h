@@ -22,12 +22,14 @@ class Communicator;
 class FailureNotice;
 class GroupMember;
 class Reducer;
-enum class NextStep : std::int64_t;
+struct RollCall;
+struct NextStep;
 
 // What an instance and the guard of its join both know.
 struct JoinUnderWay {
   JoinOptions options;
   std::int64_t forward_count = 0;  // of those that were counted
+  int last_to_join = 0;            // the highest rank that had inputs in the last step
   std::string ended;               // why it is over; empty while it is under way
 };
 
@@ -79,8 +81,12 @@ class DataParallelCore {
   bool join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before);
   bool synchronises_gradients() const;
   void tell_peers_if_it_throws(const std::function<void()>& act);
-  void take_part_in_join(bool synchronises_buffers);
-  void look_who_has_inputs(NextStep mine);
+  int take_part_in_join(bool synchronises_buffers);
+  RollCall look_who_has_inputs(const NextStep& mine);
+  void stand_in_for(const RollCall& roll);
+  void arm_join();
+  void finish_alike();
+  std::optional<std::string> obstacle_to(const JoinOptions& options) const;
   std::string text_of_join() const;
 
   const std::shared_ptr<torch::nn::Module> module_;

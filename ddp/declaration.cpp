@@ -131,6 +131,14 @@ void state_options(const Options& options, std::vector<Statement>& statements) {
 
 }  // namespace
 
+std::vector<at::Tensor> tensors_of(const ModuleState& state) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& each : state.trainable) tensors.push_back(each.tensor);
+  for (const auto& each : state.frozen) tensors.push_back(each.tensor);
+  for (const auto& each : state.buffers) tensors.push_back(each.tensor);
+  return tensors;
+}
+
 std::vector<NamedTensor> buffers_of(const torch::nn::Module& module, const Options& options) {
   std::vector<NamedTensor> buffers;
   for (const auto& each : module.named_buffers()) {

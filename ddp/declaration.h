@@ -21,6 +21,9 @@ struct ModuleState {
 ModuleState state_of(const torch::nn::Module& module,
                      const DistributedDataParallelOptions& options);
 
+// All of them.
+std::vector<at::Tensor> tensors_of(const ModuleState& state);
+
 // Of the module, as named_buffers() has them now, without those to ignore.
 std::vector<NamedTensor> buffers_of(const torch::nn::Module& module,
                                     const DistributedDataParallelOptions& options);

@@ -45,7 +45,7 @@ class DistributedDataParallelImpl : public torch::nn::Module {
   }
 
   [[nodiscard]] NoSyncGuard no_sync() { return NoSyncGuard(core_); }
-  [[nodiscard]] Join join(const JoinOptions& options) { return Join(core_, options); }
+  [[nodiscard]] Join join(const JoinOptions& options = {}) { return Join(core_, options); }
 
   // The buckets in launch order. They change once, at the second synchronised forward, but never
   // with find_unused_parameters alone. Gradients are numbered as the parameters that required one
@@ -184,11 +184,11 @@ class DistributedDataParallel : public torch::nn::ModuleHolder<DistributedDataPa
   // Local; guards nest.
   [[nodiscard]] NoSyncGuard no_sync() { return this->get()->no_sync(); }
 
-  // From here to its finish() ranks may run out of inputs at different steps, and all are told (see
-  // Join). Collective; blocks: ranks compare the options. Throws DisagreementError, on all ranks,
-  // if options differ, are of no use, or a join of this object is under way;
-  // UnfinishedReductionError after a failure, and CommunicationError.
-  [[nodiscard]] Join join(const JoinOptions& options) { return this->get()->join(options); }
+  // From here to its finish() ranks may run out of inputs at different steps: all are told, or
+  // those who have none stand in for themselves (see Join). Collective; blocks: ranks compare the
+  // options. Throws DisagreementError, on all ranks, if options differ, are of no use, or a join of
+  // this object is under way; UnfinishedReductionError after a failure, and CommunicationError.
+  [[nodiscard]] Join join(const JoinOptions& options = {}) { return this->get()->join(options); }
 };
 
 template <class M>

@@ -234,6 +234,11 @@ void Reducer::watch(const std::optional<std::vector<at::Tensor>>& outputs, bool 
   if (synchronised) has_outstanding_forward_ = true;
 }
 
+void Reducer::ask_before_each_pass(std::function<int()> divisor) {
+  const std::lock_guard lock(mutex_);
+  ask_divisor_ = std::move(divisor);
+}
+
 void Reducer::leave_out_forward(std::int64_t forward_number) {
   const std::lock_guard lock(mutex_);
   left_out_ = "its forward number " + std::to_string(forward_number) + " threw before this pass";

@@ -103,6 +103,16 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   // What became of a parameter that it must not: "parameter 'w' was frozen ...". Local.
   std::optional<std::string> objection_to_parameters() const;
 
+  // From here on each pass that is reduced begins with a question: by what sums are divided to be
+  // averages. Nothing asked: by the world size, as at first. It may be Collective. Local.
+  void ask_before_each_pass(std::function<int()> divisor);
+
+  // One reduced pass of the ranks that have inputs, on a rank that has none: zeros in every bucket,
+  // and gradients stay as they are, but those that are views, which are of no use then. A pass that
+  // went wrong elsewhere is none of this rank's business. Not with static graphs. Collective;
+  // blocks. Throws CommunicationError.
+  void stand_in(int divisor);
+
   // A synchronised forward threw on this rank. If its peers' did not, the next pass is none of
   // theirs. Local.
   void leave_out_forward(std::int64_t forward_number);
@@ -157,6 +167,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void skip_unused_buckets();
   bool is_known_to_be_unused(std::size_t index) const;
   bool holds_what_was_used(std::size_t index) const;
+  static bool all_left_out_one_forward(const std::vector<std::string>& complaints);
   void arrive(std::size_t index);
   std::string objection_to(std::size_t index) const;
   enum class Standing { arrived, unused, missing };
@@ -211,6 +222,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   bool end_is_awaited_ = false;
   std::vector<std::size_t> undecided_;  // arrivals while it is undecided or local
   ArrivalStreams streams_;
+  bool is_standing_in_ = false;
+  int divisor_ = 1;
+  std::function<int()> ask_divisor_;
   std::string complaint_;
   std::string left_out_;                // the complaint of a rank whose forward threw
   std::optional<std::string> failure_;  // of communication: this object is over

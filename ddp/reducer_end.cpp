@@ -10,6 +10,13 @@
 
 namespace lockstep {
 
+namespace {
+
+constexpr const char* kNoInputs = "has no inputs left";
+constexpr const char* kLeftOut = " threw before this pass";
+
+}  // namespace
+
 // Note [Nested backward passes]
 // A checkpointed segment runs a backward pass inside a function of the outer one, and the end that
 // is awaited is that of the pass in which a gradient, or an output's, came first. Where outputs are
@@ -20,7 +27,7 @@ void Reducer::on_end(bool thrown) {
   end_is_awaited_ = false;
   if (pass_ == Pass::undecided && !thrown && last_forward_wants_it_reduced()) {
     end_is_awaited_ = true;  // this is it
-    open_pass();
+    until_communication_fails([&] { open_pass(); });
     end_is_awaited_ = false;
   }
   if (pass_ != Pass::reduced) {
@@ -156,7 +163,9 @@ void Reducer::finish() {
   if (asks_who_uses_what) {
     counts = at::zeros({static_cast<std::int64_t>(used_.size())}, at::kInt);
     auto* const words = counts.data_ptr<std::int32_t>();
-    for (std::size_t i = 0; i < used_.size(); ++i) words[i] = holds_what_was_used(i) ? 1 : 0;
+    for (std::size_t i = 0; i < used_.size(); ++i) {
+      words[i] = !is_standing_in_ && holds_what_was_used(i) ? 1 : 0;
+    }
     sum_of_used = communicator_->start_sum(counts, "all-reduce of the map of used parameters");
   }
   layout_->launcher.wait_for_all(*communicator_);
@@ -170,14 +179,10 @@ void Reducer::finish() {
     if (!complaint_.empty()) end_with_complaint();
     late_flags_.follow(std::get<Bucket>(layout_->loads.back()).flag());
   } else if (flag_is_raised()) {
-    const auto complaints = gather_texts(*communicator_, complaint_, "exchange of complaints");
-    // Where the same forward threw on all ranks, and that is all, they have left it out together.
-    const bool are_in_step = !left_out_.empty() && std::all_of(complaints.begin(), complaints.end(),
-                                                               [&](const std::string& each) {
-                                                                 return each == left_out_;
-                                                               });
+    const std::string mine = is_standing_in_ ? kNoInputs : complaint_;
+    const auto complaints = gather_texts(*communicator_, mine, "exchange of complaints");
     left_out_.clear();
-    if (!are_in_step) {
+    if (!all_left_out_one_forward(complaints)) {
       close_pass();
       report(complaints);
     }
@@ -194,6 +199,17 @@ void Reducer::finish() {
   if (trouble) std::rethrow_exception(trouble);
 }
 
+// Where the same forward threw on all ranks, and that is all, they have left it out together.
+bool Reducer::all_left_out_one_forward(const std::vector<std::string>& complaints) {
+  std::optional<std::string> first;
+  for (const std::string& each : complaints) {
+    if (each == kNoInputs) continue;
+    if (!each.ends_with(kLeftOut) || each != first.value_or(each)) return false;
+    first = each;
+  }
+  return true;
+}
+
 std::exception_ptr Reducer::write_back(const std::vector<bool>& used_somewhere) {
   buckets_reduced_ = unused_bytes_ = 0;
   std::exception_ptr first_error;  // a parameter's trouble does not cost the others their average
@@ -207,12 +223,13 @@ std::exception_ptr Reducer::write_back(const std::vector<bool>& used_somewhere) 
     auto* const bucket = std::get_if<Bucket>(&layout_->loads[load]);
     if (bucket == nullptr) {
       const at::Tensor average = std::get<SparseSum>(layout_->loads[load]).finish(*communicator_);
-      if (average.defined() && used_somewhere[gradients.front()]) {
+      if (!is_standing_in_ && average.defined() && used_somewhere[gradients.front()]) {
         parameters_[gradients.front()].mutable_grad() = average;
       }
       continue;
     }
     bucket->enter();
+    if (is_standing_in_) continue;
     for (std::size_t slot = 0; slot < gradients.size(); ++slot) {
       const std::size_t index = gradients[slot];
       if (!used_somewhere[index]) {

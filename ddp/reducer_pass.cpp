@@ -1,4 +1,5 @@
-// One backward pass, as the reducer hears of it: which pass it is, and what arrives.
+// One backward pass, as the reducer hears of it: which pass it is, and what arrives; or a pass of
+// others.
 #include "ddp/agreement.h"
 #include "ddp/errors.h"
 #include "ddp/reducer.h"
@@ -59,6 +60,7 @@ void Reducer::open_pass() {
   times_.backward_begins();
   arrivals_.clear();
   static_graph_.begin_pass();
+  divisor_ = ask_divisor_ ? ask_divisor_() : communicator_->world_size();
   if (options_.skip_unused_buckets) skip_unused_buckets();
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
     if (!is_known_to_be_unused(index)) continue;
@@ -95,6 +97,8 @@ void Reducer::skip_unused_buckets() {
       nobody_uses[i] = unused_[i] && !holds_what_was_used(i);
       text += nobody_uses[i] ? '1' : '0';
     }
+    // What the others leave out is not known here: they send everything.
+    if (is_standing_in_) text = "no inputs";
     at::Tensor digest = at::empty({1}, at::kLong);
     *digest.data_ptr<std::int64_t>() = std::bit_cast<std::int64_t>(fingerprint(text));
     if (!is_equal_on_all_ranks(*communicator_, digest, "comparison of unused parameters")) return;
@@ -160,20 +164,19 @@ std::string Reducer::objection_to(std::size_t index) const {
 
 void Reducer::pack(std::size_t index, Standing standing) {
   const auto [load, slot] = layout_->places[index];
-  const int world_size = communicator_->world_size();
   auto* const bucket = std::get_if<Bucket>(&layout_->loads[load]);
   if (layout_->launcher.is_skipped(load)) {
     // Nothing to do but to count.
   } else if (bucket == nullptr) {
     streams_.meet(index, parameters_[index].grad());
     auto& sum = std::get<SparseSum>(layout_->loads[load]);
-    sum.pack(standing == Standing::missing ? at::Tensor() : parameters_[index].grad(), world_size);
+    sum.pack(standing == Standing::missing ? at::Tensor() : parameters_[index].grad(), divisor_);
   } else if (standing == Standing::missing) {
     bucket->pack_zeros(slot);
   } else {
     streams_.meet(index, parameters_[index].grad());
     if (standing == Standing::unused) bucket->keep(slot, parameters_[index]);
-    bucket->pack(slot, parameters_[index], world_size);
+    bucket->pack(slot, parameters_[index], divisor_);
   }
   const auto complete = layout_->readiness.mark_ready(index);
   if (!complete) return;
@@ -183,10 +186,34 @@ void Reducer::pack(std::size_t index, Standing standing) {
         streams_.meet(each, parameters_[each].grad());
       }
     }
-    bucket->complete(parameters_, world_size);
+    bucket->complete(parameters_, divisor_);
   }
   layout_->launcher.bucket_ready(*complete, layout_->loads, *communicator_);
   if (layout_->launcher.has_launched()) times_.first_bucket_leaves();
+}
+
+void Reducer::stand_in(int divisor) {
+  const at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  is_standing_in_ = true;
+  try {
+    until_communication_fails([&] {
+      pass_ = Pass::reduced;
+      divisor_ = divisor;
+      if (options_.skip_unused_buckets) skip_unused_buckets();
+      for (std::size_t index = 0; index < parameters_.size(); ++index) {
+        pack(index, Standing::missing);
+      }
+      layout_->launcher.release_last(layout_->loads, *communicator_);
+      finish();
+    });
+  } catch (const UnfinishedReductionError&) {
+    // Those who have inputs are told, and go on or tell why not.
+  } catch (const std::exception&) {
+    is_standing_in_ = false;
+    throw;
+  }
+  is_standing_in_ = false;
 }
 
 }  // namespace lockstep

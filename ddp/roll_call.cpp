@@ -12,53 +12,69 @@ namespace lockstep {
 
 namespace {
 
-std::string text_of(NextStep step) {
-  switch (step) {
-    case NextStep::out_of_inputs:
+constexpr std::int64_t kSendsBuffers = 16;
+
+std::string text_of(const NextStep& step) {
+  const std::string buffers = step.sends_buffers ? " that sends buffers" : "";
+  switch (step.kind) {
+    case NextStep::Kind::out_of_inputs:
       return "finish()";
-    case NextStep::local_forward:
-      return "a local forward (inside no_sync, or without gradients)";
-    case NextStep::synchronised_forward:
-      return "a synchronised forward";
+    case NextStep::Kind::local_forward:
+      return "a local forward" + buffers + " (inside no_sync, or without gradients)";
+    case NextStep::Kind::synchronised_forward:
+      return "a synchronised forward" + buffers;
+    case NextStep::Kind::backward:
+      return "a backward pass";
   }
   return "nothing known";
 }
 
+std::int64_t word_of(const NextStep& step) {
+  return static_cast<std::int64_t>(step.kind) + (step.sends_buffers ? kSendsBuffers : 0);
+}
+
+NextStep step_of(std::int64_t word) {
+  return {.kind = static_cast<NextStep::Kind>(word % kSendsBuffers),
+          .sends_buffers = word >= kSendsBuffers};
+}
+
 }  // namespace
 
-std::vector<NextStep> call_roll(Communicator& communicator, NextStep mine) {
+RollCall call_roll(Communicator& communicator, const NextStep& mine) {
   const auto mark = std::bit_cast<std::int64_t>(fingerprint("the roll call of a join"));
   at::Tensor digest = at::empty({2}, at::kLong);
   auto* const words = digest.data_ptr<std::int64_t>();
   words[0] = mark;
-  words[1] = static_cast<std::int64_t>(mine);
-  std::vector<NextStep> all;
+  words[1] = word_of(mine);
+  RollCall roll;
   bool are_alike = true;
-  auto common = NextStep::out_of_inputs;
-  for (const at::Tensor& each : communicator.gather(digest, "roll call of a join")) {
-    const auto* const said = each.const_data_ptr<std::int64_t>();
-    all.push_back(static_cast<NextStep>(said[1]));
-    const bool is_out = all.back() == NextStep::out_of_inputs;
-    if (common == NextStep::out_of_inputs) common = all.back();
-    are_alike = are_alike && said[0] == mark && (is_out || all.back() == common);
+  const auto all = communicator.gather(digest, "roll call of a join");
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const auto* const said = all[rank].const_data_ptr<std::int64_t>();
+    are_alike = are_alike && said[0] == mark;
+    const NextStep step = step_of(said[1]);
+    if (step.kind == NextStep::Kind::out_of_inputs) {
+      roll.out.push_back(rank);
+      continue;
+    }
+    if (roll.going_on.empty()) roll.next = step;
+    are_alike = are_alike && step == roll.next;
+    roll.going_on.push_back(rank);
   }
-  if (are_alike) return all;
+  if (are_alike) return roll;
   disagree(communicator, encode({.statements = {{"what comes next in a join", text_of(mine)}},
                                  .obstacle = std::nullopt}));
 }
 
-void require_even(const std::vector<NextStep>& all, std::int64_t forward_count) {
-  std::vector<std::size_t> out, going_on;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    (all[rank] == NextStep::out_of_inputs ? out : going_on).push_back(rank);
-  }
-  if (out.empty() || going_on.empty()) return;
-  throw UnevenInputsError("inputs are uneven: " + name_ranks(out) +
-                          (out.size() == 1 ? " has" : " have") + " none left after " +
-                          std::to_string(forward_count) +
-                          (forward_count == 1 ? " forward" : " forwards") + " of the join, and " +
-                          name_ranks(going_on) + (going_on.size() == 1 ? " has" : " have") +
-                          " more; every rank stops here (throw_on_early_termination)");
+void require_even(const RollCall& roll, std::int64_t forward_count) {
+  if (roll.out.empty() || roll.going_on.empty()) return;
+  const auto has = [](const std::vector<std::size_t>& ranks) {
+    return name_ranks(ranks) + (ranks.size() == 1 ? " has" : " have");
+  };
+  throw UnevenInputsError(
+      "inputs are uneven: " + has(roll.out) + " none left after " + std::to_string(forward_count) +
+      (forward_count == 1 ? " forward" : " forwards") + " of the join, and " + has(roll.going_on) +
+      " more; every rank stops here (throw_on_early_termination)");
 }
 
 }  // namespace lockstep

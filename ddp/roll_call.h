@@ -8,7 +8,19 @@
 namespace lockstep {
 
 // What a rank in a join is about to do.
-enum class NextStep : std::int64_t { out_of_inputs, local_forward, synchronised_forward };
+struct NextStep {
+  enum class Kind : std::int64_t { out_of_inputs, local_forward, synchronised_forward, backward };
+  Kind kind = Kind::out_of_inputs;
+  bool sends_buffers = false;
+
+  bool operator==(const NextStep&) const = default;
+};
+
+// What all ranks have said: who is out of inputs, and who goes on, in rank order, to what.
+struct RollCall {
+  std::vector<std::size_t> out, going_on;
+  NextStep next;  // of those who go on, if there are any
+};
 
 // Note [A roll call is a gather]
 // Before each forward in a join ranks ask each other who still has inputs. A sum of ones would tell
@@ -18,12 +30,12 @@ enum class NextStep : std::int64_t { out_of_inputs, local_forward, synchronised_
 // that is in its loop. And Gloo keeps gathers apart from the sums of buckets: a rank that is a step
 // behind makes its peers wait until the deadline, where sums of different sizes would abort it.
 
-// Every rank's next step, in rank order. Collective; blocks. Throws DisagreementError with the same
-// sentence on every rank if those that have inputs do different things; CommunicationError.
-std::vector<NextStep> call_roll(Communicator& communicator, NextStep mine);
+// Collective; blocks. Throws DisagreementError with the same sentence on every rank if those that
+// have inputs do different things; CommunicationError.
+RollCall call_roll(Communicator& communicator, const NextStep& mine);
 
 // Throws UnevenInputsError if some ranks are out of inputs and some are not; `forward_count` is how
 // many forwards all of them have made. Local.
-void require_even(const std::vector<NextStep>& all, std::int64_t forward_count);
+void require_even(const RollCall& roll, std::int64_t forward_count);
 
 }  // namespace lockstep

@@ -26,6 +26,7 @@ std::vector<Scenario> catalogue() {
       scenarios::sync_batch_norm_keeps_buffers_equal_under_ddp(),
       scenarios::sync_batch_norm_gradients_want_weights(),
       scenarios::join_uneven_inputs_are_told(),
+      scenarios::join_matches_single_process(),
       scenarios::failures_survivors_are_told(),
       scenarios::failures_exception_in_backward_is_told(),
       scenarios::canary_every_rank_is_rank_zero(),

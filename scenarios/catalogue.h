@@ -32,6 +32,7 @@ Scenario sync_batch_norm_evaluation_is_local();
 Scenario sync_batch_norm_keeps_buffers_equal_under_ddp();
 Scenario sync_batch_norm_gradients_want_weights();
 Scenario join_uneven_inputs_are_told();
+Scenario join_matches_single_process();
 Scenario failures_survivors_are_told();
 Scenario failures_exception_in_backward_is_told();
 Scenario canary_every_rank_is_rank_zero();

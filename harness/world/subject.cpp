@@ -73,7 +73,7 @@ void Replica::no_sync(const std::function<void()>&) {
 }
 
 void Replica::join(const std::string& kind, const std::function<void()>&) {
-  throw Unsupported("this subject has no join that " + kind);
+  throw Unsupported("this subject has no join of the kind '" + kind + "'");
 }
 
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,

@@ -48,9 +48,9 @@ class Replica {
   // unless the subject offers it.
   virtual void no_sync(const std::function<void()>& steps);
 
-  // Collective. Runs `steps`, in which this rank calls forward as often as it has inputs, and what
-  // is done if some ranks have fewer than others. `kind` "throws": all throw, in one step. Throws
-  // Unsupported for a kind that the subject does not offer.
+  // Collective. `steps` calls forward as often as this rank has inputs. Where others have more, all
+  // throw in one step (`kind` "throws"), or who has none stands in, and averages are those over the
+  // world ("world") or over who has inputs ("live"). Throws Unsupported for what is not offered.
   virtual void join(const std::string& kind, const std::function<void()>& steps);
 
   // Before a training is taken for done: throws what has gone wrong and was not heard of yet.

@@ -39,8 +39,8 @@ class Wrapped : public Replica {
     body();
   }
   void join(const std::string& kind, const std::function<void()>& steps) override {
-    if (kind != "throws") return Replica::join(kind, steps);
-    auto join = ddp_.join({.throw_on_early_termination = true});
+    auto join = ddp_.join({.throw_on_early_termination = kind == "throws",
+                           .divide_by_initial_world_size = kind != "live"});
     steps();
     join.finish();
   }

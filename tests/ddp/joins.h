@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <string>
+#include <vector>
 
 namespace lockstep::testing {
 
@@ -14,6 +15,12 @@ constexpr JoinOptions kThrowing{.throw_on_early_termination = true};
 // in one of two.
 inline double own(const c10::intrusive_ptr<c10d::ProcessGroup>& group, double factor = 1.0) {
   return 3 * factor * (group->getRank() + 1);
+}
+
+// What rank r has at position r.
+inline int count_of(const std::vector<int>& inputs,
+                    const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+  return inputs[static_cast<std::size_t>(group->getRank())];
 }
 
 // The sentence of an UnevenInputsError; `who` and `others` say "rank 1 has", "ranks 0 and 2 have".

@@ -228,7 +228,7 @@ TEST(EndsOfJoins, UnderWayOnSomeRanksAloneIsRefusedInAnUpdate) {
   });
   EXPECT_EQ(reports, same(2,
                           "DisagreementError: ranks disagree on the join under way: rank 0 has one "
-                          "with throw_on_early_termination true, enable true; rank 1 has none"));
+                          "that throws; rank 1 has none"));
 }
 
 // Each has its own; the one whose forward comes first tells before the other sends anything.

@@ -76,7 +76,7 @@ TEST(InitialState, TravelsInChunksOfAnySize) {
         }
       }
       tensors.push_back(torch::arange(6.0).view({3, 2}).t() + group->getRank());
-      broadcast_from_rank_zero(communicator, tensors, "test", {}, cap);
+      broadcast_from(0, communicator, tensors, "test", {}, cap);
       std::string report;
       for (const at::Tensor& each : tensors) report += numbers(at::real(each)) + " | ";
       return report;
