@@ -101,21 +101,6 @@ BucketPlan Reducer::initial_plan() const {
                                       : first_plan(sizes_);
 }
 
-void Reducer::check_finished(std::size_t lag) {
-  const std::lock_guard lock(mutex_);
-  if (!failure_) read_late_flags(lag);
-  const std::string rank = "rank " + std::to_string(communicator_->rank()) + ": ";
-  if (failure_) {
-    throw UnfinishedReductionError(rank + "an earlier reduction failed (" + *failure_ +
-                                   "); update_process_group() begins anew on ranks that live");
-  }
-  if (pass_ == Pass::reduced) {
-    throw UnfinishedReductionError(
-        rank + "the backward pass before this is not over: it waits for the gradients of " +
-        names_of(layout_->readiness.missing()));
-  }
-}
-
 void Reducer::prepare() {
   const std::lock_guard lock(mutex_);
   check_parameters();

@@ -120,29 +120,6 @@ void Reducer::pack_what_is_left() {
   if (!lacked.empty() && complaint_.empty()) complaint_ = "lacks " + names_of(lacked);
 }
 
-// Note [Flags of a device].
-bool Reducer::flags_come_late() const {
-  const auto* const bucket = std::get_if<Bucket>(&layout_->loads.back());
-  return bucket != nullptr && communicator_->streams_wait(bucket->flat().device());
-}
-
-void Reducer::read_late_flags(std::size_t lag) {
-  until_communication_fails([&] {
-    if (lag == 0) {
-      communicator_->wait_for_what_is_under_way();
-    } else {
-      communicator_->look_at_what_is_under_way();
-    }
-  });
-  if (!late_flags_.one_is_raised(lag)) return;
-  failure_ = last_error_ =
-      "an earlier backward pass could not be averaged on all ranks, and what gradients held after "
-      "it is of no use: " +
-      communicator_->told().value_or("a rank raised the flag and has not said why");
-  late_flags_.forget();
-  pass_ = Pass::none;
-}
-
 bool Reducer::flag_is_raised() {
   return std::visit([](const auto& last) { return last.flag_is_raised(); }, layout_->loads.back());
 }
@@ -261,15 +238,6 @@ void Reducer::close_pass() {
     bucket->forget_kept();
     bucket->settle();
   }
-}
-
-// What a rank alone knows, on a device.
-void Reducer::end_with_complaint() {
-  const std::string complaint = complaint_;
-  close_pass();
-  failure_ = last_error_ = "rank " + std::to_string(communicator_->rank()) +
-                           ": a backward pass could not be averaged: " + complaint;
-  throw UnfinishedReductionError(*failure_ + "; update_process_group() begins anew on all ranks");
 }
 
 void Reducer::report(const std::vector<std::string>& complaints) {

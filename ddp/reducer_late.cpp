@@ -1,0 +1,57 @@
+// What a pass left behind that is heard of later: on a device whether it went well, and everywhere
+// that it failed.
+#include "ddp/errors.h"
+#include "ddp/reducer.h"
+
+#include <torch/torch.h>
+
+namespace lockstep {
+
+void Reducer::check_finished(std::size_t lag) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) read_late_flags(lag);
+  const std::string rank = "rank " + std::to_string(communicator_->rank()) + ": ";
+  if (failure_) {
+    throw UnfinishedReductionError(rank + "an earlier reduction failed (" + *failure_ +
+                                   "); update_process_group() begins anew on ranks that live");
+  }
+  if (pass_ == Pass::reduced) {
+    throw UnfinishedReductionError(
+        rank + "the backward pass before this is not over: it waits for the gradients of " +
+        names_of(layout_->readiness.missing()));
+  }
+}
+
+// Note [Flags of a device].
+bool Reducer::flags_come_late() const {
+  const auto* const bucket = std::get_if<Bucket>(&layout_->loads.back());
+  return bucket != nullptr && communicator_->streams_wait(bucket->flat().device());
+}
+
+void Reducer::read_late_flags(std::size_t lag) {
+  until_communication_fails([&] {
+    if (lag == 0) {
+      communicator_->wait_for_what_is_under_way();
+    } else {
+      communicator_->look_at_what_is_under_way();
+    }
+  });
+  if (!late_flags_.one_is_raised(lag)) return;
+  failure_ = last_error_ =
+      "an earlier backward pass could not be averaged on all ranks, and what gradients held after "
+      "it is of no use: " +
+      communicator_->told().value_or("a rank raised the flag and has not said why");
+  late_flags_.forget();
+  pass_ = Pass::none;
+}
+
+// What a rank alone knows, on a device.
+void Reducer::end_with_complaint() {
+  const std::string complaint = complaint_;
+  close_pass();
+  failure_ = last_error_ = "rank " + std::to_string(communicator_->rank()) +
+                           ": a backward pass could not be averaged: " + complaint;
+  throw UnfinishedReductionError(*failure_ + "; update_process_group() begins anew on all ranks");
+}
+
+}  // namespace lockstep
