@@ -198,8 +198,9 @@ Scenario gradients_match_single_process() {
       .usual_mistake = "a sum where an average belongs, or an average of averages over parts of "
                        "unequal size.",
       .tags = {"core", "gradients"},
-      .must_catch = {"average_left_out", "averaged_again_by_hand", "divided_by_elements",
-                     "divided_twice", "frozen_parameter_in_a_bucket", "initial_broadcast_left_out",
+      .must_catch = {"average_left_out", "averaged_again_by_hand", "device_packs_on_a_stream_aside",
+                     "device_sum_not_awaited", "divided_by_elements", "divided_twice",
+                     "frozen_parameter_in_a_bucket", "initial_broadcast_left_out",
                      "last_bucket_never_launched", "launched_by_local_readiness",
                      "reduced_over_nobody"},
       .draws = 160,

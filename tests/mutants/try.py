@@ -4,8 +4,8 @@
 usage: try.py [--jobs N] [--tree FOLDER] [NAME...]
 
 A patch is a mistake in ddp/, or in a program of scenarios/ as a user would make it. The lines above
-its diff say what the mistake is, and "Caught by SCENARIO: PATTERN" which scenario must fail with
-which diagnosis (without a pattern: any). Patches are planted one by one in a clone of the committed
+its diff say what the mistake is, and "Caught by SCENARIO on BACKEND: PATTERN" which scenario must fail
+where (without a backend: on gloo) with which diagnosis (without a pattern: any). Patches are planted one by one in a clone of the committed
 tree, in FOLDER (build/mutants), where the unpatched program must pass first. Exit 0: every mistake
 was caught as it says; 1: one was not; 2: something else went wrong.
 """
@@ -20,7 +20,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SEED = "7"
-CAUGHT_BY = re.compile(r"^Caught by ([\w.]+)(?:: (\w+))?", re.MULTILINE)
+CAUGHT_BY = re.compile(r"^Caught by ([\w.]+)(?: on (\w+))?(?:: (\w+))?$", re.MULTILINE)
 
 
 def run(*command, **options):
@@ -35,9 +35,9 @@ def must(*command, **options):
 
 
 def expectations(patch):
-    """What a patch says of itself: [(scenario, pattern or '')]."""
+    """What a patch says of itself: [(scenario, backend, pattern or '')]."""
     header = patch.read_text().split("\n--- a/", 1)[0]
-    return CAUGHT_BY.findall(header)
+    return [(scenario, backend or "gloo", pattern) for scenario, backend, pattern in CAUGHT_BY.findall(header)]
 
 
 class Tree:
@@ -56,12 +56,19 @@ class Tree:
         done = run("ninja", "-C", self.folder / "build/release", "-j", self.jobs, "lockstep")
         return "" if done.returncode == 0 else done.stdout[-1500:]
 
-    def play(self, scenarios):
-        """{scenario: (result, pattern, text)} of a run of these."""
+    def play(self, places):
+        """{(scenario, backend): (result, pattern, text)} of a run of these."""
+        results = {}
+        for backend in sorted({backend for _, backend in places}):
+            scenarios = sorted({scenario for scenario, at in places if at == backend})
+            results |= {(name, backend): found for name, found in self.play_on(backend, scenarios).items()}
+        return results
+
+    def play_on(self, backend, scenarios):
         out = self.folder / "build/run"
         report = self.folder / "build/run.json"
         report.unlink(missing_ok=True)
-        done = run(self.folder / "build/release/cli/lockstep", "run", *scenarios, "--seed", SEED, "-q",
+        done = run(self.folder / "build/release/cli/lockstep", "run", *scenarios, "--seed", SEED, "-q", "--backend", backend,
                    "--out", out, "--json", report, "--timeout", "10", cwd=self.folder)
         run("rm", "-rf", out)
         if not report.exists():
@@ -89,16 +96,17 @@ def tried(tree, patch):
         trouble = tree.build()
         if trouble:
             return [f"{patch.stem}: does not build\n{trouble}"], False
-        results = tree.play([scenario for scenario, _ in wanted])
+        results = tree.play([(scenario, backend) for scenario, backend, _ in wanted])
     finally:
         tree.restore()
     lines, caught = [], True
-    for scenario, pattern in wanted:
-        result, found, text = results[scenario]
+    for scenario, backend, pattern in wanted:
+        result, found, text = results[scenario, backend]
         as_said = result not in ("pass", "skip", "inconclusive") and (not pattern or pattern == found)
         caught = caught and as_said
         word = "caught" if as_said else "ESCAPED" if result == "pass" else "MISNAMED"
-        lines.append(f"{word:9} {patch.stem:42} {scenario:40} {result} {found}\n          {text}")
+        place = scenario if backend == "gloo" else f"{scenario} on {backend}"
+        lines.append(f"{word:9} {patch.stem:42} {place:40} {result} {found}\n          {text}")
     return lines, caught
 
 
@@ -118,10 +126,10 @@ def main():
     trouble = tree.build()
     if trouble:
         sys.exit(f"try.py: the unpatched tree does not build:\n{trouble}")
-    scenarios = sorted({scenario for patch in patches for scenario, _ in expectations(patch)})
-    for scenario, (result, _, text) in tree.play(scenarios).items():
+    places = sorted({(scenario, backend) for patch in patches for scenario, backend, _ in expectations(patch)})
+    for (scenario, backend), (result, _, text) in tree.play(places).items():
         if result != "pass":
-            sys.exit(f"try.py: {scenario} does not pass without any patch: {result}: {text}")
+            sys.exit(f"try.py: {scenario} on {backend} does not pass without any patch: {result}: {text}")
     caught = 0
     for patch in patches:
         lines, as_said = tried(tree, patch)
