@@ -180,8 +180,11 @@ int run(const Flags& flags, const Known& known) {
   options.launched = place_for(tiers);
   if (options.launched && !fixes_world(draw)) draw.worlds = {options.launched->size};
   auto jobs = jobs_of(flags, known, draw);
-  auto canaries = flags.selection.is_everything()
-                      ? canaries_of(known, jobs.front().setting, options.launched)
+  // In a setting that this machine can play: elsewhere a canary would fail for want of a device.
+  const auto played =
+      std::find_if(jobs.begin(), jobs.end(), [](const Job& job) { return job.left_out.empty(); });
+  auto canaries = flags.selection.is_everything() && played != jobs.end()
+                      ? canaries_of(known, played->setting, options.launched)
                       : std::vector<Job>();
   return play(known, std::move(jobs), std::move(canaries), options);
 }

@@ -41,6 +41,13 @@ class Setting(ProgramCase):
         self.assertEqual((status, results["toys.hold"], results["toys.bare"]), (0, "pass", "skip"))
         self.assertIn("1 skipped (1: no field 'factor' for --set)", out)
 
+    @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "this machine has a GPU")
+    def test_a_backend_that_this_machine_cannot_have_is_skipped_and_says_so(self):
+        status, out, _ = self.run_program("run", "--backend", "nccl")
+        self.assertEqual(status, 77)
+        self.assertIn("no GPU on this machine", out)
+        self.assertNotIn("canary", out)
+
     def test_a_field_that_no_selected_scenario_has_is_refused(self):
         status, _, error = self.run_program("run", "toys.bare", "--set", "factor=2")
         self.assertEqual(status, 2)

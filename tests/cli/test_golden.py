@@ -142,7 +142,7 @@ class Refusing(ProgramCase):
             ["run", "--world", "0"], ["run", "--world", "2,x"], ["run", "--world", "2000"],
             ["run", "--timeout", "0"], ["run", "--timeout", "-5"], ["run", "--timeout", "soon"],
             ["run", "--cases", "0"], ["run", "-j", "0"],
-            ["run", "--tier", "smi"], ["run", "--backend", "nccl"], ["run", "--subject", "toi"],
+            ["run", "--tier", "smi"], ["run", "--backend", "mpi"], ["run", "--subject", "toi"],
             ["run", "--color", "pink"],
             ["run", "toys.hold", "--set", "factr=2"], ["run", "toys.hold", "--set", "factor=101"],
             ["run", "toys.hold", "--set", "factor"],

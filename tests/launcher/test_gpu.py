@@ -34,7 +34,7 @@ class Gpu(Launcher):
         self.calls()
         result = self.launch("setup", "--gpu")
         self.assert_ran(result)
-        self.assertEqual(result.stderr, "lockstep: NVIDIA's libraries are complete in .venv\n")
+        self.assertEqual(result.err, "lockstep: NVIDIA's libraries are complete in .venv\n")
         self.assertEqual(self.installs(), [])
 
     def test_every_build_looks_for_nccl_again(self):

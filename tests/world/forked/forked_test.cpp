@@ -226,8 +226,9 @@ TEST_P(ForkedLaneTest, WhatATierCannotPlayIsATierError) {
             "no subject 'bar' (did you mean 'bare'?); there are: bare");
   EXPECT_EQ(text({"toy.act", small.value}, setting()),
             "this lane knows no scenario 'toy.act' (did you mean 'toy.acts'?)");
+  const std::string known = is_sim() ? "memory" : "gloo, accelerator";
   EXPECT_EQ(text(small, with("bare", "nccl")),
-            "the " + GetParam() + " tier runs on " + backend + ", not on 'nccl'");
+            "the " + GetParam() + " tier runs on " + known + ", not on 'nccl'");
   EXPECT_EQ(text(small, setting()), "no TierError");
 }
 
