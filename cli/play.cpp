@@ -214,7 +214,7 @@ int play_launched(const Known& known, std::vector<Job> jobs, std::vector<Job> ca
     if (std::none_of(scenarios.begin(), scenarios.end(),
                      [&](const auto& one) { return one.name == job.scenario.name; }))
       scenarios.push_back(job.scenario);
-  auto server = launched_server(scenarios, known.subjects, {.backends = backends_of(known, jobs)});
+  auto server = launched_server(scenarios, known.subjects, {.backends = own_backends()});
   auto together = come_together(*options.launched, options.meet,
                                 program_of(known.scenarios, known.subjects.names()));
   if (options.launched->rank != 0) return serve(together, *server);

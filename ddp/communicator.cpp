@@ -67,9 +67,9 @@ void Communicator::fail(const Operation& operation, std::chrono::milliseconds wa
   const std::string where = name_.empty() ? "" : " of " + name_;
   const CommunicationError error(rank(), operation.description + where, operation.sequence_number,
                                  waited, cause);
-  abort(operation);
   if (failure_->empty()) *failure_ = error.what();
   if (notice_) notice_->post(error.what());
+  let_go_of_devices();
   throw error;
 }
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -75,7 +76,8 @@ class Communicator {
   // or if a peer told why it is not over. Local; does not block.
   void look_at_what_is_under_way();
 
-  // The same, and blocks until they are over.
+  // The same, again and again: blocks until `is_over` says so, or until they are over.
+  void look_until(const std::function<bool()>& is_over);
   void wait_for_what_is_under_way();
 
   // From now on waits look for what peers post, and a wait that fails posts its sentence.
@@ -94,6 +96,11 @@ class Communicator {
   // one. Collective; blocks. Throws UsageError, on all ranks, where the backend cannot be split.
   Communicator apart(const std::string& name);
 
+  // Ends what is under way on devices whose streams wait, over every backend of the group, for
+  // good: after a failure elsewhere, too, a device would wait for peers that issue nothing any
+  // more. Local.
+  void let_go_of_devices() const;
+
   // Waits as long as that one does.
   void take_timeout_of(const Communicator& other) { timeout_ = other.timeout_; }
 
@@ -111,7 +118,6 @@ class Communicator {
   void wait_in_slices(Operation& operation);
   void ask_until_it_is_over(Operation& operation);
   void wait_on_stream(Operation& operation);
-  void abort(const Operation& operation) const;
   std::string late() const;
   std::string how_it_ended(const Operation& operation) const;
 

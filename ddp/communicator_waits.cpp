@@ -39,10 +39,10 @@ bool Communicator::streams_wait(const c10::Device& device) const {
   return backend && backend->getBackendName() != "gloo";
 }
 
-// A device that waits for a peer would go on doing so.
-void Communicator::abort(const Operation& operation) const {
-  if (operation.tensors.empty() || !streams_wait(operation.tensors.front().device())) return;
-  abort_backend(backend_of(operation.tensors.front().device().type()));
+void Communicator::let_go_of_devices() const {
+  for (const c10::Device& device : group_->getDeviceTypes()) {
+    if (streams_wait(device)) abort_backend(backend_of(device.type()));
+  }
 }
 
 // What NCCL has aborted by itself looks as if it had gone well; the backend knows better.
@@ -104,10 +104,14 @@ void Communicator::look_at_what_is_under_way() {
   }
 }
 
-void Communicator::wait_for_what_is_under_way() {
-  for (look_at_what_is_under_way(); !under_way_.empty(); look_at_what_is_under_way()) {
+void Communicator::look_until(const std::function<bool()>& is_over) {
+  for (look_at_what_is_under_way(); !is_over(); look_at_what_is_under_way()) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
+}
+
+void Communicator::wait_for_what_is_under_way() {
+  look_until([&] { return under_way_.empty(); });
 }
 
 // Note [One place that waits]

@@ -84,16 +84,14 @@ void FlagsUnderWay::follow(const at::Tensor& flag) {
   flags_.push_back({std::move(value), std::move(is_here)});
 }
 
-bool FlagsUnderWay::one_is_raised(std::size_t lag) {
+bool FlagsUnderWay::have_come(std::size_t lag) const {
+  return flags_.size() <= lag || flags_[flags_.size() - lag - 1].is_here.query();
+}
+
+bool FlagsUnderWay::one_is_raised() {
   bool is_raised = false;
-  while (!flags_.empty()) {
-    const Flag& first = flags_.front();
-    if (!first.is_here.query()) {
-      if (flags_.size() <= lag) break;
-      first.is_here.synchronize();
-    }
-    is_raised = is_raised || first.value.item<double>() != 0.0;
-    flags_.pop_front();
+  for (; !flags_.empty() && flags_.front().is_here.query(); flags_.pop_front()) {
+    is_raised = is_raised || flags_.front().value.item<double>() != 0.0;
   }
   return is_raised;
 }

@@ -70,8 +70,11 @@ class FlagsUnderWay {
   // A copy of `flag`, one element, behind what the current stream of its device was given.
   void follow(const at::Tensor& flag);
 
-  // Whether one that has come is not 0; it is forgotten then. Blocks for all but the last `lag`.
-  bool one_is_raised(std::size_t lag);
+  // Whether all but the last `lag` have come.
+  bool have_come(std::size_t lag) const;
+
+  // Whether one of those that have come is not 0; they are forgotten then.
+  bool one_is_raised();
 
   void forget() { flags_.clear(); }
 

@@ -233,6 +233,7 @@ void Reducer::fail(const std::string& sentence) {
   const std::lock_guard lock(mutex_);
   failure_ = last_error_ = sentence;
   pass_ = Pass::none;
+  communicator_->let_go_of_devices();
 }
 
 void Reducer::fail_unless_failed(const std::string& sentence) {

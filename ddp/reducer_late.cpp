@@ -30,13 +30,10 @@ bool Reducer::flags_come_late() const {
 
 void Reducer::read_late_flags(std::size_t lag) {
   until_communication_fails([&] {
-    if (lag == 0) {
-      communicator_->wait_for_what_is_under_way();
-    } else {
-      communicator_->look_at_what_is_under_way();
-    }
+    communicator_->look_until([&] { return late_flags_.have_come(lag); });
+    if (lag == 0) communicator_->wait_for_what_is_under_way();
   });
-  if (!late_flags_.one_is_raised(lag)) return;
+  if (!late_flags_.one_is_raised()) return;
   failure_ = last_error_ =
       "an earlier backward pass could not be averaged on all ranks, and what gradients held after "
       "it is of no use: " +

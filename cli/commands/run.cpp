@@ -33,6 +33,11 @@ struct Flags {
 
 std::vector<Setting> settings_of(const Flags& flags, const Known& known) {
   std::vector<Setting> settings;
+  const auto tiers = words("--tier", flags.tiers, kTiers);
+  if (flags.backends != Setting().backend &&
+      std::find(tiers.begin(), tiers.end(), "sim") != tiers.end())
+    throw UsageError("--backend " + flags.backends +
+                     ": simulated worlds carry collectives in memory; leave sim out of --tier");
   const auto subjects = flags.subjects.empty() ? default_subject(known) : flags.subjects;
   for (const auto& subject : words("--subject", subjects, known.subjects.names()))
     for (const auto& tier : words("--tier", flags.tiers, kTiers))

@@ -2,9 +2,10 @@
 
 #include "harness/accelerator/accelerator.h"
 #include "harness/accelerator/backend.h"
+#include "harness/core/text.h"
+#include "harness/core/tier.h"
 #include "harness/world/device_backend.h"
 
-#include <stdexcept>
 #include <utility>
 
 namespace lockstep {
@@ -56,7 +57,8 @@ std::vector<std::string> names_of(const KnownBackends& backends) {
 const KnownBackend& backend_called(const std::string& name, const KnownBackends& backends) {
   for (const auto& each : backends)
     if (each.name == name) return each;
-  throw std::out_of_range("no backend '" + name + "'");
+  throw TierError("this process cannot play on the backend '" + name + "'; it can on " +
+                  joined(names_of(backends), ", "));
 }
 
 }  // namespace lockstep

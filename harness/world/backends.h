@@ -32,7 +32,7 @@ KnownBackends known_backends();
 
 std::vector<std::string> names_of(const KnownBackends& backends);
 
-// The one of this name; throws std::out_of_range.
+// The one of this name; throws TierError.
 const KnownBackend& backend_called(const std::string& name, const KnownBackends& backends);
 
 }  // namespace lockstep

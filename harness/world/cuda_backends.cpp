@@ -21,7 +21,7 @@ std::string why_no_gpu() {
   return "";
 }
 
-// Each rank has a GPU of its own if there are enough on this host, else ranks share them.
+// All ranks are on this host. Each has a GPU of its own if there are enough, else they share them.
 class OnGpu : public DeviceBackend {
  public:
   void before_forks() const override { load_nccl(); }
@@ -29,13 +29,11 @@ class OnGpu : public DeviceBackend {
   c10::Device device_of(int rank, int size) const override {
     const Gpus gpus = usable_gpus();
     if (!gpus.problem.empty()) throw std::runtime_error("no GPU can be used: " + gpus.problem);
-    const char* const local = std::getenv("LOCAL_RANK");
-    const int place = local ? std::atoi(local) : rank;
     const int count = static_cast<int>(gpus.names.size());
     if (size > count)
       for (const auto& [name, value] : one_gpu_environment(rank, std::to_string(getppid())))
         setenv(name.c_str(), value.c_str(), 1);
-    return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(place % count)};
+    return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(rank % count)};
   }
 };
 

@@ -116,7 +116,9 @@ PlayReply ForkedServer::play_cold(const PlayRequest& request, int stop_descripto
                             .on_deadline =
                                 [&](const auto& late) {
                                   look_at_late_ones(late);
-                                  if (request.abroad) wait_until_all_are_late(stop_descriptor);
+                                  if (!request.abroad) return;
+                                  for (const auto& [index, pid] : late) ::kill(pid, SIGSTOP);
+                                  wait_until_all_are_late(stop_descriptor);
                                 }});
   reply.left_running = end_descendants();
   std::filesystem::remove_all(scratch_);
@@ -155,9 +157,9 @@ void ForkedServer::remove_scratch_abroad() {
 }
 
 // Note [Late together]
-// At the deadline every server looks where its rank stands, and only when all have looked are ranks
-// killed: one that is killed a moment earlier closes its connections, and its peers would tell of
-// that instead of hanging as they were. Who cannot be heard of is waited for this long.
+// At the deadline every server looks where its rank stands and stops it, and only when all have are
+// ranks killed: one that is killed a moment earlier closes its connections, and peers that still
+// ran would tell of that instead of hanging as they were. Who cannot be heard of is waited for this long.
 void ForkedServer::wait_until_all_are_late(int socket) const {
   constexpr int kOthersPatience_ms = 2000;
   send_message(socket, {static_cast<uint32_t>(ServerWord::late), ""});
