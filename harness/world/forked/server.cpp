@@ -159,7 +159,8 @@ void ForkedServer::remove_scratch_abroad() {
 // Note [Late together]
 // At the deadline every server looks where its rank stands and stops it, and only when all have are
 // ranks killed: one that is killed a moment earlier closes its connections, and peers that still
-// ran would tell of that instead of hanging as they were. Who cannot be heard of is waited for this long.
+// ran would tell of that instead of hanging as they were. Who cannot be heard of is waited for this
+// long.
 void ForkedServer::wait_until_all_are_late(int socket) const {
   constexpr int kOthersPatience_ms = 2000;
   send_message(socket, {static_cast<uint32_t>(ServerWord::late), ""});
