@@ -61,9 +61,7 @@ Communicator::Communicator(c10::intrusive_ptr<c10d::ProcessGroup> group,
 // A cause that a peer told is the first in time, and better than what its leaving looks like here.
 void Communicator::fail(const Operation& operation, std::chrono::milliseconds waited,
                         std::string cause) const {
-  if (notice_) {
-    if (auto told = notice_->read()) cause = *std::move(told);
-  }
+  cause = told().value_or(cause);
   const std::string where = name_.empty() ? "" : " of " + name_;
   const CommunicationError error(rank(), operation.description + where, operation.sequence_number,
                                  waited, cause);
@@ -145,7 +143,7 @@ std::vector<at::Tensor> Communicator::gather(const at::Tensor& tensor, std::stri
   return parts;
 }
 
-std::optional<std::string> Communicator::told() {
+std::optional<std::string> Communicator::told() const {
   return notice_ ? notice_->read() : std::nullopt;
 }
 

@@ -90,7 +90,7 @@ class Communicator {
   void tell(const std::string& sentence);
 
   // What a peer told, if one did. Local.
-  std::optional<std::string> told();
+  std::optional<std::string> told() const;
 
   // The same ranks on a group of their own, of which errors tell the name; nothing is sent in this
   // one. Collective; blocks. Throws UsageError, on all ranks, where the backend cannot be split.

@@ -133,8 +133,8 @@ void Communicator::wait_in_slices(Operation& operation) {
         cause = first_line(error);
       } else if (elapsed_since(start) >= timeout_ && !operation.work->isCompleted()) {
         cause = late();
-      } else if (notice_ && !operation.work->isCompleted()) {
-        cause = notice_->read().value_or("");
+      } else if (!operation.work->isCompleted()) {
+        cause = told().value_or("");
       }
     }
     if (!cause.empty()) fail(operation, elapsed_since(start), cause);

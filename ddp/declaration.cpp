@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <set>
-#include <sstream>
 #include <string>
 #include <utility>
 
@@ -28,13 +27,6 @@ std::string text_of(at::IntArrayRef numbers) {
 
 std::string text_of(bool value) {
   return value ? "true" : "false";
-}
-
-std::string text_of(double value) {
-  std::ostringstream text;
-  text.precision(17);
-  text << value;
-  return text.str();
 }
 
 // Ranks may hold other devices of one kind.
@@ -109,12 +101,12 @@ void state_buffers(const torch::nn::Module& module, const Options& options,
 
 void state_options(const Options& options, std::vector<Statement>& statements) {
   std::string caps;
-  for (const double cap : options.bucket_cap_mb_list) caps += " " + text_of(cap);
+  for (const double cap : options.bucket_cap_mb_list) caps += " " + exact_text(cap);
   const std::pair<const char*, std::string> values[] = {
       {"init_sync", text_of(options.init_sync)},
       {"forward_sync_buffers", text_of(synchronises_buffers(options))},
       {"buffer_sync_lag", text_of(options.buffer_sync_lag)},
-      {"bucket_cap_mb", options.bucket_cap_mb ? text_of(*options.bucket_cap_mb) : "unset"},
+      {"bucket_cap_mb", options.bucket_cap_mb ? exact_text(*options.bucket_cap_mb) : "unset"},
       {"bucket_cap_mb_list", "[" + caps + " ]"},
       {"find_unused_parameters", text_of(options.find_unused_parameters)},
       {"gradient_as_bucket_view", text_of(options.gradient_as_bucket_view)},

@@ -30,13 +30,9 @@ bool has_streams(const c10::Device& device) {
   return !device.is_cpu() && !device.is_meta();
 }
 
-c10::Stream StreamOrder::current() const {
-  return current_stream_of(device_);
-}
-
 void StreamOrder::enter(const at::Tensor& memory) {
   if (!has_streams(device_)) return;
-  const c10::Stream here = current();
+  const c10::Stream here = current_stream_of(device_);
   if (has(working_, here)) return;
   if (settled_ && *settled_ != here) wait_for(here, *settled_);
   working_.push_back(here);
@@ -49,7 +45,7 @@ void StreamOrder::enter(const at::Tensor& memory) {
 
 void StreamOrder::settle() {
   if (!has_streams(device_)) return;
-  const c10::Stream here = current();
+  const c10::Stream here = current_stream_of(device_);
   if (settled_ && *settled_ != here && !has(working_, *settled_)) wait_for(here, *settled_);
   for (const c10::Stream& each : std::exchange(working_, {})) {
     if (each != here) wait_for(here, each);

@@ -40,8 +40,6 @@ class StreamOrder {
   void settle();
 
  private:
-  c10::Stream current() const;
-
   c10::Device device_;
   std::vector<c10::Stream> working_;
   std::optional<c10::Stream> settled_;

@@ -1,6 +1,7 @@
 #include "ddp/disagreement.h"
 
 #include <algorithm>
+#include <sstream>
 #include <stdexcept>
 
 namespace lockstep {
@@ -140,6 +141,13 @@ std::optional<std::string> find_disagreement(const std::vector<Declaration>& dec
     if (by_value.size() > 1) return describe(subjects.front(), by_value);
   }
   return std::nullopt;
+}
+
+std::string exact_text(double value) {
+  std::ostringstream text;
+  text.precision(17);
+  text << value;
+  return text.str();
 }
 
 }  // namespace lockstep

@@ -41,4 +41,7 @@ std::optional<std::string> find_disagreement(const std::vector<Declaration>& dec
 // "rank 1", "ranks 0 and 2", "ranks 0, 1 and 4".
 std::string name_ranks(const std::vector<std::size_t>& ranks);
 
+// A number in digits from which its very bits can be read back.
+std::string exact_text(double value);
+
 }  // namespace lockstep

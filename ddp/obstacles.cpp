@@ -1,6 +1,7 @@
 #include "ddp/obstacles.h"
 
 #include "ddp/declaration.h"
+#include "ddp/disagreement.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <torch/torch.h>
@@ -9,7 +10,6 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -25,16 +25,9 @@ bool is_ignored(const Options& options, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-std::string shortest(double value) {
-  std::ostringstream text;
-  text.precision(17);
-  text << value;
-  return text.str();
-}
-
 std::optional<std::string> obstacle_in_cap(const std::string& name, double cap_mb) {
   if (std::isfinite(cap_mb) && cap_mb >= 0.0 && cap_mb <= 1e9) return std::nullopt;
-  return name + " is " + shortest(cap_mb) + ", expected 0 to 1e9";
+  return name + " is " + exact_text(cap_mb) + ", expected 0 to 1e9";
 }
 
 std::optional<std::string> obstacle_in(const Options& options) {

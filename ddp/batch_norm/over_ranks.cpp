@@ -8,7 +8,6 @@
 #include <torch/torch.h>
 
 #include <cmath>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,11 +17,7 @@ namespace lockstep {
 namespace {
 
 std::string text_of(std::optional<double> value) {
-  if (!value) return "unset";
-  std::ostringstream text;
-  text.precision(17);
-  text << *value;
-  return text.str();
+  return value ? exact_text(*value) : "unset";
 }
 
 bool is_supported(at::ScalarType dtype) {
