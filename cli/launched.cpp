@@ -2,9 +2,9 @@
 
 #include "cli/usage.h"
 #include "ddp/init.h"
-#include "ddp/launcher.h"
-#include "ddp/launcher_report.h"
-#include "ddp/listening.h"
+#include "ddp/meeting/launcher.h"
+#include "ddp/meeting/launcher_report.h"
+#include "ddp/meeting/listening.h"
 
 #include <iomanip>
 #include <random>

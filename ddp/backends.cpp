@@ -2,8 +2,8 @@
 
 #include "ddp/backend/nccl.h"
 #include "ddp/errors.h"
-#include "ddp/launcher.h"
-#include "ddp/rendezvous.h"
+#include "ddp/meeting/launcher.h"
+#include "ddp/meeting/rendezvous.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "ddp/backend/choice.h"
-#include "ddp/environment.h"
 #include "ddp/init.h"
+#include "ddp/meeting/environment.h"
 
 #include <chrono>
 #include <optional>

@@ -4,7 +4,7 @@
 #include "ddp/declaration.h"
 #include "ddp/device.h"
 #include "ddp/errors.h"
-#include "ddp/gradient_hooks.h"
+#include "ddp/reducer/gradient_hooks.h"
 
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/instancenorm.h>

@@ -7,7 +7,7 @@
 #include "ddp/errors.h"
 #include "ddp/group_member.h"
 #include "ddp/layers_over_ranks.h"
-#include "ddp/reducer.h"
+#include "ddp/reducer/reducer.h"
 
 #include <torch/torch.h>
 

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "ddp/bucket_plan.h"
 #include "ddp/join.h"
 #include "ddp/logging_data.h"
 #include "ddp/options.h"
+#include "ddp/reducer/bucket_plan.h"
 
 #include <torch/nn/module.h>
 

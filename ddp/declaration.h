@@ -3,7 +3,7 @@
 #include "ddp/disagreement.h"
 #include "ddp/group_member.h"
 #include "ddp/options.h"
-#include "ddp/reducer.h"
+#include "ddp/reducer/reducer.h"
 
 #include <torch/nn/module.h>
 

@@ -1,6 +1,6 @@
 #include "ddp/failure_notice.h"
 
-#include "ddp/launcher_report.h"
+#include "ddp/meeting/launcher_report.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>

@@ -3,10 +3,10 @@
 #include "ddp/backend/gloo.h"
 #include "ddp/backends.h"
 #include "ddp/errors.h"
-#include "ddp/launcher.h"
-#include "ddp/launcher_report.h"
-#include "ddp/listening.h"
-#include "ddp/rendezvous.h"
+#include "ddp/meeting/launcher.h"
+#include "ddp/meeting/launcher_report.h"
+#include "ddp/meeting/listening.h"
+#include "ddp/meeting/rendezvous.h"
 #include "ddp/version.h"
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>

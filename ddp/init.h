@@ -13,9 +13,10 @@ namespace lockstep {
 // Process groups: how W processes find each other and get a c10d::ProcessGroup on Gloo.
 //
 // Either a store, a rank and a world size are given, or they come from the environment that a
-// launcher sets: torchrun, mpirun of Open MPI, MPICH or Intel MPI, Slurm's srun (ddp/launcher.h). A
-// process that nothing has launched is a world of one. A world is never guessed: an environment
-// that is half set or malformed is an error that names the variables, and no world of one.
+// launcher sets: torchrun, mpirun of Open MPI, MPICH or Intel MPI, Slurm's srun
+// (ddp/meeting/launcher.h). A process that nothing has launched is a world of one. A world is never
+// guessed: an environment that is half set or malformed is an error that names the variables, and
+// no world of one.
 struct InitOptions {
   // Where the ranks meet. Null: a c10d::TCPStore where the launcher's environment says, which is
   // MASTER_ADDR:MASTER_PORT wherever these are set.
@@ -55,7 +56,8 @@ struct InitOptions {
   // interface that GLOO_SOCKET_IFNAME names, as for PyTorch; else loopback, so that nothing is open
   // to the network by accident, unless the environment tells of a meeting point on the network and
   // of ranks that may be on other hosts. Then it is this host's address on the way there, which
-  // must not be loopback if there are other hosts (ddp/listening.h). Gloo itself never guesses.
+  // must not be loopback if there are other hosts (ddp/meeting/listening.h). Gloo itself never
+  // guesses.
   std::string hostname;
 
   // Longest time for the rendezvous and for any one collective; positive. c10d's half hour keeps a
@@ -78,7 +80,7 @@ struct InitOptions {
 // was used before (a stale file); and CommunicationError if the store or a peer cannot be reached,
 // or ranks did not come, which are named. A world of one takes the same path; without a store and a
 // launcher it meets in the process's own memory. torchrun prints what was thrown in its summary
-// (ddp/launcher_report.h).
+// (ddp/meeting/launcher_report.h).
 //
 // Called twice in a process, give each call its own c10d::PrefixStore: keys are not reused.
 // Source: torch.distributed.init_process_group for the variables, torchrun's

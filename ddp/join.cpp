@@ -8,7 +8,7 @@
 #include "ddp/declaration.h"
 #include "ddp/errors.h"
 #include "ddp/layers_over_ranks.h"
-#include "ddp/reducer.h"
+#include "ddp/reducer/reducer.h"
 #include "ddp/roll_call.h"
 
 #include <torch/torch.h>

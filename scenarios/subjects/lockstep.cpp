@@ -45,7 +45,7 @@ class Wrapped : public Replica {
     join.finish();
   }
   void finish() override { ddp_->check_reduction_finished(); }
-  // What travels has one element more than the gradients: the flag of ddp/reducer.h.
+  // What travels has one element more than the gradients: the flag of ddp/reducer/reducer.h.
   BucketLayout buckets() const override {
     BucketLayout layout;
     for (const auto& planned : ddp_->bucket_plan()) {

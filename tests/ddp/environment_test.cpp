@@ -1,4 +1,4 @@
-#include "ddp/environment.h"
+#include "ddp/meeting/environment.h"
 
 #include "ddp/errors.h"
 #include "tests/ddp/variables.h"

@@ -1,4 +1,4 @@
-#include "ddp/launcher_report.h"
+#include "ddp/meeting/launcher_report.h"
 
 #include <gtest/gtest.h>
 

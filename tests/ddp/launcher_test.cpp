@@ -1,4 +1,4 @@
-#include "ddp/launcher.h"
+#include "ddp/meeting/launcher.h"
 
 #include "ddp/errors.h"
 #include "tests/ddp/variables.h"

@@ -1,4 +1,4 @@
-#include "ddp/rendezvous.h"
+#include "ddp/meeting/rendezvous.h"
 
 #include "ddp/errors.h"
 #include "ddp/init.h"

@@ -1,4 +1,4 @@
-#include "ddp/static_graph.h"
+#include "ddp/reducer/static_graph.h"
 
 #include <gtest/gtest.h>
 

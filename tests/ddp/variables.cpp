@@ -1,7 +1,7 @@
 #include "tests/ddp/variables.h"
 
 #include "ddp/errors.h"
-#include "ddp/launcher.h"
+#include "ddp/meeting/launcher.h"
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ddp/environment.h"
+#include "ddp/meeting/environment.h"
 
 #include <map>
 #include <set>
@@ -15,8 +15,8 @@ EnvironmentLookup lookup_in(const Variables& variables);
 // What some launcher sets, in numbers that no other one has here, so that whose they are is seen.
 extern const Variables kTorch, kOpenMpi, kHydra, kSlurm;
 
-// What ddp/launcher.h makes of these: "torchrun 1 of 4, here 0 of 2, at 10.0.0.1:29500", "alone",
-// "lacks" and the names of what is missing, "pmix", or another sentence as it is.
+// What ddp/meeting/launcher.h makes of these: "torchrun 1 of 4, here 0 of 2, at 10.0.0.1:29500",
+// "alone", "lacks" and the names of what is missing, "pmix", or another sentence as it is.
 std::string read(const Variables& variables);
 
 // " A B"

@@ -72,7 +72,7 @@ case $name in
       if [[ -e $2/cli/lockstep ]]; then echo 'ninja: no work to do.'; fi
       exit 0
     fi
-    echo '[1/2] Building ddp/reducer.cpp'
+    echo '[1/2] Building ddp/reducer/reducer.cpp'
     if told ninja_fails; then
       cat "$FAKE/ninja_fails"
       exit 1

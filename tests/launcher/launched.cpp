@@ -10,9 +10,9 @@
 #include "tests/launcher/launched.h"
 
 #include "ddp/distributed_data_parallel.h"
-#include "ddp/environment.h"
 #include "ddp/init.h"
-#include "ddp/launcher_report.h"
+#include "ddp/meeting/environment.h"
+#include "ddp/meeting/launcher_report.h"
 
 #include <torch/torch.h>
 

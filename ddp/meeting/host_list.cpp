@@ -1,4 +1,4 @@
-#include "ddp/host_list.h"
+#include "ddp/meeting/host_list.h"
 
 #include "ddp/errors.h"
 

@@ -1,6 +1,6 @@
-#include "ddp/launcher_report.h"
+#include "ddp/meeting/launcher_report.h"
 
-#include "ddp/environment.h"
+#include "ddp/meeting/environment.h"
 
 #include <chrono>
 #include <cstdio>

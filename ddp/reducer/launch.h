@@ -1,8 +1,8 @@
 #pragma once
 
-#include "ddp/bucket.h"
 #include "ddp/communicator.h"
-#include "ddp/sparse_sum.h"
+#include "ddp/reducer/bucket.h"
+#include "ddp/reducer/sparse_sum.h"
 
 #include <cstddef>
 #include <variant>

@@ -1,4 +1,4 @@
-#include "ddp/readiness.h"
+#include "ddp/reducer/readiness.h"
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-#include "ddp/reducer.h"
+#include "ddp/reducer/reducer.h"
 
 #include "ddp/agreement.h"
 #include "ddp/errors.h"

@@ -1,6 +1,6 @@
 #include "ddp/errors.h"
 #include "ddp/init.h"
-#include "ddp/launcher.h"
+#include "ddp/meeting/launcher.h"
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 

@@ -1,4 +1,4 @@
-#include "ddp/listening.h"
+#include "ddp/meeting/listening.h"
 
 #include "ddp/errors.h"
 

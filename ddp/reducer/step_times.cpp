@@ -1,4 +1,4 @@
-#include "ddp/step_times.h"
+#include "ddp/reducer/step_times.h"
 
 #include "ddp/errors.h"
 

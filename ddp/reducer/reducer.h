@@ -1,15 +1,15 @@
 #pragma once
 
-#include "ddp/bucket.h"
-#include "ddp/bucket_plan.h"
 #include "ddp/communicator.h"
 #include "ddp/device.h"
-#include "ddp/gradient_hooks.h"
-#include "ddp/launch.h"
 #include "ddp/logging_data.h"
-#include "ddp/readiness.h"
-#include "ddp/static_graph.h"
-#include "ddp/step_times.h"
+#include "ddp/reducer/bucket.h"
+#include "ddp/reducer/bucket_plan.h"
+#include "ddp/reducer/gradient_hooks.h"
+#include "ddp/reducer/launch.h"
+#include "ddp/reducer/readiness.h"
+#include "ddp/reducer/static_graph.h"
+#include "ddp/reducer/step_times.h"
 
 #include <ATen/core/Tensor.h>
 

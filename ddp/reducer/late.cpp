@@ -1,7 +1,7 @@
 // What a pass left behind that is heard of later: on a device whether it went well, and everywhere
 // that it failed.
 #include "ddp/errors.h"
-#include "ddp/reducer.h"
+#include "ddp/reducer/reducer.h"
 
 #include <torch/torch.h>
 

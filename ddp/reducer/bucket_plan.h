@@ -36,7 +36,7 @@ struct PlannedBucket {
 };
 
 // In launch order. What travels for a bucket is `bytes` and one element more: Note [The flag in the
-// last bucket] in ddp/reducer.h.
+// last bucket] in ddp/reducer/reducer.h.
 using BucketPlan = std::vector<PlannedBucket>;
 
 // Caps for bucket_cap_mb in MiB, as PyTorch reads it: unset is a first bucket of 1 MiB and 25 MiB

@@ -1,5 +1,5 @@
 // What a reducer tells about itself.
-#include "ddp/reducer.h"
+#include "ddp/reducer/reducer.h"
 
 #include <torch/torch.h>
 

@@ -1,4 +1,4 @@
-#include "ddp/launch.h"
+#include "ddp/reducer/launch.h"
 
 #include <torch/torch.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ddp/launcher.h"
+#include "ddp/meeting/launcher.h"
 
 #include <functional>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "ddp/bucket_plan.h"
 #include "ddp/device.h"
+#include "ddp/reducer/bucket_plan.h"
 
 #include <ATen/core/Tensor.h>
 

@@ -1,7 +1,7 @@
 // The end of a backward pass: what is launched late, waited for and written back, or reported.
 #include "ddp/agreement.h"
 #include "ddp/errors.h"
-#include "ddp/reducer.h"
+#include "ddp/reducer/reducer.h"
 
 #include <torch/torch.h>
 

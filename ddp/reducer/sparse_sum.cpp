@@ -1,4 +1,4 @@
-#include "ddp/sparse_sum.h"
+#include "ddp/reducer/sparse_sum.h"
 
 #include "ddp/errors.h"
 

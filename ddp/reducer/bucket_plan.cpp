@@ -1,4 +1,4 @@
-#include "ddp/bucket_plan.h"
+#include "ddp/reducer/bucket_plan.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,7 @@
-#include "ddp/launcher.h"
+#include "ddp/meeting/launcher.h"
 
 #include "ddp/errors.h"
-#include "ddp/host_list.h"
+#include "ddp/meeting/host_list.h"
 
 #include <charconv>
 #include <limits>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ddp/bucket_plan.h"
+#include "ddp/reducer/bucket_plan.h"
 
 #include <cstddef>
 #include <optional>

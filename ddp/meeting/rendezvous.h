@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ddp/environment.h"
+#include "ddp/meeting/environment.h"
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 

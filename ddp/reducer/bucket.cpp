@@ -1,4 +1,4 @@
-#include "ddp/bucket.h"
+#include "ddp/reducer/bucket.h"
 
 #include "ddp/errors.h"
 

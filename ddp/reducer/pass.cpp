@@ -2,7 +2,7 @@
 // others.
 #include "ddp/agreement.h"
 #include "ddp/errors.h"
-#include "ddp/reducer.h"
+#include "ddp/reducer/reducer.h"
 
 #include <torch/torch.h>
 
