@@ -196,6 +196,7 @@ LoggingData DataParallelCore::logging_data() const {
   data.gradient_as_bucket_view = options_.gradient_as_bucket_view;
   data.static_graph = options_.static_graph;
   data.has_sync_bn = has_sync_batch_norm(*module_);
+  data.join_uneven_inputs = has_begun_a_join_;
   reducer_->tell(data);
   return data;
 }

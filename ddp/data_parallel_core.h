@@ -100,6 +100,7 @@ class DataParallelCore {
   std::int64_t forward_count_ = 0;
   std::int64_t moment_ = 0;             // of forwards, and of the beginnings and ends of joins
   std::shared_ptr<JoinUnderWay> join_;  // null where there is none
+  bool has_begun_a_join_ = false;
   bool synchronise_buffers_next_ = true;
   const int exceptions_at_start_ = std::uncaught_exceptions();
 };

@@ -71,6 +71,7 @@ std::shared_ptr<JoinUnderWay> DataParallelCore::begin_join(const JoinOptions& op
   begun->options = options;
   if (options.enable) {
     join_ = begun;
+    has_begun_a_join_ = true;
     arm_join();
   }
   return begun;

@@ -29,6 +29,7 @@ struct LoggingData {
   // Of training so far. `iteration` counts the synchronised backward passes that ended well.
   std::int64_t iteration = 0;
   bool has_rebuilt_buckets = false;
+  bool join_uneven_inputs = false;  // a join was begun that is not disabled
   std::vector<std::int64_t> rebuilt_bucket_sizes;
   std::vector<std::vector<std::size_t>> rebuilt_per_bucket_param_indices;
   std::vector<std::size_t> prev_iteration_grad_ready_order_indices;

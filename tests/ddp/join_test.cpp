@@ -247,6 +247,24 @@ TEST(Join, ComparesItsOptions) {
             told("divide_by_initial_world_size", "true", "false"));
 }
 
+TEST(Join, IsToldOfInTheLoggingDataFromItsBeginOnUnlessItIsDisabled) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(1);
+    DistributedDataParallel ddp(net, {.process_group = group});
+    const auto told = [&] { return ddp->logging_data().join_uneven_inputs ? "told " : "not "; };
+    std::string report = told();
+    ddp.join({.enable = false}).finish();
+    report += told();
+    {
+      auto join = ddp.join();
+      report += told();
+      join.finish();
+    }
+    return report + told();
+  });
+  EXPECT_EQ(reports, same(2, "not not told told "));
+}
+
 TEST(Join, ThatIsDisabledAsksNobody) {
   const auto reports = run_world(2, [](const Group& group) {
     Terms net(1);
