@@ -39,9 +39,8 @@ void Reducer::on_end(bool thrown) {
     return;
   }
   if (thrown && options_.ends_with_an_exception) {
-    failure_ = last_error_ = "an exception was thrown in the backward pass";
+    give_up("an exception was thrown in the backward pass");
     communicator_->tell_of_this_forward(*failure_);
-    pass_ = Pass::none;
     return;
   }
   try {
@@ -80,8 +79,7 @@ void Reducer::until_communication_fails(const std::function<void()>& act) {
   try {
     act();
   } catch (const CommunicationError& error) {
-    failure_ = last_error_ = error.what();
-    pass_ = Pass::none;
+    give_up(error.what());
     throw;
   } catch (const std::exception&) {
     if (pass_ == Pass::reduced) close_pass();
@@ -238,6 +236,11 @@ void Reducer::close_pass() {
     bucket->forget_kept();
     bucket->settle();
   }
+}
+
+void Reducer::give_up(const std::string& why) {
+  failure_ = last_error_ = why;
+  pass_ = Pass::none;
 }
 
 void Reducer::report(const std::vector<std::string>& complaints) {

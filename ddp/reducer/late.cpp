@@ -34,20 +34,19 @@ void Reducer::read_late_flags(std::size_t lag) {
     if (lag == 0) communicator_->wait_for_what_is_under_way();
   });
   if (!late_flags_.one_is_raised()) return;
-  failure_ = last_error_ =
+  give_up(
       "an earlier backward pass could not be averaged on all ranks, and what gradients held after "
       "it is of no use: " +
-      communicator_->told().value_or("a rank raised the flag and has not said why");
+      communicator_->told().value_or("a rank raised the flag and has not said why"));
   late_flags_.forget();
-  pass_ = Pass::none;
 }
 
 // What a rank alone knows, on a device.
 void Reducer::end_with_complaint() {
   const std::string complaint = complaint_;
   close_pass();
-  failure_ = last_error_ = "rank " + std::to_string(communicator_->rank()) +
-                           ": a backward pass could not be averaged: " + complaint;
+  give_up("rank " + std::to_string(communicator_->rank()) +
+          ": a backward pass could not be averaged: " + complaint);
   throw UnfinishedReductionError(*failure_ + "; update_process_group() begins anew on all ranks");
 }
 

@@ -184,7 +184,7 @@ void Reducer::rebuild() {
   try {
     layout_ = std::make_unique<Layout>(std::move(plan), parameters_, sizes_, options_.bucket);
   } catch (const std::exception& error) {
-    failure_ = std::string("the buckets could not be made: ") + error.what();
+    give_up(std::string("the buckets could not be made: ") + error.what());
     throw;
   }
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
@@ -231,16 +231,14 @@ void Reducer::leave_out_forward(std::int64_t forward_number) {
 
 void Reducer::fail(const std::string& sentence) {
   const std::lock_guard lock(mutex_);
-  failure_ = last_error_ = sentence;
-  pass_ = Pass::none;
+  give_up(sentence);
   communicator_->let_go_of_devices();
 }
 
 void Reducer::fail_unless_failed(const std::string& sentence) {
   const std::lock_guard lock(mutex_);
   if (failure_) return;
-  failure_ = last_error_ = sentence;
-  pass_ = Pass::none;
+  give_up(sentence);
 }
 
 void Reducer::restart(std::shared_ptr<Communicator> communicator, bool ends_with_an_exception) {

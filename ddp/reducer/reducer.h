@@ -183,6 +183,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   bool flag_is_raised();
   std::exception_ptr write_back(const std::vector<bool>& used_somewhere);
   void close_pass();
+  // This object is over, and a pass that is under way with it.
+  void give_up(const std::string& why);
   std::string names_of(const std::vector<std::size_t>& indices) const;
   [[noreturn]] void report(const std::vector<std::string>& complaints);
   [[noreturn]] void end_with_complaint();
