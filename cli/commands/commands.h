@@ -18,6 +18,23 @@ void add_shard(CLI::App& app, int& status);
 void add_calibrate(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);
 
+// Refuses an empty value.
+inline CLI::Validator not_empty() {
+  return {[](const std::string& value) { return value.empty() ? std::string("is empty") : ""; },
+          ""};
+}
+
+// Adds flags of a command that take one text, by their names, what stands for a value, and the
+// help. None may be empty: a variable that a script forgot to set must not mean the default.
+inline auto text_options_of(CLI::App& command) {
+  return
+      [&command](const char* name, std::string& value, const char* placeholder, const char* help) {
+        command.add_option(name, value, help)
+            ->type_name(placeholder)
+            ->capture_default_str()
+            ->check(not_empty());
+      };
+}
 // The arguments of the program, without the "--" in front of what launch is to start.
 std::vector<std::string> without_separator(std::vector<std::string> arguments);
 

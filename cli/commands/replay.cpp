@@ -62,10 +62,7 @@ int replay(const Flags& flags, const Known& known) {
 void add_replay(CLI::App& app, const Known& known, int& status) {
   auto* command = app.add_subcommand("replay", "one case again, exactly");
   const auto flags = std::make_shared<Flags>();
-  const auto option = [&](const char* name, std::string& value, const char* placeholder,
-                          const char* help) {
-    command->add_option(name, value, help)->type_name(placeholder)->capture_default_str();
-  };
+  const auto option = text_options_of(*command);
   command->add_option("FILE", flags->file, "a case file")->required()->type_name("");
   option("--subject", flags->subject, "SUBJECTS", "whose data parallelism is judged: a,b");
   option("--tier", flags->tier, "TIERS", "where ranks live: sim, warm, cold, launched");

@@ -97,10 +97,7 @@ void add_report(CLI::App& app, const Known& known, int& status) {
   auto* command =
       app.add_subcommand("report", "one report of several runs: the shards of a campaign, say");
   const auto flags = std::make_shared<Flags>();
-  const auto option = [&](const char* name, std::string& value, const char* placeholder,
-                          const char* help) {
-    command->add_option(name, value, help)->type_name(placeholder)->capture_default_str();
-  };
+  const auto option = text_options_of(*command);
   command
       ->add_option("RUN", flags->paths, "files run.json, or folders in which the latest is meant")
       ->required()

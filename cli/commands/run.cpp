@@ -200,23 +200,14 @@ void add_run(CLI::App& app, const Known& known, int& status) {
   auto* command = app.add_subcommand("run", "run scenarios (all by default), judge, report");
   const auto flags = std::make_shared<Flags>();
   auto& selection = flags->selection;
-  // A variable that a script forgot to set must not mean the default.
-  const CLI::Validator not_empty(
-      [](const std::string& value) { return value.empty() ? std::string("is empty") : ""; }, "");
   command->add_option("SELECT", selection.patterns, "globs, or the beginnings of names")
       ->type_name("")
-      ->check(not_empty);
+      ->check(not_empty());
   const auto repeated = [&](const char* name, std::vector<std::string>& value,
                             const char* placeholder, const char* help) {
     command->add_option(name, value, help)->allow_extra_args(false)->type_name(placeholder);
   };
-  const auto option = [&](const char* name, std::string& value, const char* placeholder,
-                          const char* help) {
-    command->add_option(name, value, help)
-        ->type_name(placeholder)
-        ->capture_default_str()
-        ->check(not_empty);
-  };
+  const auto option = text_options_of(*command);
   repeated("--tag", selection.tags, "TAG", "scenarios with this tag");
   repeated("--not-tag", selection.not_tags, "TAG", "no scenario with this tag");
   option("--tier", flags->tiers, "TIERS",
