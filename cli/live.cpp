@@ -3,6 +3,7 @@
 #include "cli/machine.h"
 #include "harness/core/text.h"
 #include "harness/engine/draw.h"
+#include "reports/devices.h"
 #include "reports/history.h"
 
 #include <algorithm>
@@ -33,13 +34,15 @@ std::string cut(const std::string& text, size_t columns) {
   return out;
 }
 
-std::string slow_text(const Slow& slow, std::chrono::milliseconds deadline) {
+std::string slow_text(const Slow& slow, std::chrono::milliseconds deadline, const Run& run) {
+  const auto* shared = reports::shared_on(slow.setting.backend, run);
   return "slow: " + slow.scenario + ", case " + std::to_string(slow.number) + " of " +
          std::to_string(slow.of) + (slow.play > 1 ? ", play " + std::to_string(slow.play) : "") +
          ", has run for " + reports::seconds(slow.so_far) + " s" +
          (slow.usual ? "; the longest case before took " + reports::seconds(*slow.usual) + " s"
                      : "") +
-         "; its ranks are killed after " + reports::seconds(deadline) + " s\n";
+         (shared ? "; " + reports::shared_text(*shared) : "") + "; its ranks are killed after " +
+         reports::seconds(deadline) + " s\n";
 }
 
 }  // namespace
@@ -80,7 +83,7 @@ void Live::on_wait() {
   for (const auto& slow : slow_.slow(options_.now())) {
     if (options_.detail == Detail::quiet) continue;
     erase_status();
-    std::cerr << shown(slow_text(slow, options_.deadline), options_.progress) << std::flush;
+    std::cerr << shown(slow_text(slow, options_.deadline, run_), options_.progress) << std::flush;
   }
   show_progress();
 }

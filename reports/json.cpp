@@ -1,6 +1,7 @@
 #include "reports/json.h"
 
 #include "harness/core/groups.h"
+#include "reports/devices.h"
 #include "reports/style.h"
 
 namespace lockstep::reports {
@@ -67,7 +68,18 @@ Json plan_json(const std::vector<Planned>& plan) {
   return all;
 }
 
-Json result_json(const Result& result) {
+Json shared_json(const std::vector<SharedDevices>& shared) {
+  Json all = Json::array();
+  for (const auto& one : shared)
+    all.push_back({{"backend", one.backend},
+                   {"kind", one.kind},
+                   {"count", one.count},
+                   {"world_least", one.world_least},
+                   {"world_most", one.world_most}});
+  return all;
+}
+
+Json result_json(const Result& result, const Run& run) {
   Json json = setting_json(result.scenario, result.setting);
   json["claim"] = result.claim;
   json["exactness"] = result.exactness;
@@ -80,6 +92,7 @@ Json result_json(const Result& result) {
   json["world_min"] = result.world_min;
   json["world_max"] = result.world_max;
   json["seconds"] = in_seconds(result.took);
+  if (const auto* shared = shared_by(result, run)) json["shares_devices"] = shared_text(*shared);
   json["groups"] = groups_json(result.groups);
   json["findings"] = findings_json(result.worst.findings);
   if (result.failure) json["failure"] = failure_json(*result.failure);
@@ -98,6 +111,7 @@ Json run_json(const Run& run) {
   json["shards_missing"] = run.missing_shards;
   json["cores"] = run.cores;
   json["slots"] = run.slots;
+  json["shared_devices"] = shared_json(run.shared_devices);
   json["folder"] = run.folder.string();
   json["exit_code"] = run.exit_code;
   json["interrupted"] = run.interrupted;
@@ -105,7 +119,7 @@ Json run_json(const Run& run) {
   json["seconds"] = in_seconds(run.took);
   json["plan"] = plan_json(run.plan);
   json["results"] = Json::array();
-  for (const auto& result : run.results) json["results"].push_back(result_json(result));
+  for (const auto& result : run.results) json["results"].push_back(result_json(result, run));
   json["not_finished"] = Json::array();
   for (const auto& skip : run.not_finished) {
     json["not_finished"].push_back(setting_json(skip.scenario, skip.setting));

@@ -2,6 +2,7 @@
 
 #include "harness/core/text.h"
 #include "reports/characters.h"
+#include "reports/devices.h"
 #include "reports/story.h"
 #include "reports/style.h"
 
@@ -114,6 +115,8 @@ void add_properties(pugi::xml_node test, const Result& result, const Run& run) {
   property(properties, "subject", result.setting.subject);
   property(properties, "tier", result.setting.tier);
   property(properties, "backend", result.setting.backend);
+  if (const auto* shared = shared_by(result, run))
+    property(properties, "devices", shared_text(*shared) + ": no timing");
   if (const auto command = replay_command(result, run.program); !command.empty())
     property(properties, "replay", command);
 }

@@ -1,6 +1,7 @@
 #include "reports/run_file.h"
 
 #include "harness/core/groups.h"
+#include "reports/devices.h"
 #include "reports/json.h"
 #include "reports/json_at.h"
 #include "reports/style.h"
@@ -145,6 +146,13 @@ void check_kind(const At& at, const Result& result) {
     at["refused"].wrong("a result that is skipped has a reason");
 }
 
+void check_sharing(const At& at, const Result& result, const Run& run) {
+  const auto* shared = shared_by(result, run);
+  const bool agrees =
+      shared ? at["shares_devices"].text() == shared_text(*shared) : !at.has("shares_devices");
+  if (!agrees) at.wrong("'shares_devices' is not what the run's 'shared_devices' say");
+}
+
 Result result_of(const At& at, const Run& run) {
   Result result{.scenario = at["scenario"].text(),
                 .claim = at["claim"].text(),
@@ -160,6 +168,7 @@ Result result_of(const At& at, const Run& run) {
                 .took = at["seconds"].time()};
   if (at["signature"].text() != result.worst.signature())
     at["signature"].wrong("is not that of the verdict and its first finding");
+  check_sharing(at, result, run);
   const auto* planned = planned_for(run, result);
   if (!planned) at.wrong("is not in the plan");
   result.groups = groups_of(at["groups"], planned->cases, run.shard);
@@ -167,6 +176,14 @@ Result result_of(const At& at, const Run& run) {
   check_counts(at, result);
   check_kind(at, result);
   return result;
+}
+
+SharedDevices shared_devices_in(const At& at) {
+  return {.backend = at["backend"].text(),
+          .kind = at["kind"].text(),
+          .count = at["count"].number(1),
+          .world_least = at["world_least"].number(2, kWorldMost),
+          .world_most = at["world_most"].number(2, kWorldMost)};
 }
 
 Planned planned_of(const At& at) {
@@ -204,6 +221,8 @@ Run run_of(const Json& json, const std::string& file) {
           .took = at["seconds"].time(),
           .folder = at["folder"].text(),
           .exit_code = at["exit_code"].number(0, 255)};
+  for (const auto& one : at["shared_devices"].elements())
+    run.shared_devices.push_back(shared_devices_in(one));
   for (const auto& one : at["shards_missing"].elements())
     run.missing_shards.push_back(one.number(1, kShardsMost));
   for (const auto& one : at["plan"].elements()) run.plan.push_back(planned_of(one));

@@ -2,6 +2,7 @@
 
 #include "harness/core/groups.h"
 #include "harness/core/text.h"
+#include "reports/devices.h"
 #include "reports/story.h"
 
 #include <algorithm>
@@ -183,13 +184,17 @@ std::string headline(const Run& run, const Style& style) {
   if (run.seed) parts.push_back("seed " + seed_text(*run.seed));
   if (run.shard) parts.push_back("shard " + shard_text(*run.shard));
   parts.push_back(counted(run.cores, "core"));
-  return shown(joined(parts, " · "), style) + "\n";
+  std::string text = joined(parts, " · ") + "\n";
+  for (const auto& shared : run.shared_devices)
+    text += shared_text(shared) + ": judged as ever, never timed\n";
+  return shown(text, style);
 }
 
 std::string result_line(const Result& result, const Run& run, const Columns& columns,
                         const Style& style) {
   const std::string word = kind_word(result.kind);
-  const std::string time = result.kind == Result::Kind::skip ? "– " : seconds(result.took) + "s";
+  const bool is_timed = result.kind != Result::Kind::skip && !shared_by(result, run);
+  const std::string time = is_timed ? seconds(result.took) + "s" : "– ";
   const size_t left = word.size() < kKindAndTimeColumns ? kKindAndTimeColumns - word.size() : 0;
   const std::string rest = padded(result.scenario, columns.scenario) + "  " +
                            padded(setting_text(result.setting, run.settings), columns.setting) +

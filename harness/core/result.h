@@ -74,6 +74,16 @@ struct Skip {
   std::string reason;
 };
 
+// Worlds whose ranks share devices, as there are fewer of these: what they show is as right as
+// ever, and how long they take says nothing.
+struct SharedDevices {
+  std::string backend;                  // of the settings that are meant
+  std::string kind;                     // of device: "GPU (NVIDIA H100 80GB HBM3)"
+  int count = 1;                        // of devices that the largest of these worlds has
+  int world_least = 2, world_most = 2;  // those that are played
+  bool operator==(const SharedDevices&) const = default;
+};
+
 // One invocation of `run` or `replay`.
 struct Run {
   // Whether the scenario that must fail did: `passed` and `inconclusive` mean that nothing else
@@ -85,7 +95,8 @@ struct Run {
   std::optional<uint64_t> seed;   // none for a replay: nothing was drawn
   int cores = 1, slots = 1;
   std::vector<Setting> settings;
-  std::optional<RunShard> shard;    // none: all cases were this run's own
+  std::vector<SharedDevices> shared_devices;  // one a backend, of merged runs more
+  std::optional<RunShard> shard;              // none: all cases were this run's own
   std::vector<int> missing_shards;  // of a run that was put together: numbers of those not there
   std::vector<Planned> plan;
   std::vector<Result> results;  // in the order of the plan

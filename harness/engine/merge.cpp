@@ -169,6 +169,10 @@ void merge_heads(const std::vector<NamedRun>& runs, Run& out) {
     for (const auto& setting : run.settings)
       if (std::find(out.settings.begin(), out.settings.end(), setting) == out.settings.end())
         out.settings.push_back(setting);
+    for (const auto& shared : run.shared_devices)
+      if (std::find(out.shared_devices.begin(), out.shared_devices.end(), shared) ==
+          out.shared_devices.end())
+        out.shared_devices.push_back(shared);
   }
 }
 

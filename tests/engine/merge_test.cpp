@@ -174,6 +174,16 @@ TEST(Merge, TheWorstCanaryIsTheRuns) {
   EXPECT_EQ(merged(runs).canary, lockstep::Run::Canary::passed);
 }
 
+TEST(Merge, DevicesThatWereSharedAnywhereAreTold) {
+  auto runs = shards_of({{"toys.numbers", {Kind::pass, Kind::pass, Kind::pass}}}, 3);
+  const SharedDevices one{.backend = "nccl", .kind = "GPU (A)"};
+  const SharedDevices other{.backend = "nccl", .kind = "GPU (B)"};
+  runs[0].run.shared_devices = {one};
+  runs[1].run.shared_devices = {one};
+  runs[2].run.shared_devices = {other};
+  EXPECT_EQ(merged(runs).shared_devices.size(), 2u);
+}
+
 TEST(Merge, WhatIsNoOneCampaignIsRefused) {
   const std::vector<Script> scripts{{"toys.numbers", {Kind::pass, Kind::pass}}};
   const auto with = [&](auto change) {

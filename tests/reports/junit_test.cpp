@@ -94,6 +94,16 @@ TEST(Junit, PropertiesSayHowToPlayTheCaseAgain) {
             "./lockstep replay .lockstep/failures/gradients.match_single_process-3f9c1a.json");
 }
 
+TEST(Junit, AResultWhoseWorldsShareADeviceSaysThatItIsNoTiming) {
+  const auto document = parsed(junit(samples::run_on_one_gpu({samples::passing()})));
+  EXPECT_EQ(
+      std::string(
+          document.select_node("//property[@name='devices']").node().attribute("value").value()),
+      "worlds of 2-4 share 1 GPU (NVIDIA H100 80GB HBM3): no timing");
+  EXPECT_EQ(junit(samples::run_of({samples::passing()})).find("name=\"devices\""),
+            std::string::npos);
+}
+
 TEST(Junit, RefusedCasesAreCounted) {
   auto result = samples::passing();
   EXPECT_EQ(junit(samples::run_of({result})).find("name=\"refused\""), std::string::npos);

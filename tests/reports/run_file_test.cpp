@@ -43,6 +43,17 @@ TEST(RunFile, WhatIsReadIsWhatWasWritten) {
   EXPECT_EQ(run_json(parse_run_file(file_text(run_json(run)), "run.json")), run_json(run));
 }
 
+TEST(RunFile, DevicesThatWereSharedAreReadAndHaveToAgreeWithTheResults) {
+  const auto run = samples::run_on_one_gpu({samples::passing(), samples::of_kind(Kind::skip)});
+  auto json = run_json(run);
+  EXPECT_EQ(run_of(json, "run.json").shared_devices, run.shared_devices);
+  EXPECT_EQ(run_json(run_of(json, "run.json")), json);
+  json["shared_devices"][0]["world_least"] = 5;
+  EXPECT_NE(refusal(json).find("'shares_devices' is not what"), std::string::npos);
+  json["shared_devices"] = Json();
+  EXPECT_NE(refusal(json).find("shared_devices"), std::string::npos);
+}
+
 TEST(RunFile, AShardIsReadAsOne) {
   auto run = samples::run_of({});
   run.shard = RunShard{2, 5};

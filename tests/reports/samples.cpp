@@ -103,4 +103,16 @@ lockstep::Run run_of(std::vector<Result> results) {
   return run;
 }
 
+lockstep::Run run_on_one_gpu(std::vector<Result> results) {
+  for (auto& result : results) result.setting.backend = "nccl";
+  auto run = run_of(std::move(results));
+  run.settings = {{.backend = "nccl"}};
+  run.shared_devices = {{.backend = "nccl",
+                         .kind = "GPU (NVIDIA H100 80GB HBM3)",
+                         .count = 1,
+                         .world_least = 2,
+                         .world_most = 4}};
+  return run;
+}
+
 }  // namespace lockstep::samples

@@ -9,5 +9,7 @@ Result passing();
 Result failing();
 Result of_kind(Result::Kind kind);  // with a finding of its own unless it is a pass
 lockstep::Run run_of(std::vector<Result> results);
+// The same results on nccl, whose larger worlds share one GPU.
+lockstep::Run run_on_one_gpu(std::vector<Result> results);
 
 }  // namespace lockstep::samples

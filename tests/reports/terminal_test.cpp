@@ -32,6 +32,28 @@ TEST(Terminal, APassIsOneLine) {
             "worlds 2-4\n");
 }
 
+TEST(Terminal, WorldsThatShareADeviceAreSaidToAndHaveNoTime) {
+  const auto run = samples::run_on_one_gpu({});
+  EXPECT_EQ(headline(run, {}),
+            "lockstep 0.1.0 · libtorch 2.11.0 · nccl · seed 0x5eed42 · 2 cores\n"
+            "worlds of 2-4 share 1 GPU (NVIDIA H100 80GB HBM3): judged as ever, never timed\n");
+  auto result = passing();
+  result.setting.backend = "nccl";
+  EXPECT_TRUE(result_text(result, run, kColumns, {}).starts_with("  PASS     –   gradients"));
+  result.world_min = result.world_max = 1;
+  EXPECT_TRUE(result_text(result, run, kColumns, {}).starts_with("  PASS   2.9s  gradients"));
+  result = passing();
+  EXPECT_TRUE(result_text(result, run, kColumns, {}).starts_with("  PASS   2.9s  gradients"));
+}
+
+TEST(Terminal, SeveralSharedDevicesAreInThePlural) {
+  auto run = samples::run_on_one_gpu({});
+  run.shared_devices.front().count = 2;
+  run.shared_devices.front().world_least = 4;
+  EXPECT_NE(headline(run, {}).find("worlds of 4 share 2 GPUs (NVIDIA H100 80GB HBM3): "),
+            std::string::npos);
+}
+
 TEST(Terminal, AFailureTellsItsStory) {
   EXPECT_EQ(result_text(failing(), run_of({}), kColumns, {}),
             "  FAIL   2.9s  gradients.match_single_process  cold   case 37 of 200\n"
