@@ -26,10 +26,7 @@ inline Setting setting_of(const std::string& subject, const std::string& tier,
 // Why this machine cannot play it; empty: it can.
 inline std::string why_not_here(const Setting& setting, const Known& known) {
   if (setting.tier == "sim") return "";
-  const auto& backend = backend_called(setting.backend, known.backends);
-  if (!backend.why_not.empty()) return backend.why_not;
-  const bool is_on_gpus = backend.name == "nccl" || backend.name == "gloo_cuda";
-  return setting.tier == "launched" && is_on_gpus ? "launched worlds are not played on GPUs" : "";
+  return backend_called(setting.backend, known.backends).why_not;
 }
 
 // The subject a command means by default: Lockstep's own, or the first where that is not known.

@@ -57,16 +57,23 @@ Json published(c10d::Store& store) {
 }
 
 // The library's own meeting makes sure that all are there, and of one world and version; its store
-// then tells the others where rank 0 is.
-CameTogether met(const LaunchedPlace& place, std::chrono::milliseconds limit, const Json& program) {
+// then tells the others where rank 0 is. They meet over Gloo, whatever devices their hosts have.
+CameTogether met(const LaunchedPlace& place, std::chrono::milliseconds limit, const Json& program,
+                 const DevicesByBackend& devices) {
+  const auto hello = [&](const std::string& address, const std::string& token) {
+    auto own = hello_of(place.rank, address, token, program);
+    own.local_rank = place.local_rank;
+    own.devices = devices;
+    return own;
+  };
   const auto address = own_address(launch_here());
-  const auto group = init_process_group({.timeout = limit});
+  const auto group = init_process_group({.backend = "cpu:gloo", .timeout = limit});
   const auto store = group->getStore();
   const auto until = Clock::now() + kConnectPatience;
   CameTogether together;
   together.store = std::make_shared<c10::intrusive_ptr<c10d::Store>>(store);
   if (place.rank == 0) {
-    together.own = hello_of(0, address, fresh_token(), program);
+    together.own = hello(address, fresh_token());
     if (place.size == 1) return together;
     const auto listener = listen_on(address);
     publish(*store, {{"address", address}, {"port", listener.port}, {"token", together.own.token}});
@@ -74,7 +81,7 @@ CameTogether met(const LaunchedPlace& place, std::chrono::milliseconds limit, co
     return together;
   }
   const auto rank_zero = published(*store);
-  together.own = hello_of(place.rank, address, rank_zero.at("token").get<std::string>(), program);
+  together.own = hello(address, rank_zero.at("token").get<std::string>());
   together.rank_zero = join(rank_zero.at("address").get<std::string>(),
                             rank_zero.at("port").get<int>(), together.own, until);
   return together;
@@ -89,13 +96,13 @@ LaunchedPlace launched_place() {
         "--tier launched: nothing has launched this process beside others; start it with "
         "'lockstep launch', torchrun, mpirun or srun, or set RANK, WORLD_SIZE, MASTER_ADDR and "
         "MASTER_PORT");
-  return {launch.standing.rank, launch.standing.world_size};
+  return {launch.standing.rank, launch.standing.world_size, launch.local_rank};
 }
 
 CameTogether come_together(const LaunchedPlace& place, std::chrono::milliseconds limit,
-                           const Json& program) {
+                           const Json& program, const DevicesByBackend& devices) {
   try {
-    return met(place, limit, program);
+    return met(place, limit, program, devices);
   } catch (const std::exception& error) {
     report_to_launcher(error.what());
     throw UsageError(std::string("--tier launched: ") + error.what());

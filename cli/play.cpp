@@ -1,5 +1,6 @@
 #include "cli/play.h"
 
+#include "cli/devices.h"
 #include "cli/exit_codes.h"
 #include "cli/github.h"
 #include "cli/interrupt.h"
@@ -9,6 +10,7 @@
 #include "harness/world/about.h"
 #include "harness/world/launched/agent.h"
 #include "harness/world/launched/launched.h"
+#include "harness/world/launched/seating.h"
 #include "harness/world/tiers.h"
 #include "reports/github.h"
 #include "reports/json.h"
@@ -20,6 +22,7 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <set>
 #include <unistd.h>
 
@@ -65,10 +68,29 @@ int64_t case_count(const Job& job) {
   return job.shard.count(static_cast<int64_t>(job.cases.size()));
 }
 
-std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, const std::vector<Job>& jobs,
-                                              const std::vector<Job>& canaries, int slots) {
-  auto all = jobs;
-  all.insert(all.end(), canaries.begin(), canaries.end());
+// What there is to play, and what its report says first.
+struct Plan {
+  std::vector<Job> jobs, canaries;
+  std::vector<SharedDevices> shared_devices = {};
+
+  std::vector<Job> all() const {
+    auto every = jobs;
+    every.insert(every.end(), canaries.begin(), canaries.end());
+    return every;
+  }
+};
+
+// Behind the forks, that is, when a driver may be asked.
+DevicesByBackend look_at_devices(Plan& plan, const Known& known) {
+  const auto devices = devices_for(plan.jobs, known);
+  leave_out_those_without_devices(plan.jobs, devices);
+  leave_out_those_without_devices(plan.canaries, devices);
+  std::erase_if(plan.canaries, [](const Job& job) { return job.cases.empty(); });
+  return devices;
+}
+
+std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, const Plan& plan, int slots) {
+  const auto all = plan.all();
   ForkedOptions options;
   options.backends = backends_of(known, all);
   int64_t cases = 0;
@@ -132,8 +154,9 @@ int default_slots() {
 
 namespace {
 
-Run play_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, std::vector<Job> jobs,
-            std::vector<Job> canaries, const CommandOptions& options) {
+Run play_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan playing,
+            const CommandOptions& options) {
+  auto& jobs = playing.jobs;
   use_one_intra_op_thread();
   const auto& interrupted = watch_interrupts();
   check_writable(options.junit);
@@ -150,6 +173,7 @@ Run play_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, std::
           .cores = core_count(),
           .slots = options.campaign.slots,
           .settings = settings,
+          .shared_devices = playing.shared_devices,
           .shard = options.shard,
           .plan = plan,
           .folder = archive.folder()};
@@ -158,7 +182,7 @@ Run play_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, std::
                   {"seed", run.seed ? Json(reports::seed_text(*run.seed)) : Json()}});
   Live live(run, reports::columns_for(run), live_options(jobs, options));
   live.headline();
-  Campaign(std::move(jobs), std::move(canaries), options.campaign, lanes, archive, live)
+  Campaign(std::move(jobs), std::move(playing.canaries), options.campaign, lanes, archive, live)
       .run(interrupted, run);
   run.exit_code = exit_code_of(run);
   const auto json = reports::file_text(reports::run_json(run));
@@ -207,18 +231,26 @@ std::string who_came(const CameTogether& together) {
          counted(hosts.size(), "host", "s");
 }
 
-int play_launched(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
-                  const CommandOptions& options) {
+int play_launched(const Known& known, Plan plan, const CommandOptions& options) {
   auto scenarios = known.scenarios;
-  for (const auto& job : canaries)
+  for (const auto& job : plan.canaries)
     if (std::none_of(scenarios.begin(), scenarios.end(),
                      [&](const auto& one) { return one.name == job.scenario.name; }))
       scenarios.push_back(job.scenario);
-  auto server = launched_server(scenarios, known.subjects, {.backends = own_backends()});
+  auto server =
+      launched_server(scenarios, known.subjects, {.backends = backends_of(known, plan.all())});
+  const auto devices = look_at_devices(plan, known);
   auto together = come_together(*options.launched, options.meet,
-                                program_of(known.scenarios, known.subjects.names()));
+                                program_of(known.scenarios, known.subjects.names()), devices);
   if (options.launched->rank != 0) return serve(together, *server);
   std::cerr << "lockstep: " + who_came(together) + " came together\n";
+  const Launchees all{options.launched->size, [&](int rank) -> const Hello& {
+                        return rank == 0 ? together.own
+                                         : together.members.at(static_cast<size_t>(rank) - 1).is;
+                      }};
+  plan.shared_devices = shared_devices_of(
+      plan.jobs, devices, all.size,
+      [&](const auto& backend, int size) { return devices_taken(all, backend, size); });
   auto tier = launched_tier({.server = std::move(server),
                              .own = std::move(together.own),
                              .members = std::move(together.members),
@@ -228,7 +260,7 @@ int play_launched(const Known& known, std::vector<Job> jobs, std::vector<Job> ca
   lanes.push_back(std::move(tier));
   Run run;
   try {
-    run = play_on(lanes, known, std::move(jobs), std::move(canaries), options);
+    run = play_on(lanes, known, std::move(plan), options);
   } catch (const std::exception& error) {
     tell_launcher(error.what());
     lane->end({.is_whole = false, .why = std::string("rank 0 could not go on: ") + error.what()});
@@ -251,9 +283,14 @@ std::optional<LaunchedPlace> place_for(const std::vector<std::string>& tiers) {
 
 int play(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
          const CommandOptions& options) {
-  if (options.launched) return play_launched(known, std::move(jobs), std::move(canaries), options);
-  auto lanes = make_lanes(known, jobs, canaries, options.campaign.slots);
-  return play_on(lanes, known, std::move(jobs), std::move(canaries), options).exit_code;
+  Plan plan{std::move(jobs), std::move(canaries)};
+  if (options.launched) return play_launched(known, std::move(plan), options);
+  auto lanes = make_lanes(known, plan, options.campaign.slots);
+  const auto devices = look_at_devices(plan, known);
+  plan.shared_devices = shared_devices_of(
+      plan.jobs, devices, std::numeric_limits<int>::max(),
+      [&](const auto& backend, int size) { return devices_taken_here(devices.at(backend), size); });
+  return play_on(lanes, known, std::move(plan), options).exit_code;
 }
 
 }  // namespace lockstep::cli

@@ -130,10 +130,11 @@ bool may_have_gpu() {
 
 Gpus usable_gpus() {
   const Loaded& loaded = loaded_once();
-  Gpus gpus{.names = {}, .problem = loaded.library.problem};
+  Gpus gpus{.names = {}, .model = "", .problem = loaded.library.problem};
   if (loaded.plugin == nullptr) return gpus;
   try {
     gpus.names = loaded.plugin->gpus();
+    gpus.model = loaded.plugin->first_gpus_model();
   } catch (const std::exception& error) {
     gpus.problem =
         may_have_gpu() ? first_line(error) : "this machine has no NVIDIA GPU, or no driver for it";

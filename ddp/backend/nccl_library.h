@@ -33,6 +33,7 @@ bool may_have_gpu();
 // driver, after which this process must not fork.
 struct Gpus {
   std::vector<std::string> names;
+  std::string model;  // for people, of the first: "NVIDIA H100 80GB HBM3"
   std::string problem;
 };
 Gpus usable_gpus();

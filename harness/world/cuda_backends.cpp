@@ -8,8 +8,6 @@
 #include "harness/world/one_gpu.h"
 
 #include <cstdlib>
-#include <stdexcept>
-#include <unistd.h>
 
 namespace lockstep {
 
@@ -21,19 +19,23 @@ std::string why_no_gpu() {
   return "";
 }
 
-// All ranks are on this host. Each has a GPU of its own if there are enough, else they share them.
 class OnGpu : public DeviceBackend {
  public:
   void before_forks() const override { load_nccl(); }
 
-  c10::Device device_of(int rank, int size) const override {
+  SeenDevices seen() const override {
     const Gpus gpus = usable_gpus();
-    if (!gpus.problem.empty()) throw std::runtime_error("no GPU can be used: " + gpus.problem);
-    const int count = static_cast<int>(gpus.names.size());
-    if (size > count)
-      for (const auto& [name, value] : one_gpu_environment(rank, std::to_string(getppid())))
+    return {.names = gpus.names,
+            .kind = gpus.model.empty() ? "GPU" : "GPU (" + gpus.model + ")",
+            .problem = gpus.problem};
+  }
+
+  c10::Device take(const DeviceSeat& seat, int rank) const override {
+    const auto hosts = seat.is_on_one_host ? Hosts::one : Hosts::several;
+    if (seat.is_shared)
+      for (const auto& [name, value] : one_gpu_environment(rank, seat.world, {}, hosts))
         setenv(name.c_str(), value.c_str(), 1);
-    return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(rank % count)};
+    return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(seat.index)};
   }
 };
 

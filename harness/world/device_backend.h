@@ -1,6 +1,8 @@
 // A backend for tensors on a device.
 #pragma once
 
+#include "harness/world/devices.h"
+
 #include <c10/core/Device.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -18,9 +20,11 @@ class DeviceBackend {
   // In the process that ranks are forked from: loads what they need. Asks no driver.
   virtual void before_forks() const {}
 
-  // In the process of rank `rank` of `size`, first thing: makes its device usable, and says which
-  // it is.
-  virtual c10::Device device_of(int rank, int size) const = 0;
+  // What this process sees. Asks a driver: not in the process that ranks are forked from.
+  virtual SeenDevices seen() const = 0;
+
+  // In the process of rank `rank`, first thing: makes the device at `seat` usable, and returns it.
+  virtual c10::Device take(const DeviceSeat& seat, int rank) const = 0;
 
   // What a group of `size` ranks has for the device's tensors beside `on_cpu` for the CPU's.
   struct Wanted {

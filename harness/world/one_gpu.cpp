@@ -2,7 +2,8 @@
 
 namespace lockstep {
 
-EnvironmentVariables one_gpu_environment(int rank, const std::string& run, NcclVersion version) {
+EnvironmentVariables one_gpu_environment(int rank, const std::string& run, NcclVersion version,
+                                         Hosts hosts) {
   const bool can_be_asked = version.major > 2 || (version.major == 2 && version.minor >= 30);
   EnvironmentVariables variables;
   if (can_be_asked) {
@@ -12,7 +13,6 @@ EnvironmentVariables one_gpu_environment(int rank, const std::string& run, NcclV
         {"NCCL_HOSTID", run + "-rank" + std::to_string(rank)},
         {"NCCL_NET", "Socket"},
         {"NCCL_IB_DISABLE", "1"},
-        {"NCCL_SOCKET_IFNAME", "=lo"},  // the interface of exactly this name
         {"NCCL_P2P_DISABLE", "1"},
         {"NCCL_SHM_DISABLE", "1"},
         {"NCCL_MNNVL_ENABLE", "0"},
@@ -23,6 +23,8 @@ EnvironmentVariables one_gpu_environment(int rank, const std::string& run, NcclV
         {"NCCL_ALGO", "Ring"},
         {"NCCL_PROTO", "Simple"},
     };
+    // The interface of exactly this name.
+    if (hosts == Hosts::one) variables.emplace_back("NCCL_SOCKET_IFNAME", "=lo");
   }
   // What LibTorch's watchdog does of a failure: it aborts what spins, and leaves telling of it to
   // the rank, which is what the harness is to see.

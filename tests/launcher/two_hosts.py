@@ -39,7 +39,9 @@ class TwoHosts:
             self.skipTest("ip %s: %s" % (" ".join(arguments), done.stderr.strip()))
 
     def on_host(self, host, command):
-        return ["ip", "netns", "exec", self.names[host], *command]
+        """With a name of its own, too, so that it is a host to whoever counts them."""
+        return ["ip", "netns", "exec", self.names[host], "unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"',
+                self.names[host], *command]
 
     def cut_the_cable(self):
         self.ip_all("-n", self.names[1], "link", "set", "cable", "down")

@@ -38,6 +38,11 @@ TEST(OneGpu, NoWayOfOneHostAndNoNetworkButLoopbackIsLeft) {
   EXPECT_EQ(variables.at("NCCL_SOCKET_IFNAME"), "=lo");
 }
 
+TEST(OneGpu, OverSeveralHostsLoopbackIsNotTheWay) {
+  for (const auto& [name, value] : one_gpu_environment(0, "run7", {2, 28}, Hosts::several))
+    EXPECT_NE(name, "NCCL_SOCKET_IFNAME") << value;
+}
+
 TEST(OneGpu, KernelsOfOneRankLeaveRoomForTheOthers) {
   const auto variables = environment_of(0, {2, 28});
   EXPECT_EQ(variables.at("NCCL_MAX_CTAS"), "1");

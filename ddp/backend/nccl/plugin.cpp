@@ -173,6 +173,10 @@ std::vector<std::string> gpus() {
   return names;
 }
 
+std::string first_gpus_model() {
+  return at::cuda::getDeviceProperties(0)->name;
+}
+
 c10::intrusive_ptr<c10d::Backend> make(const NcclPlan& plan) {
   return NcclBackend::make(plan);
 }
@@ -186,6 +190,7 @@ const NcclPlugin kPlugin = {.made_for = "Lockstep " LOCKSTEP_VERSION " on PyTorc
                             .nccl_version = c10d::getNcclVersion,
                             .cuda_version = cuda_version,
                             .gpus = gpus,
+                            .first_gpus_model = first_gpus_model,
                             .make = make,
                             .connect = connect};
 

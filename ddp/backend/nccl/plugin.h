@@ -34,6 +34,7 @@ struct NcclPlugin {
   // A name for each GPU that this process sees, in the order of device indices: the same name for
   // the same GPU in every process of a host. Throws where there is none, with the reason.
   std::vector<std::string> (*gpus)();
+  std::string (*first_gpus_model)();
 
   // Collective only in that all ranks of a world make one; does not block and touches no GPU.
   c10::intrusive_ptr<c10d::Backend> (*make)(const NcclPlan& plan);

@@ -78,20 +78,38 @@ std::vector<std::vector<std::string>> left_in(const Json& answer) {
   return answer.value("left", std::vector<std::vector<std::string>>());
 }
 
+Json json_of(const DeviceSeat& seat) {
+  return {{"index", seat.index},
+          {"is_shared", seat.is_shared},
+          {"is_on_one_host", seat.is_on_one_host},
+          {"world", seat.world}};
+}
+
+DeviceSeat seat_in(const Json& json) {
+  return {.index = json.at("index").get<int>(),
+          .is_shared = json.at("is_shared").get<bool>(),
+          .is_on_one_host = json.at("is_on_one_host").get<bool>(),
+          .world = json.at("world").get<std::string>()};
+}
+
 Json json_of(const Abroad& abroad) {
-  return {{"rank", abroad.rank},
-          {"store_address", abroad.store_address},
-          {"store_port", abroad.store_port},
-          {"listens_on", abroad.listens_on},
-          {"scratch", abroad.scratch}};
+  Json json{{"rank", abroad.rank},
+            {"store_address", abroad.store_address},
+            {"store_port", abroad.store_port},
+            {"listens_on", abroad.listens_on},
+            {"scratch", abroad.scratch}};
+  if (abroad.seat) json["seat"] = json_of(*abroad.seat);
+  return json;
 }
 
 Abroad abroad_in(const Json& json) {
+  const auto seat = json.find("seat");
   return {.rank = json.at("rank").get<int>(),
           .store_address = json.at("store_address").get<std::string>(),
           .store_port = json.at("store_port").get<int>(),
           .listens_on = json.at("listens_on").get<std::string>(),
-          .scratch = json.at("scratch").get<std::string>()};
+          .scratch = json.at("scratch").get<std::string>(),
+          .seat = seat == json.end() ? std::optional<DeviceSeat>() : seat_in(*seat)};
 }
 
 // Text of processes that are not ours need not be UTF-8.

@@ -6,6 +6,7 @@
 #include "harness/core/scenario.h"
 #include "harness/process/child_group.h"
 #include "harness/process/stacks.h"
+#include "harness/world/devices.h"
 #include "harness/world/sim/chooser.h"
 
 #include <chrono>
@@ -38,6 +39,7 @@ struct Abroad {
   int store_port = 0;
   std::string listens_on;  // an address of the host that plays it
   std::string scratch;     // a folder's name, in the system's place for such; the same on all ranks
+  std::optional<DeviceSeat> seat = {};  // where tensors are on a device
 };
 
 // A request to play a case, and what became of its processes.

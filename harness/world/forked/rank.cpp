@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <numeric>
+#include <stdexcept>
 #include <unistd.h>
 
 namespace lockstep {
@@ -73,10 +74,15 @@ PlayParts parts_of(const RankTask& task, const CaseParts& c, const RankDevice& d
 // Note [Threads after a fork]
 // LibTorch makes its pool of threads anew in a forked process, at the first use, which autograd's
 // threads of two devices must not make at once: one would find no pool, and abort.
-RankDevice device_of(const DeviceBackend* backend, int rank, int size) {
+RankDevice device_of(const DeviceBackend* backend, int rank, int size,
+                     const std::optional<DeviceSeat>& seat) {
   at::set_num_threads(at::get_num_threads());
   if (!backend) return {};
-  return {backend, backend->device_of(rank, size)};
+  if (seat) return {backend, backend->take(*seat, rank)};
+  const auto seen = backend->seen();
+  if (!seen.problem.empty()) throw std::runtime_error("there is no device: " + seen.problem);
+  const auto world = std::to_string(getppid());
+  return {backend, backend->take(seat_on_this_host(seen, rank, size, world), rank)};
 }
 
 }  // namespace
@@ -85,7 +91,7 @@ int run_rank(const RankTask& task) {
   set_signals();
   tell_environment(task.rank, task.size);
   const CaseParts c(task.c);
-  const RankDevice device = device_of(task.backend, task.rank, task.size);
+  const RankDevice device = device_of(task.backend, task.rank, task.size, task.seat);
   auto& play =
       *new Play(parts_of(task, c, device, nullptr));  // never destroyed, and its groups with it
   if (!ended_well(play.run())) _exit(1);
@@ -103,7 +109,7 @@ class Standing {
  public:
   explicit Standing(const StandingRank& is) : is_(is) {
     tell_environment(is.rank, is.size);
-    device_ = device_of(is.backend, is.rank, is.size);
+    device_ = device_of(is.backend, is.rank, is.size, {});
     const auto store = is.gathering.open_store(kStandingPatience);
     std::vector<int> all(static_cast<size_t>(is.size));
     std::iota(all.begin(), all.end(), 0);
@@ -126,6 +132,7 @@ class Standing {
                         .journal = is_.journal,
                         .gathering = is_.gathering,
                         .backend = is_.backend,
+                        .seat = {},
                         .scratch = is_.scratch,
                         .deadline = Clock::now() + order.limit};
     const CaseParts c(order.c);

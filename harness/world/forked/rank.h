@@ -25,6 +25,7 @@ struct RankTask {
   std::span<std::byte> journal;
   const Gathering& gathering;
   const DeviceBackend* backend = nullptr;  // null: tensors are on the CPU
+  std::optional<DeviceSeat> seat;          // on which device; nothing: as for a world of this host
   std::filesystem::path scratch;           // made by the first rank that wants it
   std::chrono::steady_clock::time_point deadline;
 };

@@ -103,6 +103,7 @@ PlayReply ForkedServer::play_cold(const PlayRequest& request, int stop_descripto
                      .journal = memory_->journal(index, here),
                      .gathering = *gathering,
                      .backend = device_backend(request),
+                     .seat = request.abroad ? request.abroad->seat : std::nullopt,
                      .scratch = scratch,
                      .deadline = deadline});
   });

@@ -3,6 +3,7 @@
 #include "harness/process/message.h"
 #include "harness/world/forked/memory.h"
 #include "harness/world/forked/server.h"
+#include "harness/world/launched/seating.h"
 
 #include <algorithm>
 #include <poll.h>
@@ -84,6 +85,15 @@ const Hello& LaunchedLane::member(int rank) const {
   return rank == 0 ? parts_.own : parts_.members.at(static_cast<size_t>(rank) - 1).is;
 }
 
+std::vector<std::optional<DeviceSeat>> LaunchedLane::seats_for(const PlayRequest& request) const {
+  const auto count = static_cast<size_t>(request.size);
+  if (!parts_.own.devices.contains(request.backend))
+    return std::vector<std::optional<DeviceSeat>>(count);
+  const auto at = [this](int rank) -> const Hello& { return member(rank); };
+  const auto seats = seats_of({size(), at}, request.backend, request.size, request.abroad->scratch);
+  return {seats.begin(), seats.end()};
+}
+
 int LaunchedLane::Round::awaited() const {
   return static_cast<int>(
       std::count_if(replies.begin(), replies.end(), [](const auto& reply) { return !reply; }));
@@ -140,8 +150,10 @@ LaunchedLane::Round LaunchedLane::play_round(PlayRequest request, ServedStore& s
   Round round{.replies = std::vector<std::optional<PlayReply>>(count),
               .late = std::vector<bool>(count, false),
               .limit = Clock::now() + request.limit + parts_.grace + kAnswerSlack};
+  const auto seats = seats_for(request);
   for (int rank = 0; rank < request.size; ++rank) {
     request.abroad->rank = rank;
+    request.abroad->seat = seats[static_cast<size_t>(rank)];
     request.abroad->listens_on = member(rank).listens_on;
     if (!send(rank, ServerWord::request, text_of(request))) lose(rank, "is gone");
   }

@@ -37,6 +37,7 @@ class LaunchedLane final : public LaunchedTier {
 
   int size() const { return static_cast<int>(sockets_.size()); }
   const Hello& member(int rank) const;
+  std::vector<std::optional<DeviceSeat>> seats_for(const PlayRequest& request) const;
   bool send(int rank, ServerWord word, const std::string& text = "");
   void lose(int rank, const std::string& how);
   Round play_round(PlayRequest request, ServedStore& store);

@@ -3,6 +3,7 @@
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
 #include "harness/process/message.h"
+#include "harness/world/launched/seating.h"
 
 #include <algorithm>
 #include <fstream>
@@ -98,7 +99,9 @@ Hello hello_of(int rank, const std::string& listens_on, const std::string& token
           .host = host,
           .boot = first_line_of("/proc/sys/kernel/random/boot_id"),
           .listens_on = listens_on,
-          .program = std::move(program)};
+          .program = std::move(program),
+          .local_rank = {},
+          .devices = {}};
 }
 
 Json program_of(const std::vector<Scenario>& scenarios, const std::vector<std::string>& subjects) {
@@ -119,22 +122,37 @@ std::string difference(const Json& ours, const Json& theirs, int rank) {
 }
 
 std::string text_of(const Hello& hello) {
-  return Json{{"token", hello.token},    {"rank", hello.rank}, {"process", hello.process},
-              {"host", hello.host},      {"boot", hello.boot}, {"listens_on", hello.listens_on},
-              {"program", hello.program}}
+  Json devices = Json::object();
+  for (const auto& [backend, seen] : hello.devices) devices[backend] = json_of(seen);
+  return Json{{"token", hello.token},
+              {"rank", hello.rank},
+              {"process", hello.process},
+              {"host", hello.host},
+              {"boot", hello.boot},
+              {"listens_on", hello.listens_on},
+              {"program", hello.program},
+              {"local_rank", hello.local_rank ? Json(*hello.local_rank) : Json()},
+              {"devices", devices}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Hello hello_in(const std::string& text) {
   try {
     const Json json = Json::parse(text);
-    return {.token = json.at("token").get<std::string>(),
-            .rank = json.at("rank").get<int>(),
-            .process = json.at("process").get<int64_t>(),
-            .host = json.at("host").get<std::string>(),
-            .boot = json.at("boot").get<std::string>(),
-            .listens_on = json.at("listens_on").get<std::string>(),
-            .program = json.at("program")};
+    Hello hello{.token = json.at("token").get<std::string>(),
+                .rank = json.at("rank").get<int>(),
+                .process = json.at("process").get<int64_t>(),
+                .host = json.at("host").get<std::string>(),
+                .boot = json.at("boot").get<std::string>(),
+                .listens_on = json.at("listens_on").get<std::string>(),
+                .program = json.at("program"),
+                .local_rank = {},
+                .devices = {}};
+    const Json& local_rank = json.at("local_rank");
+    if (!local_rank.is_null()) hello.local_rank = local_rank.get<int>();
+    for (const auto& [backend, seen] : json.at("devices").items())
+      hello.devices[backend] = seen_devices_in(seen);
+    return hello;
   } catch (const Json::exception&) {
     throw TierError("this is no hello: " + text.substr(0, 80));
   }
@@ -171,6 +189,11 @@ std::vector<Member> gather(const ListeningSocket& listener, const Hello& own, in
   for (const auto& [rank, member] : came)
     if (const auto sentence = difference(own.program, member.is.program, rank); !sentence.empty())
       refuse(came, sentence);
+  const auto hello_of_rank = [&](int rank) -> const Hello& {
+    return rank == 0 ? own : came.at(rank).is;
+  };
+  if (const auto sentence = seating_problem({size, hello_of_rank}); !sentence.empty())
+    refuse(came, sentence);
   std::vector<Member> members;
   for (auto& [rank, member] : came) {
     send_message(member.connection.number(), message(MemberWord::welcome, ""));

@@ -9,7 +9,9 @@
 #include "harness/core/json.h"
 #include "harness/core/scenario.h"
 #include "harness/process/network.h"
+#include "harness/world/devices.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,12 +31,14 @@ struct Hello {
   int rank = 0;
   int64_t process = 0;
   std::string host;
-  std::string boot;        // equal where clocks are
-  std::string listens_on;  // an address of its host at which its ranks can be reached
-  Json program;            // what it could play
+  std::string boot;               // equal where clocks are
+  std::string listens_on;         // an address of its host at which its ranks can be reached
+  Json program;                   // what it could play
+  std::optional<int> local_rank;  // among those of its host, where its launcher tells
+  DevicesByBackend devices;       // of the campaign's backends those with tensors on devices
 };
 
-// Of this process. Reads the host's name and the kernel's boot id.
+// Of this process, without local rank and devices. Reads the host's name and the kernel's boot id.
 Hello hello_of(int rank, const std::string& listens_on, const std::string& token, Json program);
 
 // What a program could play, to be compared: subjects, and scenarios with their smallest cases.

@@ -84,6 +84,14 @@ TEST(Members, OfAnotherProgramAreRefusedWithOneSentenceOnAll) {
             std::vector<std::string>(3, who + "has the subject 'another', which rank 0 has not"));
 }
 
+TEST(Members, ThatSeeOtherDevicesAreRefusedWithOneSentenceOnAll) {
+  auto blind = hello(2);
+  blind.devices["nccl"] = {.names = {"x"}};
+  const auto all = outcomes({hello(1), blind}, 3);
+  EXPECT_NE(all[0].find("do not see as many devices of the backend nccl"), std::string::npos);
+  EXPECT_EQ(all, std::vector<std::string>(3, all[0]));
+}
+
 TEST(Members, ThatDoNotComeAreNamedToThoseThatDid) {
   const auto all = outcomes({hello(2)}, 4, 200ms);
   EXPECT_TRUE(all[0].starts_with("ranks 1, 3 did not connect to rank 0 at 127.0.0.1, port "))
@@ -125,12 +133,17 @@ TEST(Members, RankZeroThatSaysNothingIsNotWaitedForEver) {
 }
 
 TEST(Members, AHelloReadsAsItWasWritten) {
-  const auto own = hello(3);
+  auto own = hello(3);
+  own.local_rank = 2;
+  own.devices["nccl"] = {.names = {"x"}, .kind = "GPU", .problem = "none", .is_own = true};
   const auto read = hello_in(text_of(own));
   EXPECT_EQ(
       std::tie(read.token, read.rank, read.process, read.host, read.boot, read.listens_on,
                read.program),
       std::tie(own.token, own.rank, own.process, own.host, own.boot, own.listens_on, own.program));
+  EXPECT_EQ(read.local_rank, 2);
+  EXPECT_EQ(json_of(read.devices.at("nccl")), json_of(own.devices.at("nccl")));
+  EXPECT_FALSE(hello_in(text_of(hello(1))).local_rank);
   EXPECT_THROW(hello_in("{}"), TierError);
 }
 
