@@ -99,11 +99,17 @@ TEST(Members, ThatDoNotComeAreNamedToThoseThatDid) {
   EXPECT_EQ(all[1], all[0]);
 }
 
+// Before the one who is awaited: behind that one nobody listens any more.
 TEST(Members, AStrangerIsTurnedAway) {
-  const auto all = outcomes({hello(1, program(), "another token"), hello(1)}, 2);
-  EXPECT_EQ(all[0], "");
-  EXPECT_NE(all[1].find("closed the connection"), std::string::npos);
-  EXPECT_EQ(all[2], "");
+  const auto listener = listen_on(kHere);
+  std::thread joining([&] {
+    const auto stranger = hello(1, program(), "another token");
+    const auto told = reason([&] { join(kHere, listener.port, stranger, in(30s)); });
+    EXPECT_NE(told.find("closed the connection"), std::string::npos) << told;
+    join(kHere, listener.port, hello(1), in(30s));
+  });
+  EXPECT_EQ(gather(listener, hello(0), 2, in(30s)).size(), 1u);
+  joining.join();
 }
 
 TEST(Members, WhoSaysWhatIsNoHelloIsTurnedAway) {
