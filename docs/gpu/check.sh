@@ -63,6 +63,8 @@ step doctor ./lockstep doctor
 step tests ctest --test-dir build/release -L gpu --verbose --no-tests=error
 step nccl ./lockstep run --backend nccl --tier warm,cold --world 1,2,4
 step gloo_cuda ./lockstep run --backend gloo_cuda --tier warm,cold --world 1,2,4
+# Launched worlds, whose ranks share what there is.
+step launched ./lockstep launch -n 2 ./lockstep run --tier launched --backend nccl,gloo_cuda gradients replicas
 step step_time bench/ddp_step.py --device cuda --rounds 11
 step overlap trace
 
