@@ -1,5 +1,6 @@
 #include "cli/devices.h"
 
+#include <algorithm>
 #include <set>
 
 namespace lockstep::cli {

@@ -9,9 +9,9 @@
 
 namespace lockstep::cli {
 
-// What this process sees, by the backends that `jobs` name, played or not, those left out whose
-// tensors are on the CPU. May ask a driver: call it behind the last fork, and before LibTorch is
-// asked for anything.
+// What this process sees for each backend of `jobs` whose tensors are on a device, whether it is to
+// be played or not. May ask a driver: call it behind the last fork, and before LibTorch is asked
+// for anything.
 DevicesByBackend devices_for(const std::vector<Job>& jobs, const Known& known);
 
 // Takes the cases of jobs whose backend has no device here; the reason is told instead.
