@@ -17,11 +17,11 @@ NOTE, PLACE = "TO" + "DO", "/wo" + "rk/"
 GOOD = {
     "CMakeLists.txt": "project(lockstep)\nadd_subdirectory(ddp)\nadd_subdirectory(tests)\n",
     "ddp/CMakeLists.txt": "lockstep_library(lockstep_ddp SOURCES reducer.cpp)  # not gone.cpp\n",
-    "ddp/reducer/reducer.h": "#pragma once\n",
-    "ddp/reducer/reducer.cpp": '#include "ddp/reducer/reducer.h"\n',
+    "ddp/reducer.h": "#pragma once\n",
+    "ddp/reducer.cpp": '#include "ddp/reducer.h"\n',
     "tests/CMakeLists.txt": "add_subdirectory(ddp)\n",
     "tests/ddp/CMakeLists.txt": "lockstep_test(ddp_test SOURCES reducer_test.cpp)\n",
-    "tests/ddp/reducer_test.cpp": '#include "ddp/reducer/reducer.h"\n',
+    "tests/ddp/reducer_test.cpp": '#include "ddp/reducer.h"\n',
 }
 
 # (rule, the files of a tree that breaks it, where it must be seen)
@@ -167,9 +167,9 @@ class EachRule(unittest.TestCase):
                 self.assertEqual(self.places(name, {}), "")
 
     def test_a_list_of_long_files_that_outlived_its_reason_is_seen(self):
-        tidy.LONG_FILES["ddp/reducer/reducer.cpp"] = "a reason"
+        tidy.LONG_FILES["ddp/reducer.cpp"] = "a reason"
         self.addCleanup(tidy.LONG_FILES.clear)
-        self.assertEqual(self.places("long_file", {}), "ddp/reducer/reducer.cpp:1")
+        self.assertEqual(self.places("long_file", {}), "ddp/reducer.cpp:1")
 
 
 class TheReport(unittest.TestCase):
@@ -181,9 +181,9 @@ class TheReport(unittest.TestCase):
         return status, words.getvalue()
 
     def test_it_names_place_rule_and_reason(self):
-        status, words = self.report(self.tree({**GOOD, "ddp/reducer/reducer.h": ""}))
+        status, words = self.report(self.tree({**GOOD, "ddp/reducer.h": ""}))
         self.assertEqual(status, 1)
-        self.assertIn("ddp/reducer/reducer.h:1: pragma_once: this header lacks #pragma once\n", words)
+        self.assertIn("ddp/reducer.h:1: pragma_once: this header lacks #pragma once\n", words)
 
     def test_a_tree_without_code_does_not_pass(self):
         self.assertEqual(self.report(self.tree({"README.md": "nothing"}))[0], 1)
@@ -193,14 +193,14 @@ class TheReport(unittest.TestCase):
         self.assertEqual(status, 0, words)
 
     def test_a_file_that_clang_format_would_change_is_seen(self):
-        files = {**GOOD, ".clang-format": "BasedOnStyle: Google\n", "ddp/reducer/reducer.cpp": "int  a;\n"}
+        files = {**GOOD, ".clang-format": "BasedOnStyle: Google\n", "ddp/reducer.cpp": "int  a;\n"}
         try:
             status, words = self.report("--format", self.tree(files))
         except SystemExit as skipped:
             self.assertEqual(skipped.code, 77)
             self.skipTest("clang-format 14 is not installed")
         self.assertEqual(status, 1)
-        self.assertIn("ddp/reducer/reducer.cpp:1: formatted: ", words)
+        self.assertIn("ddp/reducer.cpp:1: formatted: ", words)
 
 
 if __name__ == "__main__":
