@@ -23,6 +23,9 @@ BackendPointer backend_apart(c10d::Backend& whole, const c10::intrusive_ptr<c10d
   options->timeout = timeout;
   std::vector<int> ranks(static_cast<std::size_t>(whole.getSize()));
   std::iota(ranks.begin(), ranks.end(), 0);
+  // A part that was split off a Gloo of the program's own: Note [Splitting Gloo].
+  auto& known = options->global_ranks_in_group;
+  if (known.size() != ranks.size()) known.assign(ranks.begin(), ranks.end());
   const auto own_store =
       c10::make_intrusive<c10d::PrefixStore>(name + "/" + whole.getBackendName(), store->clone());
   auto part = whole.split(own_store, ranks, options);

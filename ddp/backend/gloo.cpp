@@ -5,13 +5,66 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace lockstep {
 
+namespace {
+
+using Gloo = c10d::ProcessGroupGloo;
+
+// Note [Splitting Gloo]
+// PyTorch 2.11's split writes the part's ranks into the options that it is given, which are the
+// whole's own, and gives them to the part: the next split reads as many ranks as the whole has from
+// there, beyond the end where a part is smaller. Where there are no ranks in the options, it reads
+// a list made for the first group of the process. So a part gets options of its own here.
+class GlooBackend final : public Gloo {
+ public:
+  GlooBackend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+              const c10::intrusive_ptr<Options>& options)
+      : Gloo(store, rank, size, options), options_(options) {}
+
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override {
+    return copy_of_options();
+  }
+
+  c10::intrusive_ptr<c10d::Backend> split(
+      const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+      const c10::intrusive_ptr<c10d::Backend::Options>& options) override {
+    const auto place = std::find(ranks.begin(), ranks.end(), getRank());
+    if (place == ranks.end()) return nullptr;
+    const BrokenPipesAreErrors guard;
+    auto own = copy_of_options();
+    if (options) own->timeout = options->timeout;
+    if (options) own->group_name = options->group_name;
+    own->global_ranks_in_group.clear();
+    for (const int rank : ranks)
+      own->global_ranks_in_group.push_back(
+          options_->global_ranks_in_group.at(static_cast<std::size_t>(rank)));
+    return c10::make_intrusive<GlooBackend>(store->clone(), static_cast<int>(place - ranks.begin()),
+                                            static_cast<int>(ranks.size()), own);
+  }
+
+ private:
+  c10::intrusive_ptr<Options> copy_of_options() const {
+    auto copy = Options::create(options_->timeout);
+    copy->group_name = options_->group_name;
+    copy->group_desc = options_->group_desc;
+    copy->global_ranks_in_group = options_->global_ranks_in_group;
+    copy->devices = options_->devices;
+    copy->threads = options_->threads;
+    return copy;
+  }
+
+  const c10::intrusive_ptr<Options> options_;
+};
+
+}  // namespace
+
 std::shared_ptr<::gloo::transport::Device> make_gloo_device(const std::string& interface_name,
                                                             const std::string& hostname) {
-  using Gloo = c10d::ProcessGroupGloo;
   const BrokenPipesAreErrors guard;
   return interface_name.empty() ? Gloo::createDeviceForHostname(hostname)
                                 : Gloo::createDeviceForInterface(interface_name);
@@ -20,16 +73,13 @@ std::shared_ptr<::gloo::transport::Device> make_gloo_device(const std::string& i
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(
     const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
     std::shared_ptr<::gloo::transport::Device> device, const InitOptions& options) {
-  using Gloo = c10d::ProcessGroupGloo;
   const BrokenPipesAreErrors guard;
   auto gloo = Gloo::Options::create(options.timeout);
   gloo->threads = options.threads;
   gloo->devices.push_back(std::move(device));
-  // Else splitting the group reads a list that PyTorch 2.11 made for the first group of the
-  // process, and beyond the end of it where that was smaller.
   for (int each = 0; each < world_size; ++each)
     gloo->global_ranks_in_group.push_back(static_cast<std::uint64_t>(each));
-  return c10::make_intrusive<Gloo>(store, rank, world_size, gloo);
+  return c10::make_intrusive<GlooBackend>(store, rank, world_size, gloo);
 }
 
 }  // namespace lockstep

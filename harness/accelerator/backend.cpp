@@ -132,6 +132,11 @@ class AcceleratorBackend final : public c10d::Backend {
     const auto of_inner = inner_->getBackendOptions();
     of_inner->timeout = options->timeout;
     of_inner->group_name = options->group_name;
+    // PyTorch 2.11's Gloo has written a part's ranks into these, if it shares them with the CPU's
+    // backend, which was split before; and reads as many as the whole has.
+    auto& known = of_inner->global_ranks_in_group;
+    known.resize(static_cast<size_t>(getSize()));
+    std::iota(known.begin(), known.end(), 0);
     // A name of its own: the backend for the CPU is split in the same store.
     auto part = inner_->split(c10::make_intrusive<c10d::PrefixStore>("accelerator", store), ranks,
                               of_inner);

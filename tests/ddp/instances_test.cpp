@@ -192,6 +192,42 @@ TEST(Groups, ThatDoNotHoldRankZeroHaveTheirOwnSourceAndDivisor) {
                                                "1 1; 6 6; 6 6; ", "1 1; 6 6; 6 6; "}));
 }
 
+// PyTorch's Gloo writes a part's ranks over the whole's, and reads beyond their end the next time:
+// Note [Splitting Gloo].
+TEST(Groups, KeepTheirRanksHoweverOftenTheyAreSplit) {
+  const auto reports = run_world(4, [](const Group& group) {
+    const auto ranks_of = [](const Group& of) {
+      std::string text;
+      for (const auto rank :
+           of->getBackend(c10::DeviceType::CPU)->getBackendOptions()->global_ranks_in_group)
+        text += std::to_string(rank);
+      return text;
+    };
+    const auto part_of = [&](const Group& whole, const std::vector<int>& ranks) -> Group {
+      std::string name = "ranks";
+      for (const int rank : ranks) name += " " + std::to_string(rank);
+      auto part = whole->splitGroup(ranks, std::nullopt, std::nullopt, name, std::nullopt);
+      return part;
+    };
+    const Group first = part_of(group, {0, 1});
+    const Group second = part_of(group, {1, 2, 3});
+    std::string report = ranks_of(group);
+    if (first) report += " " + ranks_of(first);
+    if (second) {
+      const Group last = part_of(second, {1, 2});
+      report += " " + ranks_of(second) + (last ? " " + ranks_of(last) : "");
+    }
+    Terms net(1);
+    DistributedDataParallel one(net, {.process_group = group});
+    DistributedDataParallel two(net, {.process_group = group});
+    two.forward(Loss{{0, share(group)}}).backward();
+    return report + " " + net->gradients() + " " + ranks_of(group);
+  });
+  const std::string end = " 7.5 7.5 0123";
+  EXPECT_EQ(reports, (std::vector<std::string>{"0123 01" + end, "0123 01 123" + end,
+                                               "0123 123 23" + end, "0123 123 23" + end}));
+}
+
 TEST(Groups, CanBeMadeAndDestroyedAHundredTimesOnOneStore) {
   const auto reports = run_world(2, [](const Group& group) {
     const auto threads = [] {

@@ -136,8 +136,8 @@ TEST_F(C10dSubject, A_branch_that_a_rank_leaves_out_counts_as_zero_where_that_is
   for (const auto& options : kThatFindUnused)
     EXPECT_EQ(difference(gradients_of(play(kLeftOut, training(options))), zeros), "")
         << to_json(options);
-  for (const auto& rank : play(kLeftOut, training({})).ranks())
-    EXPECT_NE(rank.ending.kind, Ending::Kind::returned);
+  const auto without = play(kLeftOut, training({}));
+  for (const auto& rank : without.ranks()) EXPECT_NE(rank.ending.kind, Ending::Kind::returned);
 }
 
 TEST_F(C10dSubject, A_view_is_multiplied_when_it_is_new_and_divided_when_it_was_kept) {
@@ -151,7 +151,8 @@ TEST_F(C10dSubject, A_view_is_multiplied_when_it_is_new_and_divided_when_it_was_
 }
 
 TEST_F(C10dSubject, What_it_lacks_is_refused) {
-  for (const auto& rank : play(kInUse, training({.batched_grad_copy = true})).ranks())
+  const auto batched = play(kInUse, training({.batched_grad_copy = true}));
+  for (const auto& rank : batched.ranks())
     EXPECT_EQ(rank.ending.kind, Ending::Kind::refused) << rank.ending.why;
 }
 
