@@ -181,6 +181,8 @@ int run(const Flags& flags, const Known& known) {
   auto draw = draw_options_of(flags);
   const auto tiers = words("--tier", flags.tiers, kTiers);
   draw.schedules = std::find(tiers.begin(), tiers.end(), "sim") != tiers.end();
+  for (const auto& backend : words("--backend", flags.backends, names_of(known.backends)))
+    draw.late_results |= backend_called(backend, known.backends).device != nullptr;
   auto options = command_options_of(flags, draw.seed);
   options.launched = place_for(tiers);
   if (options.launched && !fixes_world(draw)) draw.worlds = {options.launched->size};

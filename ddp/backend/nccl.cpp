@@ -1,5 +1,6 @@
 #include "ddp/backend/nccl.h"
 
+#include "ddp/backend/gpu_device_files.h"
 #include "ddp/backend/nccl/plugin.h"
 #include "ddp/backend/nccl_built.h"
 #include "ddp/backend/nccl_settings.h"
@@ -119,10 +120,9 @@ const NcclLibrary& load_nccl() {
   return loaded_once().library;
 }
 
-// The driver's; Windows' under WSL; Tegra's.
 bool may_have_gpu() {
   std::error_code none;
-  for (const char* const file : {"/dev/nvidiactl", "/dev/dxg", "/dev/nvhost-ctrl", "/dev/nvmap"}) {
+  for (const char* const file : kGpuDeviceFiles) {
     if (std::filesystem::exists(file, none)) return true;
   }
   return false;
@@ -157,6 +157,10 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10
 
 void connect_nccl(const c10::intrusive_ptr<c10d::Backend>& backend, int device_index) {
   usable_plugin().connect(*backend, device_index);
+}
+
+void hold_up_cuda(const c10::Stream& stream, std::chrono::milliseconds time) {
+  usable_plugin().hold_up(stream, time);
 }
 
 std::string failure_of(c10d::Backend& backend) {

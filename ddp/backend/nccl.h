@@ -2,6 +2,7 @@
 
 #include "ddp/backend/nccl_library.h"
 
+#include <c10/core/Stream.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -29,6 +30,11 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10
 // NCCL dislikes is said here. `backend` is one of make_nccl_backend()'s, not one that wraps it.
 // Throws what NCCL says, at the timeout at the latest.
 void connect_nccl(const c10::intrusive_ptr<c10d::Backend>& backend, int device_index);
+
+// Has `stream`, of a GPU, stand still for about `time` before what is submitted to it next: what a
+// program forgot to wait for is then really late. Local; the host goes on. Throws std::exception
+// where usable_gpus() has a problem.
+void hold_up_cuda(const c10::Stream& stream, std::chrono::milliseconds time);
 
 // Why `backend` can carry nothing any more, as a sentence; empty where it can, or does not tell
 // (Gloo's failures are those of its works). For NCCL: ask it of a work that has ended. Local.

@@ -35,6 +35,8 @@ struct Moment {
 //   drop       is told that it succeeded, and nobody has seen it
 //   duplicate  issues it twice
 //   corrupt    finds bit `amount` of its result flipped
+//   late       on a device with streams: finds its result there, and all later ones, `amount`
+//              milliseconds late, while the host goes on; elsewhere it does nothing
 struct Injection {
   std::string kind = "delay";
   int rank = 0;
@@ -44,7 +46,8 @@ struct Injection {
   auto operator<=>(const Injection&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("kind", &Injection::kind,
-                            one_of("delay|slow|kill|stop|exit|throw|error|drop|duplicate|corrupt")),
+                            one_of("delay|slow|kill|stop|exit|throw|error|drop|duplicate|corrupt|"
+                                   "late")),
                       field("rank", &Injection::rank, at_least(0)),
                       field("collective", &Injection::collective, at_least(-1)),
                       field("at", &Injection::at),

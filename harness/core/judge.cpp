@@ -148,7 +148,12 @@ Findings mismatches(const History& history) {
            *mismatch + roll_call(history)}};
 }
 
-// An injection that was planted and never struck has tried nothing.
+// An injection that was planted and never struck has tried nothing. But for late results, which are
+// drawn for cases of all kinds, with collectives and without.
+bool may_be_idle(const Injection& injection) {
+  return injection.kind == "late";
+}
+
 Findings idle_injections(const Case& c, const History& history) {
   Findings out;
   if (c.value.value(Json::json_pointer("/world/injections"), Json()).empty()) return {};
@@ -156,8 +161,10 @@ Findings idle_injections(const Case& c, const History& history) {
   std::vector<size_t> struck(static_cast<size_t>(history.size()), 0);
   for (int rank = 0; rank < history.size(); ++rank)
     for (const auto& event : history.ranks()[static_cast<size_t>(rank)].events)
-      struck[static_cast<size_t>(rank)] += std::holds_alternative<Injection>(event.what);
+      if (const auto* one = std::get_if<Injection>(&event.what); one && !may_be_idle(*one))
+        ++struck[static_cast<size_t>(rank)];
   for (const auto& one : planted) {
+    if (may_be_idle(one)) continue;
     const bool is_here = one.rank < history.size();
     if (is_here && struck[static_cast<size_t>(one.rank)] > 0) {
       --struck[static_cast<size_t>(one.rank)];

@@ -17,6 +17,10 @@ constexpr int kDrawsPerCase = 4;   // draws spent on finding a case not seen bef
 constexpr uint64_t kDrawCase = 0;  // what a number drawn from the run's seed is for
 constexpr uint64_t kDrawWorld = 1;
 constexpr uint64_t kDrawSchedule = 2;
+constexpr uint64_t kDrawLate = 3;
+constexpr int kCasesPerLateOne = 4;
+constexpr int kLateByMs =
+    10;  // a host issues a step's kernels in less, also where ranks share a GPU
 
 class Drawer {
  public:
@@ -47,6 +51,7 @@ class Drawer {
       if (add(drawn(number, std::min(kSizeMost, kRamp * number * kSizeMost / wanted)))) {
         ++found;
         if (options_.schedules) cases_.back() = scheduled(cases_.back(), number);
+        if (options_.late_results) cases_.back() = with_late_results(cases_.back(), number);
       }
   }
 
@@ -88,6 +93,18 @@ class Drawer {
     if (schedule.policy != "listed") schedule.seed = drawn >> 32;
     if (schedule.policy == "priority") schedule.changes = static_cast<int>(drawn / 16 % 4);
     world["schedule"] = to_json(schedule);
+    return fixed(c);
+  }
+
+  // One rank's are enough: nobody's sum is there before all have given their part.
+  Case with_late_results(Case c, int number) const {
+    const auto drawn = bits(kDrawLate, number);
+    const auto world = world_of(c);
+    if (!world.injections.empty() || drawn % kCasesPerLateOne != 0) return c;
+    const auto rank =
+        static_cast<int>(drawn / kCasesPerLateOne % static_cast<uint64_t>(world.size));
+    c.value["world"]["injections"] = Json::array(
+        {to_json(Injection{.kind = "late", .rank = rank, .collective = 0, .amount = kLateByMs})});
     return fixed(c);
   }
 

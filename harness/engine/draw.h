@@ -24,6 +24,10 @@ struct DrawOptions {
   // reductions of their own. Other worlds make nothing of it.
   bool schedules = false;
 
+  // Results of one drawn case in four that has no injections come late on a device (core/case.h).
+  // Other worlds make nothing of it.
+  bool late_results = false;
+
   // Fields fixed by path, "samples[1]" and "4".
   std::vector<std::pair<std::string, std::string>> set;
 };

@@ -20,6 +20,7 @@ struct Call {
   int tag = 0;                                     // of a send or recv
   std::vector<int64_t> input_sizes, output_sizes;  // of alltoall_base; empty: equal parts
   std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
+  bool is_async = true;  // false: on a device, on the caller's own stream, and nobody waits
 };
 
 }  // namespace lockstep

@@ -37,6 +37,10 @@ class OnGpu : public DeviceBackend {
         setenv(name.c_str(), value.c_str(), 1);
     return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(seat.index)};
   }
+
+  void hold_up(const c10::Stream& stream, std::chrono::milliseconds time) const override {
+    hold_up_cuda(stream, time);
+  }
 };
 
 class Nccl final : public OnGpu {

@@ -4,6 +4,7 @@
 #include "harness/world/devices.h"
 
 #include <c10/core/Device.h>
+#include <c10/core/Stream.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -39,6 +40,10 @@ class DeviceBackend {
   };
   // Collective; blocks.
   virtual c10::intrusive_ptr<c10d::Backend> make(const Wanted& wanted) const = 0;
+
+  // Has the stream stand still for about `time` before what is submitted to it next; the host goes
+  // on. On a device that is never late: nothing.
+  virtual void hold_up(const c10::Stream&, std::chrono::milliseconds) const {}
 
   // In a rank's process, after its program: what it did wrong with its device since the last call,
   // as a sentence; empty: nothing.

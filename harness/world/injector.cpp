@@ -43,10 +43,13 @@ void Injector::strike(const Injection& injection) {
   const std::chrono::milliseconds time(injection.amount);
   if (const auto found = kTreatments.find(injection.kind); found != kTreatments.end()) {
     const std::lock_guard lock(mutex_);
-    next_ = {found->second, injection.amount};
+    next_ = {.kind = found->second, .bit = injection.amount};
   } else if (injection.kind == "slow") {
     const std::lock_guard lock(mutex_);
     slow_by_ = time;
+  } else if (injection.kind == "late") {
+    const std::lock_guard lock(mutex_);
+    late_by_ = time;
   } else if (injection.kind == "delay") {
     blows_.delay(time);
   } else if (injection.kind == "kill") {
@@ -67,7 +70,8 @@ Treatment Injector::at_collective(int64_t sequence) {
   strike_where([&](const Injection& planted) { return planted.collective == sequence; });
   std::unique_lock lock(mutex_);
   const auto slow_by = slow_by_;
-  const auto treatment = std::exchange(next_, {});
+  auto treatment = std::exchange(next_, {});
+  treatment.late_by = late_by_;
   lock.unlock();
   if (slow_by.count() > 0) blows_.delay(slow_by);
   return treatment;

@@ -30,7 +30,8 @@ Blows blows_to_this_process();
 struct Treatment {
   enum class Kind { carried, failed, dropped, duplicated, corrupted };
   Kind kind = Kind::carried;
-  int bit = 0;  // of a corrupted one
+  int bit = 0;                           // of a corrupted one
+  std::chrono::milliseconds late_by{0};  // its result on a device
 };
 
 // Local. Each injection strikes once, as core/case.h lists them: it is recorded first.
@@ -54,6 +55,7 @@ class Injector {
   std::vector<Injection> planted_;
   Treatment next_;                       // of the next collective
   std::chrono::milliseconds slow_by_{};  // before each collective
+  std::chrono::milliseconds late_by_{};  // each collective's result
   JournalWriter& journal_;
   const Blows blows_;
 };

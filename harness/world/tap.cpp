@@ -193,11 +193,13 @@ size_t TapLog::pending() const {
   return pending_.size();
 }
 
-Tap::Tap(BackendPtr backend, std::shared_ptr<TapLog> log, std::shared_ptr<Carrier> carrier)
+Tap::Tap(BackendPtr backend, std::shared_ptr<TapLog> log, std::shared_ptr<Carrier> carrier,
+         HoldUp hold_up)
     : Backend(backend->getRank(), backend->getSize()),
       backend_(std::move(backend)),
       log_(std::move(log)),
-      carrier_(std::move(carrier)) {}
+      carrier_(std::move(carrier)),
+      late_results_(std::move(hold_up)) {}
 
 template <class Issue>
 WorkPtr Tap::through(Call call, const Issue& issue) {
@@ -209,8 +211,10 @@ WorkPtr Tap::through(Call call, const Issue& issue) {
     log_->done(issued.sequence);
     return c10::make_intrusive<DoneWork>(outputs);
   }
-  const auto carried = [&](const Collective& as) {
-    return carrier_ ? carrier_->carry(call, as, log_) : log_->watch(as.sequence, issue());
+  const auto carried = [&, late_by = treatment.late_by](const Collective& as) {
+    if (carrier_) return carrier_->carry(call, as, log_);
+    const auto detour = late_results_.detour(call, late_by);
+    return log_->watch(as.sequence, issue());
   };
   auto work = carried(issued);
   if (treatment.kind == Kind::duplicated) carried(log_->issue(call).collective);
@@ -223,7 +227,8 @@ WorkPtr Tap::through(Call call, const Issue& issue) {
 
 BackendPtr Tap::tapped(BackendPtr backend, const std::string& name) {
   if (!backend) return backend;
-  return c10::make_intrusive<Tap>(std::move(backend), log_->for_group(name));
+  return c10::make_intrusive<Tap>(std::move(backend), log_->for_group(name), nullptr,
+                                  late_results_.hold_up());
 }
 
 std::string Tap::next_name(const std::string& how) {
@@ -269,7 +274,8 @@ WorkPtr Tap::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) 
                   .inputs = tensors,
                   .outputs = tensors,
                   .root = static_cast<int>(options.rootRank),
-                  .timeout = options.timeout},
+                  .timeout = options.timeout,
+                  .is_async = options.asyncOp},
                  [&] { return backend_->broadcast(tensors, options); });
 }
 
@@ -278,7 +284,8 @@ WorkPtr Tap::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) 
                   .inputs = tensors,
                   .outputs = tensors,
                   .reduction = options.reduceOp,
-                  .timeout = options.timeout},
+                  .timeout = options.timeout,
+                  .is_async = options.asyncOp},
                  [&] { return backend_->allreduce(tensors, options); });
 }
 
@@ -287,7 +294,8 @@ WorkPtr Tap::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& op
                   .inputs = tensors,
                   .outputs = tensors,
                   .reduction = options.reduceOp,
-                  .timeout = options.timeout},
+                  .timeout = options.timeout,
+                  .is_async = options.asyncOp},
                  [&] { return backend_->allreduce_sparse(tensors, options); });
 }
 
@@ -296,7 +304,8 @@ WorkPtr Tap::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalesce
                   .inputs = tensors,
                   .outputs = tensors,
                   .reduction = options.reduceOp,
-                  .timeout = options.timeout},
+                  .timeout = options.timeout,
+                  .is_async = options.asyncOp},
                  [&] { return backend_->allreduce_coalesced(tensors, options); });
 }
 
@@ -306,7 +315,8 @@ WorkPtr Tap::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
                   .outputs = tensors,
                   .root = static_cast<int>(options.rootRank),
                   .reduction = options.reduceOp,
-                  .timeout = options.timeout},
+                  .timeout = options.timeout,
+                  .is_async = options.asyncOp},
                  [&] { return backend_->reduce(tensors, options); });
 }
 
@@ -315,15 +325,19 @@ WorkPtr Tap::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
   return through({.op = "allgather",
                   .inputs = inputs,
                   .outputs = flattened(outputs),
-                  .timeout = options.timeout},
+                  .timeout = options.timeout,
+                  .is_async = options.asyncOp},
                  [&] { return backend_->allgather(outputs, inputs, options); });
 }
 
 WorkPtr Tap::_allgather_base(at::Tensor& output, at::Tensor& input,
                              const c10d::AllgatherOptions& options) {
-  return through(
-      {.op = "_allgather_base", .inputs = {input}, .outputs = {output}, .timeout = options.timeout},
-      [&] { return backend_->_allgather_base(output, input, options); });
+  return through({.op = "_allgather_base",
+                  .inputs = {input},
+                  .outputs = {output},
+                  .timeout = options.timeout,
+                  .is_async = options.asyncOp},
+                 [&] { return backend_->_allgather_base(output, input, options); });
 }
 
 WorkPtr Tap::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -331,7 +345,8 @@ WorkPtr Tap::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
   return through({.op = "allgather_coalesced",
                   .inputs = inputs,
                   .outputs = flattened(outputs),
-                  .timeout = options.timeout},
+                  .timeout = options.timeout,
+                  .is_async = options.asyncOp},
                  [&] { return backend_->allgather_coalesced(outputs, inputs, options); });
 }
 
@@ -341,7 +356,8 @@ WorkPtr Tap::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
       {.op = "allgather_into_tensor_coalesced",
        .inputs = inputs,
        .outputs = outputs,
-       .timeout = options.timeout},
+       .timeout = options.timeout,
+       .is_async = options.asyncOp},
       [&] { return backend_->allgather_into_tensor_coalesced(outputs, inputs, options); });
 }
 
@@ -351,7 +367,8 @@ WorkPtr Tap::gather(std::vector<Tensors>& outputs, Tensors& inputs,
                   .inputs = inputs,
                   .outputs = flattened(outputs),
                   .root = static_cast<int>(options.rootRank),
-                  .timeout = options.timeout},
+                  .timeout = options.timeout,
+                  .is_async = options.asyncOp},
                  [&] { return backend_->gather(outputs, inputs, options); });
 }
 
@@ -361,7 +378,8 @@ WorkPtr Tap::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                   .inputs = flattened(inputs),
                   .outputs = outputs,
                   .root = static_cast<int>(options.rootRank),
-                  .timeout = options.timeout},
+                  .timeout = options.timeout,
+                  .is_async = options.asyncOp},
                  [&] { return backend_->scatter(outputs, inputs, options); });
 }
 
@@ -371,7 +389,8 @@ WorkPtr Tap::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                   .inputs = flattened(inputs),
                   .outputs = outputs,
                   .reduction = options.reduceOp,
-                  .timeout = options.timeout},
+                  .timeout = options.timeout,
+                  .is_async = options.asyncOp},
                  [&] { return backend_->reduce_scatter(outputs, inputs, options); });
 }
 
@@ -381,7 +400,8 @@ WorkPtr Tap::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                   .inputs = {input},
                   .outputs = {output},
                   .reduction = options.reduceOp,
-                  .timeout = options.timeout},
+                  .timeout = options.timeout,
+                  .is_async = options.asyncOp},
                  [&] { return backend_->_reduce_scatter_base(output, input, options); });
 }
 
@@ -392,7 +412,8 @@ WorkPtr Tap::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
        .inputs = inputs,
        .outputs = outputs,
        .reduction = options.reduceOp,
-       .timeout = options.timeout},
+       .timeout = options.timeout,
+       .is_async = options.asyncOp},
       [&] { return backend_->reduce_scatter_tensor_coalesced(outputs, inputs, options); });
 }
 
@@ -405,18 +426,26 @@ WorkPtr Tap::alltoall_base(at::Tensor& output, at::Tensor& input,
        .outputs = {output},
        .input_sizes = input_sizes,
        .output_sizes = output_sizes,
-       .timeout = options.timeout},
+       .timeout = options.timeout,
+       .is_async = options.asyncOp},
       [&] { return backend_->alltoall_base(output, input, output_sizes, input_sizes, options); });
 }
 
 WorkPtr Tap::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
-  return through(
-      {.op = "alltoall", .inputs = inputs, .outputs = outputs, .timeout = options.timeout},
-      [&] { return backend_->alltoall(outputs, inputs, options); });
+  return through({.op = "alltoall",
+                  .inputs = inputs,
+                  .outputs = outputs,
+                  .timeout = options.timeout,
+                  .is_async = options.asyncOp},
+                 [&] { return backend_->alltoall(outputs, inputs, options); });
 }
 
 void Tap::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
-  Call call{.op = "monitoredBarrier", .inputs = {}, .outputs = {}, .timeout = options.timeout};
+  Call call{.op = "monitoredBarrier",
+            .inputs = {},
+            .outputs = {},
+            .timeout = options.timeout,
+            .is_async = options.asyncOp};
   const auto [issued, treatment] = log_->issue(call);
   if (treatment.kind == Treatment::Kind::failed) fail_as_injected(issued);
   if (treatment.kind == Treatment::Kind::dropped) return log_->done(issued.sequence);

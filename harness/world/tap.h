@@ -13,6 +13,7 @@
 #include "harness/world/call.h"
 #include "harness/world/call_sites.h"
 #include "harness/world/injector.h"
+#include "harness/world/late_results.h"
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
@@ -91,9 +92,10 @@ class Carrier {
 
 class Tap final : public c10d::Backend {
  public:
-  // With a carrier, `backend` is asked for everything but collectives.
+  // With a carrier, `backend` is asked for everything but collectives. What is injected as late is
+  // held up by `hold_up`; without one, for tensors of the CPU, it is not.
   Tap(c10::intrusive_ptr<c10d::Backend> backend, std::shared_ptr<TapLog> log,
-      std::shared_ptr<Carrier> carrier = nullptr);
+      std::shared_ptr<Carrier> carrier = nullptr, HoldUp hold_up = nullptr);
 
   // From now on collectives go into `log`: a group that outlives a case starts the next one anew.
   // Nothing may be under way.
@@ -193,6 +195,7 @@ class Tap final : public c10d::Backend {
   c10::intrusive_ptr<Backend> backend_;
   std::shared_ptr<TapLog> log_;
   std::shared_ptr<Carrier> carrier_;
+  LateResults late_results_;
   int made_ = 0;                            // groups shrunk or merged out of this one
   std::map<std::vector<int>, int> splits_;  // groups split off this one, by their members
 };

@@ -100,6 +100,18 @@ TEST(Judge, an_injection_that_never_strikes_is_inconclusive) {
   EXPECT_EQ(verdict_of(7, false), Kind::inconclusive);
 }
 
+// They are drawn for cases of all kinds, also for those without a collective that could be late.
+TEST(Judge, late_results_may_find_nothing_and_do_not_stand_for_what_did_not_strike) {
+  const auto toy = with(no_finding);
+  Plain planted;
+  planted.world.injections = {{.kind = "late", .rank = 0}};
+  std::vector<RankHistory> ranks{ending(kReturned), ending(kReturned)};
+  EXPECT_EQ(judge(toy, {toy.name, to_json(planted)}, History(ranks)).kind, Kind::pass);
+  ranks[0].events.push_back({{0, "p"}, planted.world.injections.front()});
+  planted.world.injections.push_back({.kind = "delay", .rank = 0});
+  EXPECT_EQ(judge(toy, {toy.name, to_json(planted)}, History(ranks)).kind, Kind::inconclusive);
+}
+
 TEST(Judge, a_hang_names_who_never_came) {
   const Ending stuck{Ending::Kind::stuck, ""};
   const auto verdict = judged({reducing(stuck, 2), ending(kReturned)});

@@ -6,6 +6,8 @@
 #include "ddp/errors.h"
 #include "ddp/init.h"
 
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>
 
 #include <chrono>
@@ -146,6 +148,24 @@ std::string overlap(const std::string& backend) {
          milliseconds(data.avg_backward_compute_comm_overlap_time);
 }
 
+// Whether a stream that is held up really is late, and the host not.
+std::string held_up() {
+  constexpr std::chrono::milliseconds kTime{100};
+  const c10::Device gpu(c10::kCUDA, 0);
+  const c10::Stream stream = c10::impl::VirtualGuardImpl(gpu.type()).getStreamFromGlobalPool(gpu);
+  hold_up_cuda(stream, std::chrono::milliseconds(1));  // what is loaded with the first kernel
+  c10::impl::VirtualGuardImpl(gpu.type()).synchronizeStream(stream);
+  const auto begun = std::chrono::steady_clock::now();
+  hold_up_cuda(stream, kTime);
+  c10::Event behind_it(gpu.type());
+  behind_it.record(stream);
+  const bool is_late = !behind_it.query();
+  behind_it.synchronize();
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begun;
+  return std::string(is_late ? "late" : "not late") + ": " + std::to_string(took.count()) +
+         " ms of " + std::to_string(kTime.count());
+}
+
 std::string done(const std::string& what) {
   if (what == "seed") {
     torch::manual_seed(1);
@@ -155,6 +175,7 @@ std::string done(const std::string& what) {
   if (what == "gpus") return gpu_count();
   if (what == "make") return made();
   if (what == "settings") return settings();
+  if (what == "hold") return held_up();
   if (what.starts_with("init=")) {
     return backends_of(*init_process_group({.backend = what.substr(5), .timeout = kTimeout}));
   }

@@ -96,6 +96,10 @@ class Loading(unittest.TestCase):
         self.assertEqual(asked, "threw: rank 0 cannot take part: it is to carry CUDA tensors over nccl, and "
                          "cannot: " + gpus)
 
+    def test_without_a_gpu_no_stream_is_held_up(self):
+        _, (_, said) = run(told("PROBE"), "load", "hold", **self.needs_libraries())
+        self.assertRegex(said, "^threw: .*(CUDA|NVIDIA)")
+
     def test_its_settings_are_set_before_the_backend_is_made_and_the_users_stay(self):
         variables = self.needs_libraries()
         before = "TORCH_NCCL_ASYNC_ERROR_HANDLING= TORCH_NCCL_DUMP_ON_TIMEOUT= "
@@ -223,7 +227,8 @@ class BesidePyTorch(Worlds):
 class OnGpus(Worlds):
     @classmethod
     def setUpClass(cls):
-        cls.variables = {"LD_LIBRARY_PATH": nvidia_folders()} if nvidia_folders() else {}
+        folders = ":".join(each for each in (nvidia_folders(), os.environ.get("LD_LIBRARY_PATH")) if each)
+        cls.variables = {"LD_LIBRARY_PATH": folders} if folders else {}
         if "CUDA_VISIBLE_DEVICES" in os.environ:
             cls.variables["CUDA_VISIBLE_DEVICES"] = os.environ["CUDA_VISIBLE_DEVICES"]
         _, (said,) = run(told("PROBE"), "gpus", **cls.variables)
@@ -250,6 +255,10 @@ class OnGpus(Worlds):
         if self.gpus < 2:
             self.skipTest("there is one GPU")
         self.assert_trained(self.gpus, self.probe(self.gpus, "train=nccl"), "cuda:nccl")
+
+    def test_a_stream_that_is_held_up_is_late_and_the_host_is_not(self):
+        _, (_, said) = run(told("PROBE"), "load", "hold", **self.variables)
+        self.assertRegex(said, r"^late: [\d.]+ ms of 100$")
 
     def test_ranks_that_share_a_gpu_train_over_nccl(self):
         for size in (2, 4):

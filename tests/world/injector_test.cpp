@@ -78,6 +78,20 @@ TEST(Injector, ASlowRankStandsStillBeforeEveryCollectiveFromThereOn) {
   EXPECT_EQ(delays, (std::vector<std::chrono::milliseconds>{7ms, 7ms}));
 }
 
+TEST(Injector, ResultsAreLateFromThereOnWhateverElseBefallsThem) {
+  const SharedMemory memory(1 << 16);
+  JournalWriter journal(memory.bytes());
+  Injector injector({{.kind = "late", .rank = 0, .collective = 1, .amount = 7},
+                     {.kind = "duplicate", .rank = 0, .collective = 2}},
+                    0, journal);
+  EXPECT_EQ(injector.at_collective(0).late_by, 0ms);
+  EXPECT_EQ(injector.at_collective(1).late_by, 7ms);
+  const auto next = injector.at_collective(2);
+  EXPECT_EQ(next.late_by, 7ms);
+  EXPECT_EQ(next.kind, Treatment::Kind::duplicated);
+  EXPECT_EQ(injector.at_collective(3).late_by, 7ms);
+}
+
 TEST(Injector, StrikesOnceAndOnlyWhereItWasPlanted) {
   const SharedMemory memory(1 << 16);
   JournalWriter journal(memory.bytes());

@@ -3,7 +3,9 @@
 
 #include <ATen/Functions.h>
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/Sleep.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #include <torch/version.h>
 
@@ -181,6 +183,14 @@ c10::intrusive_ptr<c10d::Backend> make(const NcclPlan& plan) {
   return NcclBackend::make(plan);
 }
 
+// The kernel counts the clock of the processor that it runs on: GPUs of today have 1 to 2.6 GHz,
+// so that this is no less than half of `time` and at most twice it.
+void hold_up(const c10::Stream& stream, std::chrono::milliseconds time) {
+  constexpr std::int64_t kCyclesInMs = 2'000'000;
+  const c10::cuda::CUDAStreamGuard guard(stream);
+  at::cuda::sleep(time.count() * kCyclesInMs);
+}
+
 void connect(c10d::Backend& backend, int device_index) {
   dynamic_cast<NcclBackend&>(backend).connect(
       at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device_index)));
@@ -192,6 +202,7 @@ const NcclPlugin kPlugin = {.made_for = "Lockstep " LOCKSTEP_VERSION " on PyTorc
                             .gpus = gpus,
                             .first_gpus_model = first_gpus_model,
                             .make = make,
+                            .hold_up = hold_up,
                             .connect = connect};
 
 }  // namespace

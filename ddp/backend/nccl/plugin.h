@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/core/Stream.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -38,6 +39,10 @@ struct NcclPlugin {
 
   // Collective only in that all ranks of a world make one; does not block and touches no GPU.
   c10::intrusive_ptr<c10d::Backend> (*make)(const NcclPlan& plan);
+
+  // Has `stream`, of a GPU, stand still for about `time` before what is submitted to it next; the
+  // host goes on. For worlds that look for what a program forgot to wait for.
+  void (*hold_up)(const c10::Stream& stream, std::chrono::milliseconds time);
 
   // Collective; blocks until all ranks have connected and a first all-reduce has passed.
   void (*connect)(c10d::Backend& backend, int device_index);

@@ -45,7 +45,11 @@ TappedGroup make_group(const std::vector<int>& ranks, int own_rank, std::chrono:
                               .timeout = limit,
                               .on_cpu = own,
                               .another_on_cpu = [&] { return on_cpu("below the device"); }});
-    made.taps.push_back(c10::make_intrusive<Tap>(backend, log));
+    const auto hold_up = [by = device.backend](const c10::Stream& stream,
+                                               std::chrono::milliseconds time) {
+      by->hold_up(stream, time);
+    };
+    made.taps.push_back(c10::make_intrusive<Tap>(backend, log, nullptr, hold_up));
   }
   wait_until_all_are_connected(*own_store, size);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(own_store, rank, size);

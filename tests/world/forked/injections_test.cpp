@@ -57,8 +57,11 @@ TEST_P(Injections, WhatBefallsACollectiveIsSeenByThoseItConcerns) {
   EXPECT_EQ(sum(history, 0), right);
   EXPECT_EQ(history.ranks()[1].ending.kind, Kind::returned);
 
-  history = struck("slow", 1);
-  EXPECT_EQ(endings(history), std::vector<Ending>(2));
+  for (const std::string kind : {"slow", "late"}) {  // the latter is for devices, and none is here
+    history = struck(kind, 1);
+    EXPECT_EQ(endings(history), std::vector<Ending>(2)) << kind;
+    EXPECT_EQ(sum(history, 1), right) << kind;
+  }
   EXPECT_EQ(endings(play(toy("reduce_and_record", 2))), std::vector<Ending>(2));
 }
 
