@@ -50,6 +50,7 @@ class Communicator {
 
   int rank() const { return group_->getRank(); }
   int world_size() const { return group_->getSize(); }
+  std::chrono::milliseconds timeout() const { return timeout_; }
 
   // Replaces `tensor` by its sum over the ranks, once waited for.
   Operation start_sum(const at::Tensor& tensor, std::string description);

@@ -55,8 +55,10 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
   if (synchronises_buffers(options_)) buffers_ = std::make_unique<BufferSync>(module_, options_);
 }
 
-// A rank that leaves while an exception unwinds it leaves peers that may wait for it.
+// A rank that leaves while an exception unwinds it leaves peers that may wait for it; but first
+// what a pass still has to tell them, and to launch on a group that may go next.
 DataParallelCore::~DataParallelCore() {
+  if (reducer_) reducer_->let_passes_end();
   if (notice_ && std::uncaught_exceptions() > exceptions_at_start_) {
     notice_->post("it left its training with an exception");
   }
@@ -171,6 +173,7 @@ void DataParallelCore::remove_autograd_hooks() {
 
 void DataParallelCore::update_process_group(c10::intrusive_ptr<c10d::ProcessGroup> group) {
   if (!group) throw UsageError("update_process_group: the group is null");
+  reducer_->let_passes_end();
   const auto before = std::exchange(options_.process_group, std::move(group));
   member_.reset();
   bool has_layers = false;

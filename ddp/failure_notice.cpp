@@ -31,7 +31,7 @@ bool may_hang(c10::intrusive_ptr<c10d::Store> store) {
 
 FailureNotice::FailureNotice(c10::intrusive_ptr<c10d::Store> store, int rank,
                              const std::string& instance)
-    : store_(std::move(store)), rank_(rank), key_("lockstep/failure of " + instance) {}
+    : rank_(rank), key_("lockstep/failure of " + instance), store_(std::move(store)) {}
 
 // A TCPStore whose server is a process that was stopped answers neither with a value nor with an
 // error, and its client has no deadline. So a thread asks it, which is left behind if it hangs.
@@ -56,7 +56,13 @@ std::string FailureNotice::exchange(const Exchange& exchange) noexcept {
   return "";
 }
 
+void FailureNotice::set_moment(std::int64_t forward_count) {
+  const std::lock_guard lock(mutex_);
+  moment_ = forward_count;
+}
+
 void FailureNotice::clear() noexcept {
+  const std::lock_guard lock(mutex_);
   exchange([key = key_](c10d::Store& store) {
     if (store.check({key})) store.deleteKey(key);
     return std::string();
@@ -64,6 +70,7 @@ void FailureNotice::clear() noexcept {
 }
 
 void FailureNotice::post(const std::string& sentence) noexcept {
+  const std::lock_guard lock(mutex_);
   // Where this forward threw, that is why this rank cannot go on.
   const std::string& cause = told_at_ == moment_ ? told_ : sentence;
   report_to_launcher(cause);
@@ -71,11 +78,13 @@ void FailureNotice::post(const std::string& sentence) noexcept {
 }
 
 void FailureNotice::post_for_now(const std::string& sentence) noexcept {
+  const std::lock_guard lock(mutex_);
   const std::string& cause = told_at_ == moment_ ? told_ : sentence;
   post_until(std::numeric_limits<std::int64_t>::max() - 1, cause);
 }
 
 void FailureNotice::post_of_this_forward(const std::string& sentence) noexcept {
+  const std::lock_guard lock(mutex_);
   told_ = sentence;
   told_at_ = moment_;
   post_until(moment_, sentence);
@@ -98,6 +107,7 @@ void FailureNotice::post_until(std::int64_t moment, const std::string& sentence)
 }
 
 std::optional<std::string> FailureNotice::read() noexcept {
+  const std::lock_guard lock(mutex_);
   const std::string text = exchange([key = key_](c10d::Store& store) -> std::string {
     if (!store.check({key})) return "";
     const std::vector<std::uint8_t> bytes = store.get(key);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -13,7 +14,8 @@ namespace lockstep {
 // waits end with that rather than with their patience. Within one forward the first sentence stays.
 //
 // Everything is Local; a call takes one exchange with the store and at most two seconds. Nothing
-// throws: where a store is gone, or a group has none, nothing is told.
+// throws: where a store is gone, or a group has none, nothing is told. Thread-safe: a pass may end
+// on a thread of autograd's while the caller tells why it gives up.
 class FailureNotice {
  public:
   // `store` may be null. `instance` names one instance, and is new for each life of it.
@@ -23,7 +25,7 @@ class FailureNotice {
   void clear() noexcept;
 
   // How many forwards this rank has begun.
-  void set_moment(std::int64_t forward_count) { moment_ = forward_count; }
+  void set_moment(std::int64_t forward_count);
 
   // This rank cannot go on. The launcher is told too.
   void post(const std::string& sentence) noexcept;
@@ -45,9 +47,10 @@ class FailureNotice {
   std::string exchange(const Exchange& exchange) noexcept;
   void post_until(std::int64_t moment, const std::string& sentence) noexcept;
 
-  c10::intrusive_ptr<c10d::Store> store_;
   const int rank_;
   const std::string key_;
+  std::mutex mutex_;  // guards what follows
+  c10::intrusive_ptr<c10d::Store> store_;
   std::int64_t moment_ = 0;
   std::string told_;  // of the forward that threw
   std::int64_t told_at_ = -1;

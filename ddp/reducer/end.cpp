@@ -53,10 +53,28 @@ void Reducer::on_end(bool thrown) {
     finish_pass(true);
     return;
   }
-  at_end_of_this_pass([self = shared_from_this()](bool another_threw) {
+  call_at_end_of_this_pass(&Reducer::finish_pass);
+}
+
+// What is called after a restart belongs to a pass that is nobody's any more.
+void Reducer::call_at_end_of_this_pass(void (Reducer::*act)(bool thrown)) {
+  ++ends_to_come_;
+  at_end_of_this_pass([self = shared_from_this(), act, life = restart_count_](bool thrown) {
     const std::lock_guard lock(self->mutex_);
-    self->finish_pass(another_threw);
+    if (self->restart_count_ != life) return;
+    if (--self->ends_to_come_ == 0) self->ends_have_come_.notify_all();
+    ((*self).*act)(thrown);
   });
+}
+
+void Reducer::let_passes_end(std::unique_lock<std::mutex>& lock) {
+  if (is_on_a_thread_of_a_pass()) return;
+  ends_have_come_.wait_for(lock, communicator_->timeout(), [&] { return ends_to_come_ == 0; });
+}
+
+void Reducer::let_passes_end() {
+  std::unique_lock lock(mutex_);
+  let_passes_end(lock);
 }
 
 // Note [Several instances in one pass]

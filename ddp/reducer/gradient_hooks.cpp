@@ -104,6 +104,10 @@ void at_end_of_this_pass(std::function<void(bool thrown)> on_end) {
   torch::autograd::Engine::get_default_engine().queue_callback([end] { end->has_come(); });
 }
 
+bool is_on_a_thread_of_a_pass() {
+  return torch::autograd::get_current_graph_task_id() != -1;
+}
+
 bool is_inside_a_pass() {
   return torch::autograd::get_current_node() != nullptr;
 }

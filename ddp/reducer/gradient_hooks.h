@@ -52,9 +52,18 @@ void on_gradient_of(const at::Tensor& output, const std::function<void()>& on_gr
 // Called on a thread that runs a backward pass: calls `on_end(false)` when this pass (not one
 // around it) has ended, or `on_end(true)` when an exception has ended it. What on_end(false)
 // throws, backward() throws; on_end(true) must not throw. Local.
+//
+// Note [Ends that come after backward]
+// Autograd has a thread for each device beside the caller's. An exception ends backward() as soon
+// as the caller's own thread looks up from its part, while others finish what they are at; the pass
+// ends when the last of them lets go of it, on that one's thread, which may be long after
+// backward() has thrown to its caller.
 void at_end_of_this_pass(std::function<void(bool thrown)> on_end);
 
 // Whether the caller stands inside a function of a backward pass.
 bool is_inside_a_pass();
+
+// The same, or inside what is called at the end of one.
+bool is_on_a_thread_of_a_pass();
 
 }  // namespace lockstep

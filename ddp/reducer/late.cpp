@@ -8,7 +8,8 @@
 namespace lockstep {
 
 void Reducer::check_finished(std::size_t lag) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  let_passes_end(lock);
   if (!failure_) read_late_flags(lag);
   const std::string rank = "rank " + std::to_string(communicator_->rank()) + ": ";
   if (failure_) {

@@ -49,10 +49,7 @@ bool Reducer::last_forward_wants_it_reduced() const {
 void Reducer::await_end_of_this_pass() {
   if (end_is_awaited_) return;
   end_is_awaited_ = true;
-  at_end_of_this_pass([self = shared_from_this()](bool thrown) {
-    const std::lock_guard lock(self->mutex_);
-    self->on_end(thrown);
-  });
+  call_at_end_of_this_pass(&Reducer::on_end);
 }
 
 void Reducer::open_pass() {

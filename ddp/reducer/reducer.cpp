@@ -252,6 +252,8 @@ void Reducer::restart(std::shared_ptr<Communicator> communicator, bool ends_with
   used_somewhere_.assign(used_somewhere_.size(), true);
   pass_ = Pass::none;
   end_is_awaited_ = false;
+  ends_to_come_ = 0;
+  ++restart_count_;
   complaint_.clear();
   left_out_.clear();
   reached_locally_.assign(reached_locally_.size(), false);

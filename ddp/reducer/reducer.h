@@ -13,6 +13,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <condition_variable>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -85,9 +86,14 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  // Before every forward, and whenever asked. Local. Throws UnfinishedReductionError if the last
-  // reduction was cut off by a failure of communication, or is still under way; and so, on a
-  // device, for one of those before: of all but the last `lag` of them it waits to be told.
+  // Waits, for as long as for a peer, until no pass is under way on other threads; on a thread of a
+  // pass it does not. Note [Ends that come after backward]. Local; blocks.
+  void let_passes_end();
+
+  // Before every forward, and whenever asked: lets passes end first. Local. Throws
+  // UnfinishedReductionError if the last reduction was cut off by a failure of communication, or is
+  // still under way; and so, on a device, for one of those before: of all but the last `lag` of
+  // them it waits to be told.
   void check_finished(std::size_t lag);
 
   // Before a forward whose backward passes are to be synchronised. Once, after the first complete
@@ -163,6 +169,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void on_end(bool thrown);
   bool last_forward_wants_it_reduced() const;
   void await_end_of_this_pass();
+  void call_at_end_of_this_pass(void (Reducer::*act)(bool thrown));
+  void let_passes_end(std::unique_lock<std::mutex>& lock);
   void open_pass();
   void skip_unused_buckets();
   bool is_known_to_be_unused(std::size_t index) const;
@@ -222,6 +230,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   enum class Pass { none, undecided, local, reduced };
   Pass pass_ = Pass::none;
   bool end_is_awaited_ = false;
+  int ends_to_come_ = 0;  // of what is called at the end of a pass, since the last restart
+  std::condition_variable ends_have_come_;
+  std::int64_t restart_count_ = 0;
   std::vector<std::size_t> undecided_;  // arrivals while it is undecided or local
   ArrivalStreams streams_;
   bool is_standing_in_ = false;
