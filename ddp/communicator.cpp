@@ -93,8 +93,10 @@ Operation Communicator::start(std::vector<at::Tensor> tensors, std::string descr
 
 at::Tensor Communicator::where_it_travels(const at::Tensor& tensor) const {
   if (carries(tensor.device().type())) return tensor;
-  const auto bound = group_->getBoundDeviceId();
-  return bound && bound->type() == device_ ? tensor.to(*bound) : tensor.to(device_);
+  for (const auto& device : {group_->getBoundDeviceId(), travels_by_}) {
+    if (device && device->type() == device_) return tensor.to(*device);
+  }
+  return tensor.to(device_);
 }
 
 Operation Communicator::start_sum(const at::Tensor& tensor, std::string description) {
@@ -167,6 +169,7 @@ Communicator Communicator::apart(const std::string& name) {
   }
   Communicator part(std::move(group), timeout_);
   part.name_ = name;
+  part.travels_by_ = travels_by_;
   // Nobody works, fails and leaves while others still connect to it, who would not be told.
   part.gather(at::zeros({1}, at::kLong), "meeting of the ranks that are connected");
   return part;

@@ -93,6 +93,11 @@ class Communicator {
   // What a peer told, if one did. Local.
   std::optional<std::string> told() const;
 
+  // What is on no device of the group's travels by this one, where the group is bound to none: else
+  // it would be the current device, which may be another than the module's and one for all ranks,
+  // as where nobody set it. Nothing for a device of another kind. Local.
+  void travel_by(const c10::Device& device) { travels_by_ = device; }
+
   // The same ranks on a group of their own, of which errors tell the name; nothing is sent in this
   // one. Collective; blocks. Throws UsageError, on all ranks, where the backend cannot be split.
   Communicator apart(const std::string& name);
@@ -127,6 +132,7 @@ class Communicator {
 
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   c10::DeviceType device_ = c10::DeviceType::CPU;
+  std::optional<c10::Device> travels_by_;
   std::chrono::milliseconds timeout_;
   std::int64_t issued_count_ = 0;
   struct UnderWay {

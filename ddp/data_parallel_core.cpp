@@ -4,6 +4,7 @@
 #include "ddp/buffers.h"
 #include "ddp/communicator.h"
 #include "ddp/declaration.h"
+#include "ddp/device.h"
 #include "ddp/errors.h"
 #include "ddp/group_member.h"
 #include "ddp/layers_over_ranks.h"
@@ -27,6 +28,14 @@ Reducer::Options reducer_options(const DistributedDataParallelOptions& options) 
           .skip_unused_buckets = options.skip_all_reduce_unused_params,
           .bucket = {.gradients_are_views = options.gradient_as_bucket_view,
                      .batched_copy = options.batched_grad_copy}};
+}
+
+// The first that a parameter is on, if one is.
+std::optional<c10::Device> device_of(const torch::nn::Module& module) {
+  for (const at::Tensor& each : module.parameters()) {
+    if (each.defined() && has_streams(each.device())) return each.device();
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -73,6 +82,7 @@ bool DataParallelCore::join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& 
   // What is wrong with the timeout is for all ranks to hear.
   const bool can_wait = !options_.timeout || options_.timeout->count() > 0;
   communicator_ = std::make_shared<Communicator>(group, can_wait ? options_.timeout : std::nullopt);
+  if (const auto device = device_of(*module_)) communicator_->travel_by(*device);
   member_ = std::make_unique<GroupMember>(group);
   const std::string name = "instance " + std::to_string(member_->made_before()) + " on its group";
   notice_ = std::make_shared<FailureNotice>(group->getStore(), communicator_->rank(), name);

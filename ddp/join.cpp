@@ -122,6 +122,9 @@ RollCall DataParallelCore::look_who_has_inputs(const NextStep& mine) {
   return roll;
 }
 
+// Behind the last step there may be no forward that would tell what became of it on a device, and
+// the state of the last rank may be what is saved next. So the host waits here, as it does for the
+// roll call.
 void DataParallelCore::finish_join(JoinUnderWay& join) {
   if (!join.ended.empty()) {
     throw UsageError("rank " + std::to_string(communicator_->rank()) +
@@ -129,7 +132,7 @@ void DataParallelCore::finish_join(JoinUnderWay& join) {
   }
   if (join.options.enable) {
     tell_peers_if_it_throws([&] {
-      reducer_->check_finished(/*lag=*/1);
+      reducer_->check_finished(/*lag=*/0);
       for (;;) {
         // What threw in the forward before is no news for who waits for the next one.
         notice_->set_moment(++moment_);
@@ -138,6 +141,7 @@ void DataParallelCore::finish_join(JoinUnderWay& join) {
         stand_in_for(roll);
       }
       if (!join.options.throw_on_early_termination) finish_alike();
+      reducer_->check_finished(/*lag=*/0);
     });
     join_.reset();
   }

@@ -68,10 +68,10 @@ class [[nodiscard]] Join {
   Join& operator=(Join&&) = delete;
 
   // This rank has no input left. Collective with the forwards and backward passes of ranks that
-  // have; blocks until all ranks have come, each wait as long as the instance's timeout. Throws
-  // UnevenInputsError as said above, UsageError if this join is over, UnfinishedReductionError
-  // after a failure, CommunicationError. A pass of its peers that went wrong is none of this
-  // rank's.
+  // have; blocks until all ranks have come, each wait as long as the instance's timeout, and on a
+  // device until all that was issued is over. Throws UnevenInputsError as said above, UsageError
+  // if this join is over, UnfinishedReductionError after a failure, CommunicationError. A pass of
+  // its peers that went wrong is none of this rank's.
   void finish();
 
  private:

@@ -155,6 +155,7 @@ at::Tensor BatchNormOverRanks::forward(const at::Tensor& input, const BatchNormS
   const auto needs_gradient = [](const at::Tensor& tensor) {
     return at::GradMode::is_enabled() && tensor.defined() && tensor.requires_grad();
   };
+  if (input.defined() && has_streams(input.device())) communicator_->travel_by(input.device());
   at::Tensor values;  // of the input, once it is known to have some
   BatchShare mine{
       .declaration = declare(input, settings, tensors, *communicator_, name_, forward_count_++),

@@ -93,6 +93,34 @@ TEST(DeviceFailures, CheckReductionFinishedHearsOfItNow) {
   EXPECT_NE(reports[0].find("rank 1 reported: lacks 'w1'"), std::string::npos) << reports[0];
 }
 
+// There may be no forward after it that would tell: what went wrong in the last step is told by the
+// end of the join, and not as the peer's absence from its roll call.
+TEST(DeviceFailures, TheEndOfAJoinHearsOfItsLastStep) {
+  const auto reports = run_on_devices(2, [&](const Group& group) {
+    Terms net(2);
+    net->to(accelerator_device());
+    DistributedDataParallel ddp(net, {.process_group = group});
+    const bool is_whole = group->getRank() == 0;
+    auto join = ddp.join();
+    ddp.forward(Loss{{0, 2.0}, {1, 4.0}}).backward();
+    std::string before;
+    try {
+      ddp.forward(is_whole ? Loss{{0, 2.0}, {1, 4.0}} : Loss{{0, 2.0}}).backward();
+    } catch (const UnfinishedReductionError&) {
+      before = "noticed; ";
+    }
+    try {
+      join.finish();
+    } catch (const std::exception& error) {
+      return before + error.what();
+    }
+    return before + "finished";
+  });
+  EXPECT_TRUE(reports[1].starts_with("noticed; rank 1: an earlier reduction failed")) << reports[1];
+  EXPECT_NE(reports[0].find("rank 1 reported: lacks 'w1'"), std::string::npos) << reports[0];
+  EXPECT_EQ(reports[0].find("roll call"), std::string::npos) << reports[0];
+}
+
 // With find_unused_parameters it may be the map of used parameters, on the host, that fails first.
 TEST(DeviceFailures, APeerThatDiesIsAnErrorInTime) {
   for (const bool finds_unused : {false, true}) {
