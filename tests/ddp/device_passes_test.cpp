@@ -6,6 +6,7 @@
 #include "tests/ddp/devices.h"
 
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/torch.h>
 
 #include <atomic>
@@ -64,8 +65,16 @@ class Signal {
 
 // What hooks share with the test. They stay where they are: one may be running.
 struct Plot {
-  Signal is_at_work, go_on;
+  Signal is_at_work, go_on, is_over;
   std::atomic<bool> is_on = true;
+  std::atomic<bool> leaves_the_gradient_out = false;
+};
+
+// Goes with a pass, behind what was put there before it.
+struct TellsOfTheEnd {
+  explicit TellsOfTheEnd(std::shared_ptr<Plot> plot) : plot(std::move(plot)) {}
+  ~TellsOfTheEnd() { plot->is_over.give(); }
+  std::shared_ptr<Plot> plot;
 };
 
 // A backward pass that throws on this thread while that of a device is in the midst of it, and
@@ -74,8 +83,11 @@ std::string thrown_in(DistributedDataParallel<SplitImpl>& ddp, const Split& net,
                       const std::shared_ptr<Plot>& plot) {
   net->weights[0].register_hook([plot](const at::Tensor& gradient) {
     if (plot->is_on) {
+      torch::autograd::Engine::get_default_engine().queue_callback(
+          [goes = std::make_shared<TellsOfTheEnd>(plot)] {});
       plot->is_at_work.give();
       plot->go_on.wait();
+      if (plot->leaves_the_gradient_out) throw std::runtime_error("too late for anybody");
     }
     return gradient;
   });
@@ -153,6 +165,28 @@ TEST(DevicePasses, WhatBeginsAnewBeginsBehindIt) {
   EXPECT_EQ(reports, same(2, "planted on cpu; 3 3 | 3 3"));
 }
 
+// Where it could not be waited for: it ends in the midst of the next pass, and is not taken for it.
+TEST(DevicePasses, AnEndThatComesAfterARestartIsNobodys) {
+  const auto reports = run_on_devices(1, [](const Group& group) {
+    Split net;
+    DistributedDataParallel ddp(
+        net, {.process_group = group, .timeout = std::chrono::milliseconds(500)});
+    const auto plot = std::make_shared<Plot>();
+    plot->leaves_the_gradient_out = true;
+    const std::string report = thrown_in(ddp, net, plot) + "; ";
+    ddp->update_process_group(group);
+    net->weights[1].register_hook([plot](const at::Tensor& gradient) {
+      plot->go_on.give();
+      plot->is_over.wait();
+      return gradient;
+    });
+    step(ddp, net);
+    ddp->check_reduction_finished();
+    return report + net->gradients();
+  });
+  EXPECT_EQ(reports, same(1, "planted on cpu; 3 3 | 3 3"));
+}
+
 // Its peers have issued all of the pass when they use the group for something else.
 TEST(DevicePasses, AnInstanceThatGoesLeavesItsGroupAsItsPeersDo) {
   const auto reports = run_on_devices(2, [](const Group& group) {
@@ -181,8 +215,8 @@ TEST(DevicePasses, AnInstanceThatGoesLeavesItsGroupAsItsPeersDo) {
 TEST(DevicePasses, OneThatDoesNotEndIsToldAfterTheTimeout) {
   const auto reports = run_on_devices(1, [](const Group& group) {
     Split net;
-    DistributedDataParallel ddp(net,
-                                {.process_group = group, .timeout = std::chrono::milliseconds(50)});
+    DistributedDataParallel ddp(
+        net, {.process_group = group, .timeout = std::chrono::milliseconds(500)});
     const auto plot = std::make_shared<Plot>();
     thrown_in(ddp, net, plot);
     std::string report = "nothing was thrown";
