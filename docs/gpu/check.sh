@@ -27,7 +27,7 @@ die() {
 
 # Name and limit in seconds; a step NAME is what the function step_NAME does.
 steps='versions:60 setup:1500 build:1800 doctor:60 first:180 tests:900 race:900 nccl:900 step_time:300 overlap:300
-       gloo_cuda:900 nccl_cold:1800'
+       gloo_cuda:900 launched:300 nccl_cold:1800'
 
 step_versions() {
   git log -1 --format='lockstep %H' 2>/dev/null
@@ -79,6 +79,10 @@ step_overlap() {
 }
 
 step_gloo_cuda() { lockstep run --backend gloo_cuda --tier warm --world 1,2,4 --timeout 120; }
+# Launched worlds, whose ranks share what there is.
+step_launched() {
+  lockstep launch -n 2 build/release/cli/lockstep run --tier launched --backend nccl,gloo_cuda gradients replicas
+}
 step_nccl_cold() { lockstep run --backend nccl,gloo_cuda --tier cold --world 1,2,4 --timeout 120; }
 
 # step_names LIST: those of LIST, "a,b", if all of them are steps.
