@@ -123,9 +123,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_decided_group(
       try {
         connect_nccl(nccl, *device);
       } catch (const std::exception& error) {
-        throw std::runtime_error(tell_of_failed_connection(
-            *store, "rank " + std::to_string(standing.rank) +
-                        " cannot connect over nccl: " + first_line(error)));
+        throw std::runtime_error("over nccl: " + first_line(error));
       }
     }
   }

@@ -3,22 +3,21 @@
 #include "ddp/backend/gloo.h"
 #include "ddp/backends.h"
 #include "ddp/errors.h"
+#include "ddp/meeting/in_time.h"
 #include "ddp/meeting/launcher.h"
 #include "ddp/meeting/launcher_report.h"
 #include "ddp/meeting/listening.h"
 #include "ddp/meeting/rendezvous.h"
+#include "ddp/meeting/store_at.h"
 #include "ddp/version.h"
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/version.h>
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
-#include <future>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -95,20 +94,8 @@ Plan plan_of(const InitOptions& options) {
   return plan;
 }
 
-c10::intrusive_ptr<c10d::Store> open_store(const Plan& plan) {
-  if (plan.options.store) return plan.options.store;
-  const MeetingPoint& point = plan.point;
-  c10d::TCPStoreOptions options;
-  options.port = point.port;
-  options.isServer = plan.standing.rank == 0 && !point.agent_runs_store;
-  // We count them ourselves, and can say who is missing.
-  options.waitWorkers = false;
-  options.timeout = plan.options.timeout;
-  auto store = c10::make_intrusive<c10d::TCPStore>(point.address, options);
-  const std::string job = point.job.empty() ? "" : point.job + "/";
-  return c10::make_intrusive<c10d::PrefixStore>(
-      "lockstep/" + job + "attempt_" + std::to_string(point.attempt), std::move(store));
-}
+// Whether the store has been opened, for the sentence where it fails.
+using IsOpen = std::atomic<bool>;
 
 std::shared_ptr<::gloo::transport::Device> listen(const InitOptions& options,
                                                   std::string& objection) {
@@ -123,10 +110,28 @@ std::shared_ptr<::gloo::transport::Device> listen(const InitOptions& options,
   }
 }
 
-c10::intrusive_ptr<c10d::ProcessGroup> meet(const Plan& plan) {
+// Gloo knows one time for connecting and for collectives, and what is left of the meeting's is for
+// connecting.
+c10::intrusive_ptr<c10d::Backend> connected_gloo(const c10::intrusive_ptr<c10d::Store>& store,
+                                                 const Standing& standing,
+                                                 std::shared_ptr<::gloo::transport::Device> device,
+                                                 InitOptions options,
+                                                 std::chrono::milliseconds time_left) {
+  const auto timeout = std::exchange(options.timeout, time_left);
+  try {
+    auto gloo =
+        make_gloo_backend(store, standing.rank, standing.world_size, std::move(device), options);
+    gloo->setTimeout(timeout);
+    return gloo;
+  } catch (const std::exception& error) {
+    throw std::runtime_error("over gloo: " + first_line(error));
+  }
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> meet(const Plan& plan, IsOpen& is_open) {
   const auto start = std::chrono::steady_clock::now();
-  const InitOptions& options = plan.options;
-  const Standing& standing = plan.standing;
+  const InitOptions options = plan.options;
+  const Standing standing = plan.standing;
   const auto time_left = [&] {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(
         start + options.timeout - std::chrono::steady_clock::now());
@@ -135,50 +140,45 @@ c10::intrusive_ptr<c10d::ProcessGroup> meet(const Plan& plan) {
   BackendDecision decision = decide_backends(options);
   const bool needs_gloo = decision.wish.cpu == "gloo" || decision.wish.cuda == "gloo";
   std::string objection = decision.objection;
-  auto device = needs_gloo ? listen(options, objection) : nullptr;
-  const auto store = open_store(plan);
-  meet_in(*store, standing, options.timeout,
+  const auto device = needs_gloo ? listen(options, objection) : nullptr;
+  const auto store = options.store ? options.store : open_store(plan.point, standing, time_left());
+  is_open = true;
+  meet_in(*store, standing, time_left(),
           {.version = "Lockstep " + version() + " on PyTorch " TORCH_VERSION,
            .backends = decision.words(),
            .backends_because = decision.because(),
            .objection = objection});
   const auto gpu = agree_on_device(*store, standing, time_left(), options.device_index, decision);
-  const auto gloo = needs_gloo ? make_gloo_backend(store, standing.rank, standing.world_size,
-                                                   std::move(device), options)
-                               : nullptr;
-  auto group = make_decided_group(store, standing, options.timeout, decision, gpu, gloo);
-  wait_until_connected(*store, standing.world_size, time_left());
-  return group;
+  const auto group = std::make_shared<c10::intrusive_ptr<c10d::ProcessGroup>>();
+  const auto left = time_left();
+  connect_in(store, standing, left, [=] {
+    const auto gloo = needs_gloo ? connected_gloo(store, standing, device, options, left) : nullptr;
+    *group = make_decided_group(store, standing, options.timeout, decision, gpu, gloo);
+  });
+  return *group;
 }
 
-// A TCPStore whose server accepts and says nothing (a stopped process, another program on the port)
-// keeps its client for ever. So a thread meets, which is left behind if it hangs. Its own deadlines
-// come first.
-c10::intrusive_ptr<c10d::ProcessGroup> meet_in_time(const Plan& plan) {
-  constexpr std::chrono::seconds kGrace{3};  // longer than rank 0 lets the others read
-  const auto answer = std::make_shared<std::promise<c10::intrusive_ptr<c10d::ProcessGroup>>>();
-  auto future = answer->get_future();
-  std::thread thread([answer, plan] {
-    try {
-      answer->set_value(meet(plan));
-    } catch (...) {
-      answer->set_exception(std::current_exception());
-    }
-  });
-  const bool is_done = future.wait_for(plan.options.timeout + kGrace) == std::future_status::ready;
-  if (is_done) {
-    thread.join();
-    return future.get();
-  }
-  thread.detach();
-  throw std::runtime_error("the store does not answer");
+// Errors of c10's own are those of a store: what else fails has been told in words of ours.
+std::string cause_of(const Plan& plan, bool is_open, const std::exception& error) {
+  const std::string line = first_line(error);
+  if (!is_open || plan.options.store || dynamic_cast<const c10::Error*>(&error) == nullptr)
+    return line;
+  return "the store is gone: " + holder_of(plan.point) + " has ended, and says why if it could (" +
+         line + ")";
 }
 
 c10::intrusive_ptr<c10d::ProcessGroup> init(const InitOptions& options) {
   const Plan plan = plan_of(options);
   const auto start = std::chrono::steady_clock::now();
+  const auto is_open = std::make_shared<IsOpen>(false);
+  constexpr std::chrono::seconds kGrace{3};  // longer than ranks let each other read
   try {
-    return meet_in_time(plan);
+    return in_time<c10::intrusive_ptr<c10d::ProcessGroup>>(
+        plan.options.timeout + kGrace, [plan, is_open] { return meet(plan, *is_open); },
+        [&] {
+          return "the store does not answer any more" +
+                 (plan.options.store ? "" : ": " + holder_of(plan.point) + " may be stopped");
+        });
   } catch (const UsageError&) {
     throw;
   } catch (const DisagreementError&) {
@@ -188,7 +188,8 @@ c10::intrusive_ptr<c10d::ProcessGroup> init(const InitOptions& options) {
     throw CommunicationError(
         plan.standing.rank,
         "the rendezvous of " + std::to_string(plan.standing.world_size) + " ranks" + plan.place(),
-        -1, std::chrono::duration_cast<std::chrono::milliseconds>(waited), first_line(error));
+        -1, std::chrono::duration_cast<std::chrono::milliseconds>(waited),
+        cause_of(plan, *is_open, error));
   }
 }
 

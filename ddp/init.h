@@ -71,16 +71,19 @@ struct InitOptions {
   int threads = 2;
 };
 
-// Collective: every rank of the world calls it once; blocks until all have met or the timeout has
-// passed, and three seconds longer where a store does not even refuse. Throws UsageError (what was
-// given, what was expected) before anything is opened; DisagreementError, with one sentence on
-// every rank, if ranks were told different world sizes or run other versions of Lockstep or
-// PyTorch, or have different backends, if one cannot listen where it was told to or lacks the NCCL
-// that was asked for, if a host has fewer GPUs than ranks, if a rank came twice, or if the store
-// was used before (a stale file); and CommunicationError if the store or a peer cannot be reached,
-// or ranks did not come, which are named. A world of one takes the same path; without a store and a
-// launcher it meets in the process's own memory. torchrun prints what was thrown in its summary
-// (ddp/meeting/launcher_report.h).
+// Collective: every rank of the world calls it once; blocks until all have met and connected or the
+// timeout has passed, and up to three seconds longer, in which all are told why they did not.
+// Throws UsageError (what was given, what was expected) before anything is opened;
+// DisagreementError, with one sentence on every rank, if ranks were told different world sizes or
+// run other versions of Lockstep or PyTorch, or have different backends, if one cannot listen where
+// it was told to or lacks the NCCL that was asked for, if a host has fewer GPUs than ranks, if a
+// rank came twice (rank 0 too: the second one joins the first one's store), or if the store was
+// used before (a stale file); and CommunicationError if nobody, or another program, is where the
+// ranks are to meet, if the store or a peer is gone, or if ranks did not come, were not heard of
+// again or did not connect, which are named. Who comes after a refusal, when the others and their
+// store are gone, is told that no store answers. A world of one takes the same path; without a
+// store and a launcher it meets in the process's own memory. torchrun prints what was thrown in its
+// summary (ddp/meeting/launcher_report.h).
 //
 // Called twice in a process, give each call its own c10d::PrefixStore: keys are not reused.
 // Source: torch.distributed.init_process_group for the variables, torchrun's

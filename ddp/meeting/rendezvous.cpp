@@ -1,10 +1,12 @@
 #include "ddp/meeting/rendezvous.h"
 
 #include "ddp/errors.h"
+#include "ddp/meeting/outcome.h"
 
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace lockstep {
@@ -12,106 +14,27 @@ namespace lockstep {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
 
 const std::string kHere = "lockstep/rank_is_here/";
 const std::string kWorldSize = "lockstep/world_size";
 const std::string kVersion = "lockstep/version";
 const std::string kBackends = "lockstep/backends";
-const std::string kSaid = "lockstep/said_by_rank/";
-const std::string kAnswered = "lockstep/answer_of_rank_zero";
-const std::string kNotConnected = "lockstep/not_connected";
 const std::string kCount = "lockstep/ranks_here";
 const std::string kAllCame = "lockstep/all_came";
 const std::string kGo = "lockstep/rank_zero_saw_all";
-const std::string kAnswers = "lockstep/ranks_that_saw_rank_zero";
-const std::string kMet = "lockstep/all_met";
-const std::string kConnected = "lockstep/ranks_connected";
-const std::string kAllConnected = "lockstep/all_connected";
-const std::string kRefused = "lockstep/refused";
-const std::string kLate = "late: ";  // begins a refusal that is no disagreement
-const std::string kRefusalsRead = "lockstep/refusals_read";
-const std::string kAllRead = "lockstep/all_read_refusal";
-constexpr std::chrono::seconds kPatience{2};
+const std::string kSawGo = "lockstep/rank_saw_rank_zero/";
+const std::string kSawGoCount = "lockstep/ranks_that_saw_rank_zero";
+const std::string kLeft = "lockstep/refused_and_left";
+const std::string kSaid = "lockstep/said_by_rank/";
+const std::string kAnswered = "lockstep/answer_of_rank_zero";
+const std::string kConnected = "lockstep/rank_is_connected/";
+const std::string kConnectedCount = "lockstep/ranks_connected";
+const std::string kRollCall = "lockstep/roll_call";
+const std::string kWaiting = "lockstep/rank_waits_to_be_connected/";
 
-std::vector<std::uint8_t> bytes_of(const std::string& text) {
-  return {text.begin(), text.end()};
-}
-
-std::string text_of(const std::vector<std::uint8_t>& bytes) {
-  return {bytes.begin(), bytes.end()};
-}
-
-// The first sentence that any rank gives is everybody's. Whatever they wait for is there then, so
-// that they wake and look: polling a TCPStore would print two warnings a time.
-void refuse(c10d::Store& store, const std::string& sentence) {
-  store.compareSet(kRefused, {}, bytes_of(sentence));
-  for (const std::string& key : {kAllCame, kGo, kMet}) store.set(key, bytes_of("1"));
-}
-
-// Those that came before waited in vain, and have left.
-void refuse_what_was_given_up(c10d::Store& store) {
-  if (!store.check({kRefused})) return;
-  const std::vector<std::uint8_t> reason = store.get(kRefused);
-  const std::string text = text_of(reason);
-  if (!text.starts_with(kLate)) return;
-  store.compareSet(
-      kRefused, reason,
-      bytes_of("those that came here before have given up: " + text.substr(kLate.size()) +
-               ". Who comes now is late, or the store was used by an earlier run (a "
-               "stale file?): give every run a store of its own"));
-}
-
-// "cpu:gloo by default, since ...". The reasons may differ.
-void compare_backends(c10d::Store& store, int rank, const Introduction& introduction) {
-  const auto told = [](const std::string& backends, const std::string& because) {
-    return backends + (because.empty() ? "" : " (" + because + ")");
-  };
-  const std::string own = introduction.backends + "\n" + introduction.backends_because;
-  const std::string first = text_of(store.compareSet(kBackends, {}, bytes_of(own)));
-  const std::size_t end = first.find('\n');
-  const std::string backends = first.substr(0, end);
-  if (backends == introduction.backends) return;
-  refuse(store, "the ranks decided for different backends: rank " + std::to_string(rank) + " for " +
-                    told(introduction.backends, introduction.backends_because) +
-                    ", another rank for " + told(backends, first.substr(end + 1)) +
-                    "; InitOptions::backend, equal on all ranks, leaves nothing to decide");
-}
-
-void come_in(c10d::Store& store, const Standing& standing, const Introduction& introduction) {
-  refuse_what_was_given_up(store);
-  const std::string own_size = std::to_string(standing.world_size);
-  const std::string size = text_of(store.compareSet(kWorldSize, {}, bytes_of(own_size)));
-  if (size != own_size) {
-    refuse(store, "the ranks were told different world sizes: rank " +
-                      std::to_string(standing.rank) + " a world of " + own_size +
-                      ", another rank one of " + size);
-  }
-  const std::string first = text_of(store.compareSet(kVersion, {}, bytes_of(introduction.version)));
-  if (first != introduction.version) {
-    refuse(store, "the ranks run different versions: rank " + std::to_string(standing.rank) + " " +
-                      introduction.version + ", another rank " + first);
-  }
-  compare_backends(store, standing.rank, introduction);
-  if (!introduction.objection.empty()) {
-    refuse(store, "rank " + std::to_string(standing.rank) +
-                      " cannot take part: " + introduction.objection);
-  }
-  if (store.add(kHere + std::to_string(standing.rank), 1) > 1) {
-    refuse(store, "rank " + std::to_string(standing.rank) +
-                      " has met here before: the store was used by an earlier run (a stale file?), "
-                      "or two processes have this rank. Give every run a store of its own");
-  }
-  if (store.add(kCount, 1) >= standing.world_size) store.set(kAllCame, bytes_of("1"));
-}
-
-bool appears(c10d::Store& store, const std::string& key, std::chrono::milliseconds time) {
-  try {
-    store.wait({key}, time);
-    return true;
-  } catch (const std::exception&) {
-    return store.check({key});
-  }
-}
+const std::string kSuccess = "all";  // the outcome where there is nothing to tell
+const std::string kLate = "late: ";  // begins an outcome that is no disagreement
 
 // "0, 3-7": of many ranks a sentence, not a page.
 std::string listed(const std::vector<int>& ranks) {
@@ -127,83 +50,238 @@ std::string listed(const std::vector<int>& ranks) {
   return text.empty() ? "none" : text;
 }
 
-std::string who_came(c10d::Store& store, int world_size) {
-  std::vector<int> here, missing;
-  for (int rank = 0; rank < world_size; ++rank) {
-    (store.check({kHere + std::to_string(rank)}) ? here : missing).push_back(rank);
+// The ranks that have left a key, and those that have not.
+struct Attendance {
+  std::vector<int> present, absent;
+
+  Attendance(c10d::Store& store, const std::string& key, int world_size) {
+    for (int rank = 0; rank < world_size; ++rank)
+      (store.check({key + std::to_string(rank)}) ? present : absent).push_back(rank);
   }
-  return "these ranks did not come: " + listed(missing) + " (these did: " + listed(here) + ")";
+};
+
+std::string who_did_not_come(c10d::Store& store, int world_size) {
+  const Attendance here(store, kHere, world_size);
+  if (!here.absent.empty()) {
+    return "these ranks did not come: " + listed(here.absent) +
+           " (these did: " + listed(here.present) + ")";
+  }
+  const std::string all = "all ranks came, and nothing more was heard of these: ";
+  if (!store.check({kGo})) return all + "0";
+  return all + listed(Attendance(store, kSawGo, world_size).absent);
 }
 
-// Rank 0's process may hold the store, and stays until the others have read why all leave.
-[[noreturn]] void leave(c10d::Store& store, const Standing& standing) {
-  const std::string reason = text_of(store.get(kRefused));
-  try {
-    if (store.add(kRefusalsRead, 1) >= store.add(kCount, 0)) store.set(kAllRead, bytes_of("1"));
-    if (standing.rank == 0) appears(store, kAllRead, kPatience);
-  } catch (const std::exception&) {
-    // Whoever held the store has left.
+// Who is alive answers a roll call, also one that is still busy connecting.
+std::string who_did_not_connect(c10d::Store& store, int world_size) {
+  constexpr milliseconds kLongestAnswer{500};
+  const auto deadline = Clock::now() + kLongestAnswer;
+  for (int rank = 0; rank < world_size; ++rank)
+    if (!appears(store, kWaiting + std::to_string(rank), deadline)) break;
+  const Attendance alive(store, kWaiting, world_size);
+  if (!alive.absent.empty()) {
+    return "all ranks came, and nothing more was heard of these: " + listed(alive.absent) +
+           " (these wait to be connected: " + listed(alive.present) + ")";
   }
-  if (reason.starts_with(kLate)) throw std::runtime_error(reason.substr(kLate.size()));
-  throw DisagreementError(reason);
+  const Attendance connected(store, kConnected, world_size);
+  return "all ranks came, and these did not connect: " + listed(connected.absent) +
+         " (these did: " + listed(connected.present) + ")";
 }
+
+// One process that has come to a store to meet others.
+class Visitor {
+ public:
+  Visitor(c10d::Store& store, const Standing& standing)
+      : store_(store), standing_(standing), outcome_(store, "the_meeting", {kAllCame, kGo}) {
+    outcome_.count_me_in();
+  }
+
+  void come_in(const Introduction& introduction) {
+    leave_what_has_ended();
+    const std::string own_size = std::to_string(standing_.world_size);
+    const std::string size = first_at(kWorldSize, own_size);
+    if (size != own_size) {
+      refuse("the ranks were told different world sizes: " + name() + " a world of " + own_size +
+             ", another rank one of " + size);
+    }
+    const std::string version = first_at(kVersion, introduction.version);
+    if (version != introduction.version) {
+      refuse("the ranks run different versions: " + name() + " " + introduction.version +
+             ", another rank " + version);
+    }
+    compare_backends(introduction);
+    if (!introduction.objection.empty())
+      refuse(name() + " cannot take part: " + introduction.objection);
+    if (store_.add(kHere + std::to_string(standing_.rank), 1) > 1) {
+      refuse(name() +
+             " has met here before: two processes have this rank, two runs meet at one place, or "
+             "the store was used by an earlier run (a stale file?). Give every process a rank, "
+             "and every run a store, of its own");
+    }
+    if (store_.add(kCount, 1) >= standing_.world_size) store_.set(kAllCame, bytes_of("1"));
+  }
+
+  // Note [Meeting in three steps]
+  // A rank that came in an earlier run, and ended there, has left the same traces as one that is
+  // here now. So rank 0 tells that it has seen all come, and every rank answers: traces of an
+  // earlier run hold an answer only if all of its ranks had come, and then every rank of this one
+  // finds its own trace and refuses. Otherwise somebody who lives is waited for, and refuses when
+  // it comes.
+  void meet(Clock::time_point deadline) {
+    if (standing_.rank == 0) {
+      wait_for(kAllCame, deadline);
+      store_.set(kGo, bytes_of("1"));
+    }
+    wait_for(kGo, deadline);
+    store_.set(kSawGo + std::to_string(standing_.rank), bytes_of("1"));
+    if (store_.add(kSawGoCount, 1) >= standing_.world_size) outcome_.say(kSuccess);
+    wait_for(outcome_.told(), deadline);
+    if (const std::string outcome = outcome_.get(); outcome != kSuccess) leave(outcome);
+  }
+
+ private:
+  std::string name() const { return "rank " + std::to_string(standing_.rank); }
+
+  // What the first process has put there.
+  std::string first_at(const std::string& key, const std::string& own) {
+    return text_of(store_.compareSet(key, {}, bytes_of(own)));
+  }
+
+  // "cpu:gloo by default, since ...". The reasons may differ.
+  void compare_backends(const Introduction& introduction) {
+    const auto told = [](const std::string& backends, const std::string& because) {
+      return backends + (because.empty() ? "" : " (" + because + ")");
+    };
+    const std::string first =
+        first_at(kBackends, introduction.backends + "\n" + introduction.backends_because);
+    const std::size_t end = first.find('\n');
+    const std::string backends = first.substr(0, end);
+    if (backends == introduction.backends) return;
+    refuse("the ranks decided for different backends: " + name() + " for " +
+           told(introduction.backends, introduction.backends_because) + ", another rank for " +
+           told(backends, first.substr(end + 1)) +
+           "; InitOptions::backend, equal on all ranks, leaves nothing to decide");
+  }
+
+  // Where everybody is looks on, or has gone.
+  void wait_for(const std::string& key, Clock::time_point deadline) {
+    if (!appears(store_, key, deadline))
+      outcome_.say(kLate + who_did_not_come(store_, standing_.world_size));
+  }
+
+  // Those that came before were refused and are gone, or waited in vain and are about to leave.
+  void leave_what_has_ended() {
+    if (!outcome_.is_there()) return;
+    const std::string reason = outcome_.get();
+    const bool is_late = reason.starts_with(kLate);
+    if (reason == kSuccess || (!is_late && !store_.check({kLeft}))) return;
+    outcome_.stay(1);
+    throw DisagreementError("those that came here before have given up: " +
+                            (is_late ? reason.substr(kLate.size()) : reason) +
+                            ". Who comes now is late, or the store was used by an earlier run (a "
+                            "stale file?): give every run a store of its own");
+  }
+
+  // The others' reason where they have one already. Where they have met, the sentence is for this
+  // process and those that come as late as it does.
+  [[noreturn]] void refuse(const std::string& sentence) {
+    const std::string reason = outcome_.say(sentence);
+    if (reason != kSuccess) leave(reason);
+    Outcome outcome(store_, "coming_late", {});
+    const std::string first = outcome.say(sentence);
+    outcome.stay(1, standing_.world_size);
+    throw DisagreementError(first);
+  }
+
+  [[noreturn]] void leave(const std::string& reason) {
+    const bool is_late = reason.starts_with(kLate);
+    // Who has not come by the end of the time is not expected any more.
+    outcome_.stay(is_late ? 1 : standing_.world_size);
+    if (is_late) throw std::runtime_error(reason.substr(kLate.size()));
+    try {
+      store_.set(kLeft, bytes_of("1"));
+    } catch (const std::exception&) {
+      // Whoever held the store has left.
+    }
+    throw DisagreementError(reason);
+  }
+
+  c10d::Store& store_;
+  Standing standing_;
+  Outcome outcome_;
+};
 
 }  // namespace
 
-// Note [Meeting in three steps]
-// A rank that came in an earlier run, and ended there, has left the same traces as one that is here
-// now. So rank 0 tells that it has seen all come, and every rank answers: traces of an earlier run
-// hold an answer only if all of its ranks had come, and then every rank of this one finds its own
-// trace and refuses. Otherwise somebody who lives is waited for, and refuses when it comes.
-void meet_in(c10d::Store& store, const Standing& standing, std::chrono::milliseconds timeout,
+void meet_in(c10d::Store& store, const Standing& standing, milliseconds timeout,
              const Introduction& introduction) {
   const auto deadline = Clock::now() + timeout;
-  const auto wait_for = [&](const std::string& key) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    if (!appears(store, key, std::max(left, std::chrono::milliseconds(1)))) {
-      refuse(store, kLate + who_came(store, standing.world_size));
-    }
-    if (store.check({kRefused})) leave(store, standing);
-  };
-  come_in(store, standing, introduction);
-  if (standing.rank == 0) {
-    wait_for(kAllCame);
-    store.set(kGo, bytes_of("1"));
-  }
-  wait_for(kGo);
-  if (store.add(kAnswers, 1) >= standing.world_size) store.set(kMet, bytes_of("1"));
-  wait_for(kMet);
+  Visitor visitor(store, standing);
+  visitor.come_in(introduction);
+  visitor.meet(deadline);
 }
 
 std::string ask_rank_zero(
-    c10d::Store& store, const Standing& standing, std::chrono::milliseconds timeout,
-    const std::string& said,
+    c10d::Store& store, const Standing& standing, milliseconds timeout, const std::string& said,
     const std::function<std::string(const std::vector<std::string>& said)>& answer) {
+  const auto deadline = Clock::now() + timeout;
+  const std::string gone = "all ranks came, and nothing more was heard of these: ";
   store.set(kSaid + std::to_string(standing.rank), bytes_of(said));
   if (standing.rank == 0) {
-    std::vector<std::string> keys;
-    for (int rank = 0; rank < standing.world_size; ++rank)
-      keys.push_back(kSaid + std::to_string(rank));
-    store.wait(keys, timeout);
     std::vector<std::string> texts;
-    for (const std::string& key : keys) texts.push_back(text_of(store.get(key)));
+    for (int rank = 0; rank < standing.world_size; ++rank) {
+      const std::string key = kSaid + std::to_string(rank);
+      if (!appears(store, key, deadline)) {
+        throw std::runtime_error(gone +
+                                 listed(Attendance(store, kSaid, standing.world_size).absent));
+      }
+      texts.push_back(text_of(store.get(key)));
+    }
     store.set(kAnswered, bytes_of(answer(texts)));
   }
-  store.wait({kAnswered}, timeout);
-  return text_of(store.get(kAnswered));
+  if (!appears(store, kAnswered, deadline)) throw std::runtime_error(gone + "0");
+  const std::string answered = text_of(store.get(kAnswered));
+  stay_until_read(store, kAnswered + "/readers", standing.world_size);
+  return answered;
 }
 
-std::string tell_of_failed_connection(c10d::Store& store, const std::string& sentence) {
-  try {
-    return text_of(store.compareSet(kNotConnected, {}, bytes_of(sentence)));
-  } catch (const std::exception&) {
-    return sentence;
+void connect_in(const c10::intrusive_ptr<c10d::Store>& store, const Standing& standing,
+                milliseconds timeout, const std::function<void()>& connect) {
+  const auto deadline = Clock::now() + timeout;
+  // A store serves one at a time, and Gloo may wait in this one until the time is up.
+  const auto own = store->clone();
+  Outcome outcome(*own, "connecting", {kRollCall});
+  // It may block for longer, and then is left behind.
+  std::thread([store, standing, connect] {
+    try {
+      Outcome outcome(*store, "connecting", {kRollCall});
+      std::string problem;
+      try {
+        connect();
+      } catch (const std::exception& error) {
+        problem = first_line(error);
+      }
+      const std::string rank = std::to_string(standing.rank);
+      if (!problem.empty()) outcome.say("rank " + rank + " cannot connect " + problem);
+      store->set(kConnected + rank, bytes_of("1"));
+      if (store->add(kConnectedCount, 1) >= standing.world_size) outcome.say(kSuccess);
+    } catch (const std::exception&) {
+      // The store is gone, which is told by the one who waits below.
+    }
+  }).detach();
+  const bool is_called = appears(*own, kRollCall, deadline);
+  if (!outcome.is_there()) {
+    own->set(kWaiting + std::to_string(standing.rank), bytes_of("1"));
+    if (!is_called) {
+      own->set(kRollCall, bytes_of("1"));
+      outcome.say(who_did_not_connect(*own, standing.world_size));
+    } else if (!appears(*own, outcome.told(), Clock::now() + std::chrono::seconds(1))) {
+      outcome.say(who_did_not_connect(*own, standing.world_size));
+    }
   }
-}
-
-void wait_until_connected(c10d::Store& store, int world_size, std::chrono::milliseconds timeout) {
-  if (store.add(kConnected, 1) >= world_size) store.set(kAllConnected, bytes_of("1"));
-  store.wait({kAllConnected}, timeout);
+  const std::string reason = outcome.get();
+  if (reason == kSuccess) return;
+  outcome.stay(standing.world_size);
+  throw std::runtime_error(reason);
 }
 
 }  // namespace lockstep

@@ -23,30 +23,32 @@ struct Introduction {
 // and that nobody met there before. Old addresses in a store lead to peers that are gone, or to
 // another job; two processes with one rank would overwrite each other's.
 //
-// Collective; blocks until all `world_size` ranks are here or `timeout` has passed. Throws
-// DisagreementError, with the same sentence on every rank that is here, for a store that was used
-// before, a rank that came twice, ranks that were told different world sizes or have different
-// versions or backends, and an objection. Throws what the store throws, and std::runtime_error
-// naming the ranks that came and those that did not when the time is up.
+// Collective; blocks until all `world_size` ranks are here or `timeout` has passed, and where they
+// do not meet up to two seconds longer, so that all have read why before the one leaves that holds
+// the store. Throws DisagreementError, with the same sentence on every rank that is here, for a
+// store that was used before, a rank that came twice, ranks that were told different world sizes or
+// have different versions or backends, and an objection; a process that comes when the ranks have
+// met has a sentence of its own. Throws std::runtime_error when the time is up, naming the ranks
+// that came and those that did not, or of which nothing more was heard; and what the store throws.
 void meet_in(c10d::Store& store, const Standing& standing, std::chrono::milliseconds timeout,
              const Introduction& introduction = {});
 
-// Rank 0 reads what every rank says and answers them all. Collective; blocks until rank 0 has
-// answered or `timeout` has passed. Behind meet_in(), once in a store. Throws what the store
+// Rank 0 reads what every rank says and answers them all. Collective; blocks until all have read
+// the answer or `timeout` has passed. Behind meet_in(), once in a store. Throws what the store
 // throws; on rank 0 what `answer` throws.
 std::string ask_rank_zero(
     c10d::Store& store, const Standing& standing, std::chrono::milliseconds timeout,
     const std::string& said,
     const std::function<std::string(const std::vector<std::string>& said)>& answer);
 
-// Leaves the sentence of the first rank that could not connect where the others find it, and
-// returns the first rank's: theirs is that a peer does not answer. Local; returns `sentence` where
-// the store does not answer either.
-std::string tell_of_failed_connection(c10d::Store& store, const std::string& sentence);
-
-// Behind connecting: blocks until all `world_size` ranks are here, so that nobody works, fails and
-// leaves while others still try to connect to it, who would not be told. Collective. Throws what
-// the store throws, also when `timeout` has passed.
-void wait_until_connected(c10d::Store& store, int world_size, std::chrono::milliseconds timeout);
+// Behind meeting: lets `connect` open this rank's connections to the others, and blocks until all
+// ranks have done so, so that nobody works, fails and leaves while others still try to connect to
+// it, who would not be told. Collective. Throws std::runtime_error with one sentence on every rank:
+// what the first rank says that could not connect, or, when `timeout` has passed, which ranks did
+// not, or are silent; and what the store throws. `connect` runs in a thread, which is left behind
+// where another rank fails or the time is up: it must own all that it touches. What it throws goes
+// on behind the words "rank 1 cannot connect ".
+void connect_in(const c10::intrusive_ptr<c10d::Store>& store, const Standing& standing,
+                std::chrono::milliseconds timeout, const std::function<void()>& connect);
 
 }  // namespace lockstep

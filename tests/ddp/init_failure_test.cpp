@@ -2,47 +2,22 @@
 #include "ddp/errors.h"
 #include "ddp/init.h"
 #include "tests/ddp/forked_world.h"
+#include "tests/ddp/meeting_places.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/torch.h>
 
-#include <arpa/inet.h>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 namespace lockstep {
 namespace {
 
-// A socket of this process on loopback. It listens, and accepts nobody, or is closed again.
-int port_of_a_socket(bool stays) {
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (::bind(socket, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-      (stays && ::listen(socket, 8) != 0)) {
-    throw std::runtime_error("no socket");
-  }
-  if (!stays) ::close(socket);
-  return ::ntohs(address.sin_port);
-}
-
-void stand(int rank, int world_size, const std::string& address, int port) {
-  ::clearenv();
-  ::setenv("RANK", std::to_string(rank).c_str(), 1);
-  ::setenv("WORLD_SIZE", std::to_string(world_size).c_str(), 1);
-  ::setenv("MASTER_ADDR", address.c_str(), 1);
-  ::setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
-}
-
+using testing::free_port;
+using testing::stand;
 using namespace std::chrono_literals;
 
 void expect_parts(const std::string& report, const std::vector<std::string>& parts) {
@@ -53,7 +28,7 @@ void expect_parts(const std::string& report, const std::vector<std::string>& par
 // Each of these ends in a report because the rank ended; run_world's own deadline is a minute.
 TEST(InitFailure, AnAddressWhereNobodyListensIsNamed) {
   const auto reports = testing::run_world(1, [](const testing::Group&) -> std::string {
-    const int port = port_of_a_socket(false);
+    const int port = free_port();
     stand(1, 2, "127.0.0.1", port);
     try {
       init_process_group({.timeout = 1s});
@@ -81,7 +56,7 @@ TEST(InitFailure, AHostThatDoesNotExistIsNamed) {
 
 // Rank 0 cannot open its store; what holds the port answers nobody.
 TEST(InitFailure, APortInUseEndsEveryRank) {
-  const int port = port_of_a_socket(true);
+  const int port = testing::silent_port();
   const auto reports = testing::run_world(2, [port](const testing::Group& group) -> std::string {
     const int rank = group->getRank();
     stand(rank, 2, "127.0.0.1", port);
@@ -89,9 +64,26 @@ TEST(InitFailure, APortInUseEndsEveryRank) {
     return "met";
   });
   expect_parts(reports[0], {"CommunicationError: rank 0: the rendezvous of 2 ranks at 127.0.0.1:",
-                            "address already in use"});
-  expect_parts(reports[1], {"CommunicationError: rank 1: the rendezvous of 2 ranks at 127.0.0.1:",
-                            "the store does not answer"});
+                            "rank 0 cannot open the store there: the port is in use"});
+  expect_parts(
+      reports[1],
+      {"CommunicationError: rank 1: the rendezvous of 2 ranks at 127.0.0.1:",
+       "what accepts connections there does not answer as a store: it is another program"});
+}
+
+// The second one finds the port taken, and joins the store that has it.
+TEST(InitFailure, TwoRanksZeroAreToldThatTheyAreTwo) {
+  const auto reports = testing::run_world(3, [](const testing::Group& group) -> std::string {
+    const int port = testing::told_to_all(group, group->getRank() == 0 ? free_port() : 0);
+    stand(group->getRank() == 2 ? 1 : 0, 3, "127.0.0.1", port);
+    init_process_group({.timeout = 20s});
+    return "met";
+  });
+  for (const auto& report : reports) {
+    EXPECT_EQ(report, reports[0]);
+    expect_parts(report, {"DisagreementError: rank 0 has met here before: two processes have "
+                          "this rank"});
+  }
 }
 
 TEST(InitFailure, AnInterfaceThatIsNotThereIsToldToEveryRank) {
@@ -129,25 +121,15 @@ TEST(InitFailure, AnAddressOfAnotherHostIsToldToEveryRank) {
 // others are in it.
 TEST(InitFailure, AStoreThatDiesEndsTheMeeting) {
   const auto reports = testing::run_world(3, [](const testing::Group& group) -> std::string {
-    c10::intrusive_ptr<c10d::TCPStore> server;
-    at::Tensor port = at::zeros({1}, at::kLong);
-    if (group->getRank() == 2) {
-      c10d::TCPStoreOptions options;
-      options.port = 0;
-      options.isServer = true;
-      options.waitWorkers = false;
-      server = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
-      port.fill_(static_cast<std::int64_t>(server->getPort()));
-    }
-    std::vector<at::Tensor> ports = {port};
-    group->allreduce(ports)->wait();
+    const auto server = group->getRank() == 2 ? testing::serve_store() : nullptr;
+    const int port = testing::told_to_all(group, server ? server->getPort() : 0);
     if (server) {
       for (const char* const rank : {"0", "1"}) {
         server->wait({std::string("lockstep/attempt_0/lockstep/rank_is_here/") + rank}, 20s);
       }
       ::_exit(5);
     }
-    stand(group->getRank(), 3, "127.0.0.1", static_cast<int>(port.item<std::int64_t>()));
+    stand(group->getRank(), 3, "127.0.0.1", port);
     ::setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
     init_process_group({.timeout = 20s});
     return "met";
@@ -158,10 +140,8 @@ TEST(InitFailure, AStoreThatDiesEndsTheMeeting) {
 
 TEST(InitFailure, OnesOwnStoreDoesNotWaitForEver) {
   const auto reports = testing::run_world(2, [](const testing::Group& group) -> std::string {
-    std::vector<at::Tensor> ports = {at::zeros({1}, at::kLong)};
-    if (group->getRank() == 0) ports[0].fill_(port_of_a_socket(false));
-    group->allreduce(ports)->wait();
-    stand(group->getRank(), 4, "127.0.0.1", static_cast<int>(ports[0].item<std::int64_t>()));
+    const int port = testing::told_to_all(group, group->getRank() == 0 ? free_port() : 0);
+    stand(group->getRank(), 4, "127.0.0.1", port);
     init_process_group({.timeout = 2s});
     return "met";
   });

@@ -2,10 +2,10 @@
 
 #include "ddp/errors.h"
 #include "tests/ddp/forked_world.h"
+#include "tests/ddp/meeting_places.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/torch.h>
 
 #include <csignal>
@@ -82,22 +82,9 @@ TEST(Init, AProcessThatNothingLaunchedIsAWorldOfOne) {
 // agent runs the store.
 TEST(Init, MeetsAtTheAddressOfTheEnvironment) {
   const auto reports = testing::run_world(3, [](const testing::Group& group) {
-    c10::intrusive_ptr<c10d::TCPStore> server;
-    at::Tensor port = at::zeros({1}, at::kLong);
-    if (group->getRank() == 0) {
-      c10d::TCPStoreOptions options;
-      options.port = 0;
-      options.isServer = true;
-      options.waitWorkers = false;
-      server = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
-      port.fill_(static_cast<std::int64_t>(server->getPort()));
-    }
-    std::vector<at::Tensor> ports = {port};
-    group->broadcast(ports)->wait();
-    ::setenv("RANK", std::to_string(group->getRank()).c_str(), 1);
-    ::setenv("WORLD_SIZE", "3", 1);
-    ::setenv("MASTER_ADDR", "127.0.0.1", 1);
-    ::setenv("MASTER_PORT", std::to_string(port.item<std::int64_t>()).c_str(), 1);
+    const auto server = group->getRank() == 0 ? testing::serve_store() : nullptr;
+    const int port = testing::told_to_all(group, server ? server->getPort() : 0);
+    testing::stand(group->getRank(), 3, "127.0.0.1", port);
     ::setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
     const auto second = init_process_group({.timeout = std::chrono::seconds(20)});
     std::vector<at::Tensor> sum = {at::full({1}, second->getRank() + 1.0)};

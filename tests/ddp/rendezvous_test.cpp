@@ -197,10 +197,72 @@ TEST(Rendezvous, RankZeroReadsWhatAllSayAndAnswersThem) {
   EXPECT_EQ(two.get(), "0 read 0,10,20");
 }
 
-TEST(Rendezvous, TheFirstRankThatCouldNotConnectIsEverybodysReason) {
+// What one rank that has met is told of connecting; empty where all have.
+std::string told_of_connecting(const c10::intrusive_ptr<c10d::Store>& store,
+                               const Standing& standing, std::chrono::milliseconds timeout,
+                               const std::string& problem) {
+  try {
+    connect_in(store, standing, timeout, [problem] {
+      if (!problem.empty()) throw std::runtime_error(problem);
+    });
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+TEST(Rendezvous, ARankThatCannotConnectIsEverybodysReason) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  auto other = std::async(std::launch::async, [&] {
+    return told_of_connecting(store, {.rank = 0, .world_size = 2}, 20s, "");
+  });
+  const std::string own =
+      told_of_connecting(store, {.rank = 1, .world_size = 2}, 20s, "over gloo: no memory");
+  EXPECT_EQ(own, "rank 1 cannot connect over gloo: no memory");
+  EXPECT_EQ(other.get(), own);
+}
+
+TEST(Rendezvous, RanksThatDoNotConnectAreNamed) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  EXPECT_EQ(told_of_connecting(store, {.rank = 1, .world_size = 3}, 200ms, ""),
+            "all ranks came, and nothing more was heard of these: 0, 2 (these wait to be "
+            "connected: 1)");
+}
+
+// One that is still busy answers when it is asked who is there.
+TEST(Rendezvous, RanksThatAreStillConnectingAreNamed) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  const auto end = std::make_shared<std::promise<void>>();
+  auto busy = std::async(std::launch::async, [&] {
+    try {
+      connect_in(store, {.rank = 0, .world_size = 2}, 20s, [end] { end->get_future().wait(); });
+      return std::string("connected");
+    } catch (const std::exception& error) {
+      return std::string(error.what());
+    }
+  });
+  const std::string own = told_of_connecting(store, {.rank = 1, .world_size = 2}, 200ms, "");
+  EXPECT_EQ(own, "all ranks came, and these did not connect: 0 (these did: 1)");
+  EXPECT_EQ(busy.get(), own);
+  end->set_value();
+}
+
+// A rank that came and then died has left its trace.
+TEST(Rendezvous, RanksThatCameAndWereNotHeardOfAgainAreNamed) {
   c10d::HashStore store;
-  EXPECT_EQ(tell_of_failed_connection(store, "rank 1: no memory"), "rank 1: no memory");
-  EXPECT_EQ(tell_of_failed_connection(store, "rank 0: no answer"), "rank 1: no memory");
+  store.add("lockstep/rank_is_here/1", 1);
+  store.add("lockstep/ranks_here", 1);
+  EXPECT_EQ(told(store, 0, 2, 200ms), "all ranks came, and nothing more was heard of these: 1");
+}
+
+// It comes when the others have met, or before they have: then all are refused.
+TEST(Rendezvous, AProcessTooManyIsToldSoWheneverItComes) {
+  c10d::HashStore store;
+  EXPECT_EQ(all_told(store, {{0, 2}, {1, 2}}), std::vector<std::string>(2));
+  const std::string late = told(store, 1, 2);
+  EXPECT_NE(late.find("rank 1 has met here before: two processes have this rank"),
+            std::string::npos)
+      << late;
 }
 
 // A second run with the file that the first one left, as a job that was killed leaves it.

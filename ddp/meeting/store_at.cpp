@@ -1,0 +1,133 @@
+#include "ddp/meeting/store_at.h"
+
+#include "ddp/errors.h"
+#include "ddp/meeting/in_time.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <netdb.h>
+#include <poll.h>
+#include <stdexcept>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utility>
+
+namespace lockstep {
+
+namespace {
+
+using StorePointer = c10::intrusive_ptr<c10d::Store>;
+
+StorePointer tcp_store(const MeetingPoint& point, bool is_server,
+                       std::chrono::milliseconds timeout) {
+  c10d::TCPStoreOptions options;
+  options.port = point.port;
+  options.isServer = is_server;
+  // We count them ourselves, and can say who is missing.
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  return c10::make_intrusive<c10d::TCPStore>(point.address, options);
+}
+
+// 0 where somebody accepts connections there, else why not.
+int error_of_connecting(const addrinfo& target) {
+  constexpr int kPatienceMs = 1000;
+  const int socket =
+      ::socket(target.ai_family, target.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (socket < 0) return errno;
+  int error = 0;
+  if (::connect(socket, target.ai_addr, target.ai_addrlen) != 0) error = errno;
+  if (error == EINPROGRESS) {
+    pollfd writable{socket, POLLOUT, 0};
+    socklen_t size = sizeof error;
+    if (::poll(&writable, 1, kPatienceMs) != 1)
+      error = ETIMEDOUT;
+    else if (::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+      error = errno;
+  }
+  ::close(socket);
+  return error;
+}
+
+// c10d tries until the time is up, and does not tell what it met with.
+std::string why_no_store_answers(const MeetingPoint& point) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const std::string port = std::to_string(point.port);
+  if (const int error = ::getaddrinfo(point.address.c_str(), port.c_str(), &hints, &found))
+    return "no store answers there: this host does not know the address (" +
+           std::string(::gai_strerror(error)) + ")";
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> targets(found, ::freeaddrinfo);
+  int error = 0;
+  for (const addrinfo* target = found; target != nullptr; target = target->ai_next) {
+    error = error_of_connecting(*target);
+    if (error == 0) {
+      return "what accepts connections there does not answer as a store: it is another program, "
+             "or " +
+             holder_of(point) + " is stopped";
+    }
+  }
+  return "no store answers there: " + holder_of(point) +
+         " has not come, has ended, or is on another host (" + std::strerror(error) + ")";
+}
+
+StorePointer store_on_port_in_use(const MeetingPoint& point, std::chrono::milliseconds timeout) {
+  constexpr std::chrono::milliseconds kLongestAnswer{5000};
+  const std::string sentence =
+      "rank 0 cannot open the store there: the port is in use (EADDRINUSE), and not by a store "
+      "that "
+      "answers, but by another program or an earlier run that is not over. Give this run a "
+      "MASTER_PORT of its own";
+  const auto limit = std::min(kLongestAnswer, timeout);
+  try {
+    return in_time<StorePointer>(
+        limit, [point, limit] { return tcp_store(point, false, limit); }, [&] { return sentence; });
+  } catch (const std::exception&) {
+    throw std::runtime_error(sentence);
+  }
+}
+
+StorePointer store_of_rank_zero(const MeetingPoint& point, std::chrono::milliseconds timeout) {
+  try {
+    return tcp_store(point, true, timeout);
+  } catch (const std::exception& error) {
+    const std::string line = first_line(error);
+    if (line.find("EADDRINUSE") != std::string::npos) return store_on_port_in_use(point, timeout);
+    throw std::runtime_error("rank 0 cannot open the store there (" + line + ")");
+  }
+}
+
+StorePointer store_of_another(const MeetingPoint& point, std::chrono::milliseconds timeout) {
+  try {
+    // Once its time is up it would go on trying, for as long again.
+    return in_time<StorePointer>(
+        timeout, [point, timeout] { return tcp_store(point, false, timeout); },
+        [&] { return why_no_store_answers(point); });
+  } catch (const c10::Error& error) {
+    throw std::runtime_error(why_no_store_answers(point) + "; " + first_line(error));
+  }
+}
+
+}  // namespace
+
+StorePointer open_store(const MeetingPoint& point, const Standing& standing,
+                        std::chrono::milliseconds timeout) {
+  const bool is_mine = standing.rank == 0 && !point.agent_runs_store;
+  auto store = is_mine ? store_of_rank_zero(point, timeout) : store_of_another(point, timeout);
+  const std::string job = point.job.empty() ? "" : point.job + "/";
+  return c10::make_intrusive<c10d::PrefixStore>(
+      "lockstep/" + job + "attempt_" + std::to_string(point.attempt), std::move(store));
+}
+
+std::string holder_of(const MeetingPoint& point) {
+  return point.agent_runs_store ? "the launcher, which holds it," : "rank 0, which holds it,";
+}
+
+}  // namespace lockstep
