@@ -34,9 +34,10 @@ bool appears(c10d::Store& store, const std::string& key,
   }
 }
 
-void stay_until_read(c10d::Store& store, const std::string& readers, std::int64_t expected,
-                     std::int64_t done) {
+void stay_until_read(c10d::Store& store, const std::string& readers, int rank,
+                     std::int64_t expected, std::int64_t done) {
   constexpr std::chrono::seconds kPatience{2};
+  constexpr milliseconds kLongestPause{50};
   const auto until = std::chrono::steady_clock::now() + kPatience;
   const auto is_over = [&](std::int64_t read) {
     return read >= std::max(expected, store.add(kProcesses, 0) - done) ||
@@ -44,10 +45,11 @@ void stay_until_read(c10d::Store& store, const std::string& readers, std::int64_
   };
   try {
     std::int64_t read = store.add(readers, 1);
-    for (milliseconds pause(1); !is_over(read); pause = std::min(2 * pause, milliseconds(50))) {
+    for (milliseconds pause(1); !is_over(read); pause = std::min(2 * pause, kLongestPause)) {
       std::this_thread::sleep_for(pause);
       read = store.add(readers, 0);
     }
+    if (rank == 0 && read > 1) std::this_thread::sleep_for(2 * kLongestPause);
   } catch (const std::exception&) {
     // Whoever held the store has left, and this process has read.
   }
@@ -79,8 +81,8 @@ std::string Outcome::say(const std::string& text) {
   return first;
 }
 
-void Outcome::stay(std::int64_t expected, std::int64_t done) {
-  stay_until_read(store_, readers_, expected, done);
+void Outcome::stay(int rank, std::int64_t expected, std::int64_t done) {
+  stay_until_read(store_, readers_, rank, expected, done);
 }
 
 }  // namespace lockstep

@@ -18,10 +18,11 @@ bool appears(c10d::Store& store, const std::string& key,
 
 // Whoever leaves may hold the store, and with it what the others are still to read. So all stay
 // until `expected` processes have read, or all that have come, without the `done` that have nothing
-// to read, where these are more. The dead do not read: blocks for two seconds at most. `readers` is
-// the key at which they count. Throws nothing: where the store is gone, all is over.
-void stay_until_read(c10d::Store& store, const std::string& readers, std::int64_t expected,
-                     std::int64_t done = 0);
+// to read, where these are more. The dead do not read: blocks for two seconds at most. Rank 0,
+// which mostly holds the store, goes a moment later, since c10d prints stacks where it is gone.
+// `readers` is the key at which they count. Throws nothing: where the store is gone, all is over.
+void stay_until_read(c10d::Store& store, const std::string& readers, int rank,
+                     std::int64_t expected, std::int64_t done = 0);
 
 // How one step of a meeting ends, for all: as the first says who knows. Holds no state but the
 // store's. Everything is local and throws what the store throws.
@@ -45,7 +46,7 @@ class Outcome {
   std::string say(const std::string& text);
 
   // stay_until_read() for the processes that are to read this one.
-  void stay(std::int64_t expected, std::int64_t done = 0);
+  void stay(int rank, std::int64_t expected, std::int64_t done = 0);
 
  private:
   c10d::Store& store_;

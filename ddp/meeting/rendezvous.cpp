@@ -174,7 +174,7 @@ class Visitor {
     const std::string reason = outcome_.get();
     const bool is_late = reason.starts_with(kLate);
     if (reason == kSuccess || (!is_late && !store_.check({kLeft}))) return;
-    outcome_.stay(1);
+    outcome_.stay(standing_.rank, 1);
     throw DisagreementError("those that came here before have given up: " +
                             (is_late ? reason.substr(kLate.size()) : reason) +
                             ". Who comes now is late, or the store was used by an earlier run (a "
@@ -188,14 +188,14 @@ class Visitor {
     if (reason != kSuccess) leave(reason);
     Outcome outcome(store_, "coming_late", {});
     const std::string first = outcome.say(sentence);
-    outcome.stay(1, standing_.world_size);
+    outcome.stay(standing_.rank, 1, standing_.world_size);
     throw DisagreementError(first);
   }
 
   [[noreturn]] void leave(const std::string& reason) {
     const bool is_late = reason.starts_with(kLate);
     // Who has not come by the end of the time is not expected any more.
-    outcome_.stay(is_late ? 1 : standing_.world_size);
+    outcome_.stay(standing_.rank, is_late ? 1 : standing_.world_size);
     if (is_late) throw std::runtime_error(reason.substr(kLate.size()));
     try {
       store_.set(kLeft, bytes_of("1"));
@@ -240,7 +240,7 @@ std::string ask_rank_zero(
   }
   if (!appears(store, kAnswered, deadline)) throw std::runtime_error(gone + "0");
   const std::string answered = text_of(store.get(kAnswered));
-  stay_until_read(store, kAnswered + "/readers", standing.world_size);
+  stay_until_read(store, kAnswered + "/readers", standing.rank, standing.world_size);
   return answered;
 }
 
@@ -280,7 +280,7 @@ void connect_in(const c10::intrusive_ptr<c10d::Store>& store, const Standing& st
   }
   const std::string reason = outcome.get();
   if (reason == kSuccess) return;
-  outcome.stay(standing.world_size);
+  outcome.stay(standing.rank, standing.world_size);
   throw std::runtime_error(reason);
 }
 

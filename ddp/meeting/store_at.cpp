@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <stdexcept>
 #include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -21,7 +22,10 @@ namespace lockstep {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using StorePointer = c10::intrusive_ptr<c10d::Store>;
+
+constexpr std::chrono::milliseconds kLongestPause{100};
 
 StorePointer tcp_store(const MeetingPoint& point, bool is_server,
                        std::chrono::milliseconds timeout) {
@@ -35,8 +39,7 @@ StorePointer tcp_store(const MeetingPoint& point, bool is_server,
 }
 
 // 0 where somebody accepts connections there, else why not.
-int error_of_connecting(const addrinfo& target) {
-  constexpr int kPatienceMs = 1000;
+int error_of_connecting(const addrinfo& target, Clock::time_point deadline) {
   const int socket =
       ::socket(target.ai_family, target.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (socket < 0) return errno;
@@ -45,7 +48,8 @@ int error_of_connecting(const addrinfo& target) {
   if (error == EINPROGRESS) {
     pollfd writable{socket, POLLOUT, 0};
     socklen_t size = sizeof error;
-    if (::poll(&writable, 1, kPatienceMs) != 1)
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (::poll(&writable, 1, static_cast<int>(std::clamp<long>(left, 1, 3000))) != 1)
       error = ETIMEDOUT;
     else if (::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
       error = errno;
@@ -54,28 +58,29 @@ int error_of_connecting(const addrinfo& target) {
   return error;
 }
 
-// c10d tries until the time is up, and does not tell what it met with.
-std::string why_no_store_answers(const MeetingPoint& point) {
+// Blocks until somebody listens there, or the deadline. c10d would try seldom, print the stack of
+// each attempt, and go on for twice the time.
+void wait_for_listener(const MeetingPoint& point, Clock::time_point deadline) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const std::string port = std::to_string(point.port);
-  if (const int error = ::getaddrinfo(point.address.c_str(), port.c_str(), &hints, &found))
-    return "no store answers there: this host does not know the address (" +
-           std::string(::gai_strerror(error)) + ")";
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> targets(found, ::freeaddrinfo);
-  int error = 0;
-  for (const addrinfo* target = found; target != nullptr; target = target->ai_next) {
-    error = error_of_connecting(*target);
-    if (error == 0) {
-      return "what accepts connections there does not answer as a store: it is another program, "
-             "or " +
-             holder_of(point) + " is stopped";
+  for (std::chrono::milliseconds pause(5);; pause = std::min(2 * pause, kLongestPause)) {
+    addrinfo* found = nullptr;
+    const std::string port = std::to_string(point.port);
+    const int unknown = ::getaddrinfo(point.address.c_str(), port.c_str(), &hints, &found);
+    const std::unique_ptr<addrinfo, void (*)(addrinfo*)> targets(found, ::freeaddrinfo);
+    std::string why = unknown != 0 ? ::gai_strerror(unknown) : "";
+    for (const addrinfo* target = targets.get(); target != nullptr; target = target->ai_next) {
+      const int error = error_of_connecting(*target, deadline);
+      if (error == 0) return;
+      why = std::strerror(error);
     }
+    if (Clock::now() + pause >= deadline) {
+      throw std::runtime_error("no store answers there: " + holder_of(point) +
+                               " has not come, has ended, or is on another host (" + why + ")");
+    }
+    std::this_thread::sleep_for(pause);
   }
-  return "no store answers there: " + holder_of(point) +
-         " has not come, has ended, or is on another host (" + std::strerror(error) + ")";
 }
 
 StorePointer store_on_port_in_use(const MeetingPoint& point, std::chrono::milliseconds timeout) {
@@ -105,13 +110,18 @@ StorePointer store_of_rank_zero(const MeetingPoint& point, std::chrono::millisec
 }
 
 StorePointer store_of_another(const MeetingPoint& point, std::chrono::milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  wait_for_listener(point, deadline);
+  const std::string sentence =
+      "what accepts connections there does not answer as a store: it is another program, or " +
+      holder_of(point) + " is stopped or has just ended";
+  const auto left = std::max(std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()),
+                             std::chrono::milliseconds(1));
   try {
-    // Once its time is up it would go on trying, for as long again.
     return in_time<StorePointer>(
-        timeout, [point, timeout] { return tcp_store(point, false, timeout); },
-        [&] { return why_no_store_answers(point); });
+        left, [point, left] { return tcp_store(point, false, left); }, [&] { return sentence; });
   } catch (const c10::Error& error) {
-    throw std::runtime_error(why_no_store_answers(point) + "; " + first_line(error));
+    throw std::runtime_error(sentence + " (" + first_line(error) + ")");
   }
 }
 

@@ -73,7 +73,8 @@ BANS = {
     "_exit": (CALLED.format("_exit|_Exit"), OUR_CODE[:-2], ENDS_PROCESSES,
               "only what forks or is told to end a process ends one"),
     "sleep": (r"\b(?:sleep|usleep|nanosleep|sleep_for|sleep_until)[ \t]*\(", ("ddp", "tests"),
-              ("ddp/communicator_waits.cpp", "ddp/meeting/outcome.cpp", "ddp/backend/nccl/plugin.cpp"),  # The last has a GPU stand still.
+              ("ddp/communicator_waits.cpp", "ddp/meeting/outcome.cpp", "ddp/meeting/store_at.cpp",
+               "ddp/backend/nccl/plugin.cpp"),  # The last has a GPU stand still.
               "time orders nothing: wait for the event itself, with a deadline"),
     "print": (r"\bstd::cout\b(?!\.flush)|(?<![\w.>])printf[ \t]*\(", ("ddp", "reference", "harness"), (),
               "stdout is the program's: return data and let reports/ render it"),
