@@ -1,5 +1,7 @@
 #include "cli/program_ranks.h"
 
+#include "cli/exit_codes.h"
+#include "cli/rank_output.h"
 #include "harness/core/json.h"
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
@@ -35,46 +37,6 @@ std::filesystem::path error_file_of(const ProgramRanks& ranks, int rank) {
   return ranks.folder / ("rank" + std::to_string(rank) + ".json");
 }
 
-// What one stream of a rank has said, until whole lines of it are written.
-struct Stream {
-  int rank = 0;
-  int to = STDOUT_FILENO;
-  Descriptor from;
-  std::string begun = {};  // a line
-};
-
-void write_all(int to, const std::string& text) {
-  size_t written = 0;
-  while (written < text.size()) {
-    const ssize_t now = write(to, text.data() + written, text.size() - written);
-    if (now < 0 && errno == EINTR) continue;
-    if (now <= 0) return;  // nobody reads it
-    written += static_cast<size_t>(now);
-  }
-}
-
-// One write for what came together, so that lines of our two streams do not mix within.
-void write_lines(Stream& stream, bool is_end) {
-  std::string lines;
-  size_t begin = 0;
-  const auto prefix = "[" + std::to_string(stream.rank) + "] ";
-  for (size_t end = 0; (end = stream.begun.find('\n', begin)) != std::string::npos; begin = end + 1)
-    lines += prefix + stream.begun.substr(begin, end + 1 - begin);
-  stream.begun.erase(0, begin);
-  if (is_end && !stream.begun.empty()) lines += prefix + std::exchange(stream.begun, "") + "\n";
-  write_all(stream.to, lines);
-}
-
-// Reads what is there; closes the stream at its end.
-void read_some(Stream& stream) {
-  std::array<char, 65536> block;
-  const ssize_t got = read(stream.from.number(), block.data(), block.size());
-  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
-  if (got > 0) stream.begun.append(block.data(), static_cast<size_t>(got));
-  write_lines(stream, got <= 0);
-  if (got <= 0) stream.from.close();
-}
-
 void signal_event(const Descriptor& event) {
   const uint64_t one = 1;
   [[maybe_unused]] const auto written = write(event.number(), &one, sizeof(one));
@@ -87,7 +49,7 @@ Descriptor new_event() {
 // What goes on beside waiting for the ranks: their output, and signals to and from them.
 class Attendant {
  public:
-  Attendant(std::vector<Stream> streams, int socket, const ChildGroup& group)
+  Attendant(std::vector<RankStream> streams, int socket, const ChildGroup& group)
       : streams_(std::move(streams)),
         socket_(socket),
         group_(group),
@@ -112,6 +74,9 @@ class Attendant {
     return passed_;
   }
 
+  // Behind finish(): why output was lost; empty where none was, or its reader had gone.
+  const std::string& unwritten() const { return unwritten_; }
+
  private:
   bool has_open_streams() const {
     return std::any_of(streams_.begin(), streams_.end(),
@@ -129,7 +94,7 @@ class Attendant {
         [[maybe_unused]] const auto got = read(wake_.number(), &count, sizeof(count));
       }
       for (size_t at = 0; at < streams_.size(); ++at)
-        if (waited[at + 2].revents != 0) read_some(streams_[at]);
+        if (waited[at + 2].revents != 0) note(streams_[at].to, read_some(streams_[at]));
       act();
     }
   }
@@ -149,6 +114,14 @@ class Attendant {
     }
   }
 
+  // A reader that has seen enough is none of our business.
+  void note(int to, int problem) {
+    if (problem != 0 && problem != EPIPE && unwritten_.empty()) {
+      unwritten_ = std::string(to == STDOUT_FILENO ? "standard output" : "standard error") +
+                   " cannot be written: " + std::strerror(problem);
+    }
+  }
+
   void hear() {
     const auto heard = receive_message(socket_);
     if (!heard) socket_ = -1;
@@ -162,7 +135,7 @@ class Attendant {
     }
   }
 
-  std::vector<Stream> streams_;
+  std::vector<RankStream> streams_;
   int socket_;
   const ChildGroup& group_;
   Descriptor stop_, wake_;
@@ -170,6 +143,7 @@ class Attendant {
   std::atomic<Clock::rep> term_at_ = Clock::time_point::max().time_since_epoch().count();
   Clock::time_point kill_at_ = Clock::time_point::max();
   int passed_ = 0;
+  std::string unwritten_;
   std::thread thread_;
 };
 
@@ -182,6 +156,7 @@ class Attendant {
   for (const auto& argument : ranks.command)
     arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
+  std::signal(SIGPIPE, SIG_DFL);
   execvp(arguments[0], arguments.data());
   std::cerr << "lockstep: " << arguments[0] << " cannot be run: " << std::strerror(errno) << "\n";
   return kCannotRun;
@@ -191,8 +166,26 @@ int exit_code_of(const ChildEnd& end) {
   return end.kind == ChildEnd::Kind::signalled ? 128 + end.code : end.code;
 }
 
+// Where all ended alike, of themselves and without a word, there is no culprit: every rank may have
+// decided to skip, say.
+bool ended_alike(const ProgramRanks& ranks, const GroupReport& report) {
+  const auto& first = report.ends.front();
+  if (report.ends.size() < 2 || first.kind != ChildEnd::Kind::exited || first.code == 0)
+    return false;
+  for (size_t rank = 0; rank < report.ends.size(); ++rank) {
+    const auto& end = report.ends[rank];
+    if (end.kind != first.kind || end.code != first.code ||
+        error_told_in(error_file_of(ranks, static_cast<int>(rank))))
+      return false;
+  }
+  return true;
+}
+
 // "rank 2 failed first, with exit code 3: ...".
-std::string sentence_of(const ProgramRanks& ranks, int rank, const ChildEnd& end) {
+std::string sentence_of(const ProgramRanks& ranks, const GroupReport& report) {
+  const int rank = report.first_bad;
+  const auto& end = report.ends[static_cast<size_t>(rank)];
+  if (ended_alike(ranks, report)) return "every rank exited with code " + std::to_string(end.code);
   const auto how = end.kind == ChildEnd::Kind::signalled
                        ? "by " + signal_name(end.code)
                        : "with exit code " + std::to_string(end.code);
@@ -234,7 +227,8 @@ std::vector<std::pair<std::string, std::string>> variables_of(const ProgramRanks
 }
 
 ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket) {
-  std::vector<Stream> streams;
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone must not end who watches over the ranks
+  std::vector<RankStream> streams;
   std::vector<std::array<Descriptor, 2>> theirs;
   for (int rank = 0; rank < ranks.count; ++rank) {
     theirs.emplace_back();
@@ -264,11 +258,15 @@ ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket) {
     end = {.exit_code = 128 + passed, .sentence = "ended by " + signal_name(passed)};
   } else if (report.first_bad >= 0) {
     const auto& first = report.ends[static_cast<size_t>(report.first_bad)];
-    end = {.exit_code = exit_code_of(first),
-           .sentence = sentence_of(ranks, report.first_bad, first)};
+    end = {.exit_code = exit_code_of(first), .sentence = sentence_of(ranks, report)};
   }
   if (const auto killed = killed_text(report); !killed.empty())
     end.sentence += (end.sentence.empty() ? "" : "; ") + killed;
+  if (const auto& lost = attendant.unwritten(); !lost.empty()) {
+    end.sentence += (end.sentence.empty() ? "" : "; ") + lost;
+    // Output that nobody got is no success.
+    if (end.exit_code == 0) end.exit_code = kUsage;
+  }
   return end;
 }
 

@@ -25,14 +25,17 @@ std::vector<std::pair<std::string, std::string>> variables_of(const ProgramRanks
 // How they ended.
 struct ProgramEnd {
   int exit_code = 0;     // of the rank that failed first, or 128 and its signal; 0 where none did
-  std::string sentence;  // which one and why, as far as it told; empty where none did
+  std::string sentence;  // which one and why, as far as it told; empty where none did. Where all
+                         // exited alike without a word, that, and nobody is named
 };
 
 // Starts them and blocks until all are gone, and whatever they have started. Their output goes to
-// ours, line by line, each with its rank in front. Once one has failed the others get two seconds
-// to say something, then SIGTERM, and after ten in all SIGKILL. On `socket` come signals to be
-// passed on (PassedSignal); ten seconds after the first, at the second, or when the other end of it
-// is gone, all are killed. For a process of one thread that adopts orphans.
+// ours, line by line, each with its rank in front; where it cannot be written, for another reason
+// than that its reader has gone, the sentence says so, and it is no success. Once one has failed
+// the others get two seconds to say something, then SIGTERM, and after ten in all SIGKILL. On
+// `socket` come signals to be passed on (PassedSignal); ten seconds after the first, at the second,
+// or when the other end of it is gone, all are killed. For a process of one thread that adopts
+// orphans.
 ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket);
 
 // What a message with a signal's number as its text is.

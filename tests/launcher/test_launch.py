@@ -73,6 +73,30 @@ class Launch(Campaign):
         said = self.launch(3, "sh", "-c", "test $RANK = 1 && exit 3; sleep 1000")
         self.assertEqual((said.status, said.err), (3, "lockstep: rank 1 failed first, with exit code 3\n"))
 
+    def test_where_all_exit_alike_nobody_is_named(self):
+        said = self.launch(3, "sh", "-c", "exit 77")
+        self.assertEqual((said.status, said.err), (77, "lockstep: every rank exited with code 77\n"))
+
+    def test_a_line_without_an_end_costs_no_more_than_others(self):
+        said = self.launch(2, "sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x")
+        lines = said.out.splitlines()
+        self.assertEqual((said.status, sum(line.count("x") for line in lines)), (0, 6000000))
+        self.assertLess(max(map(len, lines)), 2000000)
+
+    def test_a_reader_that_has_seen_enough_ends_the_ranks_as_in_any_pipeline(self):
+        process = self.start([LOCKSTEP, "launch", "-n", "2", "--", "yes"])
+        self.assertRegex(process.stdout.readline(), r"^\[\d\] y$")
+        process.stdout.close()
+        self.assertEqual(process.wait(DEADLINE_S), 128 + signal.SIGPIPE)
+        self.assertRegex(process.stderr.read(), r"failed first, by SIGPIPE|every rank")
+
+    def test_output_that_is_lost_is_no_success(self):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            process = self.start([LOCKSTEP, "launch", "-n", "1", "--", "echo", "hi"], stdout=full)
+            err = process.communicate(timeout=DEADLINE_S)[1]
+        self.assertEqual((process.returncode, err),
+                         (2, "lockstep: standard output cannot be written: No space left on device\n"))
+
     def test_one_that_does_not_end_is_killed_and_named(self):
         said = self.launch(2, "sh", "-c", "trap '' TERM; test $RANK = 0 && exit 4; while :; do sleep 1; done")
         self.assertEqual(said.status, 4)
