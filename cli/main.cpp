@@ -11,6 +11,7 @@
 #include <csignal>
 #include <fcntl.h>
 #include <iostream>
+#include <poll.h>
 #include <unistd.h>
 
 namespace lockstep {
@@ -98,6 +99,11 @@ static void open_closed_standard_streams() {
   if (opened >= 0) close(opened);
 }
 
+static bool reader_of_stdout_has_gone() {
+  pollfd out{STDOUT_FILENO, POLLOUT, 0};
+  return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios) {
   open_closed_standard_streams();
   // A reader that has seen enough must not cost the archive: writing to it is an error then.
@@ -121,8 +127,8 @@ int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenari
   add_calibrate(app, status);
   add_doctor(app, status);
   const int result = parse_and_run(app, argc, argv, status);
-  // A report that nobody got is no report.
-  if (!std::cout.flush() && result == kHeld)
+  // A report that nobody got is no report. But who closes the pipe has seen enough, as `head`.
+  if (!std::cout.flush() && result == kHeld && !reader_of_stdout_has_gone())
     return refuse("standard output cannot be written", kUsage);
   return result;
 }

@@ -190,10 +190,11 @@ Run play_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan 
   archive.write("junit.xml", reports::junit(run));
   archive.write("summary.md", reports::step_summary(run));
   archive.append({{"event", "end"}, {"exit_code", run.exit_code}});
-  write_report(options.json, json);
-  write_report(options.junit, reports::junit(run));
   live.summary();
   if (on_github()) tell_github(run);
+  // Last, since a disk that is full must not keep the summary from the screen.
+  write_report(options.json, json);
+  write_report(options.junit, reports::junit(run));
   return run;
 }
 

@@ -83,11 +83,11 @@ int report(const Flags& flags, const Known& known) {
   for (const auto& file : {flags.junit, flags.json, flags.summary}) check_writable(file);
   run.program = known.program;
   run.exit_code = exit_code_of(run, flags);
+  print(run, flags);
+  if (on_github()) tell_github(run);
   write_report(flags.json, reports::file_text(reports::run_json(run)));
   write_report(flags.junit, reports::junit(run));
   write_report(flags.summary, reports::step_summary(run));
-  print(run, flags);
-  if (on_github()) tell_github(run);
   return run.exit_code;
 }
 

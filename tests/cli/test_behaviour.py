@@ -131,6 +131,19 @@ class Reports(ProgramCase):
         self.assertEqual((done.returncode, done.stderr),
                          (2, "lockstep: standard output cannot be written\n"))
 
+    def test_a_reader_that_has_seen_enough_changes_no_verdict(self):
+        for arguments in (["list"], ["run", "toys.hold", "--cases", "2"]):
+            process = self.start(*arguments)
+            process.stdout.close()
+            self.assertEqual((process.wait(PATIENCE_S), process.stderr.read()), (0, ""), arguments)
+            process.stderr.close()
+
+    def test_a_report_that_cannot_be_written_does_not_hide_the_summary(self):
+        status, out, err = self.run_program("run", "toys.hold", "--cases", "2", "--junit", "/dev/full")
+        self.assertEqual(status, 2)
+        self.assertIn("2 scenarios: 2 passed", out)
+        self.assertRegex(err, r"^lockstep: /dev/full: .*No space left on device\n$")
+
     def test_progress_in_a_log_has_no_carriage_return(self):
         self.assertNotIn("\r", "".join(self.run_program("run", "toys.hold")[1:]))
 
