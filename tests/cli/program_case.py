@@ -9,12 +9,17 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 import uuid
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from marked import marked, parent_of
+
 PROGRAM = os.environ.get("LOCKSTEP_TOYS", "")
 APPROVE = os.environ.get("LOCKSTEP_APPROVE") == "1"
 PATIENCE_S = 120  # Only a broken program takes this long; a busy machine may take half of it.
@@ -33,26 +38,6 @@ UNSTABLE = (
 
 # What a busy machine adds on stderr: counter lines and slow cases.
 BUSY = r"(?m)^(\[\d+/\d+\] .* of .* cases?  \d+ s  .*|slow: .*)\n"
-
-
-def marked(mark):
-    """The ids of the processes that have `mark` in their environment, the program's descendants."""
-    found = []
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open("/proc/%s/environ" % name, "rb") as environment:
-                if mark.encode() in environment.read():
-                    found.append(int(name))
-        except OSError:  # It is gone, or not ours.
-            continue
-    return found
-
-
-def parent_of(process):
-    with open("/proc/%d/stat" % process, encoding="ascii", errors="replace") as stat:
-        return int(stat.read().rsplit(")", 1)[1].split()[1])
 
 
 class ProgramCase(unittest.TestCase):

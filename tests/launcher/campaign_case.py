@@ -13,26 +13,11 @@ import uuid
 LOCKSTEP = os.path.abspath(sys.argv.pop(2)) if len(sys.argv) > 2 and os.path.exists(sys.argv[2]) else None
 
 from launched_case import ENVIRONMENT, PROGRAM, Launched, free_port
-from processes import DEADLINE_S
+from processes import DEADLINE_S, HERE
 
+sys.path.insert(0, os.path.dirname(HERE))
 
-def processes_with(mark):
-    """The ids of the processes that have `mark` in their environment: those a test has started, and theirs."""
-    found = []
-    for name in os.listdir("/proc"):
-        try:
-            if name.isdigit():
-                with open("/proc/%s/environ" % name, "rb") as environment:
-                    if mark.encode() in environment.read():
-                        found.append(int(name))
-        except OSError:  # It is gone, or not ours.
-            continue
-    return found
-
-
-def parent_of(process):
-    with open("/proc/%d/stat" % process, encoding="ascii", errors="replace") as stat:
-        return int(stat.read().rsplit(")", 1)[1].split()[1])
+from marked import marked, parent_of
 
 
 class Campaign(Launched):
@@ -45,9 +30,9 @@ class Campaign(Launched):
 
     def tearDown(self):
         until = time.monotonic() + 5
-        while processes_with(self.mark) and time.monotonic() < until:
+        while marked(self.mark) and time.monotonic() < until:
             time.sleep(0.02)
-        left = processes_with(self.mark)
+        left = marked(self.mark)
         for process in left:
             os.kill(process, signal.SIGKILL)
         self.assertEqual(left, [], "processes were left running")
@@ -87,7 +72,7 @@ class Campaign(Launched):
 
     def grandchildren(self, process):
         """The ranks of a case under way, of the server of a launched process."""
-        all_of = processes_with(self.mark)
+        all_of = marked(self.mark)
         parents = {}
         for one in all_of:
             try:

@@ -9,7 +9,7 @@ import signal
 import time
 import unittest
 
-from campaign_case import LOCKSTEP, Campaign, processes_with
+from campaign_case import LOCKSTEP, Campaign, marked
 from launched_case import PROGRAM
 from processes import DEADLINE_S, ROOT
 
@@ -147,9 +147,9 @@ class Launch(Campaign):
         process = self.started("sh", "-c", "setsid sleep 1000 & echo ready; wait")
         process.kill()
         until = time.monotonic() + DEADLINE_S
-        while processes_with(self.mark) and time.monotonic() < until:
+        while marked(self.mark) and time.monotonic() < until:
             time.sleep(0.02)
-        self.assertEqual(processes_with(self.mark), [])
+        self.assertEqual(marked(self.mark), [])
 
     def test_what_ranks_left_running_ends_with_them(self):
         said = self.launch(2, "sh", "-c", "setsid sleep 1000 & echo bye")
