@@ -17,10 +17,10 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
-#include <functional>
 #include <iostream>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
 
@@ -147,7 +147,17 @@ class Attendant {
   std::thread thread_;
 };
 
-[[nodiscard]] int become(const ProgramRanks& ranks, int rank) {
+// Returns what was allowed before.
+rlimit allow_descriptors(int count) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlim_t wanted = std::min(before.rlim_max, static_cast<rlim_t>(count));
+  const rlimit now{std::max(before.rlim_cur, wanted), before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &now);
+  return before;
+}
+
+[[nodiscard]] int become(const ProgramRanks& ranks, int rank, const rlimit& limit) {
   for (const auto& [name, value] : variables_of(ranks, rank))
     setenv(name.c_str(), value.c_str(), 1);
   const Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -157,6 +167,7 @@ class Attendant {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   std::signal(SIGPIPE, SIG_DFL);
+  setrlimit(RLIMIT_NOFILE, &limit);
   execvp(arguments[0], arguments.data());
   std::cerr << "lockstep: " << arguments[0] << " cannot be run: " << std::strerror(errno) << "\n";
   return kCannotRun;
@@ -226,8 +237,14 @@ std::vector<std::pair<std::string, std::string>> variables_of(const ProgramRanks
   return variables;
 }
 
+int descriptors_for(int ranks) {
+  constexpr int kEndsForEach = 4, kBesides = 64;
+  return ranks * kEndsForEach + kBesides;
+}
+
 ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone must not end who watches over the ranks
+  const rlimit limit = allow_descriptors(descriptors_for(ranks.count));
   std::vector<RankStream> streams;
   std::vector<std::array<Descriptor, 2>> theirs;
   for (int rank = 0; rank < ranks.count; ++rank) {
@@ -243,7 +260,7 @@ ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket) {
     const auto& own = theirs[static_cast<size_t>(rank)];
     dup2(own[0].number(), STDOUT_FILENO);
     dup2(own[1].number(), STDERR_FILENO);
-    return become(ranks, rank);
+    return become(ranks, rank, limit);
   });
   theirs.clear();
   Attendant attendant(std::move(streams), socket, group);
@@ -257,14 +274,13 @@ ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket) {
   if (passed != 0) {
     end = {.exit_code = 128 + passed, .sentence = "ended by " + signal_name(passed)};
   } else if (report.first_bad >= 0) {
-    const auto& first = report.ends[static_cast<size_t>(report.first_bad)];
-    end = {.exit_code = exit_code_of(first), .sentence = sentence_of(ranks, report)};
+    end = {.exit_code = exit_code_of(report.ends[static_cast<size_t>(report.first_bad)]),
+           .sentence = sentence_of(ranks, report)};
   }
   if (const auto killed = killed_text(report); !killed.empty())
     end.sentence += (end.sentence.empty() ? "" : "; ") + killed;
   if (const auto& lost = attendant.unwritten(); !lost.empty()) {
     end.sentence += (end.sentence.empty() ? "" : "; ") + lost;
-    // Output that nobody got is no success.
     if (end.exit_code == 0) end.exit_code = kUsage;
   }
   return end;

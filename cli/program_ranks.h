@@ -38,6 +38,10 @@ struct ProgramEnd {
 // orphans.
 ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket);
 
+// How many open files the process needs that watches over so many ranks. It allows itself that many
+// where it may, and its ranks what it was allowed before.
+int descriptors_for(int ranks);
+
 // What a message with a signal's number as its text is.
 inline constexpr uint32_t kPassedSignal = 200;
 

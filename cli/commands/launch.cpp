@@ -16,6 +16,7 @@
 #include <cstring>
 #include <iostream>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -44,6 +45,16 @@ void require_program(const std::string& name) {
   for (const auto& folder : split(path ? path : "/usr/bin:/bin", ':'))
     if (can_be_run((folder.empty() ? "." : folder) + "/" + name)) return;
   throw UsageError("launch: there is no program '" + name + "' in PATH");
+}
+
+// Before anything is started, for all of them need pipes at once.
+void require_descriptors(int ranks) {
+  const rlim_t needed = static_cast<rlim_t>(descriptors_for(ranks));
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max >= needed) return;
+  throw UsageError("launch: " + std::to_string(ranks) + " ranks take " + std::to_string(needed) +
+                   " open files, and this process may have " + std::to_string(limit.rlim_max) +
+                   " (ulimit -Hn)");
 }
 
 std::filesystem::path own_folder() {
@@ -106,6 +117,7 @@ int launch(const Flags& flags, const std::vector<std::string>& command) {
   const int count = flags.ranks.empty()
                         ? core_count()
                         : static_cast<int>(whole_number("-n", flags.ranks, 1, kRanksMost));
+  require_descriptors(count);
   const auto listener = listen_on(kLoopback);
   const auto signals = taken_signals();
   const Zygote server(server_of({.command = command,

@@ -97,6 +97,15 @@ class Launch(Campaign):
         self.assertEqual((process.returncode, err),
                          (2, "lockstep: standard output cannot be written: No space left on device\n"))
 
+    def test_as_many_ranks_as_open_files_allow(self):
+        limited = ["sh", "-c", 'ulimit -Sn 128; ulimit -Hn "$1"; shift; exec "$@"', "sh"]
+        command = [LOCKSTEP, "launch", "-n", "60", "--", "sh", "-c", "ulimit -Sn"]
+        said = self.play([*limited, "512", *command])
+        self.assertEqual((said.status, said.err, said.out.count("] 128\n")), (0, "", 60))
+        said = self.play([*limited, "256", *command])
+        self.assertEqual((said.status, said.err), (2, "lockstep: launch: 60 ranks take 304 open files, and this process "
+                                                      "may have 256 (ulimit -Hn)\n"))
+
     def test_one_that_does_not_end_is_killed_and_named(self):
         said = self.launch(2, "sh", "-c", "trap '' TERM; test $RANK = 0 && exit 4; while :; do sleep 1; done")
         self.assertEqual(said.status, 4)
