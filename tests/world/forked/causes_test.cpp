@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Tiers, Causes, ::testing::Values("cold", "warm", "sim",
 
 TEST_P(Causes, ASkippedCollective) {
   const auto told = told_of("skip");
-  EXPECT_EQ(told.kind, Verdict::Kind::hang);
+  EXPECT_EQ(told.kind, Verdict::Kind::hang) << told.headline;
   EXPECT_TRUE(told.headline.starts_with(
       "rank 1 never issued collective #2, allreduce of 2 float32, which ranks 0, 2 issued"))
       << told.headline;
@@ -48,7 +48,7 @@ TEST_P(Causes, ASkippedCollective) {
 
 TEST_P(Causes, AnExtraCollective) {
   const auto told = told_of("add");
-  EXPECT_EQ(told.kind, Verdict::Kind::hang);
+  EXPECT_EQ(told.kind, Verdict::Kind::hang) << told.headline;
   EXPECT_TRUE(told.headline.starts_with(
       "ranks 0, 2 never issued collective #3, allreduce of 2 float32, which rank 1 issued"))
       << told.headline;
@@ -75,7 +75,7 @@ TEST_P(Causes, UnequalSizes) {
 
 TEST_P(Causes, AStoppedRank) {
   const auto told = told_of_injection("stop");
-  EXPECT_EQ(told.kind, Verdict::Kind::hang);
+  EXPECT_EQ(told.kind, Verdict::Kind::hang) << told.headline;
   EXPECT_TRUE(told.headline.starts_with("rank 1 was stopped, at step 2, round")) << told.headline;
 }
 
@@ -88,14 +88,14 @@ TEST_P(Causes, ADeadRank) {
 
 TEST_P(Causes, AnEndlessLoop) {
   const auto told = told_of("loop");
-  EXPECT_EQ(told.kind, Verdict::Kind::hang);
+  EXPECT_EQ(told.kind, Verdict::Kind::hang) << told.headline;
   EXPECT_EQ(told.guilty, 1);
   EXPECT_NE(told.place.find("part_in"), std::string::npos) << told.place;
 }
 
 TEST_P(Causes, ALockThatIsHeld) {
   const auto told = told_of("lock");
-  EXPECT_EQ(told.kind, Verdict::Kind::hang);
+  EXPECT_EQ(told.kind, Verdict::Kind::hang) << told.headline;
   EXPECT_EQ(told.guilty, 1);
   EXPECT_NE(told.place.find("lock"), std::string::npos) << told.place;
   EXPECT_NE(told.place.find("toys.cpp"), std::string::npos) << told.place;
