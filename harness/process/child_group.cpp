@@ -113,12 +113,14 @@ void ChildGroup::signal(int number) const {
   if (!children_.empty()) kill(-children_.front().pid, number);
 }
 
-// True if `child` is gone now. One that ended by itself just before SIGKILL keeps its own end; how
-// one ends on SIGTERM is its own affair.
+// True if `child` is gone now. One that ended by itself just before it was cut off keeps its own
+// end; how one ends that was told to at the deadline is its own affair, also where it has not got
+// around to it before SIGKILL.
 bool ChildGroup::collect(Child& child) {
   int status = 0;
   if (waitpid(child.pid, &status, WNOHANG) != child.pid) return false;
-  if (sent_ == SIGTERM || (sent_ == SIGKILL && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))
+  const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  if (sent_ != 0 && (end_reason_ == ChildEnd::Kind::stuck || was_killed))
     child.end = {end_reason_, sent_};
   else if (WIFEXITED(status))
     child.end = {ChildEnd::Kind::exited, WEXITSTATUS(status)};

@@ -83,6 +83,16 @@ TEST_F(ChildGroupTest, AtTheDeadlineWhoHandlesSigtermHasALastWord) {
   EXPECT_EQ(board[0], 1);
 }
 
+// On a machine that is busy SIGKILL finds children still there that SIGTERM has ended.
+TEST_F(ChildGroupTest, AChildThatIsSlowToEndWhenToldToIsStuckAllTheSame) {
+  for (int i = 0; i < 20; ++i) {
+    ChildGroup group(3, [](int) -> int { sleep_for_ever(); });
+    auto watch = until(20ms);
+    watch.last_words = 0ms;
+    for (const auto& end : group.wait(watch).ends) EXPECT_EQ(end.kind, Kind::stuck) << end.code;
+  }
+}
+
 TEST_F(ChildGroupTest, AStoppedChildIsKilledAtTheDeadline) {
   ChildGroup group(1, [](int) { return raise(SIGSTOP); });
   EXPECT_EQ(group.wait(until(50ms)).ends[0].kind, Kind::stuck);
