@@ -1,5 +1,6 @@
 #include "ddp/device.h"
 
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>
 
@@ -15,9 +16,7 @@ c10::Stream current_stream_of(const c10::Device& device) {
 }
 
 void wait_for(const c10::Stream& waiting, const c10::Stream& awaited) {
-  c10::Event done(awaited.device_type());
-  done.record(awaited);
-  done.block(waiting);
+  StreamMark(awaited).block(waiting);
 }
 
 bool has(const std::vector<c10::Stream>& streams, const c10::Stream& stream) {
@@ -28,6 +27,32 @@ bool has(const std::vector<c10::Stream>& streams, const c10::Stream& stream) {
 
 bool has_streams(const c10::Device& device) {
   return !device.is_cpu() && !device.is_meta();
+}
+
+// An event goes to its device and back, and coming back touches the device that was current, which
+// may be a peer's; a guard goes back only to one that this process has touched already.
+StreamMark::StreamMark(const c10::Stream& stream) : device_(stream.device()) {
+  const c10::DeviceGuard guard(device_);
+  event_.emplace(stream.device_type());
+  event_->record(stream);
+}
+
+StreamMark::StreamMark(StreamMark&& other) noexcept
+    : device_(other.device_), event_(std::exchange(other.event_, std::nullopt)) {}
+
+StreamMark::~StreamMark() {
+  if (!event_) return;
+  const c10::DeviceGuard guard(device_);
+  event_.reset();
+}
+
+void StreamMark::block(const c10::Stream& waiting) const {
+  const c10::DeviceGuard guard(device_);
+  event_->block(waiting);
+}
+
+bool StreamMark::is_passed() const {
+  return event_->query();
 }
 
 void StreamOrder::enter(const at::Tensor& memory) {
@@ -75,18 +100,16 @@ void FlagsUnderWay::follow(const at::Tensor& flag) {
   const c10::Stream stream = current_stream_of(flag.device());
   at::Tensor value = at::empty({1}, flag.options().device(at::kCPU).pinned_memory(true));
   value.copy_(flag, /*non_blocking=*/true);
-  c10::Event is_here(stream.device_type());
-  is_here.record(stream);
-  flags_.push_back({std::move(value), std::move(is_here)});
+  flags_.push_back({std::move(value), StreamMark(stream)});
 }
 
 bool FlagsUnderWay::have_come(std::size_t lag) const {
-  return flags_.size() <= lag || flags_[flags_.size() - lag - 1].is_here.query();
+  return flags_.size() <= lag || flags_[flags_.size() - lag - 1].is_here.is_passed();
 }
 
 bool FlagsUnderWay::one_is_raised() {
   bool is_raised = false;
-  for (; !flags_.empty() && flags_.front().is_here.query(); flags_.pop_front()) {
+  for (; !flags_.empty() && flags_.front().is_here.is_passed(); flags_.pop_front()) {
     is_raised = is_raised || flags_.front().value.item<double>() != 0.0;
   }
   return is_raised;

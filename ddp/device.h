@@ -19,6 +19,25 @@ namespace lockstep {
 // Whether work on such a device is put on a stream. False for the CPU.
 bool has_streams(const c10::Device& device);
 
+// A place in a stream: what it was given until this was made. Touches no other device.
+class StreamMark {
+ public:
+  explicit StreamMark(const c10::Stream& stream);
+  StreamMark(StreamMark&& other) noexcept;
+  ~StreamMark();
+  StreamMark(const StreamMark&) = delete;
+  StreamMark& operator=(const StreamMark&) = delete;
+  StreamMark& operator=(StreamMark&&) = delete;
+
+  // `waiting`, of the same device, waits for it.
+  void block(const c10::Stream& waiting) const;
+  bool is_passed() const;
+
+ private:
+  c10::Device device_;
+  std::optional<c10::Event> event_;
+};
+
 // Note [One stream rule]
 // Autograd runs a backward pass on the streams of its forward, on a thread of its own, and hooks
 // with it; the collective runs on the backend's stream; what comes after backward() runs on the
@@ -79,7 +98,7 @@ class FlagsUnderWay {
  private:
   struct Flag {
     at::Tensor value;
-    c10::Event is_here;
+    StreamMark is_here;
   };
   std::deque<Flag> flags_;
 };
