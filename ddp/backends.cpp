@@ -105,7 +105,8 @@ std::optional<int> agree_on_device(c10d::Store& store, const Standing& standing,
 
 c10::intrusive_ptr<c10d::ProcessGroup> make_decided_group(
     const c10::intrusive_ptr<c10d::Store>& store, const Standing& standing,
-    std::chrono::milliseconds timeout, const BackendDecision& decision, std::optional<int> device,
+    std::chrono::milliseconds timeout, std::chrono::milliseconds time_left,
+    const BackendDecision& decision, std::optional<int> device,
     const c10::intrusive_ptr<c10d::Backend>& gloo) {
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, standing.rank, standing.world_size);
   // First, since it is handed on to backends as they are set.
@@ -120,8 +121,11 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_decided_group(
     group->setBackend(c10::kCUDA, BackendType::NCCL, nccl);
     // By default there may be no CUDA tensor, ever: then no GPU is touched.
     if (!decision.wish.is_default) {
+      // A thread that waits in a store keeps all others from using it.
+      const auto own_store = store->clone();
       try {
-        connect_nccl(nccl, *device);
+        connect_nccl(nccl, *device, time_left,
+                     [&] { return told_of_failed_connection(*own_store); });
       } catch (const std::exception& error) {
         throw std::runtime_error("over nccl: " + first_line(error));
       }

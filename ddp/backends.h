@@ -40,11 +40,12 @@ std::optional<int> agree_on_device(c10d::Store& store, const Standing& standing,
                                    const std::optional<int>& asked_for, BackendDecision& decision);
 
 // A group with an NCCL backend for CUDA tensors, and with `gloo` for what the decision says, which
-// may be null where it says so. Collective where NCCL was asked for: then it connects. Throws what
-// NCCL says of the first rank that could not.
+// may be null where it says so. Collective where NCCL was asked for: then it connects, within
+// `time_left`. Throws what NCCL says of the first rank that could not.
 c10::intrusive_ptr<c10d::ProcessGroup> make_decided_group(
     const c10::intrusive_ptr<c10d::Store>& store, const Standing& standing,
-    std::chrono::milliseconds timeout, const BackendDecision& decision, std::optional<int> device,
+    std::chrono::milliseconds timeout, std::chrono::milliseconds time_left,
+    const BackendDecision& decision, std::optional<int> device,
     const c10::intrusive_ptr<c10d::Backend>& gloo);
 
 }  // namespace lockstep

@@ -153,7 +153,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> meet(const Plan& plan, IsOpen& is_open) {
   const auto left = time_left();
   connect_in(store, standing, left, [=] {
     const auto gloo = needs_gloo ? connected_gloo(store, standing, device, options, left) : nullptr;
-    *group = make_decided_group(store, standing, options.timeout, decision, gpu, gloo);
+    *group = make_decided_group(store, standing, options.timeout, left, decision, gpu, gloo);
   });
   return *group;
 }

@@ -155,8 +155,9 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10
                       .timeout = timeout});
 }
 
-void connect_nccl(const c10::intrusive_ptr<c10d::Backend>& backend, int device_index) {
-  usable_plugin().connect(*backend, device_index);
+void connect_nccl(const c10::intrusive_ptr<c10d::Backend>& backend, int device_index,
+                  std::chrono::milliseconds time, const std::function<std::string()>& told) {
+  usable_plugin().connect(*backend, device_index, time, told);
 }
 
 void hold_up_cuda(const c10::Stream& stream, std::chrono::milliseconds time) {

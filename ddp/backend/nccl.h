@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
+#include <functional>
 #include <string>
 
 namespace lockstep {
@@ -28,8 +29,11 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10
 
 // Collective: blocks until every rank has connected and a first all-reduce has passed, so that what
 // NCCL dislikes is said here. `backend` is one of make_nccl_backend()'s, not one that wraps it.
-// Throws what NCCL says, at the timeout at the latest.
-void connect_nccl(const c10::intrusive_ptr<c10d::Backend>& backend, int device_index);
+// `told` is asked again and again whether a peer told that it cannot, and why: empty while nobody
+// has. Throws that, or what NCCL says, after `time` at the latest; what is left of a call that NCCL
+// does not return from is then a thread, with the backend, which is of no use any more.
+void connect_nccl(const c10::intrusive_ptr<c10d::Backend>& backend, int device_index,
+                  std::chrono::milliseconds time, const std::function<std::string()>& told = {});
 
 // Has `stream`, of a GPU, stand still for about `time` before what is submitted to it next: what a
 // program forgot to wait for is then really late. Local; the host goes on. Throws std::exception

@@ -4,6 +4,8 @@
 #include "ddp/meeting/outcome.h"
 
 #include <algorithm>
+#include <future>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -251,7 +253,9 @@ void connect_in(const c10::intrusive_ptr<c10d::Store>& store, const Standing& st
   const auto own = store->clone();
   Outcome outcome(*own, "connecting", {kRollCall});
   // It may block for longer, and then is left behind.
-  std::thread([store, standing, connect] {
+  const auto end = std::make_shared<std::promise<void>>();
+  auto ended = end->get_future();
+  std::thread([store, standing, connect = connect, end]() mutable {
     try {
       Outcome outcome(*store, "connecting", {kRollCall});
       std::string problem;
@@ -267,6 +271,8 @@ void connect_in(const c10::intrusive_ptr<c10d::Store>& store, const Standing& st
     } catch (const std::exception&) {
       // The store is gone, which is told by the one who waits below.
     }
+    connect = nullptr;  // with what it has begun
+    end->set_value();
   }).detach();
   const bool is_called = appears(*own, kRollCall, deadline);
   if (!outcome.is_there()) {
@@ -281,7 +287,20 @@ void connect_in(const c10::intrusive_ptr<c10d::Store>& store, const Standing& st
   const std::string reason = outcome.get();
   if (reason == kSuccess) return;
   outcome.stay(standing.rank, standing.world_size);
+  // What looks at told_of_failed_connection() ends soon: better not at the end of the process.
+  constexpr std::chrono::seconds kPatience{1};
+  ended.wait_for(kPatience);
   throw std::runtime_error(reason);
+}
+
+std::string told_of_failed_connection(c10d::Store& store) {
+  try {
+    const Outcome outcome(store, "connecting", {});
+    const std::string reason = outcome.is_there() ? outcome.get() : kSuccess;
+    return reason == kSuccess ? "" : reason;
+  } catch (const std::exception&) {
+    return "";
+  }
 }
 
 }  // namespace lockstep

@@ -51,4 +51,8 @@ std::string ask_rank_zero(
 void connect_in(const c10::intrusive_ptr<c10d::Store>& store, const Standing& standing,
                 std::chrono::milliseconds timeout, const std::function<void()>& connect);
 
+// What connect_in() is about to throw on every rank, for `connect` where it may block for long;
+// empty while there is nothing to tell, or no store. Local.
+std::string told_of_failed_connection(c10d::Store& store);
+
 }  // namespace lockstep

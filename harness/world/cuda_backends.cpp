@@ -49,7 +49,7 @@ class Nccl final : public OnGpu {
     const int device = wanted.device.index();
     auto backend =
         make_nccl_backend(wanted.store, wanted.rank, wanted.size, device, wanted.timeout);
-    connect_nccl(backend, device);
+    connect_nccl(backend, device, wanted.timeout);
     return backend;
   }
 };

@@ -1,6 +1,8 @@
 // The only file that includes NCCL's and CUDA's headers: liblockstep_nccl.so.
 #include "ddp/backend/nccl/plugin.h"
 
+#include "ddp/backend/nccl/attempt.h"
+
 #include <ATen/Functions.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/Sleep.h>
@@ -10,11 +12,15 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 namespace lockstep {
 
@@ -55,11 +61,7 @@ class NcclBackend final : public Nccl {
     } catch (const std::exception&) {
       // They, the store or the driver have gone.
     }
-    try {
-      abort();
-    } catch (const std::exception&) {
-      // As at the end of a process whose driver has left before it.
-    }
+    abort_quietly();
   }
 
   // With the time that waits are to take, not the watchdog's.
@@ -82,7 +84,7 @@ class NcclBackend final : public Nccl {
                      timeout);
     part->setBoundDeviceId(getBoundDeviceId());
     // One that has carried nothing may be there for nothing: its GPU stays untouched.
-    if (has_connected() && getBoundDeviceId()) part->connect(*getBoundDeviceId());
+    if (has_connected() && getBoundDeviceId()) part->connect(*getBoundDeviceId(), timeout, nullptr);
     return part;
   }
 
@@ -96,18 +98,68 @@ class NcclBackend final : public Nccl {
     Nccl::shutdown();
   }
 
-  void connect(at::Device device) {
-    try {
-      eagerConnectSingleDevice(device);
-      std::vector<at::Tensor> one = {at::ones({1}, at::TensorOptions().device(device))};
-      allreduce(one)->wait(shown_->timeout);
-    } catch (const std::exception&) {
-      abort();
-      throw;
-    }
+  // Note [Connecting to a peer that is not there]
+  // LibTorch connects by a call that NCCL returns from when all ranks have come, and that nothing
+  // can end: until then there is no communicator to abort. (Its mode that does not block is off by
+  // default, after hangs in training.) So a thread makes the call, and is left behind with this
+  // object, which it keeps alive, where time runs out or a peer told that it cannot connect.
+  //
+  // The call returns, with an error, when the rank that it waits for has gone, and a thread that
+  // comes back to LibTorch while the process takes LibTorch down ends it by an exception in a
+  // destructor. The ranks of a world give up at one time: so rank 0, in which NCCL's ranks meet,
+  // goes at once, and at the end of their processes the others wait a moment for theirs to return.
+  void connect(at::Device device, std::chrono::milliseconds time,
+               const std::function<std::string()>& told) {
+    const auto self = c10::intrusive_ptr<NcclBackend>::reclaim_copy(this);
+    const std::string why = make_attempt(
+        {.call = [self, device, time] { self->connect_now(device, time); },
+         .clean_up = [self] { self->abort_quietly(); },
+         .time = time,
+         .told = told,
+         .is_awaited_at_exit = getRank() != 0},
+        "not all ranks have connected over NCCL within " + std::to_string(time.count()) + " ms");
+    if (!why.empty()) C10_THROW_ERROR(DistBackendError, why);
+  }
+
+  // What this library issues connects first, so that this has a deadline too.
+  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
+                                           const c10d::BroadcastOptions& options) override {
+    connect_first(tensors);
+    return Nccl::broadcast(tensors, options);
+  }
+
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
+                                           const c10d::AllreduceOptions& options) override {
+    connect_first(tensors);
+    return Nccl::allreduce(tensors, options);
+  }
+
+  c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& all, at::Tensor& mine,
+                                                 const c10d::AllgatherOptions& options) override {
+    connect_first({mine});
+    return Nccl::_allgather_base(all, mine, options);
   }
 
  private:
+  void connect_first(const std::vector<at::Tensor>& tensors) {
+    if (has_connected() || tensors.empty() || !tensors.front().is_cuda()) return;
+    connect(getBoundDeviceId().value_or(tensors.front().device()), shown_->timeout, nullptr);
+  }
+
+  void connect_now(at::Device device, std::chrono::milliseconds time) {
+    eagerConnectSingleDevice(device);
+    std::vector<at::Tensor> one = {at::ones({1}, at::TensorOptions().device(device))};
+    Nccl::allreduce(one, c10d::AllreduceOptions())->wait(time);
+  }
+
+  void abort_quietly() {
+    try {
+      abort();
+    } catch (const std::exception&) {
+      // As at the end of a process whose driver has left before it.
+    }
+  }
+
   static c10::intrusive_ptr<NcclBackend> make(const Store& store, int rank, int size,
                                               std::chrono::milliseconds timeout) {
     const auto options = [&](std::chrono::milliseconds time) {
@@ -133,13 +185,14 @@ class NcclBackend final : public Nccl {
     return !devNCCLCommMap_.empty();
   }
 
-  // The watchdog takes off the list what is over.
+  // The watchdog takes off the list what is over; with its GPU it ends, and then asking throws.
   bool own_work_ends() {
     const auto deadline = std::chrono::steady_clock::now() + options_->timeout + kWatchdogIsLater;
     std::mutex mutex;
     std::condition_variable never;
     const auto is_over = [&] {
       const std::lock_guard lock(workMetaListMutex_);
+      if (!workMetaList_.empty()) workMetaList_.front().isCompleted();
       return workMetaList_.empty();
     };
     std::unique_lock waiting(mutex);
@@ -152,7 +205,7 @@ class NcclBackend final : public Nccl {
 
   const Store meeting_;
   const c10::intrusive_ptr<Options> shown_;
-  bool is_over_ = false;
+  std::atomic<bool> is_over_{false};
 };
 
 std::string cuda_version() {
@@ -191,9 +244,10 @@ void hold_up(const c10::Stream& stream, std::chrono::milliseconds time) {
   at::cuda::sleep(time.count() * kCyclesInMs);
 }
 
-void connect(c10d::Backend& backend, int device_index) {
+void connect(c10d::Backend& backend, int device_index, std::chrono::milliseconds time,
+             const std::function<std::string()>& told) {
   dynamic_cast<NcclBackend&>(backend).connect(
-      at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device_index)));
+      at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device_index)), time, told);
 }
 
 const NcclPlugin kPlugin = {.made_for = "Lockstep " LOCKSTEP_VERSION " on PyTorch " TORCH_VERSION,

@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,10 @@ struct NcclPlugin {
   // host goes on. For worlds that look for what a program forgot to wait for.
   void (*hold_up)(const c10::Stream& stream, std::chrono::milliseconds time);
 
-  // Collective; blocks until all ranks have connected and a first all-reduce has passed.
-  void (*connect)(c10d::Backend& backend, int device_index);
+  // Collective; blocks until all ranks have connected and a first all-reduce has passed. `told`,
+  // unless it is empty, is asked again and again what a peer says that cannot.
+  void (*connect)(c10d::Backend& backend, int device_index, std::chrono::milliseconds time,
+                  const std::function<std::string()>& told);
 };
 
 // The name of the function in the library that returns it.
