@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace lockstep {
@@ -83,10 +84,11 @@ Operation Communicator::start(std::vector<at::Tensor> tensors, std::string descr
   if (!failure_->empty()) {
     fail(operation, std::chrono::milliseconds::zero(), "an earlier one failed (" + *failure_ + ")");
   }
+  const auto start = std::chrono::steady_clock::now();
   try {
     operation.work = issue(operation.tensors);
   } catch (const std::exception& error) {
-    fail(operation, std::chrono::milliseconds::zero(), first_line(error));
+    fail(operation, elapsed_since(start), first_line(error));
   }
   return operation;
 }
@@ -159,8 +161,16 @@ void Communicator::tell_of_this_forward(const std::string& sentence) {
 
 Communicator Communicator::apart(const std::string& name) {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
+  const auto start = std::chrono::steady_clock::now();
   try {
     group = group_apart(*group_, timeout_, name);
+  } catch (const c10::DistError& error) {
+    fail({.work = nullptr,
+          .description = "connecting of " + name,
+          .sequence_number = issued_count_,
+          .tensors = {},
+          .home = {}},
+         elapsed_since(start), first_line(error));
   } catch (const std::exception& error) {
     throw UsageError(
         "another DistributedDataParallel lives on this process group, and its backend '" +

@@ -124,8 +124,12 @@ class Communicator {
   void wait_in_slices(Operation& operation);
   void ask_until_it_is_over(Operation& operation);
   void wait_on_stream(Operation& operation);
+  // What a peer told, or that nobody can tell any more; empty while neither. `since`: of the wait.
+  std::string heard(std::chrono::steady_clock::time_point since);
+  static std::chrono::milliseconds elapsed_since(std::chrono::steady_clock::time_point start);
   std::string late() const;
-  std::string how_it_ended(const Operation& operation) const;
+  // Nothing while it is under way; empty where it went well.
+  std::optional<std::string> how_it_ended(const Operation& operation) const;
 
   [[noreturn]] void fail(const Operation& operation, std::chrono::milliseconds waited,
                          std::string cause) const;
@@ -141,6 +145,7 @@ class Communicator {
   };
   std::deque<UnderWay> under_way_;  // what streams wait for
   std::chrono::steady_clock::time_point last_look_;
+  std::optional<std::chrono::steady_clock::time_point> without_store_since_;
   std::shared_ptr<FailureNotice> notice_;
   // What failed first, for copies too: what is issued after it would meet what peers issued before.
   std::shared_ptr<std::string> failure_ = std::make_shared<std::string>();

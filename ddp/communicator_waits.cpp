@@ -14,6 +14,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::chrono::milliseconds kPollInterval{100};
+constexpr std::chrono::seconds kPatienceWithoutStore{15};
 
 // Empty where it went well.
 std::string error_of(c10d::Work& work) {
@@ -24,11 +25,6 @@ std::string error_of(c10d::Work& work) {
   } catch (const std::exception& error) {
     return first_line(error);
   }
-}
-
-std::chrono::milliseconds elapsed_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
-                                                               start);
 }
 
 }  // namespace
@@ -45,11 +41,17 @@ void Communicator::let_go_of_devices() const {
   }
 }
 
-// What NCCL has aborted by itself looks as if it had gone well; the backend knows better.
-std::string Communicator::how_it_ended(const Operation& operation) const {
-  const std::string error = error_of(*operation.work);
-  if (!error.empty()) return error;
-  return failure_of(*backend_of(operation.tensors.front().device().type()));
+// What NCCL has aborted by itself looks as if it had gone well; the backend knows better. Asking
+// throws where the device is lost.
+std::optional<std::string> Communicator::how_it_ended(const Operation& operation) const {
+  try {
+    if (!operation.work->isCompleted()) return std::nullopt;
+    const std::string error = error_of(*operation.work);
+    if (!error.empty()) return error;
+    return failure_of(*backend_of(operation.tensors.front().device().type()));
+  } catch (const std::exception& error) {
+    return first_line(error);
+  }
 }
 
 void Communicator::wait(Operation& operation) {
@@ -68,13 +70,14 @@ void Communicator::wait(Operation& operation) {
 // Note [Waits on a device]. A wait with a timeout would be one of the host, and one that passes
 // would abort what is under way.
 void Communicator::wait_on_stream(Operation& operation) {
+  const auto start = std::chrono::steady_clock::now();
   std::string cause;
   try {
     if (!operation.work->wait()) cause = "it was aborted";
   } catch (const std::exception& error) {
     cause = first_line(error);
   }
-  if (!cause.empty()) fail(operation, std::chrono::milliseconds::zero(), cause);
+  if (!cause.empty()) fail(operation, elapsed_since(start), cause);
   under_way_.push_back({operation, std::chrono::steady_clock::now()});
 }
 
@@ -82,8 +85,8 @@ void Communicator::look_at_what_is_under_way() {
   while (!under_way_.empty()) {
     const auto& [operation, since] = under_way_.front();
     std::string cause;
-    if (operation.work->isCompleted()) {
-      cause = how_it_ended(operation);
+    if (const auto ended = how_it_ended(operation)) {
+      cause = *ended;
     } else if (elapsed_since(since) >= timeout_) {
       cause = late();
     } else {
@@ -91,7 +94,7 @@ void Communicator::look_at_what_is_under_way() {
       const auto now = std::chrono::steady_clock::now();
       if (now - std::max(since, last_look_) < kPollInterval) return;
       last_look_ = now;
-      if (const auto sentence = told()) cause = *sentence;
+      cause = heard(since);
       if (cause.empty()) return;
     }
     if (cause.empty()) {
@@ -145,19 +148,33 @@ void Communicator::wait_in_slices(Operation& operation) {
 void Communicator::ask_until_it_is_over(Operation& operation) {
   const auto start = std::chrono::steady_clock::now();
   auto last_look = start;
-  while (!operation.work->isCompleted()) {
+  std::optional<std::string> ended;
+  while (!(ended = how_it_ended(operation))) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
     std::string cause;
     if (elapsed_since(last_look) >= kPollInterval) {
       last_look = std::chrono::steady_clock::now();
-      cause = told().value_or("");
+      cause = heard(start);
     }
     if (cause.empty() && elapsed_since(start) >= timeout_) cause = late();
     if (!cause.empty()) fail(operation, elapsed_since(start), cause);
   }
-  if (const std::string cause = how_it_ended(operation); !cause.empty()) {
-    fail(operation, elapsed_since(start), cause);
-  }
+  if (!ended->empty()) fail(operation, elapsed_since(start), *ended);
+}
+
+// A rank that fails tells so in the store, and takes it along if it serves it; a device that waits
+// for it would notice nothing. Over Gloo the connection tells.
+std::string Communicator::heard(std::chrono::steady_clock::time_point since) {
+  if (const auto sentence = told()) return *sentence;
+  if (!notice_ || !notice_->server_has_left()) return "";
+  if (!without_store_since_) without_store_since_ = std::chrono::steady_clock::now();
+  if (elapsed_since(std::max(since, *without_store_since_)) < kPatienceWithoutStore) return "";
+  return "the store of the group is gone, and with it, it seems, the rank that served it";
+}
+
+std::chrono::milliseconds Communicator::elapsed_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               start);
 }
 
 std::string Communicator::late() const {

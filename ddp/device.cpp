@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace lockstep {
@@ -42,8 +43,12 @@ StreamMark::StreamMark(StreamMark&& other) noexcept
 
 StreamMark::~StreamMark() {
   if (!event_) return;
-  const c10::DeviceGuard guard(device_);
-  event_.reset();
+  try {
+    const c10::DeviceGuard guard(device_);
+    event_.reset();
+  } catch (const std::exception&) {
+    // The device is lost, and its events with it.
+  }
 }
 
 void StreamMark::block(const c10::Stream& waiting) const {
@@ -52,7 +57,7 @@ void StreamMark::block(const c10::Stream& waiting) const {
 }
 
 bool StreamMark::is_passed() const {
-  return event_->query();
+  return !event_ || event_->query();
 }
 
 void StreamOrder::enter(const at::Tensor& memory) {
@@ -100,7 +105,17 @@ void FlagsUnderWay::follow(const at::Tensor& flag) {
   const c10::Stream stream = current_stream_of(flag.device());
   at::Tensor value = at::empty({1}, flag.options().device(at::kCPU).pinned_memory(true));
   value.copy_(flag, /*non_blocking=*/true);
-  flags_.push_back({std::move(value), StreamMark(stream)});
+  flags_.emplace_back(std::move(value), StreamMark(stream));
+}
+
+// A tensor of pinned memory that goes while its device is lost ends the process, since its
+// allocator throws where nobody may: it stays, as the process will not for long.
+FlagsUnderWay::Flag::~Flag() {
+  try {
+    is_here.is_passed();
+  } catch (const std::exception&) {
+    static_cast<void>(value.unsafeReleaseTensorImpl());
+  }
 }
 
 bool FlagsUnderWay::have_come(std::size_t lag) const {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <deque>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
@@ -97,6 +98,13 @@ class FlagsUnderWay {
 
  private:
   struct Flag {
+    Flag(at::Tensor tensor, StreamMark mark) : value(std::move(tensor)), is_here(std::move(mark)) {}
+    Flag(Flag&&) noexcept = default;
+    Flag(const Flag&) = delete;
+    Flag& operator=(const Flag&) = delete;
+    Flag& operator=(Flag&&) = delete;
+    ~Flag();
+
     at::Tensor value;
     StreamMark is_here;
   };

@@ -49,6 +49,8 @@ std::string FailureNotice::exchange(const Exchange& exchange) noexcept {
       }
     }).detach();
     if (future.wait_for(kPatience) == std::future_status::ready) return future.get();
+  } catch (const c10::DistNetworkError&) {
+    server_has_left_ = true;
   } catch (const std::exception&) {
     // A store that is gone tells nobody anything.
   }

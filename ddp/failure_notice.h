@@ -2,6 +2,7 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -41,6 +42,9 @@ class FailureNotice {
   // What a peer posted: "rank 2 reported: ...". Nothing while nobody did, or where this rank did.
   std::optional<std::string> read() noexcept;
 
+  // Whether the store's server has closed the connection, as far as reading has shown.
+  bool server_has_left() const { return server_has_left_; }
+
  private:
   using Exchange = std::function<std::string(c10d::Store& store)>;
   // What the exchange returns; nothing, and no store from then on, if it throws or takes too long.
@@ -49,6 +53,7 @@ class FailureNotice {
 
   const int rank_;
   const std::string key_;
+  std::atomic<bool> server_has_left_ = false;
   std::mutex mutex_;  // guards what follows
   c10::intrusive_ptr<c10d::Store> store_;
   std::int64_t moment_ = 0;

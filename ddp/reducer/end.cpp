@@ -92,12 +92,19 @@ void Reducer::finish_pass(bool thrown) {
   }
 }
 
-// Nothing is issued after a failure: it would meet what peers issued earlier.
+// Nothing is issued after a failure: it would meet what peers issued earlier. A device that fails
+// is this rank's alone, of which no peer would hear by itself.
 void Reducer::until_communication_fails(const std::function<void()>& act) {
   try {
     act();
   } catch (const CommunicationError& error) {
     give_up(error.what());
+    throw;
+  } catch (const c10::AcceleratorError& error) {
+    give_up(first_line(error));
+    communicator_->tell("rank " + std::to_string(communicator_->rank()) +
+                        ": its device failed: " + *failure_);
+    communicator_->let_go_of_devices();
     throw;
   } catch (const std::exception&) {
     if (pass_ == Pass::reduced) close_pass();

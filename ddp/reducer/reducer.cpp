@@ -184,7 +184,7 @@ void Reducer::rebuild() {
   try {
     layout_ = std::make_unique<Layout>(std::move(plan), parameters_, sizes_, options_.bucket);
   } catch (const std::exception& error) {
-    give_up(std::string("the buckets could not be made: ") + error.what());
+    give_up(std::string("the buckets could not be made: ") + first_line(error));
     throw;
   }
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
