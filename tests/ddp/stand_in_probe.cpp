@@ -115,12 +115,13 @@ class Rank {
            for (auto& each : instances_) (*each)->check_reduction_finished();
          }},
         {"look", [&] { look(); }},
-        {"throw", [&] { throw std::runtime_error("this rank has had enough"); }},
-        {"die", [&] { ::kill(::getpid(), SIGKILL); }},
-        {"hang",
+        {"throw",
          [&] {
-           for (;;) ::pause();
+           const auto going = std::move(instances_);  // and they are gone as it is thrown
+           throw std::runtime_error("this rank has had enough");
          }},
+        {"die", [&] { ::kill(::getpid(), SIGKILL); }},
+        {"stall", [&] { std::cin.get(); }},  // until whoever started this closes its stdin
         {"leave", [&] { leave(); }},
         {"shut", [&] { group_->getBackend(c10::kCUDA)->shutdown(); }}};
     verbs.at(verb)();
@@ -129,7 +130,8 @@ class Rank {
   void init(const std::string& backend) {
     group_ = init_process_group(
         {.backend = backend, .ranks_per_device = ranks_per_device_, .timeout = timeout_});
-    said_ = backends_of(*group_) + " on " + device().str();
+    const auto bound = group_->getBoundDeviceId();
+    said_ = backends_of(*group_) + (bound ? " on " + bound->str() : "");
   }
 
   c10::Device device() const { return group_->getBoundDeviceId().value(); }

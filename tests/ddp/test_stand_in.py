@@ -21,7 +21,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from test_nccl import environment, nvidia_folders  # noqa: E402
 
-DEADLINE_S = 120
+DEADLINE_S = 60
 BOTH = "cpu:gloo,cuda:nccl"
 
 # status; {verb: [(milliseconds, what it said)]}; its lines in the journal, without the time.
@@ -38,7 +38,8 @@ def play(size, *script, faults=None, each=None, **variables):
         try:
             for rank in range(size):
                 processes.append(subprocess.Popen(
-                    [os.environ["LOCKSTEP_STAND_IN_PROBE"], *script], text=True, stdout=subprocess.PIPE,
+                    [os.environ["LOCKSTEP_STAND_IN_PROBE"], *script], text=True, stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT, env=environment(
                         **variables, **(each(rank) if each else {}), LD_LIBRARY_PATH=nvidia_folders(),
                         LD_PRELOAD=os.environ["LOCKSTEP_STAND_IN"],
@@ -47,7 +48,7 @@ def play(size, *script, faults=None, each=None, **variables):
                         LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1", MASTER_PORT=port)))
             deadline = time.monotonic() + DEADLINE_S
             texts = []
-            for process in processes:
+            for process in processes:  # One that stalls goes on when those before it have ended.
                 try:
                     texts.append(process.communicate(timeout=max(deadline - time.monotonic(), 0.1))[0])
                 except subprocess.TimeoutExpired:
@@ -171,6 +172,42 @@ class Healthy(Worlds):
                 self.assertEqual(of(rank, "ncclCommAbort"), ["comm0"])
                 self.assertEqual(of(rank, "is_aborted"), [])
                 self.assert_nothing_spins(rank)
+
+    def test_who_leaves_in_peace_takes_no_bytes_along_that_a_peer_still_waits_for(self):
+        ranks = play(2, "init=" + BOTH, "sum", "leave", faults={1: "ncclAllReduce@2=late"})
+        self.assert_all_ended_well(ranks)
+        for rank in ranks:
+            self.assertEqual(rank.said["sum"][0][1], range_of(3))
+            self.assertEqual(of(rank, "loses"), [])
+
+    def test_shut_down_by_the_program_it_is_finalized_and_destroyed_and_aborted_by_nobody(self):
+        ranks = play(2, "init=" + BOTH, "ddp", "steps=3", "shut", "leave")
+        self.assert_all_ended_well(ranks)
+        for rank in ranks:
+            self.assertEqual([of(rank, "ncclComm" + end) for end in ("Finalize", "Destroy", "Abort")],
+                             [["comm0"], ["comm0"], []])
+
+    def test_by_default_nccl_is_taken_and_connects_at_the_first_tensor(self):
+        ranks = play(2, "init=", "sum", "ddp", "steps=2", "look", "leave")
+        self.assert_all_ended_well(ranks)
+        for rank in ranks:
+            self.assertEqual(rank.said["init"][0][1].split(" on ")[0], BOTH)
+            self.assertEqual(rank.said["look"][0][1], range_of(*(3.0 * i for i in range(1, 7))))
+            first = rank.journal.index("mark begins sum")
+            self.assertFalse([line for line in rank.journal[:first] if line.startswith(("nccl", "touches"))])
+
+    def test_ranks_on_one_gpu_are_refused_unless_they_say_that_they_mean_it(self):
+        one = {"LOCKSTEP_STAND_IN_DEVICES": "1"}
+        for rank in play(2, "init=" + BOTH, **one):
+            self.assertIn("has 1 GPU for 2 ranks, and NCCL takes one rank a GPU", rank.said["init"][0][1])
+        for rank in play(2, "crowd=2", "init=" + BOTH, **one):
+            self.assertRegex(rank.said["init"][0][1], r"^CommunicationError: .*cannot connect over nccl: NCCL error ")
+            self.assertEqual(len(of(rank, "not_connected")), 1)
+        ranks = play(2, "crowd=2", "init=" + BOTH, "ddp", "steps=2", "look", "leave",
+                     each=lambda rank: {"NCCL_HOSTID": "rank%d" % rank}, **one)
+        self.assert_all_ended_well(ranks)
+        for rank in ranks:
+            self.assertEqual(rank.said["look"][0][1], range_of(*(3.0 * i for i in range(1, 7))))
 
 
 if __name__ == "__main__":

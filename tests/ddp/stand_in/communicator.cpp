@@ -20,6 +20,7 @@ namespace lockstep::stand_in {
 namespace {
 
 constexpr int kLookEachMilliseconds = 5;
+constexpr std::chrono::milliseconds kLate{500};
 
 std::string next_name() {
   static std::atomic<int> count{0};
@@ -155,17 +156,34 @@ void Communicator::run(const Plan& plan, std::uint64_t number) {
   bool is_done = false;
   if (is_to_end()) {
     is_done = false;
-  } else if (!plan.fault.empty()) {
+  } else if (!plan.fault.empty() && plan.fault != "late") {
     if (plan.fault.rfind("async:", 0) == 0) state_ = nccl_error_of(plan.fault.substr(6));
     spin();
   } else {
     std::vector<Parcel> out;
     std::vector<Parcel> in;
     plan.prepare(out, in);
+    if (plan.fault == "late") deliver_late(plan.fingerprint, number, std::exchange(out, {}));
     is_done = exchange(plan.fingerprint, number, std::move(out), std::move(in));
     if (is_done) plan.finish();
   }
   note(is_done ? "ends" : "is_aborted", about);
+}
+
+void Communicator::deliver_late(const std::string& fingerprint, std::uint64_t number,
+                                const std::vector<Parcel>& out) {
+  std::vector<std::vector<char>> held;
+  for (const Parcel& each : out) held.emplace_back(each.data, each.data + each.bytes);
+  std::thread([self = shared_from_this(), fingerprint, number, out = std::vector<Parcel>(out),
+               held]() mutable {
+    {
+      std::unique_lock lock(self->mutex_);
+      self->changed_.wait_for(lock, kLate, [&] { return self->is_aborted_.load(); });
+    }
+    if (self->is_aborted_) return note("loses", self->name_ + "." + std::to_string(number));
+    for (std::size_t i = 0; i < out.size(); ++i) out[i].data = held[i].data();
+    self->exchange(fingerprint, number, out, {});
+  }).detach();
 }
 
 bool Communicator::exchange(const std::string& fingerprint, std::uint64_t number,

@@ -29,7 +29,7 @@ struct Plan {
   std::string fingerprint;  // equal on all ranks that mean the same operation
   std::function<void(std::vector<Parcel>& out, std::vector<Parcel>& in)> prepare;
   std::function<void()> finish;
-  std::string fault;  // as faults.h has it; never, or async:
+  std::string fault;  // as faults.h has it; never, late, or async:
 };
 
 // A communicator of NCCL's: a socket to every other rank, and operations in the order in which they
@@ -65,6 +65,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
  private:
   ncclResult_t connect_now(std::uint16_t port, const std::string& gpu, bool never);
   void run(const Plan& plan, std::uint64_t number);
+  void deliver_late(const std::string& fingerprint, std::uint64_t number,
+                    const std::vector<Parcel>& out);
   bool exchange(const std::string& fingerprint, std::uint64_t number, std::vector<Parcel> out,
                 std::vector<Parcel> in);
   bool is_to_end() const;

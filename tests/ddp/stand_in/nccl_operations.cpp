@@ -29,7 +29,7 @@ std::string fingerprint(const std::string& name, std::size_t count, int type, in
 template <class Make>
 ncclResult_t issue(const char* function, ncclComm_t handle, cudaStream_t stream, Make make) {
   const std::string fault = lockstep::stand_in::fault_of(function);
-  const bool is_of_stream = fault == "never" || fault.rfind("async:", 0) == 0;
+  const bool is_of_stream = fault == "never" || fault == "late" || fault.rfind("async:", 0) == 0;
   if (!fault.empty() && !is_of_stream) {
     lockstep::stand_in::set_last_error("asked for as a fault");
     return lockstep::stand_in::nccl_error_of(fault);
