@@ -2,6 +2,7 @@
 
 #include "ddp/backend/nccl.h"
 #include "ddp/errors.h"
+#include "ddp/meeting/connecting.h"
 #include "ddp/meeting/launcher.h"
 #include "ddp/meeting/rendezvous.h"
 

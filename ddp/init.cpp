@@ -3,6 +3,7 @@
 #include "ddp/backend/gloo.h"
 #include "ddp/backends.h"
 #include "ddp/errors.h"
+#include "ddp/meeting/connecting.h"
 #include "ddp/meeting/in_time.h"
 #include "ddp/meeting/launcher.h"
 #include "ddp/meeting/launcher_report.h"

@@ -24,6 +24,9 @@ bool appears(c10d::Store& store, const std::string& key,
 void stay_until_read(c10d::Store& store, const std::string& readers, int rank,
                      std::int64_t expected, std::int64_t done = 0);
 
+// An outcome with which the step went well.
+inline const std::string kNothingToTell = "all";
+
 // How one step of a meeting ends, for all: as the first says who knows. Holds no state but the
 // store's. Everything is local and throws what the store throws.
 class Outcome {

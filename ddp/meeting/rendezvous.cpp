@@ -1,14 +1,12 @@
 #include "ddp/meeting/rendezvous.h"
 
 #include "ddp/errors.h"
+#include "ddp/meeting/attendance.h"
 #include "ddp/meeting/outcome.h"
 
 #include <algorithm>
-#include <future>
-#include <memory>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace lockstep {
@@ -30,37 +28,8 @@ const std::string kSawGoCount = "lockstep/ranks_that_saw_rank_zero";
 const std::string kLeft = "lockstep/refused_and_left";
 const std::string kSaid = "lockstep/said_by_rank/";
 const std::string kAnswered = "lockstep/answer_of_rank_zero";
-const std::string kConnected = "lockstep/rank_is_connected/";
-const std::string kConnectedCount = "lockstep/ranks_connected";
-const std::string kRollCall = "lockstep/roll_call";
-const std::string kWaiting = "lockstep/rank_waits_to_be_connected/";
 
-const std::string kSuccess = "all";  // the outcome where there is nothing to tell
 const std::string kLate = "late: ";  // begins an outcome that is no disagreement
-
-// "0, 3-7": of many ranks a sentence, not a page.
-std::string listed(const std::vector<int>& ranks) {
-  std::string text;
-  for (std::size_t first = 0; first < ranks.size();) {
-    std::size_t last = first;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (last == first + 1) last = first;
-    text += (text.empty() ? "" : ", ") + std::to_string(ranks[first]);
-    if (last > first) text += "-" + std::to_string(ranks[last]);
-    first = last + 1;
-  }
-  return text.empty() ? "none" : text;
-}
-
-// The ranks that have left a key, and those that have not.
-struct Attendance {
-  std::vector<int> present, absent;
-
-  Attendance(c10d::Store& store, const std::string& key, int world_size) {
-    for (int rank = 0; rank < world_size; ++rank)
-      (store.check({key + std::to_string(rank)}) ? present : absent).push_back(rank);
-  }
-};
 
 std::string who_did_not_come(c10d::Store& store, int world_size) {
   const Attendance here(store, kHere, world_size);
@@ -71,22 +40,6 @@ std::string who_did_not_come(c10d::Store& store, int world_size) {
   const std::string all = "all ranks came, and nothing more was heard of these: ";
   if (!store.check({kGo})) return all + "0";
   return all + listed(Attendance(store, kSawGo, world_size).absent);
-}
-
-// Who is alive answers a roll call, also one that is still busy connecting.
-std::string who_did_not_connect(c10d::Store& store, int world_size) {
-  constexpr milliseconds kLongestAnswer{500};
-  const auto deadline = Clock::now() + kLongestAnswer;
-  for (int rank = 0; rank < world_size; ++rank)
-    if (!appears(store, kWaiting + std::to_string(rank), deadline)) break;
-  const Attendance alive(store, kWaiting, world_size);
-  if (!alive.absent.empty()) {
-    return "all ranks came, and nothing more was heard of these: " + listed(alive.absent) +
-           " (these wait to be connected: " + listed(alive.present) + ")";
-  }
-  const Attendance connected(store, kConnected, world_size);
-  return "all ranks came, and these did not connect: " + listed(connected.absent) +
-         " (these did: " + listed(connected.present) + ")";
 }
 
 // One process that has come to a store to meet others.
@@ -135,9 +88,9 @@ class Visitor {
     }
     wait_for(kGo, deadline);
     store_.set(kSawGo + std::to_string(standing_.rank), bytes_of("1"));
-    if (store_.add(kSawGoCount, 1) >= standing_.world_size) outcome_.say(kSuccess);
+    if (store_.add(kSawGoCount, 1) >= standing_.world_size) outcome_.say(kNothingToTell);
     wait_for(outcome_.told(), deadline);
-    if (const std::string outcome = outcome_.get(); outcome != kSuccess) leave(outcome);
+    if (const std::string outcome = outcome_.get(); outcome != kNothingToTell) leave(outcome);
   }
 
  private:
@@ -175,7 +128,7 @@ class Visitor {
     if (!outcome_.is_there()) return;
     const std::string reason = outcome_.get();
     const bool is_late = reason.starts_with(kLate);
-    if (reason == kSuccess || (!is_late && !store_.check({kLeft}))) return;
+    if (reason == kNothingToTell || (!is_late && !store_.check({kLeft}))) return;
     outcome_.stay(standing_.rank, 1);
     throw DisagreementError("those that came here before have given up: " +
                             (is_late ? reason.substr(kLate.size()) : reason) +
@@ -187,7 +140,7 @@ class Visitor {
   // process and those that come as late as it does.
   [[noreturn]] void refuse(const std::string& sentence) {
     const std::string reason = outcome_.say(sentence);
-    if (reason != kSuccess) leave(reason);
+    if (reason != kNothingToTell) leave(reason);
     Outcome outcome(store_, "coming_late", {});
     const std::string first = outcome.say(sentence);
     outcome.stay(standing_.rank, 1, standing_.world_size);
@@ -244,63 +197,6 @@ std::string ask_rank_zero(
   const std::string answered = text_of(store.get(kAnswered));
   stay_until_read(store, kAnswered + "/readers", standing.rank, standing.world_size);
   return answered;
-}
-
-void connect_in(const c10::intrusive_ptr<c10d::Store>& store, const Standing& standing,
-                milliseconds timeout, const std::function<void()>& connect) {
-  const auto deadline = Clock::now() + timeout;
-  // A store serves one at a time, and Gloo may wait in this one until the time is up.
-  const auto own = store->clone();
-  Outcome outcome(*own, "connecting", {kRollCall});
-  // It may block for longer, and then is left behind.
-  const auto end = std::make_shared<std::promise<void>>();
-  auto ended = end->get_future();
-  std::thread([store, standing, connect = connect, end]() mutable {
-    try {
-      Outcome outcome(*store, "connecting", {kRollCall});
-      std::string problem;
-      try {
-        connect();
-      } catch (const std::exception& error) {
-        problem = first_line(error);
-      }
-      const std::string rank = std::to_string(standing.rank);
-      if (!problem.empty()) outcome.say("rank " + rank + " cannot connect " + problem);
-      store->set(kConnected + rank, bytes_of("1"));
-      if (store->add(kConnectedCount, 1) >= standing.world_size) outcome.say(kSuccess);
-    } catch (const std::exception&) {
-      // The store is gone, which is told by the one who waits below.
-    }
-    connect = nullptr;  // with what it has begun
-    end->set_value();
-  }).detach();
-  const bool is_called = appears(*own, kRollCall, deadline);
-  if (!outcome.is_there()) {
-    own->set(kWaiting + std::to_string(standing.rank), bytes_of("1"));
-    if (!is_called) {
-      own->set(kRollCall, bytes_of("1"));
-      outcome.say(who_did_not_connect(*own, standing.world_size));
-    } else if (!appears(*own, outcome.told(), Clock::now() + std::chrono::seconds(1))) {
-      outcome.say(who_did_not_connect(*own, standing.world_size));
-    }
-  }
-  const std::string reason = outcome.get();
-  if (reason == kSuccess) return;
-  outcome.stay(standing.rank, standing.world_size);
-  // What looks at told_of_failed_connection() ends soon: better not at the end of the process.
-  constexpr std::chrono::seconds kPatience{1};
-  ended.wait_for(kPatience);
-  throw std::runtime_error(reason);
-}
-
-std::string told_of_failed_connection(c10d::Store& store) {
-  try {
-    const Outcome outcome(store, "connecting", {});
-    const std::string reason = outcome.is_there() ? outcome.get() : kSuccess;
-    return reason == kSuccess ? "" : reason;
-  } catch (const std::exception&) {
-    return "";
-  }
 }
 
 }  // namespace lockstep

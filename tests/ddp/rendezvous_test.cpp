@@ -2,6 +2,7 @@
 
 #include "ddp/errors.h"
 #include "ddp/init.h"
+#include "ddp/meeting/connecting.h"
 #include "tests/ddp/forked_world.h"
 
 #include <gtest/gtest.h>
