@@ -3,6 +3,7 @@
 #include "ddp/communicator.h"
 #include "ddp/device.h"
 #include "ddp/errors.h"
+#include "ddp/long_wait.h"
 
 #include <torch/torch.h>
 
@@ -124,6 +125,7 @@ void Communicator::wait_for_what_is_under_way() {
 // slice, whether the operation was already over.
 void Communicator::wait_in_slices(Operation& operation) {
   const auto start = std::chrono::steady_clock::now();
+  LongWait long_wait(notice_.get(), rank(), world_size(), timeout_);
   for (bool waiting = true; waiting;) {
     const bool is_over = operation.work->isCompleted();
     const auto left = std::max(timeout_ - elapsed_since(start), std::chrono::milliseconds(1));
@@ -135,9 +137,10 @@ void Communicator::wait_in_slices(Operation& operation) {
       if (is_over) {
         cause = first_line(error);
       } else if (elapsed_since(start) >= timeout_ && !operation.work->isCompleted()) {
-        cause = late();
+        cause = late() + long_wait.who_does_not_wait();
       } else if (!operation.work->isCompleted()) {
         cause = told().value_or("");
+        long_wait.look(elapsed_since(start));
       }
     }
     if (!cause.empty()) fail(operation, elapsed_since(start), cause);
@@ -148,6 +151,7 @@ void Communicator::wait_in_slices(Operation& operation) {
 void Communicator::ask_until_it_is_over(Operation& operation) {
   const auto start = std::chrono::steady_clock::now();
   auto last_look = start;
+  LongWait long_wait(notice_.get(), rank(), world_size(), timeout_);
   std::optional<std::string> ended;
   while (!(ended = how_it_ended(operation))) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -155,8 +159,10 @@ void Communicator::ask_until_it_is_over(Operation& operation) {
     if (elapsed_since(last_look) >= kPollInterval) {
       last_look = std::chrono::steady_clock::now();
       cause = heard(start);
+      long_wait.look(elapsed_since(start));
     }
-    if (cause.empty() && elapsed_since(start) >= timeout_) cause = late();
+    if (cause.empty() && elapsed_since(start) >= timeout_)
+      cause = late() + long_wait.who_does_not_wait();
     if (!cause.empty()) fail(operation, elapsed_since(start), cause);
   }
   if (!ended->empty()) fail(operation, elapsed_since(start), *ended);

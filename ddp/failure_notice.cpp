@@ -10,6 +10,7 @@
 #include <future>
 #include <limits>
 #include <memory>
+#include <sstream>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -31,7 +32,14 @@ bool may_hang(c10::intrusive_ptr<c10d::Store> store) {
 
 FailureNotice::FailureNotice(c10::intrusive_ptr<c10d::Store> store, int rank,
                              const std::string& instance)
-    : rank_(rank), key_("lockstep/failure of " + instance), store_(std::move(store)) {}
+    : rank_(rank),
+      key_("lockstep/failure of " + instance),
+      had_store_(store != nullptr),
+      store_(std::move(store)) {}
+
+std::string FailureNotice::sign_key(int rank) const {
+  return key_ + "/signs of life/" + std::to_string(rank);
+}
 
 // A TCPStore whose server is a process that was stopped answers neither with a value nor with an
 // error, and its client has no deadline. So a thread asks it, which is left behind if it hangs.
@@ -106,6 +114,29 @@ void FailureNotice::post_until(std::int64_t moment, const std::string& sentence)
     }
     return std::string();
   });
+}
+
+void FailureNotice::give_sign_of_life() noexcept {
+  const std::lock_guard lock(mutex_);
+  exchange([key = sign_key(rank_)](c10d::Store& store) {
+    store.add(key, 1);
+    return std::string();
+  });
+}
+
+std::optional<std::vector<std::int64_t>> FailureNotice::signs_of_life(int world_size) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < world_size; ++rank) keys.push_back(sign_key(rank));
+  std::istringstream text(exchange([keys](c10d::Store& store) {
+    std::string counts;
+    for (const std::string& key : keys) counts += std::to_string(store.add(key, 0)) + ' ';
+    return counts;
+  }));
+  std::vector<std::int64_t> counts;
+  for (std::int64_t count = 0; text >> count;) counts.push_back(count);
+  if (counts.size() != keys.size()) return std::nullopt;
+  return counts;
 }
 
 std::optional<std::string> FailureNotice::read() noexcept {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lockstep {
 
@@ -42,10 +43,20 @@ class FailureNotice {
   // What a peer posted: "rank 2 reported: ...". Nothing while nobody did, or where this rank did.
   std::optional<std::string> read() noexcept;
 
+  // Whether there was a store in the first place.
+  bool had_store() const { return had_store_; }
+
+  // That this rank lives: counts one up.
+  void give_sign_of_life() noexcept;
+
+  // How often each rank has; nothing where the store does not answer. A round trip a rank.
+  std::optional<std::vector<std::int64_t>> signs_of_life(int world_size) noexcept;
+
   // Whether the store's server has closed the connection, as far as reading has shown.
   bool server_has_left() const { return server_has_left_; }
 
  private:
+  std::string sign_key(int rank) const;
   using Exchange = std::function<std::string(c10d::Store& store)>;
   // What the exchange returns; nothing, and no store from then on, if it throws or takes too long.
   std::string exchange(const Exchange& exchange) noexcept;
@@ -53,6 +64,7 @@ class FailureNotice {
 
   const int rank_;
   const std::string key_;
+  const bool had_store_;
   std::atomic<bool> server_has_left_ = false;
   std::mutex mutex_;  // guards what follows
   c10::intrusive_ptr<c10d::Store> store_;

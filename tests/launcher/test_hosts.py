@@ -43,7 +43,7 @@ class Worlds(TwoHosts, Launched):
             reason = "these ranks did not come: 2, 3 (these did: 0, 1)" if rank < 2 else "to which this host has no way"
             self.assertIn(reason, said.err)
 
-    def test_a_cable_that_is_cut_in_training_ends_every_rank_and_it_says_what_it_waited_for(self):
+    def test_a_cable_that_is_cut_in_training_ends_every_rank_which_names_who_is_lost(self):
         world = self.world("train", str(TIMEOUT_MS))
         trains = queue.Queue()
         for process in world:
@@ -56,6 +56,9 @@ class Worlds(TwoHosts, Launched):
             self.assertEqual(said.status, 1, str(said))
             sentence = said.err.splitlines()[-1]
             self.assertRegex(sentence, r"^rank %d: all-reduce of gradient bucket 0 \(.*\) failed after \d+ ms: " % rank)
+            lost = (r"these ranks do not wait as this one does: 2, 3 \(slow" if rank < 2
+                    else r"nor does the store of the group answer: the process that serves it, mostly rank 0's")
+            self.assertRegex(sentence, lost)
 
 
 if __name__ == "__main__":
