@@ -1,6 +1,7 @@
 // What this program was built with.
 #pragma once
 
+#include "cli/usage.h"
 #include "harness/core/tier.h"
 #include "harness/world/backends.h"
 #include "harness/world/subjects.h"
@@ -23,10 +24,12 @@ inline Setting setting_of(const std::string& subject, const std::string& tier,
   return {subject, tier, tier == "sim" ? "memory" : backend};
 }
 
-// Why this machine cannot play it; empty: it can.
+// Why this machine cannot play it; empty: it can. Throws UsageError where it was asked for wrongly.
 inline std::string why_not_here(const Setting& setting, const Known& known) {
   if (setting.tier == "sim") return "";
-  return backend_called(setting.backend, known.backends).why_not;
+  const auto& backend = backend_called(setting.backend, known.backends);
+  if (!backend.misuse.empty()) throw UsageError(backend.misuse);
+  return backend.why_not;
 }
 
 // The subject a command means by default: Lockstep's own, or the first where that is not known.

@@ -29,9 +29,8 @@ struct InitOptions {
   std::optional<int> world_size;
 
   // Which backend carries tensors of which device, in PyTorch's words; equal on all ranks.
-  // - "": Gloo for CPU tensors, and NCCL for CUDA tensors where this process has a usable NCCL and
-  // a
-  //   GPU for each of its host's ranks. NCCL then connects, and touches the GPU, at the first
+  // - "": Gloo for CPU tensors, and NCCL for CUDA tensors where this process has a usable NCCL, and
+  //   a GPU for each of its host's ranks. NCCL then connects, and touches the GPU, at the first
   //   collective of a CUDA tensor. backends_of() tells what was decided.
   // - "gloo": for both; CUDA tensors travel through pinned memory of the host. Any number of ranks
   //   may be on a GPU. libtorch_cuda is the program's to load.

@@ -102,7 +102,12 @@ std::string diagnosis_of(const Result& result) {
 std::string replay_command(const Result& result, const std::string& program) {
   if (!result.failure || result.failure->case_file.empty()) return "";
   const auto& [subject, tier, backend] = result.setting;
-  return program + " replay " + result.failure->case_file.string() +
+  // In a world of its own, which is not the one that it failed in: any launcher does.
+  const std::string launched =
+      tier == "launched"
+          ? program + " launch -n " + std::to_string(world_size(result.failure->c)) + " "
+          : "";
+  return launched + program + " replay " + result.failure->case_file.string() +
          (subject == Setting().subject ? "" : " --subject " + subject) +
          (tier == Setting().tier ? "" : " --tier " + tier) +
          (backend == Setting().backend || backend == "memory" ? "" : " --backend " + backend);

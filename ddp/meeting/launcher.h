@@ -13,10 +13,10 @@ namespace lockstep {
 // | launcher         | its traces                    | local rank and size           | meets at   |
 // |------------------|-------------------------------|-------------------------------|------------|
 // | torchrun, hand   | RANK WORLD_SIZE               | LOCAL_RANK LOCAL_WORLD_SIZE   | MASTER_*   |
-// | Open MPI         | OMPI_COMM_WORLD_RANK _SIZE    | OMPI_COMM_WORLD_LOCAL_* | loopback,
-// namespace | | hydra            | PMI_RANK PMI_SIZE             | MPI_LOCALRANKID MPI_LOCALNRANKS
-// | MASTER_* | | Slurm's srun     | SLURM_STEP_ID _PROCID _NTASKS | SLURM_LOCALID _TASKS_PER_NODE |
-// first node |
+// | Open MPI         | OMPI_COMM_WORLD_RANK _SIZE    | OMPI_COMM_WORLD_LOCAL_*       | loopback,  |
+// |                  |                               |                               | namespace  |
+// | hydra            | PMI_RANK PMI_SIZE             | MPI_LOCALRANKID _LOCALNRANKS  | MASTER_*   |
+// | Slurm's srun     | SLURM_STEP_ID _PROCID _NTASKS | SLURM_LOCALID _TASKS_PER_NODE | first node |
 //
 // The first whose traces are there is it, from the top: mpirun in a Slurm job is mpirun. Where some
 // of its variables are missing, that is an error that names them, whatever stands further down. A

@@ -38,6 +38,18 @@ StorePointer tcp_store(const MeetingPoint& point, bool is_server,
   return c10::make_intrusive<c10d::TCPStore>(point.address, options);
 }
 
+using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+// Those of a name, or why there are none.
+std::pair<Addresses, std::string> resolved(const std::string& name, int port) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int unknown = ::getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found);
+  return {Addresses(found, ::freeaddrinfo), unknown != 0 ? ::gai_strerror(unknown) : ""};
+}
+
 // 0 where somebody accepts connections there, else why not.
 int error_of_connecting(const addrinfo& target, Clock::time_point deadline) {
   const int socket =
@@ -61,15 +73,8 @@ int error_of_connecting(const addrinfo& target, Clock::time_point deadline) {
 // Blocks until somebody listens there, or the deadline. c10d would try seldom, print the stack of
 // each attempt, and go on for twice the time.
 void wait_for_listener(const MeetingPoint& point, Clock::time_point deadline) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
   for (std::chrono::milliseconds pause(5);; pause = std::min(2 * pause, kLongestPause)) {
-    addrinfo* found = nullptr;
-    const std::string port = std::to_string(point.port);
-    const int unknown = ::getaddrinfo(point.address.c_str(), port.c_str(), &hints, &found);
-    const std::unique_ptr<addrinfo, void (*)(addrinfo*)> targets(found, ::freeaddrinfo);
-    std::string why = unknown != 0 ? ::gai_strerror(unknown) : "";
+    auto [targets, why] = resolved(point.address, point.port);
     for (const addrinfo* target = targets.get(); target != nullptr; target = target->ai_next) {
       const int error = error_of_connecting(*target, deadline);
       if (error == 0) return;
@@ -99,13 +104,37 @@ StorePointer store_on_port_in_use(const MeetingPoint& point, std::chrono::millis
   }
 }
 
+// What cannot be resolved is told by who connects.
+bool is_address_of_this_host(const std::string& address) {
+  const Addresses targets = resolved(address, 0).first;
+  if (!targets) return true;
+  for (const addrinfo* target = targets.get(); target != nullptr; target = target->ai_next) {
+    const int socket = ::socket(target->ai_family, target->ai_socktype | SOCK_CLOEXEC, 0);
+    const bool is_bound = socket >= 0 && ::bind(socket, target->ai_addr, target->ai_addrlen) == 0;
+    if (socket >= 0) ::close(socket);
+    if (is_bound) return true;
+  }
+  return false;
+}
+
+// A service may lead back to this host by an address that is none of its own, and does so quickly.
 StorePointer store_of_rank_zero(const MeetingPoint& point, std::chrono::milliseconds timeout) {
+  constexpr std::chrono::milliseconds kLongestWayBack{10000};
+  const bool is_here = is_address_of_this_host(point.address);
+  const std::string where = is_here ? "" : ": " + point.address + " is no address of this host";
+  const auto limit = is_here ? timeout : std::min(kLongestWayBack, timeout);
   try {
-    return tcp_store(point, true, timeout);
+    return in_time<StorePointer>(
+        limit, [point, limit] { return tcp_store(point, true, limit); },
+        [] { return std::string("it has opened it, and does not reach it"); });
   } catch (const std::exception& error) {
     const std::string line = first_line(error);
-    if (line.find("EADDRINUSE") != std::string::npos) return store_on_port_in_use(point, timeout);
-    throw std::runtime_error("rank 0 cannot open the store there (" + line + ")");
+    const bool is_in_use = line.find("EADDRINUSE") != std::string::npos;
+    if (is_in_use && is_here) return store_on_port_in_use(point, timeout);
+    if (is_in_use)
+      throw std::runtime_error("rank 0 cannot open the store" + where +
+                               ", where the port is in use (EADDRINUSE) besides");
+    throw std::runtime_error("rank 0 cannot open the store there (" + line + ")" + where);
   }
 }
 

@@ -26,14 +26,14 @@ die() {
 }
 
 # Name and limit in seconds; a step NAME is what the function step_NAME does.
-steps='versions:60 setup:1500 build:1800 doctor:60 first:180 tests:900 race:900 nccl:900 step_time:300 overlap:300
-       gloo_cuda:900 launched:300 nccl_cold:1800'
+steps='versions:60 setup:1500 build:1800 doctor:60 first:180 nccl:420 tests:420 step_time:240 gloo_cuda:240 race:420
+       overlap:120 launched:240 nccl_cold:1800'
 
 step_versions() {
   git log -1 --format='lockstep %H' 2>/dev/null
   uname -srm
   nvidia-smi --query-gpu=index,name,driver_version,memory.total,compute_cap --format=csv ||
-    ls -d /dev/nv* /dev/dxg 2>/dev/null  # Tegra has no nvidia-smi of this kind.
+    compgen -G '/dev/nv*' || compgen -G '/dev/dxg'  # Tegra has no nvidia-smi of this kind.
 }
 
 step_setup() { ./lockstep setup --gpu --peer; }
@@ -159,10 +159,12 @@ for each in $steps; do
   timeout --kill-after=20 "$limit" bash docs/gpu/check.sh --run-step "$folder" "$name" \
     </dev/null >"$folder/$name.txt" 2>&1 &
   step_pid=$!
-  tail -n +1 -f --pid="$step_pid" -- "$folder/$name.txt"
+  tail -n +1 -f --pid="$step_pid" -- "$folder/$name.txt" &
+  # A wait ends with a signal to this script, which a program in the foreground would hold up.
   wait "$step_pid"
   status=$?
   step_pid=
+  wait
   how=held
   if ((status == 124 || status == 137)); then how="TIMED OUT after $limit s"; elif ((status)); then how="FAILED: exit $status"; fi
   told "$name" "$how" $((SECONDS - begun))

@@ -82,9 +82,10 @@ class OnSimulatedAccelerator final : public DeviceBackend {
 }  // namespace
 
 KnownBackends own_backends() {
-  return {{.name = "gloo", .why_not = "", .device = nullptr},
+  return {{.name = "gloo", .why_not = "", .misuse = "", .device = nullptr},
           {.name = "accelerator",
-           .why_not = why_no_accelerator(),
+           .why_not = "",
+           .misuse = why_no_accelerator(),
            .device = std::make_shared<const OnSimulatedAccelerator>()}};
 }
 

@@ -16,6 +16,8 @@ struct KnownBackend {
   // Why it is of no use on this machine, or in this program; empty: it is. Found out without a
   // thread, and without asking a driver, since ranks are forked afterwards.
   std::string why_not;
+  // What is wrong with how it was asked for, which is no reason to skip it; empty: nothing.
+  std::string misuse = "";
   std::shared_ptr<const DeviceBackend> device;  // null: tensors are on the CPU
 };
 using KnownBackends = std::vector<KnownBackend>;

@@ -67,8 +67,12 @@ class GlooOfCuda final : public OnGpu {
 KnownBackends cuda_backends() {
   return {{.name = "gloo_cuda",
            .why_not = why_no_gpu(),
+           .misuse = "",
            .device = std::make_shared<const GlooOfCuda>()},
-          {.name = "nccl", .why_not = why_no_gpu(), .device = std::make_shared<const Nccl>()}};
+          {.name = "nccl",
+           .why_not = why_no_gpu(),
+           .misuse = "",
+           .device = std::make_shared<const Nccl>()}};
 }
 
 }  // namespace lockstep

@@ -88,6 +88,13 @@ class Nccl(unittest.TestCase):
         self.assert_said(self.decide("-DLOCKSTEP_NCCL_INCLUDE=" + mine, "-DLOCKSTEP_CUDA_INCLUDE=" + mine),
                          "yes, nccl.h 2.28.9 from %s, CUDA headers from %s" % (mine, mine))
 
+    def test_a_folder_that_is_named_and_lacks_the_header_is_refused(self):
+        self.write_nccl("toolkit/include")
+        self.write_cuda("toolkit/include")
+        for variable, header in (("LOCKSTEP_NCCL_INCLUDE", "nccl.h"), ("LOCKSTEP_CUDA_INCLUDE", "cuda_runtime_api.h")):
+            self.assert_refused(self.decide("-D%s=%s" % (variable, self.path("mine"))),
+                                "%s=%s: that folder holds no %s." % (variable, self.path("mine"), header))
+
     def test_where_nothing_is_there_it_is_left_out_with_the_reason_and_refused_where_it_was_asked_for(self):
         reason = ("no nccl.h of 2.28.9, which this LibTorch was compiled with (./lockstep setup --gpu installs what "
                   "is needed; or install a CUDA toolkit; or pass -DLOCKSTEP_NCCL_INCLUDE=FOLDER)")

@@ -44,6 +44,18 @@ TEST(InitFailure, AnAddressWhereNobodyListensIsNamed) {
   EXPECT_EQ(reports[0].find("no port"), std::string::npos) << reports[0];
 }
 
+// An address for documentation: nobody has it.
+TEST(InitFailure, AnAddressOfAnotherHostIsNoPlaceForRankZerosStore) {
+  const auto reports = testing::run_world(1, [](const testing::Group&) -> std::string {
+    stand(0, 2, "192.0.2.7", free_port());
+    init_process_group({.timeout = 1500ms});
+    return "met";
+  });
+  expect_parts(reports[0],
+               {"rank 0: the rendezvous of 2 ranks at 192.0.2.7:",
+                "rank 0 cannot open the store there (", "): 192.0.2.7 is no address of this host"});
+}
+
 TEST(InitFailure, AHostThatDoesNotExistIsNamed) {
   const auto reports = testing::run_world(1, [](const testing::Group&) -> std::string {
     stand(1, 2, "no-such-host.invalid", 29500);

@@ -42,6 +42,14 @@ TEST_F(LauncherReport, IsTheFileThatTorchrunReads) {
   EXPECT_EQ(written().substr(written().size() - 4), "\"}}}");
 }
 
+// Python's json ends the agent at a byte that is none.
+TEST_F(LauncherReport, IsInUtf8WhateverTheSentenceQuotes) {
+  const std::string right = "\u00e9 \u20ac \U0001f600 \U0010ffff";
+  report_to_launcher(right + "|\xff|\xe2\x82|\xc0\xaf|\xed\xa0\x80|\xf4\x90\x80\x80|\xe9");
+  EXPECT_NE(written().find("\"" + right + "|?|\?\?|\?\?|\?\?\?|\?\?\?\?|?\""), std::string::npos)
+      << written();
+}
+
 TEST_F(LauncherReport, KeepsTheFirstSentenceAndLeavesNothingElse) {
   report_to_launcher("first");
   report_to_launcher("second");

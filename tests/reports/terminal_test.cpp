@@ -54,6 +54,17 @@ TEST(Terminal, SeveralSharedDevicesAreInThePlural) {
             std::string::npos);
 }
 
+TEST(Terminal, AFailureOfALaunchedWorldIsReplayedInOne) {
+  auto result = failing();
+  result.setting = {result.setting.subject, "launched", "accelerator"};
+  EXPECT_NE(
+      result_text(result, run_of({}), kColumns, {})
+          .find("  replay   ./lockstep launch -n 2 ./lockstep replay "
+                ".lockstep/failures/gradients.match_single_process-3f9c1a.json --tier launched "
+                "--backend accelerator\n"),
+      std::string::npos);
+}
+
 TEST(Terminal, AFailureTellsItsStory) {
   EXPECT_EQ(result_text(failing(), run_of({}), kColumns, {}),
             "  FAIL   2.9s  gradients.match_single_process  cold   case 37 of 200\n"
