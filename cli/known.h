@@ -24,11 +24,12 @@ inline Setting setting_of(const std::string& subject, const std::string& tier,
   return {subject, tier, tier == "sim" ? "memory" : backend};
 }
 
-// Why this machine cannot play it; empty: it can. Throws UsageError where it was asked for wrongly.
+// Why this machine cannot play it; empty: it can. Throws UsageError where it was asked for wrongly,
+// of which launched processes tell each other instead: else the others would wait for this one.
 inline std::string why_not_here(const Setting& setting, const Known& known) {
   if (setting.tier == "sim") return "";
   const auto& backend = backend_called(setting.backend, known.backends);
-  if (!backend.misuse.empty()) throw UsageError(backend.misuse);
+  if (!backend.misuse.empty() && setting.tier != "launched") throw UsageError(backend.misuse);
   return backend.why_not;
 }
 

@@ -88,6 +88,24 @@ std::string difference_in(const std::string& what, const Json& ours, const Json&
   return "";
 }
 
+// Rank 0's own MASTER_ADDR may be localhost where the others' is its address.
+std::string hint_of(const std::string& address) {
+  const bool is_loopback =
+      address.starts_with("127.") || address == "::1" || address == "localhost";
+  return is_loopback ? "; that is loopback, which no other host reaches: give rank 0 the address "
+                       "that the others have as MASTER_ADDR"
+                     : "";
+}
+
+Descriptor connected(const std::string& address, int port, const Hello& own,
+                     Clock::time_point until) {
+  try {
+    return connect_to(address, port, until);
+  } catch (const TierError& error) {
+    throw TierError(error.what() + (own.listens_on == address ? "" : hint_of(address)));
+  }
+}
+
 }  // namespace
 
 Hello hello_of(int rank, const std::string& listens_on, const std::string& token, Json program) {
@@ -180,7 +198,8 @@ std::vector<Member> gather(const ListeningSocket& listener, const Hello& own, in
     Descriptor connection = accept_from(listener.socket, until);
     if (connection.number() < 0)
       refuse(came, who_did_not_come(came, size) + " did not connect to rank 0 at " +
-                       own.listens_on + ", port " + std::to_string(listener.port) + ", in time");
+                       own.listens_on + ", port " + std::to_string(listener.port) + ", in time" +
+                       hint_of(own.listens_on));
     auto hello = heard_from(connection.number(), own.token, until);
     if (!hello || hello->rank < 1 || hello->rank >= size || came.contains(hello->rank)) continue;
     const int rank = hello->rank;
@@ -203,7 +222,7 @@ std::vector<Member> gather(const ListeningSocket& listener, const Hello& own, in
 }
 
 Descriptor join(const std::string& address, int port, const Hello& own, Clock::time_point until) {
-  Descriptor connection = connect_to(address, port, until);
+  Descriptor connection = connected(address, port, own, until);
   send_message(connection.number(), message(MemberWord::hello, text_of(own)));
   const bool answered = is_readable(connection.number(), until);
   const auto heard = answered ? receive_message(connection.number()) : std::nullopt;

@@ -128,6 +128,12 @@ TEST(Members, RankZeroThatIsNotThereIsNamedByItsAddress) {
   const int port = listen_on(kHere).port;  // and closed again
   EXPECT_EQ(reason([&] { join(kHere, port, hello(1), in(30s)); }),
             "no connection to 127.0.0.1, port " + std::to_string(port) + ": Connection refused");
+  auto elsewhere = hello(1);
+  elsewhere.listens_on = "10.0.0.2";
+  EXPECT_EQ(reason([&] { join(kHere, port, elsewhere, in(30s)); }),
+            "no connection to 127.0.0.1, port " + std::to_string(port) +
+                ": Connection refused; that is loopback, which no other host reaches: give rank 0 "
+                "the address that the others have as MASTER_ADDR");
 }
 
 TEST(Members, RankZeroThatSaysNothingIsNotWaitedForEver) {
