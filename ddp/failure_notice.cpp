@@ -1,5 +1,6 @@
 #include "ddp/failure_notice.h"
 
+#include "ddp/meeting/in_time.h"
 #include "ddp/meeting/launcher_report.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -7,11 +8,8 @@
 
 #include <chrono>
 #include <exception>
-#include <future>
 #include <limits>
-#include <memory>
 #include <sstream>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -47,16 +45,9 @@ std::string FailureNotice::exchange(const Exchange& exchange) noexcept {
   if (!store_) return "";
   try {
     if (!may_hang(store_)) return exchange(*store_);
-    const auto answer = std::make_shared<std::promise<std::string>>();
-    std::future<std::string> future = answer->get_future();
-    std::thread([answer, exchange, store = store_] {
-      try {
-        answer->set_value(exchange(*store));
-      } catch (...) {
-        answer->set_exception(std::current_exception());
-      }
-    }).detach();
-    if (future.wait_for(kPatience) == std::future_status::ready) return future.get();
+    return in_time<std::string>(
+        kPatience, [exchange, store = store_] { return exchange(*store); },
+        [] { return std::string("the store does not answer"); });
   } catch (const c10::DistNetworkError&) {
     server_has_left_ = true;
   } catch (const std::exception&) {

@@ -35,6 +35,7 @@ inline auto text_options_of(CLI::App& command) {
             ->check(not_empty());
       };
 }
+
 // The arguments of the program, without the "--" in front of what launch is to start.
 std::vector<std::string> without_separator(std::vector<std::string> arguments);
 

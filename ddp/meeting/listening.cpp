@@ -1,10 +1,10 @@
 #include "ddp/meeting/listening.h"
 
 #include "ddp/errors.h"
+#include "ddp/meeting/addresses.h"
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -36,17 +36,12 @@ std::string address_towards(const addrinfo& target) {
 }  // namespace
 
 std::string address_towards(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(host.c_str(), "9", &hints, &found);
-  if (error != 0) {
+  const Addresses targets = addresses_of_host(host, 9, SOCK_DGRAM);
+  if (!targets.problem.empty()) {
     throw UsageError("the ranks are to meet at '" + host +
-                     "', which this host does not know: " + ::gai_strerror(error));
+                     "', which this host does not know: " + targets.problem);
   }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> targets(found, ::freeaddrinfo);
-  for (const addrinfo* target = found; target != nullptr; target = target->ai_next) {
+  for (const addrinfo* target = targets.first.get(); target != nullptr; target = target->ai_next) {
     std::string address = address_towards(*target);
     if (!address.empty()) return address;
   }

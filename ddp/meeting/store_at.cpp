@@ -1,6 +1,7 @@
 #include "ddp/meeting/store_at.h"
 
 #include "ddp/errors.h"
+#include "ddp/meeting/addresses.h"
 #include "ddp/meeting/in_time.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <netdb.h>
 #include <poll.h>
 #include <stdexcept>
@@ -38,18 +38,6 @@ StorePointer tcp_store(const MeetingPoint& point, bool is_server,
   return c10::make_intrusive<c10d::TCPStore>(point.address, options);
 }
 
-using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
-
-// Those of a name, or why there are none.
-std::pair<Addresses, std::string> resolved(const std::string& name, int port) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int unknown = ::getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found);
-  return {Addresses(found, ::freeaddrinfo), unknown != 0 ? ::gai_strerror(unknown) : ""};
-}
-
 // 0 where somebody accepts connections there, else why not.
 int error_of_connecting(const addrinfo& target, Clock::time_point deadline) {
   const int socket =
@@ -74,8 +62,10 @@ int error_of_connecting(const addrinfo& target, Clock::time_point deadline) {
 // each attempt, and go on for twice the time.
 void wait_for_listener(const MeetingPoint& point, Clock::time_point deadline) {
   for (std::chrono::milliseconds pause(5);; pause = std::min(2 * pause, kLongestPause)) {
-    auto [targets, why] = resolved(point.address, point.port);
-    for (const addrinfo* target = targets.get(); target != nullptr; target = target->ai_next) {
+    const Addresses targets = addresses_of_host(point.address, point.port, SOCK_STREAM);
+    std::string why = targets.problem;
+    for (const addrinfo* target = targets.first.get(); target != nullptr;
+         target = target->ai_next) {
       const int error = error_of_connecting(*target, deadline);
       if (error == 0) return;
       why = std::strerror(error);
@@ -106,9 +96,9 @@ StorePointer store_on_port_in_use(const MeetingPoint& point, std::chrono::millis
 
 // What cannot be resolved is told by who connects.
 bool is_address_of_this_host(const std::string& address) {
-  const Addresses targets = resolved(address, 0).first;
-  if (!targets) return true;
-  for (const addrinfo* target = targets.get(); target != nullptr; target = target->ai_next) {
+  const Addresses targets = addresses_of_host(address, 0, SOCK_STREAM);
+  if (!targets.problem.empty()) return true;
+  for (const addrinfo* target = targets.first.get(); target != nullptr; target = target->ai_next) {
     const int socket = ::socket(target->ai_family, target->ai_socktype | SOCK_CLOEXEC, 0);
     const bool is_bound = socket >= 0 && ::bind(socket, target->ai_addr, target->ai_addrlen) == 0;
     if (socket >= 0) ::close(socket);
