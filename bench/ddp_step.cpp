@@ -1,12 +1,12 @@
-// One rank of a world whose training steps bench/ddp_step.py times: it plays the turns that
-// it is told on its input and answers each with a line of JSON. Python's side of the same bench is
-// bench/ddp_step_in_pytorch.py, turn for turn.
+// One rank of a world whose training steps bench/ddp_step.py times: it reads turns from its input,
+// runs them, and answers each with a line of JSON. bench/ddp_step_in_pytorch.py runs the same turns
+// in Python.
 //
 //   bench_ddp_step RANK FILE cured|as_it_is cpu|cuda
 //
-// On the CPU a world of two, over Gloo; on CUDA a world of one, over NCCL. // The ranks meet in
-// FILE, which must not be there yet. A turn is a line "WAY MODEL STEPS", such as "lockstep_view 25m
-// 5"; "none" is the way without data parallelism. `cured`: Note [Gloo's stall].
+// On the CPU a world of two, over Gloo; on CUDA a world of one, over NCCL. The rendezvous of the
+// ranks is in FILE, which must not exist yet. A turn is a line "WAY MODEL STEPS", such as
+// "lockstep_view 25m 5"; "none" runs without data parallelism. `cured`: Note [Gloo's stall].
 #include "bench/rounds.h"
 #include "ddp/backend/nccl_library.h"
 #include "ddp/init.h"
@@ -53,7 +53,7 @@ class Perceptron : public Model {
   torch::nn::Sequential layers_;
 };
 
-// A thousand tensors of sixteen numbers, whose gradients come one by one.
+// A thousand tensors of sixteen numbers, whose gradients arrive one by one.
 class ManySmall : public Model {
  public:
   ManySmall() {
@@ -107,8 +107,7 @@ std::unique_ptr<Replica> wrapped(const std::string& way, const std::shared_ptr<M
   throw std::invalid_argument("no way is called '" + way + "'");
 }
 
-// The most that ever was in memory of this process. (ru_maxrss is not it: a process that was
-// started by a larger one inherits that one's.)
+// This process's peak resident memory. (ru_maxrss is not: a process inherits its parent's value.)
 int64_t peak_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -120,15 +119,15 @@ int64_t peak_bytes() {
   return 0;
 }
 
-// Of all threads of this process.
+// CPU time of all threads of this process.
 double processor_seconds() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Kernels run behind the host's back: only all steps together have a time there, to the last
-// kernel's end. On the CPU the median of the steps.
+// On CUDA, where kernels run asynchronously: the time of all steps to the last kernel's end,
+// divided by their number. On the CPU: the median of the steps.
 double seconds_of_a_step(const std::function<void()>& step, int steps, bool on_cuda) {
   std::vector<double> seconds;
   const auto first = Clock::now();
@@ -142,8 +141,8 @@ double seconds_of_a_step(const std::function<void()>& step, int steps, bool on_c
   return std::chrono::duration<double>(Clock::now() - first).count() / steps;
 }
 
-// Ranks begin together, so that each has its peer for a neighbour, with and without DDP. The
-// processor's time is of all steps: what a worker thread still does for one falls into the next.
+// Ranks begin together, so that each shares the machine with its peer, with and without DDP. CPU
+// time is taken over all steps: a worker thread may finish one step's work during the next.
 Json play(const std::string& way, const std::string& kind_name, int steps, const Group& group,
           const at::Device& device) {
   const Kind& kind = kinds().at(kind_name);

@@ -1,13 +1,13 @@
-// How many simulated worlds a second: the sim tier beside the bare loop it is made of, in one run;
-// and large worlds.
+// Measures simulated worlds per second: the sim tier against a bare loop that does only the
+// necessary work, in one run; and large worlds.
 //
 //   bench_simulated [ROUNDS [CASES]]
 //
-// Both play the same case: a small network and three steps of c10d::Reducer. The bare loop starts a
-// thread a rank, hands a baton from one to the next, and adds the tensors; the tier also journals,
-// taps, captures output, swaps what is ambient, looks for leaks, keeps deadlines, tells a history
-// and judges it. Both stay on one core. Rounds alternate between the two, since what a machine does
-// next door changes by the second: only the ratio means anything.
+// Both run the same case: a small network and three steps of c10d::Reducer. The bare loop starts
+// one thread per rank, hands a baton from one to the next, and adds the tensors; the tier also
+// journals, taps, captures output, swaps ambient state, checks for leaks, keeps deadlines, records
+// a history and judges it. Both stay on one core. Rounds alternate between the two, since the
+// machine's load changes by the second: only the ratio means anything.
 #include "bench/rounds.h"
 #include "harness/process/zygote.h"
 #include "harness/world/ambient.h"
@@ -89,7 +89,7 @@ Scenario three_steps() {
                                    .checks = {&observed_by_all}});
 }
 
-// The bare loop's world: who holds the baton runs, and hands it over where it waits.
+// The bare loop's world: the rank that holds the baton runs, and passes it on when it waits.
 class Baton {
  public:
   explicit Baton(int size) : tensors_(static_cast<size_t>(size)) {

@@ -1,13 +1,13 @@
-// What synchronising costs: SyncBatchNorm beside BatchNorm2d on the same local batch, and beside
-// the version that one writes in an afternoon, of torch operations and two all-reduces.
+// Measures the cost of synchronising: SyncBatchNorm against BatchNorm2d on the same local batch,
+// and against a simple version made of torch operations and two all-reduces.
 //
 //   bench_sync_batch_norm [ROUNDS]
 //
-// Worlds of two and four forked ranks on Gloo over loopback, one thread a rank. A step is forward
-// and backward of one layer in training, from a given upstream gradient to the input's. All ways
-// take turns in every round, every other round backwards, and a ratio is the median of the rounds'
-// ratios, rank 0's. Below 1 ours is faster. What a step sends: docs/semantics.md 3.
-#include "ddp/batch_norm/sync_batch_norm.h"
+// Worlds of two and four forked ranks on Gloo over loopback, one thread per rank. A step is forward
+// and backward of one layer in training, from a given upstream gradient to the input's. All
+// variants take turns in every round, every other round in reverse order, and a ratio is the median
+// of rank 0's ratios by round. Below 1 ours is faster. docs/semantics.md 3 says what a step sends.
+#include "ddp/sync_batch_norm.h"
 
 #include "bench/rounds.h"
 #include "ddp/init.h"
@@ -36,7 +36,7 @@ using Layer = std::function<at::Tensor(const at::Tensor&)>;
 const std::vector<Shape> kShapes{
     {2, 8}, {32, 64}, {8, 64, 8, 8}, {32, 64, 28, 28}, {32, 256, 28, 28}};
 
-// The sum over the ranks, in both directions.
+// The sum over the ranks, in forward and in backward.
 class SummedOverRanks : public torch::autograd::Function<SummedOverRanks> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& values,
@@ -97,7 +97,7 @@ std::map<std::string, Layer> layers(std::int64_t channels, const Group& group) {
           {"straightforward", straightforward(channels, group)}};
 }
 
-// Collectives that one step issues, as its group counts them.
+// The number of collectives of one step, as its group counts them.
 std::uint64_t collectives_of_step(const Layer& layer, const Shape& shape,
                                   c10d::ProcessGroup& group) {
   const at::Tensor input = torch::randn(shape).requires_grad_();
@@ -157,7 +157,7 @@ void play(int rank, int world_size, const std::string& file, int rounds) {
   for (const Shape& shape : kShapes) measure(shape, rounds, group);
 }
 
-// Whether all ranks ended well.
+// Returns whether all ranks succeeded.
 bool play_world(int world_size, int rounds) {
   char folder[] = "/tmp/lockstep-bench-XXXXXX";
   if (mkdtemp(folder) == nullptr) return false;

@@ -1,16 +1,16 @@
-// How many worlds a second: the cold tier beside the bare loop it is made of, and the warm tier
-// beside the cold one, in one run.
+// Measures worlds per second: the cold tier against a bare loop that does only the necessary work,
+// and the warm tier against the cold one, in one run.
 //
 //   bench_worlds [ROUNDS [CASES]]
 //   bench_worlds --tier TIER --cases CASES
 //
-// Both play the same case: a small network, one averaged step over Gloo. The bare loop forks the
-// ranks, lets them meet through a store in shared memory, and waits; the tier also journals, taps,
-// captures output, keeps deadlines and tells a history. Rounds alternate between the two, since
-// what a machine does next door changes by the second: only the ratio means anything.
+// Both run the same case: a small network, one averaged step over Gloo. The bare loop forks the
+// ranks, connects them through a store in shared memory, and waits; the tier also journals, taps,
+// captures output, keeps deadlines and records a history. Rounds alternate between the two, since
+// the machine's load changes by the second: only the ratio means anything.
 //
-// With --tier one tier plays the step as a user would write it, under our DistributedDataParallel,
-// and a line of JSON says how fast: one turn of bench/beside_pytorch.py.
+// With --tier one tier runs the step as a user would write it, under our DistributedDataParallel,
+// and prints its speed as a line of JSON: one turn of bench/beside_pytorch.py.
 #include "bench/rounds.h"
 #include "ddp/distributed_data_parallel.h"
 #include "harness/core/json.h"
@@ -154,8 +154,8 @@ void compare_all(int rounds, int cases) {
   for (const int size : {2, 3}) compare(bare, *lanes.front(), scenario, size, rounds, cases);
 }
 
-// What is made once for many cases (LibTorch loaded, a warm world, a host) is made before the time
-// is taken.
+// One-time setup for many cases (loading LibTorch, a warm world, a host) is done before timing
+// starts.
 void play_one_tier(const std::string& tier, int cases) {
   const auto scenario = small_step("bench.wrapped_step", &wrapped_program);
   const auto lanes = forked_lanes({scenario}, Subjects{Subject{.name = "lockstep"}}, 1);

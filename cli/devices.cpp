@@ -13,7 +13,7 @@ std::set<int> world_sizes(const std::vector<Job>& jobs, const std::string& backe
     if (job.setting.backend != backend) continue;
     for (size_t index = 0; index < job.cases.size(); ++index)
       if (job.shard.plays(static_cast<int64_t>(index) + 1))
-        sizes.insert(world_size(job.cases[index]));
+        sizes.insert(job.cases.world_size(index));
   }
   return sizes;
 }
@@ -34,7 +34,7 @@ void leave_out_those_without_devices(std::vector<Job>& jobs, const DevicesByBack
   for (auto& job : jobs) {
     const auto seen = devices.find(job.setting.backend);
     if (seen == devices.end() || seen->second.problem.empty() || job.cases.empty()) continue;
-    job.cases.clear();
+    job.cases = {};
     job.left_out = seen->second.problem;
   }
 }

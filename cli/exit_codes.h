@@ -1,4 +1,4 @@
-// What the program's exit status says. Scripts rely on these numbers; --help prints them.
+// The program's exit status. Scripts rely on these numbers; --help prints them.
 #pragma once
 
 #include "harness/core/result.h"
@@ -10,7 +10,7 @@ namespace lockstep::cli {
 enum ExitCode : int {
   kHeld = 0,
   kFailed = 1,        // failed, hung, crashed, leaked or flaky; or the canary passed
-  kUsage = 2,         // also a folder that cannot be written, whenever that shows
+  kUsage = 2,         // also a limit of this machine, or an unwritable folder where nothing failed
   kInconclusive = 3,  // something could not be judged, and nothing failed
   kNothingSelected = 4,
   kInternal = 70,
@@ -22,14 +22,15 @@ inline constexpr char kExitCodesHelp[] =
     "Exit codes:\n"
     "  0    all held\n"
     "  1    a property failed, hung, crashed, leaked or was flaky\n"
-    "  2    usage or configuration, a folder that cannot be written included\n"
+    "  2    usage or configuration, this machine's limits and folders that cannot be written "
+    "included\n"
     "  3    something was inconclusive and nothing failed\n"
     "  4    nothing selected\n"
     "  70   internal error\n"
     "  77   everything was skipped\n"
     "  130  interrupted\n";
 
-// `missing_shards` are not looked at: what they mean is for the command to say.
+// Ignores `missing_shards`: the command decides what they mean.
 inline ExitCode exit_code_of(const Run& run) {
   const auto any = [&](auto holds) {
     return std::any_of(run.results.begin(), run.results.end(), holds);
@@ -41,7 +42,7 @@ inline ExitCode exit_code_of(const Run& run) {
   if (any([](const Result& result) { return result.kind == Result::Kind::inconclusive; }))
     return kInconclusive;
   if (any([](const Result& result) { return result.kind == Result::Kind::pass; })) return kHeld;
-  // A shard cannot know whether all of its campaign was skipped; the report of all shards does.
+  // A shard cannot know whether its whole campaign was skipped; the report of all shards does.
   return run.shard ? kHeld : kAllSkipped;
 }
 

@@ -3,10 +3,13 @@
 #include "reports/github.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <random>
+#include <utility>
 
 namespace lockstep::cli {
 
@@ -17,13 +20,26 @@ std::string environment(const char* name) {
   return value ? value : "";
 }
 
-// What the step wrote into its summary before counts too.
+// The text that the step's summary already holds counts too.
 size_t bytes_left(const std::filesystem::path& file) {
   std::error_code error;
   const auto size = std::filesystem::file_size(file, error);
   const auto used = error ? 0 : static_cast<size_t>(size);
   return used < reports::kSummaryBytesMost ? reports::kSummaryBytesMost - used : 0;
 }
+
+std::string new_token() {
+  std::random_device bits;  // the kernel's
+  std::string token;
+  for (int word = 0; word < 4; ++word) {
+    char text[9];
+    std::snprintf(text, sizeof(text), "%08x", bits());
+    token += text;
+  }
+  return token;
+}
+
+std::string stopped_by;  // the token that resumes commands; empty while they are active
 
 }  // namespace
 
@@ -32,7 +48,19 @@ bool on_github() {
   return !value.empty() && value != "false";
 }
 
+void stop_commands() {
+  if (!on_github() || !stopped_by.empty()) return;
+  stopped_by = new_token();
+  std::cout << "::stop-commands::" + stopped_by + "\n" << std::flush;
+}
+
+void resume_commands() {
+  if (stopped_by.empty()) return;
+  std::cout << "::" + std::exchange(stopped_by, "") + "::\n" << std::flush;
+}
+
 void tell_github(const Run& run) {
+  resume_commands();
   std::cout << reports::annotations(run) << std::flush;
   const std::filesystem::path file = environment("GITHUB_STEP_SUMMARY");
   if (file.empty()) return;

@@ -5,12 +5,22 @@
 
 namespace lockstep::cli {
 
-// True in a step of a workflow, by what its runner sets in the environment.
+// True in a step of a workflow, according to the runner's environment variables.
 bool on_github();
 
+// Note [Workflow commands]
+// GitHub executes any line of a step's output that looks like one of its commands, even text from
+// another job's run.json or a rank's last lines. So before printing foreign text we stop commands
+// with an unguessable token, and resume them only to print the annotations.
+// https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
+//
+// Both do nothing outside GitHub Actions, or where commands are already stopped or active.
+void stop_commands();
+void resume_commands();
+
 // Prints the annotations to stdout, where GitHub looks for them, and appends the step's summary to
-// the file that GITHUB_STEP_SUMMARY names. Where that cannot be written it says so on stderr and
-// leaves the run's exit status alone.
+// the file that GITHUB_STEP_SUMMARY names. If that cannot be written, prints an error on stderr;
+// the run's exit status does not change.
 void tell_github(const Run& run);
 
 }  // namespace lockstep::cli

@@ -32,4 +32,30 @@ void interrupt() {
   interrupted = true;
 }
 
+namespace {
+
+std::atomic<bool> status_is_wanted = false;
+struct sigaction before_status_requests {};
+
+void on_status_request(int) {
+  status_is_wanted = true;
+}
+
+}  // namespace
+
+StatusRequests::StatusRequests() {
+  struct sigaction action {};
+  action.sa_handler = on_status_request;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGUSR1, &action, &before_status_requests);
+}
+
+StatusRequests::~StatusRequests() {
+  ::sigaction(SIGUSR1, &before_status_requests, nullptr);
+}
+
+bool StatusRequests::take() {
+  return status_is_wanted.exchange(false);
+}
+
 }  // namespace lockstep::cli

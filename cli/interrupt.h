@@ -1,4 +1,4 @@
-// Ctrl-C, SIGTERM and a closed terminal.
+// Ctrl-C, SIGTERM and a closed terminal; and SIGUSR1.
 #pragma once
 
 #include <atomic>
@@ -11,5 +11,18 @@ const std::atomic<bool>& watch_interrupts();
 
 // Turns the flag true; the first signal is still the first.
 void interrupt();
+
+// While one lives SIGUSR1 requests a status report instead of ending the program. At most one at a
+// time, and none while lanes are made: their ranks keep SIGUSR1's default action.
+class StatusRequests {
+ public:
+  StatusRequests();
+  ~StatusRequests();
+  StatusRequests(const StatusRequests&) = delete;
+  StatusRequests& operator=(const StatusRequests&) = delete;
+
+  // True if SIGUSR1 came since the last call.
+  bool take();
+};
 
 }  // namespace lockstep::cli

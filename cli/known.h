@@ -1,4 +1,4 @@
-// What this program was built with.
+// The subjects, scenarios and backends that this program was built with.
 #pragma once
 
 #include "cli/usage.h"
@@ -24,8 +24,8 @@ inline Setting setting_of(const std::string& subject, const std::string& tier,
   return {subject, tier, tier == "sim" ? "memory" : backend};
 }
 
-// Why this machine cannot play it; empty: it can. Throws UsageError where it was asked for wrongly,
-// of which launched processes tell each other instead: else the others would wait for this one.
+// Why this machine cannot run it; empty: it can. Throws UsageError for a wrong request, except in
+// launched processes, which exchange that error; otherwise the others would wait for this one.
 inline std::string why_not_here(const Setting& setting, const Known& known) {
   if (setting.tier == "sim") return "";
   const auto& backend = backend_called(setting.backend, known.backends);
@@ -33,7 +33,7 @@ inline std::string why_not_here(const Setting& setting, const Known& known) {
   return backend.why_not;
 }
 
-// The subject a command means by default: Lockstep's own, or the first where that is not known.
+// The default subject of a command: Lockstep's own, or the first one if that is not known.
 inline std::string default_subject(const Known& known) {
   const std::string own = Setting().subject;
   const auto names = known.subjects.names();

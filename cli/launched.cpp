@@ -2,13 +2,12 @@
 
 #include "cli/usage.h"
 #include "ddp/init.h"
-#include "ddp/meeting/launcher.h"
-#include "ddp/meeting/launcher_report.h"
-#include "ddp/meeting/listening.h"
+#include "ddp/launcher_report.h"
+#include "ddp/rendezvous/launcher.h"
+#include "ddp/rendezvous/listening.h"
+#include "harness/process/secret.h"
 
-#include <iomanip>
-#include <random>
-#include <sstream>
+#include <algorithm>
 
 namespace lockstep::cli {
 
@@ -16,8 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr char kRankZero[] = "lockstep/campaign/rank_zero";
-// To connect to rank 0, once all are known to be there.
+// To connect to rank 0, once all have arrived.
 constexpr std::chrono::seconds kConnectPatience{30};
 
 Launch launch_here() {
@@ -28,40 +26,38 @@ Launch launch_here() {
   }
 }
 
-// As Gloo's in init_process_group(): a named interface, else loopback or the way to the meeting
-// point.
+// As Gloo's in init_process_group(): a named interface, else loopback or the route to the
+// rendezvous address.
 std::string own_address(const Launch& launch) {
   if (const auto name = value_in(process_environment, "GLOO_SOCKET_IFNAME"))
     return address_of_interface(*name);
-  return listening_address(launch, meeting_point_from_environment(process_environment, launch),
+  return listening_address(launch, rendezvous_address_from_environment(process_environment, launch),
                            address_towards);
 }
 
-std::string fresh_token() {
-  std::random_device random;
-  std::ostringstream token;
-  for (int part = 0; part < 4; ++part)
-    token << std::hex << std::setfill('0') << std::setw(8) << random();
-  return token.str();
+// Broadcasts rank 0's text over the group, which connects exactly the ranks of the rendezvous. Any
+// process that reaches the store's port could overwrite a key there.
+std::string from_rank_zero(c10d::ProcessGroup& group, const std::string& text) {
+  constexpr std::int64_t kBytes = 512;
+  std::vector<at::Tensor> tensors{at::zeros({kBytes}, at::kByte)};
+  auto* const bytes = tensors.front().data_ptr<std::uint8_t>();
+  if (group.getRank() == 0) std::copy(text.begin(), text.end(), bytes);
+  group.broadcast(tensors, {})->wait();
+  return {bytes, std::find(bytes, bytes + kBytes, 0)};
 }
 
-void publish(c10d::Store& store, const Json& what) {
-  const auto text = what.dump();
-  store.set(kRankZero, std::vector<uint8_t>(text.begin(), text.end()));
+// Note [The campaign's secret]
+std::string secret_here() {
+  return value_in(process_environment, kSecretVariable).value_or("");
 }
 
-Json published(c10d::Store& store) {
-  store.wait({kRankZero}, kConnectPatience);
-  const auto bytes = store.get(kRankZero);
-  return Json::parse(bytes.begin(), bytes.end());
-}
-
-// The library's own meeting makes sure that all are there, and of one world and version; its store
-// then tells the others where rank 0 is. They meet over Gloo, whatever devices their hosts have.
-CameTogether met(const LaunchedPlace& place, std::chrono::milliseconds limit, const Json& program,
-                 const DevicesByBackend& devices) {
-  const auto hello = [&](const std::string& address, const std::string& token) {
-    auto own = hello_of(place.rank, address, token, program);
+// The library's own rendezvous checks that all ranks have arrived, in one world and version. Its
+// group then broadcasts rank 0's address, and lives until all ranks have it. It is over Gloo,
+// whatever devices the hosts have.
+LaunchedWorld met(const LaunchedPlace& place, std::chrono::milliseconds limit, const Json& program,
+                  const DevicesByBackend& devices) {
+  const auto handshake = [&](const std::string& address, const std::string& token) {
+    auto own = handshake_of(place.rank, address, token, program);
     own.local_rank = place.local_rank;
     own.devices = devices;
     return own;
@@ -70,20 +66,24 @@ CameTogether met(const LaunchedPlace& place, std::chrono::milliseconds limit, co
   const auto group = init_process_group({.backend = "cpu:gloo", .timeout = limit});
   const auto store = group->getStore();
   const auto until = Clock::now() + kConnectPatience;
-  CameTogether together;
+  const auto secret = secret_here();
+  LaunchedWorld together;
   together.store = std::make_shared<c10::intrusive_ptr<c10d::Store>>(store);
   if (place.rank == 0) {
-    together.own = hello(address, fresh_token());
+    together.own = handshake(address, fresh_token());
     if (place.size == 1) return together;
     const auto listener = listen_on(address);
-    publish(*store, {{"address", address}, {"port", listener.port}, {"token", together.own.token}});
-    together.members = gather(listener, together.own, place.size, until);
+    from_rank_zero(*group, text_of(RankZero{.address = address,
+                                            .port = listener.port,
+                                            .token = together.own.token,
+                                            .proof = ""},
+                                   secret));
+    together.members = gather(listener, together.own, place.size, until, secret);
     return together;
   }
-  const auto rank_zero = published(*store);
-  together.own = hello(address, rank_zero.at("token").get<std::string>());
-  together.rank_zero = join(rank_zero.at("address").get<std::string>(),
-                            rank_zero.at("port").get<int>(), together.own, until);
+  const auto rank_zero = rank_zero_in(from_rank_zero(*group, ""), secret);
+  together.own = handshake(address, rank_zero.token);
+  together.rank_zero = join(rank_zero.address, rank_zero.port, together.own, until, secret);
   return together;
 }
 
@@ -96,11 +96,11 @@ LaunchedPlace launched_place() {
         "--tier launched: nothing has launched this process beside others; start it with "
         "'lockstep launch', torchrun, mpirun or srun, or set RANK, WORLD_SIZE, MASTER_ADDR and "
         "MASTER_PORT");
-  return {launch.standing.rank, launch.standing.world_size, launch.local_rank};
+  return {launch.position.rank, launch.position.world_size, launch.local_rank};
 }
 
-CameTogether come_together(const LaunchedPlace& place, std::chrono::milliseconds limit,
-                           const Json& program, const DevicesByBackend& devices) {
+LaunchedWorld rendezvous_launched(const LaunchedPlace& place, std::chrono::milliseconds limit,
+                                  const Json& program, const DevicesByBackend& devices) {
   try {
     return met(place, limit, program, devices);
   } catch (const std::exception& error) {

@@ -1,9 +1,9 @@
-// A process that a launcher has started beside others: which one it is, and how they come together.
-// No torch; launched.cpp is the one file here, but for commands/shard.cpp, that sees ddp/, whose
-// rules for launchers are these.
+// A process that a launcher has started: its rank, and the rendezvous with the others. No torch; of
+// this folder only launched.cpp and commands/shard.cpp include ddp/, whose rules for launchers
+// apply.
 #pragma once
 
-#include "harness/world/launched/members.h"
+#include "harness/world/launched/remotes.h"
 
 #include <memory>
 #include <optional>
@@ -13,30 +13,30 @@ namespace lockstep::cli {
 struct LaunchedPlace {
   int rank = 0;
   int size = 1;
-  std::optional<int> local_rank;  // where the launcher tells
+  std::optional<int> local_rank;  // where the launcher sets it
 };
 
-// What the environment says: that of torchrun, mpirun, srun, Kubeflow, or of RANK, WORLD_SIZE,
-// MASTER_ADDR and MASTER_PORT set by hand. Throws UsageError for one that is half set, and where
-// nothing has launched this process.
+// Reads the environment of torchrun, mpirun, srun, Kubeflow, or RANK, WORLD_SIZE, MASTER_ADDR and
+// MASTER_PORT set by hand. Throws UsageError for an incomplete one, and where no launcher has
+// started this process.
 LaunchedPlace launched_place();
 
-struct CameTogether {
-  Hello own;
-  std::vector<Member> members;  // of rank 0: ranks 1 and up
-  Descriptor rank_zero;         // of the others: the connection to it
-  std::shared_ptr<void> store;  // kept, so that who comes late or twice is told so
+struct LaunchedWorld {
+  Handshake own;
+  std::vector<RemoteProcess> members;  // on rank 0: ranks 1 and up
+  Descriptor rank_zero;                // on the others: the connection to rank 0
+  std::shared_ptr<void> store;         // kept, so that a late or duplicate process gets an error
 };
 
-// Collective: every process of the launched world calls it. Blocks until all are there, at most
-// `limit` and some seconds, and starts threads. Throws UsageError, with the reason and what was
-// waited for, on every process that is there: a world that does not fill, two processes of one
-// rank, other versions, another program, an address that cannot be reached, devices on which ranks
-// cannot be seated. `program` and `devices` are what this process could play, and on what.
-CameTogether come_together(const LaunchedPlace& place, std::chrono::milliseconds limit,
-                           const Json& program, const DevicesByBackend& devices);
+// Collective: every process of the launched world calls it. Blocks until all have arrived, at most
+// `limit` and some seconds, and starts threads. Throws UsageError, with the reason and what it
+// waited for, on every process that arrived: missing ranks, two processes of one rank, other
+// versions, another program, an address that cannot be reached, devices that cannot be assigned to
+// ranks. `program` and `devices` describe what this process can run, and on which devices.
+LaunchedWorld rendezvous_launched(const LaunchedPlace& place, std::chrono::milliseconds limit,
+                                  const Json& program, const DevicesByBackend& devices);
 
-// For the launcher's summary, where it has one: why this process ends with another code than 0.
+// For the launcher's summary, where it has one: why this process's exit code is not 0.
 void tell_launcher(const std::string& sentence);
 
 }  // namespace lockstep::cli

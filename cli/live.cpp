@@ -1,24 +1,18 @@
 #include "cli/live.h"
 
-#include "cli/machine.h"
 #include "harness/core/text.h"
 #include "harness/engine/draw.h"
 #include "reports/devices.h"
 #include "reports/history.h"
 
-#include <algorithm>
 #include <iostream>
-#include <unistd.h>
 
 namespace lockstep::cli {
 
 namespace {
 
-constexpr std::chrono::milliseconds kLiveEvery{100};
-constexpr std::chrono::seconds kLogEvery{10};
 constexpr std::chrono::seconds kPatience{5};
 constexpr int64_t kBarCells = 18;
-constexpr char kEraseLine[] = "\r\033[K";
 
 std::string bar(int64_t done, int64_t all) {
   const int64_t full = all == 0 ? 0 : kBarCells * done / all;
@@ -27,22 +21,23 @@ std::string bar(int64_t done, int64_t all) {
   return text;
 }
 
-// At most `columns` of it, so that a terminal never breaks the line.
-std::string cut(const std::string& text, size_t columns) {
-  std::string out = text;
-  while (reports::width(out) > columns) out.pop_back();
-  return out;
+std::string play_text(const Slow& play) {
+  return play.scenario + ", case " + std::to_string(play.number) + " of " +
+         std::to_string(play.of) + (play.play > 1 ? ", play " + std::to_string(play.play) : "");
 }
 
 std::string slow_text(const Slow& slow, std::chrono::milliseconds deadline, const Run& run) {
   const auto* shared = reports::shared_on(slow.setting.backend, run);
-  return "slow: " + slow.scenario + ", case " + std::to_string(slow.number) + " of " +
-         std::to_string(slow.of) + (slow.play > 1 ? ", play " + std::to_string(slow.play) : "") +
-         ", has run for " + reports::seconds(slow.so_far) + " s" +
+  return "slow: " + play_text(slow) + ", has run for " + reports::seconds(slow.so_far) + " s" +
          (slow.usual ? "; the longest case before took " + reports::seconds(*slow.usual) + " s"
                      : "") +
          (shared ? "; " + reports::shared_text(*shared) : "") + "; its ranks are killed after " +
          reports::seconds(deadline) + " s\n";
+}
+
+std::string running_text(const Slow& play) {
+  return "running: " + play_text(play) + " (" + play.setting.subject + ", " + play.setting.tier +
+         ", " + play.setting.backend + "), for " + reports::seconds(play.so_far) + " s\n";
 }
 
 }  // namespace
@@ -52,20 +47,11 @@ Live::Live(const Run& run, reports::Columns columns, LiveOptions options)
       columns_(columns),
       options_(std::move(options)),
       began_(options_.now()),
-      shown_(began_),
+      status_(options_.progress, options_.progress_is_live, options_.now),
       slow_(kPatience) {}
 
-Live::~Live() {
-  erase_status();  // What broke the run is told on a line of its own.
-}
-
-void Live::erase_status() {
-  if (status_is_shown_) std::cerr << kEraseLine << std::flush;
-  status_is_shown_ = false;
-}
-
 void Live::print(const std::string& text) {
-  erase_status();
+  status_.erase();
   std::cout << text << std::flush;
 }
 
@@ -81,11 +67,21 @@ void Live::on_case(const Turn& turn) {
 
 void Live::on_wait() {
   for (const auto& slow : slow_.slow(options_.now())) {
-    if (options_.detail == Detail::quiet) continue;
-    erase_status();
-    std::cerr << shown(slow_text(slow, options_.deadline, run_), options_.progress) << std::flush;
+    if (options_.detail != Detail::quiet) say(slow_text(slow, options_.deadline, run_));
   }
+  if (options_.wants_to_know && options_.wants_to_know()) tell_what_runs();
   show_progress();
+}
+
+void Live::say(const std::string& text) {
+  status_.erase();
+  std::cerr << shown(text, options_.progress) << std::flush;
+}
+
+void Live::tell_what_runs() {
+  const auto running = slow_.running(options_.now());
+  for (const auto& one : running) say(running_text(one));
+  if (running.empty()) say("running: no case at this moment\n");
 }
 
 void Live::on_verdict(const Turn& turn, const History& history, const Verdict& verdict) {
@@ -127,18 +123,7 @@ std::string Live::progress_line() const {
 
 void Live::show_progress() {
   if (options_.detail == Detail::quiet) return;
-  const auto now = options_.now();
-  const std::chrono::milliseconds every = options_.progress_is_live ? kLiveEvery : kLogEvery;
-  if (now - shown_ < every) return;
-  shown_ = now;
-  const auto line = shown(progress_line(), options_.progress);
-  if (options_.progress_is_live) {
-    const auto columns = static_cast<size_t>(std::max(1, terminal_columns(STDERR_FILENO) - 1));
-    std::cerr << kEraseLine << cut(line, columns) << std::flush;
-    status_is_shown_ = true;
-  } else {
-    std::cerr << line << "\n" << std::flush;
-  }
+  status_.show([this] { return progress_line(); });
 }
 
 }  // namespace lockstep::cli

@@ -1,16 +1,15 @@
-// What a person sees while a run goes on: results on stdout as they come, progress on stderr. On a
-// terminal progress is one line that changes; in a log it is a line now and then, without '\r'. A
-// case that takes unusually long is named once, on stderr.
+// Output during a run: results on stdout as they come, progress on stderr (status_line.h). A case
+// that takes unusually long is named once, on stderr; a status request prints the running cases
+// there.
 #pragma once
 
+#include "cli/status_line.h"
 #include "harness/engine/slow_watch.h"
 #include "reports/terminal.h"
 
-#include <functional>
-
 namespace lockstep::cli {
 
-// `quiet`: no progress and no passing results. `verbose`: a line each verdict, too.
+// `quiet`: no progress and no passing results. `verbose`: also a line per verdict.
 enum class Detail { quiet, normal, verbose };
 
 struct LiveOptions {
@@ -19,8 +18,9 @@ struct LiveOptions {
   bool progress_is_live = false;  // stderr is a terminal
   Detail detail = Detail::normal;
   bool show_rows = false;                // every row of every history
-  int64_t results = 0, cases = 0;        // how many there will be, at most
-  std::chrono::milliseconds deadline{};  // of one play
+  int64_t results = 0, cases = 0;        // upper bounds
+  std::chrono::milliseconds deadline{};  // of one case
+  std::function<bool()> wants_to_know;   // whether a status request came since the last call
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
@@ -28,9 +28,6 @@ class Live : public Listener {
  public:
   // `run` outlives it and holds what the headline says.
   Live(const Run& run, reports::Columns columns, LiveOptions options);
-  ~Live() override;
-  Live(const Live&) = delete;
-  Live& operator=(const Live&) = delete;
 
   void headline();
   void on_case(const Turn& turn) override;
@@ -42,7 +39,8 @@ class Live : public Listener {
  private:
   using Clock = std::chrono::steady_clock;
   void print(const std::string& text);
-  void erase_status();
+  void say(const std::string& text);  // on stderr
+  void tell_what_runs();
   void show_progress();
   std::string progress_line() const;
 
@@ -50,8 +48,7 @@ class Live : public Listener {
   const reports::Columns columns_;
   const LiveOptions options_;
   const Clock::time_point began_;
-  Clock::time_point shown_;
-  bool status_is_shown_ = false;
+  StatusLine status_;
   int64_t results_ = 0, cases_ = 0;
   std::string scenario_;  // the last that began
   SlowWatch slow_;

@@ -1,5 +1,7 @@
 #include "cli/machine.h"
 
+#include "cli/usage.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -51,7 +53,7 @@ std::string system_name() {
   return std::string(name.sysname) + " " + name.release + " " + name.machine;
 }
 
-// Seen through the driver's folders, so that no GPU library is loaded for the question.
+// Read from the driver's folders, so that no GPU library is loaded.
 std::string gpus() {
   std::error_code error;
   int count = 0;
@@ -96,6 +98,15 @@ Machine this_machine() {
   return machine;
 }
 
+fs::path temporary_folder() {
+  std::error_code error;
+  const auto folder = fs::temp_directory_path(error);
+  if (!error) return folder;
+  const char* named = std::getenv("TMPDIR");
+  throw UsageError("no temporary folder: " + (named ? "TMPDIR is " + std::string(named) : "/tmp") +
+                   ": " + error.message() + "; set TMPDIR to a folder that is there");
+}
+
 bool locale_is_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* value = std::getenv(name);
@@ -115,6 +126,10 @@ bool is_terminal(int descriptor) {
 int terminal_columns(int descriptor) {
   struct winsize size {};
   return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+size_t columns_if_terminal(int descriptor) {
+  return is_terminal(descriptor) ? static_cast<size_t>(terminal_columns(descriptor)) : 0;
 }
 
 }  // namespace lockstep::cli

@@ -1,4 +1,4 @@
-// What this machine gives a run: asked of the system each time, never cached.
+// This machine's resources and terminal: queried each time, never cached.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace lockstep::cli {
 
-// Processors this process may use: its affinity, or less where a control group limits it.
+// Processors this process may use: its affinity, or fewer where a control group limits it.
 int core_count();
 
 struct Machine {
@@ -23,11 +23,15 @@ struct Machine {
 };
 Machine this_machine();
 
-// True where the environment says that text is UTF-8.
+// Where temporary files go. Throws UsageError where TMPDIR, or /tmp, is not an existing folder.
+std::filesystem::path temporary_folder();
+
+// True where the locale's text is UTF-8.
 bool locale_is_utf8();
 
 // True for a terminal that understands escapes.
 bool is_terminal(int descriptor);
-int terminal_columns(int descriptor);  // 80 where unknown
+int terminal_columns(int descriptor);        // 80 where unknown
+size_t columns_if_terminal(int descriptor);  // 0 where it is not a terminal
 
 }  // namespace lockstep::cli

@@ -2,15 +2,20 @@
 
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
+#include "cli/github.h"
 #include "cli/known.h"
 #include "cli/usage.h"
+#include "cli/working_folder.h"
 #include "harness/core/text.h"
 #include "harness/engine/archive.h"
+#include "harness/process/system_limit.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <fcntl.h>
 #include <iostream>
+#include <new>
 #include <poll.h>
 #include <unistd.h>
 
@@ -33,7 +38,7 @@ std::vector<std::string> flag_names(const CLI::App& command) {
   return names;
 }
 
-// What CLI11 did not like, in our words where its own are no sentence.
+// CLI11's error, reworded where it is not a sentence.
 std::string sentence(CLI::App& app, const CLI::ParseError& error) {
   const auto chosen = app.get_subcommands();
   const CLI::App& command = chosen.empty() ? app : *chosen.front();
@@ -46,7 +51,9 @@ std::string sentence(CLI::App& app, const CLI::ParseError& error) {
   return "unknown argument '" + flag + "'" + did_you_mean(flag, flag_names(command));
 }
 
+// The sentence may quote a file: Note [Workflow commands].
 int refuse(const std::string& text, int status) {
+  stop_commands();
   std::cerr << "lockstep: " << text << "\n";
   return status;
 }
@@ -70,7 +77,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
                   kUsage);
   try {
     auto arguments = without_separator({argv + 1, argv + argc});
-    std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 expects them reversed
     app.parse(std::move(arguments));
     return status;
   } catch (const CLI::ParseError& error) {
@@ -82,6 +89,10 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
     return refuse(error.what(), kUsage);
   } catch (const ArchiveError& error) {
     return refuse(error.what(), kUsage);
+  } catch (const TierError& error) {  // this machine lacks what the tier needs
+    return refuse(error.what(), kUsage);
+  } catch (const std::bad_alloc&) {
+    return refuse("memory ran out: " + reason_of(ENOMEM), kUsage);
   } catch (const NothingSelected& error) {
     return refuse(error.what(), kNothingSelected);
   } catch (const std::exception& error) {
@@ -91,8 +102,8 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
 
 }  // namespace
 
-// A standard stream that the caller closed would be given to the next thing that is opened, a
-// lane's socket say, and what we print would go there.
+// The next opened descriptor, such as a lane's socket, would reuse the number of a standard stream
+// that the caller closed, and our output would go there.
 static void open_closed_standard_streams() {
   int opened = open("/dev/null", O_RDWR);
   while (opened >= 0 && opened <= STDERR_FILENO) opened = open("/dev/null", O_RDWR);
@@ -106,13 +117,16 @@ static bool reader_of_stdout_has_gone() {
 
 int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios) {
   open_closed_standard_streams();
-  // A reader that has seen enough must not cost the archive: writing to it is an error then.
+  // A reader that closes the pipe must not end the run before it writes the archive: with SIGPIPE
+  // ignored the write only fails.
   std::signal(SIGPIPE, SIG_IGN);
+  // Nor may a limit on file sizes: the write fails, and what is lost has a sentence.
+  std::signal(SIGXFSZ, SIG_IGN);
+  if (working_folder_is_gone())
+    return refuse("the working folder has been deleted; change to one that is there", kUsage);
   const Known known{argc > 0 ? argv[0] : "lockstep", std::move(subjects), std::move(scenarios)};
   int status = kHeld;
-  CLI::App app(
-      "Lockstep proves data-parallel training right, or shows the smallest case where it "
-      "is wrong.");
+  CLI::App app("Lockstep proves data-parallel training right, or shows a case where it is wrong.");
   app.name(known.program);
   app.require_subcommand(1);
   app.footer(kExitCodesHelp);
@@ -127,7 +141,9 @@ int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenari
   add_calibrate(app, status);
   add_doctor(app, status);
   const int result = parse_and_run(app, argc, argv, status);
-  // A report that nobody got is no report. But who closes the pipe has seen enough, as `head`.
+  resume_commands();
+  // A report that could not be written is an error, except where the reader closed the pipe, as
+  // `head` does.
   if (!std::cout.flush() && result == kHeld && !reader_of_stdout_has_gone())
     return refuse("standard output cannot be written", kUsage);
   return result;

@@ -12,9 +12,9 @@
 
 namespace lockstep {
 
-// Call it first thing: no thread, no call of LibTorch before it. Returns the exit status
-// (cli/exit_codes.h) and throws nothing. Scenarios tagged "canary" must fail: every full run plays
-// them, and no other selects them.
+// Call it first: no thread, no call of LibTorch before it. Returns the exit status
+// (cli/exit_codes.h) and throws nothing. Scenarios tagged "canary" must fail: only full runs run
+// them.
 int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios);
 
 }  // namespace lockstep

@@ -9,18 +9,15 @@
 #include "harness/core/text.h"
 #include "harness/world/about.h"
 #include "harness/world/launched/agent.h"
+#include "harness/world/launched/device_assignment.h"
 #include "harness/world/launched/launched.h"
-#include "harness/world/launched/seating.h"
 #include "harness/world/tiers.h"
 #include "reports/github.h"
 #include "reports/json.h"
 #include "reports/junit.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <iostream>
 #include <limits>
 #include <set>
@@ -30,12 +27,8 @@ namespace lockstep::cli {
 
 namespace {
 
-// Above this a lane more only costs memory: each has a server process of its own.
+// More lanes only cost memory: each has a server process of its own.
 constexpr int kLanesMost = 16;
-
-[[noreturn]] void cannot_write(const std::filesystem::path& path) {
-  throw UsageError(path.string() + ": cannot be written: " + std::strerror(errno));
-}
 
 bool wants_colour(const std::string& colour) {
   if (colour != "auto") return colour == "always";
@@ -43,7 +36,7 @@ bool wants_colour(const std::string& colour) {
   return is_terminal(STDOUT_FILENO) && !(no_colour && *no_colour);
 }
 
-// What the ranks have to know; lanes play nothing else.
+// The scenarios that ranks must know; lanes run no others.
 std::vector<Scenario> scenarios_of(const std::vector<Job>& jobs) {
   std::vector<Scenario> scenarios;
   for (const auto& job : jobs)
@@ -53,7 +46,7 @@ std::vector<Scenario> scenarios_of(const std::vector<Job>& jobs) {
   return scenarios;
 }
 
-// Ranks load what these need.
+// The backends that the jobs use; ranks load no others.
 KnownBackends backends_of(const Known& known, const std::vector<Job>& jobs) {
   KnownBackends played;
   for (const auto& each : known.backends)
@@ -68,7 +61,7 @@ int64_t case_count(const Job& job) {
   return job.shard.count(static_cast<int64_t>(job.cases.size()));
 }
 
-// What there is to play, and what its report says first.
+// The jobs of a run, and the head of its report.
 struct Plan {
   std::vector<Job> jobs, canaries;
   std::vector<SharedDevices> shared_devices = {};
@@ -80,7 +73,7 @@ struct Plan {
   }
 };
 
-// Behind the forks, that is, when a driver may be asked.
+// Called after the forks, when a driver may be queried.
 DevicesByBackend look_at_devices(Plan& plan, const Known& known) {
   const auto devices = devices_for(plan.jobs, known);
   leave_out_those_without_devices(plan.jobs, devices);
@@ -99,13 +92,13 @@ std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, const Plan& pl
     if (job.setting.tier == "sim") continue;
     for (size_t index = 0; index < job.cases.size(); ++index)
       if (job.shard.plays(static_cast<int64_t>(index) + 1))
-        options.ranks_most = std::max(options.ranks_most, world_size(job.cases[index]));
+        options.ranks_most = std::max(options.ranks_most, job.cases.world_size(index));
   }
   const auto lanes = std::clamp<int64_t>(cases, 1, std::min(slots, kLanesMost));
   return forked_lanes(scenarios_of(all), known.subjects, static_cast<int>(lanes), options);
 }
 
-// It has cases, and all are another shard's.
+// True if it has cases and all belong to other shards.
 bool has_no_case_here(const Job& job) {
   return !job.cases.empty() && case_count(job) == 0;
 }
@@ -132,20 +125,10 @@ std::vector<Setting> settings_of(const std::vector<Job>& jobs) {
 
 }  // namespace
 
-void check_writable(const std::filesystem::path& path) {
-  errno = 0;
-  if (!path.empty() && !std::ofstream(path, std::ios::app)) cannot_write(path);
-}
-
-void write_report(const std::filesystem::path& path, const std::string& text) {
-  if (path.empty()) return;
-  errno = 0;
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  if (!(out << text << std::flush)) cannot_write(path);
-}
-
 reports::Style style_of_stdout(const std::string& colour) {
-  return {.colour = wants_colour(colour), .unicode = locale_is_utf8()};
+  return {.colour = wants_colour(colour),
+          .unicode = locale_is_utf8(),
+          .columns = columns_if_terminal(STDOUT_FILENO)};
 }
 
 int default_slots() {
@@ -154,6 +137,13 @@ int default_slots() {
 
 namespace {
 
+// A finding takes precedence over a failure to archive it.
+int exit_code_of(const Run& run, const RunArchive& archive) {
+  const int code = cli::exit_code_of(run);
+  const bool found_nothing = code == kHeld || code == kAllSkipped;
+  return found_nothing && !archive.loss().empty() ? kUsage : code;
+}
+
 Run play_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan playing,
             const CommandOptions& options) {
   auto& jobs = playing.jobs;
@@ -161,7 +151,8 @@ Run play_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan 
   const auto& interrupted = watch_interrupts();
   check_writable(options.junit);
   check_writable(options.json);
-  Archive archive(options.out);
+  Archive disk(options.out);
+  RunArchive archive(disk);
   std::vector<Planned> plan;
   for (const auto& job : jobs) plan.push_back(planned(job));
   const auto settings = settings_of(jobs);
@@ -175,30 +166,37 @@ Run play_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan 
           .settings = settings,
           .shared_devices = playing.shared_devices,
           .shard = options.shard,
+          .kept_going = options.campaign.after_failure == AfterFailure::keep_going,
           .plan = plan,
-          .folder = archive.folder()};
+          .folder = disk.folder()};
   archive.append({{"event", "start"},
                   {"version", run.version},
                   {"seed", run.seed ? Json(reports::seed_text(*run.seed)) : Json()}});
-  Live live(run, reports::columns_for(run), live_options(jobs, options));
+  StatusRequests requests;
+  auto how = live_options(jobs, options);
+  how.wants_to_know = [&] { return requests.take(); };
+  Live live(run, reports::columns_for(run), std::move(how));
+  stop_commands();
   live.headline();
   Campaign(std::move(jobs), std::move(playing.canaries), options.campaign, lanes, archive, live)
       .run(interrupted, run);
-  run.exit_code = exit_code_of(run);
-  const auto json = reports::file_text(reports::run_json(run));
-  archive.write("run.json", json);
+  run.exit_code = exit_code_of(run, archive);
+  archive.write("run.json", reports::file_text(reports::run_json(run)));
   archive.write("junit.xml", reports::junit(run));
   archive.write("summary.md", reports::step_summary(run));
   archive.append({{"event", "end"}, {"exit_code", run.exit_code}});
   live.summary();
+  run.exit_code = exit_code_of(run, archive);
+  if (!archive.loss().empty())
+    std::cerr << "lockstep: the archive of this run is not whole: " << archive.loss() << "\n";
   if (on_github()) tell_github(run);
-  // Last, since a disk that is full must not keep the summary from the screen.
-  write_report(options.json, json);
+  // Last, since a full disk must not suppress the summary.
+  write_report(options.json, reports::file_text(reports::run_json(run)));
   write_report(options.junit, reports::junit(run));
   return run;
 }
 
-// What the launcher is told of rank 0.
+// Rank 0's sentence for the launcher.
 std::string sentence_about(const Run& run) {
   const auto bad = std::count_if(run.results.begin(), run.results.end(),
                                  [](const Result& result) { return is_failure(result.kind); });
@@ -212,7 +210,8 @@ std::string sentence_about(const Run& run) {
   return "the campaign did not pass: see rank 0's output and " + run.folder.string();
 }
 
-int serve(const CameTogether& together, const Zygote& server) {
+int serve(const LaunchedWorld& together, const Zygote& server) {
+  const StatusRequests asked_of_all;  // Rank 0 answers.
   const auto how = serve_rank_zero(together.rank_zero, server, watch_interrupts());
   if (how.is_whole) return kHeld;
   const auto sentence = "rank " + std::to_string(together.own.rank) + ": " + how.why;
@@ -221,8 +220,8 @@ int serve(const CameTogether& together, const Zygote& server) {
   return kInconclusive;
 }
 
-// On how many hosts, for people.
-std::string who_came(const CameTogether& together) {
+// The ranks and hosts of the launched world, as text.
+std::string who_came(const LaunchedWorld& together) {
   std::set<std::string> hosts{together.own.host};
   for (const auto& member : together.members) hosts.insert(member.is.host);
   const auto counted = [](size_t count, const std::string& thing, const std::string& more) {
@@ -241,14 +240,14 @@ int play_launched(const Known& known, Plan plan, const CommandOptions& options) 
   auto server =
       launched_server(scenarios, known.subjects, {.backends = backends_of(known, plan.all())});
   const auto devices = look_at_devices(plan, known);
-  auto together = come_together(*options.launched, options.meet,
-                                program_of(known.scenarios, known.subjects.names()), devices);
+  auto together = rendezvous_launched(*options.launched, options.meet,
+                                      program_of(known.scenarios, known.subjects.names()), devices);
   if (options.launched->rank != 0) return serve(together, *server);
   std::cerr << "lockstep: " + who_came(together) + " came together\n";
-  const Launchees all{options.launched->size, [&](int rank) -> const Hello& {
-                        return rank == 0 ? together.own
-                                         : together.members.at(static_cast<size_t>(rank) - 1).is;
-                      }};
+  const LaunchedProcesses all{
+      options.launched->size, [&](int rank) -> const Handshake& {
+        return rank == 0 ? together.own : together.members.at(static_cast<size_t>(rank) - 1).is;
+      }};
   plan.shared_devices = shared_devices_of(
       plan.jobs, devices, all.size,
       [&](const auto& backend, int size) { return devices_taken(all, backend, size); });
@@ -285,6 +284,7 @@ std::optional<LaunchedPlace> place_for(const std::vector<std::string>& tiers) {
 int play(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
          const CommandOptions& options) {
   Plan plan{std::move(jobs), std::move(canaries)};
+  temporary_folder();  // Each rank needs one, and would report its absence as a case's failure.
   if (options.launched) return play_launched(known, std::move(plan), options);
   auto lanes = make_lanes(known, plan, options.campaign.slots);
   const auto devices = look_at_devices(plan, known);

@@ -2,11 +2,11 @@
 
 #include "cli/exit_codes.h"
 #include "cli/rank_output.h"
-#include "harness/core/json.h"
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
 #include "harness/process/descriptor.h"
 #include "harness/process/message.h"
+#include "harness/world/launched/remotes.h"
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <fstream>
 #include <iostream>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -31,7 +30,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLastWords{2}, kEndPatience{10};
-constexpr int kCannotRun = 127;  // a shell's word for it
+constexpr int kCannotRun = 127;  // a shell's exit code for it
 
 std::filesystem::path error_file_of(const ProgramRanks& ranks, int rank) {
   return ranks.folder / ("rank" + std::to_string(rank) + ".json");
@@ -46,7 +45,7 @@ Descriptor new_event() {
   return Descriptor(checked(eventfd(0, EFD_CLOEXEC), "an eventfd"));
 }
 
-// What goes on beside waiting for the ranks: their output, and signals to and from them.
+// A thread beside the one that waits for the ranks: forwards their output and signals.
 class Attendant {
  public:
   Attendant(std::vector<RankStream> streams, int socket, const ChildGroup& group)
@@ -57,7 +56,7 @@ class Attendant {
         wake_(new_event()),
         thread_([this] { attend(); }) {}
 
-  // Readable once all are to be killed.
+  // Readable once all ranks must be killed.
   int stop_descriptor() const { return stop_.number(); }
 
   void a_rank_failed() {
@@ -65,8 +64,8 @@ class Attendant {
     signal_event(wake_);
   }
 
-  // When all ranks and what they have started are gone: writes what is left, and returns the signal
-  // that was passed on, or 0.
+  // Call it after all ranks and their descendants have ended: writes the remaining output, and
+  // returns the signal that was passed on, or 0.
   int finish() {
     is_finishing_ = true;
     signal_event(wake_);
@@ -74,7 +73,7 @@ class Attendant {
     return passed_;
   }
 
-  // Behind finish(): why output was lost; empty where none was, or its reader had gone.
+  // After finish(): why output was lost; empty where none was, or its reader had closed the pipe.
   const std::string& unwritten() const { return unwritten_; }
 
  private:
@@ -114,7 +113,7 @@ class Attendant {
     }
   }
 
-  // A reader that has seen enough is none of our business.
+  // A reader may close the pipe early: EPIPE is not an error.
   void note(int to, int problem) {
     if (problem != 0 && problem != EPIPE && unwritten_.empty()) {
       unwritten_ = std::string(to == STDOUT_FILENO ? "standard output" : "standard error") +
@@ -147,7 +146,7 @@ class Attendant {
   std::thread thread_;
 };
 
-// Returns what was allowed before.
+// Returns the previous limit.
 rlimit allow_descriptors(int count) {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
@@ -167,6 +166,7 @@ rlimit allow_descriptors(int count) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   std::signal(SIGPIPE, SIG_DFL);
+  std::signal(SIGXFSZ, SIG_DFL);
   setrlimit(RLIMIT_NOFILE, &limit);
   execvp(arguments[0], arguments.data());
   std::cerr << "lockstep: " << arguments[0] << " cannot be run: " << std::strerror(errno) << "\n";
@@ -177,8 +177,8 @@ int exit_code_of(const ChildEnd& end) {
   return end.kind == ChildEnd::Kind::signalled ? 128 + end.code : end.code;
 }
 
-// Where all ended alike, of themselves and without a word, there is no culprit: every rank may have
-// decided to skip, say.
+// If all ranks exited alike, without a signal or an error file, no rank is to blame: every rank may
+// have decided to skip, for example.
 bool ended_alike(const ProgramRanks& ranks, const GroupReport& report) {
   const auto& first = report.ends.front();
   if (report.ends.size() < 2 || first.kind != ChildEnd::Kind::exited || first.code == 0)
@@ -216,8 +216,7 @@ std::string killed_text(const GroupReport& report) {
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> variables_of(const ProgramRanks& ranks, int rank) {
-  const auto number = std::to_string(rank);
-  const auto count = std::to_string(ranks.count);
+  const auto number = std::to_string(rank), count = std::to_string(ranks.count);
   std::vector<std::pair<std::string, std::string>> variables{
       {"RANK", number},
       {"WORLD_SIZE", count},
@@ -231,7 +230,8 @@ std::vector<std::pair<std::string, std::string>> variables_of(const ProgramRanks
       {"TORCHELASTIC_MAX_RESTARTS", "0"},
       {"TORCHELASTIC_RUN_ID", ranks.folder.filename()},
       {"TORCHELASTIC_ERROR_FILE", error_file_of(ranks, rank)}};
-  // As torchrun: else every rank would take all cores for itself.
+  if (!ranks.secret.empty()) variables.emplace_back(kSecretVariable, ranks.secret);
+  // As torchrun: otherwise every rank would use all cores.
   if (ranks.count > 1 && std::getenv("OMP_NUM_THREADS") == nullptr)
     variables.emplace_back("OMP_NUM_THREADS", "1");
   return variables;
@@ -243,7 +243,7 @@ int descriptors_for(int ranks) {
 }
 
 ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket) {
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone must not end who watches over the ranks
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe must not end the supervisor
   const rlimit limit = allow_descriptors(descriptors_for(ranks.count));
   std::vector<RankStream> streams;
   std::vector<std::array<Descriptor, 2>> theirs;
@@ -270,10 +270,9 @@ ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket) {
                                   .on_bad_end = [&] { attendant.a_rank_failed(); }});
   end_descendants();
   const int passed = attendant.finish();
-  ProgramEnd end;
-  if (passed != 0) {
-    end = {.exit_code = 128 + passed, .sentence = "ended by " + signal_name(passed)};
-  } else if (report.first_bad >= 0) {
+  ProgramEnd end{.exit_code = passed == 0 ? 0 : 128 + passed,
+                 .sentence = passed == 0 ? "" : "ended by " + signal_name(passed)};
+  if (passed == 0 && report.first_bad >= 0) {
     end = {.exit_code = exit_code_of(report.ends[static_cast<size_t>(report.first_bad)]),
            .sentence = sentence_of(ranks, report)};
   }
@@ -284,17 +283,6 @@ ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket) {
     if (end.exit_code == 0) end.exit_code = kUsage;
   }
   return end;
-}
-
-std::optional<std::string> error_told_in(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  const Json told = Json::parse(in, nullptr, /*allow_exceptions=*/false);
-  if (!told.is_object() || !told.contains("message")) return {};
-  const Json& message = told["message"];
-  if (message.is_string()) return message.get<std::string>();
-  if (!message.is_object() || !message.contains("message") || !message["message"].is_string())
-    return {};
-  return message["message"].get<std::string>();
 }
 
 }  // namespace lockstep::cli

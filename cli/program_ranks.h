@@ -1,4 +1,4 @@
-// A user's own program as ranks on this host: what `launch` starts and watches over.
+// A user's own program as ranks on this host, started and supervised by `launch`.
 #pragma once
 
 #include "harness/process/child_group.h"
@@ -15,37 +15,37 @@ struct ProgramRanks {
   int count = 1;
   std::string address;  // where a store is served for them
   int port = 0;
-  std::filesystem::path folder;  // of our own, where they may tell why they fail
+  std::string secret;            // the ranks' LOCKSTEP_SECRET
+  std::filesystem::path folder;  // ours, for the ranks' error files
 };
 
-// The variables that torchrun would set for one of them. An agent's store means that every rank is
-// a client of it: no rank has to find a free port.
+// The variables that torchrun would set for one rank. Every rank is a client of the agent's store:
+// no rank has to find a free port.
 std::vector<std::pair<std::string, std::string>> variables_of(const ProgramRanks& ranks, int rank);
 
-// How they ended.
+// How the ranks ended.
 struct ProgramEnd {
   int exit_code = 0;     // of the rank that failed first, or 128 and its signal; 0 where none did
-  std::string sentence;  // which one and why, as far as it told; empty where none did. Where all
-                         // exited alike without a word, that, and nobody is named
+  std::string sentence;  // which rank and why, if it reported that; empty where none did. Where all
+                         // exited alike without an error, it says so and names no rank
 };
 
-// Starts them and blocks until all are gone, and whatever they have started. Their output goes to
-// ours, line by line, each with its rank in front; where it cannot be written, for another reason
-// than that its reader has gone, the sentence says so, and it is no success. Once one has failed
-// the others get two seconds to say something, then SIGTERM, and after ten in all SIGKILL. On
-// `socket` come signals to be passed on (PassedSignal); ten seconds after the first, at the second,
-// or when the other end of it is gone, all are killed. For a process of one thread that adopts
-// orphans.
+// Starts the ranks and blocks until they and their descendants have ended. Forwards their output
+// line by line, each prefixed with its rank; a write error other than a closed pipe is a failure,
+// and the sentence says so. Once a rank has failed the others get two seconds to report errors,
+// then SIGTERM, and ten seconds after the failure SIGKILL. Signals to be passed on (kPassedSignal)
+// arrive on `socket`; ten seconds after the first, at the second, or when the socket's other end is
+// closed, all ranks are killed. For a process of one thread that adopts orphans.
 ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket);
 
-// How many open files the process needs that watches over so many ranks. It allows itself that many
-// where it may, and its ranks what it was allowed before.
+// How many open files a process needs to supervise so many ranks. It raises its own limit to that
+// where it may; its ranks keep the previous limit.
 int descriptors_for(int ranks);
 
-// What a message with a signal's number as its text is.
+// The kind of a message whose text is a signal's number.
 inline constexpr uint32_t kPassedSignal = 200;
 
-// What TORCHELASTIC_ERROR_FILE holds: the message in it, or nothing. Pure but for reading it.
+// The message in a TORCHELASTIC_ERROR_FILE, or nothing. Pure except for reading it.
 std::optional<std::string> error_told_in(const std::filesystem::path& file);
 
 }  // namespace lockstep::cli

@@ -9,7 +9,7 @@ namespace lockstep::cli {
 
 namespace {
 
-// 0, or why not all of it could be written.
+// 0, or the errno of an incomplete write.
 int write_all(int to, const std::string& text) {
   size_t written = 0;
   while (written < text.size()) {
@@ -21,8 +21,8 @@ int write_all(int to, const std::string& text) {
   return 0;
 }
 
-// One write for what came together, so that lines of our two streams do not mix within. `got` is
-// how much of it is new. What has no end for a megabyte is given one.
+// Lines that arrived in one read are written at once, so that lines of our two streams do not
+// interleave. `got` is the number of new bytes. A line is broken after a megabyte.
 int write_lines(RankStream& stream, size_t got, bool is_end) {
   constexpr size_t kLongestLine = 1 << 20;
   std::string lines;

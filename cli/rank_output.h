@@ -1,4 +1,4 @@
-// What ranks write, passed on line by line.
+// Forwards the ranks' output line by line.
 #pragma once
 
 #include "harness/process/descriptor.h"
@@ -8,18 +8,18 @@
 
 namespace lockstep::cli {
 
-// What one stream of a rank has said, until whole lines of it are written.
+// One output stream of a rank, and what it holds until a whole line is written.
 struct RankStream {
   int rank = 0;
   int to = STDOUT_FILENO;
   Descriptor from;
-  std::string begun = {};  // a line
+  std::string begun = {};  // an unfinished line
 };
 
-// Reads what is there, and writes the lines that are whole, each with its rank in front; a line
-// that has no end for a megabyte is given one. Closes the stream at its end, and where nobody can
-// be given what it says: a rank that goes on is ended by SIGPIPE then, as in a pipeline without us.
-// Returns why nobody can, or 0.
+// Reads the available output and writes whole lines, each prefixed with its rank; a longer one is
+// broken after a megabyte. Closes the stream at its end, and on a write error: a rank that
+// continues to write then gets SIGPIPE, as in a pipeline without us. Returns the write's errno, or
+// 0.
 int read_some(RankStream& stream);
 
 }  // namespace lockstep::cli

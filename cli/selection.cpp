@@ -33,7 +33,7 @@ std::vector<std::string> names_of(const std::vector<Scenario>& all) {
   return names;
 }
 
-// A pattern may stand for the beginning of a name, so it is near to a name if it is near to that.
+// A pattern may be the beginning of a name, so it is also compared with the beginnings of names.
 std::string near_patterns(const std::string& pattern, const std::vector<std::string>& names) {
   const auto near = did_you_mean(pattern, names);
   if (!near.empty()) return near;

@@ -1,4 +1,4 @@
-// Which scenarios a command means.
+// Selects the scenarios of a command.
 #pragma once
 
 #include "harness/core/scenario.h"
@@ -7,13 +7,12 @@ namespace lockstep::cli {
 
 struct Selection {
   std::vector<std::string> patterns;  // globs, or the beginnings of names; empty: all
-  std::vector<std::string> tags;      // where not empty: a scenario has one of these ...
+  std::vector<std::string> tags;      // if not empty, a scenario has one of these ...
   std::vector<std::string> not_tags;  // ... and none of these
-  bool is_everything() const { return patterns.empty() && tags.empty() && not_tags.empty(); }
 };
 
-// In the order of `all`, canaries left out. Throws NothingSelected for a pattern or a tag that no
-// scenario has, with near names, and where nothing is left.
+// In the order of `all`, canaries left out. Throws NothingSelected for a pattern or a tag that
+// matches no scenario, with near names, and where no scenario is left.
 std::vector<Scenario> selected(const std::vector<Scenario>& all, const Selection& selection);
 
 bool has_tag(const Scenario& scenario, const std::string& tag);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kTaskMost = 1'000'000'000;
 
-// Where a shard's number, the first number and the number of shards are found.
+// The variables that hold a shard's number, the first number and the number of shards.
 struct Launcher {
   const char *index, *first, *count;  // names of variables; `first` null where it is `base`
   int64_t base;
@@ -40,7 +40,7 @@ int64_t value_of(const char* name, int64_t least, int64_t most, const Launcher& 
   return whole_number(std::string("--shard auto: ") + name, std::getenv(name), least, most);
 }
 
-// Slurm also makes arrays with gaps, "1-9:2" and "1,5": their tasks have no number of their own.
+// Slurm also makes arrays with gaps, "1-9:2" and "1,5": their tasks are not numbered consecutively.
 void check_no_gaps(const Launcher& launcher, int64_t first, int64_t count) {
   constexpr char kLast[] = "SLURM_ARRAY_TASK_MAX";
   if (!launcher.first || !is_set(kLast)) return;

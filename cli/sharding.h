@@ -5,9 +5,9 @@
 
 namespace lockstep::cli {
 
-// What --shard says: "2/5", or "auto" for what a scheduler or CI server has set in the environment:
-// Slurm for the tasks of an array, GitLab for a job with `parallel`, CircleCI for one with
-// `parallelism`. Throws UsageError, which names a variable that is missing or does not fit.
+// Parses --shard: "2/5", or "auto" for the environment of a scheduler or CI server: Slurm for the
+// tasks of an array, GitLab for a job with `parallel`, CircleCI for one with `parallelism`. Throws
+// UsageError, which names a missing or invalid variable.
 RunShard shard_value(const std::string& text);
 
 }  // namespace lockstep::cli

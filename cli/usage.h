@@ -1,6 +1,5 @@
-// What is wrong with a command line, as one sentence, and the reading of flag values. Values come
-// in as strings so that each refusal is ours: it names the flag, what was found and what is
-// allowed.
+// Errors of a command line, one sentence each, and the parsing of flag values. Values arrive as
+// strings, so that each error sentence is ours: it names the flag, the value and what is allowed.
 #pragma once
 
 #include <chrono>
@@ -29,7 +28,7 @@ uint64_t seed_value(const std::string& flag, const std::string& text);
 // Seconds, more than 0 and at most a day: "30", "0.5".
 std::chrono::milliseconds time_limit(const std::string& flag, const std::string& text);
 
-// The words between commas, each one of `known`.
+// The comma-separated words, each one of `known`.
 std::vector<std::string> words(const std::string& flag, const std::string& text,
                                const std::vector<std::string>& known);
 

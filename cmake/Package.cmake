@@ -1,7 +1,8 @@
 # What `cmake --install` installs, part by part: each part is a component of the install and of the
 # package, so that find_package(lockstep COMPONENTS ddp) finds what --component ddp installed.
 #
-#   include/lockstep/ddp/           headers, included as in this tree: "ddp/init.h"
+#   include/lockstep/ddp.h          all of it in one header: "lockstep/ddp.h"
+#   include/lockstep/ddp/           its parts, included as in this tree: "ddp/init.h"
 #   lib/liblockstep_ddp.a ...       static libraries
 #   lib/cmake/lockstep/             the package: lockstep::ddp and LibTorch::cpu
 #   lib/liblockstep_nccl.so         component nccl, where it is built: lockstep::ddp loads it when it is needed
@@ -17,10 +18,11 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/lockstepConfigVe
 
 install(TARGETS lockstep_ddp lockstep_ddp_nccl lockstep_ddp_plan EXPORT lockstepTargets
         ARCHIVE COMPONENT ddp
-        INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep")
+        INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" "${CMAKE_INSTALL_INCLUDEDIR}/lockstep")
 # All of them: those that users include, include the others.
 install(DIRECTORY ddp DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep" COMPONENT ddp
-        FILES_MATCHING PATTERN "*.h")
+        FILES_MATCHING PATTERN "*.h" PATTERN lockstep EXCLUDE)
+install(FILES ddp/lockstep/ddp.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep" COMPONENT ddp)
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION "${lockstep_package_folder}"
         COMPONENT ddp)
 if(LOCKSTEP_NCCL_BUILT)

@@ -1,13 +1,13 @@
 # Two ways to make a library of this tree: with torch or without. Everything is compiled with the
 # same flags (-fPIC, -pthread), or the precompiled headers could not be shared.
 
-# lockstep_library(NAME [TORCH [APART] | PLAIN] SOURCES a.cpp ... [LINK target ...])
-# SOURCES may be empty: then the library is its headers. PLAIN: its files share the precompiled
-# header of JSON and RapidCheck, as those with torch share torch's. LOCKSTEP_BATCHED compiles the torch files of
-# a library six at a time, so that names in unnamed namespaces must differ within it; APART: not
-# this library's.
+# lockstep_library(NAME [PLAIN | LIBTORCH | TORCH] [APART] SOURCES a.cpp ... [LINK target ...])
+# SOURCES may be empty: then the library is its headers. The first option names the precompiled header
+# that its files share: PLAIN of JSON and RapidCheck, LIBTORCH of LibTorch alone (ddp/, reference/),
+# TORCH of both. LOCKSTEP_BATCHED compiles files with a torch header six at a time, so that names in
+# unnamed namespaces must differ within a library; APART: not this library's.
 function(lockstep_library name)
-  cmake_parse_arguments(arg "TORCH;APART;PLAIN" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;LIBTORCH;APART;PLAIN" "" "SOURCES;LINK" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "lockstep_library(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -24,16 +24,20 @@ function(lockstep_library name)
   if(arg_PLAIN)
     target_precompile_headers(${name} REUSE_FROM lockstep_plain_header)
   endif()
-  if(arg_TORCH)
+  if(arg_TORCH OR arg_LIBTORCH)
     target_link_libraries(${name} PUBLIC LibTorch::cpu)
-    target_precompile_headers(${name} REUSE_FROM lockstep_torch_header)
+    if(arg_LIBTORCH)
+      target_precompile_headers(${name} REUSE_FROM lockstep_libtorch_header)
+    else()
+      target_precompile_headers(${name} REUSE_FROM lockstep_torch_header)
+    endif()
     if(LOCKSTEP_BATCHED AND NOT arg_APART)
       set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
     endif()
   endif()
 endfunction()
 
-# lockstep_test(NAME [TORCH [APART] | PLAIN] SOURCES a.cpp ... [LINK target ...])
+# lockstep_test(NAME [PLAIN | TORCH] [APART] SOURCES a.cpp ... [LINK target ...])
 # A GoogleTest program. Its files go into a library of their own: CMake compiles executables with
 # -fPIE, which silently drops a precompiled header.
 function(lockstep_test name)
@@ -50,5 +54,5 @@ function(lockstep_test name)
   target_link_libraries(${name} PRIVATE -Wl,--whole-archive ${name}_cases -Wl,--no-whole-archive
                                         ${arg_LINK} GTest::gtest)
   gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT 300)
+                       PROPERTIES TIMEOUT 900)
 endfunction()

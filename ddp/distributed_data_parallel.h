@@ -1,7 +1,7 @@
 #pragma once
 
-#include "ddp/data_parallel_core.h"
 #include "ddp/join.h"
+#include "ddp/module/core.h"
 #include "ddp/options.h"
 #include "ddp/outputs.h"
 
@@ -48,11 +48,11 @@ class DistributedDataParallelImpl : public torch::nn::Module {
   [[nodiscard]] Join join(const JoinOptions& options = {}) { return Join(core_, options); }
 
   // The buckets in launch order. They change once, at the second synchronised forward, but never
-  // with find_unused_parameters alone. Gradients are numbered as the parameters that required one
-  // at construction and are not ignored, in the order of parameters(). Local.
+  // with find_unused_parameters alone. A gradient's index counts the parameters that required a
+  // gradient at construction and are not ignored, in the order of parameters(). Local.
   BucketPlan bucket_plan() const { return core_->bucket_plan(); }
 
-  // What is known of this object on this rank. Local.
+  // A snapshot of this object on this rank. Local.
   LoggingData logging_data() const { return core_->logging_data(); }
 
   // Times one synchronised step in `sample_rate`, at least 1 (else UsageError), after the first ten
@@ -61,27 +61,42 @@ class DistributedDataParallelImpl : public torch::nn::Module {
     core_->set_runtime_logging_sample_rate(sample_rate);
   }
 
-  // Throws UnfinishedReductionError if the last synchronised backward pass did not finish, where
-  // the next forward would. Local. On a device over NCCL it waits for the device, and so hears of
-  // a peer's pass that went wrong, of which forwards hear one later: before a checkpoint is
-  // written, say.
+  // Throws UnfinishedReductionError, as the next forward would, if the last synchronised backward
+  // pass did not finish. Local. On a device over NCCL it waits for the device and so reports a
+  // peer's failed pass, which forwards report one forward later: call it before writing a
+  // checkpoint, for example.
   void check_reduction_finished() const { core_->check_reduction_finished(); }
 
-  // No backward pass is heard any more, and forwards that would be synchronised throw UsageError:
-  // before the module is wrapped in something else while this object lives. Local.
+  // Backward passes are no longer reduced, and forwards that would be synchronised throw
+  // UsageError. Call it before the module is wrapped in something else while this object lives.
+  // Local.
   void remove_autograd_hooks() { core_->remove_autograd_hooks(); }
 
-  // Goes on with other ranks, or after a failure (`group` may be the one it had): compares with the
-  // ranks of `group` as the construction did, and begins anew (buckets, static graph, hooks).
-  // Parameters and gradients stay as they are; making replicas equal is the caller's. Collective
-  // over `group`; blocks; throws as the construction. No backward pass may be under way.
+  // Continues with other ranks, or after a failure (`group` may be the one it had): compares the
+  // ranks of `group` as the construction did, and resets buckets, static graph and hooks.
+  // Parameters and gradients stay unchanged; the caller must make the replicas equal. Collective
+  // over `group`; blocks; throws as the construction. No backward pass may be running.
   void update_process_group(c10::intrusive_ptr<c10d::ProcessGroup> group) {
     core_->update_process_group(std::move(group));
   }
 
-  // This rank cannot go on: the waits of its peers in this object's collectives end with a
-  // CommunicationError that tells `sentence`. An exception in forward or in DDP itself is told
-  // without it, and one that unwinds this object too, though not in its own words:
+  // After parameters were frozen or unfrozen, as in gradual unfreezing: the ranks compare the
+  // module as the construction did, and buckets, the static graph and hooks begin anew for those
+  // parameters that require a gradient now; ones that were registered since are among them, and
+  // making these equal is the caller's. Gradients stay, those of frozen parameters too. Collective;
+  // blocks. Throws DisagreementError, on all ranks, if the ranks differ, no parameter is left, one
+  // was converted, moved or reshaped, or a join is under way, and the object is as before;
+  // UnfinishedReductionError after a failure, and CommunicationError. No backward pass may be under
+  // way.
+  //
+  //   for (auto& each : net->encoder->parameters()) each.set_requires_grad(true);
+  //   ddp->update_trainable_parameters();
+  //
+  void update_trainable_parameters() { core_->update_trainable_parameters(); }
+
+  // Reports that this rank cannot continue: its peers' waits in this object's collectives end with
+  // a CommunicationError that contains `sentence`. An exception in forward or in DDP itself is
+  // reported automatically; one that unwinds this object is too, though without its message:
   //
   //   try { train(ddp); } catch (const std::exception& e) { ddp->report_failure(e.what()); throw; }
   //
@@ -123,8 +138,8 @@ class DistributedDataParallelImpl : public torch::nn::Module {
 
 // Data-parallel training of a LibTorch module: W processes hold equal copies, each runs its own
 // part of the batch, and when backward() returns every copy's .grad is the average over the W
-// ranks. So equal copies with equal optimizers stay equal, and the mean of a loss over the global
-// batch is what is minimised, if all ranks' batches are equally large.
+// ranks. So equal copies with equal optimizers stay equal, and training minimises the average loss
+// over the global batch if all ranks' batches are equally large.
 //
 //   DistributedDataParallel ddp(net, {.process_group = group});  // a shared_ptr, or a holder
 //   ddp.forward(input).mean().backward();                        // gradients are averages now
@@ -133,12 +148,12 @@ class DistributedDataParallelImpl : public torch::nn::Module {
 // can do (->, register_module, torch::save) works. The wrapped module is shared, not copied.
 //
 // Every trainable parameter must get a gradient in every synchronised backward pass, on every rank,
-// unless find_unused_parameters or static_graph says otherwise; gradients are of the
-// parameter's dtype (float32, float64, float16, bfloat16, complex64, complex128), dense but for the
-// weights of Embedding and EmbeddingBag with sparse=true. A gradient is multiplied by 1/W, rounded
-// to its dtype, and then summed. autograd::grad() is not synchronised, nor are graphs of gradients.
-// A world of one takes the same path. Several objects may live on one group, which then each get a
-// part of it of their own.
+// unless find_unused_parameters or static_graph says otherwise; gradients have the parameter's
+// dtype (float32, float64, float16, bfloat16, complex64, complex128) and are dense, except those of
+// Embedding and EmbeddingBag with sparse=true. A gradient is multiplied by 1/W, rounded to its
+// dtype, and then summed. autograd::grad() is not synchronised, nor are graphs of gradients. A
+// world of one takes the same path. Several objects may share one group; each then gets its own
+// split of it.
 //
 // Sources: torch.nn.parallel.DistributedDataParallel; Li et al., VLDB 2020; docs/semantics.md 0
 // to 2.
@@ -151,10 +166,10 @@ class DistributedDataParallel : public torch::nn::ModuleHolder<DistributedDataPa
   DistributedDataParallel(std::nullptr_t)
       : Holder(nullptr) {}  // NOLINT(google-explicit-constructor)
 
-  // Collective; blocks. All ranks compare parameters, buffers and options; then (`init_sync`) every
-  // parameter and buffer, frozen ones too, becomes group rank 0's. Throws UsageError without a
-  // module or process group, DisagreementError with one sentence on all ranks for anything else
-  // that is wrong on any of them, and CommunicationError.
+  // Collective; blocks. All ranks compare parameters, buffers and options; then (`init_sync`) group
+  // rank 0 broadcasts every parameter and buffer, frozen ones too. Throws UsageError without a
+  // module or process group, DisagreementError with the same sentence on all ranks for anything
+  // else that is wrong on any of them, and CommunicationError.
   DistributedDataParallel(std::shared_ptr<M> module, DistributedDataParallelOptions options)
       : Holder(std::make_shared<DistributedDataParallelImpl<M>>(std::move(module),
                                                                 std::move(options))) {}
@@ -162,14 +177,15 @@ class DistributedDataParallel : public torch::nn::ModuleHolder<DistributedDataPa
                           DistributedDataParallelOptions options)
       : DistributedDataParallel(module.ptr(), std::move(options)) {}
 
-  // Calls the module's forward with the same arguments and returns what it returns. Collective, and
-  // blocks, when buffers are synchronised (before the module runs, unless the forward before was
-  // local: docs/semantics.md 1.3) and once when the buckets are laid out anew; Local
-  // otherwise, but for a join. The backward passes through its
-  // output are Collective, unless the forward was inside no_sync() or without gradients.
+  // Calls the module's forward with the same arguments and returns its result. Collective, and
+  // blocks, when buffers are synchronised (before the module runs, unless the previous forward was
+  // local: docs/semantics.md 1.3), once when the buckets are rebuilt, and in a join; Local
+  // otherwise. Backward passes through its output are Collective, unless the forward was inside
+  // no_sync() or without gradients.
   //
-  // Throws UsageError if a parameter or buffer was frozen, unfrozen, converted or reshaped since
-  // the construction, UnfinishedReductionError after a failure, CommunicationError, and, in a join,
+  // Throws UsageError if a parameter was frozen or unfrozen since the construction or the last
+  // update_trainable_parameters(), or a parameter or buffer converted or reshaped,
+  // UnfinishedReductionError after a failure, CommunicationError, and, in a join,
   // UnevenInputsError. backward() itself throws UnfinishedReductionError, on every rank, if any
   // rank's pass lacked a gradient or threw (a rank whose own pass threw gets that exception);
   // UsageError if a gradient that should be a view of its bucket was replaced; and
@@ -184,10 +200,11 @@ class DistributedDataParallel : public torch::nn::ModuleHolder<DistributedDataPa
   // Local; guards nest.
   [[nodiscard]] NoSyncGuard no_sync() { return this->get()->no_sync(); }
 
-  // From here to its finish() ranks may run out of inputs at different steps: all are told, or
-  // those who have none stand in for themselves (see Join). Collective; blocks: ranks compare the
-  // options. Throws DisagreementError, on all ranks, if options differ, are of no use, or a join of
-  // this object is under way; UnfinishedReductionError after a failure, and CommunicationError.
+  // Until its finish() ranks may run out of inputs at different steps: every rank throws, or the
+  // exhausted ranks shadow their peers' collectives (see Join). Collective; blocks: ranks compare
+  // the options. Throws DisagreementError, on all ranks, if options differ or cannot be honoured,
+  // or a join of this object is active; UnfinishedReductionError after a failure, and
+  // CommunicationError.
   [[nodiscard]] Join join(const JoinOptions& options = {}) { return this->get()->join(options); }
 };
 

@@ -23,18 +23,19 @@ struct DistributedSamplerOptions {
   // Equal on all ranks. The order depends on seed + epoch, so (0, 1) and (1, 0) give the same one.
   std::uint64_t seed = 0;
 
-  // What to do when the dataset does not divide by num_replicas: cut the tail of the order, or (the
-  // default) fill up by repeating the order from its start, as often as needed.
+  // If the dataset size is not a multiple of num_replicas: drop the tail of the order (true), or
+  // pad it by repeating the order from its start, as often as needed (false).
   bool drop_last = false;
 };
 
-// Which samples this rank sees: bit for bit the order of PyTorch's DistributedSampler, for
-// LibTorch's data loader. With L samples and W ranks every rank gets size() of them, rank r the
-// positions r, r + W, r + 2W, ... of one order that all ranks share without talking to each other.
+// Selects this rank's samples: exactly the order of PyTorch's DistributedSampler, for LibTorch's
+// data loader. With L samples and W ranks every rank gets size() of them: rank r takes positions r,
+// r + W, r + 2W, ... of one order that all ranks compute without communication.
 //
-// The data loader copies its sampler, so copies share one epoch: set_epoch() on any of them holds
-// for all. Position and dataset size belong to each copy. Ten samples, two ranks, seed 0, epoch 0:
-// rank 0 gets 4 7 3 0 6 and rank 1 gets 1 5 9 8 2.
+// The data loader copies its sampler, so copies share what a program says and asks through any of
+// them: the epoch, and how far the pass over the data has come that a copy drew from last. Each
+// copy draws for itself and has its own dataset size. Ten samples, two ranks, seed 0, epoch 0: rank
+// 0 gets 4 7 3 0 6 and rank 1 gets 1 5 9 8 2.
 //
 // Everything here is Local and does not block; the global random generator is not touched. A world
 // of one gets the whole order. Source: torch/utils/data/distributed.py; docs/semantics.md 4.
@@ -47,21 +48,31 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   DistributedSampler(std::size_t dataset_size, const c10d::ProcessGroup& group,
                      const DistributedSamplerOptions& options = {});
 
-  // Begins an epoch again, in the order of the epoch set last; `new_size` is a new dataset size.
-  // The data loader calls it in begin().
+  // Begins a pass in the order of the epoch set last; `new_size` is a new dataset size. The data
+  // loader calls it in begin(). The first pass of any copy after load() begins where that says.
   void reset(std::optional<std::size_t> new_size = std::nullopt) override;
 
   // The next samples, at most `batch_size` (at least 1) of them; nothing when the epoch is over.
-  // The order is fixed by the first call after construction or reset().
+  // The order is fixed by the first call after construction, reset() or load(). Throws UsageError
+  // where a loaded position belongs to a dataset of another size than this copy's.
   std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override;
 
-  // Epoch, position and dataset size, enough to go on in the middle of an epoch. load() throws
-  // UsageError if the archive's sampler had other ranks, seed, shuffle or drop_last.
+  // Epoch, position and dataset size, enough to continue in the middle of an epoch, through
+  // whichever copy. The position counts the samples that were drawn. A data loader with workers
+  // draws up to max_jobs batches (twice its workers) ahead of the program, which then names how
+  // many of this epoch's samples it has used, from the epoch's start: the next pass begins there.
+  // Throws UsageError if fewer were drawn.
   void save(torch::serialize::OutputArchive& archive) const override;
+  void save(torch::serialize::OutputArchive& archive, std::size_t samples_used) const;
+
+  // The next pass, of this copy or of another, begins at the saved position, the passes after it at
+  // the start; an epoch that was over when it was saved has nothing left. Throws UsageError, and
+  // changes nothing, if the archive's sampler had other ranks, seed, shuffle or drop_last.
   void load(torch::serialize::InputArchive& archive) override;
 
-  // Takes effect at the next reset() (the data loader's begin()); at least 0. Forgotten, every
-  // epoch has the same order.
+  // Takes effect at the next reset() (the data loader's begin()); at least 0. Without it
+  // every epoch has the same order. Another epoch than that of a loaded position begins at its
+  // start.
   void set_epoch(std::int64_t epoch);
   std::int64_t epoch() const;
 
@@ -72,10 +83,16 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   std::vector<std::size_t> indices() const;
 
  private:
+  struct Progress;  // what copies share
+
+  void begin_pass();
+  std::size_t drawn() const;
+  void write(torch::serialize::OutputArchive& archive, std::size_t position) const;
+
   std::size_t dataset_size_;
   DistributedSamplerOptions options_;
-  std::shared_ptr<std::int64_t> epoch_;  // shared among copies
-  std::optional<std::vector<std::size_t>> order_;
+  std::shared_ptr<Progress> progress_;
+  std::optional<std::vector<std::size_t>> order_;  // of the pass that this copy draws from
   std::int64_t order_epoch_ = 0;
   std::size_t position_ = 0;
 };

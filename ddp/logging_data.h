@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-// What one instance can tell about itself on this rank: a snapshot. Names are those of PyTorch's
-// _get_ddp_logging_data(); docs/semantics.md 1.5.
+// A snapshot of one instance on this rank. Names are those of PyTorch's _get_ddp_logging_data();
+// docs/semantics.md 1.5.
 struct LoggingData {
-  // From the construction on.
+  // Fixed at construction.
   int world_size = 0;
   int rank = 0;
   std::string module_name;  // the type of the wrapped module
@@ -23,10 +23,10 @@ struct LoggingData {
   std::vector<std::int64_t> bucket_cap_bytes;  // first bucket, second, ...; the last repeats
   std::int64_t num_parameter_tensors = 0;      // those that are reduced
   std::int64_t total_parameter_size_bytes = 0;
-  std::vector<std::string> dtypes;         // of those, each once
+  std::vector<std::string> dtypes;         // of those, each once and sorted: "double", "float"
   std::vector<std::int64_t> bucket_sizes;  // bytes of gradients, in launch order, at construction
 
-  // Of training so far. `iteration` counts the synchronised backward passes that ended well.
+  // Training so far. `iteration` counts the synchronised backward passes that succeeded.
   std::int64_t iteration = 0;
   bool has_rebuilt_buckets = false;
   bool join_uneven_inputs = false;  // a join was begun that is not disabled
@@ -37,10 +37,10 @@ struct LoggingData {
   std::int64_t num_buckets_reduced = 0;    // of the last pass
   std::string error;                       // of the last pass that failed
 
-  // Of the last pass that was timed (the first ten, then every hundredth), and averages of all that
-  // were. Forward: from its begin until the backward pass began. Backward: until autograd was done.
-  // Communication: from the first bucket's launch until the last one was waited for. Overlap:
-  // communication while autograd was at work.
+  // Times of the last timed pass (the first ten, then every hundredth), and averages over all timed
+  // passes. Forward: from its beginning to that of the backward pass. Backward: until autograd is
+  // done. Communication: from the first bucket's launch until the wait for the last one ends.
+  // Overlap: communication while autograd runs.
   std::int64_t timed_iterations = 0;
   std::chrono::nanoseconds forward_compute_time{0};
   std::chrono::nanoseconds backward_compute_time{0};

@@ -16,23 +16,24 @@
 
 namespace lockstep {
 
-// Where the tensors are in what a forward returns: the one customisation point of
-// DistributedDataParallel. A struct of yours takes one specialisation:
+// Finds the tensors in a forward's result: the one customisation point of DistributedDataParallel.
+// Specialise it for your own struct:
 //
 //   template <>
 //   struct lockstep::OutputTensors<Prediction> {
 //     static void visit(const Prediction& output, auto&& each) {
-//       each(output.logits);        // a tensor, or whatever else can be visited
+//       each(output.logits);        // a tensor, or any other type that can be visited
 //       each(output.hidden_states);
 //     }
 //   };
 //
-// Known are tensors, numbers, enumerations and strings; and optional, pair, tuple, array, vector,
-// map, unordered_map, variant, unique_ptr and shared_ptr of what is known. Any other type works too
-// where nobody needs its tensors; find_unused_parameters and static_graph do, and refuse it.
+// Known types are tensors, numbers, enumerations and strings, and optional, pair, tuple, array,
+// vector, map, unordered_map, variant, unique_ptr and shared_ptr of known types. Any other type
+// works too unless its tensors are needed; find_unused_parameters and static_graph need them and
+// refuse it.
 //
-// visit() calls `each` for every part that may hold a tensor. Local; does not block; leaves the
-// output as it is.
+// visit() calls `each` for every part that may hold a tensor. Local; does not block; does not
+// change the output.
 template <class T>
 struct OutputTensors;
 

@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-// Of this library, such as "0.1.0". Ranks compare it when they meet. Local.
+// This library's version, such as "0.1.0". Ranks compare it in the rendezvous. Local.
 std::string version();
 
 }  // namespace lockstep

@@ -1,3 +1,5 @@
+#include "ddp/launcher_report.h"
+
 #include <exception>
 #include <iostream>
 
@@ -7,6 +9,7 @@ int main() {
   try {
     return train_example();
   } catch (const std::exception& error) {
+    lockstep::report_to_launcher(error.what());
     std::cerr << error.what() << "\n";
     return 1;
   }

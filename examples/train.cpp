@@ -3,9 +3,7 @@
 //   for r in 0 1; do
 //     RANK=$r WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 build/release/examples/train &
 //   done; wait
-#include "ddp/distributed_data_parallel.h"
-#include "ddp/distributed_sampler.h"
-#include "ddp/init.h"
+#include "lockstep/ddp.h"
 
 #include <torch/torch.h>
 

@@ -8,7 +8,7 @@ namespace lockstep::reports {
 
 namespace {
 
-// How many bytes the UTF-8 character at the front of `text` has; 0 if there is none that XML 1.0
+// How many bytes the UTF-8 character at the front of `text` has; 0 if it is not one that XML 1.0
 // may hold.
 size_t character_size(std::string_view text) {
   const auto byte = [&](size_t at) { return static_cast<unsigned char>(text[at]); };
@@ -26,6 +26,42 @@ size_t character_size(std::string_view text) {
                                                                                           : size;
 }
 
+bool is_control(char byte) {
+  return static_cast<unsigned char>(byte) < 0x20 || byte == 0x7f;
+}
+
+std::string spelled(char byte) {
+  char text[8];
+  std::snprintf(text, sizeof(text), "\\x%02x", static_cast<unsigned char>(byte));
+  return text;
+}
+
+bool is_plain_to_shells(char byte) {
+  constexpr std::string_view kMarks = "_./=,@%+:-";
+  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+         (byte >= '0' && byte <= '9') || kMarks.find(byte) != std::string_view::npos;
+}
+
+// "'...'", in which a shell interprets nothing but the closing quote.
+std::string in_single_quotes(const std::string& text) {
+  std::string out = "'";
+  for (const char byte : text) out += byte == '\'' ? "'\\''" : std::string(1, byte);
+  return out + "'";
+}
+
+// "$'...'", in which Bash interprets escapes.
+std::string in_escaping_quotes(const std::string& text) {
+  std::string out = "$'";
+  for (const char byte : text) {
+    if (byte == '\'' || byte == '\\')
+      out += std::string("\\") + byte;
+    else
+      out += is_control(byte) || static_cast<unsigned char>(byte) >= 0x80 ? spelled(byte)
+                                                                          : std::string(1, byte);
+  }
+  return out + "'";
+}
+
 }  // namespace
 
 std::string legible(std::string_view text) {
@@ -35,13 +71,27 @@ std::string legible(std::string_view text) {
     if (size > 0) {
       out += text.substr(0, size);
     } else {
-      char spelled[8];
-      std::snprintf(spelled, sizeof(spelled), "\\x%02x", static_cast<unsigned char>(text[0]));
-      out += spelled;
+      out += spelled(text[0]);
     }
     text.remove_prefix(std::max<size_t>(size, 1));
   }
   return out;
+}
+
+bool is_one_line(std::string_view text) {
+  return std::none_of(text.begin(), text.end(), is_control);
+}
+
+std::string one_line(std::string_view text) {
+  std::string out;
+  for (const char byte : text) out += is_control(byte) ? spelled(byte) : std::string(1, byte);
+  return out;
+}
+
+std::string shell_word(const std::string& text) {
+  if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain_to_shells)) return text;
+  return is_one_line(text) && legible(text) == text ? in_single_quotes(text)
+                                                    : in_escaping_quotes(text);
 }
 
 }  // namespace lockstep::reports

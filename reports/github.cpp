@@ -1,5 +1,6 @@
 #include "reports/github.h"
 
+#include "harness/core/groups.h"
 #include "harness/core/text.h"
 #include "reports/characters.h"
 #include "reports/story.h"
@@ -11,7 +12,7 @@ namespace lockstep::reports {
 
 namespace {
 
-// Kept free for the sentence that counts what was left out.
+// Reserved for the sentence that counts the omitted stories.
 constexpr size_t kClosingBytes = 200;
 
 std::string replaced(std::string text, char what, const std::string& by) {
@@ -43,6 +44,7 @@ std::string setting_text(const Setting& setting) {
 
 std::string annotation(const Result& result, const Run& run) {
   std::string message = rule_of(result) + "\n" + diagnosis_of(result);
+  if (const auto count = count_text(result); !count.empty()) message += "\nfound in: " + count;
   if (result.failure) message += "\ncase: " + case_line(*result.failure);
   if (const auto replay = replay_command(result, run.program); !replay.empty())
     message += "\nreplay: " + replay;
@@ -63,7 +65,7 @@ std::string fenced(const std::string& text) {
   return fence + "text\n" + text + (text.ends_with('\n') ? "" : "\n") + fence + "\n\n";
 }
 
-// Whole lines of `text`, with a word on how many are missing; empty where not even one fits.
+// Whole lines of `text`, and how many are missing; empty where not even one fits.
 std::string cut(const std::string& text, size_t bytes_most) {
   if (text.size() <= bytes_most) return text;
   if (bytes_most <= kClosingBytes) return "";
@@ -74,7 +76,7 @@ std::string cut(const std::string& text, size_t bytes_most) {
   return text.substr(0, end + 1) + "... " + counted(left, "line") + " left out\n";
 }
 
-// `text` in a fence, of at most `bytes_most` with it.
+// `text` in a fence, at most `bytes_most` including the fence.
 std::string fenced_and_cut(const std::string& text, size_t bytes_most) {
   const size_t fences = fenced(text).size() - text.size();
   if (fences >= bytes_most) return "";
@@ -90,7 +92,7 @@ std::string overview(const Run& run) {
 }
 
 std::string heading(const Result& result) {
-  // In a code span, which a name cannot leave.
+  // In a code span, which a name cannot close.
   const auto name = replaced(replaced(legible(result.scenario), '`', "'"), '\n', " ");
   return "### " + std::string(name_of(result.kind)) + ": `" + name + "` (" +
          setting_text(result.setting) + ")\n\n";
@@ -121,8 +123,8 @@ std::string annotations(const Run& run) {
                           "proves anything"));
   for (const bool failures : {true, false})
     for (const auto& result : run.results)
-      if (is_told(result) && is_failure(result.kind) == failures)
-        all.push_back(annotation(result, run));
+      for (const auto& one : by_signature(result))
+        if (is_told(one) && is_failure(one.kind) == failures) all.push_back(annotation(one, run));
   if (all.size() > kAnnotationsMost) {
     const auto left = static_cast<int64_t>(all.size() - kAnnotationsMost + 1);
     all.resize(kAnnotationsMost - 1);

@@ -1,6 +1,7 @@
 #include "reports/json.h"
 
 #include "harness/core/groups.h"
+#include "reports/characters.h"
 #include "reports/devices.h"
 #include "reports/style.h"
 
@@ -10,6 +11,19 @@ namespace {
 
 double in_seconds(std::chrono::milliseconds time) {
   return static_cast<double>(time.count()) / 1000;
+}
+
+// Puts text from elsewhere, such as a reason, on one line, as run_file requires.
+std::vector<std::string> lines(const std::vector<std::string>& texts) {
+  std::vector<std::string> all;
+  for (const auto& text : texts) all.push_back(one_line(text));
+  return all;
+}
+
+std::map<std::string, int64_t> counts(const std::map<std::string, int64_t>& by_name) {
+  std::map<std::string, int64_t> all;
+  for (const auto& [name, count] : by_name) all[one_line(name)] += count;
+  return all;
 }
 
 Json setting_json(const std::string& scenario, const Setting& setting) {
@@ -22,9 +36,9 @@ Json setting_json(const std::string& scenario, const Setting& setting) {
 Json findings_json(const Findings& findings) {
   Json all = Json::array();
   for (const auto& finding : findings)
-    all.push_back({{"rule", finding.rule},
-                   {"pattern", finding.pattern},
-                   {"where", finding.where},
+    all.push_back({{"rule", one_line(finding.rule)},
+                   {"pattern", one_line(finding.pattern)},
+                   {"where", one_line(finding.where)},
                    {"text", finding.text}});
   return all;
 }
@@ -32,28 +46,45 @@ Json findings_json(const Findings& findings) {
 Json failure_json(const Failure& failure) {
   Json plays = Json::array();
   for (const auto kind : failure.plays) plays.push_back(name_of(kind));
-  return {{"number", failure.number},
-          {"of", failure.of},
-          {"hash", hash_of(failure.c)},
-          {"case", failure.c.value},
-          {"unlike_default", failure.unlike_default},
-          {"plays", plays},
-          {"case_file", failure.case_file.string()},
-          {"logs", failure.logs.string()},
-          {"tail_rank", failure.tail_rank},
-          {"tail", failure.tail},
-          {"tail_file", failure.tail_file.string()},
-          {"call_sites", failure.call_sites}};
+  Json json{{"number", failure.number},
+            {"of", failure.of},
+            {"hash", hash_of(failure.c)},
+            {"case", failure.c.value},
+            {"unlike_default", failure.unlike_default},
+            {"plays", plays},
+            {"case_file", failure.case_file.string()},
+            {"logs", failure.logs.string()},
+            {"tail_rank", failure.tail_rank},
+            {"tail", failure.tail},
+            {"tail_file", failure.tail_file.string()},
+            {"stack", failure.stack},
+            {"stack_file", failure.stack_file.string()},
+            {"call_sites", lines(failure.call_sites)}};
+  if (failure.archived) json["archived"] = true;
+  return json;
+}
+
+Json others_json(const std::vector<Result::Found>& others) {
+  Json all = Json::array();
+  for (const auto& other : others)
+    all.push_back({{"result", name_of(other.kind)},
+                   {"verdict", name_of(other.worst.kind)},
+                   {"signature", one_line(other.worst.signature())},
+                   {"findings", findings_json(other.worst.findings)},
+                   {"failure", failure_json(other.failure)}});
+  return all;
 }
 
 Json groups_json(const std::vector<CaseGroup>& groups) {
   Json all = Json::array();
-  for (const auto& group : groups)
+  for (const auto& group : groups) {
     all.push_back({{"verdict", name_of(group.verdict)},
-                   {"reason", group.reason},
+                   {"reason", one_line(group.reason)},
                    {"world", group.world},
-                   {"labels", group.labels},
-                   {"cases", numbers_text(group.numbers)}});
+                   {"labels", lines(group.labels)},
+                   {"cases", group.numbers.text()}});
+    if (!group.signature.empty()) all.back()["signature"] = one_line(group.signature);
+  }
   return all;
 }
 
@@ -72,7 +103,7 @@ Json shared_json(const std::vector<SharedDevices>& shared) {
   Json all = Json::array();
   for (const auto& one : shared)
     all.push_back({{"backend", one.backend},
-                   {"kind", one.kind},
+                   {"kind", one_line(one.kind)},
                    {"count", one.count},
                    {"world_least", one.world_least},
                    {"world_most", one.world_most}});
@@ -81,21 +112,24 @@ Json shared_json(const std::vector<SharedDevices>& shared) {
 
 Json result_json(const Result& result, const Run& run) {
   Json json = setting_json(result.scenario, result.setting);
-  json["claim"] = result.claim;
+  json["claim"] = one_line(result.claim);
   json["exactness"] = result.exactness;
   json["result"] = name_of(result.kind);
   json["verdict"] = name_of(result.worst.kind);
-  json["signature"] = result.worst.signature();
+  json["signature"] = one_line(result.worst.signature());
   json["judged"] = result.judged;
-  json["refused"] = result.refused;
-  json["labels"] = result.labels;
+  json["refused"] = counts(result.refused);
+  json["labels"] = counts(result.labels);
+  if (!result.signatures.empty()) json["signatures"] = counts(result.signatures);
   json["world_min"] = result.world_min;
   json["world_max"] = result.world_max;
   json["seconds"] = in_seconds(result.took);
-  if (const auto* shared = shared_by(result, run)) json["shares_devices"] = shared_text(*shared);
+  if (const auto* shared = shared_by(result, run))
+    json["shares_devices"] = one_line(shared_text(*shared));
   json["groups"] = groups_json(result.groups);
   json["findings"] = findings_json(result.worst.findings);
   if (result.failure) json["failure"] = failure_json(*result.failure);
+  if (!result.others.empty()) json["others"] = others_json(result.others);
   return json;
 }
 
@@ -109,6 +143,7 @@ Json run_json(const Run& run) {
   json["seed"] = run.seed ? Json(seed_text(*run.seed)) : Json();
   json["shard"] = run.shard ? Json(shard_text(*run.shard)) : Json();
   json["shards_missing"] = run.missing_shards;
+  if (run.kept_going) json["kept_going"] = true;
   json["cores"] = run.cores;
   json["slots"] = run.slots;
   json["shared_devices"] = shared_json(run.shared_devices);
@@ -123,7 +158,7 @@ Json run_json(const Run& run) {
   json["not_finished"] = Json::array();
   for (const auto& skip : run.not_finished) {
     json["not_finished"].push_back(setting_json(skip.scenario, skip.setting));
-    json["not_finished"].back()["reason"] = skip.reason;
+    json["not_finished"].back()["reason"] = one_line(skip.reason);
   }
   return json;
 }

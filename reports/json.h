@@ -9,7 +9,7 @@ namespace lockstep::reports {
 inline constexpr int kRunVersion = 1;
 Json run_json(const Run& run);
 
-// The text of a file that holds `json`. What is no UTF-8 is replaced.
+// The text of a file that holds `json`. Bytes that are not UTF-8 are replaced.
 std::string file_text(const Json& json);
 
 }  // namespace lockstep::reports

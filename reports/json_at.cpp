@@ -1,5 +1,8 @@
 #include "reports/json_at.h"
 
+#include "harness/core/text.h"
+#include "reports/characters.h"
+
 #include <cmath>
 
 namespace lockstep::reports {
@@ -7,13 +10,12 @@ namespace lockstep::reports {
 namespace {
 
 constexpr double kSecondsMost = 1e12;
-constexpr size_t kFoundBytesMost = 40;
 
 }  // namespace
 
 At At::operator[](const std::string& name) const {
   if (!object().contains(name)) wrong("the field '" + name + "' is missing");
-  return {json_[name], path_ + (path_.ends_with(":") ? " " : ".") + name};
+  return {json_[name], path_of(name)};
 }
 
 bool At::has(const std::string& name) const {
@@ -28,6 +30,13 @@ std::vector<At> At::elements() const {
   return all;
 }
 
+std::vector<std::pair<std::string, At>> At::fields() const {
+  std::vector<std::pair<std::string, At>> all;
+  for (const auto& [name, value] : object().items())
+    all.emplace_back(name, At(value, path_of(one_line(name))));
+  return all;
+}
+
 const Json& At::object() const {
   if (!json_.is_object()) expected("an object");
   return json_;
@@ -36,6 +45,12 @@ const Json& At::object() const {
 std::string At::text() const {
   if (!json_.is_string()) expected("a string");
   return json_.get<std::string>();
+}
+
+std::string At::line() const {
+  auto line = text();
+  if (!is_one_line(line)) expected("a string of one line");
+  return line;
 }
 
 bool At::truth() const {
@@ -64,10 +79,13 @@ std::chrono::milliseconds At::time() const {
   return std::chrono::milliseconds(std::llround(json_.get<double>() * 1000));
 }
 
+std::string At::path_of(const std::string& name) const {
+  return path_ + (path_.ends_with(":") ? " " : ".") + name;
+}
+
 void At::expected(const std::string& what) const {
-  auto found = json_.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (found.size() > kFoundBytesMost) found = found.substr(0, kFoundBytesMost) + "...";
-  wrong("expected " + what + ", found " + found);
+  wrong("expected " + what + ", found " +
+        excerpt(json_.dump(-1, ' ', false, Json::error_handler_t::replace)));
 }
 
 void At::wrong(const std::string& why) const {

@@ -24,15 +24,15 @@ std::string family_of(const std::string& scenario) {
   return scenario.substr(0, scenario.find('.'));
 }
 
-// A result stands for cases of several world sizes, so no world is part of its name. Subject, tier
-// and backend always are: a run that adds a second of one renames nothing.
+// A result covers cases of several world sizes, so the name has no world. It always has subject,
+// tier and backend, so a run that adds a second one renames nothing.
 std::string test_name(const std::string& scenario, const Setting& setting) {
   const auto dot = scenario.find('.');
   return (dot == std::string::npos ? scenario : scenario.substr(dot + 1)) + "@" + setting.subject +
          "-" + setting.tier + "-" + setting.backend;
 }
 
-// With a point whatever the locale, and no exponent.
+// With a decimal point in any locale, and no exponent.
 std::string seconds_text(std::chrono::milliseconds time) {
   char text[32];
   std::snprintf(text, sizeof(text), "%lld.%03lld", static_cast<long long>(time.count() / 1000),
@@ -40,7 +40,7 @@ std::string seconds_text(std::chrono::milliseconds time) {
   return text;
 }
 
-// One suite a family, in the order in which families first come.
+// One suite per family, in order of first occurrence.
 pugi::xml_node suite(pugi::xml_node root, const std::string& family) {
   const auto name = legible(family);
   if (auto found = root.find_child_by_attribute("testsuite", "name", name.c_str())) return found;
@@ -90,7 +90,7 @@ void property(pugi::xml_node properties, const std::string& name, const std::str
   set(node, "value", value);
 }
 
-// Of the failing case, or of all cases: "3", "2-4".
+// The world size of the failing case, or of all cases: "3", "2-4".
 std::string world_text(const Result& result) {
   if (result.failure) return std::to_string(world_size(result.failure->c));
   if (result.world_max == 0) return "";
@@ -111,6 +111,8 @@ void add_properties(pugi::xml_node test, const Result& result, const Run& run) {
   property(properties, "cases", std::to_string(result.judged));
   if (const auto refused = refused_count(result); refused > 0)
     property(properties, "refused", std::to_string(refused));
+  for (const auto& [signature, cases] : result.signatures)
+    property(properties, "signature", std::to_string(cases) + " x " + signature);
   if (const auto world = world_text(result); !world.empty()) property(properties, "world", world);
   property(properties, "subject", result.setting.subject);
   property(properties, "tier", result.setting.tier);
@@ -145,12 +147,16 @@ void add_outcome(pugi::xml_node test, const Result& result, const Run& run) {
 }
 
 void add_output(pugi::xml_node test, const Result& result) {
-  if (!result.failure || result.failure->tail.empty()) return;
-  std::string text = result.failure->tail;
-  // A file of its own line, by an absolute path: what Jenkins and GitLab ask of an attachment.
-  if (!result.failure->tail_file.empty())
-    text +=
-        "\n[[ATTACHMENT|" + std::filesystem::absolute(result.failure->tail_file).string() + "]]\n";
+  if (!result.failure) return;
+  const Failure& failure = *result.failure;
+  std::string text = failure.stack;
+  if (!text.empty() && !failure.tail.empty()) text += "\n\n";
+  text += failure.tail;
+  if (text.empty()) return;
+  // The file on its own line, by an absolute path, as Jenkins and GitLab require of an attachment.
+  for (const auto& file : {failure.stack_file, failure.tail_file})
+    if (!file.empty())
+      text += "\n[[ATTACHMENT|" + std::filesystem::absolute(file).string() + "]]\n";
   test.append_child("system-out").append_child(pugi::node_pcdata).set_value(legible(text).c_str());
 }
 

@@ -1,6 +1,6 @@
-// JUnit XML, as CI servers read it: a suite a family, a test case a scenario and setting. Names are
-// unique and stable: no seed, no path, no time. tests/reports/junit_rules.cpp has its readers'
-// rules.
+// JUnit XML, as CI servers read it: one suite per family, one test case per scenario and setting.
+// Names are unique and stable: no seed, no path, no time. tests/reports/junit_rules.cpp has the CI
+// servers' rules.
 #pragma once
 
 #include "harness/core/result.h"

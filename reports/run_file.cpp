@@ -1,21 +1,24 @@
 #include "reports/run_file.h"
 
 #include "harness/core/groups.h"
-#include "reports/devices.h"
+#include "harness/core/parse_json.h"
+#include "harness/core/read_file.h"
+#include "harness/core/text.h"
+#include "reports/characters.h"
 #include "reports/json.h"
 #include "reports/json_at.h"
+#include "reports/result_checks.h"
 #include "reports/style.h"
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <sstream>
 
 namespace lockstep::reports {
 
 namespace {
 
 constexpr int64_t kCasesMost = 100'000'000;
+constexpr size_t kPlanMost = 10'000, kSharedDevicesMost = 1'000;
 
 Verdict::Kind verdict_kind(const At& at) {
   using Kind = Verdict::Kind;
@@ -29,20 +32,39 @@ Result::Kind result_kind(const At& at) {
                     Kind::inconclusive, Kind::skip});
 }
 
-std::vector<std::string> texts(const At& at) {
+std::vector<std::string> lines(const At& at) {
   std::vector<std::string> all;
-  for (const auto& element : at.elements()) all.push_back(element.text());
+  for (const auto& element : at.elements()) all.push_back(element.line());
   return all;
 }
 
 std::map<std::string, int64_t> counts(const At& at) {
   std::map<std::string, int64_t> all;
-  for (const auto& [name, value] : at.object().items()) all[name] = at[name].whole(0, kCasesMost);
+  for (const auto& [name, value] : at.fields()) {
+    if (!is_one_line(name)) value.wrong("the name of the field is not one line");
+    all[name] = value.whole(0, kCasesMost);
+  }
   return all;
 }
 
+// A limit above what any program has, since each is compared with all others.
+std::vector<At> at_most(size_t most, const At& at) {
+  auto all = at.elements();
+  if (all.size() > most)
+    at.wrong("a list of " + with_commas(static_cast<int64_t>(all.size())) +
+             " is too long; the longest has " + with_commas(static_cast<int64_t>(most)));
+  return all;
+}
+
+std::vector<int> missing_shards_at(const At& at) {
+  std::vector<int> missing;
+  for (const auto& one : at.elements())
+    missing.push_back(one.number(missing.empty() ? 1 : missing.back() + 1, kShardsMost));
+  return missing;
+}
+
 Setting setting_of(const At& at) {
-  return {at["subject"].text(), at["tier"].text(), at["backend"].text()};
+  return {at["subject"].line(), at["tier"].line(), at["backend"].line()};
 }
 
 std::optional<uint64_t> seed_of(const At& at) {
@@ -65,27 +87,41 @@ Findings findings_of(const At& at) {
   Findings findings;
   for (const auto& one : at.elements())
     findings.push_back(
-        {one["rule"].text(), one["pattern"].text(), one["where"].text(), one["text"].text()});
+        {one["rule"].line(), one["pattern"].line(), one["where"].line(), one["text"].text()});
   return findings;
 }
 
 Failure failure_of(const At& at, const std::string& scenario) {
   Failure failure;
   failure.c = {scenario, at["case"].object()};
-  if (at["hash"].text() != hash_of(failure.c)) at["hash"].wrong("is not that of the case");
+  if (at["hash"].line() != hash_of(failure.c)) at["hash"].wrong("is not that of the case");
   const auto world = at["case"]["world"];
   world["size"].whole(1, kWorldMost);
   failure.unlike_default = at["unlike_default"].object();
   failure.of = at["of"].number(1, kCasesMost);
   failure.number = at["number"].number(1, failure.of);
+  failure.archived = at.has("archived") && at["archived"].truth();
   for (const auto& play : at["plays"].elements()) failure.plays.push_back(verdict_kind(play));
   failure.case_file = at["case_file"].text();
   failure.logs = at["logs"].text();
   failure.tail_rank = at["tail_rank"].number(0);
   failure.tail = at["tail"].text();
   failure.tail_file = at["tail_file"].text();
-  failure.call_sites = texts(at["call_sites"]);
+  failure.stack = at["stack"].text();
+  failure.stack_file = at["stack_file"].text();
+  failure.call_sites = lines(at["call_sites"]);
   return failure;
+}
+
+Result::Found found_of(const At& at, const std::string& scenario) {
+  Result::Found found{.kind = result_kind(at["result"]),
+                      .worst = {verdict_kind(at["verdict"]), findings_of(at["findings"])},
+                      .failure = failure_of(at["failure"], scenario)};
+  check_signature(at, found.worst);
+  check_verdict(at, found.kind, found.worst);
+  if (!is_failure(found.kind) && found.kind != Result::Kind::inconclusive)
+    at["result"].wrong("a case that holds has no signature");
+  return found;
 }
 
 const Planned* planned_for(const Run& run, const Result& result) {
@@ -94,69 +130,41 @@ const Planned* planned_for(const Run& run, const Result& result) {
   return nullptr;
 }
 
+// A range of cases belongs to one shard only if that shard is the only one.
+bool plays_all(const RunShard& shard, const NumberSet& numbers) {
+  return std::all_of(numbers.ranges().begin(), numbers.ranges().end(), [&](const auto& range) {
+    return shard.plays(range.first) && (shard.of == 1 || range.first == range.last);
+  });
+}
+
+NumberSet numbers_at(const At& at, int64_t cases, const std::optional<RunShard>& shard) {
+  auto numbers = NumberSet::parsed(at.text(), cases);
+  if (!numbers) at.expected("numbers of cases up to " + std::to_string(cases));
+  if (shard && !plays_all(*shard, *numbers)) at.wrong("holds cases of another shard");
+  return std::move(*numbers);
+}
+
 std::vector<CaseGroup> groups_of(const At& at, int64_t cases,
                                  const std::optional<RunShard>& shard) {
   std::vector<CaseGroup> groups;
+  std::vector<NumberSet> numbers;
   for (const auto& one : at.elements()) {
-    const auto numbers = numbers_of(one["cases"].text(), cases);
-    if (!numbers) one["cases"].expected("numbers of cases up to " + std::to_string(cases));
-    if (shard && std::any_of(numbers->begin(), numbers->end(),
-                             [&](int number) { return !shard->plays(number); }))
-      one["cases"].wrong("holds cases of another shard");
+    numbers.push_back(numbers_at(one["cases"], cases, shard));
     groups.push_back({.verdict = verdict_kind(one["verdict"]),
-                      .reason = one["reason"].text(),
+                      .reason = one["reason"].line(),
                       .world = one["world"].number(0, kWorldMost),
-                      .labels = texts(one["labels"]),
-                      .numbers = *numbers});
+                      .labels = lines(one["labels"]),
+                      .signature = one.has("signature") ? one["signature"].line() : "",
+                      .numbers = numbers.back()});
   }
+  if (overlap(numbers)) at.wrong("a case is in two groups");
   return groups;
 }
 
-// What was left out is a reason that refused no case.
-std::map<std::string, int64_t> not_zero(std::map<std::string, int64_t> counts) {
-  std::erase_if(counts, [](const auto& count) { return count.second == 0; });
-  return counts;
-}
-
-void check_counts(const At& at, const Result& result) {
-  Result counted;
-  counted.groups = result.groups;
-  count_groups(counted);
-  const bool agrees = counted.judged == result.judged && counted.labels == result.labels &&
-                      counted.refused == not_zero(result.refused) &&
-                      counted.world_min == result.world_min &&
-                      counted.world_max == result.world_max;
-  if (!agrees) at["groups"].wrong("do not add up to what the result counts");
-}
-
-bool belongs_to(Result::Kind kind, Verdict::Kind verdict) {
-  if (kind == Result::Kind::skip) return verdict == Verdict::Kind::refused;
-  if (kind == Result::Kind::flaky) return is_failure(verdict);
-  return name_of(kind) == name_of(verdict);
-}
-
-void check_kind(const At& at, const Result& result) {
-  const bool holds = result.kind == Result::Kind::pass || result.kind == Result::Kind::skip;
-  if (!belongs_to(result.kind, result.worst.kind))
-    at["verdict"].wrong("is not one of a result that is '" + std::string(name_of(result.kind)) +
-                        "'");
-  if (holds && result.failure) at["failure"].wrong("a result that holds has none");
-  if (!holds && result.judged > 0 && !result.failure) at.wrong("the field 'failure' is missing");
-  if (result.kind == Result::Kind::skip && result.refused.empty())
-    at["refused"].wrong("a result that is skipped has a reason");
-}
-
-void check_sharing(const At& at, const Result& result, const Run& run) {
-  const auto* shared = shared_by(result, run);
-  const bool agrees =
-      shared ? at["shares_devices"].text() == shared_text(*shared) : !at.has("shares_devices");
-  if (!agrees) at.wrong("'shares_devices' is not what the run's 'shared_devices' say");
-}
-
 Result result_of(const At& at, const Run& run) {
-  Result result{.scenario = at["scenario"].text(),
-                .claim = at["claim"].text(),
-                .exactness = at["exactness"].text(),
+  Result result{.scenario = at["scenario"].line(),
+                .claim = at["claim"].line(),
+                .exactness = at["exactness"].line(),
                 .setting = setting_of(at),
                 .kind = result_kind(at["result"]),
                 .worst = {verdict_kind(at["verdict"]), findings_of(at["findings"])},
@@ -166,32 +174,34 @@ Result result_of(const At& at, const Run& run) {
                 .world_min = at["world_min"].number(0, kWorldMost),
                 .world_max = at["world_max"].number(0, kWorldMost),
                 .took = at["seconds"].time()};
-  if (at["signature"].text() != result.worst.signature())
-    at["signature"].wrong("is not that of the verdict and its first finding");
+  check_signature(at, result.worst);
+  if (at.has("signatures")) result.signatures = counts(at["signatures"]);
   check_sharing(at, result, run);
   const auto* planned = planned_for(run, result);
   if (!planned) at.wrong("is not in the plan");
   result.groups = groups_of(at["groups"], planned->cases, run.shard);
   if (at.has("failure")) result.failure = failure_of(at["failure"], result.scenario);
-  check_counts(at, result);
-  check_kind(at, result);
+  if (at.has("others"))
+    for (const auto& one : at["others"].elements())
+      result.others.push_back(found_of(one, result.scenario));
+  check_agreement(at, result);
   return result;
 }
 
 SharedDevices shared_devices_in(const At& at) {
-  return {.backend = at["backend"].text(),
-          .kind = at["kind"].text(),
+  return {.backend = at["backend"].line(),
+          .kind = at["kind"].line(),
           .count = at["count"].number(1),
           .world_least = at["world_least"].number(2, kWorldMost),
           .world_most = at["world_most"].number(2, kWorldMost)};
 }
 
 Planned planned_of(const At& at) {
-  return {.scenario = at["scenario"].text(),
-          .exactness = at["exactness"].text(),
+  return {.scenario = at["scenario"].line(),
+          .exactness = at["exactness"].line(),
           .setting = setting_of(at),
           .cases = at["cases"].whole(0, kCasesMost),
-          .hash = at["hash"].text()};
+          .hash = at["hash"].line()};
 }
 
 void check_version(const Json& json, const std::string& file) {
@@ -209,48 +219,39 @@ Run run_of(const Json& json, const std::string& file) {
   check_version(json, file);
   const At at(json, file + ":");
   using Canary = Run::Canary;
-  Run run{.version = at["version"].text(),
-          .libtorch = at["libtorch"].text(),
+  Run run{.version = at["version"].line(),
+          .libtorch = at["libtorch"].line(),
           .seed = seed_of(at["seed"]),
           .cores = at["cores"].number(1),
           .slots = at["slots"].number(1),
           .shard = shard_at(at["shard"]),
+          .kept_going = at.has("kept_going") && at["kept_going"].truth(),
           .canary = at["canary"].one_of(
               {Canary::not_played, Canary::failed, Canary::passed, Canary::inconclusive}),
           .interrupted = at["interrupted"].truth(),
           .took = at["seconds"].time(),
           .folder = at["folder"].text(),
           .exit_code = at["exit_code"].number(0, 255)};
-  for (const auto& one : at["shared_devices"].elements())
+  for (const auto& one : at_most(kSharedDevicesMost, at["shared_devices"]))
     run.shared_devices.push_back(shared_devices_in(one));
-  for (const auto& one : at["shards_missing"].elements())
-    run.missing_shards.push_back(one.number(1, kShardsMost));
-  for (const auto& one : at["plan"].elements()) run.plan.push_back(planned_of(one));
+  run.missing_shards = missing_shards_at(at["shards_missing"]);
+  for (const auto& one : at_most(kPlanMost, at["plan"])) run.plan.push_back(planned_of(one));
   for (const auto& planned : run.plan)
     if (std::find(run.settings.begin(), run.settings.end(), planned.setting) == run.settings.end())
       run.settings.push_back(planned.setting);
-  for (const auto& one : at["results"].elements()) run.results.push_back(result_of(one, run));
-  for (const auto& one : at["not_finished"].elements())
-    run.not_finished.push_back({one["scenario"].text(), setting_of(one), one["reason"].text()});
+  for (const auto& one : at_most(run.plan.size(), at["results"]))
+    run.results.push_back(result_of(one, run));
+  for (const auto& one : at_most(run.plan.size(), at["not_finished"]))
+    run.not_finished.push_back({one["scenario"].line(), setting_of(one), one["reason"].line()});
   return run;
 }
 
 Run parse_run_file(const std::string& text, const std::string& file) {
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::exception& error) {  // also a number that no double holds
-    const std::string what = error.what();  // "[json.exception...] parse error at line 1, ..."
-    throw FieldError(file + ": not JSON: " + what.substr(what.find("] ") + 2));
-  }
-  return run_of(json, file);
+  return run_of(parse_json(text, file), file);
 }
 
 Run read_run_file(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::stringstream text;
-  if (!in || !(text << in.rdbuf())) throw FieldError(file.string() + ": cannot be read");
-  return parse_run_file(text.str(), file.string());
+  return parse_run_file(read_file(file), file.string());
 }
 
 }  // namespace lockstep::reports

@@ -1,6 +1,8 @@
 #include "reports/story.h"
 
+#include "harness/core/groups.h"
 #include "harness/core/text.h"
+#include "reports/characters.h"
 #include "reports/style.h"
 
 namespace lockstep::reports {
@@ -16,7 +18,8 @@ void flatten(const Json& value, const std::string& path, std::vector<std::string
     if (part.is_object()) {
       flatten(part, at, fields);
     } else if (at != "world.size") {
-      fields.push_back(at + " " + (part.is_string() ? part.get<std::string>() : part.dump()));
+      fields.push_back(
+          one_line(at + " " + (part.is_string() ? part.get<std::string>() : part.dump())));
     }
   }
 }
@@ -51,7 +54,7 @@ void append(std::vector<std::string>& lines, std::vector<std::string> more) {
                std::make_move_iterator(more.end()));
 }
 
-// What follows the diagnosis in a finding's text: a heading, then a table set in under it.
+// The text of a finding after the diagnosis: a heading, then an indented table.
 std::vector<std::string> table_of(const Finding& finding) {
   const auto text = split(finding.text, '\n');
   std::vector<std::string> lines;
@@ -72,13 +75,40 @@ std::vector<std::string> where_to_go_on(const Result& result, const std::string&
   std::vector<std::string> lines;
   if (const auto command = replay_command(result, program); !command.empty())
     append(lines, labelled("replay", {command}));
-  append(lines, labelled("read", {program + " explain " + result.scenario}));
-  if (!failure.logs.empty()) append(lines, labelled("logs", {failure.logs.string()}));
+  append(lines,
+         labelled("read", {shell_word(program) + " explain " + shell_word(result.scenario)}));
+  if (!failure.logs.empty()) append(lines, labelled("logs", {shell_word(failure.logs)}));
   for (const auto& site : failure.call_sites) lines.push_back("  " + site);
-  if (failure.tail.empty()) return lines;
-  lines.push_back("  rank " + std::to_string(failure.tail_rank) +
-                  (failure.tail_file.extension() == ".stacks" ? " was in" : " wrote last"));
-  for (const auto& line : split(failure.tail, '\n')) lines.push_back("    | " + line);
+  const auto quote = [&](const std::string& what, const std::string& text) {
+    if (text.empty()) return;
+    lines.push_back("  rank " + std::to_string(failure.tail_rank) + what);
+    for (const auto& line : split(text, '\n')) lines.push_back("    | " + line);
+  };
+  quote(" was in", failure.stack);
+  quote(" wrote last", failure.tail);
+  return lines;
+}
+
+// The story of a result without its other signatures.
+std::vector<std::string> story_of_one(const Result& result, const std::string& program) {
+  if (result.kind == Result::Kind::pass || result.kind == Result::Kind::skip) return {};
+  const bool certain = result.kind != Result::Kind::inconclusive;
+  std::vector<std::string> lines{(certain ? "✗ " : "? ") + rule_of(result)};
+  lines.push_back("  " + diagnosis_of(result));
+  if (const auto count = count_text(result); !count.empty())
+    append(lines, labelled("found in", {count}));
+  if (result.failure) append(lines, labelled("case", fields_of(*result.failure)));
+  if (result.failure && result.failure->archived)
+    append(lines,
+           labelled("archived", {"it failed in an earlier run, so this run plays it first"}));
+  if (const auto* finding = first_finding(result)) append(lines, table_of(*finding));
+  const auto count = static_cast<int64_t>(result.worst.findings.size());
+  if (count > 1) {
+    const Finding& next = result.worst.findings[1];
+    lines.push_back("  and " + counted(count - 1, "more finding") + ", the next at " +
+                    (next.where.empty() ? next.rule : next.where));
+  }
+  if (result.failure) append(lines, where_to_go_on(result, program));
   return lines;
 }
 
@@ -102,35 +132,37 @@ std::string diagnosis_of(const Result& result) {
 std::string replay_command(const Result& result, const std::string& program) {
   if (!result.failure || result.failure->case_file.empty()) return "";
   const auto& [subject, tier, backend] = result.setting;
-  // In a world of its own, which is not the one that it failed in: any launcher does.
+  const auto lockstep = shell_word(program);
+  // In a new launched world, not the one that it failed in, so any launcher will do.
   const std::string launched =
       tier == "launched"
-          ? program + " launch -n " + std::to_string(world_size(result.failure->c)) + " "
+          ? lockstep + " launch -n " + std::to_string(world_size(result.failure->c)) + " "
           : "";
-  return launched + program + " replay " + result.failure->case_file.string() +
-         (subject == Setting().subject ? "" : " --subject " + subject) +
-         (tier == Setting().tier ? "" : " --tier " + tier) +
-         (backend == Setting().backend || backend == "memory" ? "" : " --backend " + backend);
+  return launched + lockstep + " replay " + shell_word(result.failure->case_file) +
+         (subject == Setting().subject ? "" : " --subject " + shell_word(subject)) +
+         (tier == Setting().tier ? "" : " --tier " + shell_word(tier)) +
+         (backend == Setting().backend || backend == "memory"
+              ? ""
+              : " --backend " + shell_word(backend));
 }
 
 std::string case_line(const Failure& failure) {
   return joined(fields_of(failure), " · ");
 }
 
+std::string count_text(const Result& result) {
+  const auto count = result.signatures.find(result.worst.signature());
+  if (count == result.signatures.end() || !result.failure) return "";
+  return with_commas(count->second) + " of " + counted(result.judged, "case") +
+         ", the first is number " + std::to_string(result.failure->number);
+}
+
 std::vector<std::string> story(const Result& result, const std::string& program) {
-  if (result.kind == Result::Kind::pass || result.kind == Result::Kind::skip) return {};
-  const bool certain = result.kind != Result::Kind::inconclusive;
-  std::vector<std::string> lines{(certain ? "✗ " : "? ") + rule_of(result)};
-  lines.push_back("  " + diagnosis_of(result));
-  if (result.failure) append(lines, labelled("case", fields_of(*result.failure)));
-  if (const auto* finding = first_finding(result)) append(lines, table_of(*finding));
-  const auto count = static_cast<int64_t>(result.worst.findings.size());
-  if (count > 1) {
-    const Finding& next = result.worst.findings[1];
-    lines.push_back("  and " + counted(count - 1, "more finding") + ", the next at " +
-                    (next.where.empty() ? next.rule : next.where));
+  std::vector<std::string> lines;
+  for (const auto& one : by_signature(result)) {
+    if (!lines.empty()) lines.emplace_back();
+    append(lines, story_of_one(one, program));
   }
-  if (result.failure) append(lines, where_to_go_on(result, program));
   return lines;
 }
 

@@ -1,5 +1,5 @@
-// Why a result is not a pass, told in plain text: the rule, the diagnosis, the case, where it first
-// shows, and how to go on. Nothing is decided here; every sentence comes from the result.
+// Why a result did not pass, in plain text: the rule, the diagnosis, the case, where it first
+// shows, and what to do next. Nothing is decided here; every sentence comes from the result.
 #pragma once
 
 #include "harness/core/result.h"
@@ -18,12 +18,16 @@ std::string diagnosis_of(const Result& result);
 // "world 3 · length 5 · options.seed 1": the fields that differ from a default case, and the world.
 std::string case_line(const Failure& failure);
 
-// How to play the failing case again; `program` is how to start the program. Empty where the case
-// is in no file.
+// The command that replays the failing case; `program` is how to start the program. Empty where the
+// case is in no file.
 std::string replay_command(const Result& result, const std::string& program);
 
-// The whole story without the result's own line, without colour; it may hold Unicode. Empty for a
-// pass and a skip.
+// "12 of 30 cases, the first is number 7": how often the result's signature occurred, where the run
+// kept going; else empty.
+std::string count_text(const Result& result);
+
+// The whole story without the result's own line and without colour; it may hold Unicode. Each of
+// several signatures has its own story, after an empty line. Empty for a pass and a skip.
 std::vector<std::string> story(const Result& result, const std::string& program);
 
 }  // namespace lockstep::reports

@@ -39,7 +39,7 @@ std::string spelled(char byte) {
   return text;
 }
 
-// The plain word for the character at `at`, and how many bytes that character has.
+// The ASCII replacement for the character at `at`, and the character's size in bytes.
 std::pair<std::string_view, size_t> plain(std::string_view text, size_t at) {
   for (const auto& [character, word] : kPlain)
     if (text.substr(at).starts_with(character)) return {word, character.size()};

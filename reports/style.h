@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,17 +12,19 @@ namespace lockstep::reports {
 struct Style {
   bool colour = false;  // ANSI escapes
   bool unicode = true;  // where false, `shown` leaves ASCII only
+  size_t columns = 0;   // of the terminal; 0: no terminal, and lines are not broken
 };
 
 enum class Colour { green, red, yellow, bold };
 
 std::string coloured(const std::string& text, Colour colour, const Style& style);
 
-// `text` as the style can show it: without Unicode, "x ... - <-" for ✗ … – ◄, and '?' for what has
-// no such word. Control characters that would move a terminal's cursor become "\x1b" in letters.
+// `text` as the style can show it: without Unicode, "x ... - <-" for ✗ … – ◄, and '?' for
+// characters without such a replacement. Control characters that would move a terminal's cursor are
+// spelled out, as "\x1b".
 std::string shown(const std::string& text, const Style& style);
 
-// Columns on a terminal: code points, and nothing for colours.
+// Columns on a terminal: code points, without colour escapes.
 size_t width(std::string_view text);
 std::string padded(const std::string& text, size_t columns);
 std::string right_aligned(const std::string& text, size_t columns);

@@ -3,6 +3,7 @@
 #include "harness/core/groups.h"
 #include "harness/core/text.h"
 #include "reports/devices.h"
+#include "reports/fit.h"
 #include "reports/story.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr size_t kKindAndTimeColumns = 11;  // "PASS   2.9s"
 constexpr size_t kCasesColumns = 8;
-constexpr std::string_view kHere = "◄";  // ends the line of a table that a reader should see first
+constexpr std::string_view kHere = "◄";  // marks the line of a table to read first
 
 std::vector<std::string> distinct(const std::vector<Setting>& settings,
                                   std::string Setting::*member) {
@@ -24,7 +25,7 @@ std::vector<std::string> distinct(const std::vector<Setting>& settings,
   return out;
 }
 
-// The parts of a setting that are not the same all over the run; the tier always.
+// The parts of a setting that differ within the run; always the tier.
 std::string setting_text(const Setting& setting, const std::vector<Setting>& settings) {
   std::string text = setting.tier;
   if (distinct(settings, &Setting::subject).size() > 1) text += " " + setting.subject;
@@ -70,6 +71,13 @@ std::string both(const std::string& a, const std::string& b, const std::string& 
   return a + (a.empty() || b.empty() ? "" : between) + b;
 }
 
+std::string signatures_text(const Result& result) {
+  int64_t cases = 0;
+  for (const auto& [signature, count] : result.signatures) cases += count;
+  return with_commas(cases) + " of " + counted(result.judged, "case") + ", " +
+         counted(static_cast<int64_t>(result.signatures.size()), "signature");
+}
+
 std::string cases_text(const Result& result, const Columns& columns) {
   if (result.kind == Result::Kind::skip)
     return "     " + result.refused.begin()->first +
@@ -77,6 +85,7 @@ std::string cases_text(const Result& result, const Columns& columns) {
                 ? ""
                 : ", and " +
                       counted(static_cast<int64_t>(result.refused.size()) - 1, "more reason"));
+  if (!result.signatures.empty()) return "   " + signatures_text(result);
   if (is_failure(result.kind) || result.failure)
     return result.failure ? "   case " + std::to_string(result.failure->number) + " of " +
                                 std::to_string(result.failure->of)
@@ -151,11 +160,21 @@ std::string remarks(const Run& run) {
             ": " + run.not_finished.front().reason + "\n";
   if (!run.missing_shards.empty())
     text += (run.missing_shards.size() == 1 ? "? shard " : "? shards ") +
-            numbers_text(run.missing_shards) + (run.missing_shards.size() == 1 ? " is" : " are") +
+            NumberSet(run.missing_shards).text() +
+            (run.missing_shards.size() == 1 ? " is" : " are") +
             " missing: what would have come to light there is not known\n";
   if (run.shard && is_empty(run))
     text += "nothing to play: no scenario has a case for shard " + shard_text(*run.shard) + "\n";
   return text;
+}
+
+// For lines that each end with a newline.
+std::string fitted_text(const std::string& text, const Style& style) {
+  auto lines = split(text, '\n');
+  lines.pop_back();
+  std::string out;
+  for (const auto& line : fitted(lines, style)) out += line + "\n";
+  return out;
 }
 
 }  // namespace
@@ -187,7 +206,7 @@ std::string headline(const Run& run, const Style& style) {
   std::string text = joined(parts, " · ") + "\n";
   for (const auto& shared : run.shared_devices)
     text += shared_text(shared) + ": judged as ever, never timed\n";
-  return shown(text, style);
+  return fitted_text(shown(text, style), style);
 }
 
 std::string result_line(const Result& result, const Run& run, const Columns& columns,
@@ -199,35 +218,49 @@ std::string result_line(const Result& result, const Run& run, const Columns& col
   const std::string rest = padded(result.scenario, columns.scenario) + "  " +
                            padded(setting_text(result.setting, run.settings), columns.setting) +
                            cases_text(result, columns);
-  return "  " + coloured(word, colour_of(result.kind), style) +
-         shown(right_aligned(time, std::max(left, width(time) + 1)) + "  " +
-                   without_trailing_spaces(rest),
-               style) +
-         "\n";
+  const std::string indent = "  ";
+  const auto line =
+      fitted_row(shown(indent + word + right_aligned(time, std::max(left, width(time) + 1)) + "  " +
+                           without_trailing_spaces(rest),
+                       style),
+                 style);
+  return indent + coloured(word, colour_of(result.kind), style) +
+         line.substr(indent.size() + word.size()) + "\n";
 }
 
 std::string result_text(const Result& result, const Run& run, const Columns& columns,
                         const Style& style) {
   std::string text = result_line(result, run, columns, style);
-  const auto lines = story(result, run.program);
-  for (size_t i = 0; i < lines.size(); ++i) {
-    const auto line = shown(lines[i], style);
-    text += (i == 0                      ? coloured(line, Colour::bold, style)
-             : lines[i].ends_with(kHere) ? coloured(line, Colour::red, style)
-                                         : line) +
-            "\n";
-  }
-  return lines.empty() ? text : text + "\n";
+  const auto here = shown(std::string(kHere), style);
+  std::vector<std::string> part;  // one signature's, which begins with its rule
+  const auto add = [&] {
+    if (part.empty()) return;
+    for (const auto& line : fitted({part.front()}, style))
+      text += coloured(line, Colour::bold, style) + "\n";
+    part.erase(part.begin());
+    for (const auto& line : fitted(part, style))
+      text += (line.ends_with(here) ? coloured(line, Colour::red, style) : line) + "\n";
+    text += "\n";
+    part.clear();
+  };
+  for (const auto& line : story(result, run.program))
+    if (line.empty())
+      add();
+    else
+      part.push_back(shown(line, style));
+  add();
+  return text;
 }
 
 std::string summary(const Run& run, const Style& style) {
   int64_t cases = 0;
   for (const auto& result : run.results) cases += result.judged;
   const auto scenarios = static_cast<int64_t>(run.results.size() + run.not_finished.size());
-  return shown(both(counted(scenarios, "scenario"), counts_text(run), ": ") + "   " +
-                   counted(cases, "case") + "   " + seconds(run.took) + " s",
-               style) +
-         canary_text(run, style) + "\n" + shown(remarks(run), style) +
+  const auto counts = both(counted(scenarios, "scenario"), counts_text(run), ": ") + "   " +
+                      counted(cases, "case") + "   " + seconds(run.took) + " s";
+  return fitted_text(
+             shown(counts, style) + canary_text(run, style) + "\n" + shown(remarks(run), style),
+             style) +
          (run.folder.empty() ? ""
                              : "run: " + (run.folder.parent_path() / "latest").string() + "\n");
 }

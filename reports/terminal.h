@@ -1,5 +1,5 @@
-// What a run prints for a person, piece by piece as it becomes known: the headline, a line for
-// each result with its story where it is not a pass, and the summary.
+// The output of a run for a person, piece by piece: the headline, a line for each result with its
+// story where it did not pass, and the summary.
 #pragma once
 
 #include "harness/core/result.h"
@@ -16,7 +16,7 @@ struct Columns {
 };
 Columns columns_for(const Run& run);
 
-// Each ends with a newline. A result's text is its line and its story.
+// Each text ends with a newline. A result's text is its line and its story.
 std::string headline(const Run& run, const Style& style);
 std::string result_line(const Result& result, const Run& run, const Columns& columns,
                         const Style& style);

@@ -1,4 +1,4 @@
-// The commands, a file each. Every function adds its command and flags to `app`; the callback that
+// The commands, one per file. Every function adds its command and flags to `app`; the callback that
 // CLI11 calls for the chosen command sets `status`, or throws UsageError or NothingSelected.
 #pragma once
 
@@ -24,8 +24,8 @@ inline CLI::Validator not_empty() {
           ""};
 }
 
-// Adds flags of a command that take one text, by their names, what stands for a value, and the
-// help. None may be empty: a variable that a script forgot to set must not mean the default.
+// Adds flags that take one text, given by name, value placeholder and help. No value may be empty:
+// a variable that a script forgot to set must not mean the default.
 inline auto text_options_of(CLI::App& command) {
   return
       [&command](const char* name, std::string& value, const char* placeholder, const char* help) {
@@ -36,7 +36,7 @@ inline auto text_options_of(CLI::App& command) {
       };
 }
 
-// The arguments of the program, without the "--" in front of what launch is to start.
+// The arguments of the program, without the "--" before the command that launch starts.
 std::vector<std::string> without_separator(std::vector<std::string> arguments);
 
 }  // namespace lockstep::cli

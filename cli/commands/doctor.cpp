@@ -18,7 +18,7 @@ namespace {
 
 using Lines = std::vector<std::pair<std::string, std::string>>;
 
-// Below these a run of worlds of four ranks does not fit.
+// Minimums for a run with worlds of four ranks.
 constexpr int64_t kFilesWanted = 1024;
 constexpr int64_t kProcessesWanted = 256;
 constexpr int64_t kDiskWanted = int64_t{256} << 20;
@@ -46,7 +46,7 @@ std::string about_nccl() {
   return "no: " + nccl.problem;
 }
 
-// The driver is asked only where its library was loaded.
+// The driver is queried only where its library was loaded.
 std::string about_gpus(const std::string& seen) {
   if (!load_nccl().problem.empty()) return seen;
   const Gpus gpus = usable_gpus();
@@ -96,7 +96,7 @@ std::vector<std::string> worries(const Machine& machine, const AboutTorch& torch
 }
 
 int doctor() {
-  load_nccl();  // before LibTorch is asked for anything
+  load_nccl();  // before any call of LibTorch
   const auto torch = about_torch();
   const auto machine = this_machine();
   const auto bad = worries(machine, torch);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kTextColumns = 84;
 
-// "  label          text", broken at blanks; nothing where there is no text.
+// " label text", broken at blanks; nothing for an empty text.
 void print_part(const std::string& label, const std::string& text) {
   if (text.empty()) return;
   std::string line = "  " + label + std::string(16 - label.size(), ' ');

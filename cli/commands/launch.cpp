@@ -6,7 +6,9 @@
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
 #include "harness/process/message.h"
+#include "harness/process/secret.h"
 #include "harness/process/zygote.h"
+#include "harness/world/launched/remotes.h"
 #include "harness/world/served_store.h"
 
 #include <array>
@@ -32,10 +34,11 @@ struct Flags {
 };
 
 bool can_be_run(const std::string& file) {
-  return std::filesystem::is_regular_file(file) && ::access(file.c_str(), X_OK) == 0;
+  std::error_code cannot_look;
+  return std::filesystem::is_regular_file(file, cannot_look) && ::access(file.c_str(), X_OK) == 0;
 }
 
-// What a shell would find.
+// Finds the program as a shell would.
 void require_program(const std::string& name) {
   if (name.find('/') != std::string::npos) {
     if (can_be_run(name)) return;
@@ -47,7 +50,7 @@ void require_program(const std::string& name) {
   throw UsageError("launch: there is no program '" + name + "' in PATH");
 }
 
-// Before anything is started, for all of them need pipes at once.
+// Called before any rank is started, since all of them need pipes at once.
 void require_descriptors(int ranks) {
   const rlim_t needed = static_cast<rlim_t>(descriptors_for(ranks));
   rlimit limit{};
@@ -58,13 +61,19 @@ void require_descriptors(int ranks) {
 }
 
 std::filesystem::path own_folder() {
-  auto name = (std::filesystem::temp_directory_path() / "lockstep-launch-XXXXXX").string();
+  auto name = (temporary_folder() / "lockstep-launch-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr)
     throw UsageError(name + ": cannot be made: " + std::strerror(errno));
   return name;
 }
 
-// As one line for the exit code, and the sentence behind it.
+// The caller's secret if it has one, otherwise a fresh one.
+std::string secret_of_ranks() {
+  const char* const given = std::getenv(kSecretVariable);
+  return given && *given ? given : fresh_token();
+}
+
+// One line with the exit code, then the sentence.
 std::string text_of(const ProgramEnd& end) {
   return std::to_string(end.exit_code) + "\n" + end.sentence;
 }
@@ -73,8 +82,8 @@ ProgramEnd program_end_in(const std::string& text) {
   return {.exit_code = std::atoi(text.c_str()), .sentence = text.substr(text.find('\n') + 1)};
 }
 
-// The ranks are children of a server of ours, which outlives us for long enough to end them all,
-// however we end.
+// The ranks are children of a server process, which outlives this one long enough to end them all,
+// however this one ends.
 ZygoteServer server_of(const ProgramRanks& ranks) {
   return {.prepare = [] {},
           .serve = [ranks](const std::string&,
@@ -82,7 +91,7 @@ ZygoteServer server_of(const ProgramRanks& ranks) {
           .finish = [ranks] { std::filesystem::remove_all(ranks.folder); }};
 }
 
-// From now on they are read, not acted on; threads that are made later inherit that.
+// From now on these signals are read from a descriptor; threads created later inherit that.
 Descriptor taken_signals() {
   sigset_t taken;
   sigemptyset(&taken);
@@ -124,6 +133,7 @@ int launch(const Flags& flags, const std::vector<std::string>& command) {
                                  .count = count,
                                  .address = kLoopback,
                                  .port = listener.port,
+                                 .secret = secret_of_ranks(),
                                  .folder = own_folder()}),
                       std::array{listener.socket.number(), signals.number()});
   const ServedStore store(kLoopback, listener);
@@ -134,7 +144,7 @@ int launch(const Flags& flags, const std::vector<std::string>& command) {
 
 }  // namespace
 
-// CLI11 takes what is behind "--" away from a command that has no positional arguments; and one
+// CLI11 drops the arguments after "--" of a command without positional arguments, and a command
 // that had some would take the program's own flags.
 std::vector<std::string> without_separator(std::vector<std::string> arguments) {
   if (arguments.empty() || arguments.front() != "launch") return arguments;

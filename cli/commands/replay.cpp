@@ -51,8 +51,7 @@ int replay(const Flags& flags, const Known& known) {
       for (const auto& backend : backends) {
         const auto setting = setting_of(name, tier, backend);
         const auto why_not = why_not_here(setting, known);
-        jobs.push_back({scenario, setting,
-                        why_not.empty() ? std::vector<Case>{c} : std::vector<Case>(), why_not});
+        jobs.push_back({scenario, setting, why_not.empty() ? CaseList({c}) : CaseList(), why_not});
       }
   return play(known, std::move(jobs), {}, options);
 }

@@ -25,7 +25,7 @@ struct Flags {
   bool partial = false, quiet = false;
 };
 
-// The last of a folder of runs, by their names; copying a folder may lose the link.
+// The latest run of a folder, by name, since copying a folder may lose the link.
 fs::path latest_of(const fs::path& runs) {
   std::error_code none;
   if (fs::exists(runs / "latest" / "run.json", none)) return runs / "latest" / "run.json";
@@ -60,7 +60,7 @@ Run merged_run(const Flags& flags) {
   }
 }
 
-// Nothing is known of the cases of a shard that is missing.
+// The verdicts of a missing shard's cases are unknown.
 int exit_code_of(const Run& run, const Flags& flags) {
   const int code = cli::exit_code_of(run);
   const bool unknown = !run.missing_shards.empty() && !flags.partial;
@@ -70,6 +70,7 @@ int exit_code_of(const Run& run, const Flags& flags) {
 void print(const Run& run, const Flags& flags) {
   const auto style = style_of_stdout(flags.colour);
   const auto columns = reports::columns_for(run);
+  stop_commands();
   if (!flags.quiet) std::cout << reports::headline(run, style);
   for (const auto& result : run.results)
     if (!flags.quiet || is_failure(result.kind) || result.kind == Result::Kind::inconclusive)

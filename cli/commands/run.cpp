@@ -1,5 +1,7 @@
 #include "cli/commands/commands.h"
+#include "cli/draw_progress.h"
 #include "cli/known.h"
+#include "cli/machine.h"
 #include "cli/play.h"
 #include "cli/selection.h"
 #include "cli/sharding.h"
@@ -11,6 +13,7 @@
 #include <algorithm>
 #include <iostream>
 #include <random>
+#include <unistd.h>
 
 namespace lockstep::cli {
 
@@ -23,24 +26,41 @@ constexpr int kSlotsMost = 4096;
 // As typed.
 struct Flags {
   Selection selection;
-  std::string tiers = "cold", backends = "gloo", subjects, worlds, seed, cases, shard, slots,
-              timeout, meet;
+  std::string tiers, backends = "gloo", subjects, worlds, seed, cases, shard, slots, timeout, meet;
   std::vector<std::string> set;
   std::string junit, json, out = ".lockstep", colour = "auto";
-  bool stop_at_first = false, quiet = false;
+  bool thorough = false, stop_at_first = false, keep_going = false, quiet = false;
   int verbose = 0;
 };
 
+// Of each scenario, where --tier does not say where to run: every case in simulated worlds, and so
+// many in worlds of processes, where a case takes ten times as long.
+constexpr size_t kColdCases = 8;
+
+bool plays_few_cold(const Flags& flags) {
+  return flags.tiers.empty() && !flags.thorough && flags.backends == Setting().backend;
+}
+
+std::string tiers_of(const Flags& flags) {
+  if (flags.thorough && !flags.tiers.empty())
+    throw UsageError(
+        "--thorough and --tier exclude each other: --thorough runs on sim, warm and cold");
+  if (!flags.tiers.empty()) return flags.tiers;
+  // Simulated worlds have a backend of their own.
+  if (flags.backends != Setting().backend) return flags.thorough ? "warm,cold" : "cold";
+  return flags.thorough ? "sim,warm,cold" : "sim,cold";
+}
+
 std::vector<Setting> settings_of(const Flags& flags, const Known& known) {
   std::vector<Setting> settings;
-  const auto tiers = words("--tier", flags.tiers, kTiers);
+  const auto tiers = words("--tier", tiers_of(flags), kTiers);
   if (flags.backends != Setting().backend &&
       std::find(tiers.begin(), tiers.end(), "sim") != tiers.end())
     throw UsageError("--backend " + flags.backends +
                      ": simulated worlds carry collectives in memory; leave sim out of --tier");
   const auto subjects = flags.subjects.empty() ? default_subject(known) : flags.subjects;
   for (const auto& subject : words("--subject", subjects, known.subjects.names()))
-    for (const auto& tier : words("--tier", flags.tiers, kTiers))
+    for (const auto& tier : tiers)
       for (const auto& backend : words("--backend", flags.backends, names_of(known.backends))) {
         const auto setting = setting_of(subject, tier, backend);
         if (std::find(settings.begin(), settings.end(), setting) == settings.end())
@@ -77,8 +97,8 @@ std::optional<RunShard> shard_option_of(const Flags& flags) {
   return shard;
 }
 
-// What failed on this machine is no part of a campaign that is spread over several: it would shift
-// the numbers of the cases here and not there.
+// Failures archived on this machine are not part of a campaign spread over several: they would
+// shift the case numbers on this machine only.
 std::vector<Case> archived_for(const Scenario& scenario, const Flags& flags) {
   const auto archived = archived_failures(flags.out, scenario);
   if (flags.shard.empty()) return archived;
@@ -89,11 +109,12 @@ std::vector<Case> archived_for(const Scenario& scenario, const Flags& flags) {
   return {};
 }
 
-std::vector<Case> cases_of(const Scenario& scenario, const DrawOptions& options,
-                           const Flags& flags) {
+CaseList cases_of(const Scenario& scenario, const DrawOptions& options, const Flags& flags,
+                  DrawProgress& progress) {
   const auto archived = archived_for(scenario, flags);
   try {
-    return draw_cases(scenario, options, archived);
+    progress.begin(scenario.name);
+    return draw_cases(scenario, options, archived, [&] { progress.looked_at_a_case(); });
   } catch (const FieldError& error) {
     throw UsageError((options.set.empty() ? "" : "--set: ") + scenario.name + ": " + error.what());
   }
@@ -107,7 +128,7 @@ std::optional<std::string> missing_field(const Scenario& scenario, const DrawOpt
     } catch (const UnknownField&) {
       return path;
     } catch (const FieldError&) {
-      continue;  // it has the field, and drawing says what is wrong with the value
+      continue;  // it has the field; drawing reports the wrong value
     }
   }
   return {};
@@ -117,34 +138,39 @@ std::vector<Job> jobs_of(const Flags& flags, const Known& known, const DrawOptio
   const auto settings = settings_of(flags, known);
   const auto shard = shard_option_of(flags).value_or(RunShard());
   std::vector<Job> jobs;
-  for (const auto& scenario : selected(known.scenarios, flags.selection)) {
+  const auto scenarios = selected(known.scenarios, flags.selection);
+  DrawProgress progress(static_cast<int64_t>(scenarios.size()), flags.quiet,
+                        {.unicode = locale_is_utf8()}, is_terminal(STDERR_FILENO));
+  for (const auto& scenario : scenarios) {
     const auto missing = missing_field(scenario, draw);
-    const auto cases = missing ? std::vector<Case>() : cases_of(scenario, draw, flags);
+    const auto cases = missing ? CaseList() : cases_of(scenario, draw, flags, progress);
     const auto left_out = missing ? "no field '" + *missing + "' for --set" : "";
     for (const auto& setting : settings) {
       const auto why_not = why_not_here(setting, known);
-      jobs.push_back({scenario, setting, why_not.empty() ? cases : std::vector<Case>(),
+      const bool few = setting.tier == "cold" && plays_few_cold(flags);
+      const auto played = few ? cases.a_few(kColdCases) : cases;
+      jobs.push_back({scenario, setting, why_not.empty() ? played : CaseList(),
                       left_out.empty() ? why_not : left_out, shard});
     }
   }
-  // A mistyped name is in no scenario; drawing tells what there is.
+  // A mistyped name is in no scenario; drawing reports the known fields.
   if (std::all_of(jobs.begin(), jobs.end(), [](const Job& job) { return !job.left_out.empty(); }))
-    cases_of(jobs.front().scenario, draw, flags);
+    cases_of(jobs.front().scenario, draw, flags, progress);
   return jobs;
 }
 
-// A launched world has the size it has: the canary that fails in any is played in it, the others
-// where they find room.
+// A launched world has a fixed size: the canary that fails at any size runs at this one, the others
+// if they fit.
 std::vector<Job> canaries_of(const Known& known, const Setting& setting,
                              const std::optional<LaunchedPlace>& launched) {
   auto own = canary().smallest();
   if (launched) own.value["world"]["size"] = launched->size;
-  std::vector<Job> jobs{{canary(), setting, {canary().parse(own.value)}}};
+  std::vector<Job> jobs{{canary(), setting, std::vector{canary().parse(own.value)}}};
   for (const auto& scenario : known.scenarios) {
     if (!has_tag(scenario, "canary")) continue;
     const auto smallest = scenario.smallest();
     if (!launched || world_size(smallest) <= launched->size)
-      jobs.push_back({scenario, setting, {smallest}});
+      jobs.push_back({scenario, setting, std::vector{smallest}});
   }
   return jobs;
 }
@@ -161,7 +187,10 @@ CommandOptions command_options_of(const Flags& flags, uint64_t seed) {
                                : static_cast<int>(whole_number("-j", flags.slots, 1, kSlotsMost));
   if (!flags.timeout.empty()) options.campaign.deadline = time_limit("--timeout", flags.timeout);
   if (!flags.meet.empty()) options.meet = time_limit("--meet", flags.meet);
+  if (flags.stop_at_first && flags.keep_going)
+    throw UsageError("-x and --keep-going exclude each other");
   if (flags.stop_at_first) options.campaign.after_failure = AfterFailure::stop_all;
+  if (flags.keep_going) options.campaign.after_failure = AfterFailure::keep_going;
   words("--color", flags.colour, {"auto", "always", "never"});
   if (flags.quiet && flags.verbose > 0) throw UsageError("-q and -v exclude each other");
   options.detail = flags.quiet         ? Detail::quiet
@@ -179,7 +208,7 @@ bool fixes_world(const DrawOptions& draw) {
 
 int run(const Flags& flags, const Known& known) {
   auto draw = draw_options_of(flags);
-  const auto tiers = words("--tier", flags.tiers, kTiers);
+  const auto tiers = words("--tier", tiers_of(flags), kTiers);
   draw.schedules = std::find(tiers.begin(), tiers.end(), "sim") != tiers.end();
   for (const auto& backend : words("--backend", flags.backends, names_of(known.backends)))
     draw.late_results |= backend_called(backend, known.backends).device != nullptr;
@@ -187,12 +216,11 @@ int run(const Flags& flags, const Known& known) {
   options.launched = place_for(tiers);
   if (options.launched && !fixes_world(draw)) draw.worlds = {options.launched->size};
   auto jobs = jobs_of(flags, known, draw);
-  // In a setting that this machine can play: elsewhere a canary would fail for want of a device.
+  // In a setting that this machine can run: elsewhere a canary would fail for lack of a device.
   const auto played =
       std::find_if(jobs.begin(), jobs.end(), [](const Job& job) { return job.left_out.empty(); });
-  auto canaries = flags.selection.is_everything() && played != jobs.end()
-                      ? canaries_of(known, played->setting, options.launched)
-                      : std::vector<Job>();
+  auto canaries = played != jobs.end() ? canaries_of(known, played->setting, options.launched)
+                                       : std::vector<Job>();
   return play(known, std::move(jobs), std::move(canaries), options);
 }
 
@@ -214,7 +242,9 @@ void add_run(CLI::App& app, const Known& known, int& status) {
   repeated("--not-tag", selection.not_tags, "TAG", "no scenario with this tag");
   option("--tier", flags->tiers, "TIERS",
          "where ranks live; cold: forked for each case; warm: kept for the next; sim: simulated; "
-         "launched: in the processes that a launcher has started, of which rank 0 reports");
+         "launched: in the processes that a launcher has started, of which rank 0 reports "
+         "(every case on sim, and a few of each scenario on cold)");
+  command->add_flag("--thorough", flags->thorough, "every case on sim, warm and cold");
   option("--backend", flags->backends, "BACKENDS", "what carries the collectives");
   option("--subject", flags->subjects, "SUBJECTS", "whose data parallelism is judged: a,b");
   option("--world", flags->worlds, "SIZES", "numbers of ranks: 2,3,4");
@@ -227,6 +257,8 @@ void add_run(CLI::App& app, const Known& known, int& status) {
   option("--timeout", flags->timeout, "SECONDS", "deadline of one case (30)");
   option("--meet", flags->meet, "SECONDS", "how long launched processes wait for each other (300)");
   command->add_flag("-x", flags->stop_at_first, "stop at the first failure");
+  command->add_flag("--keep-going", flags->keep_going,
+                    "judge every case; count the failures of each signature, tell its first");
   option("--junit", flags->junit, "FILE", "write JUnit XML");
   option("--json", flags->json, "FILE", "write everything found as JSON");
   option("--out", flags->out, "FOLDER", "where runs and failures are kept");

@@ -15,7 +15,7 @@ BrokenPipesAreErrors::BrokenPipesAreErrors() {
 
 BrokenPipesAreErrors::~BrokenPipesAreErrors() {
   const timespec no_time{};
-  if (!was_pending_) ::sigtimedwait(&broken_pipe_, nullptr, &no_time);  // drop one of our own
+  if (!was_pending_) ::sigtimedwait(&broken_pipe_, nullptr, &no_time);  // drop our own signal
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 

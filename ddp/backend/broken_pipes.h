@@ -5,13 +5,14 @@
 namespace lockstep {
 
 // Note [A dead peer and SIGPIPE]
-// Gloo writes to sockets without MSG_NOSIGNAL, so a peer's death kills a C++ process that happens
-// to write at that moment, without a word (Python ignores the signal from its start). The signal
-// goes to the thread that writes, and threads inherit the mask of their creator: blocking it here,
-// while Gloo makes its threads and connects, turns it into an error for good and leaves the
-// process's own handling alone. Parts of a group have threads of their own.
+// Gloo writes to sockets without MSG_NOSIGNAL, so a peer's death silently kills a C++ process that
+// happens to write at that moment (Python ignores the signal from its start). The signal goes to
+// the thread that writes, and threads inherit the mask of their creator: blocking it here, while
+// Gloo makes its threads and connects, turns it into an error for good and leaves the process's own
+// handling unchanged. Split groups have threads of their own.
 
-// While one lives, this thread, and those that it makes for good, take a broken pipe for an error.
+// During its lifetime this thread, and for good the threads that it makes, get an error from a
+// broken pipe instead of a signal.
 class BrokenPipesAreErrors {
  public:
   BrokenPipesAreErrors();

@@ -59,7 +59,8 @@ std::vector<std::size_t> ranks_that_see_the_same(const std::vector<RankPlace>& p
   return ranks;
 }
 
-// Position among these; the launcher's word, which the program reads too, where it counts the same.
+// The launcher's local rank, which the program reads too, if all ranks of the host see the same
+// GPUs; else the position among those that do.
 int position_of(const std::vector<RankPlace>& places, std::size_t rank) {
   const auto ranks = ranks_that_see_the_same(places, rank);
   const auto on_host = std::count_if(places.begin(), places.end(), [&](const RankPlace& place) {
@@ -81,7 +82,7 @@ std::string too_few(const std::vector<RankPlace>& places, std::size_t rank, int 
          "(ranks_per_device; docs/gpu.md)";
 }
 
-// Two processes on one GPU make NCCL fail late and in words of its own.
+// Two processes on one GPU make NCCL fail late, with an unclear message.
 std::string shared_gpus(const std::vector<RankPlace>& places, const std::vector<int>& indices,
                         int ranks_per_device) {
   std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> ranks_on;

@@ -6,12 +6,12 @@
 
 namespace lockstep {
 
-// Which backend carries tensors of which device, and on which GPU each rank stands. Pure functions
-// on plain values, without torch. Local.
+// Chooses the backend for tensors of each device, and the GPU of each rank. Pure functions on plain
+// values, without torch. Local.
 
-// InitOptions::backend, read.
+// InitOptions::backend, parsed.
 struct BackendWish {
-  bool is_default = false;  // nothing was asked for
+  bool is_default = false;  // nothing was requested
   std::string cpu;          // "gloo" or nothing
   std::string cuda;         // "nccl", "gloo" or nothing
 };
@@ -23,25 +23,26 @@ BackendWish read_backend(const std::string& text);
 // "cpu:gloo,cuda:nccl": devices in this order.
 std::string words_of(const BackendWish& wish);
 
-// What is decided where nothing was asked for: Gloo for the CPU, and NCCL for CUDA unless there is
-// a `problem` with it.
+// The choice if nothing was requested: Gloo for the CPU, and NCCL for CUDA unless there is a
+// `problem` with it.
 BackendWish default_backend(const std::string& problem);
 
-// What a rank says of where it stands.
+// A rank's place, as it sends it to the others.
 struct RankPlace {
   std::string host;
-  std::vector<std::string> gpus;    // what it sees, in the order of device indices
-  std::optional<int> local_rank;    // where its launcher tells
-  std::optional<int> device_index;  // where its program tells
+  std::vector<std::string> gpus;    // those it sees, in the order of device indices
+  std::optional<int> local_rank;    // if its launcher sets it
+  std::optional<int> device_index;  // if its program sets it
 };
 
 std::string text_of(const RankPlace& place);
 RankPlace place_from(const std::string& text);
 
-// The device index of every rank, or why they cannot be placed: the same on all ranks, since made
-// of the same places. The index is the local rank, the position among the ranks of the host,
-// divided by `ranks_per_device`; where ranks of a host see different GPUs, as Slurm and Kubernetes
-// show each its own, the position among those that see the same. Never the global rank.
+// The device index of every rank, or why they cannot be placed: the same on all ranks, since it is
+// computed from the same places. The index is the local rank, the position among the ranks of the
+// host, divided by `ranks_per_device`; where ranks of a host see different GPUs, as Slurm and
+// Kubernetes show each its own, it is the position among those that see the same. Never the global
+// rank.
 struct Placement {
   std::vector<int> device_indices;
   std::string problem;

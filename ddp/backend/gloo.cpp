@@ -2,6 +2,7 @@
 #include "ddp/backend/gloo.h"
 
 #include "ddp/backend/broken_pipes.h"
+#include "ddp/errors.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
@@ -15,11 +16,26 @@ namespace {
 
 using Gloo = c10d::ProcessGroupGloo;
 
+// A rank's split returns as soon as it has connected itself, and the rank may destroy the new group
+// while a peer, which sees that connection closed, is still connecting to others. So split ends
+// with a barrier, as init_process_group() does.
+void wait_until_all_have_connected(Gloo& part, std::chrono::milliseconds timeout) {
+  c10d::BarrierOptions options;
+  options.timeout = timeout;
+  try {
+    part.barrier(options)->wait(timeout);
+  } catch (const std::exception& error) {
+    C10_THROW_ERROR(DistBackendError,
+                    "the barrier of the ranks that have connected failed: " + first_line(error));
+  }
+}
+
 // Note [Splitting Gloo]
-// PyTorch 2.11's split writes the part's ranks into the options that it is given, which are the
-// whole's own, and gives them to the part: the next split reads as many ranks as the whole has from
-// there, beyond the end where a part is smaller. Where there are no ranks in the options, it reads
-// a list made for the first group of the process. So a part gets options of its own here.
+// PyTorch 2.11's split writes the split group's ranks into the options that it is given, which are
+// those of the whole group, and gives them to the split group: the next split reads as many ranks
+// as the whole has from there, beyond the end if the split group is smaller. If there are no ranks
+// in the options, it reads a list made for the first group of the process. So a split group gets
+// its own options here.
 class GlooBackend final : public Gloo {
  public:
   GlooBackend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
@@ -43,8 +59,11 @@ class GlooBackend final : public Gloo {
     for (const int rank : ranks)
       own->global_ranks_in_group.push_back(
           options_->global_ranks_in_group.at(static_cast<std::size_t>(rank)));
-    return c10::make_intrusive<GlooBackend>(store->clone(), static_cast<int>(place - ranks.begin()),
-                                            static_cast<int>(ranks.size()), own);
+    auto part =
+        c10::make_intrusive<GlooBackend>(store->clone(), static_cast<int>(place - ranks.begin()),
+                                         static_cast<int>(ranks.size()), own);
+    wait_until_all_have_connected(*part, own->timeout);
+    return part;
   }
 
  private:

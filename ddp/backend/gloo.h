@@ -11,14 +11,14 @@ class Device;
 
 namespace lockstep {
 
-// Listens on an interface or, where that is empty, on an address of this host. Local; throws what
-// Gloo throws if there is none such.
+// Listens on an interface or, if that is empty, on an address of this host. Local; throws what Gloo
+// throws if there is none such.
 std::shared_ptr<::gloo::transport::Device> make_gloo_device(const std::string& interface_name,
                                                             const std::string& hostname);
 
-// A Gloo backend for `rank` of `world_size` that meets its peers in `store` and listens on
-// `device`. Of the options it takes timeout and threads. Collective; blocks up to the
-// timeout; throws c10::Error. Its threads answer a dead peer with an error, never with SIGPIPE.
+// A Gloo backend for `rank` of `world_size` that finds its peers through `store` and listens on
+// `device`. Of the options it uses timeout and threads. Collective; blocks up to the timeout;
+// throws c10::Error. Its threads report a dead peer as an error, never as SIGPIPE.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(
     const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
     std::shared_ptr<::gloo::transport::Device> device, const InitOptions& options);

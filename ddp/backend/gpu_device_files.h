@@ -2,8 +2,8 @@
 
 namespace lockstep {
 
-// Whether one of these is there is all that may_have_gpu() asks. docs/gpu/check.sh reads them here
-// too, so each is spelt out.
+// may_have_gpu() only checks whether one of these exists. docs/gpu/check.sh reads them here too, so
+// each is spelt out.
 constexpr const char* kGpuDeviceFiles[] = {
     "/dev/nvidiactl",                                                        // the driver's
     "/dev/dxg",                                                              // Windows' under WSL

@@ -4,6 +4,7 @@
 #include "ddp/backend/nccl/plugin.h"
 #include "ddp/backend/nccl_built.h"
 #include "ddp/backend/nccl_settings.h"
+#include "ddp/base/waiting.h"
 #include "ddp/errors.h"
 #include "ddp/version.h"
 
@@ -14,10 +15,7 @@
 #include <dlfcn.h>
 #include <exception>
 #include <filesystem>
-#include <future>
-#include <memory>
 #include <stdexcept>
-#include <thread>
 #include <typeinfo>
 #include <utility>
 
@@ -33,7 +31,7 @@ struct Loaded {
   NcclLibrary library;
 };
 
-// What the loader says of a library that it found but cannot load begins with the file it lacks.
+// The loader's message about a library that it found but cannot load begins with the file it lacks.
 std::string open_plugin(void*& handle) {
   handle = ::dlopen(kPluginFile, RTLD_NOW | RTLD_LOCAL);
   if (handle != nullptr) return "";
@@ -79,9 +77,9 @@ Loaded load() {
               ", and this program for " + expected;
     return loaded;
   }
-  // Note [CUDA is asked for once]
-  // LibTorch keeps the answer. Where it was asked before libtorch_cuda was there, CUDA tensors
-  // cannot be made although all of CUDA is loaded.
+  // Note [CUDA is queried once]
+  // LibTorch keeps the answer. If the first query came before libtorch_cuda was loaded, CUDA
+  // tensors cannot be made although all of CUDA is loaded.
   const at::CUDAHooksInterface& hooks = at::detail::getCUDAHooks();
   if (typeid(hooks) == typeid(at::CUDAHooksInterface)) {
     problem =
@@ -160,10 +158,6 @@ void connect_nccl(const c10::intrusive_ptr<c10d::Backend>& backend, int device_i
   usable_plugin().connect(*backend, device_index, time, told);
 }
 
-void hold_up_cuda(const c10::Stream& stream, std::chrono::milliseconds time) {
-  usable_plugin().hold_up(stream, time);
-}
-
 std::string failure_of(c10d::Backend& backend) {
   if (backend.getBackendName() != "nccl") return "";
   switch (backend.getError()) {
@@ -182,18 +176,9 @@ std::string failure_of(c10d::Backend& backend) {
 
 bool abort_backend(const c10::intrusive_ptr<c10d::Backend>& backend) {
   if (!backend || backend->getBackendName() == "gloo") return true;
-  const auto done = std::make_shared<std::promise<void>>();
-  auto future = done->get_future();
-  // Held by the thread: what hangs in the driver outlives whoever asked.
-  std::thread([backend, done] {
-    try {
-      backend->abort();
-    } catch (const std::exception&) {
-      // It was over, or could not be ended: either way there is nothing more to do.
-    }
-    done->set_value();
-  }).detach();
-  return future.wait_for(kAbortPatience) == std::future_status::ready;
+  const DetachableCall abort([backend] { backend->abort(); });
+  // An exception means that it was over, or could not be ended: there is nothing more to do.
+  return abort.wait_until(deadline_in(kAbortPatience));
 }
 
 }  // namespace lockstep

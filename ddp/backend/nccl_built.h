@@ -4,13 +4,13 @@
 
 namespace lockstep {
 
-// Whether liblockstep_nccl.so was built with this library, and why: which headers, or what lacked.
-// What CMake found; says nothing about the machine that runs. Local.
+// Whether liblockstep_nccl.so was built with this library, and why: which headers, or what was
+// missing. As CMake found it; independent of the machine that runs. Local.
 bool nccl_is_built();
 std::string nccl_build_reason();
 
-// The CUDA that LibTorch is for, such as "13.0"; empty where it is for the CPU alone, or where
-// nothing told. Local.
+// The CUDA that LibTorch is for, such as "13.0"; empty where it is for the CPU alone, or unknown.
+// Local.
 std::string cuda_of_libtorch();
 
 }  // namespace lockstep

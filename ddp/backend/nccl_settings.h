@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ddp/meeting/environment.h"
+#include "ddp/base/environment.h"
 
 #include <chrono>
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace lockstep {
 
-// The variables that PyTorch 2.11's ProcessGroupNCCL reads, and what this library sets so that a
-// failure is an exception on every rank and never the end of the process. What the environment has
-// already is the user's and stays. Local; pure.
+// The variables that PyTorch 2.11's ProcessGroupNCCL reads, and the values this library sets so
+// that a failure is an exception on every rank and never the end of the process. A variable that
+// the environment already has is the user's and stays. Local; pure.
 //
 // | variable                              | set to   | since otherwise                            |
 // |---------------------------------------|----------|--------------------------------------------|
@@ -25,11 +25,11 @@ namespace lockstep {
 // |                                       | timeout  | connecting to a peer that has gone takes   |
 // |                                       |          | half an hour; whole seconds                |
 //
-// Where the user asks for dumps, those two are left alone. TORCH_NCCL_BLOCKING_WAIT stays unset: on
-// it would hold the host at each wait. So does TORCH_NCCL_ENABLE_MONITORING, on by default: it ends
-// a process whose watchdog hangs in the driver, after a quarter of an hour or more, which would
-// keep the GPU. And so does TORCH_NCCL_USE_COMM_NONBLOCKING, off by default since NCCL 2.26 hung in
-// it: Note [Connecting to a peer that is not there] has what stands in its place.
+// If the user requests dumps, the two dump variables are left alone. Three variables stay unset.
+// TORCH_NCCL_BLOCKING_WAIT would hold the host at each wait. TORCH_NCCL_ENABLE_MONITORING, on by
+// default, ends a process whose watchdog hangs in the driver, after a quarter of an hour or more,
+// which would keep the GPU. TORCH_NCCL_USE_COMM_NONBLOCKING is off by default since NCCL 2.26 hung
+// in it: Note [Connecting to a peer that is not there] has the replacement.
 using NcclSettings = std::vector<std::pair<std::string, std::string>>;
 NcclSettings nccl_settings(const EnvironmentLookup& lookup, std::chrono::milliseconds timeout);
 

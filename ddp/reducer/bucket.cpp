@@ -24,9 +24,10 @@ at::Tensor place_in(const at::Tensor& flat, std::int64_t offset, const at::Tenso
 }
 
 // Note [Small gradients]
-// Finding its kernel costs ATen some microseconds a call, which is most of what a small gradient
-// costs. Where an element-wise kernel would be one serial loop over two rows of memory anyway, the
-// loop is here, with the same one rounding an element. Autograd is told of the write as by ATen.
+// ATen's dispatch takes some microseconds a call, most of the time of a small gradient. Where an
+// element-wise kernel would be one serial loop over two rows of memory anyway, we run the loop
+// here, with the same one rounding per element. The write bumps the tensor's version, as ATen's
+// does.
 bool are_plain_rows(const at::Tensor& into, const at::Tensor& from) {
   constexpr c10::DispatchKeySet lazy(
       {c10::DispatchKey::Negative, c10::DispatchKey::Conjugate, c10::DispatchKey::ZeroTensor});

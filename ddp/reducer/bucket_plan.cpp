@@ -1,4 +1,4 @@
-#include "ddp/reducer/bucket_plan.h"
+#include "ddp/bucket_plan.h"
 
 #include <algorithm>
 #include <limits>
@@ -15,7 +15,7 @@ constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
 constexpr std::int64_t kFirstBucketBytesCap = kMebibyte;
 constexpr std::int64_t kBucketBytesCap = 25 * kMebibyte;
 
-// The bucket that one kind is filling.
+// The bucket that gradients of one kind are filling.
 struct OpenBucket {
   PlannedBucket bucket;
   std::size_t cap_index = 0;

@@ -1,5 +1,5 @@
-// The end of a backward pass: what is launched late, waited for and written back, or reported.
-#include "ddp/agreement.h"
+// The end of a backward pass: launches the rest, waits, and writes back or reports errors.
+#include "ddp/consistency/agreement.h"
 #include "ddp/errors.h"
 #include "ddp/reducer/reducer.h"
 
@@ -18,33 +18,28 @@ constexpr const char* kLeftOut = " threw before this pass";
 }  // namespace
 
 // Note [Nested backward passes]
-// A checkpointed segment runs a backward pass inside a function of the outer one, and the end that
-// is awaited is that of the pass in which a gradient, or an output's, came first. Where outputs are
-// seen that is the outer one. Otherwise it may be the inner one, which ends while the outer one
-// still has gradients to deliver; a function of it is being evaluated then, and the next gradient
-// awaits the end again.
+// A checkpointed segment runs a backward pass inside a function of the outer one, and we await the
+// end of the pass with the first gradient of a parameter or an output. With an output's that is the
+// outer pass. Otherwise it may be the inner one, which ends while the outer one still has gradients
+// to deliver; the next gradient awaits the end again.
 void Reducer::on_end(bool thrown) {
   end_is_awaited_ = false;
-  if (pass_ == Pass::undecided && !thrown && last_forward_wants_it_reduced()) {
-    end_is_awaited_ = true;  // this is it
-    until_communication_fails([&] { open_pass(); });
-    end_is_awaited_ = false;
-  }
   if (pass_ != Pass::reduced) {
-    undecided_.clear();
+    local_arrivals_.clear();
     pass_ = Pass::none;
     return;
   }
-  if (!thrown && is_inside_a_pass() && !layout_->readiness.all_ready() && !outputs_are_seen_) {
+  if (!thrown && is_inside_a_pass() && !layout_->readiness.all_ready() &&
+      !came_through_an_output_) {
     return;
   }
   if (thrown && options_.ends_with_an_exception) {
     give_up("an exception was thrown in the backward pass");
-    communicator_->tell_of_this_forward(*failure_);
+    communicator_->report_for_this_forward(*failure_);
     return;
   }
   try {
-    if (thrown) complaint_ = "an exception was thrown in the backward pass";
+    if (thrown) validation_error_ = "an exception was thrown in the backward pass";
     launch_the_rest();
   } catch (const std::exception&) {
     if (!thrown) throw;
@@ -56,7 +51,7 @@ void Reducer::on_end(bool thrown) {
   call_at_end_of_this_pass(&Reducer::finish_pass);
 }
 
-// What is called after a restart belongs to a pass that is nobody's any more.
+// A callback that runs after a restart belongs to a pass that is no longer observed.
 void Reducer::call_at_end_of_this_pass(void (Reducer::*act)(bool thrown)) {
   ++ends_to_come_;
   at_end_of_this_pass([self = shared_from_this(), act, life = restart_count_](bool thrown) {
@@ -78,11 +73,11 @@ void Reducer::let_passes_end() {
 }
 
 // Note [Several instances in one pass]
-// Their ends come one after the other, in an order that may depend on the rank. If each waited in
-// its end, rank 0 could wait for the first instance and rank 1 for the second, both for what the
-// other launches later. So the end launches, and what waits is queued behind all ends.
+// Their end callbacks run one after the other, in an order that may depend on the rank. If each
+// waited, rank 0 could wait for the first instance and rank 1 for the second, each for a launch of
+// the other. So the end callback only launches, and the waiting one is queued behind all of them.
 //
-// Where an exception is on its way to the caller already, it is the one that is seen.
+// If the pass threw, the caller receives that exception.
 void Reducer::finish_pass(bool thrown) {
   if (pass_ != Pass::reduced) return;
   try {
@@ -92,8 +87,8 @@ void Reducer::finish_pass(bool thrown) {
   }
 }
 
-// Nothing is issued after a failure: it would meet what peers issued earlier. A device that fails
-// is this rank's alone, of which no peer would hear by itself.
+// Nothing is issued after a failure: it would match an earlier collective of a peer. A device
+// failure is local to this rank, so it is reported to the peers.
 void Reducer::until_communication_fails(const std::function<void()>& act) {
   try {
     act();
@@ -102,8 +97,8 @@ void Reducer::until_communication_fails(const std::function<void()>& act) {
     throw;
   } catch (const c10::AcceleratorError& error) {
     give_up(first_line(error));
-    communicator_->tell("rank " + std::to_string(communicator_->rank()) +
-                        ": its device failed: " + *failure_);
+    communicator_->report("rank " + std::to_string(communicator_->rank()) +
+                          ": its device failed: " + *failure_);
     communicator_->let_go_of_devices();
     throw;
   } catch (const std::exception&) {
@@ -116,13 +111,13 @@ void Reducer::launch_the_rest() {
   times_.backward_computed();
   until_communication_fails([&] {
     pack_what_is_left();
-    if (complaint_.empty()) complaint_ = left_out_;
-    if (!complaint_.empty()) {
-      // Before anybody can find the flag.
-      if (flags_come_late()) communicator_->tell(complaint_);
-      std::visit([](auto& last) { last.raise_flag(); }, layout_->loads.back());
+    if (validation_error_.empty()) validation_error_ = left_out_;
+    if (!validation_error_.empty()) {
+      // Before any rank can read the flag.
+      if (flags_come_late()) communicator_->report(validation_error_);
+      std::visit([](auto& last) { last.raise_flag(); }, layout_->payloads.back());
     }
-    layout_->launcher.release_last(layout_->loads, *communicator_);
+    layout_->launcher.release_last(layout_->payloads, *communicator_);
     times_.first_bucket_leaves();
   });
 }
@@ -132,19 +127,20 @@ void Reducer::pack_what_is_left() {
   for (const std::size_t index : layout_->readiness.missing()) {
     const bool is_learning = options_.static_graph && !static_graph_.is_frozen();
     if (is_learning && !static_graph_.is_unused(index)) {
-      pack(index, Standing::arrived);
+      pack(index, GradientArrival::arrived);
     } else if (is_learning || options_.find_unused_parameters) {
-      pack(index, Standing::unused);
+      pack(index, GradientArrival::unused);
     } else {
       lacked.push_back(index);
-      pack(index, Standing::missing);
+      pack(index, GradientArrival::missing);
     }
   }
-  if (!lacked.empty() && complaint_.empty()) complaint_ = "lacks " + names_of(lacked);
+  if (!lacked.empty() && validation_error_.empty()) validation_error_ = "lacks " + names_of(lacked);
 }
 
 bool Reducer::flag_is_raised() {
-  return std::visit([](const auto& last) { return last.flag_is_raised(); }, layout_->loads.back());
+  return std::visit([](const auto& last) { return last.flag_is_raised(); },
+                    layout_->payloads.back());
 }
 
 std::vector<bool> Reducer::wait_for_used(Operation& sum, const at::Tensor& counts) const {
@@ -164,27 +160,28 @@ void Reducer::finish() {
     counts = at::zeros({static_cast<std::int64_t>(used_.size())}, at::kInt);
     auto* const words = counts.data_ptr<std::int32_t>();
     for (std::size_t i = 0; i < used_.size(); ++i) {
-      words[i] = !is_standing_in_ && holds_what_was_used(i) ? 1 : 0;
+      words[i] = !is_shadowing_ && holds_what_was_used(i) ? 1 : 0;
     }
     sum_of_used = communicator_->start_sum(counts, "all-reduce of the map of used parameters");
   }
   layout_->launcher.wait_for_all(*communicator_);
-  for (std::size_t load = 0; load < layout_->loads.size(); ++load) {
-    auto* const sum = std::get_if<SparseSum>(&layout_->loads[load]);
-    if (sum != nullptr && !layout_->launcher.is_skipped(load)) sum->wait_for_sizes(*communicator_);
+  for (std::size_t payload = 0; payload < layout_->payloads.size(); ++payload) {
+    auto* const sum = std::get_if<SparseSum>(&layout_->payloads[payload]);
+    if (sum != nullptr && !layout_->launcher.is_skipped(payload))
+      sum->wait_for_sizes(*communicator_);
   }
   const std::vector<bool> used_somewhere =
       sum_of_used ? wait_for_used(*sum_of_used, counts) : used_somewhere_;
   if (flags_come_late()) {
-    if (!complaint_.empty()) end_with_complaint();
-    late_flags_.follow(std::get<Bucket>(layout_->loads.back()).flag());
+    if (!validation_error_.empty()) end_with_validation_error();
+    late_flags_.follow(std::get<Bucket>(layout_->payloads.back()).flag());
   } else if (flag_is_raised()) {
-    const std::string mine = is_standing_in_ ? kNoInputs : complaint_;
-    const auto complaints = gather_texts(*communicator_, mine, "exchange of complaints");
+    const std::string mine = is_shadowing_ ? kNoInputs : validation_error_;
+    const auto validation_errors = gather_texts(*communicator_, mine, "exchange of errors");
     left_out_.clear();
-    if (!all_left_out_one_forward(complaints)) {
+    if (!all_left_out_one_forward(validation_errors)) {
       close_pass();
-      report(complaints);
+      report(validation_errors);
     }
   }
   const std::exception_ptr trouble = write_back(used_somewhere);
@@ -199,10 +196,10 @@ void Reducer::finish() {
   if (trouble) std::rethrow_exception(trouble);
 }
 
-// Where the same forward threw on all ranks, and that is all, they have left it out together.
-bool Reducer::all_left_out_one_forward(const std::vector<std::string>& complaints) {
+// True if the only error is that the same forward threw on all ranks: they skipped it together.
+bool Reducer::all_left_out_one_forward(const std::vector<std::string>& validation_errors) {
   std::optional<std::string> first;
-  for (const std::string& each : complaints) {
+  for (const std::string& each : validation_errors) {
     if (each == kNoInputs) continue;
     if (!each.ends_with(kLeftOut) || each != first.value_or(each)) return false;
     first = each;
@@ -212,24 +209,26 @@ bool Reducer::all_left_out_one_forward(const std::vector<std::string>& complaint
 
 std::exception_ptr Reducer::write_back(const std::vector<bool>& used_somewhere) {
   buckets_reduced_ = unused_bytes_ = 0;
-  std::exception_ptr first_error;  // a parameter's trouble does not cost the others their average
-  for (std::size_t load = 0; load < layout_->loads.size(); ++load) {
-    const std::vector<std::size_t>& gradients = layout_->plan[load].gradients;
+  std::exception_ptr
+      first_error;  // one parameter's error does not keep the others from being averaged
+  for (std::size_t payload = 0; payload < layout_->payloads.size(); ++payload) {
+    const std::vector<std::size_t>& gradients = layout_->plan[payload].gradients;
     for (const std::size_t index : gradients) {
       if (!used_somewhere[index]) unused_bytes_ += sizes_[index].bytes();
     }
-    if (layout_->launcher.is_skipped(load)) continue;
+    if (layout_->launcher.is_skipped(payload)) continue;
     ++buckets_reduced_;
-    auto* const bucket = std::get_if<Bucket>(&layout_->loads[load]);
+    auto* const bucket = std::get_if<Bucket>(&layout_->payloads[payload]);
     if (bucket == nullptr) {
-      const at::Tensor average = std::get<SparseSum>(layout_->loads[load]).finish(*communicator_);
-      if (!is_standing_in_ && average.defined() && used_somewhere[gradients.front()]) {
+      const at::Tensor average =
+          std::get<SparseSum>(layout_->payloads[payload]).finish(*communicator_);
+      if (!is_shadowing_ && average.defined() && used_somewhere[gradients.front()]) {
         parameters_[gradients.front()].mutable_grad() = average;
       }
       continue;
     }
     bucket->enter();
-    if (is_standing_in_) continue;
+    if (is_shadowing_) continue;
     for (std::size_t slot = 0; slot < gradients.size(); ++slot) {
       const std::size_t index = gradients[slot];
       if (!used_somewhere[index]) {
@@ -237,7 +236,7 @@ std::exception_ptr Reducer::write_back(const std::vector<bool>& used_somewhere) 
         continue;
       }
       try {
-        streams_.meet(index, parameters_[index].grad());
+        streams_.wait_for_producer_stream(index, parameters_[index].grad());
         bucket->unpack(slot, parameters_[index]);
       } catch (const UsageError&) {
         if (!first_error) first_error = std::current_exception();
@@ -250,13 +249,13 @@ std::exception_ptr Reducer::write_back(const std::vector<bool>& used_somewhere) 
 void Reducer::close_pass() {
   layout_->readiness.reset();
   layout_->launcher.reset();
-  std::visit([](auto& last) { last.lower_flag(); }, layout_->loads.back());
+  std::visit([](auto& last) { last.lower_flag(); }, layout_->payloads.back());
   pass_ = Pass::none;
-  has_outstanding_forward_ = false;
-  complaint_.clear();
+  came_through_an_output_ = has_outstanding_forward_ = last_forward_decides_ = false;
+  validation_error_.clear();
   reached_locally_.assign(reached_locally_.size(), false);
-  for (Load& load : layout_->loads) {
-    auto* const bucket = std::get_if<Bucket>(&load);
+  for (BucketPayload& payload : layout_->payloads) {
+    auto* const bucket = std::get_if<Bucket>(&payload);
     if (bucket == nullptr) continue;
     bucket->forget_kept();
     bucket->settle();
@@ -266,9 +265,10 @@ void Reducer::close_pass() {
 void Reducer::give_up(const std::string& why) {
   failure_ = last_error_ = why;
   pass_ = Pass::none;
+  came_through_an_output_ = false;
 }
 
-void Reducer::report(const std::vector<std::string>& complaints) {
+void Reducer::report(const std::vector<std::string>& validation_errors) {
   std::string sentence =
       "a backward pass could not be averaged on all ranks, so each keeps its local gradients: ";
   if (options_.bucket.gradients_are_views) {
@@ -276,20 +276,22 @@ void Reducer::report(const std::vector<std::string>& complaints) {
         "a backward pass could not be averaged on all ranks, and what gradients hold is of no use "
         "(gradient_as_bucket_view): ";
   }
-  for (std::size_t rank = 0; rank < complaints.size(); ++rank) {
+  for (std::size_t rank = 0; rank < validation_errors.size(); ++rank) {
     if (rank > 0) sentence += "; ";
     sentence += "rank " + std::to_string(rank) + ": " +
-                (complaints[rank].empty() ? "all is well" : complaints[rank]);
+                (validation_errors[rank].empty() ? "all is well" : validation_errors[rank]);
   }
-  const bool lacks = std::any_of(complaints.begin(), complaints.end(), [](const std::string& each) {
-    return each.starts_with("lacks ");
-  });
+  const bool lacks =
+      std::any_of(validation_errors.begin(), validation_errors.end(),
+                  [](const std::string& each) { return each.starts_with("lacks "); });
   if (lacks && options_.static_graph) {
     sentence += ". static_graph promises that every pass uses what the first one did";
   } else if (lacks) {
     sentence +=
         ". Every parameter that requires a gradient must take part in the loss on every rank, or "
-        "find_unused_parameters be set";
+        "find_unused_parameters be set. If a second backward() of the same forward was to bring "
+        "the "
+        "rest: add the losses, and call backward() once on the sum";
   }
   last_error_ = sentence;
   throw UnfinishedReductionError(sentence);

@@ -1,11 +1,15 @@
 #include "ddp/reducer/gradient_hooks.h"
 
+#include <ATen/SequenceNumber.h>
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <set>
 #include <unordered_set>
 #include <utility>
 
@@ -79,9 +83,30 @@ void on_gradient_of(const at::Tensor& output, const std::function<void()>& on_gr
   output.register_hook([on_gradient](const at::Tensor&) { on_gradient(); });
 }
 
+Recording begin_recording() {
+  const std::uint64_t next = at::sequence_number::peek();
+  return {.thread = at::RecordFunction::currentThreadId(), .first = next, .end = next};
+}
+
+void finish_recording(Recording& recording) {
+  recording.end = at::sequence_number::peek();
+}
+
+bool this_pass_runs_any_of(const std::deque<Recording>& recordings) {
+  const auto* const nodes = torch::autograd::get_current_graph_task_nodes_in_graph();
+  if (nodes == nullptr || recordings.empty()) return false;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> functions;
+  for (const Node* node : *nodes) functions.emplace(node->thread_id(), node->sequence_nr());
+  return std::any_of(recordings.begin(), recordings.end(), [&](const Recording& each) {
+    const auto function = functions.lower_bound({each.thread, each.first});
+    return function != functions.end() && function->first == each.thread &&
+           function->second < each.end;
+  });
+}
+
 namespace {
 
-// An exception destroys the pass, and with it the callbacks that it did not come to.
+// An exception destroys the pass, and with it the callbacks that have not run.
 class EndOfPass {
  public:
   explicit EndOfPass(std::function<void(bool)> on_end) : on_end_(std::move(on_end)) {}

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <unordered_map>
@@ -11,9 +12,9 @@
 
 namespace lockstep {
 
-// Listens for the gradients of parameters, as long as it lives: whenever a backward pass has
-// accumulated one into .grad, the listener gets the parameter's index, on the thread that runs the
-// pass. It also hears of a gradient that autograd found to be undefined.
+// Hooks the gradients of parameters as long as it lives: whenever a backward pass has accumulated
+// one into .grad, the listener is called with the parameter's index, on the thread that runs the
+// pass; also for a gradient that autograd found to be undefined.
 //
 // Everything is Local and does not block.
 class GradientHooks {
@@ -27,15 +28,15 @@ class GradientHooks {
   GradientHooks& operator=(const GradientHooks&) = delete;
 
   // Whether `parameter` still reports to this object as `index`: converting a parameter, as
-  // Module::to() does, gives it another accumulator, and ours hears of nothing any more.
+  // Module::to() does, gives it another accumulator, and our hook is no longer called.
   bool is_attached(std::size_t index, const at::Tensor& parameter) const;
 
   // By index: whether a backward pass from these tensors could reach the parameter. Walks the
   // graph.
   std::vector<bool> reachable_from(const std::vector<at::Tensor>& outputs) const;
 
-  // Called on a thread that runs a backward pass: whether this pass may accumulate into a parameter
-  // of ours at all. autograd::grad() does not, nor does backward() with other inputs.
+  // Called on a thread that runs a backward pass: whether this pass may accumulate into one of our
+  // parameters at all. autograd::grad() does not, nor does backward() with other inputs.
   bool may_be_reached_by_this_pass() const;
 
  private:
@@ -46,24 +47,40 @@ class GradientHooks {
 };
 
 // Calls `on_gradient` when a backward pass computes the gradient of `output`, each time and before
-// what lies behind it. Nothing for a tensor that no graph leads to. Local.
+// the functions that it is passed to. Does nothing for a tensor without a graph. Local.
 void on_gradient_of(const at::Tensor& output, const std::function<void()>& on_gradient);
 
-// Called on a thread that runs a backward pass: calls `on_end(false)` when this pass (not one
-// around it) has ended, or `on_end(true)` when an exception has ended it. What on_end(false)
-// throws, backward() throws; on_end(true) must not throw. Local.
+// The functions that one thread records for backward between two moments: autograd numbers them per
+// thread.
+struct Recording {
+  std::uint64_t thread = 0;
+  std::uint64_t first = 0;
+  std::uint64_t end = 0;
+};
+
+// Records on this thread until finish_recording() is called there. Local.
+Recording begin_recording();
+void finish_recording(Recording& recording);
+
+// Called on a thread that runs a backward pass: whether its graph has a function of one of these,
+// except the root, which autograd does not list if it is the only one. Walks all functions.
+bool this_pass_runs_any_of(const std::deque<Recording>& recordings);
+
+// Called on a thread that runs a backward pass: calls `on_end(false)` when this pass (not an
+// enclosing one) has ended, or `on_end(true)` when an exception has ended it. backward() rethrows
+// what on_end(false) throws; on_end(true) must not throw. Local.
 //
 // Note [Ends that come after backward]
-// Autograd has a thread for each device beside the caller's. An exception ends backward() as soon
-// as the caller's own thread looks up from its part, while others finish what they are at; the pass
-// ends when the last of them lets go of it, on that one's thread, which may be long after
-// backward() has thrown to its caller.
+// Autograd has a thread for each device besides the caller's. After an exception backward() throws
+// as soon as the caller's own thread finishes its current function, while other threads finish
+// theirs. The pass ends when the last thread releases it, on that thread, which may be long after
+// backward() has thrown.
 void at_end_of_this_pass(std::function<void(bool thrown)> on_end);
 
-// Whether the caller stands inside a function of a backward pass.
+// Whether the caller runs inside a function of a backward pass.
 bool is_inside_a_pass();
 
-// The same, or inside what is called at the end of one.
+// The same, or inside a callback at the end of one.
 bool is_on_a_thread_of_a_pass();
 
 }  // namespace lockstep

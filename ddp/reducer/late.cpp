@@ -1,5 +1,4 @@
-// What a pass left behind that is heard of later: on a device whether it went well, and everywhere
-// that it failed.
+// Results of a pass that are read later: the flags of a device, and a failure.
 #include "ddp/errors.h"
 #include "ddp/reducer/reducer.h"
 
@@ -25,7 +24,7 @@ void Reducer::check_finished(std::size_t lag) {
 
 // Note [Flags of a device].
 bool Reducer::flags_come_late() const {
-  const auto* const bucket = std::get_if<Bucket>(&layout_->loads.back());
+  const auto* const bucket = std::get_if<Bucket>(&layout_->payloads.back());
   return bucket != nullptr && communicator_->streams_wait(bucket->flat().device());
 }
 
@@ -38,16 +37,16 @@ void Reducer::read_late_flags(std::size_t lag) {
   give_up(
       "an earlier backward pass could not be averaged on all ranks, and what gradients held after "
       "it is of no use: " +
-      communicator_->told().value_or("a rank raised the flag and has not said why"));
+      communicator_->peer_error().value_or("a rank raised the flag and has not said why"));
   late_flags_.forget();
 }
 
-// What a rank alone knows, on a device.
-void Reducer::end_with_complaint() {
-  const std::string complaint = complaint_;
+// On a device: an error that only this rank knows.
+void Reducer::end_with_validation_error() {
+  const std::string validation_error = validation_error_;
   close_pass();
   give_up("rank " + std::to_string(communicator_->rank()) +
-          ": a backward pass could not be averaged: " + complaint);
+          ": a backward pass could not be averaged: " + validation_error);
   throw UnfinishedReductionError(*failure_ + "; update_process_group() begins anew on all ranks");
 }
 

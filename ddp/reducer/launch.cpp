@@ -6,28 +6,29 @@
 
 namespace lockstep {
 
-void BucketLauncher::launch_up_to(std::size_t end, std::vector<Load>& loads,
+void BucketLauncher::launch_up_to(std::size_t end, std::vector<BucketPayload>& payloads,
                                   Communicator& communicator) {
   for (; next_ < end && is_ready_[next_]; ++next_) {
     if (is_skipped_[next_]) continue;
-    if (auto* const bucket = std::get_if<Bucket>(&loads[next_])) {
+    if (auto* const bucket = std::get_if<Bucket>(&payloads[next_])) {
       bucket->settle();
       launched_.push_back(communicator.start_sum(
           bucket->flat(), "all-reduce of gradient bucket " + std::to_string(next_)));
     } else {
-      std::get<SparseSum>(loads[next_]).start(communicator, next_);
+      std::get<SparseSum>(payloads[next_]).start(communicator, next_);
     }
   }
 }
 
-void BucketLauncher::bucket_ready(std::size_t bucket_index, std::vector<Load>& loads,
+void BucketLauncher::bucket_ready(std::size_t bucket_index, std::vector<BucketPayload>& payloads,
                                   Communicator& communicator) {
   is_ready_.at(bucket_index) = true;
-  launch_up_to(loads.size() - 1, loads, communicator);
+  launch_up_to(payloads.size() - 1, payloads, communicator);
 }
 
-void BucketLauncher::release_last(std::vector<Load>& loads, Communicator& communicator) {
-  launch_up_to(loads.size(), loads, communicator);
+void BucketLauncher::release_last(std::vector<BucketPayload>& payloads,
+                                  Communicator& communicator) {
+  launch_up_to(payloads.size(), payloads, communicator);
 }
 
 void BucketLauncher::wait_for_all(Communicator& communicator) {

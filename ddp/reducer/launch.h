@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ddp/communicator.h"
+#include "ddp/comm/communicator.h"
 #include "ddp/reducer/bucket.h"
 #include "ddp/reducer/sparse_sum.h"
 
@@ -10,14 +10,14 @@
 
 namespace lockstep {
 
-// What travels together: many dense gradients, or one sparse one.
-using Load = std::variant<Bucket, SparseSum>;
+// The payload of one collective: many dense gradients, or one sparse gradient.
+using BucketPayload = std::variant<Bucket, SparseSum>;
 
-// Sends the buckets of one backward pass on their way, strictly in the order of the plan: a bucket
-// that is complete early waits for the ones before it. Gradients may come in another order on each
-// rank, and collectives pair up by order alone, so this order is what makes ranks add the same
-// bucket. The last bucket waits besides until it is released, when the pass has ended. Works are
-// kept until they are waited for.
+// Launches the buckets of one backward pass strictly in the order of the plan: a bucket that is
+// complete early waits for the ones before it. Gradients may arrive in a different order on each
+// rank, and collectives are matched by order alone, so this order makes ranks add the same bucket.
+// The last bucket also waits until it is released, when the pass has ended. Works are kept until
+// they are waited for.
 //
 // Source: c10d's Reducer, "launch strictly in bucket order"; docs/semantics.md 2.3.
 class BucketLauncher {
@@ -25,14 +25,16 @@ class BucketLauncher {
   explicit BucketLauncher(std::size_t bucket_count)
       : is_ready_(bucket_count, false), is_skipped_(bucket_count, false) {}
 
-  // The bucket is packed. Collective in effect: starts the sum of every bucket whose turn has come.
-  // Does not block. Throws CommunicationError.
-  void bucket_ready(std::size_t bucket_index, std::vector<Load>& loads, Communicator& communicator);
+  // The bucket is packed. Collective in effect: starts the sum of every bucket that is next in
+  // order. Does not block. Throws CommunicationError.
+  void bucket_ready(std::size_t bucket_index, std::vector<BucketPayload>& payloads,
+                    Communicator& communicator);
 
-  // The pass is over, and all buckets are packed: starts what is left. As above.
-  void release_last(std::vector<Load>& loads, Communicator& communicator);
+  // The pass has ended, and all buckets are packed: starts the remaining sums. As above.
+  void release_last(std::vector<BucketPayload>& payloads, Communicator& communicator);
 
-  // Nobody needs this bucket in this pass; all ranks say so, before it is ready. Not the last one.
+  // No rank needs this bucket in this pass. Called on all ranks, before it is ready; never for the
+  // last one.
   void skip(std::size_t bucket_index) { is_skipped_.at(bucket_index) = true; }
   bool is_skipped(std::size_t bucket_index) const { return is_skipped_.at(bucket_index); }
 
@@ -45,11 +47,12 @@ class BucketLauncher {
   void reset();
 
  private:
-  void launch_up_to(std::size_t end, std::vector<Load>& loads, Communicator& communicator);
+  void launch_up_to(std::size_t end, std::vector<BucketPayload>& payloads,
+                    Communicator& communicator);
 
   std::vector<bool> is_ready_;
   std::vector<bool> is_skipped_;
-  std::size_t next_ = 0;             // the bucket whose turn it is
+  std::size_t next_ = 0;             // the next bucket to launch
   std::vector<Operation> launched_;  // of dense ones, in bucket order
 };
 

@@ -1,4 +1,4 @@
-// What a reducer tells about itself.
+// The logging data of a reducer.
 #include "ddp/reducer/reducer.h"
 
 #include <torch/torch.h>
@@ -17,14 +17,14 @@ std::vector<std::int64_t> sizes_of(const BucketPlan& plan) {
 
 }  // namespace
 
-void Reducer::tell(LoggingData& data) const {
+void Reducer::fill(LoggingData& data) const {
   const std::lock_guard lock(mutex_);
   data.bucket_cap_bytes = options_.bytes_caps;
   data.num_parameter_tensors = static_cast<std::int64_t>(parameters_.size());
   std::set<std::string> dtypes;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     data.total_parameter_size_bytes += sizes_[i].bytes();
-    dtypes.insert(c10::toString(parameters_[i].scalar_type()));
+    dtypes.emplace(parameters_[i].dtype().name());
   }
   data.dtypes.assign(dtypes.begin(), dtypes.end());
   data.bucket_sizes = sizes_of(constructed_plan_);
@@ -40,7 +40,7 @@ void Reducer::tell(LoggingData& data) const {
   data.unused_parameter_size = unused_bytes_;
   data.num_buckets_reduced = buckets_reduced_;
   data.error = last_error_;
-  times_.tell(data);
+  times_.fill(data);
 }
 
 }  // namespace lockstep

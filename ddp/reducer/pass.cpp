@@ -1,6 +1,6 @@
-// One backward pass, as the reducer hears of it: which pass it is, and what arrives; or a pass of
-// others.
-#include "ddp/agreement.h"
+// One backward pass as the reducer observes it: its kind, and the gradients that arrive; or a pass
+// that it shadows.
+#include "ddp/consistency/agreement.h"
 #include "ddp/errors.h"
 #include "ddp/reducer/reducer.h"
 
@@ -18,11 +18,10 @@ void Reducer::on_output_gradient(bool synchronised) {
     return;
   }
   await_end_of_this_pass();
-  if (synchronised) {
-    until_communication_fails([&] { open_pass(); });
-  } else {
-    pass_ = Pass::local;
-  }
+  pass_ = Pass::local;
+  if (!synchronised) return;
+  came_through_an_output_ = true;
+  until_communication_fails([&] { open_pass(); });
 }
 
 void Reducer::on_gradient(std::size_t index) {
@@ -30,20 +29,20 @@ void Reducer::on_gradient(std::size_t index) {
   streams_.note(index, shapes_[index].device);
   if (failure_) return;
   if (pass_ == Pass::none) {
-    if (!outputs_are_seen_ && !last_forward_wants_it_reduced()) return;
     await_end_of_this_pass();
-    pass_ = Pass::undecided;
-    if (!outputs_are_seen_) until_communication_fails([&] { open_pass(); });
+    pass_ = Pass::local;
+    if (is_of_a_synchronised_forward()) until_communication_fails([&] { open_pass(); });
   }
   if (pass_ == Pass::reduced) {
     until_communication_fails([&] { arrive(index); });
   } else {
-    undecided_.push_back(index);
+    local_arrivals_.push_back(index);
   }
 }
 
-bool Reducer::last_forward_wants_it_reduced() const {
-  return has_outstanding_forward_ || last_forward_was_synchronised_;
+// For a pass that has come through no output.
+bool Reducer::is_of_a_synchronised_forward() const {
+  return last_forward_decides_ || this_pass_runs_any_of(synchronised_forwards_);
 }
 
 void Reducer::await_end_of_this_pass() {
@@ -62,14 +61,14 @@ void Reducer::open_pass() {
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
     if (!is_known_to_be_unused(index)) continue;
     if (options_.static_graph && holds_what_was_used(index)) {
-      complaint_ =
+      validation_error_ =
           whose(index) +
           "came in a local pass and not in the first one, though static_graph promises that "
           "the graph never changes";
     }
-    pack(index, Standing::unused);
+    pack(index, GradientArrival::unused);
   }
-  for (const std::size_t index : std::exchange(undecided_, {})) arrive(index);
+  for (const std::size_t index : std::exchange(local_arrivals_, {})) arrive(index);
 }
 
 bool Reducer::is_known_to_be_unused(std::size_t index) const {
@@ -77,13 +76,13 @@ bool Reducer::is_known_to_be_unused(std::size_t index) const {
   return options_.find_unused_parameters && unused_[index];
 }
 
-// Whether it takes part for what an earlier, local pass put into .grad.
+// Whether an earlier, local pass put a value into .grad that must be averaged.
 bool Reducer::holds_what_was_used(std::size_t index) const {
   return used_[index] && parameters_[index].grad().defined();
 }
 
-// A bucket stays at home if all ranks know that nobody uses a parameter of it: of a static graph by
-// the sum over ranks in the first pass, otherwise if all have found the same in forward.
+// A bucket is skipped if all ranks know that no rank uses a parameter of it: in a static graph by
+// the sum over ranks in the first pass, otherwise if all ranks found the same in forward.
 void Reducer::skip_unused_buckets() {
   std::vector<bool> nobody_uses(parameters_.size(), false);
   if (options_.static_graph) {
@@ -94,13 +93,13 @@ void Reducer::skip_unused_buckets() {
       nobody_uses[i] = unused_[i] && !holds_what_was_used(i);
       text += nobody_uses[i] ? '1' : '0';
     }
-    // What the others leave out is not known here: they send everything.
-    if (is_standing_in_) text = "no inputs";
+    // This rank does not know what the others skip, so they send everything.
+    if (is_shadowing_) text = "no inputs";
     at::Tensor digest = at::empty({1}, at::kLong);
     *digest.data_ptr<std::int64_t>() = std::bit_cast<std::int64_t>(fingerprint(text));
     if (!is_equal_on_all_ranks(*communicator_, digest, "comparison of unused parameters")) return;
   }
-  // The last one carries the flag.
+  // The last bucket carries the flag and is never skipped.
   for (std::size_t bucket = 0; bucket + 1 < layout_->plan.size(); ++bucket) {
     const auto& gradients = layout_->plan[bucket].gradients;
     if (std::all_of(gradients.begin(), gradients.end(),
@@ -116,26 +115,27 @@ std::string Reducer::whose(std::size_t index) const {
 
 void Reducer::arrive(std::size_t index) {
   await_end_of_this_pass();
-  std::string objection = objection_to(index);
+  std::string validation_error = arrival_error(index);
   bool is_complete = true;
-  if (objection.empty() && options_.static_graph) {
+  if (validation_error.empty() && options_.static_graph) {
     const auto arrival = static_graph_.arrive(index);
     is_complete = arrival == StaticGraph::Arrival::complete;
     if (arrival == StaticGraph::Arrival::unexpected) {
-      objection = whose(index) +
-                  "came more often than in the first pass, though static_graph promises that the "
-                  "graph never changes";
+      validation_error =
+          whose(index) +
+          "came more often than in the first pass, though static_graph promises that the "
+          "graph never changes";
     }
   }
-  if (!objection.empty()) {
-    if (complaint_.empty()) complaint_ = std::move(objection);
+  if (!validation_error.empty()) {
+    if (validation_error_.empty()) validation_error_ = std::move(validation_error);
     return;
   }
   arrivals_.push_back(index);
-  if (is_complete) pack(index, Standing::arrived);
+  if (is_complete) pack(index, GradientArrival::arrived);
 }
 
-std::string Reducer::objection_to(std::size_t index) const {
+std::string Reducer::arrival_error(std::size_t index) const {
   if (!options_.static_graph && layout_->readiness.is_ready(index)) {
     return whose(index) +
            (is_known_to_be_unused(index)
@@ -159,58 +159,59 @@ std::string Reducer::objection_to(std::size_t index) const {
   return "";
 }
 
-void Reducer::pack(std::size_t index, Standing standing) {
-  const auto [load, slot] = layout_->places[index];
-  auto* const bucket = std::get_if<Bucket>(&layout_->loads[load]);
-  if (layout_->launcher.is_skipped(load)) {
+void Reducer::pack(std::size_t index, GradientArrival arrival) {
+  const auto [payload, slot] = layout_->places[index];
+  auto* const bucket = std::get_if<Bucket>(&layout_->payloads[payload]);
+  if (layout_->launcher.is_skipped(payload)) {
     // Nothing to do but to count.
   } else if (bucket == nullptr) {
-    streams_.meet(index, parameters_[index].grad());
-    auto& sum = std::get<SparseSum>(layout_->loads[load]);
-    sum.pack(standing == Standing::missing ? at::Tensor() : parameters_[index].grad(), divisor_);
-  } else if (standing == Standing::missing) {
+    streams_.wait_for_producer_stream(index, parameters_[index].grad());
+    auto& sum = std::get<SparseSum>(layout_->payloads[payload]);
+    sum.pack(arrival == GradientArrival::missing ? at::Tensor() : parameters_[index].grad(),
+             divisor_);
+  } else if (arrival == GradientArrival::missing) {
     bucket->pack_zeros(slot);
   } else {
-    streams_.meet(index, parameters_[index].grad());
-    if (standing == Standing::unused) bucket->keep(slot, parameters_[index]);
+    streams_.wait_for_producer_stream(index, parameters_[index].grad());
+    if (arrival == GradientArrival::unused) bucket->keep(slot, parameters_[index]);
     bucket->pack(slot, parameters_[index], divisor_);
   }
   const auto complete = layout_->readiness.mark_ready(index);
   if (!complete) return;
-  if (bucket != nullptr && !layout_->launcher.is_skipped(load)) {
+  if (bucket != nullptr && !layout_->launcher.is_skipped(payload)) {
     if (options_.bucket.batched_copy) {
       for (const std::size_t each : bucket->gradients()) {
-        streams_.meet(each, parameters_[each].grad());
+        streams_.wait_for_producer_stream(each, parameters_[each].grad());
       }
     }
     bucket->complete(parameters_, divisor_);
   }
-  layout_->launcher.bucket_ready(*complete, layout_->loads, *communicator_);
+  layout_->launcher.bucket_ready(*complete, layout_->payloads, *communicator_);
   if (layout_->launcher.has_launched()) times_.first_bucket_leaves();
 }
 
-void Reducer::stand_in(int divisor) {
+void Reducer::shadow(int divisor) {
   const at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
-  is_standing_in_ = true;
+  is_shadowing_ = true;
   try {
     until_communication_fails([&] {
       pass_ = Pass::reduced;
       divisor_ = divisor;
       if (options_.skip_unused_buckets) skip_unused_buckets();
       for (std::size_t index = 0; index < parameters_.size(); ++index) {
-        pack(index, Standing::missing);
+        pack(index, GradientArrival::missing);
       }
-      layout_->launcher.release_last(layout_->loads, *communicator_);
+      layout_->launcher.release_last(layout_->payloads, *communicator_);
       finish();
     });
   } catch (const UnfinishedReductionError&) {
-    // Those who have inputs are told, and go on or tell why not.
+    // The ranks that have inputs receive the error, and continue or report it.
   } catch (const std::exception&) {
-    is_standing_in_ = false;
+    is_shadowing_ = false;
     throw;
   }
-  is_standing_in_ = false;
+  is_shadowing_ = false;
 }
 
 }  // namespace lockstep

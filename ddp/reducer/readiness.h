@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ddp/reducer/bucket_plan.h"
+#include "ddp/bucket_plan.h"
 
 #include <cstddef>
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// Which gradients of a backward pass are there: pure counting, without torch. One object follows
+// Which gradients of a backward pass have arrived: pure counting, without torch. One object follows
 // one plan from pass to pass; at each moment every gradient is either waited for or ready.
 //
 // Local; does not block. Source: the pending counts of c10d's Reducer, docs/semantics.md 2.3.
@@ -17,8 +17,8 @@ class Readiness {
   // Waits for every gradient of `plan`, in which each index 0 .. count-1 occurs once.
   explicit Readiness(const BucketPlan& plan);
 
-  // The gradient is there. Returns its bucket if that was the bucket's last one. Throws
-  // std::out_of_range for an index outside the plan and std::logic_error for one that is ready.
+  // The gradient has arrived. Returns its bucket if that is now complete. Throws std::out_of_range
+  // for an index outside the plan and std::logic_error for one that is ready.
   std::optional<std::size_t> mark_ready(std::size_t gradient_index);
 
   // Waits for every gradient again.
@@ -28,7 +28,7 @@ class Readiness {
   bool none_ready() const { return missing_count_ == ready_.size(); }
   bool all_ready() const { return missing_count_ == 0; }
 
-  // The indices waited for, ascending.
+  // The indices that have not arrived, ascending.
   std::vector<std::size_t> missing() const;
 
  private:

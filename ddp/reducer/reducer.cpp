@@ -1,6 +1,6 @@
 #include "ddp/reducer/reducer.h"
 
-#include "ddp/agreement.h"
+#include "ddp/consistency/agreement.h"
 #include "ddp/errors.h"
 
 #include <torch/torch.h>
@@ -12,18 +12,6 @@ namespace lockstep {
 
 namespace {
 
-// `device_number`: counted in the order in which the module's devices appear, since ranks may have
-// others of the same kind.
-GradientSize size_of(const Reducer::Parameter& parameter, std::size_t device_number) {
-  constexpr int kDtypes = static_cast<int>(c10::ScalarType::NumOptions);
-  return {.element_count = parameter.tensor.numel(),
-          .element_bytes = static_cast<std::int64_t>(parameter.tensor.element_size()),
-          .kind = static_cast<int>(parameter.tensor.scalar_type()) +
-                  kDtypes * static_cast<int>(device_number),
-          .sparse = parameter.sparse,
-          .delayed = parameter.delayed};
-}
-
 std::string text_of(const BucketPlan& plan) {
   std::string text;
   for (const PlannedBucket& bucket : plan) {
@@ -34,6 +22,13 @@ std::string text_of(const BucketPlan& plan) {
   return text;
 }
 
+// A parameter that forward returns unchanged has no function that identifies its passes.
+bool have_graphs(const std::vector<at::Tensor>& outputs) {
+  return std::none_of(outputs.begin(), outputs.end(), [](const at::Tensor& each) {
+    return each.requires_grad() && each.is_leaf();
+  });
+}
+
 }  // namespace
 
 Reducer::Layout::Layout(BucketPlan wanted, const std::vector<at::Tensor>& parameters,
@@ -41,12 +36,12 @@ Reducer::Layout::Layout(BucketPlan wanted, const std::vector<at::Tensor>& parame
     : plan(std::move(wanted)), places(parameters.size()), readiness(plan), launcher(plan.size()) {
   for (const PlannedBucket& bucket : plan) {
     if (sizes[bucket.gradients.front()].sparse) {
-      loads.emplace_back(SparseSum(parameters[bucket.gradients.front()]));
+      payloads.emplace_back(SparseSum(parameters[bucket.gradients.front()]));
     } else {
-      loads.emplace_back(Bucket(bucket, parameters, options));
+      payloads.emplace_back(Bucket(bucket, parameters, options));
     }
     for (std::size_t slot = 0; slot < bucket.gradients.size(); ++slot) {
-      places[bucket.gradients[slot]] = {loads.size() - 1, slot};
+      places[bucket.gradients[slot]] = {payloads.size() - 1, slot};
     }
   }
 }
@@ -63,29 +58,11 @@ std::shared_ptr<Reducer> Reducer::create(std::shared_ptr<Communicator> communica
 Reducer::Reducer(std::shared_ptr<Communicator> communicator, std::vector<Parameter> trainable,
                  std::vector<NamedTensor> frozen, Options options)
     : communicator_(std::move(communicator)),
-      frozen_(std::move(frozen)),
       options_(std::move(options)),
-      unused_(trainable.size(), false),
-      reached_locally_(trainable.size(), false),
-      used_(trainable.size(), false),
       static_graph_(trainable.size()),
-      used_somewhere_(trainable.size(), true),
       streams_(trainable.size()) {
-  std::vector<c10::Device> devices;
-  for (Parameter& each : trainable) {
-    const auto device = std::find(devices.begin(), devices.end(), each.tensor.device());
-    const auto number = static_cast<std::size_t>(device - devices.begin());
-    if (device == devices.end()) devices.push_back(each.tensor.device());
-    sizes_.push_back(size_of(each, number));
-    shapes_.push_back({.sizes = each.tensor.sizes().vec(),
-                       .strides = each.tensor.strides().vec(),
-                       .device = each.tensor.device(),
-                       .dtype = each.tensor.scalar_type()});
-    parameters_.push_back(std::move(each.tensor));
-    names_.push_back(std::move(each.name));
-  }
-  constructed_plan_ = initial_plan();
-  layout_ = std::make_unique<Layout>(constructed_plan_, parameters_, sizes_, options_.bucket);
+  take(std::move(trainable), std::move(frozen));
+  constructed_plan_ = layout_->plan;
 }
 
 void Reducer::listen() {
@@ -109,39 +86,7 @@ void Reducer::prepare() {
   times_.forward_begins(pass_count_);
 }
 
-// Module::to(), torch::load() and set_requires_grad() drop the accumulators that carry our hooks,
-// or make gradients that nobody listens for: training would go on, each rank for itself. Where the
-// parameter is in the end what it was, we listen anew.
-void Reducer::check_parameters() {
-  const std::string rank = "rank " + std::to_string(communicator_->rank()) + ": ";
-  if (!hooks_) throw UsageError(rank + "remove_autograd_hooks() was called; wrap the module again");
-  if (const auto objection = objection_to_parameters()) throw UsageError(rank + *objection);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (hooks_->is_attached(i, parameters_[i])) continue;
-    listen();
-    return;
-  }
-}
-
-std::optional<std::string> Reducer::objection_to_parameters() const {
-  const auto objection = [](const std::string& name, const char* what) {
-    return "parameter '" + name + "' was " + what + " after it was wrapped; wrap it again";
-  };
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const at::Tensor& parameter = parameters_[i];
-    if (!parameter.requires_grad()) return objection(names_[i], "frozen");
-    if (parameter.scalar_type() != shapes_[i].dtype || parameter.sizes() != shapes_[i].sizes ||
-        parameter.strides() != shapes_[i].strides || parameter.device() != shapes_[i].device) {
-      return objection(names_[i], "converted, moved or reshaped");
-    }
-  }
-  for (const NamedTensor& each : frozen_) {
-    if (each.tensor.requires_grad()) return objection(each.name, "unfrozen");
-  }
-  return std::nullopt;
-}
-
-// A gradient that came more than once counts when it was complete; one that never came, last.
+// A gradient that came more than once counts at its last arrival; one that never came is last.
 std::vector<std::size_t> Reducer::order_of_completion() const {
   std::vector<std::size_t> order;
   std::vector<bool> seen(parameters_.size(), false);
@@ -167,20 +112,20 @@ void Reducer::rebuild() {
 
   BucketPlan plan = assign_buckets_in_order(sizes_, options_.bytes_caps,
                                             std::vector<std::size_t>(words, words + order.numel()));
-  agree(*communicator_, {.statements = {{"the plan of gradient buckets", text_of(plan)}}});
+  agree(*communicator_, {.properties = {{"the plan of gradient buckets", text_of(plan)}}});
   std::vector<bool> is_view(parameters_.size(), false);
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    const auto [load, slot] = layout_->places[index];
-    const auto* const bucket = std::get_if<Bucket>(&layout_->loads[load]);
+    const auto [payload, slot] = layout_->places[index];
+    const auto* const bucket = std::get_if<Bucket>(&layout_->payloads[payload]);
     is_view[index] = bucket != nullptr && bucket->holds_gradient(slot, parameters_[index]);
   }
-  // A program may have worked on gradients that are views, on its stream of now.
-  for (Load& load : layout_->loads) {
-    if (auto* const bucket = std::get_if<Bucket>(&load)) bucket->enter();
+  // The caller may have written gradients that are views, on its current stream.
+  for (BucketPayload& payload : layout_->payloads) {
+    if (auto* const bucket = std::get_if<Bucket>(&payload)) bucket->enter();
   }
-  // Before the new buckets are there, or the peak would have both. Gradients that are views keep
-  // their own memory until they have moved.
-  layout_->loads.clear();
+  // Before the new buckets are allocated, or peak memory would hold both. Gradients that are views
+  // keep their memory until they have moved.
+  layout_->payloads.clear();
   try {
     layout_ = std::make_unique<Layout>(std::move(plan), parameters_, sizes_, options_.bucket);
   } catch (const std::exception& error) {
@@ -188,16 +133,23 @@ void Reducer::rebuild() {
     throw;
   }
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    const auto [load, slot] = layout_->places[index];
-    if (is_view[index]) std::get<Bucket>(layout_->loads[load]).adopt(slot, parameters_[index]);
+    const auto [payload, slot] = layout_->places[index];
+    if (is_view[index])
+      std::get<Bucket>(layout_->payloads[payload]).adopt(slot, parameters_[index]);
   }
   is_rebuilt_ = true;
 }
 
+void Reducer::forward_begins() {
+  const std::lock_guard lock(mutex_);
+  forward_ = begin_recording();
+  last_forward_decides_ = false;
+}
+
 void Reducer::watch(const std::optional<std::vector<at::Tensor>>& outputs, bool synchronised) {
   const std::lock_guard lock(mutex_);
-  outputs_are_seen_ = outputs.has_value();
-  last_forward_was_synchronised_ = synchronised;
+  last_forward_decides_ = synchronised && !(outputs && have_graphs(*outputs));
+  if (synchronised) remember_forward();
   if (outputs) {
     for (const at::Tensor& output : *outputs) {
       on_gradient_of(output, [reducer = weak_from_this(), synchronised] {
@@ -217,6 +169,14 @@ void Reducer::watch(const std::optional<std::vector<at::Tensor>>& outputs, bool 
     }
   }
   if (synchronised) has_outstanding_forward_ = true;
+}
+
+// Passes through an output of a forward dropped here are still reduced.
+void Reducer::remember_forward() {
+  constexpr std::size_t kRemembered = 1024;
+  finish_recording(forward_);
+  synchronised_forwards_.push_back(forward_);
+  if (synchronised_forwards_.size() > kRemembered) synchronised_forwards_.pop_front();
 }
 
 void Reducer::ask_before_each_pass(std::function<int()> divisor) {
@@ -241,25 +201,22 @@ void Reducer::fail_unless_failed(const std::string& sentence) {
   give_up(sentence);
 }
 
-void Reducer::restart(std::shared_ptr<Communicator> communicator, bool ends_with_an_exception) {
+void Reducer::restart(std::shared_ptr<Communicator> communicator, bool ends_with_an_exception,
+                      std::vector<Parameter> trainable, std::vector<NamedTensor> frozen) {
   const std::lock_guard lock(mutex_);
   communicator_ = std::move(communicator);
   options_.ends_with_an_exception = ends_with_an_exception;
-  layout_ = std::make_unique<Layout>(initial_plan(), parameters_, sizes_, options_.bucket);
-  is_rebuilt_ = has_outstanding_forward_ = last_forward_was_synchronised_ = false;
-  used_.assign(used_.size(), false);
-  static_graph_ = StaticGraph(parameters_.size());
-  used_somewhere_.assign(used_somewhere_.size(), true);
+  take(std::move(trainable), std::move(frozen));
+  synchronised_forwards_.clear();
   pass_ = Pass::none;
+  came_through_an_output_ = false;
   end_is_awaited_ = false;
   ends_to_come_ = 0;
   ++restart_count_;
-  complaint_.clear();
+  validation_error_.clear();
   left_out_.clear();
-  reached_locally_.assign(reached_locally_.size(), false);
   late_flags_.forget();
   failure_.reset();
-  pass_count_ = 0;
   listen();
 }
 

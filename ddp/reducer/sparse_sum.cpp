@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-// Every rank's tensor of equal size and any dtype.
+// Gathers every rank's tensor, of equal size and any dtype.
 std::vector<at::Tensor> gather_bytes(Communicator& communicator, const at::Tensor& mine,
                                      const std::string& description) {
   auto parts = communicator.gather(mine.contiguous().flatten().view(at::kByte), description);
@@ -62,7 +62,7 @@ SparseSum::Share SparseSum::largest_share() const {
   return largest;
 }
 
-// Every rank's own entries, side by side along `axis`.
+// Concatenates every rank's own entries along `axis`.
 at::Tensor SparseSum::without_padding(const std::vector<at::Tensor>& parts,
                                       const std::vector<Share>& shares, at::IntArrayRef sizes,
                                       std::int64_t axis) {
@@ -78,7 +78,7 @@ at::Tensor SparseSum::finish(Communicator& communicator) {
   const Share largest = largest_share();
   if (largest.sparse_dim == 0) return {};
   const at::IntArrayRef shape = parameter_.sizes();
-  // One entry at least, since backends refuse to send nothing.
+  // At least one entry, since backends refuse empty tensors.
   const std::vector<std::int64_t> index_sizes = {largest.sparse_dim,
                                                  std::max(largest.entry_count, std::int64_t{1})};
   std::vector<std::int64_t> value_sizes =

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ddp/communicator.h"
+#include "ddp/comm/communicator.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -8,27 +8,27 @@
 
 namespace lockstep {
 
-// One sparse gradient's way through the group, in place of a bucket: ranks tell each other how many
-// entries they have, then exchange them, padded to the longest, and every rank adds up all of them
-// in rank order. Any backend that gathers will do. Source: docs/semantics.md 2.3.
+// Sums one sparse gradient over the group, in place of a bucket: ranks exchange how many entries
+// they have, then the entries, padded to the longest, and every rank adds all of them in rank
+// order. Works on any backend that has all-gather. Source: docs/semantics.md 2.3.
 class SparseSum {
  public:
   // For a parameter of `embedding` and the like, whose gradients are of its dtype in COO layout
   // with any number of sparse dimensions.
   explicit SparseSum(const at::Tensor& parameter) : parameter_(parameter) {}
 
-  // Takes the gradient divided by `world_size`; an undefined one has no entries. Local.
+  // Packs the gradient divided by `world_size`; an undefined one has no entries. Local.
   void pack(const at::Tensor& gradient, int world_size);
 
   // Starts to exchange sizes. Collective; does not block; throws CommunicationError.
   void start(Communicator& communicator, std::size_t bucket_index);
 
-  // Blocks until the sizes are here; throws CommunicationError.
+  // Blocks until the sizes have arrived; throws CommunicationError.
   void wait_for_sizes(Communicator& communicator);
 
-  // Then: the average, coalesced, in the parameter's shape; undefined if it was on all ranks.
-  // Collective; blocks; throws CommunicationError, and DisagreementError on all ranks if gradients
-  // have different numbers of sparse dimensions.
+  // Called next. Returns the average, coalesced, in the parameter's shape; undefined if the
+  // gradient was undefined on all ranks. Collective; blocks; throws CommunicationError, and
+  // DisagreementError on all ranks if gradients have different numbers of sparse dimensions.
   at::Tensor finish(Communicator& communicator);
 
   // The flag of Note [The flag in the last bucket] travels with the sizes.

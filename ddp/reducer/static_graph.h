@@ -7,14 +7,14 @@ namespace lockstep {
 
 // How often each gradient arrives in one backward pass of a graph that never changes: pure
 // counting, without torch. The first pass counts; later ones count down, and a gradient is complete
-// with its last arrival. Nested passes (recomputation) deliver one more than once.
+// with its last arrival. With nested passes (recomputation) one gradient may arrive several times.
 //
 // Local; does not block. Source: static_graph of c10d's Reducer, docs/semantics.md 2.6.
 class StaticGraph {
  public:
   explicit StaticGraph(std::size_t gradient_count) : arrivals_(gradient_count, 0) {}
 
-  // The first pass is over, and its counts hold from now on.
+  // The first pass has ended; its counts hold from now on.
   void freeze() { is_frozen_ = true; }
   bool is_frozen() const { return is_frozen_; }
 
@@ -22,10 +22,11 @@ class StaticGraph {
   void begin_pass();
 
   enum class Arrival { incomplete, complete, unexpected };
-  // Before freeze() always incomplete; then unexpected for one that arrives more often than it did.
+  // Before freeze() always incomplete; then unexpected for a gradient that arrives more often than
+  // in the first pass.
   Arrival arrive(std::size_t gradient_index);
 
-  // Whether the first pass brought none.
+  // Whether it did not arrive in the first pass.
   bool is_unused(std::size_t gradient_index) const { return arrivals_.at(gradient_index) == 0; }
 
  private:

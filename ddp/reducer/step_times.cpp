@@ -51,7 +51,7 @@ void StepTimes::buckets_are_back() {
   is_timed_ = false;
 }
 
-void StepTimes::tell(LoggingData& data) const {
+void StepTimes::fill(LoggingData& data) const {
   data.timed_iterations = count_;
   data.forward_compute_time = forward_;
   data.backward_compute_time = backward_;

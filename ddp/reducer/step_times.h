@@ -20,8 +20,8 @@ class StepTimes {
   // At least 1, else UsageError.
   void set_sample_rate(int sample_rate);
 
-  // In this order in each step, some perhaps more than once (the first one of each counts); a step
-  // that does not end well is forgotten when the next begins.
+  // Called in this order in each step, possibly more than once (the first call of each counts). A
+  // step that ends with an error is discarded when the next begins.
   void forward_begins(std::int64_t iteration);
   void backward_begins() { mark(backward_begin_); }
   void first_bucket_leaves() { mark(communication_begin_); }
@@ -29,7 +29,7 @@ class StepTimes {
   void buckets_are_back();
 
   // Fills in the times and averages.
-  void tell(LoggingData& data) const;
+  void fill(LoggingData& data) const;
 
  private:
   using Moment = std::optional<Clock::time_point>;

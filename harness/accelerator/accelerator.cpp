@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kDevicesMost = 16;
 
-// What LibTorch asks of a device type beside streams and operations.
+// LibTorch's hooks for a device type, besides streams and operations.
 class Hooks final : public at::PrivateUse1HooksInterface {
  public:
   bool isBuilt() const override { return true; }
@@ -42,7 +42,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   bool isPinnedPtr(const void* data) const override { return is_pinned(data); }
   c10::Allocator* getPinnedMemoryAllocator() const override { return pinned_memory(); }
   c10::Device getDeviceFromPtr(void* data) const override { return device_of(data); }
-  // Operations draw from the CPU's, so that a seed brings the CPU's numbers.
+  // Operations draw from the CPU's generator, so that a seed gives the same numbers as on the CPU.
   const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override {
     return at::detail::getDefaultCPUGenerator();
   }

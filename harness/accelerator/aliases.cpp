@@ -26,7 +26,7 @@ c10::Storage cpu_storage_over(const c10::Storage& storage) {
                       c10::GetCPUAllocator(), /*resizable=*/true);
 }
 
-// A tensor of the same shape, dtype and lazy bits on another storage.
+// A tensor with the same shape, dtype and lazy bits on another storage.
 at::Tensor like_on(const at::Tensor& tensor, const c10::Storage& storage,
                    c10::DispatchKeySet keys) {
   const c10::DispatchKeySet lazy = tensor.key_set() & kLazyBits;

@@ -10,20 +10,20 @@
 
 namespace lockstep::accelerator {
 
-// Tensors of a device as tensors of the CPU, for the time of one operation: the same memory, sizes,
-// strides and bits for conjugate and negative. Two views of one storage stay two views of one
-// storage. Sparse tensors keep their device's indices and values, as aliases.
+// Device tensors as CPU tensors, for the duration of one operation: the same memory, sizes, strides
+// and bits for conjugate and negative. Two views of one storage stay two views of one storage.
+// Sparse tensors keep their device's indices and values, as aliases.
 class Aliases {
  public:
-  // The alias of a tensor of a device; any other tensor is returned as it is.
+  // The alias of a device tensor; any other tensor is returned unchanged.
   at::Tensor of(const at::Tensor& tensor);
 
-  // What the operation did to the aliases' shape, their size in memory, and which indices and
-  // values a sparse one has, is done to the tensors of the device. Afterwards, once.
+  // Copies the operation's changes of the aliases to the device tensors: shape, size in memory, and
+  // the indices and values of a sparse one. Call it once, after the operation.
   void write_back();
 
-  // A result as a tensor of device `index`: the very tensor whose alias it is, a view of the
-  // storage of one, or else (`is_new`) a tensor of the device with its own copy.
+  // A result as a tensor of device `index`: the tensor whose alias it is, a view if it shares an
+  // alias's storage, or else (`is_new`) a new device tensor with a copy.
   at::Tensor on_device(const at::Tensor& result, c10::DeviceIndex index, bool& is_new);
 
  private:
@@ -33,17 +33,17 @@ class Aliases {
   at::Tensor sparse_on_device(const at::Tensor& result, c10::DeviceIndex index, bool& is_new);
   void write_back(const at::Tensor& tensor, const at::Tensor& alias);
 
-  std::vector<std::pair<at::Tensor, at::Tensor>> pairs_;  // tensor of a device, alias
+  std::vector<std::pair<at::Tensor, at::Tensor>> pairs_;  // device tensor, alias
   std::unordered_map<const c10::StorageImpl*, c10::Storage> of_storages_;
-  // The other way; what stands behind an alias's storage.
+  // The reverse: an alias's storage to the device's.
   std::unordered_map<const c10::StorageImpl*, c10::Storage> storages_;
 };
 
-// A dense tensor of the device on the CPU, in the same memory, for as long as it lives.
+// A dense device tensor as a CPU tensor in the same memory, for as long as it lives.
 at::Tensor alias_on_cpu(const at::Tensor& tensor);
 
-// The bytes from the first element of a tensor to its last; those of a sparse tensor's indices and
-// values. Adds nothing for a tensor of the CPU.
+// Adds the bytes from the first element of a tensor to its last, or those of a sparse tensor's
+// indices and values. Adds nothing for a CPU tensor.
 void add_access(std::vector<Access>& accesses, const at::Tensor& tensor, bool writes);
 
 }  // namespace lockstep::accelerator

@@ -24,7 +24,7 @@ namespace acc = accelerator;
 using Tensors = std::vector<at::Tensor>;
 using c10d::OpType;
 
-// What one collective is, before it is issued.
+// The description of one collective before it is issued.
 struct Collective {
   OpType type = OpType::UNKNOWN;
   std::string name;
@@ -133,7 +133,7 @@ class AcceleratorBackend final : public c10d::Backend {
     of_inner->timeout = options->timeout;
     of_inner->group_name = options->group_name;
     // PyTorch 2.11's Gloo has written a part's ranks into these, if it shares them with the CPU's
-    // backend, which was split before; and reads as many as the whole has.
+    // backend, which was split before; and it reads as many as the whole has.
     auto& known = of_inner->global_ranks_in_group;
     known.resize(static_cast<size_t>(getSize()));
     std::iota(known.begin(), known.end(), 0);
@@ -184,8 +184,8 @@ class AcceleratorBackend final : public c10d::Backend {
     return found->second;
   }
 
-  // On the stream one collective is after the other; on the inner backend's threads they are not,
-  // which is seen where they touch the same memory.
+  // On the stream, collectives run one after the other; on the inner backend's threads they do not,
+  // which is noticed where they touch the same memory.
   void finish_those_that_touch(const std::vector<acc::Access>& accesses) {
     std::erase_if(under_way_, [](const UnderWay& each) { return each.inner->is_over(); });
     for (const UnderWay& each : under_way_) {

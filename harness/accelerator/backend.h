@@ -5,29 +5,29 @@
 
 namespace lockstep {
 
-// Mistakes that a program's own code cannot make, for proofs that they would be found: the
-// backend's stream does not wait for the caller's before a collective, or the caller's not for it
-// in wait().
+// Planted ordering mistakes that a program's own code cannot make, to prove that they are found:
+// the backend's stream does not wait for the caller's before a collective (kEntry), or the caller's
+// does not wait for the backend's in wait() (kExit).
 enum class Misorder { kNothing, kEntry, kExit };
 
-// A backend for tensors of the simulated accelerator, in the manner of NCCL's, that carries them by
-// `inner`, a backend of the same ranks for the CPU which nobody else may use.
+// A backend for tensors of the simulated accelerator that behaves as NCCL's and carries them by
+// `inner`, a CPU backend of the same ranks that must have no other user.
 //
-// A collective runs on a stream of the backend's own, one for each device, which first waits for
-// the caller's current stream; with asyncOp false it runs on that. Work::wait() without a timeout
-// makes the current stream wait and says nothing of a failure, which isCompleted() and exception()
-// tell; barrier's holds up the host. Work::wait(timeout) holds up the host, throws what failed, and
-// where the time is over it aborts: the work has failed, and all that is issued later throws.
-// Tensors are contiguous; until somebody waited they are kept alive.
+// A collective runs on the backend's own stream, one per device, which first waits for the caller's
+// current stream; with asyncOp false it runs on the caller's. Work::wait() without a timeout makes
+// the current stream wait and does not report a failure, which isCompleted() and exception() do;
+// barrier's blocks the host. Work::wait(timeout) blocks the host, throws the failure, and aborts on
+// a timeout: the work has failed, and everything issued later throws. Tensors must be contiguous;
+// they are kept alive until the first wait.
 //
-// all-reduce, broadcast, all-gather (of lists and of one tensor) and barrier; anything else throws
-// c10::Error, as do tensors that are not on a device. Groups can be split as far as `inner` can be.
-// Collective, as the constructor of `inner` is; blocks nowhere.
+// Supports all-reduce, broadcast, all-gather (of lists and of one tensor) and barrier; anything
+// else throws c10::Error, as do tensors that are not on a device. Groups can be split if `inner`
+// can be. Collective, as the constructor of `inner` is; does not block.
 c10::intrusive_ptr<c10d::Backend> make_accelerator_backend(c10::intrusive_ptr<c10d::Backend> inner,
                                                            Misorder misorder = Misorder::kNothing);
 
-// Gives a group that backend for the accelerator's tensors, beside what it has for the CPU's, which
-// must be Gloo: the inner one is split off that. Collective; blocks until the ranks are connected.
+// Adds that backend to a group, for the accelerator's tensors. The group's CPU backend must be
+// Gloo: the inner backend is split off it. Collective; blocks until the ranks are connected.
 void add_accelerator_backend(c10d::ProcessGroup& group, Misorder misorder = Misorder::kNothing);
 
 }  // namespace lockstep

@@ -30,7 +30,7 @@ at::Tensor doubles(const at::Tensor& tensor) {
   return tensor.to(at::kDouble);
 }
 
-// One value a channel, to be combined with values of [samples, channels, ...].
+// One value for each channel, to be combined with values of [samples, channels, ...].
 at::Tensor by_channel(const at::Tensor& values, const at::Tensor& like) {
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(like.dim()), 1);
   sizes[1] = values.numel();

@@ -22,8 +22,8 @@ const char* why_the_host_waits(const at::Tensor& from, const at::Tensor& into, b
   return from.device().is_cpu() && !non_blocking ? "blocking copy from the host" : nullptr;
 }
 
-// The host sees what is copied to page-locked memory when it has waited for it, and not before:
-// until then there is 0xFF.
+// The host sees data copied to page-locked memory only after it has waited for the copy: until then
+// it reads 0xFF.
 void hide_until(const Clock& event, const at::Tensor& into) {
   const at::Tensor values = into.clone();
   if (into.numel() == 0) return;

@@ -41,7 +41,7 @@ c10::StreamId& current_id(c10::DeviceIndex device) {
   return current_streams[index];
 }
 
-// What is under way on threads of the host, by the stream that it belongs to.
+// Pending work on threads of the host, by the stream that it belongs to.
 class Backgrounds {
  public:
   using List = std::vector<std::shared_ptr<const Background>>;
@@ -86,7 +86,7 @@ bool are_over(const Backgrounds::List& list) {
   return std::all_of(list.begin(), list.end(), [](const auto& each) { return each->is_over(); });
 }
 
-// What a void* of c10::Event points to.
+// The object that a void* of c10::Event points to.
 struct Recorded {
   Clock clock;
   Backgrounds::List under_way;
@@ -97,7 +97,7 @@ const Recorded& recorded(void* event) {
   return *static_cast<const Recorded*>(event);
 }
 
-// Ids beyond the pool's belong to who asked for a stream of its own.
+// Ids beyond the pool's are for callers that request a stream of their own.
 std::atomic<c10::StreamId> next_own{kPoolSize + 1};
 std::mutex pool_mutex;
 std::map<c10::DeviceIndex, c10::StreamId> next_in_pool;

@@ -10,9 +10,9 @@
 
 namespace lockstep::accelerator {
 
-// What a stream's operation still has to do on threads of the host, such as a collective of the
-// inner backend. Whoever is to be ordered after it waits for it, for the values; that is the
-// simulation's affair and counts as nothing.
+// The part of a stream's operation that still runs on host threads, such as a collective of the
+// inner backend. Operations ordered after it wait for its values; such a wait is internal to the
+// simulation and is not counted.
 struct Background {
   std::function<bool()> is_over;
   std::function<void()> finish;  // returns once it is over, whether it failed or not
@@ -21,18 +21,18 @@ struct Background {
 // The calling thread's current stream of a device. Index -1: of the current device.
 c10::Stream current_stream(c10::DeviceIndex device);
 
-// A stream that nobody else gets, unlike those of the pool.
+// A stream with a single user, unlike those of the pool.
 c10::Stream stream_of_its_own(c10::DeviceIndex device);
 
 void run_in_background(const c10::Stream& stream, Background work);
-// Waits for the values alone, and orders nothing.
+// Waits for the values without ordering anything.
 void finish_background_of(const c10::Stream& stream);
 
 int device_count();
 void set_device_count(int devices);
 
-// Like a caching allocator's devices: 32 streams a device in the pool, given out in turn; stream 0
-// is the default one. Current device and streams are each thread's own.
+// The device guard. As in CUDA, the pool has 32 streams per device, given out in turn, and stream 0
+// is the default one. Current device and streams are thread-local.
 class Devices final : public c10::impl::DeviceGuardImplInterface {
  public:
   c10::DeviceType type() const override { return c10::DeviceType::PrivateUse1; }

@@ -20,11 +20,11 @@ bool is_among(const std::array<std::string_view, Count>& names, std::string_view
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// These take indices from the CPU too, as on CUDA.
+// These accept indices on the CPU too, as on CUDA.
 constexpr std::array<std::string_view, 4> kTakeIndicesOfTheCpu = {
     "index", "index_put_", "_index_put_impl_", "_unsafe_index"};
 
-// These look at shapes and not at values.
+// These read shapes, not values.
 constexpr std::array<std::string_view, 13> kReadNoValues = {
     "is_set_to",
     "is_same_size",
@@ -40,7 +40,7 @@ constexpr std::array<std::string_view, 13> kReadNoValues = {
     "sparse_resize_",
     "sparse_resize_and_clear_"};
 
-// The size of what these return depends on values, or they return a number to the host.
+// The output size of these depends on values, or they return a number to the host.
 constexpr std::array<std::string_view, 13> kHoldUpTheHost = {"nonzero",
                                                              "masked_select",
                                                              "_unique",
@@ -91,7 +91,7 @@ class Call {
       op_.redispatchBoxed(c10::DispatchKeySet(key_), &stack_);
     }
     aliases_.write_back();
-    // Not before: out= arguments may have got other memory.
+    // Not earlier: out= arguments may have been reallocated.
     for (const at::Tensor& each : written_) add_access(accesses_, each, /*writes=*/true);
     replace_results();
     Ledger& ledger = Ledger::instance();

@@ -5,12 +5,11 @@
 
 namespace lockstep::accelerator {
 
-// Any operation, for tensors of a device, by its kernel for the CPU on aliases of them: results are
-// tensors of that device, in-place and out= arguments and views stay what they are. Throws
-// c10::Error if tensors are on two devices (single numbers on the CPU aside) or if LibTorch has no
-// kernel for the CPU.
+// Runs any operation on device tensors by its CPU kernel, on their aliases: results are tensors of
+// that device; in-place and out= arguments and views keep their identity. Throws c10::Error if
+// tensors are on two devices (except single numbers on the CPU) or if LibTorch has no CPU kernel.
 void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack);
-// The same for one that takes or makes sparse tensors.
+// The same for an operation that takes or makes sparse tensors.
 void run_sparse_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 }  // namespace lockstep::accelerator

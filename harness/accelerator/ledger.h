@@ -14,11 +14,11 @@
 
 namespace lockstep::accelerator {
 
-// What the simulated devices keep account of, for the whole process: what was submitted to which
-// stream, and how often the host waited. Every function takes the lock for itself.
+// The record of the simulated devices, for the whole process: what was submitted to which stream,
+// and how often the host waited. Every function takes the lock.
 class Ledger {
  public:
-  // Never destroyed: memory is given back, and threads end, after static objects are gone.
+  // Never destroyed: memory is freed, and threads end, after static objects are gone.
   static Ledger& instance();
 
   void allocate(const void* begin, std::size_t bytes, const c10::Stream& stream);
@@ -31,16 +31,15 @@ class Ledger {
   void wait(const c10::Stream& stream, const Clock& event);
   // The host knows that an event has passed, waiting for it or not.
   void host_knows(const Clock& event);
-  // The same of all that was submitted to a device.
+  // The same for everything submitted to a device.
   void host_knows_device(c10::DeviceIndex device);
 
-  // Does something as soon as the host knows that an event has passed; now, if it does.
+  // Calls `act` as soon as the host knows that an event has passed; at once if it already does.
   void when_host_knows(const Clock& event, std::function<void()> act);
-  // Does now what waits for events that a stream is behind.
+  // Calls at once the deferred actions whose events a stream has passed.
   void hurry_for(const c10::Stream& stream);
 
-  // The host was held up until a device had done something; `reason` is an operation's name or a
-  // few words.
+  // The host waited for a device; `reason` is an operation's name or a few words.
   void host_waited(std::string reason);
 
   std::vector<Hazard> hazards() const;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kPoison = 0xFF;
 
-// Which addresses are whose.
+// The owners of addresses.
 class Ranges {
  public:
   static constexpr c10::DeviceIndex kPinned = -1;
@@ -63,7 +63,7 @@ class Ranges {
   std::map<const void*, Range> ranges_;
 };
 
-// Freed memory is nobody's for a while, or somebody else's numbers would soon cover the poison.
+// Freed memory is not reused for a while; otherwise new values would soon cover the poison.
 class Quarantine {
  public:
   static Quarantine& instance() {

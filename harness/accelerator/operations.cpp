@@ -48,7 +48,7 @@ at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides,
                                            or_default(dtype));
 }
 
-// What LibTorch does for the CPU is right for any memory that the host can write.
+// LibTorch's CPU version is right for any memory that the host can write.
 at::Tensor as_strided(const at::Tensor& self, c10::IntArrayRef sizes, c10::IntArrayRef strides,
                       std::optional<std::int64_t> offset) {
   return at::native::as_strided_tensorimpl(self, sizes, strides, offset);
@@ -115,13 +115,13 @@ void use_on_stream(at::Tensor& self, c10::Stream stream) {
   if (self.storage().data() != nullptr) Ledger::instance().use_on(self.storage().data(), stream);
 }
 
-// Whether one tensor's insides can become the other's, as Module::to() does it. LibTorch lists the
-// device types for which that holds, and this is none of them.
+// True if one tensor can take over the other's implementation, as Module::to() does it. LibTorch
+// lists the device types for which that holds, and this is none of them.
 bool can_take_insides_of(const at::Tensor& self, const at::Tensor& from) {
   return self.layout() == from.layout();
 }
 
-// LibTorch finds no kernel for a device that it does not know, and asks for these two instead.
+// LibTorch finds no kernel for an unknown device, and calls these two instead.
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, c10::IntArrayRef stride,
                        c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
@@ -151,9 +151,9 @@ torch::Library& library(const char* name_space, c10::DispatchKey key) {
   return *new torch::Library(torch::Library::IMPL, name_space, key, __FILE__, __LINE__);
 }
 
-// LibTorch would not ask the kernel for the CPU where it has one for any device besides, which
-// makes several operations of one, and knows no sparse tensors of a device that LibTorch does not
-// know.
+// Where LibTorch has a composite kernel for all devices it would not use the CPU's kernel; the
+// composite one makes several operations of one, and knows no sparse tensors of a device that
+// LibTorch does not know.
 template <class MakeKernel>
 void prefer_kernels_for(c10::DispatchKey cpu, torch::Library& into, const MakeKernel& make_kernel) {
   auto& dispatcher = c10::Dispatcher::singleton();
@@ -197,8 +197,7 @@ void register_operations() {
   dense.impl("convolution_backward_overrideable", &convolution_backward);
   register_batch_norm(dense);
   dense.impl("_has_compatible_shallow_copy_type", &can_take_insides_of);
-  // A copy reads conjugates and negatives as they are; to make others of them first is a copy
-  // again.
+  // A copy reads conjugates and negatives as they are; resolving them first would be another copy.
   for (const auto lazy : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {
     library("aten", lazy).impl("_copy_from", torch::CppFunction::makeFallthrough());
   }

@@ -12,9 +12,9 @@
 
 namespace lockstep::accelerator {
 
-// One operation on a device that is written here, on aliases of its tensors on the CPU. While it
-// lives autograd does not look; when it ends it counts as submitted to the device's current stream.
-// Tensors of another device are refused.
+// A device operation that is implemented here, on CPU aliases of its tensors. While it lives
+// autograd is off; its end submits the operation to the device's current stream. Tensors of another
+// device are refused.
 class OwnKernel {
  public:
   explicit OwnKernel(std::string name) : name_(std::move(name)) {}
@@ -24,7 +24,7 @@ class OwnKernel {
 
   at::Tensor read(const at::Tensor& tensor) { return touched(tensor, /*writes=*/false); }
   at::Tensor written(const at::Tensor& tensor) { return touched(tensor, /*writes=*/true); }
-  // A result of the CPU's, on the device.
+  // A CPU result as a device tensor.
   at::Tensor made(const at::Tensor& result);
 
  private:

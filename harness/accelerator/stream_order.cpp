@@ -139,9 +139,9 @@ void StreamOrder::judge(const Use& later, const Use& earlier, std::size_t first_
   }
 }
 
-// What the new use is after, and covers, can be forgotten: whatever collides with it and is not
-// after it, is not after the new one either. That holds of a read that covers a write's bytes not,
-// since reads do not collide with it.
+// Uses that the new use follows and covers can be forgotten: whatever conflicts with one of them
+// and does not follow it, does not follow the new one either. That does not hold for a read that
+// covers a write's bytes, since reads do not conflict with it.
 void StreamOrder::remember(Block& block, const Use& use, const Clock& now) {
   std::vector<Use> kept;
   for (Use& old : block.uses) {
@@ -175,7 +175,7 @@ void StreamOrder::submit(std::size_t stream, const std::string& operation,
                .operation = operation,
                .allocated = {}};
   };
-  // All are judged before any is remembered: what one operation does to itself is its own affair.
+  // All are checked before any is remembered: one operation cannot conflict with itself.
   for (const Access& access : accesses) {
     const Block* const block = block_of(access);
     if (block == nullptr) continue;

@@ -9,11 +9,11 @@
 
 namespace lockstep::accelerator {
 
-// Of each stream, how many of its operations are over: what an event stands for, and what a stream
-// or the host can rely on. Entry i belongs to stream i; a missing entry is zero.
+// A vector clock: the number of finished operations of each stream. It represents an event, and
+// what a stream or the host can rely on. Entry i belongs to stream i; a missing entry is zero.
 using Clock = std::vector<std::uint64_t>;
 
-// Whether who relies on `now` is behind an event.
+// Whether `now` is at or after an event.
 bool covers(const Clock& now, const Clock& event);
 
 // Bytes that an operation touches: [begin, end).
@@ -23,7 +23,7 @@ struct Access {
   bool writes = false;
 };
 
-// Two uses of the same memory that nothing puts in an order, or memory given back too early.
+// Two unordered uses of the same memory, or memory freed too early.
 struct Hazard {
   enum class Kind {
     kReadOfWrite,      // `later` reads what `earlier` wrote
@@ -33,9 +33,9 @@ struct Hazard {
     kFreedWhileUsed,   // freed, while the stream of `earlier` may still use it
   };
   Kind kind = Kind::kReadOfWrite;
-  std::string earlier, later;  // operations; empty where it is the allocation or the end
+  std::string earlier, later;  // operations; empty for the allocation or the free
   std::string earlier_stream,
-      later_stream;  // streams; of an allocation or an end the one allocated on
+      later_stream;  // streams; of an allocation or a free the one allocated on
   std::uintptr_t bytes = 0;
 
   // "all-reduce on stream 3 of device 0 reads 512 bytes that copy_ on stream 0 of device 0 wrote,
@@ -43,38 +43,38 @@ struct Hazard {
   std::string sentence() const;
 };
 
-// Judges a program by the order that it asks for, not by the one that happened. Operations are told
-// in the order in which the host submits them. One is after another if it is behind it on its
-// stream, if its stream waited for an event recorded behind it, or if the host waited for it before
-// submitting; that holds through any number of steps. Of two that touch the same bytes, at least
-// one writing, the one must be after the other: else there is a hazard, whatever the values were.
+// Checks happens-before: judges a program by the order that it requests, not by the one that
+// happened. Operations are reported in the order in which the host submits them. Operation B is
+// after A if it follows A on its stream, if its stream waited for an event recorded after A, or if
+// the host waited for A before submitting B; the relation is transitive. If two operations touch
+// the same bytes, at least one writing, one must be after the other: else there is a hazard,
+// whatever the values were.
 //
-// All threads of the host count as one: what orders them is not seen here, and who hands work to
-// another thread has ordered it. Not thread-safe.
+// All host threads count as one: synchronisation between them is not seen here, and a hand-over to
+// another thread counts as ordered. Not thread-safe.
 class StreamOrder {
  public:
   // A stream's number: 0, 1, ... in the order of these calls.
   std::size_t add_stream(std::string name);
 
-  // Memory that comes from the pool of a stream: what it held before may still be used there, by
-  // anything submitted to that stream until now.
+  // Memory from the pool of a stream: operations submitted to that stream until now may still use
+  // its previous contents.
   void allocate(std::uintptr_t begin, std::size_t bytes, std::size_t stream);
-  // Given back to that pool, by the address at which it begins, which may be used again at once, by
-  // the pool's stream; but not before what was submitted until now to streams named by use_on().
+  // Returns memory to that pool, by its first address. The pool's stream may reuse it at once, but
+  // not before everything submitted until now to the streams named by use_on().
   void free(std::uintptr_t begin);
   void use_on(std::uintptr_t begin, std::size_t stream);
 
-  // An operation on a stream, with all that it touches. Memory that was not allocated is nobody's
-  // business.
+  // An operation on a stream, with all its accesses. Memory that was not allocated is ignored.
   void submit(std::size_t stream, const std::string& operation,
               const std::vector<Access>& accesses);
 
-  // An event behind all that was submitted to a stream; a stream that waits for one; a host that
-  // does.
+  // Records an event after everything submitted to a stream; makes a stream wait for one, or the
+  // host.
   Clock record(std::size_t stream);
   void wait(std::size_t stream, const Clock& event);
   void host_wait(const Clock& event);
-  // What the host has waited for.
+  // The host's clock: everything it has waited for.
   const Clock& host() const { return host_; }
 
   // In the order in which they were found.
@@ -86,13 +86,13 @@ class StreamOrder {
     std::string name;
     Clock clock;
   };
-  // A use that a later one may still collide with.
+  // A use that a later one may still conflict with.
   struct Use {
     Access access;
     std::size_t stream = 0;
     std::uint64_t number = 0;  // of the operation, on its stream
     std::string operation;
-    Clock allocated;  // of an allocation, which is no operation: what its stream relied on
+    Clock allocated;  // of an allocation, which is no operation: its stream's clock
   };
   struct Block {
     std::uintptr_t end = 0;
@@ -102,7 +102,7 @@ class StreamOrder {
   };
 
   static bool is_over(const Use& use, const Clock& now);
-  // What operations submitted to a stream from now on can rely on.
+  // The clock of operations submitted to a stream from now on.
   Clock& up_to_date(std::size_t stream);
   Block* block_of(const Access& access);
   void judge(const Use& later, const Use& earlier, std::size_t first_hazard);

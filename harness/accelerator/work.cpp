@@ -50,7 +50,7 @@ bool InnerWork::wait_until_over(const std::function<bool()>& give_up,
     try {
       if (work) work->wait(timeout == kNoTimeout ? kSlice : std::min(kSlice, timeout - passed));
     } catch (const std::exception&) {
-      // The slice is over, or the work is and failed, which failure() tells.
+      // The slice is over, or the work is and failed, which failure() reports.
     }
   }
   return true;
@@ -59,7 +59,7 @@ bool InnerWork::wait_until_over(const std::function<bool()>& give_up,
 CollectiveWork::CollectiveWork(int rank, c10d::OpType type, Parts parts)
     : c10d::Work(rank, type), parts_(std::move(parts)), outputs_(parts_.outputs) {}
 
-// Nobody waited: then the memory is not used again before the stream is done with it.
+// Without a wait the memory is not reused before the stream is done with it.
 CollectiveWork::~CollectiveWork() {
   for (const at::Tensor& each : parts_.tensors) {
     if (each.storage().data() != nullptr)
@@ -103,7 +103,7 @@ void CollectiveWork::synchronize() {
 
 bool CollectiveWork::wait(std::chrono::milliseconds timeout) {
   const bool is_barrier = opType_ == c10d::OpType::BARRIER;
-  // A timeout is looked at first: the simulation would wait for the values longer than that.
+  // The timeout is checked first: the simulation would wait for the values longer than that.
   if (timeout != kNoTimeout) wait_on_host(timeout);
   synchronize();
   if (is_barrier && timeout == kNoTimeout) {
@@ -142,7 +142,7 @@ std::vector<at::Tensor> CollectiveWork::result() {
   return outputs_;
 }
 
-// As NCCL's: complete at once, and whoever waits for it waits on a stream.
+// As NCCL's: complete at once, and a caller that waits for it waits on a stream.
 c10::intrusive_ptr<c10::ivalue::Future> CollectiveWork::getFuture() {
   const std::lock_guard lock(own_mutex_);
   if (!future_) {

@@ -18,8 +18,8 @@
 
 namespace lockstep::accelerator {
 
-// A work of the inner backend. What it works on is let go when it is seen to be over, or memory
-// would be given back later than the program gave it back.
+// A Work of the inner backend. Its tensors are released when it is seen to be over; otherwise
+// memory would be freed later than the program freed it.
 class InnerWork {
  public:
   explicit InnerWork(c10::intrusive_ptr<c10d::Work> work) : work_(std::move(work)) {}
@@ -27,7 +27,8 @@ class InnerWork {
   bool is_over();
   std::exception_ptr failure();  // null before it is over
 
-  // Waits until it is over, failed or not; false if `give_up` said so or the time is over first.
+  // Waits until it is over, failed or not; false if `give_up` returns true or the time is over
+  // first.
   bool wait_until_over(const std::function<bool()>& give_up, std::chrono::milliseconds timeout);
 
  private:
@@ -41,13 +42,13 @@ class CollectiveWork final : public c10d::Work {
  public:
   struct Parts {
     std::shared_ptr<InnerWork> inner;
-    c10::Stream stream;  // what it runs on
-    c10::Event end;      // behind it
+    c10::Stream stream;  // that it runs on
+    c10::Event end;      // recorded after it
     Clock end_clock;     // the same
     c10::DeviceIndex device = 0;
     std::vector<at::Tensor> outputs;
-    std::vector<at::Tensor> tensors;                // kept alive until somebody waited
-    std::string name;                               // as in sentences
+    std::vector<at::Tensor> tensors;                // kept alive until the first wait
+    std::string name;                               // as in errors
     std::shared_ptr<std::atomic<bool>> is_aborted;  // the backend's
     bool exit_is_ordered = true;
   };

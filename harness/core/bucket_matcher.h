@@ -1,4 +1,4 @@
-// Which collectives of a rank are buckets of its subject's layout.
+// Finds which collectives of a rank are buckets of its subject's layout.
 #pragma once
 
 #include "harness/core/history.h"
@@ -7,14 +7,14 @@
 
 namespace lockstep {
 
-// Is shown a rank's layouts and collectives in the order in which they were recorded.
+// Call it with a rank's layouts and collectives in the order in which they were recorded.
 class BucketMatcher {
  public:
   void use(const BucketLayout& layout);
 
-  // "bucket 1 of 2: w, b" for an all-reduce that carries as much as a bucket: the first such bucket
-  // from the one behind the last match on, round and round. One that was left out is passed over,
-  // unless the next one is as large. Empty for anything else.
+  // "bucket 1 of 2: w, b" for an all-reduce with as many elements as a bucket: the first such
+  // bucket after the last match, cyclically. One that was left out is skipped, unless the next one
+  // is as large. Empty for anything else.
   std::string match(const Collective& issued);
 
  private:

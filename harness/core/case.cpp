@@ -1,9 +1,8 @@
 #include "harness/core/case.h"
 
+#include "harness/core/parse_json.h"
+#include "harness/core/read_file.h"
 #include "harness/core/text.h"
-
-#include <fstream>
-#include <sstream>
 
 namespace lockstep {
 
@@ -19,7 +18,7 @@ int world_size(const Case& c) {
   const auto size = c.value.value(Json::json_pointer("/world/size"), Json());
   const bool is_plain =
       size.is_number_integer() && size.get<int64_t>() >= 1 && size.get<int64_t>() <= kWorldMost;
-  return is_plain ? size.get<int>() : world_of(c).size;  // throws what there is to say
+  return is_plain ? size.get<int>() : world_of(c).size;  // throws the error, if any
 }
 
 std::string hash_of(const Case& c) {
@@ -35,19 +34,13 @@ std::string case_file(const Case& c) {
 }
 
 Case parse_case_file(const std::string& text, const std::string& path) {
-  Json file;
-  try {
-    file = Json::parse(text);
-  } catch (const Json::exception& error) {  // also a number that no double holds
-    const std::string what = error.what();  // "[json.exception...] parse error at line 1, ..."
-    throw FieldError(path + ": not JSON: " + what.substr(what.find(']') + 2));
-  }
+  const Json file = parse_json(text, path);
   if (!file.is_object() || !file.contains("lockstep_case"))
     throw FieldError(path +
                      ": not a Lockstep case file; expected an object with \"lockstep_case\"");
   if (file["lockstep_case"] != kCaseFileVersion)
-    throw FieldError(path + ": case file version " + file["lockstep_case"].dump() +
-                     "; this program reads version " + std::to_string(kCaseFileVersion));
+    throw OtherVersion(path + ": case file version " + file["lockstep_case"].dump() +
+                       "; this program reads version " + std::to_string(kCaseFileVersion));
   for (const auto& [name, part] : file.items())
     if (name != "lockstep_case" && name != "scenario" && name != "value")
       fields::refuse_unknown(path, name, {"lockstep_case", "scenario", "value"});
@@ -59,14 +52,9 @@ Case parse_case_file(const std::string& text, const std::string& path) {
 }
 
 Case read_case_file(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  const bool is_file = std::filesystem::is_regular_file(path);
-  // Reading nothing counts as a failure.
-  if (is_file && in && std::filesystem::file_size(path) == 0)
-    throw FieldError(path.string() + ": is empty; expected a Lockstep case file");
-  if (!is_file || !(text << in.rdbuf())) throw FieldError(path.string() + ": cannot be read");
-  return parse_case_file(text.str(), path.string());
+  const auto text = read_file(path);
+  if (text.empty()) throw FieldError(path.string() + ": is empty; expected a Lockstep case file");
+  return parse_case_file(text, path.string());
 }
 
 }  // namespace lockstep

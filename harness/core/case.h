@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-// Where in a program: the training step, and the name a program gave to what it does there.
+// A moment of a program: the training step, and the name a program gave to its phase.
 struct Moment {
   int step = 0;
   std::string phase;
@@ -24,19 +24,19 @@ struct Moment {
 };
 
 // An event the case plants in one rank: at a collective (its sequence number), or, where
-// `collective` is -1, at a moment. What concerns a collective then strikes the next one.
+// `collective` is -1, at a moment. An event that concerns a collective then strikes the next one.
 //   delay      stands still for `amount` milliseconds
 //   slow       does so before every collective from here on
 //   kill       is killed, as by SIGKILL
 //   stop       is stopped, as by SIGSTOP
 //   exit       exits with the status `amount`
 //   throw      throws out of its program, unless that catches it
-//   error      is told by its backend that the collective failed
-//   drop       is told that it succeeded, and nobody has seen it
+//   error      receives from its backend the error that the collective failed
+//   drop       receives success, though no other rank saw the collective
 //   duplicate  issues it twice
 //   corrupt    finds bit `amount` of its result flipped
 //   late       on a device with streams: finds its result there, and all later ones, `amount`
-//              milliseconds late, while the host goes on; elsewhere it does nothing
+//              milliseconds late, while the host continues; elsewhere it does nothing
 struct Injection {
   std::string kind = "delay";
   int rank = 0;
@@ -55,14 +55,14 @@ struct Injection {
   }
 };
 
-// Who runs next in a simulated world, where one rank runs at a time; other worlds leave it to the
-// machine.
+// Which rank runs next in a simulated world, where one rank runs at a time; other worlds leave it
+// to the machine.
 //   listed      of those that can run, in ascending order, the one whose number (modulo theirs)
-//               `choices` tells next; behind its end the first
+//               `choices` gives next; after its end the first
 //   uniform     any of them, drawn from `seed`
-//   priority    the one that comes first in an order of all ranks drawn from `seed`; at `changes`
-//               drawn points whoever is first is made the last
-//   exhaustive  every way there is, one after another, until one fails; for tiny worlds
+//   priority    the first one in an order of all ranks drawn from `seed`; at `changes` drawn points
+//               the first rank becomes the last
+//   exhaustive  every schedule, one after another, until one fails; for tiny worlds
 struct Schedule {
   std::vector<int> choices;
   std::string policy = "listed";
@@ -88,7 +88,7 @@ struct SlowLink {
   }
 };
 
-// What things cost in the virtual time of a simulated world; by default nothing does.
+// Costs in the virtual time of a simulated world; by default nothing costs anything.
 struct Timing {
   std::vector<SlowLink> slow_links;
   std::vector<int> slow_ranks;       // rank r computes slow_ranks[r] times as long, read cyclically
@@ -110,12 +110,12 @@ struct Timing {
 
 inline constexpr int kWorldMost = 1024;
 
-// The world a case wants: how many ranks, and what befalls them. All but `injections` and `size`
-// matter to simulated worlds alone.
+// The world of a case: how many ranks, and the events planted in them. All but `injections` and
+// `size` matter to simulated worlds alone.
 struct WorldSpec {
   std::vector<Injection> injections;
   int size = 1;
-  // In which order a reduction takes the ranks: flat|ring|tree|permuted (by schedule.seed).
+  // The order in which a reduction takes the ranks: flat|ring|tree|permuted (by schedule.seed).
   std::string reduction = "flat";
   Schedule schedule;
   Timing timing;
@@ -139,7 +139,7 @@ struct Case {
   bool operator==(const Case&) const = default;
 };
 
-// What every shape has at "world"; and of it the number of ranks.
+// The field "world" that every shape has, and its number of ranks.
 WorldSpec world_of(const Case& c);
 int world_size(const Case& c);
 
@@ -148,6 +148,11 @@ std::string hash_of(const Case& c);
 
 // A case file: {"lockstep_case": 1, "scenario": NAME, "value": {...}}.
 std::string case_file(const Case& c);
+
+// The file has a version that this program does not know.
+struct OtherVersion : FieldError {
+  using FieldError::FieldError;
+};
 
 // Throws FieldError, whose text starts with `path`: an unreadable file, no JSON, another kind of
 // file, a version this program does not know. The value is checked by its scenario, not here.

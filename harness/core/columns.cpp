@@ -6,7 +6,7 @@ namespace lockstep {
 
 namespace {
 
-// Code points: what a terminal needs a column for, in the scripts that names are written in.
+// Code points: the columns of a terminal, for the scripts that names are written in.
 size_t width(const std::string& text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
     return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;

@@ -23,7 +23,7 @@ int64_t ulps(double a, double b) {
   return std::abs(ordered(a) - ordered(b));
 }
 
-// The place of a number among all of its format, which has `precision` bits and whose smallest
+// The rank of a number among all of its format, which has `precision` bits and whose smallest
 // normal number is 2^(least - 1).
 int64_t ordinal(double value, int precision, int least) {
   int exponent = 0;
@@ -62,7 +62,7 @@ Difference difference_of(const Comparison& one) {
           one.bounds.empty() ? one.bounds : for_each_rank(one.bounds, one.row, "bounds")};
 }
 
-// Whether `rank` holds in one row what it should hold in another, and not in this one.
+// True if `rank` holds in one row the expected value of another, and not this row's.
 bool is_displaced(const std::vector<Difference>& rows, size_t at, size_t rank) {
   const auto holds_value_of = [&](size_t other) {
     return close(rows[at].row.by_rank[rank], rows[other].expected[rank],
@@ -74,8 +74,8 @@ bool is_displaced(const std::vector<Difference>& rows, size_t at, size_t rank) {
   return elsewhere && !holds_value_of(at);
 }
 
-// What the ranks should have held under other names at the same moment. A value that turns up under
-// a wrong name by chance leaves its own place right, or holding what belongs nowhere.
+// The expected values of other names at the same moment. A value that occurs under a wrong name by
+// chance leaves its own place right, or with a value that belongs nowhere.
 std::vector<Contribution> others(const std::vector<Difference>& rows, size_t first) {
   std::vector<Contribution> out;
   const size_t rank = wrong_ranks(rows[first]).front();
@@ -86,7 +86,7 @@ std::vector<Contribution> others(const std::vector<Difference>& rows, size_t fir
   return out;
 }
 
-// Whether the ranks agree says where to look: at what all do alike, or at what one does
+// Whether the ranks agree shows where to look: at what all ranks do alike, or at what one rank does
 // differently.
 std::string note(const Difference& is, const Diagnosis& diagnosis) {
   const auto same = [](const std::vector<TensorValue>& values) {
@@ -102,8 +102,8 @@ std::string note(const Difference& is, const Diagnosis& diagnosis) {
 }
 
 // The first explanation of the first wrong row whose pattern also explains every other wrong row of
-// the moment: what fits one row by chance, as a swap of two numbers or a factor of a single one
-// does, seldom fits all.
+// the moment: an explanation that fits one row by chance, such as a swap of two numbers or a factor
+// of a single one, seldom fits all.
 std::optional<Diagnosis> explained(const std::vector<Difference>& rows, size_t first,
                                    const std::vector<Explanations>& explanations) {
   const auto fits = [&](size_t at, const std::string& pattern) {
@@ -127,7 +127,7 @@ std::optional<Diagnosis> explained(const std::vector<Difference>& rows, size_t f
 Finding finding(const std::string& rule, const std::vector<Difference>& rows, size_t first,
                 std::vector<Explanations> explanations) {
   const Difference& is = rows[first];
-  // First, since it is the strictest: what stands here belongs elsewhere, and the other way round.
+  // First, since it is the strictest: two values are exchanged.
   for (size_t at = 0; at < rows.size(); ++at)
     if (!wrong_ranks(rows[at]).empty())
       explanations[at].insert(explanations[at].begin(), anothers_value(others(rows, at)));
@@ -139,7 +139,7 @@ Finding finding(const std::string& rule, const std::vector<Difference>& rows, si
               joined(divergence(rows, first), "\n") + note(is, *diagnosis)};
 }
 
-// In one table: of one moment, and recorded by as many ranks.
+// True if both fit in one table: rows of one moment, recorded by as many ranks.
 bool stand_together(const Row& a, const Row& b) {
   return a.at == b.at && a.by_rank.size() == b.by_rank.size();
 }

@@ -1,4 +1,4 @@
-// Comparing what ranks recorded with what should have been recorded.
+// Compares what ranks recorded with what they should have recorded.
 #pragma once
 
 #include "harness/core/diagnose.h"
@@ -13,16 +13,16 @@ struct Comparison {
   // The largest distance allowed, element by element: float64, of the value's shape; one for each
   // rank or a single one for all. Empty: equal bits, but for the sign of zero; NaN equals NaN.
   std::vector<TensorValue> bounds = {};
-  // What mistakes would have recorded instead; asked for only where a rank differs.
+  // What mistakes would have recorded instead; called only where a rank differs.
   std::function<Explanations()> explanations = nullptr;
 };
 
-// One finding if any rank differs from what is expected of it, in dtype, shape or value; none
-// otherwise. It stands on the first row that differs; its text is the diagnosis, then a table of
-// the values of each rank beside the reference.
+// One finding if any rank differs from its expected value in dtype, shape or value; none otherwise.
+// It names the first row that differs; its text is the diagnosis, then a table of the values of
+// each rank beside the reference.
 Findings equal(const std::string& rule, const std::vector<Comparison>& rows);
 
-// One finding if the ranks do not all hold the same bits (but for the sign of zero), whatever is
+// One finding if the ranks do not all hold the same bits (except for the sign of zero), whatever is
 // right; none otherwise.
 Findings alike(const std::string& rule, const std::vector<Row>& rows);
 

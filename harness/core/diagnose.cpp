@@ -41,7 +41,7 @@ std::vector<WrongRow> wrong_rows(const std::vector<Difference>& rows) {
   return out;
 }
 
-// Who differs comes before how: one rank that holds a multiple is first of all one rank.
+// Which ranks differ comes before how: one rank that holds a multiple is first of all one rank.
 Diagnosis by_rank(const Difference& is, const std::vector<size_t>& wrong,
                   const std::vector<Difference>& moment) {
   const size_t world = is.expected.size();
@@ -83,7 +83,7 @@ std::vector<std::vector<size_t>> groups_of(const Row& row) {
   return groups;
 }
 
-// Two ranks that differ do not tell which of them is odd.
+// Two ranks that differ do not show which of them is odd.
 std::optional<size_t> odd_one_out(const std::vector<std::vector<size_t>>& groups, size_t world) {
   if (world < 3 || groups.size() != 2) return {};
   const auto& smaller = groups[groups[0].size() < groups[1].size() ? 0 : 1];
@@ -91,13 +91,13 @@ std::optional<size_t> odd_one_out(const std::vector<std::vector<size_t>>& groups
   return smaller.front();
 }
 
-// As if what the majority holds were right, to name how the odd one out differs.
+// Takes the majority's values as right, to name how the odd one out differs.
 Difference against_majority(const Row& row, size_t odd) {
   return {row, std::vector(row.by_rank.size(), row.by_rank[odd == 0 ? 1 : 0]), {}};
 }
 
-// How the rank `odd` differs from all others, if that has a name of its own and if it is so in
-// every row of the moment in which the ranks do not agree.
+// How the rank `odd` differs from all others, if that has its own name and holds in every row of
+// the moment in which the ranks do not agree.
 std::optional<Relation> how_it_differs(const Row& row, size_t odd, const std::vector<Row>& moment) {
   std::vector<Difference> rows;
   for (const auto& other : moment) {

@@ -1,4 +1,4 @@
-// What pattern do the numbers show? Named from values alone: a report never diagnoses.
+// The pattern that the numbers show. Named from values alone: a report never diagnoses.
 #pragma once
 
 #include "harness/core/history.h"
@@ -13,7 +13,7 @@ struct Diagnosis {
   bool operator==(const Diagnosis&) const = default;
 };
 
-// A row in which at least one rank differs from what was expected of it.
+// A row in which at least one rank differs from its expected value.
 struct Difference {
   Row row;
   std::vector<TensorValue> expected;  // one value for each rank
@@ -33,51 +33,51 @@ using Explanations = std::vector<Explanation>;
 // for each rank or a single one for all. Where only some ranks differ the text names them.
 Explanation recorded_instead(Diagnosis diagnosis, std::vector<TensorValue> by_rank);
 
-// One thing that the ranks should have summed under its own name: what each rank put in.
+// One quantity that the ranks should have summed under its own name: the contribution of each rank.
 struct Contribution {
   std::string name;
   std::vector<TensorValue> by_rank;
 };
 
-// Every rank holds a sum of one contribution from each rank, but not all under the same name: what
-// comes of reducing buckets in an order that differs between ranks. `name` is the row's own.
+// Every rank holds a sum of one contribution from each rank, but not all under the same name: the
+// result of reducing buckets in an order that differs between ranks. `name` is the row's own.
 Explanation summed_under_other_names(std::string name, std::vector<Contribution> contributions);
 
-// What follows are explanations by the names that docs/patterns.md lists. Each is about a value
-// whose right value is the row's expected one, and is asked only where ranks differ from it.
+// The explanations below have the names that docs/patterns.md lists. Each is about a value whose
+// right value is the row's expected one, and is called only where ranks differ from it.
 
-// The expected value is an average over the ranks, and a rank holds the sum of `what`: "gradients".
+// The expected value is an average over the ranks; a rank holds the sum of `what`: "gradients".
 Explanation sum_not_average(std::string what);
 
-// The expected value is an average over the ranks, and a rank holds it divided by W once more.
+// The expected value is an average over the ranks; a rank holds it divided by W once more.
 Explanation divided_twice();
 
-// What should have been held one step earlier, as `recorded_instead` takes it. Where one rank of
+// The value that was right one step earlier, as `recorded_instead` takes it. Where one rank of
 // several holds it, that rank is stale.
 Explanation last_steps_value(std::vector<TensorValue> previous);
 
-// Rank r holds ratio r times its expected value: what forgetting the sizes of the parts of a batch
-// makes of it, W n_r / N or the like. One ratio a rank or a single one for all.
+// Rank r holds ratio r times its expected value: the effect of forgetting the sizes of the parts of
+// a batch, W n_r / N or the like. One ratio for each rank or a single one for all.
 Explanation off_by_batch_ratio(std::vector<double> ratios);
 
-// The averages over parts of unequal size, averaged as if each part were as large as any other.
+// The averages over parts of unequal size, averaged as if all parts had the same size.
 Explanation average_of_averages(std::vector<TensorValue> by_rank);
 
-// What rank r alone contributes: nothing was reduced.
+// Rank r's own contribution: nothing was reduced.
 Explanation not_reduced(std::vector<TensorValue> by_rank);
 
-// Other things of this kind with the values they should hold: the right values under wrong names.
-// `equal` makes this one itself, of those rows of one moment that hold another row's value too.
+// Other values of this kind and their expected values: right values under wrong names. `equal`
+// makes this one itself, from the rows of one moment that hold another row's value too.
 Explanation anothers_value(std::vector<Contribution> others);
 
 // Explanations are tried first, in order, then relations between the numbers that need no knowledge
-// (harness/core/relation.h), together with who differs: one rank, all but rank 0, all alike.
+// (harness/core/relation.h), together with which ranks differ: one rank, all but rank 0, all alike.
 // `moment` has the rows of the same moment, right and wrong: no relation is named that does not
 // hold in every wrong one of them.
 Diagnosis diagnose(const Difference& difference, const Explanations& explanations,
                    const std::vector<Difference>& moment = {});
 
-// Of a row in which the ranks do not agree, whatever is right; `moment` as above.
+// For a row in which the ranks do not agree, whatever is right; `moment` as above.
 Diagnosis diagnose_disagreement(const Row& row, const std::vector<Row>& moment = {});
 
 inline constexpr char kOnlyTheReferenceShows[] =

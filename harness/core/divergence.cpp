@@ -26,7 +26,7 @@ const TensorValue* bound_of(const Difference& is, size_t rank) {
   return is.bounds.empty() ? nullptr : &is.bounds[rank];
 }
 
-// One line of the table, before it is known which columns there are.
+// One line of the table, before its columns are known.
 struct Line {
   std::string name, reference;
   std::vector<std::string> by_rank;
@@ -35,7 +35,7 @@ struct Line {
   bool agree = true;
 };
 
-// Where a rank's dtype or shape is another, these stand where values would.
+// Where a rank's dtype or shape differs, these replace the values.
 Line shapes_of(const Difference& is) {
   Line line{.name = is.row.name, .reference = shape_text(is.expected.front())};
   for (const auto& value : is.row.by_rank) line.by_rank.push_back(shape_text(value));
@@ -88,7 +88,7 @@ std::vector<size_t> chosen(size_t count, size_t most, const std::vector<size_t>&
   return out;
 }
 
-// What is said of things that were left out: "right" and "wrong" where that is known.
+// The words for things that were left out: "right" and "wrong" where that is known.
 struct Words {
   const char *what, *good, *bad;
 };

@@ -16,7 +16,7 @@ bool is_whole(const std::string& dtype) {
   return dtype.find("float") == std::string::npos;
 }
 
-// A value of that one element; without bytes where there is none. A table asks for few of many.
+// A value of that one element; without bytes where there is none. A table shows few of many.
 TensorValue alone(const TensorValue& value, size_t flat) {
   size_t elements = 1;
   for (const auto size : value.shape) elements *= static_cast<size_t>(std::max<int64_t>(0, size));
@@ -85,7 +85,7 @@ Element element(const TensorValue& value, size_t flat, int digits) {
   return {number(real.front(), digits), real.front()};
 }
 
-// Nine digits tell any two float32 apart; float64 gets as many where nine do not.
+// Nine digits distinguish any two float32 values; float64 gets more where nine do not suffice.
 int digits_for(const std::vector<const TensorValue*>& values, size_t flat) {
   for (const auto* a : values)
     for (const auto* b : values) {
@@ -99,7 +99,7 @@ std::string ratio_text(const Element& seen, const Element& wanted) {
   if (!seen.value || !wanted.value || *wanted.value == 0) return kNothing;
   const double ratio = *seen.value / *wanted.value;
   if (!std::isfinite(ratio)) return kNothing;
-  // No double tells apart what differs there, so the ratio would claim that nothing does.
+  // Doubles cannot represent the difference, so the ratio would claim that there is none.
   if (seen.text != wanted.text && std::abs(*wanted.value) >= 0x1p53 && std::abs(ratio - 1) < 1e-3)
     return kNothing;
   char text[40];
@@ -111,7 +111,7 @@ std::string ratio_text(const Element& seen, const Element& wanted) {
 std::string ulp_text(const Element& seen, const Element& wanted, const TensorValue& of) {
   if (!seen.value || !wanted.value || is_whole(of.dtype)) return kNothing;
   if (!std::isfinite(*seen.value) || !std::isfinite(*wanted.value)) return kNothing;
-  // The count of all numbers between a number and zero, or beyond it, says nothing.
+  // The count of all numbers between a number and zero, or beyond it, means nothing.
   const auto sign = [](double value) { return (value > 0) - (value < 0); };
   if (sign(*seen.value) != sign(*wanted.value)) return kNothing;
   return with_commas(ulp_distance(*seen.value, *wanted.value, of.dtype));

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-// Stands where there is nothing to show.
+// The text where there is nothing to show.
 inline constexpr char kNothing[] = "–";
 
 struct Element {
@@ -15,7 +15,7 @@ struct Element {
 
 bool same_shape(const TensorValue& a, const TensorValue& b);  // and dtype
 
-// And with as many bytes, which a value that was cut off lacks.
+// And with as many bytes; a truncated value has fewer.
 bool comparable(const TensorValue& a, const TensorValue& b);
 
 // "[1, 0]" for a row-major index; nothing for a value without dimensions.
@@ -26,11 +26,11 @@ std::string index_text(const TensorValue& value, size_t flat);
 size_t first_difference(const TensorValue& seen, const TensorValue& wanted,
                         const TensorValue* bound);
 
-// `digits` counts significant ones.
+// `digits` is the number of significant digits.
 std::string number(double value, int digits);
 Element element(const TensorValue& value, size_t flat, int digits);
 
-// Digits enough to tell unlike elements apart: nine do for float32.
+// Digits enough to distinguish different elements: nine do for float32.
 int digits_for(const std::vector<const TensorValue*>& values, size_t flat);
 
 double distance(const Element& seen, const Element& wanted);  // infinite where one alone is NaN

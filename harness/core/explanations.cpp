@@ -9,10 +9,10 @@ namespace lockstep {
 
 namespace {
 
-// The largest number of ways to sum one contribution a rank that is searched.
+// The largest number of ways to sum one contribution of each rank that is searched.
 constexpr size_t kMixturesMax = 4096;
 
-// Which contribution of each rank sums to `seen`; the first way found, none if there is none.
+// Which contribution of each rank sums to `seen`; the first solution found, none if there is none.
 std::optional<std::vector<std::string>> names_summed(const TensorValue& seen,
                                                      const std::vector<Contribution>& all) {
   std::vector<const Contribution*> fitting;
@@ -67,7 +67,7 @@ bool same_shapes(const Difference& is) {
   return true;
 }
 
-// Each rank that differs holds its expected value times a factor of its own.
+// Each rank that differs holds its expected value times its own factor.
 std::optional<std::vector<size_t>> ranks_that_hold(const Difference& is,
                                                    const std::vector<double>& factors) {
   if (!same_shapes(is) || (factors.size() != 1 && factors.size() != is.expected.size())) return {};
@@ -81,7 +81,7 @@ std::optional<std::vector<size_t>> ranks_that_hold(const Difference& is,
   return wrong;
 }
 
-// "rank 0 holds 1.5 x, rank 1 0.5 x": of the ranks that differ, a few.
+// "rank 0 holds 1.5 x, rank 1 0.5 x": for a few of the ranks that differ.
 std::string ratios_text(const std::vector<double>& ratios, const std::vector<size_t>& wrong) {
   constexpr size_t kMost = 6;
   constexpr int kDigits = 4;
@@ -109,7 +109,7 @@ Explanation recorded_instead(Diagnosis diagnosis, std::vector<TensorValue> by_ra
       const auto& instead = by_rank[by_rank.size() == 1 ? 0 : rank];
       const auto& seen = is.row.by_rank[rank];
       if (close(seen, instead, is.bounds.empty() ? nullptr : &is.bounds[rank])) continue;
-      // A mistake may round where what is right does not.
+      // A mistake may round where the right computation does not.
       const bool may_round = same_shape(seen, instead) && seen.dtype.starts_with("float");
       if (!may_round || !holds(is, rank, as_doubles(instead))) return {};
     }

@@ -1,17 +1,18 @@
 #include "harness/core/fields.h"
 
+#include "harness/core/parse_json.h"
 #include "harness/core/text.h"
 
 namespace lockstep {
 namespace fields {
 
 void refuse(const std::string& at, const Json& found, const std::string& expected) {
-  throw FieldError(at + ": expected " + expected + ", found " + found.dump());
+  throw FieldError(at + ": expected " + expected + ", found " + excerpt(found.dump()));
 }
 
 void refuse_unknown(const std::string& at, const std::string& name,
                     const std::vector<std::string>& known) {
-  throw UnknownField(at + ": unknown field '" + name + "'" + did_you_mean(name, known) +
+  throw UnknownField(at + ": unknown field '" + excerpt(name) + "'" + did_you_mean(name, known) +
                      "; known: " + joined(known, ", "));
 }
 
@@ -29,7 +30,7 @@ void check(const std::string& value, const Allowed& allowed, const std::string& 
   const auto choices = split(allowed.choices, '|');
   for (const auto& choice : choices)
     if (choice == value) return;
-  throw FieldError(at + ": unknown value '" + value + "'" + did_you_mean(value, choices) +
+  throw FieldError(at + ": unknown value '" + excerpt(value) + "'" + did_you_mean(value, choices) +
                    "; known: " + joined(choices, ", "));
 }
 
@@ -42,6 +43,16 @@ void check_length(const Json& list, const Allowed& allowed, const std::string& a
 }  // namespace fields
 
 namespace {
+
+// The paths of all fields of that name, outside of lists.
+void add_paths(const Json& json, const std::string& name, const std::string& prefix,
+               std::vector<std::string>& paths) {
+  if (!json.is_object()) return;
+  for (const auto& item : json.items()) {
+    if (item.key() == name) paths.push_back(prefix + name);
+    add_paths(item.value(), name, prefix + item.key() + ".", paths);
+  }
+}
 
 // One step of a path: a name, then any number of [index].
 Json& step_into(Json& json, const std::string& step, const std::string& so_far) {
@@ -57,7 +68,8 @@ Json& step_into(Json& json, const std::string& step, const std::string& so_far) 
   for (size_t at = bracket; at != std::string::npos; at = step.find('[', at + 1)) {
     const auto index = parsed_int(step.substr(at + 1, step.find(']', at) - at - 1));
     if (!index || !found->is_array() || *index < 0 || static_cast<size_t>(*index) >= found->size())
-      throw FieldError(so_far + "." + step + ": no such element; the list is " + found->dump());
+      throw FieldError(so_far + "." + step + ": no such element; the list is " +
+                       excerpt(found->dump()));
     found = &(*found)[static_cast<size_t>(*index)];
   }
   return *found;
@@ -68,12 +80,24 @@ Json& step_into(Json& json, const std::string& step, const std::string& so_far) 
 Json with_value(Json json, std::string_view path, const std::string& text) {
   Json* found = &json;
   std::string so_far = "case";
-  for (const auto& step : split(path, '.')) {
-    found = &step_into(*found, step, so_far);
-    so_far += "." + step;
+  const auto steps = split(path, '.');
+  try {
+    for (const auto& step : steps) {
+      found = &step_into(*found, step, so_far);
+      so_far += "." + step;
+    }
+  } catch (const UnknownField&) {
+    std::vector<std::string> paths;
+    add_paths(json, steps.back(), "", paths);
+    if (paths.empty()) throw;
+    throw UnknownField("case: unknown field '" + std::string(path) + "' (did you mean '" +
+                       joined(paths, "' or '") + "'?)");
   }
-  auto value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  *found = value.is_discarded() ? Json(text) : std::move(value);
+  try {
+    *found = parse_json(text, so_far);
+  } catch (const NotJson&) {
+    *found = text;
+  }
   return json;
 }
 

@@ -1,5 +1,5 @@
-// One field list per struct, from which everything a case can do is made: JSON both ways, refusal
-// of unknown names and values by path, --set, and shrinking by value.
+// One field list for each struct, which gives everything a case can do: JSON both ways, refusal of
+// unknown names and values by path, --set, and shrinking by value.
 //
 //   struct Sampling {
 //     WorldSpec world; int64_t length = 1; bool shuffle = true;
@@ -9,8 +9,8 @@
 //
 // The list is in order of cost to a reader: shrinking tries the first field first. A default
 // constructed value is the smallest. A field may be an integer, a double, a bool, a string, a
-// fielded struct, or a vector of these; limits on a vector hold for its elements, and it may be
-// limited in length besides.
+// fielded struct, or a vector of these; limits on a vector hold for its elements, and its length
+// may be limited too.
 #pragma once
 
 #include "harness/core/json.h"
@@ -26,7 +26,7 @@
 
 namespace lockstep {
 
-// What a field may hold, beyond its type. `choices` separates words with '|'.
+// The allowed values of a field, beyond its type. `choices` separates words with '|'.
 struct Allowed {
   int64_t least = std::numeric_limits<int64_t>::min();
   int64_t most = std::numeric_limits<int64_t>::max();
@@ -43,8 +43,8 @@ constexpr Allowed one_of(std::string_view choices) {
   return {.choices = choices};
 }
 
-// A list of at most `longest` such elements: where its length is a number of dimensions, or the
-// like.
+// A list of at most `longest` such elements, for example where its length is a number of
+// dimensions.
 constexpr Allowed at_most(size_t longest, Allowed elements) {
   elements.longest = longest;
   return elements;
@@ -81,7 +81,7 @@ template <class T>
 Json to_json(const T& value);
 
 // The value `json` describes; fields it leaves out keep their defaults. Throws FieldError, whose
-// text starts with the path of what is wrong, `at` being the path of the whole.
+// text starts with the path of the wrong field; `at` is the path of the whole value.
 template <Fielded T>
 T from_json(const Json& json, const std::string& at);
 
@@ -90,7 +90,7 @@ template <Fielded T>
 rc::Seq<T> smaller_by_field(const T& value);
 
 // `json` with the value at `path` ("world.size", "samples[1]") replaced by `text`, read as JSON
-// where it is JSON and as a string otherwise. Throws FieldError if the path leads nowhere,
+// where it is JSON and as a string otherwise. Throws FieldError if the path does not exist,
 // UnknownField if that is for a name.
 Json with_value(Json json, std::string_view path, const std::string& text);
 

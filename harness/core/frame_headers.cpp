@@ -8,12 +8,12 @@ namespace lockstep {
 
 namespace {
 
-// A JSON object, a field at a time: ten times as fast as by way of a Json.
+// A JSON object, a field at a time: ten times as fast as through a Json.
 class HeaderText {
  public:
   HeaderText& add(std::string_view name, std::string_view value) {
     begin(name);
-    // Text that is no UTF-8 is still worth reading.
+    // Text that is not UTF-8 is still worth reading.
     if (is_plain(value))
       text_.append("\"").append(value).append("\"");
     else

@@ -1,6 +1,7 @@
 #include "harness/core/frames.h"
 
 #include "harness/core/bucket_matcher.h"
+#include "harness/core/parse_json.h"
 
 #include <algorithm>
 #include <cstring>
@@ -113,10 +114,12 @@ Frames read_frames(const std::byte* bytes, size_t size) {
     std::memcpy(&commit, bytes + at + length - sizeof(commit), sizeof(commit));
     if (commit != (kCommit ^ out.frames.size())) return stop("its commit word is missing or wrong");
     const auto* header = reinterpret_cast<const char*>(bytes + at + sizeof(lengths));
-    Frame frame{static_cast<FrameKind>(lengths.kind),
-                Json::parse(header, header + lengths.header, nullptr, false),
-                {}};
-    if (frame.header.is_discarded()) return stop("its header is no JSON");
+    Frame frame{static_cast<FrameKind>(lengths.kind), {}, {}};
+    try {
+      frame.header = parse_json({header, lengths.header}, "its header");
+    } catch (const FieldError& error) {
+      return stop(error.what());
+    }
     const auto* payload = bytes + at + sizeof(lengths) + lengths.header;
     frame.payload.assign(payload, payload + lengths.payload);
     out.frames.push_back(std::move(frame));

@@ -11,7 +11,7 @@
 //   ...     8     commit word: kCommit xor the record's number, counted from 0
 //
 // All numbers little-endian. A record whose commit word is missing or wrong, and all that follows,
-// was never finished: a rank killed in mid-record leaves such a tail, and readers say so.
+// was never finished: a rank killed in mid-record leaves such a tail, and readers report it.
 #pragma once
 
 #include "harness/core/history.h"
@@ -45,7 +45,7 @@ struct Frame {
 inline constexpr int kProtocol = 1;
 inline constexpr size_t kFrameFixedBytes = 24;  // lengths, kind and commit word
 
-// Headers of the records that ranks write by the hundred, as text.
+// Headers of the frequent records, as text.
 std::string header_of(const Moment& moment);
 std::string header_of(std::string_view name, std::string_view dtype,
                       const std::vector<int64_t>& shape);  // an observation's
@@ -68,16 +68,17 @@ struct Frames {
 };
 Frames read_frames(const std::byte* bytes, size_t size);
 
-// What one rank's frames say. A missing `ending` leaves Ending{cut_off}: who killed the rank knows
-// better. Throws FieldError for frames that no writer of this protocol makes, naming the record.
+// The contents of one rank's frames. A missing `ending` leaves Ending{cut_off}: the process that
+// killed the rank knows better. Throws FieldError for frames that no writer of this protocol makes,
+// naming the record.
 RankHistory rank_history(const Frames& frames, const std::string& where);
 
 // The call sites among a rank's frames, by number.
 std::map<int, std::vector<uint64_t>> call_sites(const Frames& frames);
 
-// The bytes a rank with this history would have written, but for its call sites; the inverse of
-// rank_history. Without times every ns is -1, and the words of exceptions, which tell how long a
-// rank has waited, are left out.
+// The bytes a rank with this history would have written, except its call sites; the inverse of
+// rank_history. Without times every ns is -1, and the texts of exceptions, which contain waiting
+// times, are left out.
 enum class WithTimes { no, yes };
 std::string frames_of(const RankHistory& rank, WithTimes times = WithTimes::yes);
 

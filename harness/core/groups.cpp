@@ -10,16 +10,7 @@ namespace {
 
 bool alike(const CaseGroup& a, const CaseGroup& b) {
   return a.verdict == b.verdict && a.reason == b.reason && a.world == b.world &&
-         a.labels == b.labels;
-}
-
-// "7" or "9-30".
-std::optional<std::pair<int64_t, int64_t>> range_of(const std::string& text) {
-  const auto ends = split(text, '-');
-  if (ends.size() > 2) return {};
-  const auto first = parsed_int(ends.front()), last = parsed_int(ends.back());
-  if (!first || !last || (ends.size() == 2 && *first >= *last)) return {};
-  return std::pair{*first, *last};
+         a.labels == b.labels && a.signature == b.signature;
 }
 
 }  // namespace
@@ -30,35 +21,51 @@ void add(std::vector<CaseGroup>& groups, CaseGroup cases) {
   if (found == groups.end()) {
     groups.push_back(std::move(cases));
   } else {
-    auto& numbers = found->numbers;
-    const int first = numbers.front();
-    const auto middle = numbers.insert(numbers.end(), cases.numbers.begin(), cases.numbers.end());
-    std::inplace_merge(numbers.begin(), middle, numbers.end());
-    if (numbers.front() == first) return;
+    const int first = found->numbers.first();
+    found->numbers.add(cases.numbers);
+    if (found->numbers.first() == first) return;
   }
   std::stable_sort(groups.begin(), groups.end(), [](const CaseGroup& a, const CaseGroup& b) {
-    return a.numbers.front() < b.numbers.front();
+    return a.numbers.first() < b.numbers.first();
   });
 }
 
 void cut_after(std::vector<CaseGroup>& groups, int number) {
-  for (auto& group : groups) std::erase_if(group.numbers, [&](int one) { return one > number; });
+  for (auto& group : groups) group.numbers.cut_after(number);
   std::erase_if(groups, [](const CaseGroup& group) { return group.numbers.empty(); });
 }
 
 void count_groups(Result& result) {
   for (const auto& group : result.groups) {
-    const auto cases = static_cast<int64_t>(group.numbers.size());
+    const auto cases = group.numbers.count();
     if (group.verdict == Verdict::Kind::refused) {
       result.refused[group.reason] += cases;
       continue;
     }
     result.judged += cases;
     for (const auto& label : group.labels) result.labels[label] += cases;
+    if (!group.signature.empty()) result.signatures[group.signature] += cases;
     result.world_min =
         result.world_min == 0 ? group.world : std::min(result.world_min, group.world);
     result.world_max = std::max(result.world_max, group.world);
   }
+}
+
+std::vector<Result> by_signature(const Result& result) {
+  std::vector<Result> all{result};
+  all.front().others.clear();
+  for (const auto& [kind, worst, failure] : result.others) {
+    all.push_back(all.front());
+    all.back().kind = kind;
+    all.back().worst = worst;
+    all.back().failure = failure;
+  }
+  return all;
+}
+
+bool comes_before(const Result::Found& a, const Result::Found& b) {
+  if (is_failure(a.kind) != is_failure(b.kind)) return is_failure(a.kind);
+  return a.failure.number < b.failure.number;
 }
 
 std::string claimed(const std::string& exactness, const Result& result) {
@@ -69,28 +76,6 @@ std::string claimed(const std::string& exactness, const Result& result) {
   if (at == std::string::npos || result.judged == 0) return exactness;
   if (count == 0) return exactness.substr(0, at);
   return count == result.judged ? exactness.substr(at + kReal.size()) : exactness;
-}
-
-std::string numbers_text(const std::vector<int>& numbers) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0, end = 0; begin < numbers.size(); begin = end) {
-    for (end = begin + 1; end < numbers.size() && numbers[end] == numbers[end - 1] + 1;) ++end;
-    parts.push_back(std::to_string(numbers[begin]) +
-                    (end - begin == 1 ? "" : "-" + std::to_string(numbers[end - 1])));
-  }
-  return joined(parts, ",");
-}
-
-std::optional<std::vector<int>> numbers_of(const std::string& text, int64_t most) {
-  std::vector<int> numbers;
-  for (const auto& part : split(text, ',')) {
-    const auto range = range_of(part);
-    const int64_t least = numbers.empty() ? 1 : numbers.back() + 1;
-    if (!range || range->first < least || range->second > most) return {};
-    for (auto number = range->first; number <= range->second; ++number)
-      numbers.push_back(static_cast<int>(number));
-  }
-  return numbers;
 }
 
 std::string shard_text(const RunShard& shard) {

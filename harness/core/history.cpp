@@ -36,7 +36,7 @@ std::optional<std::vector<Out>> integers(const TensorValue& value) {
 }
 
 // A number of 16 bits, of which `fraction_bits` are its fraction: IEEE's interchange format, or a
-// float32 cut off behind its first 16 bits.
+// float32 cut off after its first 16 bits.
 double half_number(uint16_t bits, int fraction_bits) {
   const int exponent_bits = 15 - fraction_bits;
   const int exponent = (bits & 0x7fff) >> fraction_bits;
@@ -124,12 +124,18 @@ std::optional<Ending::Kind> ending_named(std::string_view name) {
 
 Row History::row(const Moment& at, std::string_view name) const {
   Row row{at, std::string(name), {}};
+  std::optional<int> has, lacks;
   for (int rank = 0; rank < size(); ++rank) {
     const auto* value = find(ranks_[static_cast<size_t>(rank)], at, name);
-    if (!value)
-      throw NotSeen("rank " + std::to_string(rank) + " never recorded " + place(at, name));
-    row.by_rank.push_back(*value);
+    auto& first = value ? has : lacks;
+    if (!first) first = rank;
+    if (value) row.by_rank.push_back(*value);
   }
+  if (!has) throw NotSeen("no rank recorded " + place(at, name));
+  if (lacks)
+    throw NotSeen("rank " + std::to_string(*lacks) + " never recorded " + place(at, name) +
+                      ", which rank " + std::to_string(*has) + " did",
+                  *lacks);
   return row;
 }
 

@@ -20,7 +20,7 @@ struct TensorValue {
 };
 
 // Every element as a double; integers above 2^53 lose their last bits. Throws std::invalid_argument
-// for a dtype that has no such reading.
+// for a dtype without such a conversion.
 std::vector<double> as_doubles(const TensorValue& value);
 std::vector<int64_t> as_integers(const TensorValue& value);  // throws for a floating dtype
 TensorValue int64_values(const std::vector<int64_t>& values);
@@ -32,24 +32,24 @@ struct Observation {
   bool operator==(const Observation&) const = default;
 };
 
-// When, in nanoseconds of a clock that the ranks of a world share: a machine's monotonic one, or
-// the virtual one of a simulated world. -1 where it did not happen or nobody knows. Never part of a
+// A time in nanoseconds of a clock that the ranks of a world share: a machine's monotonic one, or
+// the virtual one of a simulated world. -1 where it did not happen or is unknown. Never part of a
 // comparison or a hash.
 struct Times {
   int64_t queued_ns = -1, done_ns = -1;
   bool operator==(const Times&) const { return true; }
 };
 
-// From which of the rank's call sites; its number, -1 where that is not known. Means something only
-// beside the rank's own records, and is part of no comparison either.
+// The number of one of the rank's call sites, -1 where it is unknown. Meaningful only beside the
+// rank's own records, and not part of a comparison either.
 struct CallSite {
   int number = -1;
   bool operator==(const CallSite&) const { return true; }
 };
 
-// Which gradients the subject reduces together, as it publishes that itself, in the order in which
-// it launches them: the names of the parameters, and how many elements travel. In force until the
-// next one.
+// The gradients that the subject reduces together, as it publishes them, in the order in which it
+// launches them: the names of the parameters, and how many elements travel. In force until the next
+// layout.
 struct BucketLayout {
   struct Bucket {
     std::vector<std::string> parameters;
@@ -62,8 +62,8 @@ struct BucketLayout {
 
 // A collective as a rank issued it, written before the backend saw it. `sequence` counts this
 // rank's collectives of this group from 0; `elements` and `dtype` describe what it sends. `root` is
-// -1 where the operation has none. `bucket` says which one of the layout in force it can be,
-// "bucket 1 of 2: w, b"; empty where there is no layout, and where it is none.
+// -1 where the operation has none. `bucket` says which bucket of the layout in force it can be,
+// "bucket 1 of 2: w, b"; empty where there is no layout, or where it is no bucket.
 struct Collective {
   std::string op, group, dtype;
   int64_t sequence = 0, elements = 0;
@@ -75,7 +75,7 @@ struct Collective {
   bool operator==(const Collective&) const = default;
 };
 
-// Something a rank should not have left when its program returned.
+// Something that a rank must not leave behind when its program returned.
 struct LeftBehind {
   std::string what;
   bool operator==(const LeftBehind&) const = default;
@@ -87,22 +87,22 @@ struct Event {
   bool operator==(const Event&) const = default;
 };
 
-// When, in nanoseconds of the machine's monotonic clock; -1 where nobody knows. Part of no
-// comparison.
+// In nanoseconds of the machine's monotonic clock; -1 where unknown. Not part of a comparison.
 struct Instant {
   int64_t ns = -1;
   bool operator==(const Instant&) const { return true; }
 };
 
-// How a rank ended. `refused`: the subject lacks what the case wants; `stuck`: it was late, or had
-// nobody left to wake it; `overflowed`: its journal could not hold more; `cut_off`: it was killed
-// as another rank had ended badly or the run was stopped. `why` is the text of the exception, the
-// name of the signal ("SIGSEGV"), the exit status ("3"), or why it is stuck where that is known.
+// How a rank ended. `refused`: the subject lacks what the case wants; `stuck`: it was late, or
+// nothing could wake it; `overflowed`: its journal could not hold more; `cut_off`: it was killed
+// because another rank had ended badly or the run was stopped. `why` is the text of the exception,
+// the name of the signal ("SIGSEGV"), the exit status ("3"), or why it is stuck where that is
+// known.
 struct Ending {
   enum class Kind { returned, refused, threw, exited, signalled, stuck, overflowed, cut_off };
   Kind kind = Kind::returned;
   std::string why;
-  Instant at;  // where the rank itself told
+  Instant at;  // where the rank itself recorded it
   bool operator==(const Ending&) const = default;
 };
 std::string_view name_of(Ending::Kind kind);
@@ -122,9 +122,11 @@ struct Row {
   std::vector<TensorValue> by_rank;
 };
 
-// A check asked for something that not every rank observed. Judged a vacuous pass: a fail.
+// A check requested something that not every rank observed: a fail. `rank` lacks an observation
+// that another rank has; -1 where no rank has it.
 struct NotSeen : std::runtime_error {
-  using runtime_error::runtime_error;
+  explicit NotSeen(const std::string& what, int rank = -1) : runtime_error(what), rank(rank) {}
+  int rank;
 };
 
 class History {
@@ -155,8 +157,8 @@ class History {
   std::vector<RankHistory> ranks_;
 };
 
-// Names a history: everything but times and the words of exceptions, which tell times, so that the
-// same case gives the same hash.
+// Identifies a history: everything but times and the texts of exceptions, which contain times, so
+// that the same case gives the same hash.
 std::string hash_of(const History& history);
 
 }  // namespace lockstep

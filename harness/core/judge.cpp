@@ -25,19 +25,30 @@ std::string last_collective(const History& history, int rank) {
          with_commas(last.elements) + " " + last.dtype + (last.done ? ", done" : ", not done");
 }
 
-constexpr int kRollCallMost = 12;
-
-// One line a rank: how it ended, where it was, and what it last joined; and the ladder.
-std::string roll_call(const History& history) {
+// Late results are drawn for all kinds of cases and explain no ending.
+std::string injections_text(const RankHistory& rank) {
   std::string text;
-  for (int rank = 0; rank < std::min(history.size(), kRollCallMost); ++rank) {
+  for (const auto& event : rank.events)
+    if (const auto* struck = std::get_if<Injection>(&event.what); struck && struck->kind != "late")
+      text += "; injected: " + struck->kind +
+              (struck->collective >= 0 ? " at collective #" + std::to_string(struck->collective)
+                                       : " " + moment_text(struck->at));
+  return text;
+}
+
+constexpr int kSummaryRanksMost = 12;
+
+// One line for each rank: how it ended, where it was, and its last collective; and the ladder.
+std::string rank_summary(const History& history) {
+  std::string text;
+  for (int rank = 0; rank < std::min(history.size(), kSummaryRanksMost); ++rank) {
     const auto& is = history.ranks()[static_cast<size_t>(rank)];
     text += "\n  rank " + std::to_string(rank) + "  " + std::string(name_of(is.ending.kind)) +
             (is.ending.why.empty() ? "" : " (" + is.ending.why + ")") + " " + moment_text(is.last) +
-            "; " + last_collective(history, rank);
+            "; " + last_collective(history, rank) + injections_text(is);
   }
-  if (history.size() > kRollCallMost)
-    text += "\n  and " + std::to_string(history.size() - kRollCallMost) + " ranks more";
+  if (history.size() > kSummaryRanksMost)
+    text += "\n  and " + std::to_string(history.size() - kSummaryRanksMost) + " ranks more";
   for (const auto& line : ladder(history)) text += "\n  " + line;
   for (const auto& line : wavefront(history)) text += "\n  " + line;
   return text;
@@ -51,29 +62,38 @@ std::vector<int> ranks_that(const History& history, std::initializer_list<Ending
   return out;
 }
 
+std::string how_it_ended(const History& history, int rank) {
+  const auto& is = history.ranks()[static_cast<size_t>(rank)];
+  const std::string who = "rank " + std::to_string(rank);
+  const auto how = [&]() -> std::string {
+    switch (is.ending.kind) {
+      case Ending::Kind::signalled:
+        return " was ended by " + is.ending.why;
+      case Ending::Kind::exited:
+        return " left its program with exit status " + is.ending.why;
+      case Ending::Kind::threw:
+        return " threw: " + is.ending.why;
+      case Ending::Kind::stuck:
+        return " did not return inside the deadline";
+      default:
+        return " " + std::string(name_of(is.ending.kind)) +
+               (is.ending.why.empty() ? "" : " (" + is.ending.why + ")");
+    }
+  };
+  return who + how() + ", " + moment_text(is.last);
+}
+
 Verdict crash(const History& history, int rank) {
   const auto& is = history.ranks()[static_cast<size_t>(rank)];
   const std::string who = "rank " + std::to_string(rank);
-  std::string how;
-  switch (is.ending.kind) {
-    case Ending::Kind::signalled:
-      how = who + " was ended by " + is.ending.why;
-      break;
-    case Ending::Kind::exited:
-      how = who + " left its program with exit status " + is.ending.why;
-      break;
-    default:
-      how = who + " threw: " + is.ending.why;
-      break;
-  }
-  how += ", " + moment_text(is.last);
-  // Ranks that part in their collectives are the cause, whoever was ended by it.
+  const auto how = how_it_ended(history, rank);
+  // Ranks that diverge in their collectives are the cause, whichever rank was ended by it.
   const auto mismatch = first_mismatch(history);
   return {Verdict::Kind::crash,
           {{"Every rank must return from its program",
             mismatch ? kMismatched : std::string(name_of(is.ending.kind)),
             who + " " + moment_text(is.last),
-            (mismatch ? *mismatch + "; " + how : how) + roll_call(history)}}};
+            (mismatch ? *mismatch + "; " + how : how) + rank_summary(history)}}};
 }
 
 std::optional<std::string> first_stopped(const History& history, const std::vector<int>& stuck) {
@@ -87,17 +107,18 @@ std::optional<std::string> first_stopped(const History& history, const std::vect
 
 Verdict hang(const History& history, const std::vector<int>& stuck) {
   const std::string who = ranks_text(stuck) + " did not return inside the deadline";
-  const auto mismatch = first_mismatch(history);
-  const auto stopped = first_stopped(history, stuck);
-  const auto cause = mismatch ? mismatch : stopped ? stopped : first_missing(history);
+  const auto divergence_point = first_divergence_point(history);
+  const bool mismatch = divergence_point && divergence_point->is_mismatch;
+  auto cause = mismatch ? std::nullopt : first_stopped(history, stuck);
+  if (!cause && divergence_point) cause = divergence_point->text;
   return {Verdict::Kind::hang,
           {{"Every rank must return inside the deadline", mismatch ? kMismatched : "stuck",
-            ranks_text(stuck), (cause ? *cause + "; " + who : who) + roll_call(history)}}};
+            ranks_text(stuck), (cause ? *cause + "; " + who : who) + rank_summary(history)}}};
 }
 
-// Of ranks that threw, the one that explains the others: who was waiting in a collective threw
-// since a peer did not come, and that peer had issued fewer. Where that tells nothing, the first in
-// time.
+// Of ranks that threw, the one that explains the others: a rank that was waiting in a collective
+// threw because a peer did not come, and that peer had issued fewer. Where that does not decide,
+// the first in time.
 int first_to_throw(const History& history, const std::vector<int>& threw) {
   const auto standing = [&](int rank) {
     const auto all = history.collectives(rank);
@@ -122,11 +143,11 @@ std::optional<Verdict> judge_endings(const History& history) {
     return Verdict{
         Verdict::Kind::inconclusive,
         {{"A history must fit its journal", "overflowed", ranks_text(full),
-          ranks_text(full) + " had more to record than a journal holds" + roll_call(history)}}};
+          ranks_text(full) + " had more to record than a journal holds" + rank_summary(history)}}};
   if (const auto cut = ranks_that(history, {Ending::Kind::cut_off}); !cut.empty())
     return Verdict{Verdict::Kind::inconclusive,
                    {{"Every rank must say how it ended", "cut_off", ranks_text(cut),
-                     ranks_text(cut) + " stopped without an ending" + roll_call(history)}}};
+                     ranks_text(cut) + " stopped without an ending" + rank_summary(history)}}};
   return {};
 }
 
@@ -145,11 +166,11 @@ Findings mismatches(const History& history) {
   const auto mismatch = first_mismatch(history);
   if (!mismatch) return {};
   return {{"Every rank must issue the same collectives in the same order", kMismatched, "",
-           *mismatch + roll_call(history)}};
+           *mismatch + rank_summary(history)}};
 }
 
-// An injection that was planted and never struck has tried nothing. But for late results, which are
-// drawn for cases of all kinds, with collectives and without.
+// An injection that was planted and never struck has tested nothing. Late results are excepted:
+// they are drawn for all kinds of cases, with collectives and without.
 bool may_be_idle(const Injection& injection) {
   return injection.kind == "late";
 }
@@ -183,6 +204,31 @@ Verdict vacuous(const std::string& text) {
   return {Verdict::Kind::fail, {{"A case must be judged on something", "vacuous", "", text}}};
 }
 
+std::string last_record(const RankHistory& rank) {
+  for (auto event = rank.events.rbegin(); event != rank.events.rend(); ++event)
+    if (const auto* seen = std::get_if<Observation>(&event->what))
+      return "its last record is " + seen->name + ", " + moment_text(event->at);
+  return "it recorded nothing";
+}
+
+// `what` is missing in the record of `rank`, while others have it; -1: no rank has it, and a rank
+// that did not return explains that.
+Verdict not_recorded(const History& history, int rank, const std::string& what) {
+  for (int other = 0; rank < 0 && other < history.size(); ++other)
+    if (history.ranks()[static_cast<size_t>(other)].ending.kind != Ending::Kind::returned)
+      rank = other;
+  if (rank < 0) return vacuous(what);
+  const auto& is = history.ranks()[static_cast<size_t>(rank)];
+  const bool returned = is.ending.kind == Ending::Kind::returned;
+  const auto text =
+      returned ? what + "; " + last_record(is) : how_it_ended(history, rank) + "; " + what;
+  return {Verdict::Kind::fail,
+          {{"Every rank must record what the case is judged on",
+            returned ? "recorded_less" : std::string(name_of(is.ending.kind)),
+            "rank " + std::to_string(rank) + " " + moment_text(is.last),
+            text + rank_summary(history)}}};
+}
+
 std::optional<Verdict> judge_refusals(const History& history) {
   const auto refused = ranks_that(history, {Ending::Kind::refused});
   if (refused.empty()) return {};
@@ -192,19 +238,24 @@ std::optional<Verdict> judge_refusals(const History& history) {
                      history.ranks().front().ending.why}}};
   return Verdict{Verdict::Kind::fail,
                  {{"All ranks must refuse a case, or none", "refused_by_some", ranks_text(refused),
-                   ranks_text(refused) + " refused, the others did not" + roll_call(history)}}};
+                   ranks_text(refused) + " refused, the others did not" + rank_summary(history)}}};
 }
 
 std::optional<Verdict> judge_emptiness(const Case& c, const History& history) {
   if (history.size() == 0 || history.size() != world_size(c))
     return vacuous("the case has " + std::to_string(world_size(c)) + " ranks, the history " +
                    std::to_string(history.size()));
+  std::vector<int> silent;
   for (int rank = 0; rank < history.size(); ++rank) {
     bool observed = false;
     for (const auto& event : history.ranks()[static_cast<size_t>(rank)].events)
       observed = observed || std::holds_alternative<Observation>(event.what);
-    if (!observed) return vacuous("rank " + std::to_string(rank) + " recorded no observation");
+    if (!observed) silent.push_back(rank);
   }
+  if (static_cast<int>(silent.size()) == history.size())
+    return not_recorded(history, -1, "no rank recorded an observation");
+  if (!silent.empty())
+    return not_recorded(history, silent.front(), ranks_text(silent) + " recorded no observation");
   return {};
 }
 
@@ -228,7 +279,7 @@ Verdict judge(const Scenario& scenario, const Case& c, const History& history) {
     }
     return {Verdict::Kind::fail, std::move(findings)};
   } catch (const NotSeen& error) {
-    return vacuous(error.what());
+    return not_recorded(history, error.rank, error.what());
   } catch (const Refused& error) {
     return {Verdict::Kind::refused,
             {{"A case must have a reference", "refused", "", error.what()}}};

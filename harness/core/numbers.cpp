@@ -7,7 +7,7 @@ namespace lockstep {
 
 namespace {
 
-// What arithmetic in the dtype may add to a mistake's own result, as a part of that result.
+// The rounding error of the dtype in a mistake's own result, as a part of that result.
 double rounding_of(const std::string& dtype) {
   return dtype == "float32" ? 0x1p-20 : dtype == "float64" ? 0x1p-48 : 0;
 }

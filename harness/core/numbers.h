@@ -1,4 +1,4 @@
-// What ranks hold and what was expected of them, as numbers.
+// The values of ranks and their expected values, as numbers.
 #pragma once
 
 #include "harness/core/diagnose.h"
@@ -7,25 +7,25 @@ namespace lockstep {
 
 using Doubles = std::vector<double>;
 
-// A mistake shows where it moves an element this many times as far as rounding may.
+// A mistake is visible where it moves an element this many times as far as rounding may.
 inline constexpr double kTelling = 8;
 
-// The ranks that do not hold what was expected of them, in order.
+// The ranks that do not hold their expected value, in order.
 std::vector<size_t> wrong_ranks(const Difference& difference);
 
-// Whether `rank` holds `made` instead of what was expected of it; `magnified` is how much larger
-// than its bound a mistake makes the error of an element.
+// Whether `rank` holds `made` instead of its expected value; `magnified` is how much larger than
+// its bound a mistake makes the error of an element.
 bool holds(const Difference& difference, size_t rank, const std::vector<double>& made,
            double magnified = 1);
 
-// A row and the ranks of it that differ, of which there is one at least. What each of them holds is
-// of its expected dtype, shape and size; shapes may differ by rank.
+// A row and the ranks of it that differ, at least one. Each of them holds a value of its expected
+// dtype, shape and size; shapes may differ by rank.
 struct WrongRow {
   const Difference& row;
   std::vector<size_t> ranks;
 };
 
-// The values of the ranks that differ. Their order is that of `wrong`.
+// The values of the ranks that differ, in the order of `wrong`.
 struct Numbers {
   const Difference& is;
   const std::vector<size_t>& wrong;
@@ -39,7 +39,7 @@ struct Numbers {
   bool one_shape() const;
   bool is_whole() const { return dtype().find("float") == std::string::npos; }
 
-  // Whether what `make` makes of the wanted values is held by every rank that differs.
+  // True if every rank that differs holds what `make` makes of the expected values.
   template <class Make>
   bool all_hold(Make make, double magnified = 1) const {
     for (size_t at = 0; at < wrong.size(); ++at)

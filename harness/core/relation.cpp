@@ -72,7 +72,7 @@ std::optional<Relation> last_bits(const Numbers& is) {
                   "no element is further away than twice its bound, or a few ULP"};
 }
 
-// What a way through a narrower format leaves of large whole numbers.
+// True if large whole numbers were converted through a narrower format.
 template <class Float>
 bool went_through(const Numbers& is) {
   for (const auto rank : is.wrong) {
@@ -104,7 +104,7 @@ bool is_multiple(const Numbers& is, double factor) {
   return factor != 1 && is.all_hold(each([=](double value) { return factor * value; }), factor);
 }
 
-// The factor that the largest wanted element suggests; there it is least disturbed by rounding.
+// The factor that the largest expected element suggests; there rounding disturbs it least.
 double suggested_factor(const Numbers& is) {
   const auto& wanted = is.wanted.front();
   const auto largest = std::max_element(
@@ -113,8 +113,8 @@ double suggested_factor(const Numbers& is) {
                        : is.seen.front()[static_cast<size_t>(largest - wanted.begin())] / *largest;
 }
 
-// One number is a multiple of any other, however often it stands there, so a factor without a
-// meaning needs two numbers that show it.
+// Any number is a multiple of any other, however often it occurs, so a factor without a meaning
+// needs two different numbers that show it.
 bool two_show(const Numbers& is, double factor) {
   std::set<double> shown;
   for (size_t i = 0; i < is.elements(); ++i) {
@@ -159,8 +159,8 @@ std::optional<Relation> transposed(const Numbers& is) {
   return Relation{"transposed", "", "the right values in column-major order"};
 }
 
-// The wanted values in the order in which a rank holds them, if it holds them all: the k-th
-// smallest of the one stands where the k-th smallest of the other does.
+// The expected values in the order in which a rank holds them, if it holds them all: the k-th
+// smallest expected value stands where the k-th smallest of the rank's does.
 Doubles reordered(const Doubles& seen, Doubles wanted) {
   std::vector<size_t> order(seen.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -186,7 +186,7 @@ bool is_shift(const Numbers& is, double shift) {
   return shift != 0 && is.all_hold(each([=](double value) { return value + shift; }));
 }
 
-// For whole numbers one is enough: a counter that is one ahead.
+// For whole numbers one element is enough: a counter that is one ahead.
 std::optional<Relation> shifted(const Numbers& is) {
   const auto& wanted = is.wanted.front();
   const bool is_one_number = std::set<double>(wanted.begin(), wanted.end()).size() == 1;
@@ -200,7 +200,7 @@ std::optional<Relation> shifted(const Numbers& is) {
                   .shift = shift};
 }
 
-// Each rank that differs holds what some other rank should hold.
+// Each rank that differs holds the expected value of some other rank.
 std::optional<Relation> other_ranks_value(const Numbers& is) {
   std::vector<std::string> held;
   for (const auto rank : is.wrong) {
@@ -251,7 +251,7 @@ std::optional<Relation> some_elements(const Numbers& is) {
 
 using Namer = std::optional<Relation> (*)(const Numbers&);
 
-// NaN is no coincidence, so no other row speaks against it.
+// NaN is no coincidence, so no other row contradicts it.
 bool holds_beside(Namer named, const Relation& relation, const WrongRow& other) {
   if (named == not_finite) return true;
   for (const auto rank : other.ranks)

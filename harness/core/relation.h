@@ -1,9 +1,9 @@
-// How what the ranks hold relates to what was expected of them, read from the numbers alone.
+// Relations between the ranks' values and their expected values, read from the numbers alone.
 //
 // A relation is named only where every element of every rank that differs fits it within its bound,
 // and where the relation moves at least one element far beyond that bound: noise inside wide bounds
 // fits everything and shows nothing. Nor is it named where another wrong row of the same moment
-// contradicts it: one row of few elements fits much by chance.
+// contradicts it: a row of few elements fits many relations by chance.
 #pragma once
 
 #include "harness/core/numbers.h"
@@ -14,7 +14,7 @@ struct Relation {
   std::string pattern;      // where every rank differs: "all_zero"
   std::string on_one_rank;  // where one rank of several differs: "one_rank_zero"; empty: no name
   std::string text;         // "every value is zero", true of each rank that differs
-  std::optional<double> factor = {}, shift = {};  // of a relation that has one
+  std::optional<double> factor = {}, shift = {};  // for relations that have one
 };
 
 // The most specific relation that holds on every one of the ranks of `wrong`, and in every row of

@@ -1,6 +1,7 @@
-// What a run found: plain values, filled by the engine, rendered by reports.
+// The results of a run: plain values, filled by the engine, rendered by reports.
 #pragma once
 
+#include "harness/core/number_set.h"
 #include "harness/core/tier.h"
 
 #include <chrono>
@@ -9,8 +10,8 @@
 
 namespace lockstep {
 
-// One of `of` machines that share a campaign. All draw the same cases; this one plays those whose
-// number modulo `of` is its own.
+// One of `of` machines that share a campaign. All draw the same cases; each runs those whose number
+// modulo `of` is its own.
 struct RunShard {
   int number = 1, of = 1;
   bool operator==(const RunShard&) const = default;
@@ -18,13 +19,14 @@ struct RunShard {
   int64_t count(int64_t cases) const { return cases < number ? 0 : (cases - number) / of + 1; }
 };
 
-// Cases of a job that came to the same: what refused them, or what the judged ones count as.
+// Cases of a job with the same outcome: the reason for refusal, or the counts of judged cases.
 struct CaseGroup {
   Verdict::Kind verdict = Verdict::Kind::pass;
   std::string reason;               // of refused ones, which count as nothing else
   int world = 0;                    // of judged ones
   std::vector<std::string> labels;  // of judged ones: "world 3", "values real"
-  std::vector<int> numbers;         // ascending, from 1
+  std::string signature;            // of those that do not hold, where the run kept going
+  NumberSet numbers;                // from 1
 };
 
 // The case that a failing or inconclusive result stands on.
@@ -32,12 +34,15 @@ struct Failure {
   Case c;
   Json unlike_default;     // the fields of the case that differ from a default constructed one
   int number = 1, of = 1;  // "case 37 of 200"
-  std::vector<Verdict::Kind> plays;       // what each play of the case gave, the first one first
+  bool archived = false;   // it failed in an earlier run, so it ran first
+  std::vector<Verdict::Kind> plays;       // the verdict of each run of the case, in order
   std::filesystem::path case_file, logs;  // empty where nothing was saved or written
-  int tail_rank = 0;                      // the rank whose output `tail` ends
-  std::string tail;                       // the last lines that rank wrote, or where it stood
-  std::filesystem::path tail_file;        // where `tail` is from
-  std::vector<std::string> call_sites;    // of what the ranks issued where they part, a line each
+  int tail_rank = 0;                      // the rank to blame, whose `tail` and `stack` these are
+  std::string tail;                       // its last lines of output
+  std::filesystem::path tail_file;        // the source of `tail`
+  std::string stack;                      // its stack, where it was late or crashed
+  std::filesystem::path stack_file;       // the whole stack
+  std::vector<std::string> call_sites;    // where the ranks diverge, a line each
 };
 
 // The result of one scenario in one setting.
@@ -45,59 +50,69 @@ struct Result {
   // `flaky`: the same case gave different verdicts; `skip`: every case was refused.
   enum class Kind { pass, fail, hang, crash, leak, flaky, inconclusive, skip };
 
+  // The first case of a signature.
+  struct Found {
+    Kind kind = Kind::pass;
+    Verdict worst;
+    Failure failure;
+  };
+
   std::string scenario, claim, exactness;
   Setting setting;
   Kind kind = Kind::pass;
   Verdict worst;                           // a pass for a pass, a refusal for a skip
   std::optional<Failure> failure;          // for all but pass and skip; absent if no case was there
+  std::vector<Found> others;               // the other signatures, where the run kept going
   int64_t judged = 0;                      // cases up to the failing one, refused ones left out
   std::map<std::string, int64_t> refused;  // number of refused cases by reason
   std::map<std::string, int64_t> labels;   // number of judged cases by what they had: "world 3"
-  int world_min = 0, world_max = 0;        // among judged cases; 0 where none was
+  std::map<std::string, int64_t> signatures;  // where the run kept going: cases by signature
+  int world_min = 0, world_max = 0;           // among judged cases; 0 without any
   std::chrono::milliseconds took{};
   std::vector<CaseGroup> groups;  // every case counted above, by the first number of each group
 };
 
 // What a run set out to do for one result. Shards of one campaign have the same plans.
 struct Planned {
-  std::string scenario, exactness;  // the whole claim, whatever cases come
+  std::string scenario, exactness;  // the whole claim, whichever cases run
   Setting setting;
   int64_t cases = 0;  // in the whole campaign
   std::string hash;   // of all of them
   bool operator==(const Planned&) const = default;
 };
 
-// A scenario in a setting that has no result, and why: a stop cut it short.
+// A scenario in a setting without a result, and why: a stop cut the run short.
 struct Skip {
   std::string scenario;
   Setting setting;
   std::string reason;
 };
 
-// Worlds whose ranks share devices, as there are fewer of these: what they show is as right as
-// ever, and how long they take says nothing.
+// Worlds whose ranks share devices, because there are fewer of these: their verdicts are valid,
+// their durations mean nothing.
 struct SharedDevices {
-  std::string backend;                  // of the settings that are meant
+  std::string backend;                  // the backend of the settings
   std::string kind;                     // of device: "GPU (NVIDIA H100 80GB HBM3)"
-  int count = 1;                        // of devices that the largest of these worlds has
-  int world_least = 2, world_most = 2;  // those that are played
+  int count = 1;                        // number of devices of the largest of these worlds
+  int world_least = 2, world_most = 2;  // those that run
   bool operator==(const SharedDevices&) const = default;
 };
 
 // One invocation of `run` or `replay`.
 struct Run {
-  // Whether the scenario that must fail did: `passed` and `inconclusive` mean that nothing else
-  // in this run proves anything.
+  // Whether the scenario that must fail did: `passed` and `inconclusive` mean that nothing else in
+  // this run proves anything.
   enum class Canary { not_played, failed, passed, inconclusive };
 
-  std::string program;            // what the user typed to start this program
+  std::string program;            // the command with which the user started this program
   std::string version, libtorch;  // "0.1.0", "2.11.0"
-  std::optional<uint64_t> seed;   // none for a replay: nothing was drawn
+  std::optional<uint64_t> seed;   // none for a replay, which draws nothing
   int cores = 1, slots = 1;
   std::vector<Setting> settings;
-  std::vector<SharedDevices> shared_devices;  // one a backend, of merged runs more
-  std::optional<RunShard> shard;              // none: all cases were this run's own
-  std::vector<int> missing_shards;  // of a run that was put together: numbers of those not there
+  std::vector<SharedDevices> shared_devices;  // one for each backend; merged runs have more
+  std::optional<RunShard> shard;              // none: the run had all cases
+  bool kept_going = false;                    // every case was judged, whatever failed before it
+  std::vector<int> missing_shards;            // of a merged run: the shards that were not given
   std::vector<Planned> plan;
   std::vector<Result> results;  // in the order of the plan
   std::vector<Skip> not_finished;
@@ -156,7 +171,7 @@ inline bool is_empty(const Run& run) {
   return run.results.empty() && run.not_finished.empty();
 }
 
-// True for what turns a run red.
+// True if this makes the run fail.
 inline bool is_failure(Result::Kind kind) {
   return kind != Result::Kind::pass && kind != Result::Kind::inconclusive &&
          kind != Result::Kind::skip;

@@ -43,8 +43,15 @@ Scenario scenario(Spec<C> given) {
   out.program = [spec, typed](const Case& c, RankContext& here) { spec->program(typed(c), here); };
   out.checks = [spec, typed](const Case& c, const History& history) {
     Findings all;
+    std::optional<NotSeen> not_seen;
     const C value = typed(c);
-    for (const auto check : spec->checks) all += check(value, history);
+    for (const auto check : spec->checks) try {
+        all += check(value, history);
+      } catch (const NotSeen& error) {
+        if (!not_seen) not_seen = error;
+      }
+    // A finding of one check explains more than another check's missing observation.
+    if (all.empty() && not_seen) throw *not_seen;
     return all;
   };
   return out;

@@ -59,15 +59,23 @@ size_t typing_distance(std::string_view a, std::string_view b) {
   return cost[a.size()][b.size()];
 }
 
+// 0 for a part of a name. More than `most` where the lengths alone imply it: each additional letter
+// is a mistake, and comparing a word of megabytes would take gigabytes.
+size_t distance_up_to(size_t most, const std::string& word, const std::string& name) {
+  if (word.size() >= 3 && name.find(word) != std::string::npos) return 0;
+  const size_t least = std::max(word.size(), name.size()) - std::min(word.size(), name.size());
+  return least > most ? least : typing_distance(word, name);
+}
+
 }  // namespace
 
 std::vector<std::string> near_names(const std::string& word,
                                     const std::vector<std::string>& known) {
   std::vector<std::pair<size_t, std::string>> near;
+  const size_t most = std::max<size_t>(2, word.size() / 3);
   for (const auto& name : known) {
-    const size_t distance =
-        word.size() >= 3 && name.find(word) != std::string::npos ? 0 : typing_distance(word, name);
-    if (distance <= std::max<size_t>(2, word.size() / 3)) near.emplace_back(distance, name);
+    const size_t distance = distance_up_to(most, word, name);
+    if (distance <= most) near.emplace_back(distance, name);
   }
   std::stable_sort(near.begin(), near.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -80,6 +88,25 @@ std::vector<std::string> near_names(const std::string& word,
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
   const auto near = near_names(word, known);
   return near.empty() ? "" : " (did you mean '" + joined(near, "' or '") + "'?)";
+}
+
+namespace {
+
+constexpr size_t kExcerptBytesMost = 240, kExcerptHead = 150, kExcerptTail = 50;
+
+// The first byte of a character, at or before `at`.
+size_t beginning(const std::string& text, size_t at) {
+  while (at > 0 && (static_cast<uint8_t>(text[at]) & 0xc0) == 0x80) --at;
+  return at;
+}
+
+}  // namespace
+
+std::string excerpt(const std::string& text) {
+  if (text.size() <= kExcerptBytesMost) return text;
+  return text.substr(0, beginning(text, kExcerptHead)) + " ... " +
+         text.substr(beginning(text, text.size() - kExcerptTail)) + " (" +
+         with_commas(static_cast<int64_t>(text.size())) + " bytes)";
 }
 
 std::string hash_of(std::string_view bytes) {

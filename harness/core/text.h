@@ -1,4 +1,4 @@
-// Small work on strings that several folders share.
+// Small string functions that several folders share.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,18 @@ std::string joined(const std::vector<std::string>& parts, std::string_view separ
 // "1,234,567".
 std::string with_commas(int64_t number);
 
-// The number `text` is, whole; nothing else around it.
+// The whole number that `text` is, if it holds nothing else.
 std::optional<int64_t> parsed_int(std::string_view text);
 
-// The words of `known` that a typing mistake away from `word`, nearest first; at most three.
+// The words of `known` within a typing mistake of `word`, nearest first; at most three.
 std::vector<std::string> near_names(const std::string& word, const std::vector<std::string>& known);
 
-// " (did you mean 'x'?)", or nothing where nothing is near.
+// " (did you mean 'x'?)", or "" where nothing is near.
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& known);
+
+// `text` as a message quotes it: whole where that takes a few lines at most; else its head, its
+// tail and its length, cut between characters of UTF-8.
+std::string excerpt(const std::string& text);
 
 // 64-bit FNV-1a, as sixteen hexadecimal digits.
 std::string hash_of(std::string_view bytes);

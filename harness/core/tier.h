@@ -1,5 +1,5 @@
-// Where a case runs. A tier brings a world of ranks to life, lets every rank run the scenario's
-// program on the case, and returns what they recorded.
+// Where a case runs. A tier creates a world of ranks, lets every rank run the scenario's program on
+// the case, and returns what they recorded.
 #pragma once
 
 #include "harness/core/scenario.h"
@@ -16,11 +16,11 @@ struct Setting {
   bool operator==(const Setting&) const = default;
 };
 
-// How a case is played; never part of the case either.
-struct PlayOptions {
+// How a case runs; never part of the case either.
+struct CaseRunOptions {
   std::chrono::milliseconds limit{};  // for one case, from the moment its world starts
-  // Collectives of simulated worlds, too, are on record with where they were issued from. It takes
-  // a tenth of their time; in other worlds it costs little, and they always are.
+  // Simulated worlds, too, record the call sites of collectives. It takes a tenth of their time; in
+  // other worlds it costs little, and they always record them.
   bool call_sites = false;
 };
 
@@ -30,30 +30,30 @@ struct TierError : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
-// As above, for good: this tier plays nothing any more.
+// As above, for good: this tier runs nothing more.
 struct TierLost : TierError {
   using TierError::TierError;
 };
 
-// One lane: plays one case at a time. Lanes are made before the first thread of the program, and
+// One lane: runs one case at a time. Lanes are made before the first thread of the program, and
 // from then on each is used by one thread.
 class Tier {
  public:
   virtual ~Tier() = default;
 
-  // Blocks until every rank is gone, however it ended. Throws TierError, or TierLost of it;
+  // Blocks until every rank is gone, however it ended. Throws TierError or its subclass TierLost;
   // Interrupted after stop().
   virtual History play(const Scenario& scenario, const Case& c, const Setting& setting,
-                       const PlayOptions& options) = 0;
+                       const CaseRunOptions& options) = 0;
 
-  // What the ranks of the last case wrote to their standard output and error: two files a rank,
-  // rank0.out, rank0.err, ... in `folder`, which is made. Empty files are left out. Of a rank that
-  // was late also rank0.stacks: where its threads stood at the deadline, the main one first. Where
-  // ranks part in `history`, which the case gave, also call_sites.txt: where each issued what it
-  // did there, a line a rank with its stack set in below.
+  // The output of the ranks of the last case: two files for each rank, rank0.out, rank0.err, ... in
+  // `folder`, which is made. Empty files are left out. For a rank that was late also rank0.stacks:
+  // the stacks of its threads at the deadline, the main one first. Where ranks diverge in
+  // `history`, which the case gave, also call_sites.txt: the call site of what each issued there, a
+  // line for each rank followed by its stack, indented.
   virtual void keep_output(const std::filesystem::path& folder, const History& history) = 0;
 
-  // Ends the case being played, from any thread; its world is killed as a group.
+  // Ends the running case, from any thread; its world is killed as a group.
   virtual void stop() = 0;
 };
 

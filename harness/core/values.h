@@ -1,12 +1,12 @@
-// Values that anyone can rebuild: a counter-based generator, so that a program in another language
-// makes the same bits from the same case. docs/protocol.md has the formula and test vectors.
+// Reproducible values: a counter-based generator, so that a program in another language makes the
+// same bits from the same case. docs/protocol.md has the formula and test vectors.
 #pragma once
 
 #include <cstdint>
 
 namespace lockstep {
 
-// What a value is for; the numbers are part of the format.
+// The purpose of a value; the numbers are part of the format.
 enum class Stream : uint64_t {
   parameter = 1,
   buffer = 2,

@@ -1,4 +1,4 @@
-// What a check finds, and what a judge makes of it.
+// Findings of checks, and the verdict that a judge makes of them.
 #pragma once
 
 #include "harness/core/history.h"
@@ -6,8 +6,8 @@
 namespace lockstep {
 
 // One broken rule, as shown by one history. `rule` is the sentence that does not hold; `pattern`
-// names what the numbers show ("sum_not_average"), or is empty; `where` is the first place;
-// `text` is the diagnosis, one line, then any table that shows it.
+// names what the numbers show ("sum_not_average"), or is empty; `where` is the first place; `text`
+// is the diagnosis, one line, then any table that shows it.
 struct Finding {
   std::string rule, pattern, where, text;
   bool operator==(const Finding&) const = default;
@@ -21,13 +21,13 @@ struct Verdict {
   Kind kind = Kind::pass;
   Findings findings;  // of the verdict's own kind; empty for a pass
 
-  // Tells failures apart whatever the numbers: "fail: RULE [pattern]". Empty for a pass.
+  // Distinguishes failures whatever the numbers: "fail: RULE [pattern]". Empty for a pass.
   std::string signature() const;
   bool operator==(const Verdict&) const = default;
 };
 std::string_view name_of(Verdict::Kind kind);
 
-// True for what turns a run red: crash, hang, leak and fail.
+// True if this makes the run fail: crash, hang, leak and fail.
 bool is_failure(Verdict::Kind kind);
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include <random>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace lockstep {
 
@@ -32,23 +33,49 @@ void write_all(int file, std::string_view text, const fs::path& path) {
 }
 
 int open_for_writing(const fs::path& path, int how) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
-  if (file < 0) give_up(path, errno);
-  return file;
+  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
 }
 
-void write_file(const fs::path& path, const std::string& text) {
-  const fs::path unfinished = path.string() + ".unfinished";
-  const int file = open_for_writing(unfinished, O_TRUNC);
-  try {
-    write_all(file, text, path);
-  } catch (...) {
-    ::close(file);
-    ::unlink(unfinished.c_str());
-    throw;
+// A file under a name that no other run uses at the same time, until it replaces `path`. Its
+// destructor removes it if it did not.
+class UnfinishedFile {
+ public:
+  explicit UnfinishedFile(const fs::path& path) : path_(path) {
+    for (int attempt = 0; file_ < 0 && attempt < kNameAttempts; ++attempt) {
+      name_ = path.string() + "." + std::to_string(std::random_device()()) + ".unfinished";
+      file_ = open_for_writing(name_, O_EXCL);
+      if (file_ < 0 && errno != EEXIST) break;
+    }
+    if (file_ < 0) give_up(path_, errno);
   }
-  // A full disk may show only here.
-  if (::close(file) != 0 || ::rename(unfinished.c_str(), path.c_str()) != 0) give_up(path, errno);
+  UnfinishedFile(const UnfinishedFile&) = delete;
+  UnfinishedFile& operator=(const UnfinishedFile&) = delete;
+
+  ~UnfinishedFile() {
+    if (file_ >= 0) ::close(file_);
+    if (!is_in_place_) ::unlink(name_.c_str());
+  }
+
+  void write(std::string_view text) { write_all(file_, text, path_); }
+
+  void put_in_place() {
+    // A full disk may be noticed only here.
+    if (::close(std::exchange(file_, -1)) != 0) give_up(path_, errno);
+    if (::rename(name_.c_str(), path_.c_str()) != 0) give_up(path_, errno);
+    is_in_place_ = true;
+  }
+
+ private:
+  const fs::path path_;
+  fs::path name_;
+  int file_ = -1;
+  bool is_in_place_ = false;
+};
+
+void write_file(const fs::path& path, const std::string& text) {
+  UnfinishedFile file(path);
+  file.write(text);
+  file.put_in_place();
 }
 
 void make_folder(const fs::path& path, mode_t mode) {
@@ -82,7 +109,7 @@ fs::path make_run_folder(const fs::path& runs) {
   give_up(runs, EEXIST);
 }
 
-// Made under another name first: a link cannot be overwritten, but it can be renamed over.
+// Made under another name first: a link cannot be overwritten, but a rename can replace it.
 void point_latest_to(const fs::path& folder) {
   const fs::path link = folder.parent_path() / "latest";
   const fs::path unfinished = folder.parent_path() / (folder.filename().string() + ".link");
@@ -118,6 +145,7 @@ Archive::Archive(fs::path root) : root_(std::move(root)) {
   write("probe", std::string(kProbeBytes, '\n'));
   ::unlink((folder_ / "probe").c_str());
   events_ = open_for_writing(folder_ / "events.jsonl", O_APPEND);
+  if (events_ < 0) give_up(folder_ / "events.jsonl", errno);
   point_latest_to(folder_);
 }
 
@@ -126,7 +154,7 @@ Archive::~Archive() {
 }
 
 void Archive::append(const Json& line) {
-  // What is no UTF-8 in an exception's text must not end the run.
+  // Text of an exception that is not UTF-8 must not end the run.
   const auto text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   write_all(events_, text, folder_ / "events.jsonl");
 }
@@ -149,13 +177,15 @@ void Archive::on_verdict(const Turn& turn, const History& history, const Verdict
 }
 
 void Archive::on_result(const Result& result) {
-  append({{"event", "result"},
-          {"scenario", result.scenario},
-          {"subject", result.setting.subject},
-          {"tier", result.setting.tier},
-          {"backend", result.setting.backend},
-          {"result", name_of(result.kind)},
-          {"judged", result.judged}});
+  Json line{{"event", "result"},
+            {"scenario", result.scenario},
+            {"subject", result.setting.subject},
+            {"tier", result.setting.tier},
+            {"backend", result.setting.backend},
+            {"result", name_of(result.kind)},
+            {"judged", result.judged}};
+  if (!result.signatures.empty()) line["signatures"] = result.signatures;
+  append(line);
 }
 
 void Archive::write(const std::string& name, const std::string& text) {
@@ -176,12 +206,43 @@ fs::path Archive::logs_for(const Case& c, const Setting& setting) const {
 
 namespace {
 
+// The cure for a file that is no case file, or none that this program can read.
+std::string cure_of_file(const fs::path& file, const FieldError& error) {
+  std::error_code none;
+  if (!fs::is_regular_file(file, none))
+    return "move it out of this folder, which is for case files";
+  if (::faccessat(AT_FDCWD, file.c_str(), R_OK, AT_EACCESS) != 0) return "let this user read it";
+  if (dynamic_cast<const OtherVersion*>(&error))
+    return "play it with the version that wrote it, or move it elsewhere";
+  return "it was cut or changed: restore it, or delete it";
+}
+
+// The cure where the file is right and the case in it is not.
+std::string cure_of_case(const FieldError& error) {
+  if (dynamic_cast<const UnknownField*>(&error))
+    return "the scenario has other fields than when the case was saved: rename the field, or "
+           "delete "
+           "the file";
+  return "mend the value, or delete the file";
+}
+
+[[noreturn]] void refuse(const std::string& why, const std::string& cure) {
+  throw FieldError(why + "; a run plays archived failures first: " + cure);
+}
+
+Case read_archived(const fs::path& file) {
+  try {
+    return read_case_file(file);
+  } catch (const FieldError& error) {
+    refuse(error.what(), cure_of_file(file, error));
+  }
+}
+
 Case parsed(const Scenario& scenario, const Case& c, const fs::path& file) {
   try {
     return scenario.parse(c.value);
   } catch (const FieldError& error) {
-    throw FieldError(file.string() + ": " + error.what() +
-                     "; a run plays archived failures first: mend this file or delete it");
+    refuse(file.string() + ": " + error.what(), cure_of_case(error));
   }
 }
 
@@ -197,7 +258,7 @@ std::vector<Case> archived_failures(const fs::path& root, const Scenario& scenar
   std::sort(files.begin(), files.end());
   std::vector<Case> cases;
   for (const auto& file : files)
-    if (const Case c = read_case_file(file); c.scenario == scenario.name)
+    if (const Case c = read_archived(file); c.scenario == scenario.name)
       cases.push_back(parsed(scenario, c, file));
   return cases;
 }

@@ -2,7 +2,7 @@
 //
 //   runs/<time>-<id>/run.json          what was found, once the run is over
 //   runs/<time>-<id>/{junit.xml,summary.md}   the same for CI servers and for reading
-//   runs/<time>-<id>/events.jsonl      one line before and one after each play of a case
+//   runs/<time>-<id>/events.jsonl      one line before and one after each run of a case
 //   runs/<time>-<id>/logs/<name>/rank<r>.{out,err}   what the ranks of a failing case wrote
 //   runs/latest                        a link to the newest run, replaced in one step
 //   failures/<name>.json               failing cases, meant to be committed
@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-// The folder cannot be written: a sentence with the path, the cause and what to do.
+// The folder cannot be written: a sentence with the path, the cause and the cure.
 struct ArchiveError : std::runtime_error {
   using runtime_error::runtime_error;
 };
@@ -43,7 +43,7 @@ class Archive : public Listener {
   // Saves a case under failures/ and returns its path. Throws ArchiveError.
   std::filesystem::path save_failure(const Case& c);
 
-  // Where the output of a failing case goes; not made yet.
+  // The folder for the output of a failing case; not made yet.
   std::filesystem::path logs_for(const Case& c, const Setting& setting) const;
 
  private:

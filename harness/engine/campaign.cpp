@@ -1,26 +1,14 @@
 #include "harness/engine/campaign.h"
 
-#include <thread>
+#include "harness/process/system_limit.h"
+
+#include <system_error>
 
 namespace lockstep {
 
 namespace {
 
 constexpr std::chrono::milliseconds kInterruptPoll{20};
-constexpr char kTierBroke[] = "tier_broke";
-
-// A failing case is played this often in all. A hang costs a whole deadline each time.
-int plays_wanted(Verdict::Kind kind) {
-  return kind == Verdict::Kind::hang ? 2 : 3;
-}
-
-Verdict broken_tier(const std::string& why) {
-  return {Verdict::Kind::inconclusive, {{"The tier must play the case", kTierBroke, "", why}}};
-}
-
-bool tier_broke(const Verdict& verdict) {
-  return !verdict.findings.empty() && verdict.findings.front().pattern == kTierBroke;
-}
 
 Run::Canary canary_outcome(Verdict::Kind kind) {
   if (is_failure(kind)) return Run::Canary::failed;
@@ -32,49 +20,52 @@ std::chrono::milliseconds since(std::chrono::steady_clock::time_point began) {
                                                                began);
 }
 
-// A simulated world is the same world again: one case in so many is played a second time to see.
-constexpr size_t kCasesPerSecondLook = 16;
-
-Verdict not_repeatable() {
-  return {Verdict::Kind::fail,
-          {{"The same case must give the same history in a simulated world", "not_repeatable", "",
-            "played again, the ranks recorded something else: what they do depends on more than "
-            "the case (a clock, an address, what an earlier case left)"}}};
-}
-
-// The ranks that are alive at once; of simulated ones it is one.
-int ranks_alive(const Job& job, size_t index) {
-  return job.setting.tier == "sim" ? 1 : world_size(job.cases[index]);
-}
-
 }  // namespace
 
 Campaign::Campaign(std::vector<Job> jobs, std::vector<Job> canaries, CampaignOptions options,
-                   std::vector<std::unique_ptr<Tier>>& lanes, Archive& archive, Listener& live)
+                   std::vector<std::unique_ptr<Tier>>& lanes, RunArchive& archive, Listener& live)
     : options_(options),
       lanes_(lanes),
       archive_(archive),
       live_(live),
       canaries_(std::move(canaries)),
       slots_(options.slots) {
-  for (auto& job : jobs) jobs_.emplace_back(std::move(job));
+  for (auto& job : jobs) jobs_.emplace_back(std::move(job), options_.after_failure);
 }
+
+// While it lives, time counts as the job's: a case runs, and has its slots.
+class Campaign::PlayTime {
+ public:
+  PlayTime(Campaign& campaign, RunningJob& running) : campaign_(campaign), playing_(running) {
+    const std::lock_guard lock(campaign_.mutex_);
+    if (playing_.plays++ == 0) playing_.since = campaign_.options_.now();
+  }
+  ~PlayTime() {
+    const std::lock_guard lock(campaign_.mutex_);
+    if (--playing_.plays == 0) playing_.took += campaign_.options_.now() - playing_.since;
+  }
+  PlayTime(const PlayTime&) = delete;
+  PlayTime& operator=(const PlayTime&) = delete;
+
+ private:
+  Campaign& campaign_;
+  RunningJob& playing_;
+};
 
 void Campaign::run(const std::atomic<bool>& interrupted, Run& run) {
   const auto began = Clock::now();
   interrupted_ = &interrupted;
-  for (auto& playing : jobs_)
-    if (playing.tally.complete()) close(playing);
+  for (auto& running : jobs_)
+    if (running.tally.complete()) close(running);
   std::vector<std::jthread> threads;
   std::unique_lock lock(mutex_);
-  lanes_at_work_ = lanes_.size();
-  for (size_t lane = 0; lane < lanes_.size(); ++lane)
-    threads.emplace_back([this, lane] { work(lane); });
+  for (size_t lane = 0; lane < lanes_.size() && !broken_; ++lane)
+    threads.push_back(thread_for(lane));
   while (lanes_at_work_ > 0) {
     lane_ended_.wait_for(lock, kInterruptPoll);
     if (interrupted) stop();
     tell_that_time_passes();
-    // Again and again: a lane may have been on its way into a case when it was stopped.
+    // Repeatedly: a lane may have been about to start a case when it was stopped.
     if (stopped_)
       for (auto& lane : lanes_) lane->stop();
   }
@@ -84,6 +75,20 @@ void Campaign::run(const std::atomic<bool>& interrupted, Run& run) {
   run.interrupted = stopped_;
   run.took = since(began);
   finish(run);
+}
+
+// Call it with the lock held.
+std::jthread Campaign::thread_for(size_t lane) {
+  try {
+    std::jthread thread([this, lane] { work(lane); });
+    ++lanes_at_work_;
+    return thread;
+  } catch (const std::system_error& error) {
+    broken_ = std::make_exception_ptr(
+        TierError("a thread for a lane could not be started: " + reason_of(error.code().value())));
+    stop();
+    return {};
+  }
 }
 
 void Campaign::tell_that_time_passes() {
@@ -133,81 +138,82 @@ std::optional<Campaign::Task> Campaign::next_task() {
   for (size_t job = 0; job < jobs_.size(); ++job) {
     // Cases of lower numbers still decide the result of a job that has failed.
     if (!hand_out_ && jobs_[job].evidence.empty()) continue;
-    if (const auto index = jobs_[job].tally.next()) {
-      if (!jobs_[job].began) jobs_[job].began = Clock::now();
-      return Task{job, *index};
-    }
+    if (const auto index = jobs_[job].tally.next()) return Task{job, *index};
   }
   return {};
 }
 
 void Campaign::play_task(Tier& tier, const Task& task) {
-  Playing& playing = jobs_[task.job];
-  const Job& job = playing.tally.job();
+  RunningJob& running = jobs_[task.job];
+  const Job& job = running.tally.job();
   const int taken = slots_.take(ranks_alive(job, task.index));
   std::unique_lock lock(mutex_);
   if (taken == 0) throw Interrupted();
-  if (!playing.tally.worth_playing(task.index)) {
+  if (!running.tally.worth_playing(task.index)) {
     slots_.give_back(taken);
-    playing.tally.dropped(task.index);
+    running.tally.dropped(task.index);
   } else {
     lock.unlock();
-    auto played = play_once(tier, job, task.index, 1, {&archive_, &live_});
-    if (job.setting.tier == "sim" && task.index % kCasesPerSecondLook == 0 &&
-        played.verdict.kind == Verdict::Kind::pass)
-      look_again(tier, job, task.index, played);
-    Evidence evidence;
-    if (is_failure(played.verdict.kind))
-      evidence = keep_evidence(tier, archive_.logs_for(job.cases[task.index], job.setting),
-                               played.history);
+    auto [verdict, evidence] = play_first(tier, running, task.index);
     slots_.give_back(taken);
     lock.lock();
-    if (is_failure(played.verdict.kind)) {
-      playing.evidence[task.index] = std::move(evidence);
-      if (options_.after_failure == AfterFailure::stop_all) hand_out_ = false;
-    }
-    playing.tally.played(task.index, std::move(played.verdict));
-    if (!lost_.empty()) playing.tally.hand_out_no_more();
+    if (evidence) running.evidence[task.index] = std::move(*evidence);
+    if (is_failure(verdict.kind) && options_.after_failure == AfterFailure::stop_all)
+      hand_out_ = false;
+    running.tally.played(task.index, std::move(verdict));
+    if (!lost_.empty()) running.tally.hand_out_no_more();
   }
-  // Only the lane that brought the last case back comes here with the tally complete.
-  if (!playing.tally.complete()) return;
+  // Only the lane that returned the last case comes here with the tally complete.
+  if (!running.tally.complete()) return;
   lock.unlock();
-  play_again(tier, playing);
+  for (const auto culprit : running.tally.culprits())
+    if (is_failure(running.tally.verdict(culprit).kind)) play_again(tier, running, culprit);
   lock.lock();
-  close(playing);
+  close(running);
 }
 
-void Campaign::play_again(Tier& tier, Playing& playing) {
-  const auto culprit = playing.tally.culprit();
-  if (!culprit || !is_failure(playing.tally.verdict(*culprit).kind)) return;
-  const Job& job = playing.tally.job();
-  const int plays = plays_wanted(playing.tally.verdict(*culprit).kind);
-  for (int play = 2; play <= plays && !playing.tally.flaky(); ++play) {
-    const int taken = slots_.take(ranks_alive(job, *culprit));
+// The evidence of a failure that may be reported.
+std::pair<Verdict, std::optional<Evidence>> Campaign::play_first(Tier& tier, RunningJob& running,
+                                                                 size_t index) {
+  const PlayTime time(*this, running);
+  const Job& job = running.tally.job();
+  auto played = play_once(tier, job, index, 1, {&archive_, &live_});
+  if (wants_replay(job, index, played.verdict))
+    played = with_replay(std::move(played), play_once(tier, job, index, 2, {}));
+  if (!is_failure(played.verdict.kind) || !may_be_told(running, index, played.verdict))
+    return {std::move(played.verdict), {}};
+  auto evidence =
+      keep_evidence(tier, archive_.logs_for(job.cases[index], job.setting), played.history);
+  return {std::move(played.verdict), std::move(evidence)};
+}
+
+bool Campaign::may_be_told(const RunningJob& running, size_t index, const Verdict& verdict) {
+  const std::lock_guard lock(mutex_);
+  return running.tally.is_first_of_its_signature(index, verdict);
+}
+
+void Campaign::play_again(Tier& tier, RunningJob& running, size_t culprit) {
+  const Job& job = running.tally.job();
+  const int plays = plays_wanted(running.tally.verdict(culprit).kind);
+  for (int play = 2; play <= plays && !running.tally.flaky(culprit); ++play) {
+    const int taken = slots_.take(ranks_alive(job, culprit));
     if (taken == 0) throw Interrupted();
-    auto played = play_once(tier, job, *culprit, play, {&archive_, &live_});
-    // A simulated world's first play had no call sites.
+    std::optional<PlayTime> time(std::in_place, *this, running);
+    auto played = play_once(tier, job, culprit, play, {&archive_, &live_});
+    // A simulated world's first run had no call sites.
     if (play == 2 && job.setting.tier == "sim" && is_failure(played.verdict.kind))
-      playing.evidence[*culprit] =
-          keep_evidence(tier, archive_.logs_for(job.cases[*culprit], job.setting), played.history);
+      running.evidence[culprit] =
+          keep_evidence(tier, archive_.logs_for(job.cases[culprit], job.setting), played.history);
+    time.reset();
     slots_.give_back(taken);
-    if (!tier_broke(played.verdict)) playing.tally.played_again(std::move(played.verdict));
+    if (!tier_broke(played.verdict)) running.tally.played_again(culprit, std::move(played.verdict));
   }
 }
 
-// A tier that breaks at the second play has said nothing against the first.
-void Campaign::look_again(Tier& tier, const Job& job, size_t index, Played& played) {
-  auto again = play_once(tier, job, index, 2, {});
-  if (tier_broke(again.verdict)) return;
-  if (again.verdict.kind != Verdict::Kind::pass)
-    played = std::move(again);
-  else if (hash_of(again.history) != hash_of(played.history))
-    played.verdict = not_repeatable();
-}
-
-Campaign::Played Campaign::play_once(Tier& tier, const Job& job, size_t index, int play,
-                                     std::initializer_list<Listener*> listeners) {
-  const Turn turn{.c = job.cases[index],
+CaseRun Campaign::play_once(Tier& tier, const Job& job, size_t index, int play,
+                            std::initializer_list<Listener*> listeners) {
+  const Case c = job.cases[index];
+  const Turn turn{.c = c,
                   .setting = job.setting,
                   .number = static_cast<int>(index) + 1,
                   .of = static_cast<int>(job.cases.size()),
@@ -217,42 +223,32 @@ Campaign::Played Campaign::play_once(Tier& tier, const Job& job, size_t index, i
     for (auto* listener : listeners) listener->on_case(turn);
   }
   if (stopped()) throw Interrupted();
-  Played played;
-  try {
-    played.history = tier.play(
-        job.scenario, turn.c, turn.setting,
-        {.limit = options_.deadline, .call_sites = play > 1 || !options_.case_file.empty()});
-    played.verdict = judge(job.scenario, turn.c, played.history);
-  } catch (const TierLost& error) {
-    played.verdict = broken_tier(error.what());
-    const std::lock_guard lock(mutex_);
-    lost_ = error.what();
-  } catch (const TierError& error) {
-    played.verdict = broken_tier(error.what());
-  }
+  auto played =
+      run_case(tier, job.scenario, turn.c, turn.setting,
+               {.limit = options_.deadline, .call_sites = play > 1 || !options_.case_file.empty()});
+  const std::lock_guard lock(mutex_);
+  if (!played.lost.empty()) lost_ = played.lost;
   // The keys that interrupt the runner reach its ranks too: what they did then says nothing.
   if (stopped()) throw Interrupted();
-  const std::lock_guard lock(mutex_);
   for (auto* listener : listeners) listener->on_verdict(turn, played.history, played.verdict);
   return played;
 }
 
-void Campaign::close(Playing& playing) {
-  Result result = playing.tally.result();
-  if (playing.began) result.took = since(*playing.began);
-  if (result.failure) {
-    result.failure->case_file = options_.case_file;
-    if (is_failure(result.kind) && options_.case_file.empty())
-      result.failure->case_file = archive_.save_failure(result.failure->c);
-    const auto& evidence = playing.evidence[*playing.tally.culprit()];
-    result.failure->logs = evidence.logs;
-    result.failure->tail_rank = evidence.tail_rank;
-    result.failure->tail = evidence.tail;
-    result.failure->tail_file = evidence.tail_file;
-    result.failure->call_sites = evidence.call_sites;
-  }
-  playing.result = std::move(result);
+void Campaign::close(RunningJob& running) {
+  Result result = running.tally.result();
+  result.took = std::chrono::duration_cast<std::chrono::milliseconds>(running.took);
+  if (result.failure) keep(*result.failure, is_failure(result.kind), running);
+  for (auto& other : result.others) keep(other.failure, is_failure(other.kind), running);
+  running.result = std::move(result);
   report_in_order();
+}
+
+// Adds the files: the case, and the output of its ranks.
+void Campaign::keep(Failure& failure, bool is_certain, RunningJob& running) {
+  failure.case_file = options_.case_file;
+  if (is_certain && options_.case_file.empty())
+    failure.case_file = archive_.save_failure(failure.c);
+  add_evidence(running.evidence[static_cast<size_t>(failure.number) - 1], failure);
 }
 
 void Campaign::report_in_order() {
@@ -267,17 +263,17 @@ void Campaign::finish(Run& run) {
                           : !lost_.empty() ? lost_
                                            : "an earlier failure ended the run";
   for (size_t job = 0; job < jobs_.size(); ++job) {
-    const auto& playing = jobs_[job];
-    if (!playing.result) {
-      const Job& unfinished = playing.tally.job();
+    const auto& running = jobs_[job];
+    if (!running.result) {
+      const Job& unfinished = running.tally.job();
       run.not_finished.push_back({unfinished.scenario.name, unfinished.setting, why});
       continue;
     }
     if (job >= reported_) {
-      archive_.on_result(*playing.result);
-      live_.on_result(*playing.result);
+      archive_.on_result(*running.result);
+      live_.on_result(*running.result);
     }
-    run.results.push_back(*playing.result);
+    run.results.push_back(*running.result);
   }
   run.canary = canary_;
 }

@@ -1,33 +1,36 @@
-// The loop of `run` and `replay`: every job's cases over the lanes, each written down, played and
-// judged; the first failing case of a job played again, saved, and its job stopped.
+// The loop of `run` and `replay`: distributes every job's cases over the lanes, records, runs and
+// judges each; the first failing case of a job runs again and is saved, and its job stops.
 //
-// A tier that breaks (TierError) makes the case inconclusive. One that is lost for good (TierLost)
-// ends the campaign besides: what has no result then is not_finished, for that reason. What a
-// listener or the archive throws ends the run and comes out of run().
+// A tier that breaks (TierError) makes the case inconclusive. A tier that is lost for good
+// (TierLost) also ends the campaign: jobs without a result then are not_finished, for that reason.
+// What the listener throws ends the run and is thrown by run().
 #pragma once
 
-#include "harness/engine/archive.h"
+#include "harness/engine/case_run.h"
 #include "harness/engine/evidence.h"
+#include "harness/engine/run_archive.h"
 #include "harness/engine/slots.h"
 #include "harness/engine/tally.h"
 
 #include <atomic>
 #include <exception>
+#include <thread>
 
 namespace lockstep {
 
-enum class AfterFailure { go_on, stop_all };
-
 struct CampaignOptions {
-  // For each play of a case. A hang costs it twice, since a failing case is played again.
+  // For each run of a case. A hang costs it twice, since a failing case runs again.
   std::chrono::milliseconds deadline{std::chrono::seconds(30)};
 
   // Ranks alive at once over all lanes; at least 1. A larger world runs alone.
   int slots = 1;
 
-  // `stop_all`: after the first failure of any job no further case is begun; what has no result
-  // then is not_finished.
+  // `stop_all`: after the first failure of any job no further case starts; jobs without a result
+  // then are not_finished. `keep_going`: every case of every job runs.
   AfterFailure after_failure = AfterFailure::go_on;
+
+  // The clock for the duration of results.
+  std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 
   // The file of a replayed case. Where empty, failing cases are saved to files of their own.
   std::filesystem::path case_file;
@@ -35,44 +38,47 @@ struct CampaignOptions {
 
 class Campaign {
  public:
-  // `lanes` and the listeners outlive the campaign. `canaries` are jobs that must fail; each plays
-  // its first case, and their plays are in the archive only.
+  // `lanes`, the archive and the listener outlive the campaign. `canaries` are jobs that must fail;
+  // each runs its first case, and these runs are in the archive only.
   Campaign(std::vector<Job> jobs, std::vector<Job> canaries, CampaignOptions options,
-           std::vector<std::unique_ptr<Tier>>& lanes, Archive& archive, Listener& live);
+           std::vector<std::unique_ptr<Tier>>& lanes, RunArchive& archive, Listener& live);
 
-  // Once. Blocks until all is played, or until `interrupted` turns true: then every lane is stopped
-  // and what has no result is not_finished. Fills results (in the order of the jobs),
-  // not_finished, canary, interrupted and took of `run`. Throws what a listener threw, with every
+  // Once. Blocks until all cases have run, or until `interrupted` turns true: then every lane is
+  // stopped and jobs without a result are not_finished. Fills results (in the order of the jobs),
+  // not_finished, canary, interrupted and took of `run`. Throws what the listener threw, with every
   // lane at rest.
   void run(const std::atomic<bool>& interrupted, Run& run);
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Playing {
-    explicit Playing(Job job) : tally(std::move(job)) {}
+  struct RunningJob {
+    RunningJob(Job job, AfterFailure after) : tally(std::move(job), after) {}
     Tally tally;
     std::map<size_t, Evidence> evidence;  // by the index of a failing case
-    std::optional<Clock::time_point> began;
+    int plays = 0;                        // of its cases, right now
+    Clock::time_point since;              // start of the oldest of these, if there is one
+    Clock::duration took{};               // while at least one ran, up to `since`
     std::optional<Result> result;
   };
+  class PlayTime;
   struct Task {
     size_t job = 0, index = 0;
   };
-  struct Played {
-    History history;
-    Verdict verdict;
-  };
 
   void work(size_t lane);
+  std::jthread thread_for(size_t lane);
   void tell_that_time_passes();
   void play_canaries(Tier& tier);
   std::optional<Task> next_task();
   void play_task(Tier& tier, const Task& task);
-  void play_again(Tier& tier, Playing& playing);
-  Played play_once(Tier& tier, const Job& job, size_t index, int play,
-                   std::initializer_list<Listener*> listeners);
-  void look_again(Tier& tier, const Job& job, size_t index, Played& played);
-  void close(Playing& playing);
+  std::pair<Verdict, std::optional<Evidence>> play_first(Tier& tier, RunningJob& running,
+                                                         size_t index);
+  bool may_be_told(const RunningJob& running, size_t index, const Verdict& verdict);
+  void play_again(Tier& tier, RunningJob& running, size_t culprit);
+  CaseRun play_once(Tier& tier, const Job& job, size_t index, int play,
+                    std::initializer_list<Listener*> listeners);
+  void close(RunningJob& running);
+  void keep(Failure& failure, bool is_certain, RunningJob& running);
   void report_in_order();
   void finish(Run& run);
   void stop();
@@ -80,20 +86,20 @@ class Campaign {
 
   const CampaignOptions options_;
   std::vector<std::unique_ptr<Tier>>& lanes_;
-  Archive& archive_;
+  RunArchive& archive_;
   Listener& live_;
   const std::vector<Job> canaries_;
 
   Slots slots_;
   const std::atomic<bool>* interrupted_ = nullptr;
-  std::atomic<bool> stopped_ = false;  // what is being played counts no more
+  std::atomic<bool> stopped_ = false;  // cases still running no longer count
   std::mutex mutex_;                   // guards all below, and the calls of both listeners
   std::condition_variable lane_ended_;
   size_t lanes_at_work_ = 0;
-  std::vector<Playing> jobs_;
+  std::vector<RunningJob> jobs_;
   size_t reported_ = 0;  // jobs whose results the listeners have
   bool hand_out_ = true;
-  std::string lost_;  // why the tier is, or nothing
+  std::string lost_;  // why the tier is lost, or nothing
   Run::Canary canary_ = Run::Canary::not_played;
   std::exception_ptr broken_;
 };

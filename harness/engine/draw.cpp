@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 #include <set>
 
 namespace lockstep {
@@ -14,7 +15,7 @@ namespace {
 constexpr int kSizeMost = 100;     // RapidCheck's own scale
 constexpr int kRamp = 4;           // cases have their full size after one in so many
 constexpr int kDrawsPerCase = 4;   // draws spent on finding a case not seen before
-constexpr uint64_t kDrawCase = 0;  // what a number drawn from the run's seed is for
+constexpr uint64_t kDrawCase = 0;  // what a number drawn from the run's seed is used for
 constexpr uint64_t kDrawWorld = 1;
 constexpr uint64_t kDrawSchedule = 2;
 constexpr uint64_t kDrawLate = 3;
@@ -22,48 +23,50 @@ constexpr int kCasesPerLateOne = 4;
 constexpr int kLateByMs =
     10;  // a host issues a step's kernels in less, also where ranks share a GPU
 
-class Drawer {
+// One at a time in the whole program: RapidCheck keeps nested generators on a stack that all
+// threads share (rapidcheck/detail/ImplicitParam.hpp), and lanes draw while they run cases.
+Case draw_alone(const Scenario& scenario, uint64_t seed, int size) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  return scenario.draw(seed, size);
+}
+
+// The cases of a scenario's draws by number: the same number always gives the same case.
+class Draws {
  public:
-  Drawer(const Scenario& scenario, const DrawOptions& options)
-      : scenario_(scenario), options_(options) {}
+  Draws(Scenario scenario, DrawOptions options)
+      : scenario_(std::move(scenario)), options_(std::move(options)) {}
 
-  void add_archived(const std::vector<Case>& archived) {
-    for (const auto& c : archived) {
-      const Case read = scenario_.parse(c.value);
-      const auto& worlds = options_.worlds;
-      const bool wanted = worlds.empty() ||
-                          std::find(worlds.begin(), worlds.end(), world_size(read)) != worlds.end();
-      if (wanted && fixed(read) == read) add(read);
-    }
+  int wanted() const { return scenario_.draws == 0 ? 0 : options_.cases.value_or(scenario_.draws); }
+
+  // The part of the case that decides whether it was seen before.
+  Case plain(int number) const {
+    const int size = std::min(kSizeMost, kRamp * number * kSizeMost / wanted());
+    Case c = draw_alone(scenario_, bits(kDrawCase, number), size);
+    if (const auto& worlds = options_.worlds; !worlds.empty())
+      c = in_world(std::move(c), worlds[bits(kDrawWorld, number) % worlds.size()]);
+    return fixed(c);
   }
 
-  void add_exhaustive() {
-    for (const auto& c : scenario_.every()) {
-      if (options_.worlds.empty()) add(fixed(c));
-      for (const int world : options_.worlds) add(fixed(in_world(c, world)));
-    }
+  // Adds how the case runs.
+  Case completed(Case c, int number) const {
+    if (options_.schedules) c = scheduled(std::move(c), number);
+    if (options_.late_results) c = with_late_results(std::move(c), number);
+    return c;
   }
 
-  void add_drawn() {
-    const int wanted = scenario_.draws == 0 ? 0 : options_.cases.value_or(scenario_.draws);
-    int found = 0;
-    for (int number = 0; found < wanted && number < kDrawsPerCase * wanted; ++number)
-      if (add(drawn(number, std::min(kSizeMost, kRamp * number * kSizeMost / wanted)))) {
-        ++found;
-        if (options_.schedules) cases_.back() = scheduled(cases_.back(), number);
-        if (options_.late_results) cases_.back() = with_late_results(cases_.back(), number);
-      }
+  static Case in_world(Case c, int world) {
+    c.value["world"]["size"] = world;
+    return c;
   }
 
-  std::vector<Case> take() { return std::move(cases_); }
+  Case fixed(const Case& c) const {
+    Json value = c.value;
+    for (const auto& [path, text] : options_.set) value = with_value(std::move(value), path, text);
+    return scenario_.parse(value);
+  }
 
  private:
-  bool add(Case c) {
-    if (!seen_.insert(hash_of(c)).second) return false;
-    cases_.push_back(std::move(c));
-    return true;
-  }
-
   uint64_t bits(uint64_t purpose, int number) const {
     return bits_at({.seed = options_.seed,
                     .stream = Stream::order,
@@ -72,14 +75,8 @@ class Drawer {
                     .index = static_cast<uint64_t>(number)});
   }
 
-  Case drawn(int number, int size) const {
-    Case c = scenario_.draw(bits(kDrawCase, number), size);
-    if (const auto& worlds = options_.worlds; !worlds.empty())
-      c = in_world(std::move(c), worlds[bits(kDrawWorld, number) % worlds.size()]);
-    return fixed(c);
-  }
-
-  // Not in the order of a drawn case's own numbers: a run draws the same cases with and without.
+  // Independent of the order of a drawn case's own numbers: a run draws the same cases with and
+  // without.
   Case scheduled(Case c, int number) const {
     if (const auto world = world_of(c);
         world != WorldSpec{.injections = world.injections, .size = world.size})
@@ -96,7 +93,7 @@ class Drawer {
     return fixed(c);
   }
 
-  // One rank's are enough: nobody's sum is there before all have given their part.
+  // Late results of one rank are enough: no rank has the sum before all have contributed.
   Case with_late_results(Case c, int number) const {
     const auto drawn = bits(kDrawLate, number);
     const auto world = world_of(c);
@@ -108,28 +105,75 @@ class Drawer {
     return fixed(c);
   }
 
-  static Case in_world(Case c, int world) {
-    c.value["world"]["size"] = world;
-    return c;
+  const Scenario scenario_;
+  const DrawOptions options_;
+};
+
+class Drawer {
+ public:
+  Drawer(const Scenario& scenario, const DrawOptions& options, const std::function<void()>& on_draw)
+      : scenario_(scenario),
+        options_(options),
+        on_draw_(on_draw),
+        draws_(std::make_shared<const Draws>(scenario, options)) {}
+
+  void add_archived(const std::vector<Case>& archived) {
+    for (const auto& c : archived) {
+      const Case read = scenario_.parse(c.value);
+      const auto& worlds = options_.worlds;
+      const bool wanted = worlds.empty() ||
+                          std::find(worlds.begin(), worlds.end(), world_size(read)) != worlds.end();
+      if (wanted && draws_->fixed(read) == read && is_new(read)) cases_.keep_archived(read);
+    }
   }
 
-  Case fixed(const Case& c) const {
-    Json value = c.value;
-    for (const auto& [path, text] : options_.set) value = with_value(std::move(value), path, text);
-    return scenario_.parse(value);
+  void add_exhaustive() {
+    for (const auto& c : scenario_.every()) {
+      if (options_.worlds.empty()) add_exhaustive(draws_->fixed(c));
+      for (const int world : options_.worlds)
+        add_exhaustive(draws_->fixed(Draws::in_world(c, world)));
+    }
+  }
+
+  void add_drawn() {
+    const int wanted = draws_->wanted();
+    int found = 0;
+    for (int number = 0; found < wanted && number < kDrawsPerCase * wanted; ++number) {
+      auto c = draws_->plain(number);
+      if (!is_new(c)) continue;
+      ++found;
+      cases_.draw_again(draws_->completed(std::move(c), number), number);
+    }
+  }
+
+  CaseList take() {
+    return cases_.take(
+        [draws = draws_](int number) { return draws->completed(draws->plain(number), number); });
+  }
+
+ private:
+  void add_exhaustive(const Case& c) {
+    if (is_new(c)) cases_.keep(c);
+  }
+
+  bool is_new(const Case& c) {
+    if (on_draw_) on_draw_();
+    return seen_.insert(hash_of(c)).second;
   }
 
   const Scenario& scenario_;
   const DrawOptions& options_;
+  const std::function<void()>& on_draw_;
+  const std::shared_ptr<const Draws> draws_;
   std::set<std::string> seen_;
-  std::vector<Case> cases_;
+  CaseListBuilder cases_;
 };
 
 }  // namespace
 
-std::vector<Case> draw_cases(const Scenario& scenario, const DrawOptions& options,
-                             const std::vector<Case>& archived) {
-  Drawer drawer(scenario, options);
+CaseList draw_cases(const Scenario& scenario, const DrawOptions& options,
+                    const std::vector<Case>& archived, const std::function<void()>& on_draw) {
+  Drawer drawer(scenario, options, on_draw);
   drawer.add_archived(archived);
   drawer.add_exhaustive();
   drawer.add_drawn();

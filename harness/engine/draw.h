@@ -1,9 +1,9 @@
-// Which cases a scenario is judged on: archived failures, then the exhaustive ones, then cases
-// drawn from the run's seed, growing in size over the first quarter. The same options give the same
-// list, always.
+// The cases on which a scenario is judged: archived failures, then the exhaustive ones, then cases
+// drawn from the run's seed, growing in size over the first quarter. The same options always give
+// the same list.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/engine/case_list.h"
 
 #include <optional>
 #include <utility>
@@ -13,35 +13,37 @@ namespace lockstep {
 struct DrawOptions {
   uint64_t seed = 0;
 
-  // Drawn cases a scenario; the scenario's own number by default. A scenario that draws none by
-  // default draws none here either.
+  // Drawn cases for each scenario; by default the scenario's own number. A scenario that draws none
+  // by default draws none here either.
   std::optional<int> cases;
 
-  // Where not empty: every case has one of these world sizes, exhaustive cases each of them.
+  // If not empty: every case has one of these world sizes, and exhaustive cases each of them.
   std::vector<int> worlds;
 
-  // Drawn cases that say nothing of how a simulated world is run get an order of ranks and of
-  // reductions of their own. Other worlds make nothing of it.
+  // Drawn cases that specify nothing of how a simulated world runs get an order of ranks and of
+  // reductions of their own. Other worlds ignore it.
   bool schedules = false;
 
-  // Results of one drawn case in four that has no injections come late on a device (core/case.h).
-  // Other worlds make nothing of it.
+  // Results of one drawn case in four without injections arrive late on a device (core/case.h).
+  // Other worlds ignore it.
   bool late_results = false;
 
   // Fields fixed by path, "samples[1]" and "4".
   std::vector<std::pair<std::string, std::string>> set;
 };
 
-// No case comes twice. Archived cases that `worlds` or `set` would change are left out. Throws
-// FieldError where `set` leads nowhere or leaves the limits of a field.
-std::vector<Case> draw_cases(const Scenario& scenario, const DrawOptions& options,
-                             const std::vector<Case>& archived = {});
+// No case occurs twice. Archived cases that `worlds` or `set` would change are left out. `on_draw`
+// is called for each case that is examined. Throws FieldError where a path of `set` does not exist
+// or its value violates the limits of a field.
+CaseList draw_cases(const Scenario& scenario, const DrawOptions& options,
+                    const std::vector<Case>& archived = {},
+                    const std::function<void()>& on_draw = {});
 
-// The value of a case for people: all of it but what concerns simulated worlds alone and is as
-// ever.
+// The value of a case for people, without the defaults that concern only simulated worlds.
 Json told_of(const Case& c);
 
-// The fields of `value` that differ from `defaults`, nested as they were; lists count whole.
+// The fields of `value` that differ from `defaults`, nested as they were; lists are compared as a
+// whole.
 Json unlike(const Json& value, const Json& defaults);
 
 }  // namespace lockstep

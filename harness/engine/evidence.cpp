@@ -1,5 +1,6 @@
 #include "harness/engine/evidence.h"
 
+#include "harness/core/stack_text.h"
 #include "harness/core/text.h"
 
 #include <algorithm>
@@ -11,25 +12,36 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::streamoff kTailBytes = 2048;
+constexpr std::streamoff kLookedAtBytes = 64 << 10;
+constexpr size_t kTailBytes = 2048;
 constexpr size_t kTailLines = 12;
+
+// LibTorch appends its own stacks to its warnings. They stay in the log: a report is about the
+// program.
+bool is_of_a_torch_stack(const std::string& line) {
+  return line.starts_with("frame #") || line.starts_with("Exception raised from ");
+}
 
 std::string tail_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary | std::ios::ate);
   if (!in) return "";
   const std::streamoff size = in.tellg();
-  in.seekg(std::max<std::streamoff>(0, size - kTailBytes));
+  in.seekg(std::max<std::streamoff>(0, size - kLookedAtBytes));
   std::stringstream text;
   text << in.rdbuf();
   auto lines = split(text.str(), '\n');
   while (!lines.empty() && lines.back().empty()) lines.pop_back();
-  if (size > kTailBytes && lines.size() > 1) lines.erase(lines.begin());  // begins in mid-line
+  if (size > kLookedAtBytes && lines.size() > 1) lines.erase(lines.begin());  // begins in mid-line
+  std::erase_if(lines, is_of_a_torch_stack);
   if (lines.size() > kTailLines) lines.erase(lines.begin(), lines.end() - kTailLines);
-  return joined(lines, "\n");
+  auto tail = joined(lines, "\n");
+  if (tail.size() <= kTailBytes) return tail;
+  const auto line = tail.find('\n', tail.size() - kTailBytes);
+  return tail.substr(line == std::string::npos ? tail.size() - kTailBytes : line + 1);
 }
 
-// Where the rank's own thread stood: the innermost frame, and then those of known files.
-std::string place_of(const fs::path& stacks, int rank) {
+// The stack of the rank's own thread.
+std::string stack_in(const fs::path& stacks, int rank) {
   std::ifstream in(stacks);
   std::vector<std::string> first, own;
   std::vector<std::string>* thread = nullptr;
@@ -37,11 +49,11 @@ std::string place_of(const fs::path& stacks, int rank) {
     if (line.starts_with("thread ")) {
       const bool is_ranks = line.ends_with(" rank " + std::to_string(rank));
       thread = is_ranks ? &own : first.empty() ? &first : nullptr;
-    } else if (thread && (thread->empty() || line.find(" at ") != std::string::npos)) {
+    } else if (thread) {
       thread->push_back(line.substr(line.find_first_not_of(' ')));
     }
   }
-  auto& lines = own.empty() ? first : own;
+  auto lines = story_of_stack(own.empty() ? first : own);
   lines.resize(std::min(lines.size(), kTailLines));
   return joined(lines, "\n");
 }
@@ -62,7 +74,7 @@ bool any_ended_by_itself(const History& history) {
   });
 }
 
-// In a collective that is not done it may well wait for the one that is to blame.
+// In a collective that is not done it probably waits for the rank to blame.
 bool waits_for_others(const History& history, int rank) {
   const auto all = history.collectives(rank);
   return !all.empty() && !all.back().done;
@@ -94,16 +106,29 @@ Evidence keep_evidence(Tier& tier, const fs::path& folder, const History& histor
     return {};
   }
   const int rank = rank_to_blame(history);
-  auto call_sites = headlines_of(folder / "call_sites.txt");
-  const auto stacks = folder / ("rank" + std::to_string(rank) + ".stacks");
-  if (auto place = place_of(stacks, rank); !place.empty())
-    return {folder, rank, std::move(place), stacks, std::move(call_sites)};
+  const auto stem = "rank" + std::to_string(rank);
+  Evidence evidence{.logs = folder,
+                    .tail_rank = rank,
+                    .stack = stack_in(folder / (stem + ".stacks"), rank),
+                    .call_sites = headlines_of(folder / "call_sites.txt")};
+  if (!evidence.stack.empty()) evidence.stack_file = folder / (stem + ".stacks");
   for (const char* stream : {".err", ".out"}) {
-    const auto file = folder / ("rank" + std::to_string(rank) + stream);
-    if (auto tail = tail_of(file); !tail.empty())
-      return {folder, rank, std::move(tail), file, std::move(call_sites)};
+    if (!evidence.tail.empty()) break;
+    evidence.tail_file = folder / (stem + stream);
+    evidence.tail = tail_of(evidence.tail_file);
   }
-  return {.logs = folder, .tail_rank = rank, .tail = {}, .tail_file = {}, .call_sites = call_sites};
+  if (evidence.tail.empty()) evidence.tail_file.clear();
+  return evidence;
+}
+
+void add_evidence(const Evidence& evidence, Failure& to) {
+  to.logs = evidence.logs;
+  to.tail_rank = evidence.tail_rank;
+  to.tail = evidence.tail;
+  to.tail_file = evidence.tail_file;
+  to.stack = evidence.stack;
+  to.stack_file = evidence.stack_file;
+  to.call_sites = evidence.call_sites;
 }
 
 }  // namespace lockstep

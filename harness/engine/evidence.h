@@ -1,4 +1,4 @@
-// What the ranks of a failing case wrote, kept before the tier plays anything else.
+// The output of the ranks of a failing case, kept before the tier runs anything else.
 #pragma once
 
 #include "harness/core/result.h"
@@ -8,18 +8,24 @@ namespace lockstep {
 struct Evidence {
   std::filesystem::path logs;  // empty if the ranks wrote nothing
   int tail_rank = 0;
-  // The last lines of the rank to blame, at most 2 KiB; of one that was late, where it stood.
+  // For the rank to blame: its last lines of output, at most 2 KiB; and where it was late or
+  // crashed, its stack.
   std::string tail;
   std::filesystem::path tail_file;
-  // Where the ranks part: from where each issued what it did there, a line a rank.
+  std::string stack;
+  std::filesystem::path stack_file;
+  // Where the ranks diverge: the call site of what each issued there, a line for each rank.
   std::vector<std::string> call_sites;
 };
 
 // The rank that explains a bad ending: one that was signalled or left before one that threw, that
-// before one that is stuck, of these one that waits for nobody first; rank 0 where all returned.
+// before one that is stuck, and among stuck ranks first one that waits for nobody; rank 0 where all
+// returned.
 int rank_to_blame(const History& history);
 
-// Has `tier` write its last case's output into `folder`. A tier that cannot leaves no evidence.
+// Makes `tier` write its last case's output into `folder`. A tier that cannot leaves no evidence.
 Evidence keep_evidence(Tier& tier, const std::filesystem::path& folder, const History& history);
+
+void add_evidence(const Evidence& evidence, Failure& to);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// The only way out of the engine while it works: four callbacks. The archive is one listener, the
+// The only output of the engine while it runs: four callbacks. The archive is one listener, the
 // live terminal another.
 #pragma once
 
@@ -6,12 +6,12 @@
 
 namespace lockstep {
 
-// One play of one case. Refers to values that outlive the callback it is passed to, no longer.
+// One run of one case. Refers to values that live only as long as the callback it is passed to.
 struct Turn {
   const Case& c;
   const Setting& setting;
   int number = 1, of = 1;  // the case's place among its scenario's cases
-  int play = 1;            // above 1: played again, to see whether the verdict is the same
+  int play = 1;            // above 1: run again, to see whether the verdict is the same
 };
 
 // Called from several threads, one at a time. What a callback throws ends the run.
@@ -25,10 +25,10 @@ class Listener {
   // `history` is empty where the tier broke and the verdict is inconclusive.
   virtual void on_verdict(const Turn& turn, const History& history, const Verdict& verdict) = 0;
 
-  // Once a scenario and setting, in the order of the plan.
+  // Once for each scenario and setting, in the order of the plan.
   virtual void on_result(const Result& result) = 0;
 
-  // Every now and then, many times a second, whatever else happens.
+  // Many times a second, whatever else happens.
   virtual void on_wait() {}
 };
 

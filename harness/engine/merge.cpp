@@ -28,6 +28,8 @@ void check_same_program(const NamedRun& a, const NamedRun& b) {
     not_one_campaign(a, b, "LibTorch " + a.run.libtorch + " and " + b.run.libtorch);
   if (a.run.seed != b.run.seed)
     not_one_campaign(a, b, seed_text(a.run) + " and " + seed_text(b.run));
+  if (a.run.kept_going != b.run.kept_going)
+    not_one_campaign(a, b, "only " + (a.run.kept_going ? a : b).name + " kept going");
   if (a.run.shard.has_value() != b.run.shard.has_value())
     not_one_campaign(a, b, "one is a shard and the other a whole run");
 }
@@ -81,7 +83,7 @@ const Part* part_of(const std::vector<Part>& parts, const Planned& planned) {
   return nullptr;
 }
 
-// What the shards have of one line of their plan.
+// The shards' results for one line of their plan.
 struct Parts {
   std::vector<const Result*> results;
   std::vector<const Skip*> not_finished;
@@ -111,12 +113,12 @@ int rank_of(const Result& result) {
 
 int last_number(const Result& result) {
   int last = 0;
-  for (const auto& group : result.groups) last = std::max(last, group.numbers.back());
+  for (const auto& group : result.groups) last = std::max(last, group.numbers.last());
   return last;
 }
 
-// The result that a whole run would have told: of failures and of inconclusive ones the first by
-// number, of skips the last.
+// The result that a whole run would have reported: of failures and of inconclusive ones the first
+// by number, of skips the last.
 const Result& deciding(const std::vector<const Result*>& results) {
   return **std::min_element(results.begin(), results.end(), [](const Result* a, const Result* b) {
     if (rank_of(*a) != rank_of(*b)) return rank_of(*a) < rank_of(*b);
@@ -125,20 +127,41 @@ const Result& deciding(const std::vector<const Result*>& results) {
   });
 }
 
-Result merged_result(const std::vector<const Result*>& results, const Planned& planned) {
+// Of each signature the case with the lowest number, except the deciding one.
+std::vector<Result::Found> others_of(const std::vector<const Result*>& results,
+                                     const Result& first) {
+  std::map<std::string, Result::Found> by_name;
+  for (const auto* result : results)
+    for (const auto& one : by_signature(*result)) {
+      if (!one.failure || one.worst.signature() == first.worst.signature()) continue;
+      Result::Found found{one.kind, one.worst, *one.failure};
+      auto& known = by_name.try_emplace(one.worst.signature(), found).first->second;
+      if (found.failure.number < known.failure.number) known = std::move(found);
+    }
+  std::vector<Result::Found> others;
+  for (auto& [signature, found] : by_name) others.push_back(std::move(found));
+  std::sort(others.begin(), others.end(), comes_before);
+  return others;
+}
+
+Result merged_result(const std::vector<const Result*>& results, const Planned& planned,
+                     bool kept_going) {
   Result out = deciding(results);
+  out.others = kept_going ? others_of(results, out) : std::vector<Result::Found>();
   out.groups.clear();
   out.took = {};
   for (const auto* result : results) {
     out.took += result->took;
     for (const auto& group : result->groups) add(out.groups, group);
   }
-  if (out.failure && is_failure(out.kind)) cut_after(out.groups, out.failure->number);
-  if (out.groups.empty()) return out;  // What was left out, or had no case, counts none.
+  if (out.failure && is_failure(out.kind) && !kept_going)
+    cut_after(out.groups, out.failure->number);
+  if (out.groups.empty()) return out;  // Cases that were left out, or did not exist, count as none.
   out.judged = 0;
   out.world_min = out.world_max = 0;
   out.refused.clear();
   out.labels.clear();
+  out.signatures.clear();
   count_groups(out);
   out.exactness = claimed(planned.exactness, out);
   return out;
@@ -151,14 +174,14 @@ void merge_part(const std::vector<NamedRun>& runs, const Planned& planned, Run& 
   if (!parts.not_finished.empty() && !failed) {
     out.not_finished.push_back(*parts.not_finished.front());
   } else if (!parts.results.empty()) {
-    out.results.push_back(merged_result(parts.results, planned));
+    out.results.push_back(merged_result(parts.results, planned, out.kept_going));
   } else {
     out.not_finished.push_back(
         {planned.scenario, planned.setting, "the shards with its cases are missing"});
   }
 }
 
-// What concerns the whole of a run.
+// The fields that concern the whole run.
 void merge_heads(const std::vector<NamedRun>& runs, Run& out) {
   for (const auto& [name, run] : runs) {
     out.cores = std::max(out.cores, run.cores);
@@ -189,6 +212,9 @@ void append_whole_run(const NamedRun& from, const std::vector<NamedRun>& before,
   append(out.results, from.run.results);
   append(out.not_finished, from.run.not_finished);
   append(out.missing_shards, from.run.missing_shards);
+  std::sort(out.missing_shards.begin(), out.missing_shards.end());
+  const auto again = std::unique(out.missing_shards.begin(), out.missing_shards.end());
+  out.missing_shards.erase(again, out.missing_shards.end());
 }
 
 }  // namespace
@@ -197,7 +223,10 @@ Run merged(std::vector<NamedRun> runs) {
   if (runs.empty()) throw MergeError("there is no run to report");
   for (const auto& run : runs) check_same_program(runs.front(), run);
   const auto& first = runs.front().run;
-  Run out{.version = first.version, .libtorch = first.libtorch, .seed = first.seed};
+  Run out{.version = first.version,
+          .libtorch = first.libtorch,
+          .seed = first.seed,
+          .kept_going = first.kept_going};
   merge_heads(runs, out);
   if (!first.shard) {
     for (auto run = runs.begin(); run != runs.end(); ++run)

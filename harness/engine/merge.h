@@ -1,18 +1,19 @@
-// One run out of several: of the shards of one campaign, or of whole runs that have no scenario and
+// Merges several runs into one: the shards of one campaign, or whole runs that have no scenario and
 // setting in common.
 //
-// Shards give what one run of the whole campaign would have found. That stops a job at its first
-// failing case while other shards go on: the failing case with the lowest number decides, and what
-// a shard counted behind it is left out again. Two things differ. Times are added up, as if one
-// machine had done all. And a job that breaks its tier is given up after its third inconclusive
-// case in every shard by itself, so that more of its cases may be counted, or fail.
+// Shards give what one run of the whole campaign would have found. Such a run stops a job at its
+// first failing case while other shards continue: the failing case with the lowest number decides,
+// and what a shard counted after it is left out again. Of shards that kept going all is counted,
+// and each signature has the case with the lowest number. Two things differ. Times are added up, as
+// if one machine had done everything. And every shard gives up a job that breaks its tier only
+// after its own third inconclusive case, so that more of its cases may be counted, or fail.
 #pragma once
 
 #include "harness/core/result.h"
 
 namespace lockstep {
 
-// What cannot be put together: a sentence with the names of two runs that do not agree.
+// Runs that cannot be merged: a sentence with the names of two runs that disagree.
 struct MergeError : std::runtime_error {
   using runtime_error::runtime_error;
 };
@@ -23,7 +24,7 @@ struct NamedRun {
 };
 
 // At least one run; whole ones keep their order. `missing_shards` says which shards were not given.
-// Program, folder and exit code are the caller's to fill in. Throws MergeError.
+// The caller fills in program, folder and exit code. Throws MergeError.
 Run merged(std::vector<NamedRun> runs);
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
 // Rank slots: how many ranks may live at once, over all lanes. A case of W ranks takes W slots, or
-// all there are where it wants more; who asked first is served first, so that large worlds get
-// their turn among small ones.
+// all slots if W is larger; requests are served in order, so that large worlds get their turn among
+// small ones.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +17,7 @@ class Slots {
   int take(int ranks);
   void give_back(int taken);
 
-  // From now on nobody waits and nobody gets a slot.
+  // From now on no thread waits and none gets a slot.
   void close();
 
  private:

@@ -28,7 +28,7 @@ void SlowWatch::began(const Turn& turn, Time now) {
 }
 
 void SlowWatch::ended(const Turn& turn, Time now) {
-  const auto found = std::find_if(playing_.begin(), playing_.end(), [&](const Playing& one) {
+  const auto found = std::find_if(playing_.begin(), playing_.end(), [&](const RunningJob& one) {
     return one.what.scenario == turn.c.scenario && one.what.setting == turn.setting &&
            one.what.number == turn.number && one.what.play == turn.play;
   });
@@ -36,6 +36,15 @@ void SlowWatch::ended(const Turn& turn, Time now) {
   auto& usual = usual_[key(turn.c.scenario, turn.setting)];
   usual = std::max(usual, between(found->began, now));
   playing_.erase(found);
+}
+
+std::vector<Slow> SlowWatch::running(Time now) const {
+  std::vector<Slow> out;
+  for (const auto& [what, began] : playing_) {
+    out.push_back(what);
+    out.back().so_far = between(began, now);
+  }
+  return out;
 }
 
 std::vector<Slow> SlowWatch::slow(Time now) {

@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-// A tier that broke three times is unlikely to mend; the cases left would only cost time.
+// A tier that broke three times is unlikely to recover; the remaining cases would only cost time.
 constexpr int kInconclusiveMost = 3;
 
 Result::Kind result_kind(Verdict::Kind kind) {
@@ -39,7 +39,7 @@ std::string reason(const Verdict& verdict) {
                                   : split(verdict.findings.front().text, '\n').front();
 }
 
-// So many cases are looked at together for the long ones: a failure makes at most as many others
+// The number of cases that are sorted by size together: a failure makes at most as many others
 // useless as in the order of the list.
 constexpr size_t kWindow = 16;
 
@@ -47,7 +47,7 @@ std::vector<size_t> long_ones_first(const Job& job) {
   std::vector<size_t> order;
   std::vector<int> sizes;
   for (size_t index = 0; index < job.cases.size(); ++index) {
-    sizes.push_back(world_size(job.cases[index]));
+    sizes.push_back(job.cases.world_size(index));
     if (job.shard.plays(static_cast<int64_t>(index) + 1)) order.push_back(index);
   }
   for (size_t begin = 0; begin < order.size(); begin += kWindow) {
@@ -58,31 +58,46 @@ std::vector<size_t> long_ones_first(const Job& job) {
   return order;
 }
 
-// What a case counts as, but for its number.
-CaseGroup group_of(const Verdict& verdict, const Case& c) {
+// A verdict that must be reported.
+bool does_not_hold(const Verdict& verdict) {
+  return is_failure(verdict.kind) || verdict.kind == Verdict::Kind::inconclusive;
+}
+
+// The part of a verdict that counts a case without reporting its findings.
+Verdict without_story(const Verdict& verdict) {
+  Verdict out{verdict.kind, {}};
+  if (!verdict.findings.empty())
+    out.findings.push_back(
+        {verdict.findings.front().rule, verdict.findings.front().pattern, "", ""});
+  return out;
+}
+
+// The group in which a case counts, without its number.
+CaseGroup group_of(const Verdict& verdict, const CaseList& cases, size_t index,
+                   bool with_signature) {
   if (verdict.kind == Verdict::Kind::refused)
     return {.verdict = verdict.kind, .reason = reason(verdict)};
-  CaseGroup group{.verdict = verdict.kind, .world = world_size(c)};
+  CaseGroup group{.verdict = verdict.kind, .world = cases.world_size(index)};
+  if (with_signature && does_not_hold(verdict)) group.signature = verdict.signature();
   group.labels.push_back("world " + std::to_string(group.world));
-  if (c.value.contains("values"))
-    group.labels.push_back("values " + c.value["values"].get<std::string>());
+  if (const auto& values = cases.values(index); !values.empty())
+    group.labels.push_back("values " + values);
   return group;
 }
 
 }  // namespace
 
 Planned planned(const Job& job) {
-  std::string hashes;
-  for (const auto& c : job.cases) hashes += hash_of(c);
   return {.scenario = job.scenario.name,
           .exactness = job.scenario.exactness,
           .setting = job.setting,
           .cases = static_cast<int64_t>(job.cases.size()),
-          .hash = hash_of(hashes)};
+          .hash = job.cases.hash()};
 }
 
-Tally::Tally(Job job)
+Tally::Tally(Job job, AfterFailure after_failure)
     : job_(std::move(job)),
+      keeps_going_(after_failure == AfterFailure::keep_going),
       verdicts_(job_.cases.size()),
       order_(long_ones_first(job_)),
       stop_at_(job_.cases.size()) {}
@@ -105,32 +120,49 @@ bool Tally::complete() const {
 
 void Tally::played(size_t index, Verdict verdict) {
   --running_;
-  if (is_failure(verdict.kind)) stop_at_ = std::min(stop_at_, index + 1);
-  if (verdict.kind == Verdict::Kind::inconclusive && ++inconclusive_ >= kInconclusiveMost)
+  if (is_failure(verdict.kind) && !keeps_going_) stop_at_ = std::min(stop_at_, index + 1);
+  if (verdict.kind == Verdict::Kind::inconclusive && ++inconclusive_ >= kInconclusiveMost &&
+      !keeps_going_)
     hand_out_no_more();
   verdicts_[index] = std::move(verdict);
+  if (does_not_hold(*verdicts_[index])) remember_signature(index);
+}
+
+// Only the first case of a signature keeps its findings: there may be thousands of cases.
+void Tally::remember_signature(size_t index) {
+  auto& first = first_of_.try_emplace(verdicts_[index]->signature(), index).first->second;
+  if (first == index) return;
+  auto& untold = *verdicts_[std::max(first, index)];
+  untold = without_story(untold);
+  first = std::min(first, index);
+}
+
+bool Tally::is_first_of_its_signature(size_t index, const Verdict& verdict) const {
+  const auto found = first_of_.find(verdict.signature());
+  return found == first_of_.end() || index < found->second;
 }
 
 void Tally::dropped(size_t) {
   --running_;
 }
 
-std::optional<size_t> Tally::culprit() const {
-  std::optional<size_t> inconclusive;
-  for (size_t index = 0; index < stop_at_; ++index) {
-    if (!verdicts_[index]) continue;
-    if (is_failure(verdicts_[index]->kind)) return index;
-    if (verdicts_[index]->kind == Verdict::Kind::inconclusive && !inconclusive)
-      inconclusive = index;
-  }
-  return inconclusive;
+std::vector<size_t> Tally::culprits() const {
+  std::vector<size_t> indices;
+  for (const auto& [signature, index] : first_of_)
+    if (index < stop_at_) indices.push_back(index);
+  std::sort(indices.begin(), indices.end());
+  std::stable_partition(indices.begin(), indices.end(),
+                        [&](size_t index) { return is_failure(verdicts_[index]->kind); });
+  if (!keeps_going_ && indices.size() > 1) indices.resize(1);
+  return indices;
 }
 
-bool Tally::flaky() const {
-  const auto index = culprit();
-  return index && std::any_of(again_.begin(), again_.end(), [&](const Verdict& verdict) {
-           return verdict.kind != verdicts_[*index]->kind ||
-                  verdict.signature() != verdicts_[*index]->signature();
+bool Tally::flaky(size_t index) const {
+  const auto again = again_.find(index);
+  return again != again_.end() &&
+         std::any_of(again->second.begin(), again->second.end(), [&](const Verdict& verdict) {
+           return verdict.kind != verdicts_[index]->kind ||
+                  verdict.signature() != verdicts_[index]->signature();
          });
 }
 
@@ -138,7 +170,7 @@ std::vector<CaseGroup> Tally::groups() const {
   std::vector<CaseGroup> groups;
   for (size_t index = 0; index < stop_at_; ++index) {
     if (!verdicts_[index]) continue;
-    auto group = group_of(*verdicts_[index], job_.cases[index]);
+    auto group = group_of(*verdicts_[index], job_.cases, index, keeps_going_);
     group.numbers = {static_cast<int>(index) + 1};
     add(groups, std::move(group));
   }
@@ -146,14 +178,21 @@ std::vector<CaseGroup> Tally::groups() const {
 }
 
 Failure Tally::failure(size_t index) const {
-  const Case& c = job_.cases[index];
+  const Case c = job_.cases[index];
   Failure failure{.c = c,
                   .unlike_default = unlike(c.value, job_.scenario.parse(Json::object()).value),
                   .number = static_cast<int>(index) + 1,
                   .of = static_cast<int>(job_.cases.size()),
+                  .archived = index < job_.cases.archived(),
                   .plays = {verdicts_[index]->kind}};
-  for (const auto& verdict : again_) failure.plays.push_back(verdict.kind);
+  if (const auto again = again_.find(index); again != again_.end())
+    for (const auto& verdict : again->second) failure.plays.push_back(verdict.kind);
   return failure;
+}
+
+Result::Found Tally::found(size_t index) const {
+  const auto& verdict = *verdicts_[index];
+  return {flaky(index) ? Result::Kind::flaky : result_kind(verdict.kind), verdict, failure(index)};
 }
 
 Result Tally::result() const {
@@ -169,10 +208,13 @@ Result Tally::result() const {
     result.worst = {Verdict::Kind::refused,
                     {{"A scenario must have what a flag fixes", "refused", "", job_.left_out}}};
     result.refused[job_.left_out] = 0;
-  } else if (const auto index = culprit()) {
-    result.worst = *verdicts_[*index];
-    result.kind = flaky() ? Result::Kind::flaky : result_kind(result.worst.kind);
-    result.failure = failure(*index);
+  } else if (const auto indices = culprits(); !indices.empty()) {
+    for (const auto index : indices) result.others.push_back(found(index));
+    const auto first = result.others.front();
+    result.others.erase(result.others.begin());
+    result.kind = first.kind;
+    result.worst = first.worst;
+    result.failure = first.failure;
   } else if (result.judged == 0 && !result.refused.empty()) {
     result.kind = Result::Kind::skip;
     for (const auto& verdict : verdicts_)

@@ -1,72 +1,85 @@
-// One scenario in one setting while it is played: which case comes next, what came back, and the
-// result that this makes. No threads and no clock of its own; the campaign guards it.
+// One scenario in one setting while it runs: the next case, the verdicts that came back, and the
+// result that they make. No threads and no clock of its own; the campaign guards it.
 //
 // The first failing case, by number and not by time, decides the result. No case after it is
 // started once it is known, and those that were are not counted: so the result does not depend on
-// how many cases ran at once.
+// how many cases ran at once. A tally that keeps going runs every case instead; its result holds
+// the first case of each signature, and counts them all.
 //
-// Long ones first: of the next few cases those of most ranks are started before the others, so that
-// small worlds fill the gaps which a large one leaves, and no large one comes last of all.
+// Largest worlds first: of the next few cases those with the most ranks start before the others, so
+// that small worlds fill the gaps which a large one leaves, and no large one runs last of all.
 #pragma once
 
 #include "harness/core/result.h"
+#include "harness/engine/case_list.h"
 
 namespace lockstep {
 
-// What is to be played: `cases` in this order.
+// What to run: `cases` in this order.
 struct Job {
   Scenario scenario;
   Setting setting;
-  std::vector<Case> cases;
-  std::string left_out = {};  // why there are none; empty: there ought to be
-  RunShard shard = {};        // of `cases` only these are played; numbers stay those of the list
+  CaseList cases;
+  std::string left_out = {};  // why there are none; empty: there should be
+  RunShard shard = {};        // only these of `cases` run; numbers stay those of the list
 };
 
-// What the job of a whole campaign is, for the reader of its shards.
+// The job of a whole campaign, for the reader of its shards.
 Planned planned(const Job& job);
+
+// Which cases a failing case stops: those of its job, of every job, or none.
+enum class AfterFailure { go_on, stop_all, keep_going };
 
 class Tally {
  public:
-  explicit Tally(Job job);
+  explicit Tally(Job job, AfterFailure after_failure = AfterFailure::go_on);
 
   const Job& job() const { return job_; }
 
-  // The index of the next case to play, or none. Each is handed out once.
+  // The index of the next case to run, or none. Each is handed out once.
   std::optional<size_t> next();
 
-  // Every index handed out comes back through one of these: played, or no longer worth playing.
+  // Every index handed out comes back through one of these: run, or no longer worth running.
   bool worth_playing(size_t index) const { return index < stop_at_; }
   void played(size_t index, Verdict verdict);
   void dropped(size_t index);
 
-  // No case that was not handed out yet will be.
+  // True if no case that was not handed out yet will be.
   void hand_out_no_more() { next_ = order_.size(); }
 
-  // Nothing is being played and nothing is left to play.
+  // Nothing is running and nothing is left to run.
   bool complete() const;
 
-  // The case the result stands on, once complete: the failing one, else an inconclusive one.
-  std::optional<size_t> culprit() const;
+  // The cases the result stands on, once complete: the failing one, else an inconclusive one. If
+  // the tally keeps going, the first case of each signature, failing ones first.
+  std::vector<size_t> culprits() const;
   const Verdict& verdict(size_t index) const { return *verdicts_[index]; }
 
-  // What playing the culprit again gave. Unlike verdicts make the result flaky.
-  void played_again(Verdict verdict) { again_.push_back(std::move(verdict)); }
+  // True if no case of a lower number has this verdict's signature so far.
+  bool is_first_of_its_signature(size_t index, const Verdict& verdict) const;
 
-  // True if the culprit's plays so far differ in kind or signature.
-  bool flaky() const;
+  // The verdict of running a culprit again. Different verdicts make it flaky.
+  void played_again(size_t index, Verdict verdict) { again_[index].push_back(std::move(verdict)); }
+
+  // True if the culprit's runs so far differ in kind or signature.
+  bool flaky(size_t index) const;
 
   Result result() const;
 
  private:
+  void remember_signature(size_t index);
   std::vector<CaseGroup> groups() const;
   Failure failure(size_t index) const;
+  Result::Found found(size_t index) const;
 
   Job job_;
+  const bool keeps_going_;
   std::vector<std::optional<Verdict>> verdicts_;
-  std::vector<Verdict> again_;
-  std::vector<size_t> order_;  // in which cases are handed out
+  std::map<std::string, size_t> first_of_;  // by signature, the lowest index so far
+  std::map<size_t, std::vector<Verdict>> again_;
+  std::vector<size_t> order_;  // the order in which cases are handed out
   size_t next_ = 0;            // in `order_`
-  size_t stop_at_ = 0;         // the index of the first case that is not worth playing
+  size_t stop_at_ = 0;         // the index of the first case that is not worth running
   int running_ = 0, inconclusive_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// On which cores the calling thread runs.
+// The cores on which the calling thread may run.
 #pragma once
 
 #include <optional>
@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-// For one thread, or a process of one. Where the system forbids it nothing happens: it is merely
-// slower.
+// For one thread, or a single-threaded process. Where the system forbids it nothing happens: the
+// thread is merely slower.
 class Affinity {
  public:
   Affinity() = default;
@@ -15,13 +15,13 @@ class Affinity {
   Affinity(const Affinity&) = delete;
   Affinity& operator=(const Affinity&) = delete;
 
-  // From now on on `core` alone; on any that was allowed before where there is none.
+  // From now on `core` alone; where there is none, any core that was allowed before.
   void stay_on(std::optional<int> core);
-  // Where it was allowed before.
+  // The cores that were allowed before.
   void roam();
 
  private:
-  std::optional<cpu_set_t> before_;  // absent while it roams
+  std::optional<cpu_set_t> before_;  // absent while any core is allowed
 };
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 #include "harness/process/child_group.h"
 
 #include "harness/core/tier.h"
+#include "harness/process/system_limit.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -25,8 +26,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kKillLimit{10};
 
-// The child's first act. The kernel sends the signal when the parent dies; a parent that died
-// before the request is seen by its changed number.
+// The child's first action. The kernel sends the signal when the parent dies; the parent's changed
+// number shows that it died before the request.
 void die_with(pid_t parent, pid_t group) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::signal(SIGTERM, SIG_DFL);
@@ -43,7 +44,8 @@ bool ended_badly(const ChildEnd& end, int good_status) {
   return end.kind != ChildEnd::Kind::exited || end.code != good_status;
 }
 
-// The parent of process `pid`, or -1 if it is gone. The name in front may hold spaces and brackets.
+// The parent of process `pid`, or -1 if it is gone. The name before it may hold spaces and
+// brackets.
 pid_t parent_of(const std::string& pid) {
   std::ifstream file("/proc/" + pid + "/stat");
   std::string line;
@@ -55,7 +57,10 @@ pid_t parent_of(const std::string& pid) {
 
 void kill_children(std::set<pid_t>& killed) {
   DIR* proc = opendir("/proc");
-  if (!proc) throw TierError("/proc cannot be read, so what a world left running is not found");
+  if (!proc)
+    throw TierError(
+        "/proc cannot be read, so what a world left running is not found; mount it (mount -t proc "
+        "proc /proc)");
   while (const dirent* entry = readdir(proc)) {
     const pid_t pid = static_cast<pid_t>(std::atoi(entry->d_name));
     if (pid > 0 && parent_of(entry->d_name) == getpid() && kill(pid, SIGKILL) == 0)
@@ -79,11 +84,11 @@ ChildGroup::ChildGroup(int count, const std::function<int(int)>& run) {
     }
     if (child.pid > 0) {
       ++alive_;
-      setpgid(child.pid, group);  // both sides: whoever comes first
+      setpgid(child.pid, group);  // in both processes: either may be first
       child.descriptor = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0)));
     }
     if (child.pid < 0 || child.descriptor.number() < 0) {
-      const std::string why = std::strerror(errno);
+      const std::string why = reason_of(errno);
       end_all(ChildEnd::Kind::cut_off, SIGKILL);
       for (auto& each : children_)
         if (each.pid > 0) waitpid(each.pid, nullptr, 0);
@@ -113,9 +118,9 @@ void ChildGroup::signal(int number) const {
   if (!children_.empty()) kill(-children_.front().pid, number);
 }
 
-// True if `child` is gone now. One that ended by itself just before it was cut off keeps its own
-// end; how one ends that was told to at the deadline is its own affair, also where it has not got
-// around to it before SIGKILL.
+// True if `child` is gone now. One that ended just before it was cut off keeps its own end; how a
+// child ends that received SIGTERM at the deadline does not matter, nor whether it ended before
+// SIGKILL.
 bool ChildGroup::collect(Child& child) {
   int status = 0;
   if (waitpid(child.pid, &status, WNOHANG) != child.pid) return false;
@@ -133,7 +138,7 @@ bool ChildGroup::collect(Child& child) {
 
 namespace {
 
-// Whether there is something to read, other than that the other end is gone.
+// True if there is something to read besides the hang-up of the other end.
 bool has_said_something(int socket) {
   char byte = 0;
   return recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;

@@ -1,8 +1,8 @@
-// Processes that live and die together: forked for one task, in a process group of their own,
-// waited for until a deadline and killed as a group.
+// Processes that live and die together: forked for one task, in their own process group, waited for
+// until a deadline and killed as a group.
 //
-// The caller must have one thread: a fork takes no other thread along, whatever locks it holds.
-// Children die with the caller (PR_SET_PDEATHSIG), even under SIGKILL.
+// The caller must have one thread: a fork copies other threads' locks, not the threads. Children
+// die with the caller (PR_SET_PDEATHSIG), even under SIGKILL.
 #pragma once
 
 #include "harness/process/descriptor.h"
@@ -20,7 +20,7 @@ struct ChildEnd {
     exited,     // code: its exit status
     signalled,  // code: the signal, its own or from outside the group
     stuck,      // ended at the deadline, with SIGTERM or SIGKILL
-    cut_off,    // killed since a sibling had ended badly, or on request
+    cut_off,    // killed because a sibling had ended badly, or on request
   };
   Kind kind = Kind::exited;
   int code = 0;
@@ -29,17 +29,17 @@ struct ChildEnd {
 
 struct GroupWatch {
   std::chrono::steady_clock::time_point deadline;
-  // A child ended badly that was signalled or exited with another status; -1: every exit is bad.
+  // A child that was signalled or exited with another status ended badly; -1: every exit is bad.
   int good_status = 0;
-  // What the others get to end by themselves once one child ended badly.
+  // The time for the others to end after one child ended badly.
   std::chrono::milliseconds grace{1000};
-  // What all get between the SIGTERM at the deadline and SIGKILL: one that handles it can still say
-  // something.
+  // The time between the SIGTERM at the deadline and SIGKILL: a child that handles SIGTERM can
+  // still report something.
   std::chrono::milliseconds last_words{200};
-  // Kill all as soon as this can be read from or is hung up; -1 for none.
+  // Kill all as soon as this descriptor is readable or hung up; -1 for none.
   int stop_descriptor = -1;
-  // One for each child, or none: what can be read once the child has done its part and goes on
-  // living. Nothing is read from it.
+  // One for each child, or none: a descriptor that is readable once the child has done its part and
+  // lives on. Nothing is read from it.
   std::vector<int> reports = {};
   // Called once, in the caller, when the first child ended badly.
   std::function<void()> on_bad_end = nullptr;
@@ -50,29 +50,29 @@ struct GroupWatch {
 struct GroupReport {
   std::vector<ChildEnd> ends;  // by index; {exited, 0} for one that has reported and lives
   bool stopped = false;        // through stop_descriptor
-  int first_bad = -1;  // the child whose bad end came first; -1: none did, or all were ended
+  int first_bad = -1;          // the child that ended badly first; -1: none did, or all were ended
 };
 
 class ChildGroup {
  public:
   // Forks `count` children; each runs `run(index)` and exits with what it returns. An exception out
-  // of `run` is a SIGABRT, as out of a main function. Throws TierError if a fork fails, having
-  // killed those forked.
+  // of `run` is a SIGABRT, as out of a main function. Throws TierError if a fork fails, after
+  // killing the children already forked.
   ChildGroup(int count, const std::function<int(int index)>& run);
 
-  // Kills and waits for what is left.
+  // Kills the remaining children and waits for them.
   ~ChildGroup();
   ChildGroup(const ChildGroup&) = delete;
   ChildGroup& operator=(const ChildGroup&) = delete;
 
-  // Blocks until every child is gone or has reported. Once a child is gone it is not to be called
-  // again.
+  // Blocks until every child is gone or has reported. Do not call it again once a child is gone.
   GroupReport wait(const GroupWatch& watch);
 
-  // Sends a signal to all of the group, what children have started included. Any thread.
+  // Sends a signal to the whole process group, including processes that children started. Any
+  // thread.
   void signal(int number) const;
 
-  // Every child is still there.
+  // True while every child exists.
   bool is_whole() const { return alive_ == static_cast<int>(children_.size()); }
 
  private:
@@ -83,22 +83,22 @@ class ChildGroup {
   };
   // Children that are neither gone nor have reported.
   std::vector<size_t> awaited(const GroupWatch& watch) const;
-  // `signal` is SIGTERM or SIGKILL; whoever ends from now on has ended for the reason `why`.
+  // `signal` is SIGTERM or SIGKILL; a child that ends from now on has ended for the reason `why`.
   void end_all(ChildEnd::Kind why, int signal);
   bool collect(Child& child);
 
   std::vector<Child> children_;
   int alive_ = 0;
-  int sent_ = 0;  // the signal by which all were to end; 0 while they are not
+  int sent_ = 0;  // the signal that was to end all; 0 before
   ChildEnd::Kind end_reason_ = ChildEnd::Kind::cut_off;
 };
 
-// From now on the children of dead descendants become this process's children.
+// From now on the children of dead descendants become children of this process.
 void adopt_orphans();
 
-// Kills and waits for every child this process still has, and what they leave in turn; for a
-// process that adopts orphans and whose children all belong to one finished task. Returns how many
-// had to be killed. Throws TierError for one that outlives SIGKILL by more than ten seconds.
+// Kills and waits for every child this process still has, and their orphans; for a process that
+// adopts orphans and whose children all belong to one finished task. Returns how many had to be
+// killed. Throws TierError for one that outlives SIGKILL by more than ten seconds.
 int end_descendants();
 
 // "SIGSEGV"; "signal 99" for one without a name.

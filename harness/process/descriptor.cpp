@@ -1,11 +1,11 @@
 #include "harness/process/descriptor.h"
 
 #include "harness/core/tier.h"
+#include "harness/process/system_limit.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <limits>
-#include <system_error>
 #include <unistd.h>
 
 namespace lockstep {
@@ -23,7 +23,7 @@ void Descriptor::close() {
 }
 
 int checked(int result, const std::string& what) {
-  if (result == -1) throw TierError(what + ": " + std::generic_category().message(errno));
+  if (result == -1) throw TierError(what + ": " + reason_of(errno));
   return result;
 }
 

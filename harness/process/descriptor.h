@@ -1,4 +1,4 @@
-// A file descriptor, closed with its owner; and system calls that say what went wrong.
+// A file descriptor, closed with its owner; and system calls whose failure is a sentence.
 #pragma once
 
 #include <chrono>
@@ -26,8 +26,8 @@ class Descriptor {
 // text.
 int checked(int result, const std::string& what);
 
-// What poll() takes for "until `when`": whole milliseconds, rounded up, so that a wait never ends
-// early; 0 if `when` has passed.
+// The timeout of poll() for a wait until `when`: whole milliseconds, rounded up, so that a wait
+// never ends early; 0 if `when` has passed.
 int milliseconds_until(std::chrono::steady_clock::time_point when);
 
 }  // namespace lockstep

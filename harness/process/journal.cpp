@@ -29,7 +29,7 @@ JournalWriter::JournalWriter(std::span<std::byte> memory)
 }
 
 void JournalWriter::append(FrameKind kind, const Json& header, std::span<const std::byte> payload) {
-  // Text that is no UTF-8 (an exception's, a path) is still worth reading.
+  // Text that is not UTF-8 (an exception's, a path) is still worth reading.
   append_text(kind, header.dump(-1, ' ', false, Json::error_handler_t::replace), payload);
 }
 

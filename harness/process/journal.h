@@ -1,8 +1,8 @@
-// Where a rank writes what it saw: framed records (core/frames.h) in memory shared with the runner.
+// Records of a rank: frames (core/frames.h) in memory shared with the runner.
 //
 // A record counts once it is whole: its commit word is stored last, then the journal's count of
 // committed bytes. So a writer killed at any instant leaves every record it finished, and nothing
-// of the one it was in. One writer and one process at a time; any thread of it; readers in any
+// of an unfinished one. One writer and one process at a time; any thread of it; readers in any
 // process, at any time.
 #pragma once
 
@@ -16,12 +16,12 @@
 
 namespace lockstep {
 
-// A record did not fit. The journal remembers it (JournalView::overflowed), whoever catches this.
+// A record did not fit. The journal remembers it (JournalView::overflowed), even if this is caught.
 struct JournalFull : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
-// The first bytes of a journal's memory; all zero is an empty journal.
+// The first bytes of a journal's memory; all zero means an empty journal.
 struct JournalHead {
   std::atomic<uint64_t> committed;   // bytes of whole records
   std::atomic<uint64_t> overflowed;  // 1 once a record did not fit
@@ -29,7 +29,7 @@ struct JournalHead {
 
 class JournalWriter {
  public:
-  // Starts an empty journal in `memory`, which is aligned to 8 bytes and holds a head at least.
+  // Starts an empty journal in `memory`, which is aligned to 8 bytes and holds at least a head.
   explicit JournalWriter(std::span<std::byte> memory);
   JournalWriter(const JournalWriter&) = delete;
   JournalWriter& operator=(const JournalWriter&) = delete;
@@ -40,7 +40,7 @@ class JournalWriter {
   void append_text(FrameKind kind, std::string_view header,
                    std::span<const std::byte> payload = {});
 
-  // The last record; what other threads still try to append is dropped, as their rank has ended.
+  // The last record; later records of other threads are dropped, as their rank has ended.
   void finish(const Ending& ending);
 
  private:
@@ -51,7 +51,7 @@ class JournalWriter {
   bool finished_ = false;
 };
 
-// What a journal holds by now.
+// The current contents of a journal.
 class JournalView {
  public:
   explicit JournalView(std::span<std::byte> memory);

@@ -1,5 +1,6 @@
 #include "harness/process/message.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <sys/socket.h>
 
@@ -48,8 +49,13 @@ bool send_message(int socket, const Message& message) {
 std::optional<Message> receive_message(int socket, uint32_t bytes_most) {
   Head head;
   if (!receive_all(socket, &head, sizeof(head)) || head.length > bytes_most) return {};
-  Message message{head.kind, std::string(head.length, '\0')};
-  if (!receive_all(socket, message.text.data(), message.text.size())) return {};
+  constexpr size_t kPart = size_t{1} << 20;
+  Message message{head.kind, ""};
+  while (message.text.size() < head.length) {
+    const size_t there = message.text.size();
+    message.text.resize(std::min<size_t>(head.length, there + kPart));
+    if (!receive_all(socket, message.text.data() + there, message.text.size() - there)) return {};
+  }
   return message;
 }
 

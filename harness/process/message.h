@@ -1,5 +1,5 @@
-// Messages over a stream socket between two processes of this program, so that numbers go as they
-// are: a kind, and a text of any length.
+// Messages over a stream socket between two processes of this program, so numbers have the host's
+// representation: a kind, and a text of any length.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct Message {
 // Blocks until all is sent; false if the other end is gone. Never a SIGPIPE.
 bool send_message(int socket, const Message& message);
 
-// Blocks until a whole message is there; nothing if the other end is gone, or says that more than
-// `bytes_most` are to come.
+// Blocks until a whole message is there; nothing if the other end is gone, or announces more than
+// `bytes_most`. Allocates memory for bytes that have arrived, not for those announced.
 std::optional<Message> receive_message(int socket, uint32_t bytes_most = UINT32_MAX);
 
 }  // namespace lockstep

@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
-constexpr int kBacklog = 4096;  // the kernel takes less where it allows less
+constexpr int kBacklog = 4096;  // the kernel uses less where its limit is lower
 
 std::string text_of_error(int error) {
   return std::generic_category().message(error);
@@ -46,7 +46,7 @@ void set(int socket, int level, int name, int value) {
   checked(setsockopt(socket, level, name, &value, sizeof(value)), "a TCP socket's options");
 }
 
-// The kernel asks a silent peer every two seconds, whatever the processes at both ends are doing.
+// The kernel probes a silent peer every two seconds, whatever the processes at both ends are doing.
 void watch_over(int socket) {
   constexpr int kIdle_s = 5, kBetween_s = 2;
   constexpr auto kSilence_s = static_cast<int>(kSilenceMost.count());

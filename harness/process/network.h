@@ -1,6 +1,6 @@
 // TCP sockets between the processes of one campaign, which may be on several hosts. A peer that
-// dies is seen at once; one whose host or cable is gone after kSilenceMost, also while nothing is
-// sent; and one that does not read or does not finish a message ends the connection as well.
+// dies is noticed at once; one whose host or cable is gone after kSilenceMost, also while nothing
+// is sent. A peer that does not read or does not finish a message also ends the connection.
 #pragma once
 
 #include "harness/process/descriptor.h"
@@ -21,7 +21,7 @@ struct ListeningSocket {
 // Listens at a numeric address of this host, and there alone. Throws TierError.
 ListeningSocket listen_on(const std::string& address);
 
-// Who connects next, or a Descriptor of -1 when `until` has passed. Throws TierError.
+// The next connection, or a Descriptor of -1 when `until` has passed. Throws TierError.
 Descriptor accept_from(const Descriptor& listener, std::chrono::steady_clock::time_point until);
 
 // Blocks until connected to a numeric address, at most until `until`. Throws TierError, naming the
@@ -29,8 +29,8 @@ Descriptor accept_from(const Descriptor& listener, std::chrono::steady_clock::ti
 Descriptor connect_to(const std::string& address, int port,
                       std::chrono::steady_clock::time_point until);
 
-// The numeric address of a network interface of this host. Throws TierError, naming those there
-// are.
+// The numeric address of a network interface of this host. Throws TierError, naming the interfaces
+// that exist.
 std::string address_of_interface(const std::string& name);
 
 }  // namespace lockstep

@@ -2,10 +2,10 @@
 
 #include "harness/core/tier.h"
 #include "harness/process/descriptor.h"
+#include "harness/process/system_limit.h"
 
 #include <cerrno>
 #include <sys/mman.h>
-#include <system_error>
 #include <unistd.h>
 
 namespace lockstep {
@@ -15,7 +15,7 @@ SharedMemory::SharedMemory(size_t bytes) : size_(bytes) {
                   MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED)
     throw TierError("no room for " + std::to_string(bytes) +
-                    " bytes of shared memory: " + std::generic_category().message(errno));
+                    " bytes of shared memory: " + reason_of(errno));
   begin_ = static_cast<std::byte*>(at);
 }
 

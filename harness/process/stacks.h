@@ -1,14 +1,18 @@
-// Native stacks of processes that hang, taken from outside.
+// Native stacks of processes that hang, taken from outside, and of processes that crash.
 //
-// A thread that is told by a signal writes its own return addresses into memory that both processes
-// share; whoever asked reads them there. What a thread that cannot do so is up to (its process is
-// stopped, it blocks the signal) the kernel tells.
+// A thread that gets a signal writes its own return addresses into memory shared by both processes,
+// where the other process reads them. For a thread that cannot do so (its process is stopped, it
+// blocks the signal) the kernel's state of it is used. A crashing thread does the same in its
+// signal handler, except for SIGKILL, which no process can handle.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -19,9 +23,9 @@ namespace lockstep {
 
 struct ThreadStack {
   int thread = 0;
-  std::string name;              // as the process gave it, or of the program
+  std::string name;              // as the process set it, or the program's
   std::vector<uint64_t> frames;  // return addresses, innermost first
-  std::string instead;           // what the kernel says, where there are no frames
+  std::string instead;           // the kernel's state of it, where there are no frames
   bool operator==(const ThreadStack&) const = default;
 };
 
@@ -29,40 +33,68 @@ struct ThreadStack {
 struct StackBoard {
   static constexpr size_t kThreadsMost = 64;
   static constexpr size_t kFramesMost = 62;
+  static constexpr size_t kNameBytes = 16;  // as much as the kernel holds
   struct Slot {
     std::atomic<int> thread;  // set first
     std::atomic<int> count;   // of frames; set last
+    char name[kNameBytes];    // of the thread
     uint64_t frames[kFramesMost];
   };
   std::atomic<uint32_t> used;
   Slot slots[kThreadsMost];
 };
 
-// In a process before it forks those that may be looked at: from here on they answer.
+// In a process before it forks those that may be inspected: from here on they reply.
 void answer_on(StackBoard& board);
 
-// The main thread first. Waits at most `patience` for answers. One at a time for a board.
+// The main thread first. Waits at most `patience` for replies. One call at a time for a board.
 std::vector<ThreadStack> stacks_of(pid_t pid, StackBoard& board,
                                    std::chrono::milliseconds patience);
+
+// From here on, a thread of this process that crashes (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT,
+// SIGTRAP or SIGSYS) writes its stack into `slot` before the signal ends the process as usual; only
+// the first one does. Signals that the process handles, as under a sanitizer, are left alone. This
+// thread gets a SignalStack. A process that is forked from this one must call it again.
+void record_crash_in(StackBoard::Slot& slot);
+
+// A stack on which the calling thread handles signals while this lives, so that a thread whose own
+// stack has overflowed can still write its stack. Only for the thread that made it.
+class SignalStack {
+ public:
+  SignalStack();
+  ~SignalStack();
+  SignalStack(const SignalStack&) = delete;
+  SignalStack& operator=(const SignalStack&) = delete;
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+};
+
+// The stack that a process wrote as it crashed; nothing where it did not. Call it once the process
+// is gone.
+std::optional<ThreadStack> crash_in(const StackBoard::Slot& slot);
+
+// Clears the slot for the next process.
+void clear(StackBoard::Slot& slot);
 
 // This thread's own return addresses, innermost first, without this function's; answer_on has been
 // called before, here or in a process that this one was forked from.
 std::vector<uint64_t> own_stack();
 
-// What is known of a frame: a line for its function and one for each that this was inlined into.
-// `is_librarys`: from a header of LibTorch, or of a file without lines.
+// What is known of a frame: a line for its function and one for each function that this was inlined
+// into. `is_librarys`: from a header of LibTorch or of C++, or from a file without line numbers.
 struct FrameLine {
   std::string text;
   bool is_librarys = false;
 };
 
-// By address, each as the return address of a call. For frames of a process that was forked from
-// this one, so that both have everything at the same addresses.
+// By address, each the return address of a call. For frames of a process that was forked from this
+// one, so that both have everything at the same addresses.
 using KnownFrames = std::map<uint64_t, std::vector<FrameLine>>;
 KnownFrames lines_at(const std::set<uint64_t>& addresses);
 
-// A line a frame: function, file and line as far as they are known. `known` has all frames of the
-// stack.
+// One line for each frame: function, file and line as far as they are known. `known` has all frames
+// of the stack.
 std::vector<std::string> lines_of(const ThreadStack& stack, const KnownFrames& known);
 
 }  // namespace lockstep

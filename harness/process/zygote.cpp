@@ -33,8 +33,8 @@ bool is(ServerWord word, const Message& heard) {
   return heard.kind == static_cast<uint32_t>(word);
 }
 
-// The runner is gone. Reading the end of the socket is the orderly way to notice; should the server
-// be stuck elsewhere, the alarm ends it.
+// Ends the server when the runner is gone. Reading the end of the socket is the orderly way to
+// notice; if the server is stuck elsewhere, the alarm ends it.
 void on_runner_death(int) {
   alarm(2);
 }
@@ -59,7 +59,7 @@ Message answer(const ZygoteServer& server, const std::string& text, int socket) 
   }
 }
 
-// A failed preparation is told to the first request.
+// The first request receives the failure of a preparation.
 void serve_all(const ZygoteServer& server, int socket) {
   std::string unprepared;
   try {
@@ -90,14 +90,15 @@ std::string status_text(int status) {
 }  // namespace
 
 int thread_count() {
-  // A folder's links are its subfolders, and its own two: one system call.
+  // The links of a folder are its subfolders and its own two: one system call.
   struct stat folder {};
   if (stat("/proc/self/task", &folder) == 0 && folder.st_nlink > 2)
     return static_cast<int>(folder.st_nlink) - 2;
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);)
     if (line.starts_with("Threads:")) return std::stoi(line.substr(8));
-  throw TierError("/proc/self/status says nothing of threads");
+  throw TierError(
+      "/proc/self/status says nothing of threads; mount /proc (mount -t proc proc /proc)");
 }
 
 Zygote::Zygote(const ZygoteServer& server, std::span<const int> close_there) {
@@ -108,7 +109,7 @@ Zygote::Zygote(const ZygoteServer& server, std::span<const int> close_there) {
   checked(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), "a pair of sockets");
   socket_ = Descriptor(ends[0]);
   Descriptor theirs(ends[1]);
-  // What is buffered now would be written a second time by whoever inherits it.
+  // A process that inherits buffered output would write it a second time.
   std::fflush(nullptr);
   std::cout.flush();
   const pid_t runner = getpid();
@@ -128,7 +129,7 @@ Zygote::~Zygote() {
   end(std::chrono::seconds(2));
 }
 
-// Asks the server to end by closing the conversation, then insists.
+// Closes the conversation, which ends the server, then kills it.
 void Zygote::end(std::chrono::milliseconds patience) {
   if (!alive_) return;
   alive_ = false;

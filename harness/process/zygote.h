@@ -1,9 +1,9 @@
-// A server process, forked while this program has one thread, that forks worlds on request: the
-// children of a process with threads, or of one that used CUDA, are not fit to run LibTorch.
+// A server process, forked while this program has one thread, that forks worlds on request:
+// children of a process with threads, or of one that used CUDA, cannot run LibTorch.
 //
-// It has a process group of its own, so that a terminal's Ctrl-C reaches the runner alone, and ends
-// with the runner: it serves until its end of the socket closes, whoever closed it and how. Should
-// that not end it within two seconds of the runner's death, a signal does.
+// It has its own process group, so that a terminal's Ctrl-C reaches the runner alone, and ends with
+// the runner: it serves until its end of the socket closes, for whatever reason. If it has not
+// ended two seconds after the runner's death, a signal ends it.
 #pragma once
 
 #include "harness/process/descriptor.h"
@@ -17,40 +17,40 @@
 
 namespace lockstep {
 
-// What goes over the socket between a runner and a server. A request is answered by a reply or by a
-// failure, whose text says why; meanwhile a stop may come. Who talks to the server past Zygote, by
-// its descriptor, may also hear that the request is late, once, and then lets it go on to its end.
+// The messages between a runner and a server. The reply to a request is a reply or a failure, whose
+// text says why; meanwhile a stop may arrive. A client that uses the server's descriptor, bypassing
+// Zygote, may also receive one message that the request is late, which then runs to its end.
 enum class ServerWord : uint32_t { request, reply, failure, stop, late, go_on };
 
 struct ZygoteServer {
   // Runs first, in the server process.
   std::function<void()> prepare;
-  // Answers one request. It must end soon after `stop_descriptor` becomes readable (GroupWatch
+  // Handles one request. It must end soon after `stop_descriptor` becomes readable (GroupWatch
   // takes it), leaving nothing running. What it throws is thrown in the runner, as a TierError. The
-  // descriptor is the socket: what is read of it is a message's beginning.
+  // descriptor is the socket: its readable bytes are the beginning of a message.
   std::function<std::string(const std::string& request, int stop_descriptor)> serve;
-  // Runs last, when the runner is gone or has let go.
+  // Runs last, when the runner is gone or has closed the socket.
   std::function<void()> finish = nullptr;
 };
 
 class Zygote {
  public:
-  // Forks; does not wait for `prepare`. The server closes `close_there`: what this process has for
-  // itself alone, such as its ends of other servers' sockets. Throws TierError if this process has
+  // Forks; does not wait for `prepare`. The server closes `close_there`: descriptors of this
+  // process alone, such as its ends of other servers' sockets. Throws TierError if this process has
   // a second thread.
   explicit Zygote(const ZygoteServer& server, std::span<const int> close_there = {});
 
-  // Ends the server: asks, and kills it where that takes more than two seconds.
+  // Ends the server: sends a request, and kills it if that takes more than two seconds.
   ~Zygote();
   Zygote(const Zygote&) = delete;
   Zygote& operator=(const Zygote&) = delete;
 
   // Blocks until the reply, at most `limit`. One thread at a time. Throws TierError if the server
-  // failed, died (naming its pid and how) or did not answer; it is of no further use then. Throws
-  // Interrupted if stop() came before the request went out.
+  // failed, died (naming its pid and how) or did not reply; it is unusable then. Throws Interrupted
+  // if stop() came before the request was sent.
   std::string request(const std::string& text, std::chrono::milliseconds limit);
 
-  // Makes the request being served end soon, and lets no other go out. Any thread.
+  // Makes the current request end soon, and prevents further ones. Any thread.
   void stop();
 
   pid_t pid() const { return pid_; }

@@ -9,10 +9,11 @@ struct AboutTorch {
   std::string version;       // "2.11.0"
   std::string library;       // the libtorch_cpu that was loaded
   bool gloo = false;         // c10d was built with Gloo
-  int intra_op_threads = 0;  // what a program gets that sets nothing
+  int intra_op_threads = 0;  // the default of a program that sets nothing
 };
 
-// Initialises LibTorch in this process: call it after lanes were made, or in a process of its own.
+// Initialises LibTorch in this process: call it after lanes were made, or in a process for it
+// alone.
 AboutTorch about_torch();
 
 // From here on LibTorch uses one thread for an operation, on every thread of this process. The

@@ -118,9 +118,9 @@ RankAmbient::RankAmbient(const std::map<std::string, std::string>& environment)
 }
 
 // Note [Environments that take turns]
-// setenv keeps the list it made last and takes its memory for the next one, whoever set `environ`
-// to another list meanwhile. So nobody may rely on a list of setenv's beyond its turn: each rank's,
-// and the process's own, is copied out.
+// setenv keeps the list it made last and reuses its memory for the next one, even if `environ` was
+// set to another list meanwhile. So a list of setenv's is not valid beyond its turn: each rank's,
+// and the process's own, is copied.
 void RankAmbient::swap() {
   static std::vector<char*> process;
   const auto entries = [] {

@@ -21,8 +21,8 @@ namespace {
 constexpr char kAcceleratorsVariable[] = "LOCKSTEP_ACCELERATORS";
 constexpr int kAcceleratorsMost = 16;
 
-// How many simulated devices this host has, for all processes to share; 0 where each process has
-// one of its own, nothing where the variable is no such number.
+// The number of simulated devices of this host, for all processes to share; 0 where each process
+// has its own, nothing where the variable is not such a number.
 std::optional<int> accelerators_of_this_host() {
   const char* const text = std::getenv(kAcceleratorsVariable);
   if (!text || !*text) return 0;
@@ -60,9 +60,9 @@ class OnSimulatedAccelerator final : public DeviceBackend {
     return seen;
   }
 
-  c10::Device take(const DeviceSeat& seat, int) const override {
+  c10::Device take(const DeviceAssignment& device, int) const override {
     use_simulated_accelerator(std::max(1, accelerators_of_this_host().value_or(0)));
-    return accelerator_device(static_cast<c10::DeviceIndex>(seat.index));
+    return accelerator_device(static_cast<c10::DeviceIndex>(device.index));
   }
 
   c10::intrusive_ptr<c10d::Backend> make(const Wanted& wanted) const override {

@@ -24,7 +24,7 @@ struct Calibrated {
   static constexpr auto fields() { return std::tuple{field("world", &Calibrated::world)}; }
 };
 
-// Elements, and the nanoseconds of one operation on as many.
+// A number of elements, and the nanoseconds of one operation on them.
 const std::vector<int64_t> kComputed{1, 1 << 10, 1 << 14, 1 << 17, 1 << 20};
 const std::vector<int64_t> kSent{1, 1 << 10, 1 << 14, 1 << 17, 1 << 20};
 

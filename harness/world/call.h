@@ -1,4 +1,4 @@
-// A collective as a value: what one rank asks for, and with which tensors.
+// A collective as a value: what one rank requests, and with which tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@ namespace lockstep {
 
 // Lists of lists are joined, in order. An operation in place has the same tensors on both sides.
 struct Call {
-  std::string op;  // as the member of c10d::Backend
+  std::string op;  // the name of c10d::Backend's function
   std::vector<at::Tensor> inputs;
   std::vector<at::Tensor> outputs;
   int root = -1;  // or the peer of a send or recv
@@ -20,7 +20,7 @@ struct Call {
   int tag = 0;                                     // of a send or recv
   std::vector<int64_t> input_sizes, output_sizes;  // of alltoall_base; empty: equal parts
   std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
-  bool is_async = true;  // false: on a device, on the caller's own stream, and nobody waits
+  bool is_async = true;  // false: on a device, on the caller's own stream, without a wait
 };
 
 }  // namespace lockstep

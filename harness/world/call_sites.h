@@ -1,5 +1,5 @@
-// Where a rank's collectives are issued from. Each distinct stack is put on record once, as the
-// addresses it is made of; a collective only names its number.
+// The call sites of a rank's collectives. Each distinct stack is recorded once, as its return
+// addresses; a collective records only the number of its stack.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class CallSites {
   // `journal` outlives it.
   CallSites(JournalWriter& journal, bool is_on) : journal_(journal), is_on_(is_on) {}
 
-  // The number of the stack that leads here; -1 where it is off. Throws JournalFull.
+  // The number of the current stack; -1 where it is off. Throws JournalFull.
   int here();
 
  private:

@@ -1,9 +1,10 @@
-// Worlds whose tensors are on GPUs, carried by NCCL or by Gloo. The one file of the harness that
-// sees how ddp/ finds NCCL: what carries collectives is not what is judged.
+// Worlds whose tensors are on GPUs, carried by NCCL or by Gloo. The only file of the harness that
+// uses ddp/'s search for NCCL: the carrier of collectives is not what is judged.
 #include "ddp/backend/nccl.h"
 #include "ddp/backend/nccl_built.h"
 #include "ddp/backend/nccl_library.h"
 #include "harness/world/backends.h"
+#include "harness/world/cuda_hold_up.h"
 #include "harness/world/device_backend.h"
 #include "harness/world/one_gpu.h"
 
@@ -30,12 +31,12 @@ class OnGpu : public DeviceBackend {
             .problem = gpus.problem};
   }
 
-  c10::Device take(const DeviceSeat& seat, int rank) const override {
-    const auto hosts = seat.is_on_one_host ? Hosts::one : Hosts::several;
-    if (seat.is_shared)
-      for (const auto& [name, value] : one_gpu_environment(rank, seat.world, {}, hosts))
+  c10::Device take(const DeviceAssignment& device, int rank) const override {
+    const auto hosts = device.is_on_one_host ? Hosts::one : Hosts::several;
+    if (device.is_shared)
+      for (const auto& [name, value] : one_gpu_environment(rank, device.world, {}, hosts))
         setenv(name.c_str(), value.c_str(), 1);
-    return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(seat.index)};
+    return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device.index)};
   }
 
   void hold_up(const c10::Stream& stream, std::chrono::milliseconds time) const override {
@@ -54,7 +55,7 @@ class Nccl final : public OnGpu {
   }
 };
 
-// Through pinned copies: the device's side of a program, without NCCL.
+// Through pinned copies: a program's device code, without NCCL.
 class GlooOfCuda final : public OnGpu {
  public:
   c10::intrusive_ptr<c10d::Backend> make(const Wanted& wanted) const override {

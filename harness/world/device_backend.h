@@ -18,16 +18,16 @@ class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
 
-  // In the process that ranks are forked from: loads what they need. Asks no driver.
+  // In the process that ranks are forked from: loads what they need. Queries no driver.
   virtual void before_forks() const {}
 
-  // What this process sees. Asks a driver: not in the process that ranks are forked from.
+  // The devices this process sees. Queries a driver: not in the process that ranks are forked from.
   virtual SeenDevices seen() const = 0;
 
-  // In the process of rank `rank`, first thing: makes the device at `seat` usable, and returns it.
-  virtual c10::Device take(const DeviceSeat& seat, int rank) const = 0;
+  // In the process of rank `rank`, first thing: makes the device at `device` usable and returns it.
+  virtual c10::Device take(const DeviceAssignment& device, int rank) const = 0;
 
-  // What a group of `size` ranks has for the device's tensors beside `on_cpu` for the CPU's.
+  // The inputs of a group of `size` ranks for the device's tensors; `on_cpu` carries the CPU's.
   struct Wanted {
     c10::intrusive_ptr<c10d::Store> store;  // of this backend alone
     int rank = 0;
@@ -35,14 +35,14 @@ class DeviceBackend {
     c10::Device device = c10::kCPU;
     std::chrono::milliseconds timeout{0};
     c10::intrusive_ptr<c10d::Backend> on_cpu;
-    // One more like it; collective.
+    // Makes another backend like `on_cpu`; collective.
     std::function<c10::intrusive_ptr<c10d::Backend>()> another_on_cpu;
   };
   // Collective; blocks.
   virtual c10::intrusive_ptr<c10d::Backend> make(const Wanted& wanted) const = 0;
 
-  // Has the stream stand still for about `time` before what is submitted to it next; the host goes
-  // on. On a device that is never late: nothing.
+  // Makes the stream stand still for about `time` before what is submitted to it next; the host
+  // continues. Does nothing on a device that is never late.
   virtual void hold_up(const c10::Stream&, std::chrono::milliseconds) const {}
 
   // In a rank's process, after its program: what it did wrong with its device since the last call,

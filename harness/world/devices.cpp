@@ -9,11 +9,19 @@ Json json_of(const SeenDevices& seen) {
           {"is_own", seen.is_own}};
 }
 
-SeenDevices seen_devices_in(const Json& json) {
-  return {.names = json.at("names").get<std::vector<std::string>>(),
-          .kind = json.at("kind").get<std::string>(),
-          .problem = json.at("problem").get<std::string>(),
-          .is_own = json.at("is_own").get<bool>()};
+SeenDevices seen_devices_in(WireObject json) {
+  constexpr size_t kDevicesMost = 1024, kNameMost = 1024;
+  SeenDevices seen{.names = {},
+                   .kind = json.line("kind", kNameMost),
+                   .problem = json.line("problem", kNameMost),
+                   .is_own = json.flag("is_own")};
+  for (const Json& name : json.list("names", kDevicesMost)) {
+    if (!name.is_string() || !is_one_line(name.get_ref<const std::string&>()))
+      json.refuse("names", name, "a line of text for each");
+    seen.names.push_back(name.get<std::string>());
+  }
+  json.nothing_else();
+  return seen;
 }
 
 DevicesTaken devices_taken_here(const SeenDevices& seen, int size) {
@@ -22,8 +30,8 @@ DevicesTaken devices_taken_here(const SeenDevices& seen, int size) {
   return {.count = count, .is_shared = true};
 }
 
-DeviceSeat seat_on_this_host(const SeenDevices& seen, int rank, int size,
-                             const std::string& world) {
+DeviceAssignment device_on_this_host(const SeenDevices& seen, int rank, int size,
+                                     const std::string& world) {
   const int count = static_cast<int>(seen.names.size());
   return {
       .index = rank % count, .is_shared = devices_taken_here(seen, size).is_shared, .world = world};

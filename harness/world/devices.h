@@ -2,6 +2,7 @@
 #pragma once
 
 #include "harness/core/json.h"
+#include "harness/world/wire.h"
 
 #include <map>
 #include <string>
@@ -11,35 +12,36 @@ namespace lockstep {
 
 // The devices of one backend as one process sees them.
 struct SeenDevices {
-  std::vector<std::string> names;  // by index; one name in all processes, and of one device alone
+  std::vector<std::string> names;  // by index; unique, and the same in all processes
   std::string kind;                // for people: "GPU (NVIDIA H100 80GB HBM3)"
   std::string problem;             // why there is none; empty: there is
-  // Other processes of the host have others, which have no names to be compared by.
+  // Other processes of the host have other devices, and no names to compare them by.
   bool is_own = false;
 };
 using DevicesByBackend = std::map<std::string, SeenDevices>;
 
 Json json_of(const SeenDevices& seen);
-SeenDevices seen_devices_in(const Json& json);
+SeenDevices seen_devices_in(WireObject json);  // throws TierError
 
 // The place of one rank on its host's devices.
-struct DeviceSeat {
-  int index = 0;  // of the device, among those that the rank's process sees
-  // Some ranks of its world share a device: the same on all of its ranks.
+struct DeviceAssignment {
+  int index = 0;  // of the device, among those the rank's process sees
+  // Some ranks of its world share a device: the same value on all of its ranks.
   bool is_shared = false;
   bool is_on_one_host = true;  // the world
-  std::string world;           // tells worlds apart that are alive at once
+  std::string world;           // distinguishes worlds that are alive at once
 };
 
-// Which devices the ranks of a world have.
+// How many devices the ranks of a world have.
 struct DevicesTaken {
   int count = 0;
   bool is_shared = false;  // by some of them
 };
 
-// Of worlds all of whose ranks are on this host: each rank has a device of its own if there are
-// enough, else they take turns in sharing them.
+// For worlds whose ranks are all on this host: each rank has its own device if there are enough,
+// else they share them in turn.
 DevicesTaken devices_taken_here(const SeenDevices& seen, int size);
-DeviceSeat seat_on_this_host(const SeenDevices& seen, int rank, int size, const std::string& world);
+DeviceAssignment device_on_this_host(const SeenDevices& seen, int rank, int size,
+                                     const std::string& world);
 
 }  // namespace lockstep

@@ -19,8 +19,8 @@ c10::intrusive_ptr<c10d::Backend> gloo_backend(const c10::intrusive_ptr<c10d::St
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   options->threads = 1;
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(listens_on));
-  // Else splitting it reads a list that PyTorch 2.11 made for the first group of the process, and
-  // beyond the end of it where that was smaller.
+  // Otherwise splitting it reads a list that PyTorch 2.11 made for the first group of the process,
+  // past its end where that group was smaller.
   options->global_ranks_in_group.assign(ranks.begin(), ranks.end());
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, static_cast<int>(ranks.size()),
                                                      options);

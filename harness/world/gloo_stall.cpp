@@ -18,7 +18,7 @@ constexpr int kImmediateReturns = 4;
 
 namespace lockstep {
 
-// Being called from elsewhere, this function also makes the linker take this file.
+// A call of this function from another file also makes the linker take this file.
 void cure_gloo_stalls(bool on) {
   cured.store(on, std::memory_order_relaxed);
 }

@@ -20,16 +20,17 @@ std::string moment_of(const Injection& injection) {
 
 }  // namespace
 
-// An exit is at once, as of a rank that is ended from outside its program.
-Blows blows_to_this_process() {
+// Exits at once, like a rank that is ended from outside its program.
+PlannedFailures blows_to_this_process() {
   return {.delay = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); },
           .kill = [] { kill(getpid(), SIGKILL); },
           .stop = [] { kill(getpid(), SIGSTOP); },
           .exit = [](int status) { _exit(status); }};
 }
 
-Injector::Injector(const std::vector<Injection>& all, int rank, JournalWriter& journal, Blows blows)
-    : journal_(journal), blows_(std::move(blows)) {
+Injector::Injector(const std::vector<Injection>& all, int rank, JournalWriter& journal,
+                   PlannedFailures planned_failures)
+    : journal_(journal), planned_failures_(std::move(planned_failures)) {
   for (const auto& injection : all)
     if (injection.rank == rank) planted_.push_back(injection);
 }
@@ -51,13 +52,13 @@ void Injector::strike(const Injection& injection) {
     const std::lock_guard lock(mutex_);
     late_by_ = time;
   } else if (injection.kind == "delay") {
-    blows_.delay(time);
+    planned_failures_.delay(time);
   } else if (injection.kind == "kill") {
-    blows_.kill();
+    planned_failures_.kill();
   } else if (injection.kind == "stop") {
-    blows_.stop();
+    planned_failures_.stop();
   } else if (injection.kind == "exit") {
-    blows_.exit(injection.amount);
+    planned_failures_.exit(injection.amount);
   } else if (injection.kind == "throw") {
     throw InjectedError("injected into rank " + std::to_string(injection.rank) + " at " +
                         moment_of(injection));
@@ -73,7 +74,7 @@ Treatment Injector::at_collective(int64_t sequence) {
   auto treatment = std::exchange(next_, {});
   treatment.late_by = late_by_;
   lock.unlock();
-  if (slow_by.count() > 0) blows_.delay(slow_by);
+  if (slow_by.count() > 0) planned_failures_.delay(slow_by);
   return treatment;
 }
 

@@ -1,4 +1,4 @@
-// Does to a rank what its case planted there: the one place where injections strike.
+// Strikes a rank with the injections of its case: the only place that does.
 #pragma once
 
 #include "harness/core/case.h"
@@ -18,15 +18,15 @@ struct InjectedError : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
-// What strikes a rank: in a process of its own, or in a thread of a simulated world.
-struct Blows {
+// How each injection strikes: in a rank's process, or in a rank's thread of a simulated world.
+struct PlannedFailures {
   std::function<void(std::chrono::milliseconds)> delay;
   std::function<void()> kill, stop;
   std::function<void(int status)> exit;
 };
-Blows blows_to_this_process();
+PlannedFailures blows_to_this_process();
 
-// What is to become of a collective.
+// What happens to a collective.
 struct Treatment {
   enum class Kind { carried, failed, dropped, duplicated, corrupted };
   Kind kind = Kind::carried;
@@ -34,12 +34,12 @@ struct Treatment {
   std::chrono::milliseconds late_by{0};  // its result on a device
 };
 
-// Local. Each injection strikes once, as core/case.h lists them: it is recorded first.
+// Local. Each injection strikes once, as core/case.h lists them, and is recorded first.
 class Injector {
  public:
-  // `journal` outlives the injector. Those of `all` that are for other ranks are left out.
+  // `journal` outlives the injector. Injections of `all` for other ranks are left out.
   Injector(const std::vector<Injection>& all, int rank, JournalWriter& journal,
-           Blows blows = blows_to_this_process());
+           PlannedFailures planned_failures = blows_to_this_process());
 
   // Called before the rank issues collective `sequence`, and as it enters `moment`. Any thread.
   // Throws InjectedError.
@@ -57,7 +57,7 @@ class Injector {
   std::chrono::milliseconds slow_by_{};  // before each collective
   std::chrono::milliseconds late_by_{};  // each collective's result
   JournalWriter& journal_;
-  const Blows blows_;
+  const PlannedFailures planned_failures_;
 };
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// Has the results of collectives come late, on devices that run them on streams: a program that
-// forgot to wait for one then finds what was there before, instead of being lucky.
+// Delays the results of collectives on devices with streams: a program that forgot to wait for one
+// then reads the old values, instead of being lucky.
 #pragma once
 
 #include "harness/world/call.h"
@@ -15,29 +15,28 @@
 
 namespace lockstep {
 
-// Has a stream stand still for a time; the host goes on. As DeviceBackend has it.
+// Makes a stream stand still for a time; the host continues. As DeviceBackend::hold_up.
 using HoldUp = std::function<void(const c10::Stream&, std::chrono::milliseconds)>;
 
 // Note [Late results]
-// A collective waits for the caller's current stream, and only Work::wait() makes that wait for the
-// collective. So it is issued from a stream aside, which waits for the caller's and then stands
-// still: the backend's stream waits for that, and the caller's for nothing that it did not ask for.
-// What a program gave to a collective must be as it was for that much longer, and what it reads
-// without having waited is not there yet.
+// A collective waits for the caller's current stream, and only Work::wait() makes that stream wait
+// for the collective. So it is issued from a side stream, which waits for the caller's and then
+// stands still: the backend's stream waits for the side stream, and the caller's stream for nothing
+// that the caller did not request. The inputs of a collective must stay unchanged for that much
+// longer, and a program that reads without having waited finds the old values.
 //
-// The stream aside touches no tensor of the caller's, so their memory needs no record of it. What a
-// backend allocates meanwhile is of the stream aside, and used by the backend's stream alone: so
-// each backend has a stream aside of its own for each device. A barrier has its memory so and is
-// let go in the middle, and has no result to be late.
+// The side stream touches no tensor of the caller's, so their memory needs no record of it. What a
+// backend allocates meanwhile belongs to the side stream and is used by the backend's stream alone,
+// so each backend has its own side stream for each device. A barrier allocates that way and is
+// released half-way; it has no result to delay.
 //
-// One of a wrapped backend. Thread-safe.
+// One for each wrapped backend. Thread-safe.
 class LateResults {
  public:
   explicit LateResults(HoldUp hold_up) : hold_up_(std::move(hold_up)) {}
 
-  // While it lives, what is issued on this thread is issued from the stream aside. Nothing where
-  // `late_by` is 0, no tensor is on a device, or the caller takes the collective as its own
-  // stream's.
+  // While it lives, this thread issues from the side stream. Does nothing where `late_by` is 0, no
+  // tensor is on a device, or the collective runs on the caller's own stream.
   std::optional<c10::StreamGuard> detour(const Call& call, std::chrono::milliseconds late_by);
 
   const HoldUp& hold_up() const { return hold_up_; }

@@ -15,7 +15,7 @@ using GetNameInfo = int (*)(const sockaddr*, socklen_t, char*, socklen_t, char*,
 
 namespace lockstep {
 
-// Being called from elsewhere, this function also makes the linker take this file.
+// A call of this function from another file also makes the linker take this file.
 void ask_for_no_names() {
   numbers_do.store(true, std::memory_order_relaxed);
 }

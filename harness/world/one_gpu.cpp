@@ -26,8 +26,8 @@ EnvironmentVariables one_gpu_environment(int rank, const std::string& run, NcclV
     // The interface of exactly this name.
     if (hosts == Hosts::one) variables.emplace_back("NCCL_SOCKET_IFNAME", "=lo");
   }
-  // What LibTorch's watchdog does of a failure: it aborts what spins, and leaves telling of it to
-  // the rank, which is what the harness is to see.
+  // The reaction of LibTorch's watchdog to a failure: it aborts spinning kernels, and leaves the
+  // report to the rank, where the harness sees it.
   variables.emplace_back("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2");
   return variables;
 }

@@ -1,5 +1,5 @@
-// What a case may ask of a subject. Plain numbers and no torch, so that the structs of cases can
-// hold them as fields.
+// What a case may request of a subject. Plain numbers and no torch, so that the structs of cases
+// can hold them as fields.
 #pragma once
 
 #include "harness/core/fields.h"
@@ -8,11 +8,11 @@
 
 namespace lockstep {
 
-// How a model is to be wrapped.
+// How to wrap a model.
 struct WrapOptions {
   // Send rank 0's buffers to every rank before each forward of a model in training.
   bool broadcast_buffers = true;
-  // Most bytes in one bucket of gradients; 0 leaves it to the subject.
+  // Upper limit of a gradient bucket in bytes; 0 leaves it to the subject.
   int64_t bucket_cap_bytes = 0;
   // As torch.nn.parallel.DistributedDataParallel has them. A subject without one of them throws
   // Unsupported where it would change what a rank observes.
@@ -39,7 +39,7 @@ struct NormOptions {
   int64_t channels = 1;
   int64_t eps_log2 = -4;       // what is added to the variance
   int64_t momentum_log2 = -2;  // the weight of a new batch in the running statistics
-  bool cumulative = false;     // instead of it: the average over all batches so far
+  bool cumulative = false;     // instead of momentum: the average over all batches so far
   bool affine = true;          // a weight and a bias for each channel
   bool track_running_stats = true;
   auto operator<=>(const NormOptions&) const = default;
@@ -53,10 +53,10 @@ struct NormOptions {
   }
 };
 
-// How a dataset of `length` samples is to be dealt out among the ranks.
+// How to divide a dataset of `length` samples among the ranks.
 struct ShardOptions {
   int64_t length = 1;           // samples in the whole dataset
-  bool shuffle = false;         // deal an order drawn from seed + epoch, not the order of indices
+  bool shuffle = false;         // in an order drawn from seed + epoch, not by index
   bool drop_last = false;       // shorten to a multiple of the world instead of repeating samples
   int64_t seed = 0;             // the same on every rank
   bool through_loader = false;  // draw through the subject's data loader, not its sampler alone

@@ -1,5 +1,5 @@
-// All that a program sees of its world: who it is, whom it runs with, the subject under test, and
-// the journal it records in. One class; every tier fills it.
+// All that a program sees of its world: its rank, its peers, the subject under test, and the
+// journal it records in. One class; every tier fills it.
 //
 // A program belongs to one thread. What it records survives the death of its process: each record
 // is in memory shared with the runner when record() returns.
@@ -48,28 +48,29 @@ class RankContext {
   int size() const { return parts_.size; }
   const Subject& subject() const { return parts_.subject; }
 
-  // Where models are to be, and where wrap() and sync_batch_norm() put them; everything else of a
-  // program may stay on the CPU. The group has a backend for either's tensors.
+  // The device of models, where wrap() and sync_batch_norm() put them; a program's other tensors
+  // may stay on the CPU. The group has a backend for the tensors of both.
   c10::Device device() const { return parts_.device; }
 
-  // The group of all ranks, whose every collective is recorded. Collective at the first call, where
-  // the ranks meet; from then on local.
+  // The group of all ranks; each of its collectives is recorded. Collective at the first call,
+  // where the ranks rendezvous; local from then on.
   c10::intrusive_ptr<c10d::ProcessGroup> group();
 
-  // A group of some ranks of the world, ascending and this one among them, in which they are
-  // numbered from 0 in this order; throws std::invalid_argument for another list. Recorded as
-  // "ranks 2,3". Collective over `ranks` at the first call for them; from then on local.
+  // A group of some ranks of the world, ascending and including this one; its ranks are numbered
+  // from 0 in this order. Throws std::invalid_argument for another list. Recorded as "ranks 2,3".
+  // Collective over `ranks` at the first call for them; local from then on.
   c10::intrusive_ptr<c10d::ProcessGroup> group_of(const std::vector<int>& ranks);
 
   // Shared by the ranks of this world and empty at its start. Its waits outlast the case's
-  // deadline, which therefore decides: a rank waiting in vain is stuck.
+  // deadline, which therefore decides: a rank that waits in vain is stuck.
   c10::intrusive_ptr<c10d::Store> store() const { return parts_.store; }
 
-  // A folder of this world, one for all its ranks, empty at its start and gone after it.
+  // A folder for all ranks of this world, empty at its start and removed after it; in a launched
+  // world, which may be on several hosts, one for each rank.
   std::filesystem::path scratch();
 
-  // From here on the program is at this moment: what follows is recorded under it. Injections
-  // planted at the moment strike now, after it was recorded.
+  // The program enters this moment: what follows is recorded under it. Injections planted at the
+  // moment strike now, after it was recorded.
   void enter(int step, std::string_view phase);
 
   // The value as it is now, copied; of any device and layout that can be made contiguous. Throws
@@ -77,7 +78,7 @@ class RankContext {
   void record(std::string_view name, const at::Tensor& value);
   void record(std::string_view name, const std::vector<int64_t>& values);
 
-  // Which gradients the subject reduces together from here on.
+  // The gradients that the subject reduces together from here on.
   void record(const BucketLayout& layout);
 
  private:

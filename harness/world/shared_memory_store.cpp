@@ -32,7 +32,7 @@ struct Head {
 struct Entry {  // followed by the key
   uint64_t next;
   uint64_t value;  // 0: deleted
-  uint64_t spare;  // a former value, to be written over; none if it equals `value`
+  uint64_t spare;  // a former value, to be overwritten; none if it equals `value`
   uint64_t key_length;
 };
 struct Value {  // followed by the bytes
@@ -50,8 +50,8 @@ std::string quoted(const std::vector<std::string>& keys) {
   return text;
 }
 
-// Holds the store's lock. A holder that died left a store that is whole (see the header), so the
-// next one simply goes on.
+// Holds the store's lock. A holder that died left a consistent store (see the header), so the next
+// one simply continues.
 class Lock {
  public:
   Lock(Head& head, Milliseconds patience) : mutex_(head.mutex) {
@@ -97,7 +97,7 @@ class Table {
     if (!entry) entry = add_entry(key);
     uint64_t place = entry->spare;
     if (place == 0 || place == entry->value || at<Value>(place)->capacity < bytes.size()) {
-      // Room to grow: counters and queues are written again and again.
+      // Room to grow: counters and queues are rewritten often.
       const size_t capacity = (bytes.size() + 31) / 32 * 32;
       place = allocate(sizeof(Value) + capacity);
       at<Value>(place)->capacity = capacity;
@@ -133,7 +133,8 @@ class Table {
     return reinterpret_cast<T*>(base_ + place);
   }
 
-  // In force once what it refers to is written; neither compiler nor processor may swap the two.
+  // Takes effect once what it refers to is written; neither compiler nor processor may reorder the
+  // two.
   static void commit(uint64_t& word, uint64_t place) {
     std::atomic_ref(word).store(place, std::memory_order_release);
   }
@@ -177,8 +178,8 @@ class Table {
   std::byte* base_;
 };
 
-// Should the rank that made the change die before it wakes anybody, sleepers look again by
-// themselves.
+// If the rank that made the change dies before it wakes the others, sleepers check again after a
+// while.
 constexpr Milliseconds kLookAgain{50};
 
 void sleep_on(std::atomic<uint32_t>& word, uint32_t seen, Milliseconds at_most) {
@@ -193,8 +194,8 @@ void announce(Head& head) {
           nullptr, 0);
 }
 
-// What `look` finds in the table, as soon as it finds something. Throws DistStoreError at the
-// timeout, with those of `keys` that are missing.
+// Returns what `look` finds in the table, as soon as it finds something. Throws DistStoreError at
+// the timeout, with the missing ones of `keys`.
 template <class Look>
 auto wait_for(Head& head, Milliseconds timeout, std::vector<std::string> keys, const Look& look) {
   const auto until = Clock::now() + timeout;
@@ -214,7 +215,7 @@ auto wait_for(Head& head, Milliseconds timeout, std::vector<std::string> keys, c
   }
 }
 
-// Runs `change` under the lock and tells everybody.
+// Runs `change` under the lock and wakes all waiters.
 template <class Change>
 auto changed(Head& head, Milliseconds patience, const Change& change) {
   const auto result = [&] {
@@ -225,7 +226,7 @@ auto changed(Head& head, Milliseconds patience, const Change& change) {
   return result;
 }
 
-// A queue is the value of a key of its own: every element with its length in front.
+// A queue is the value of its own key: every element with its length in front.
 std::string queue_key(const std::string& key) {
   return std::string("\0queue/", 7) + key;
 }
@@ -287,7 +288,7 @@ void SharedMemoryStore::set(const std::string& key, const Bytes& value) {
   changed(head_of(memory_), timeout_, [&](Table table) { return table.put(key, value), true; });
 }
 
-// As c10d's stores do it: a missing key counts as equal to an empty `current`, and is set.
+// As c10d's stores do: a missing key counts as equal to an empty `current`, and is set.
 Bytes SharedMemoryStore::compareSet(const std::string& key, const Bytes& current,
                                     const Bytes& wanted) {
   return changed(head_of(memory_), timeout_, [&](Table table) {

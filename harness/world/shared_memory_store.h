@@ -1,11 +1,11 @@
 // A c10d store in memory that a world of forked ranks inherited: a rendezvous without files, ports
-// or a server. It takes half of the time off a cold world that a FileStore takes.
+// or a server. A cold world takes half as long as with a FileStore.
 //
-// Keys and values are never changed in place: a new value is written beside the old one and comes
-// into force by one store of an offset. So a rank killed at any instant, the lock in its hands,
-// leaves every key with its old value or its new one; the lock itself is robust, and who waits
-// holds nothing. Memory is handed out and not taken back before reset(), but for the value before
-// last of each key.
+// Keys and values are never changed in place: a new value is written beside the old one and takes
+// effect by one store of an offset. So a rank killed at any instant, holding the lock, leaves every
+// key with its old value or its new one; the lock itself is robust, and a waiting rank holds
+// nothing. Memory is handed out and not taken back before reset(), except the value before last of
+// each key.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -19,7 +19,7 @@ class SharedMemoryStore : public c10d::Store {
   // Makes `memory` an empty store. Nobody may be using it.
   static void reset(std::span<std::byte> memory);
 
-  // Bytes of `memory` that a store has touched so far.
+  // Bytes of `memory` that stores have touched so far.
   static size_t used(std::span<std::byte> memory);
 
   // A handle on the store in `memory`, which was reset and outlives it. `timeout` ends every wait:

@@ -14,7 +14,7 @@ namespace {
   throw Unsupported("the subject '" + subject.name + "' does not " + what);
 }
 
-// The children of `model`, under their names, on the rank's device.
+// The children of `model`, by name, on the rank's device.
 class Moved final : public Model {
  public:
   Moved(std::shared_ptr<Model> model, const c10::Device& device)
@@ -32,7 +32,7 @@ class Moved final : public Model {
   const c10::Device device_;
 };
 
-// Before a backward pass can issue anything, the record has the buckets.
+// Records the buckets before a backward pass can issue anything.
 class Watched final : public Replica {
  public:
   Watched(std::unique_ptr<Replica> replica, RankContext& here)
@@ -95,7 +95,7 @@ std::unique_ptr<Shard> shard(RankContext& here, const ShardOptions& options) {
 }
 
 std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& options) {
-  // Before the ranks meet.
+  // Before the ranks rendezvous.
   if (!here.subject().sync_batch_norm) return sync_batch_norm(here, options, Group());
   return sync_batch_norm(here, options, here.group());
 }

@@ -20,13 +20,13 @@ namespace lockstep {
 class RankContext;
 using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 
-// Thrown by a part for what it lacks, before its first collective and on every rank alike: the case
+// Thrown by a part for a feature it lacks, before its first collective and on every rank: the case
 // ends `refused`, a skip with this text as its reason.
 struct Unsupported : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
-// A model as scenarios build it. LibTorch's own modules share no forward to call.
+// A model as scenarios build it. LibTorch's own modules have no common forward to call.
 class Model : public torch::nn::Module {
  public:
   using torch::nn::Module::Module;
@@ -38,7 +38,7 @@ class Replica {
  public:
   virtual ~Replica() = default;
 
-  // Collective where the subject's forward is.
+  // Collective where the subject's forward is collective.
   virtual at::Tensor forward(const at::Tensor& input) = 0;
 
   // Collective. Back-propagates; on return the gradients of the model are the averaged ones.
@@ -48,16 +48,17 @@ class Replica {
   // unless the subject offers it.
   virtual void no_sync(const std::function<void()>& steps);
 
-  // Collective. `steps` calls forward as often as this rank has inputs. Where others have more, all
-  // throw in one step (`kind` "throws"), or who has none stands in, and averages are those over the
-  // world ("world") or over who has inputs ("live"). Throws Unsupported for what is not offered.
+  // Collective. `steps` calls forward once for each input of this rank. Where other ranks have more
+  // inputs, all ranks throw in the same step (`kind` "throws"), or an exhausted rank shadows the
+  // others and averages are over the world ("world") or over the active ranks ("live"). Throws
+  // Unsupported for a kind that the subject does not offer.
   virtual void join(const std::string& kind, const std::function<void()>& steps);
 
-  // Before a training is taken for done: throws what has gone wrong and was not heard of yet.
+  // At the end of a training: throws an error that occurred and was not reported yet.
   virtual void finish() {}
 
-  // Which gradients it reduces together in the backward pass of the last forward, or of the next
-  // one before there was any; nothing where it does not tell. Local.
+  // The gradients it reduces together in the backward pass of the last forward, or of the next one
+  // before there was any; nothing where the subject does not say. Local.
   virtual BucketLayout buckets() const { return {}; }
 };
 
@@ -79,15 +80,15 @@ struct Subject {
       wrap = nullptr;
   std::function<std::unique_ptr<Shard>(const ShardOptions&, RankContext&)> shard = nullptr;
   // Over the batches of `group`: a model of one layer, whose parameters and buffers have the names
-  // of torch::nn::BatchNorm's behind "norm." and are float32 at first.
+  // of torch::nn::BatchNorm's after "norm." and are float32 at first.
   std::function<std::shared_ptr<Model>(const NormOptions&, const Group& group)> sync_batch_norm =
       nullptr;
 };
 
-// What programs call: the part of `here`'s subject, or Unsupported where that part is empty. wrap
-// is collective over the group, which is the whole world's unless given. Its replica's buckets are
-// recorded whenever they change. Models are moved to the rank's device; forwards take inputs there
-// and bring outputs back.
+// For programs: the part of `here`'s subject, or Unsupported where that part is empty. wrap is
+// collective over the group, by default the whole world's. Its replica's buckets are recorded
+// whenever they change. Models are moved to the rank's device; forwards take inputs there and bring
+// outputs back.
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
                               const WrapOptions& options);
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,

@@ -1,5 +1,5 @@
-// The subjects a program knows, in the order they were given. No torch: whoever only passes the
-// list on need not know what a Subject is.
+// The subjects a program knows, in the order they were given. No torch: code that only passes the
+// list on does not need Subject.
 #pragma once
 
 #include <initializer_list>
@@ -14,7 +14,7 @@ struct Subject;
 class Subjects {
  public:
   Subjects();
-  // Throws std::invalid_argument for a subject without a name, or two of one name.
+  // Throws std::invalid_argument for a subject without a name, or two with the same name.
   Subjects(std::initializer_list<Subject> subjects);
   explicit Subjects(std::vector<Subject> subjects);
 

@@ -25,7 +25,7 @@ bool succeeded(const c10::ivalue::Future& future) {
   return future.completed() && !future.hasError();
 }
 
-// Work without a future, as a send's or recv's, which completes in its own wait().
+// Work without a future, such as a send's or recv's, which completes in its own wait().
 class WatchedWork final : public c10d::Work {
  public:
   WatchedWork(WorkPtr work, std::shared_ptr<TapLog> log, int64_t sequence)
@@ -60,7 +60,7 @@ class WatchedWork final : public c10d::Work {
   int64_t sequence_;
 };
 
-// Null for work that has none: Work's own getFuture throws.
+// Null for work without one: Work's own getFuture throws.
 c10::intrusive_ptr<c10::ivalue::Future> future_of(c10d::Work& work) {
   switch (work.retrieveOpType()) {
     case c10d::OpType::SEND:
@@ -83,7 +83,7 @@ c10::intrusive_ptr<c10::ivalue::Future> future_of(c10d::Work& work) {
                                         text_of(issued));
 }
 
-// Of a collective that never took place. c10d's own work around a future refuses to be waited for
+// The work of a collective that never took place. c10d's own work around a future refuses a wait
 // with a timeout.
 class DoneWork final : public c10d::Work {
  public:
@@ -103,7 +103,7 @@ class DoneWork final : public c10d::Work {
   const Tensors outputs_;
 };
 
-// Behind autograd's back, as a network would.
+// Hidden from autograd, as on a network.
 void flip(const Tensors& tensors, int bit) {
   for (const auto& tensor : tensors) {
     if (!tensor.defined() || tensor.nbytes() == 0) continue;
@@ -167,8 +167,7 @@ WorkPtr TapLog::watch(int64_t sequence, WorkPtr work) {
   return work;
 }
 
-// A journal without room has noted it, and this may be a backend's thread, where nobody would
-// catch.
+// A full journal has noted it, and this may be a backend's thread, where nothing would catch.
 void TapLog::done(int64_t sequence, std::optional<int64_t> ns) {
   const std::lock_guard lock(mutex_);
   if (pending_.erase(sequence) == 0) return;
@@ -497,13 +496,14 @@ void Tap::enableCollectivesTiming() {
 
 BackendPtr Tap::split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                       const c10::intrusive_ptr<Options>& options) {
-  // Called alike on all members, who may have split off other groups before.
+  // Called with the same arguments on all ranks of the group, which may have split off other groups
+  // before.
   std::string name = log_->group() + "/";
   for (size_t i = 0; i < ranks.size(); ++i) name += (i == 0 ? "" : ",") + std::to_string(ranks[i]);
   if (const int before = splits_[ranks]++; before > 0) name += " #" + std::to_string(before + 1);
   if (!carrier_) {
-    // PyTorch 2.11's Gloo writes the part's ranks into these options even where they are the
-    // whole's own, and the next split reads as many as the whole has from there, beyond the end.
+    // PyTorch 2.11's Gloo writes the part's ranks into these options even where they belong to the
+    // whole, and the next split reads as many as the whole has from there, past the end.
     const auto whole = options ? options->global_ranks_in_group : std::vector<uint64_t>();
     auto part = backend_->split(store, ranks, options);
     if (options) options->global_ranks_in_group = whole;
@@ -521,7 +521,7 @@ BackendPtr Tap::merge(const c10::intrusive_ptr<c10d::Store>& store,
   return tapped(backend_->merge(store, options, rank, size), next_name("merged"));
 }
 
-// The wrapper's own copy is what the non-virtual getter reads.
+// The non-virtual getter reads the wrapper's own copy.
 void Tap::setGroupUid(const std::string& uid) {
   Backend::setGroupUid(uid);
   backend_->setGroupUid(uid);

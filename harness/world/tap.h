@@ -1,12 +1,11 @@
-// Sees every collective: wraps a backend, records what is asked of it, injects what the case
-// planted, and lets it through. The only class of the tree that overrides c10d::Backend's
-// functions.
+// Sees every collective: wraps a backend, records each call, injects what the case planted, and
+// passes the call on. The only class of the tree that overrides c10d::Backend's functions.
 //
 // A collective is recorded before the backend sees it, so that one that never returns is in the
-// journal; and recorded as done when it completes without an error. Operations are named as
-// Backend's members ("allreduce", "_allgather_base"). `elements` and `dtype` are those of what this
-// rank sends; for recv, which sends nothing, of what it receives. `root` is the root, or the peer
-// of a send or recv.
+// journal; and recorded as done when it completes without an error. Operations have the names of
+// Backend's functions ("allreduce", "_allgather_base"). `elements` and `dtype` are those of what
+// this rank sends; for recv, which sends nothing, of what it receives. `root` is the root, or the
+// peer of a send or recv.
 #pragma once
 
 #include "harness/core/history.h"
@@ -30,8 +29,8 @@ class JournalWriter;
 // The collectives of one rank in one group. Thread-safe: backends complete on threads of their own.
 class TapLog : public std::enable_shared_from_this<TapLog> {
  public:
-  // All outlive every collective of the group. `clock` tells nanoseconds that the ranks of a world
-  // can compare.
+  // All outlive every collective of the group. `clock` returns nanoseconds that the ranks of a
+  // world can compare.
   using Clock = std::function<int64_t()>;
   TapLog(std::string group, JournalWriter& journal, Injector& injector, CallSites& sites,
          Clock clock = monotonic_ns);
@@ -47,11 +46,11 @@ class TapLog : public std::enable_shared_from_this<TapLog> {
   // Records `sequence` as done when `work` completes; now, where it has.
   c10::intrusive_ptr<c10d::Work> watch(int64_t sequence, c10::intrusive_ptr<c10d::Work> work);
 
-  // At its first call for `sequence`; then nothing. Now, or at `ns`.
+  // At its first call for `sequence`; later calls do nothing. Now, or at `ns`.
   void done(int64_t sequence, std::optional<int64_t> ns = {});
 
-  // Records what has completed but was not recorded yet: who waits for a future may be awake before
-  // the future has called back. Call it when the program has returned.
+  // Records what has completed but was not recorded yet: a thread that waits for a future may wake
+  // before the future has called back. Call it when the program has returned.
   void settle();
 
   // Collectives that were issued and are not done; call settle() first.
@@ -70,7 +69,7 @@ class TapLog : public std::enable_shared_from_this<TapLog> {
   const Clock clock_;
   mutable std::mutex mutex_;
   int64_t next_ = 0;
-  std::map<int64_t, Future> pending_;  // not done; null where there is no future to ask
+  std::map<int64_t, Future> pending_;  // not done; null where there is no future to query
 };
 
 // Carries collectives in a backend's place.
@@ -78,11 +77,11 @@ class Carrier {
  public:
   virtual ~Carrier() = default;
 
-  // Says to `log` when the collective is done.
+  // Reports to `log` when the collective is done.
   virtual c10::intrusive_ptr<c10d::Work> carry(Call call, const Collective& issued,
                                                const std::shared_ptr<TapLog>& log) = 0;
 
-  // This member's side of a group of `members` of this one, ascending, itself among them.
+  // This rank's side of a group of `members` of this one, ascending and including this rank.
   struct Part {
     c10::intrusive_ptr<c10d::Backend> backend;
     std::shared_ptr<Carrier> carrier;
@@ -92,13 +91,13 @@ class Carrier {
 
 class Tap final : public c10d::Backend {
  public:
-  // With a carrier, `backend` is asked for everything but collectives. What is injected as late is
-  // held up by `hold_up`; without one, for tensors of the CPU, it is not.
+  // With a carrier, `backend` does everything but collectives. `hold_up` delays what is injected as
+  // late; without it, for tensors of the CPU, nothing is delayed.
   Tap(c10::intrusive_ptr<c10d::Backend> backend, std::shared_ptr<TapLog> log,
       std::shared_ptr<Carrier> carrier = nullptr, HoldUp hold_up = nullptr);
 
   // From now on collectives go into `log`: a group that outlives a case starts the next one anew.
-  // Nothing may be under way.
+  // No collective may be under way.
   void follow(std::shared_ptr<TapLog> log) {
     log_ = std::move(log);
     made_ = 0;
@@ -197,7 +196,7 @@ class Tap final : public c10d::Backend {
   std::shared_ptr<Carrier> carrier_;
   LateResults late_results_;
   int made_ = 0;                            // groups shrunk or merged out of this one
-  std::map<std::vector<int>, int> splits_;  // groups split off this one, by their members
+  std::map<std::vector<int>, int> splits_;  // groups split off this one, by their ranks
 };
 
 }  // namespace lockstep

@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-// torch's own word: "float32", "int64", "bool"; for types without plain elements, the name they
-// have in C++.
+// torch's own word: "float32", "int64", "bool"; for types without plain elements, their name in
+// C++.
 std::string dtype_word(at::ScalarType type);
 
 // `value` as it is now, copied; of any device and layout that can be made contiguous. Throws
@@ -21,7 +21,7 @@ TensorValue value_of(const at::Tensor& value);
 // Elements in all of them; undefined tensors hold none.
 int64_t element_count(const std::vector<at::Tensor>& tensors);
 
-// The word of the first defined one; empty if there is none, "mixed" if they differ.
+// The word of the first defined tensor; empty if there is none, "mixed" if they differ.
 std::string dtype_word(const std::vector<at::Tensor>& tensors);
 
 }  // namespace lockstep

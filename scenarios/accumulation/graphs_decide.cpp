@@ -1,25 +1,25 @@
 // Whether a backward is reduced is decided by the forward whose graph it runs, in whatever order
 // and however often graphs are run.
 //
-// A flag that a forward raises and a backward lowers gets this wrong as soon as forwards and
-// backwards do not alternate: of two synchronised forwards the second one's backward stays local,
-// and a local forward's backward takes the flag of a synchronised one. Ranks then hold different
-// gradients, and nothing says so. So the case is a list of forwards and a list of backwards, which
-// names forwards by number, one perhaps twice. Gradients add up over all of them. The model is one
-// parameter whose gradient is chosen freely, in worlds that are powers of two, so that every
-// average is a small whole number.
+// A flag that a forward sets and a backward clears gets this wrong as soon as forwards and
+// backwards do not alternate: after two synchronised forwards the second one's backward stays
+// local, and a local forward's backward takes the flag of a synchronised one. Ranks then hold
+// different gradients, without an error. So the case is a list of forwards and a list of backwards,
+// which name forwards by number, possibly more than once. Gradients accumulate over all of them.
+// The model is one parameter whose gradient is chosen freely, in worlds that are powers of two, so
+// that every average is a small whole number.
 #include "harness/core/compare.h"
+#include "harness/core/scenario.h"
 #include "harness/core/values.h"
 #include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/cases/tensors.h"
-#include "scenarios/catalogue.h"
 
 #include <torch/torch.h>
 
 #include <bit>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::accumulation_graphs_decide {
 namespace {
 
 struct Graphs {
@@ -49,7 +49,7 @@ std::vector<size_t> backwards_of(const Graphs& c) {
   return out;
 }
 
-// What forward `forward` on `rank` adds to the gradient: a multiple of the world size.
+// The gradient of forward `forward` on `rank`: a multiple of the world size.
 std::vector<double> part(const Graphs& c, size_t forward, int rank) {
   std::vector<double> out;
   for (uint64_t element = 0; element < 3; ++element)
@@ -62,7 +62,7 @@ std::vector<double> part(const Graphs& c, size_t forward, int rank) {
   return out;
 }
 
-// A sum keeps nothing for its backward, so its graph can be run any number of times.
+// A sum saves nothing for its backward, so its graph can be run any number of times.
 class Shifted : public Model {
  public:
   Shifted() : weight_(register_parameter("weight", torch::ones({3}))) {}
@@ -169,7 +169,7 @@ rc::Gen<Graphs> cases() {
 
 }  // namespace
 
-Scenario accumulation_graphs_decide() {
+Scenario graphs_decide() {
   return scenario<Graphs>({
       .name = "accumulation.graphs_decide",
       .claim = "A backward is reduced if the forward whose graph it runs was synchronised, in "
@@ -189,4 +189,8 @@ Scenario accumulation_graphs_decide() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {graphs_decide()};
+}
+
+}  // namespace lockstep::scenarios::accumulation_graphs_decide

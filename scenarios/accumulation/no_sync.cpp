@@ -1,21 +1,20 @@
 // Gradient accumulation: a window of micro-batches whose gradients add up locally, and one
 // reduction of the sum at its end.
 //
-// Inside the window every rank must hold its own sum, seen after each micro-batch; a subject that
-// reduces early, or the boundary micro-batch alone, leaves other numbers. The trace shows the
+// Inside the window every rank must hold its own sum, recorded after each micro-batch; a subject
+// that reduces early, or only the last micro-batch, leaves other numbers. The trace shows the
 // collectives of each backward: none inside the window, and some at its end, which is what no_sync
 // is for. Whether a backward reduces is decided by its forward: in the second scenario each
-// backward runs on the other side of no_sync than its forward, and everything expected stays the
-// same.
+// backward runs inside no_sync if its forward ran outside, and the reverse, and the expected values
+// stay the same.
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
-#include "scenarios/catalogue.h"
 
 #include <torch/torch.h>
 
 #include <cmath>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::accumulation_no_sync {
 namespace {
 
 std::vector<Training> every_small_one() {
@@ -49,7 +48,7 @@ std::string after(int micro_batch) {
 
 using MicroBatch = std::function<void(int step, int micro_batch, Replica&)>;
 
-// Trains with micro-batches but the last one of a window `local`, and the last one `synchronised`.
+// Trains with all micro-batches of a window `local` except the last, which is `synchronised`.
 void train(const Training& c, RankContext& here, const MicroBatch& local,
            const MicroBatch& synchronised) {
   const auto model = std::make_shared<Network>(c, build_seed(c, here.rank()));
@@ -112,8 +111,8 @@ at::Tensor average(const std::vector<std::vector<reference::Rounded>>& by_rank, 
   return sum / static_cast<double>(by_rank.size());
 }
 
-// What mistakes at the window's end would have left: the average of some micro-batches, and each
-// rank's own sum of the others.
+// The values that mistakes at the window's end would leave: the average of some micro-batches, and
+// each rank's own sum of the others.
 Explanations boundary_mistakes(const Training& c, const std::vector<ExpectedStep>& steps, int s,
                                size_t p) {
   auto out = averaging_mistakes(c, steps, s, p);
@@ -191,7 +190,7 @@ Findings a_window_is_reduced_once(const Training& c, const History& h) {
 
 }  // namespace
 
-Scenario accumulation_no_sync_accumulates() {
+Scenario no_sync_accumulates() {
   return scenario<Training>({
       .name = "accumulation.no_sync_accumulates",
       .claim = "Inside no_sync gradients add up on each rank without communication; the first "
@@ -212,7 +211,7 @@ Scenario accumulation_no_sync_accumulates() {
   });
 }
 
-Scenario accumulation_is_decided_at_forward() {
+Scenario is_decided_at_forward() {
   return scenario<Training>({
       .name = "accumulation.is_decided_at_forward",
       .claim = "Whether a backward reduces was decided at its forward: no_sync around the backward "
@@ -233,4 +232,8 @@ Scenario accumulation_is_decided_at_forward() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {no_sync_accumulates(), is_decided_at_forward()};
+}
+
+}  // namespace lockstep::scenarios::accumulation_no_sync

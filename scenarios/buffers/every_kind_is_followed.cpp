@@ -1,18 +1,17 @@
-// Buffers of every dtype follow rank 0's, whole numbers and truth values bit for bit, and so does a
-// buffer that the module has replaced by another tensor since it was wrapped.
+// Buffers of every dtype follow rank 0's, integers and booleans bit for bit, and so does a buffer
+// that the module has replaced by another tensor since it was wrapped.
 //
 // Each forward adds the number of its samples, which differs between ranks, to a buffer of every
-// dtype, so whole numbers tell whose forwards a buffer went through. What is right needs no
-// rounding: it is the same sum in plain integers. A list of buffers made once at construction goes
-// on broadcasting tensors that the module no longer has: with `reassigned` it is wrong from the
+// dtype, so the integers tell which ranks' forwards changed a buffer. The expected values need no
+// rounding: they are the same sums in plain integers. A list of buffers made once at construction
+// would broadcast tensors that the module no longer has: with `reassigned` it is wrong from the
 // second forward on.
 #include "scenarios/buffers/experiment.h"
 #include "scenarios/cases/expect.h"
-#include "scenarios/catalogue.h"
 
 #include <torch/torch.h>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::buffers_every_kind_is_followed {
 namespace {
 
 struct Kind {
@@ -23,7 +22,7 @@ constexpr Kind kKinds[] = {{"float32", at::kFloat}, {"float64", at::kDouble}, {"
                            {"int32", at::kInt},     {"int16", at::kShort},    {"int8", at::kChar},
                            {"uint8", at::kByte},    {"bool", at::kBool}};
 
-// Above 2^53, so that a way through floating point would lose the last bit.
+// Above 2^53, so that a conversion to floating point would lose the last bit.
 constexpr int64_t kBig = (int64_t{1} << 53) + 1;
 
 int64_t start_of(at::ScalarType dtype, int rank) {
@@ -70,7 +69,7 @@ class Counters : public buffers::Watched {
   }
 
  private:
-  // A module cannot give a registered buffer another tensor, but its parent can give it another
+  // A module cannot replace the tensor of a registered buffer, but its parent can replace the
   // module.
   void count(int64_t samples) {
     const auto now = named_children()["counts"]->buffers();
@@ -138,7 +137,7 @@ rc::Gen<Stateful> cases() {
 
 }  // namespace
 
-Scenario buffers_every_kind_is_followed() {
+Scenario every_kind_is_followed() {
   return scenario<Stateful>({
       .name = "buffers.every_kind_is_followed",
       .claim =
@@ -162,4 +161,8 @@ Scenario buffers_every_kind_is_followed() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {every_kind_is_followed()};
+}
+
+}  // namespace lockstep::scenarios::buffers_every_kind_is_followed

@@ -23,7 +23,7 @@ std::vector<TensorValue> values(const std::vector<State>& by_rank, size_t buffer
   return out;
 }
 
-// What a forward that should begin with rank 0's buffers, or should not, may begin with instead.
+// The wrong buffers with which a forward may begin.
 Explanations wrong_beginnings(const std::vector<State>& kept, size_t buffer) {
   Explanations out{
       recorded_instead({"kept_own_buffers", "the rank's own buffers, where rank 0's belong"},
@@ -45,7 +45,7 @@ void play(const Stateful& c, RankContext& here, const std::shared_ptr<Watched>& 
           const std::function<at::Tensor(int forward)>& input) {
   const auto replica = wrap(here, model, c.options);
   const auto kinds = forwards_of(c);
-  at::Tensor held;  // outputs whose backward is still to come
+  at::Tensor held;  // outputs whose backward has not run
   for (int f = 0; f < static_cast<int>(kinds.size()); ++f) {
     const auto& kind = kinds[static_cast<size_t>(f)];
     const auto look = [&](const char* phase) {

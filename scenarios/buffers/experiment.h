@@ -1,5 +1,6 @@
-// The experiment that all scenarios of buffers share: a module whose buffers every forward changes
-// by what only its own rank knows, looked at before, inside and after each forward and backward.
+// The program that all scenarios of buffers share: every forward changes the module's buffers by
+// values that only its own rank has; they are recorded before, inside and after each forward and
+// backward.
 #pragma once
 
 #include "harness/core/compare.h"
@@ -13,18 +14,18 @@
 
 namespace lockstep::scenarios::buffers {
 
-// A model that tells when a forward begins, after all that precedes it.
+// A model that calls `on_entry` when a forward begins, after everything that precedes it.
 class Watched : public Model {
  public:
   std::function<void()> on_entry;
 };
 
-// Wraps `model` and plays the case: buffers are recorded "before forward", "in forward", "after
-// forward" and "after backward", each forward being a step of its own.
+// Wraps `model` and runs the case: buffers are recorded "before forward", "in forward", "after
+// forward" and "after backward"; each forward is a separate step.
 void play(const Stateful& c, RankContext& here, const std::shared_ptr<Watched>& model,
           const std::function<at::Tensor(int forward)>& input);
 
-// One buffer's value, and how far off a computation of it may be; no bound: equal bits.
+// One buffer's expected value, and the bound on its error; no bound: equal bits.
 struct Value {
   TensorValue value;
   std::optional<TensorValue> bound;
@@ -33,8 +34,8 @@ using State = std::vector<Value>;  // by buffer
 
 // The states of every rank, forward by forward: [forward][rank].
 struct Trajectory {
-  std::vector<std::vector<State>> begins;  // where the forward itself begins
-  std::vector<std::vector<State>> kept;    // where it would begin had nothing been broadcast
+  std::vector<std::vector<State>> begins;  // as the module's forward begins
+  std::vector<std::vector<State>> kept;    // the same without a broadcast
   std::vector<std::vector<State>> after;
 };
 
@@ -62,11 +63,11 @@ Trajectory trajectory(const Stateful& c, const T& start, const Update& update, c
   return out;
 }
 
-// Whether forwards begin and end as a trajectory has it, for buffers of these names.
+// Checks that forwards begin and end as in the trajectory, for buffers of these names.
 Findings forwards_are_as_expected(const History& h, const std::vector<std::string>& names,
                                   const Trajectory& expected);
 
-// Every buffer is after a backward what it was before it.
+// Checks that a backward changes no buffer.
 Findings backward_changes_no_buffer(const Stateful& c, const History& h);
 
 // Worlds of 2 to 4 and up to four forwards of these kinds.

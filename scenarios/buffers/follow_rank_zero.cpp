@@ -1,28 +1,26 @@
-// Every forward in training begins with rank 0's buffers; without the broadcast, or where a forward
+// Every forward in training begins with rank 0's buffers; without the broadcast, or if the forward
 // does not synchronise, with the rank's own.
 //
 // Even ranks are fed zeros, odd ranks ones, through a convolution and a BatchNorm. With the
-// broadcast on the running averages draw a saw-tooth back to rank 0's value; with it off they
-// spread and stay apart.
+// broadcast on the running averages jump back to rank 0's value in each forward; with it off they
+// diverge and stay different.
 //
-// Why the checks suffice: "in forward" is taken by the model itself as its forward begins, after
-// any synchronisation. A broadcast that never came, came from another rank, or came after the
-// forward leaves "in forward" or "after forward" wrong on some rank. No optimizer runs, so the
-// reference follows rank 0's first parameters from forward to forward. The momentum is 1/8, so
-// averages of a power of two of zeros and ones are exact and the tolerance is zero; a variance
-// always rounds and is judged within a derived bound. BatchNorm's counter of batches is an integer
-// and always exact.
+// Why the checks suffice: the model itself records "in forward" as its forward begins, after any
+// synchronisation. A broadcast that is missing, from another rank, or after the forward leaves "in
+// forward" or "after forward" wrong on some rank. No optimizer runs, so the reference follows rank
+// 0's first parameters from forward to forward. The momentum is 1/8, so averages of a power of two
+// of zeros and ones are exact and the tolerance is zero; a variance always rounds and is judged
+// within a derived bound. BatchNorm's counter of batches is an integer and always exact.
 #include "reference/running_statistics.h"
 #include "scenarios/buffers/experiment.h"
 #include "scenarios/cases/expect.h"
-#include "scenarios/catalogue.h"
 
 #include <torch/torch.h>
 
 #include <bit>
 #include <cmath>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::buffers_follow_rank_zero {
 namespace {
 
 constexpr int kInputChannels = 3, kChannels = 5, kPatch = 3, kSide = 4;
@@ -50,7 +48,7 @@ at::Tensor batch(const Stateful& c, int forward, int rank) {
                1, shape);
 }
 
-// What rank `rank` builds: every rank other parameters and other statistics.
+// The initial state of `rank`: every rank has other parameters and other statistics.
 struct Start {
   at::Tensor weight, bias, running_mean, running_var;
   int64_t batches = 0;
@@ -83,7 +81,7 @@ class ConvolutionAndNorm : public buffers::Watched {
     convolution_->bias.copy_(start.bias);
     norm_->running_mean.copy_(start.running_mean);
     norm_->running_var.copy_(start.running_var);
-    // to() has converted it as well.
+    // to() has converted the counter as well.
     norm_->num_batches_tracked.set_data(torch::tensor(start.batches, at::kLong));
   }
 
@@ -140,7 +138,7 @@ buffers::Trajectory expected(const Stateful& c, const reference::Format& format,
   return out;
 }
 
-// Exact where that is certified, with bounds otherwise.
+// Exact if the reference certifies it, with bounds otherwise.
 buffers::Trajectory expected(const Stateful& c) {
   const int bits = precision_bits(c.dtype);
   bool counts_are_powers_of_two = true;
@@ -172,8 +170,8 @@ std::vector<Stateful> with_and_without_broadcast() {
   return all;
 }
 
-// Two forwards before one backward: the second one's broadcast must leave the first one's graph
-// whole.
+// Two forwards before one backward: the second one's broadcast must not invalidate the first one's
+// graph.
 std::vector<Stateful> held_back() {
   auto all = with_and_without_broadcast();
   for (const int world : {2, 3})
@@ -183,7 +181,7 @@ std::vector<Stateful> held_back() {
   return all;
 }
 
-// Every kind of forward after every other, the first one and the one after both.
+// Every pair of kinds of forwards, followed by a synchronised one.
 std::vector<Stateful> every_pair_of_forwards() {
   std::vector<Stateful> all;
   for (const char* first : {"synced", "held", "no_sync", "no_grad", "eval"})
@@ -194,7 +192,7 @@ std::vector<Stateful> every_pair_of_forwards() {
 
 }  // namespace
 
-Scenario buffers_follow_rank_zero() {
+Scenario follow_rank_zero() {
   return scenario<Stateful>({
       .name = "buffers.follow_rank_zero",
       .claim =
@@ -205,8 +203,9 @@ Scenario buffers_follow_rank_zero() {
       .source = "broadcast_buffers of torch.nn.parallel.DistributedDataParallel; docs/semantics.md "
                 "1.3",
       .not_covered = "the first state (replicas.start_equal), ignored buffers",
-      .usual_mistake = "taking the broadcast for synchronised statistics: it copies rank 0's and "
-                       "throws the other ranks' away.",
+      .usual_mistake = "mistaking the broadcast for synchronised statistics: it copies rank 0's "
+                       "and discards the other ranks'.",
+
       .tags = {"core", "buffers"},
       .must_catch = {"buffers_never_broadcast", "buffers_broadcast_after_forward",
                      "broadcast_bumps_versions"},
@@ -220,7 +219,7 @@ Scenario buffers_follow_rank_zero() {
   });
 }
 
-Scenario buffers_lag_behind_local_forwards() {
+Scenario lag_behind_local_forwards() {
   return scenario<Stateful>({
       .name = "buffers.lag_behind_local_forwards",
       .claim =
@@ -243,4 +242,8 @@ Scenario buffers_lag_behind_local_forwards() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {follow_rank_zero(), lag_behind_local_forwards()};
+}
+
+}  // namespace lockstep::scenarios::buffers_follow_rank_zero

@@ -1,11 +1,11 @@
-// A claim that is false: part of every full run, which is red if this passes. Ranks that never
-// ran, records that were lost, a comparison that compares nothing: each would let it through.
+// A false claim: part of every full run, which fails if this passes. It would pass if ranks never
+// ran, records were lost, or the comparison compared nothing.
 #include "harness/core/compare.h"
+#include "harness/core/scenario.h"
 #include "harness/world/rank_context.h"
 #include "scenarios/cases/sampling.h"
-#include "scenarios/catalogue.h"
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::canary_every_rank_is_rank_zero {
 namespace {
 
 void program(const Sampling&, RankContext& here) {
@@ -19,7 +19,7 @@ Findings every_rank_is_rank_zero(const Sampling&, const History& h) {
 
 }  // namespace
 
-Scenario canary_every_rank_is_rank_zero() {
+Scenario every_rank_is_rank_zero() {
   const Sampling start{.world = {.size = 3}};
   return scenario<Sampling>({
       .name = "canary.every_rank_is_rank_zero",
@@ -39,4 +39,8 @@ Scenario canary_every_rank_is_rank_zero() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {every_rank_is_rank_zero()};
+}
+
+}  // namespace lockstep::scenarios::canary_every_rank_is_rank_zero

@@ -30,7 +30,7 @@ rc::Gen<NetworkSpec> networks() {
       set(&NetworkSpec::order_by_rank));
 }
 
-// Of those that must not change what a rank observes, a few at a time.
+// Options that must not change what a rank observes, a few at a time.
 rc::Gen<WrapOptions> wrap_options() {
   const auto seldom = rc::gen::weightedElement<bool>({{2, false}, {1, true}});
   const auto drawn = rc::gen::build<WrapOptions>(

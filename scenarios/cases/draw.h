@@ -1,4 +1,4 @@
-// Trainings to try: what every scenario of that shape draws from.
+// Generators of Training cases, which every scenario of that shape draws from.
 #pragma once
 
 #include "scenarios/cases/training.h"
@@ -20,7 +20,7 @@ rc::Gen<C> changed(rc::Gen<C> cases, Change change) {
   });
 }
 
-// `cases` with one member drawn anew.
+// `cases` with one member drawn again.
 template <class C, class T>
 rc::Gen<C> with(rc::Gen<C> cases, T C::*member, rc::Gen<T> values) {
   return rc::gen::apply(

@@ -130,7 +130,7 @@ std::vector<TensorValue> recorded(const std::vector<std::vector<Rounded>>& by_ra
 
 namespace {
 
-// The average of the ranks' own averages: what comes of leaving out the weight of each part.
+// The average of the ranks' own averages: the result without the weight of each part.
 at::Tensor unweighted(const Training& c, const ExpectedStep& step, size_t p) {
   auto sum = at::zeros_like(step.average[p].value);
   for (int rank = 0; rank < c.world.size; ++rank) {
@@ -151,14 +151,14 @@ void operator+=(Explanations& all, const Explanations& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-// What the average would be had rank `rank` put in `instead`, divided by the world size or not.
+// The average if rank `rank` had contributed `instead`, divided by the world size or not.
 std::vector<TensorValue> with_share(const Training& c, const ExpectedStep& step, size_t rank,
                                     size_t p, const at::Tensor& instead) {
   const auto right = step.local()[rank][p].value / c.world.size;
   return on_every_rank(c, step.average[p].value - right + instead);
 }
 
-// Every rank put in the right gradient, and not as it should.
+// Every rank contributed the right gradient, with the wrong weight.
 Explanations wrong_shares(const Training& c, const ExpectedStep& step, size_t p) {
   const auto& average = step.average[p].value;
   const auto elements = static_cast<double>(average.numel());
@@ -176,7 +176,7 @@ Explanations wrong_shares(const Training& c, const ExpectedStep& step, size_t p)
   return out;
 }
 
-// Something else than the sum of what the ranks put in.
+// The reduction gave something other than the sum of the ranks' contributions.
 Explanations wrong_reductions(const Training& c, const ExpectedStep& step, size_t p) {
   auto largest = step.local().front()[p].value;
   std::vector<TensorValue> added;
@@ -202,7 +202,7 @@ Explanations wrong_reductions(const Training& c, const ExpectedStep& step, size_
                        added)};
 }
 
-// What is left of the step before: in what the ranks hold, or in what one of them put in.
+// Values of the step before: in what the ranks hold, or in what one of them contributed.
 Explanations stale_values(const Training& c, const ExpectedStep& step, const ExpectedStep& before,
                           size_t p) {
   Explanations out{last_steps_value(on_every_rank(c, before.average[p].value)),
@@ -218,7 +218,7 @@ Explanations stale_values(const Training& c, const ExpectedStep& step, const Exp
   return out;
 }
 
-// The weight of each rank's part of the batch once too often, or taken back.
+// The weight of each rank's part of the batch applied once too often, or divided out.
 Explanations batch_ratios(const Training& c) {
   std::vector<double> times, over;
   for (int rank = 0; rank < c.world.size; ++rank) {

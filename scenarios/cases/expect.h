@@ -1,4 +1,4 @@
-// What a Training case must show, step by step: the case translated into the reference's words.
+// The expected values of a Training case, step by step, computed by the reference.
 #pragma once
 
 #include "harness/core/compare.h"
@@ -8,16 +8,16 @@
 
 namespace lockstep::scenarios {
 
-// By parameter throughout.
+// All lists of values are by parameter.
 reference::Format format_of(const Training& c);
 
 struct ExpectedStep {
-  // What rank r holds after its micro-batch m, before anything is reduced: [m][r].
+  // The gradients of rank r after its micro-batch m, before any reduction: [m][r].
   std::vector<std::vector<std::vector<reference::Rounded>>> accumulated;
-  std::vector<reference::Rounded> average;           // the whole batches'
+  std::vector<reference::Rounded> average;           // over the whole batches
   std::vector<reference::Rounded> parameters_after;  // after the step's update, if the case has one
 
-  // The last of `accumulated`: what each rank puts into the average.
+  // The last of `accumulated`: each rank's contribution to the average.
   const std::vector<std::vector<reference::Rounded>>& local() const { return accumulated.back(); }
 };
 
@@ -36,11 +36,12 @@ Comparison compared(const Training& c, Row row, const std::vector<reference::Rou
 std::vector<TensorValue> recorded(const std::vector<std::vector<reference::Rounded>>& by_rank,
                                   size_t p, double scale, const Training& c);
 
-// What mistakes in averaging would have left in parameter `p` after the backward of step `s`.
+// The values that mistakes in averaging would leave in parameter `p` after the backward of step
+// `s`.
 Explanations averaging_mistakes(const Training& c, const std::vector<ExpectedStep>& steps, int s,
                                 size_t p);
 
-// What some ranks of the world recorded, as a row of their own.
+// The part of a row that the ranks of `group` recorded.
 Row of_group(const Row& row, const std::vector<int>& group);
 
 }  // namespace lockstep::scenarios

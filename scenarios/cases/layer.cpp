@@ -14,8 +14,8 @@ namespace {
 constexpr int64_t kMost = 3;
 constexpr int64_t kBatchesBefore = 3;
 
-// Far enough apart that no two of a layer's parameters share a value's place.
-constexpr uint64_t kApart = uint64_t{1} << 32;
+// The distance between the counters of a layer's parameters, so large that none of them overlap.
+constexpr uint64_t kCounterStride = uint64_t{1} << 32;
 
 at::Tensor drawn(const Layer& c, const Counter& at, int64_t most, at::IntArrayRef shape) {
   return c.values == "real" ? real_numbers(at, shape) : whole_numbers(at, most, shape);
@@ -27,7 +27,7 @@ std::vector<int64_t> shape_of(const Layer& c, int rank) {
   return shape;
 }
 
-// The same values, laid out otherwise.
+// The same values in another memory layout.
 at::Tensor laid_out(const at::Tensor& values, const std::string& layout) {
   if (layout == "channels_last" && values.dim() == 4)
     return values.contiguous(at::MemoryFormat::ChannelsLast);
@@ -37,7 +37,7 @@ at::Tensor laid_out(const at::Tensor& values, const std::string& layout) {
   return values;
 }
 
-// What a channel's values have in common: whole numbers, of which each differs from the next.
+// The average of each channel: whole numbers, of which each differs from the next.
 at::Tensor averages_of(const Layer& c) {
   const auto averages = torch::arange(c.norm.channels, at::kDouble);
   if (c.average_log2 > 0)
@@ -81,9 +81,9 @@ at::ScalarType parameter_dtype_of(const Layer& c) {
 at::Tensor input_of(const Layer& c, int step, int rank) {
   auto values = drawn(c, place(c, Stream::input, step, rank), kMost, shape_of(c, rank));
   if (c.values == "real") values = values * 2;
-  std::vector<int64_t> beside(static_cast<size_t>(values.dim()), 1);
-  beside[1] = c.norm.channels;
-  values = (values + rank) * std::ldexp(1.0, c.spread_log2) + averages_of(c).view(beside);
+  std::vector<int64_t> broadcast_shape(static_cast<size_t>(values.dim()), 1);
+  broadcast_shape[1] = c.norm.channels;
+  values = (values + rank) * std::ldexp(1.0, c.spread_log2) + averages_of(c).view(broadcast_shape);
   return laid_out(values.to(dtype_of(c)), c.layout);
 }
 
@@ -95,7 +95,7 @@ at::Tensor cotangent_of(const Layer& c, int step, int rank) {
 LayerState start_of(const Layer& c) {
   const auto by_channel = [&](Stream stream, uint64_t which, int64_t most) {
     auto at = place(c, stream, 0, 0);
-    at.index = which * kApart;
+    at.index = which * kCounterStride;
     return drawn(c, at, most, {c.norm.channels}).to(parameter_dtype_of(c));
   };
   return {.weight = by_channel(Stream::parameter, 0, 1) + (c.values == "real" ? 1.5 : 2.0),

@@ -12,17 +12,17 @@ struct Layer {
   WorldSpec world;
   int steps = 1;
   NormOptions norm;
-  std::vector<int> spatial;  // sizes behind the channels; empty: (samples, channels)
+  std::vector<int> spatial;  // sizes after the channels; empty: (samples, channels)
   // Every other channel, the first one among them, has an average of about 2^average_log2, far from
   // zero and from its variance; 0: none has.
   int average_log2 = 0;
-  // Values differ from their channel's average by this power of two times what they would: far
-  // below 0, eps decides the deviation.
+  // Distances from the channel's average are multiplied by 2^spread_log2: far below 0, eps decides
+  // the deviation.
   int spread_log2 = 0;
   std::vector<int> samples;  // rank r's batch holds samples[r], read cyclically; empty: two each
-  // Whose input comes out of something that learns, and so requires a gradient: every rank's, no
-  // rank's, or that of even ranks. Without weight and bias the other ranks would have no backward,
-  // so "some" is then "all".
+  // The ranks whose input requires a gradient, as the output of a layer that learns does: all,
+  // none, or "some", the even ranks. Without weight and bias the other ranks would have no
+  // backward, so "some" is then "all".
   std::string upstream = "all";
   std::string dtype = "float32";  // of the input; parameters of a half one are float32
   // "channels_last" where there are two or three spatial sizes, else "contiguous"; "strided": every
@@ -59,13 +59,13 @@ at::ScalarType parameter_dtype_of(const Layer& c);
 
 // Rank `rank`'s batch of a step, [samples, channels, ...], and the gradient of its loss by the
 // output, in the dtype and layout of the case. Ranks and channels differ in their average, and the
-// variance is about 4 or 4/3 where spread_log2 is 0, before a half dtype has rounded what lies far
-// from zero.
+// variance is about 4 or 4/3 where spread_log2 is 0, before a half dtype rounds values far from
+// zero.
 at::Tensor input_of(const Layer& c, int step, int rank);
 at::Tensor cotangent_of(const Layer& c, int step, int rank);
 
-// What every rank's layer starts from: one value a channel, weights of at least 1/2 and running
-// variances of at least 1; and how many batches it says it has seen.
+// The initial state of every rank's layer: one value per channel, weights of at least 1/2 and
+// running variances of at least 1; and the number of batches it has counted.
 struct LayerState {
   at::Tensor weight, bias, running_mean, running_var;  // in the parameters' dtype
   int64_t batches = 0;

@@ -40,7 +40,7 @@ at::Tensor samples(const Training& c, Stream stream, int batch, const Part& part
   return values_from(first, kInputMost, {part.end - part.begin, columns}, c, dtype_of(c));
 }
 
-// A parameter that a module has for itself.
+// A module with a single frozen parameter.
 class Held : public torch::nn::Module {
  public:
   explicit Held(const at::Tensor& value) { register_parameter("value", value, false); }
@@ -109,7 +109,7 @@ std::vector<NamedTensor> initial_parameters(const Training& c, uint64_t build_se
 
 std::vector<NamedTensor> initial_frozen(const Training& c, uint64_t build_seed) {
   if (c.network.frozen == "none") return {};
-  // Far behind every trainable parameter's values.
+  // Far beyond the counters of every trainable parameter.
   const Counter first{.seed = build_seed, .stream = Stream::parameter, .index = uint64_t{1} << 32};
   return {{std::string(kFrozenModule) + ".value",
            values_from(first, kParameterMost, {2}, c, dtype_named(c.network.frozen))}};

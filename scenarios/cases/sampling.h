@@ -1,4 +1,4 @@
-// The shape Sampling: how a dataset is dealt out to the ranks, epoch by epoch.
+// The shape Sampling: a dataset is partitioned over the ranks, epoch by epoch.
 #pragma once
 
 #include "harness/core/case.h"

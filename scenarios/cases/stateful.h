@@ -8,9 +8,9 @@ namespace lockstep::scenarios {
 
 struct Stateful {
   WorldSpec world;
-  // One after the other: in training and synchronised, the same with its backward held back until
-  // the next one's, inside no_sync, without gradients, or in evaluation mode; empty: one
-  // synchronised. "no_grad" is followed by no backward.
+  // In order: "synced" in training and synchronised, "held" the same with its backward delayed
+  // until the next one's, inside no_sync, without gradients, or in evaluation mode; empty: one
+  // "synced". "no_grad" is followed by no backward.
   std::vector<std::string> forwards;
   std::vector<int> samples;  // rank r's batch holds samples[r]; empty: two each
   bool reassigned = false;  // a forward replaces its buffers by new tensors instead of writing them
@@ -36,8 +36,8 @@ struct Stateful {
 std::vector<std::string> forwards_of(const Stateful& c);
 int64_t samples_of(const Stateful& c, int rank);
 
-// Whether each forward begins with rank 0's buffers. The forward before decides: it must have had
-// gradients and been outside no_sync, and the first one begins so. docs/semantics.md 1.3.
+// Whether each forward begins with rank 0's buffers. The previous forward decides: it must have had
+// gradients and been outside no_sync; the first forward begins with them. docs/semantics.md 1.3.
 std::vector<bool> synchronised(const Stateful& c);
 
 }  // namespace lockstep::scenarios

@@ -1,5 +1,5 @@
-// What the shapes of cases have in common where their numbers become tensors, and where a rank's
-// tensors become records.
+// Helpers for all shapes of cases: from drawn numbers to tensors, and from a rank's tensors to
+// records.
 #pragma once
 
 #include "harness/core/history.h"
@@ -9,10 +9,10 @@
 
 namespace lockstep::scenarios {
 
-// torch's words: "float32", "int64", "bool", ...
+// torch's names: "float32", "int64", "bool", ...
 at::ScalarType dtype_named(const std::string& word);
 
-// Of the format that computes where values have this dtype: halves are computed in float32.
+// The precision in which values of this dtype are computed: halves are computed in float32.
 int precision_bits(const std::string& dtype);
 
 // Values from `first` on, in row-major order: whole numbers of at most `most`, or any numbers
@@ -23,13 +23,13 @@ at::Tensor real_numbers(Counter first, at::IntArrayRef shape);
 // `value` as a rank would record it.
 TensorValue recorded(const at::Tensor& value, at::ScalarType dtype);
 
-// An expected value as it is written down, and its bound: writing it down rounds it once more.
+// An expected value in its dtype, and its bound: the conversion rounds it once more.
 struct Written {
   TensorValue value, bound;
 };
 Written written(const reference::Rounded& right, at::ScalarType dtype);
 
-// What a program records as the gradient of `leaf`: a tensor of no elements where it is undefined.
+// The gradient of `leaf` as a program records it: a tensor of no elements if it is undefined.
 at::Tensor gradient_or_nothing(const at::Tensor& leaf);
 
 // One finding if a rank recorded an undefined gradient in one of these rows; none otherwise.

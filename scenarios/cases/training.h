@@ -19,9 +19,8 @@ struct DenseLayer {
 };
 
 // Parallel branches on one input, their outputs summed. Each branch is the hidden layers, then a
-// dense layer with a bias to one output. Besides, what takes no part in the output: buffers, each
-// of which every forward changes by the number of its samples, and a frozen parameter, registered
-// last.
+// dense layer with a bias to one output. Not part of the output are the buffers, each of which
+// every forward changes by the number of its samples, and a frozen parameter, registered last.
 struct NetworkSpec {
   std::vector<DenseLayer> hidden;
   int branches = 1;
@@ -48,7 +47,7 @@ struct Training {
   int batch_log2 = 0;       // a global batch holds 2^batch_log2 samples
   std::vector<int> shares;  // rank r gets a part of the batch like shares[r]; empty: equal shares
   int micro_batches = 1;    // batches whose gradients add up before each update
-  int groups = 1;           // equal groups of ranks that train apart; 1 where they do not divide
+  int groups = 1;           // equal groups of ranks that train separately; 1 if they do not divide
   std::string optimizer = "none";
   int learning_rate_log2 = 0;
   WrapOptions options;
@@ -80,14 +79,14 @@ struct Part {
 };
 
 // Parts lie in rank order and cover the batch; a share of zero is an empty part. Shares are read
-// cyclically; none, or none above zero, means equal ones.
+// cyclically; without a positive one all are equal.
 Part part_of_batch(const Training& c, int rank);
 
 inline int64_t batch_size(const Training& c) {
   return int64_t{1} << c.batch_log2;
 }
 
-// Which batch of the whole training a micro-batch of a step is; each has data of its own.
+// The index of a step's micro-batch in the whole training; each has its own data.
 inline int batch_index(const Training& c, int step, int micro_batch) {
   return step * c.micro_batches + micro_batch;
 }
@@ -95,7 +94,7 @@ inline int batch_index(const Training& c, int step, int micro_batch) {
 // The ranks of the group that `rank` trains in, ascending; all of them where there is one group.
 std::vector<int> group_of(const Training& c, int rank);
 
-// What a group trains, as a case of its own: its ranks are numbered from 0, its data and its
+// The training of one group as a separate case: its ranks are numbered from 0; its data and
 // parameters differ from every other group's.
 Training case_of_group(const Training& c, const std::vector<int>& group);
 

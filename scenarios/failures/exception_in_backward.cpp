@@ -1,22 +1,21 @@
-// An exception in one rank's backward is that rank's own; every other rank is told in the same
-// backward, by a sentence that names the rank; and the next step is as good as any.
+// A rank whose backward throws gets its own exception; every other rank throws in the same
+// backward, with a sentence that names the rank; and the next step is averaged as usual.
 //
-// A rank whose backward ends early has launched some of its buckets and not others, and its peers
-// wait for those. An implementation that does nothing leaves them waiting until a timeout, with a
-// group that nobody can use any more. Where the exception strikes, between which gradients, is part
-// of the case: the network calls the harness from inside of each branch's backward.
+// A rank whose backward ends early has launched only some of its buckets, and its peers wait for
+// the others. An implementation that ignores this leaves them waiting until a timeout, with an
+// unusable group. The case says where the exception is thrown, between which gradients: the network
+// calls the harness from inside each branch's backward.
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
-#include "scenarios/catalogue.h"
 
 #include <torch/torch.h>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::failures_exception_in_backward {
 namespace {
 
 constexpr const char* kInBackward = "in backward";
 
-// Passes gradients on, after a call.
+// Calls `on_backward`, then passes gradients on.
 class Passage : public torch::autograd::Function<Passage> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
@@ -43,7 +42,7 @@ class Watched : public Network {
   }
 };
 
-const Injection& blow_of(const Training& c) {
+const Injection& planned_failure_of(const Training& c) {
   const auto& all = c.world.injections;
   if (all.size() != 1 || all.front().kind != "throw" || all.front().at.phase != kInBackward ||
       all.front().rank >= c.world.size || all.front().at.step + 1 >= c.steps)
@@ -51,15 +50,16 @@ const Injection& blow_of(const Training& c) {
   return all.front();
 }
 
-enum class Heard : int64_t { nothing, who_threw, something_else };
+enum class ReceivedError : int64_t { none, names_the_rank, other };
 
-Heard heard_in(const std::exception& error, const Training& c) {
-  const auto who = "rank " + std::to_string(blow_of(c).rank) + ": an exception was thrown";
-  return std::string(error.what()).find(who) == std::string::npos ? Heard::something_else
-                                                                  : Heard::who_threw;
+ReceivedError received_error(const std::exception& error, const Training& c) {
+  const auto who =
+      "rank " + std::to_string(planned_failure_of(c).rank) + ": an exception was thrown";
+  return std::string(error.what()).find(who) == std::string::npos ? ReceivedError::other
+                                                                  : ReceivedError::names_the_rank;
 }
 
-// Over a backend that the host does not wait for, an instance is over after a backward that threw.
+// With a backend that the host does not wait for, a backward that threw ends the instance.
 void refuse_where_the_host_does_not_wait(RankContext& here) {
   const auto backend = here.group()->getBackend(here.device().type());
   if (backend->getBackendName() != "gloo" && !here.device().is_cpu())
@@ -75,27 +75,27 @@ void program(const Training& c, RankContext& here) {
   for (int step = 0; step < c.steps; ++step) {
     model->on_backward = [&] { here.enter(step, kInBackward); };
     model->zero_grad(/*set_to_none=*/true);
-    auto heard = Heard::nothing;
+    auto received = ReceivedError::none;
     try {
       replica->backward(loss_of_part(c, batch_index(c, step, 0), here.rank(), *replica));
     } catch (const std::exception& error) {
-      heard = heard_in(error, c);
+      received = received_error(error, c);
     }
     here.enter(step, "after backward");
-    here.record("heard", std::vector<int64_t>{static_cast<int64_t>(heard)});
-    if (heard == Heard::nothing) record_gradients(here, *model);
+    here.record("heard", std::vector<int64_t>{static_cast<int64_t>(received)});
+    if (received == ReceivedError::none) record_gradients(here, *model);
   }
 }
 
 Findings all_are_told_by_name(const Training& c, const History& h) {
-  const auto& blow = blow_of(c);
+  const auto& planned = planned_failure_of(c);
   std::vector<Comparison> rows;
   for (int s = 0; s < c.steps; ++s) {
     std::vector<TensorValue> expected;
     for (int rank = 0; rank < c.world.size; ++rank) {
-      const auto right = s != blow.at.step   ? Heard::nothing
-                         : rank == blow.rank ? Heard::something_else
-                                             : Heard::who_threw;
+      const auto right = s != planned.at.step   ? ReceivedError::none
+                         : rank == planned.rank ? ReceivedError::other
+                                                : ReceivedError::names_the_rank;
       expected.push_back(int64_values({static_cast<int64_t>(right)}));
     }
     rows.push_back({.row = h.row({s, "after backward"}, "heard"), .expected = expected});
@@ -109,7 +109,7 @@ Findings the_other_steps_are_averaged(const Training& c, const History& h) {
   const auto steps = expected_steps(c);
   const auto names = trainable(c);
   for (int s = 0; s < c.steps; ++s) {
-    if (s == blow_of(c).at.step) continue;
+    if (s == planned_failure_of(c).at.step) continue;
     std::vector<Comparison> rows;
     for (size_t p = 0; p < names.size(); ++p)
       rows.push_back(compared(c, h.row({s, "after backward"}, names[p]),
@@ -156,15 +156,15 @@ rc::Gen<Training> cases() {
 
 }  // namespace
 
-Scenario failures_exception_in_backward_is_told() {
+Scenario exception_in_backward_is_told() {
   return scenario<Training>({
       .name = "failures.exception_in_backward_is_told",
-      .claim = "An exception in one rank's backward is told to every other rank in the same "
-               "backward, by name, and the next step is averaged as ever.",
-      .exactness = "told by name",
+      .claim = "If one rank's backward throws, every other rank throws in the same backward an "
+               "error that names the rank, and the next step is averaged as usual.",
+      .exactness = "named error",
       .source = "docs/semantics.md 0.18",
-      .not_covered = "an exception in forward, a rank that does not go on",
-      .usual_mistake = "leaving the buckets unlaunched that the cut backward did not reach.",
+      .not_covered = "an exception in forward, a rank that does not continue",
+      .usual_mistake = "not launching the buckets that the interrupted backward did not reach.",
       .tags = {"failures"},
       .must_catch = {"exception_in_backward_untold"},
       .draws = 40,
@@ -176,4 +176,8 @@ Scenario failures_exception_in_backward_is_told() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {exception_in_backward_is_told()};
+}
+
+}  // namespace lockstep::scenarios::failures_exception_in_backward

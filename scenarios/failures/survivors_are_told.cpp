@@ -1,40 +1,40 @@
-// A rank ends in the middle of training, or one of its collectives fails: every other rank learns
-// of it by an exception that names the operation it was in, and soon.
+// A rank ends in the middle of training, or one of its collectives fails: every other rank soon
+// throws an exception that names the operation it was in.
 //
-// A peer that is gone is the ordinary way for a job to end. Ranks that wait for it until a timeout
-// of minutes cost the job its machines; ones that go on train on numbers that nobody has summed. So
-// here the checks judge how ranks end: the one that was struck as it was struck, the others by a
-// sentence. When a rank ends, and how, is part of the case.
+// Jobs commonly end because a peer is gone. Ranks that wait for it until a timeout of minutes waste
+// the job's machines; ranks that continue train on gradients that were not averaged. So here the
+// checks judge how ranks end: the failing rank as planned, the others with a sentence. The case
+// says when and how the rank fails.
 #include "harness/core/trace.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
-#include "scenarios/catalogue.h"
 
 #include <algorithm>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::failures_survivors_are_told {
 namespace {
 
-// Every training has these: what its ranks agree on, the first broadcast, two steps' all-reduces,
-// and what lays out the buckets between them.
+// Every training has these collectives: the comparison of models, the first broadcast, two steps'
+// all-reduces, and the rebuilding of the buckets between them.
 constexpr int kCollectivesLeast = 6;
 constexpr int kExitStatus = 5;
 
-// A rank that is struck before `collective`, or, at -1, as its last backward pass begins: only then
-// is there nothing behind that all-reduce which would tell what went wrong in it.
+// Rank `rank` fails before `collective`, or, at -1, as its last backward pass begins: only then
+// does no later operation report a failure of that pass's all-reduce.
 Training struck(Training c, const std::string& kind, int rank, int collective) {
-  Injection blow{.kind = kind,
-                 .rank = rank % c.world.size,
-                 .collective = collective,
-                 .amount = kind == "exit" ? kExitStatus : 0};
-  if (collective < 0) blow.at = {c.steps - 1, "backward"};
-  c.world.injections = {blow};
+  Injection injection{.kind = kind,
+                      .rank = rank % c.world.size,
+                      .collective = collective,
+                      .amount = kind == "exit" ? kExitStatus : 0};
+  if (collective < 0) injection.at = {c.steps - 1, "backward"};
+  c.world.injections = {injection};
   return c;
 }
 
-std::string text_of(const Injection& blow) {
-  return blow.collective >= 0 ? "its collective #" + std::to_string(blow.collective)
-                              : "step " + std::to_string(blow.at.step) + ", " + blow.at.phase;
+std::string text_of(const Injection& injection) {
+  return injection.collective >= 0
+             ? "its collective #" + std::to_string(injection.collective)
+             : "step " + std::to_string(injection.at.step) + ", " + injection.at.phase;
 }
 
 std::vector<Training> every_small_one() {
@@ -50,15 +50,15 @@ rc::Gen<Training> cases() {
   return rc::gen::apply(
       [](Training c, const std::string& kind, int rank, int collective) {
         c.steps = std::max(c.steps, 2);
-        if (kind == "error") collective = std::max(collective, 0);  // of a moment it has none
+        if (kind == "error") collective = std::max(collective, 0);  // which needs a collective
         return struck(std::move(c), kind, rank, collective);
       },
       trainings(), rc::gen::element<std::string>("kill", "exit", "throw", "error"),
       rc::gen::inRange(0, 4), rc::gen::inRange(-1, kCollectivesLeast));
 }
 
-// Of four ranks two may wait for each other and for no dead one; a simulated device holds up their
-// hosts then, where another one would hold up its stream alone.
+// Among four ranks two may wait for each other and not for the dead one; the simulated device then
+// blocks their hosts, whereas a real one would block only its stream.
 void refuse_what_holds_up_hosts(const Training& c, RankContext& here) {
   const auto backend = here.group()->getBackend(here.device().type())->getBackendName();
   if (backend == "accelerator" && c.world.size > 3)
@@ -83,7 +83,7 @@ void program(const Training& c, RankContext& here) {
   replica->finish();
 }
 
-// An operation, as our own errors or the backend's call it; or a peer.
+// True if it names an operation, as our errors or the backend's do, or a peer.
 bool names_what_failed(const std::string& why) {
   for (const char* word : {"all-reduce", "allreduce", "broadcast", "exchange", "gather", "connect",
                            "collective #", "rank "})
@@ -91,7 +91,7 @@ bool names_what_failed(const std::string& why) {
   return false;
 }
 
-const Injection& blow_of(const Training& c) {
+const Injection& planned_failure_of(const Training& c) {
   const auto& all = c.world.injections;
   const auto is_judged = [](const std::string& kind) {
     return kind == "kill" || kind == "exit" || kind == "throw" || kind == "error";
@@ -121,7 +121,7 @@ std::optional<Diagnosis> wrong_about(const Ending& ending) {
 }
 
 Findings survivors_throw(const Training& c, const History& h) {
-  const auto& planted = blow_of(c);
+  const auto& planted = planned_failure_of(c);
   Findings out;
   for (int rank = 0; rank < h.size(); ++rank) {
     if (rank == planted.rank) continue;
@@ -137,9 +137,9 @@ Findings survivors_throw(const Training& c, const History& h) {
   return out;
 }
 
-// The struck rank ends as the case says; where its backend fails it is told, as everybody is.
+// The failing rank ends as planned; if its backend fails it throws, as every other rank does.
 Findings the_struck_rank_ends_as_planted(const Training& c, const History& h) {
-  const auto& planted = blow_of(c);
+  const auto& planted = planned_failure_of(c);
   const auto& ending = h.ranks().at(static_cast<size_t>(planted.rank)).ending;
   const Ending killed{Ending::Kind::signalled, "SIGKILL"};
   const Ending exited{Ending::Kind::exited, std::to_string(planted.amount)};
@@ -155,16 +155,16 @@ Findings the_struck_rank_ends_as_planted(const Training& c, const History& h) {
 
 }  // namespace
 
-Scenario failures_survivors_are_told() {
+Scenario survivors_are_told() {
   return scenario<Training>({
       .name = "failures.survivors_are_told",
       .claim =
           "When a rank dies, leaves or fails in training, every other rank throws an error that "
           "names the operation, before any timeout.",
-      .exactness = "told by name",
+      .exactness = "named error",
       .source = "torch.nn.parallel.DistributedDataParallel over Gloo; docs/semantics.md 0.16",
       .not_covered = "ranks that are stopped or hang, a network that loses messages, recovery",
-      .usual_mistake = "catching the communication error of a step and training on.",
+      .usual_mistake = "catching the communication error of a step and continuing to train.",
       .tags = {"failures"},
       .must_catch = {"failed_reduction_goes_unnoticed"},
       .draws = 30,
@@ -178,4 +178,8 @@ Scenario failures_survivors_are_told() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {survivors_are_told()};
+}
+
+}  // namespace lockstep::scenarios::failures_survivors_are_told

@@ -8,31 +8,30 @@
 // Why the checks suffice: inputs, parameters and weights are whole numbers times powers of two, and
 // the reference certifies that no sum of any order rounds; then every correct algorithm, bucket
 // layout and order gives the same bits and the tolerance is zero. Ranks that agree with each other
-// and are wrong together differ from the reference, which runs no autograd and no collective.
-// Branches that each rank runs in another order make gradients arrive in another order. Where
-// values are real the reference bounds what rounding may do, and ranks are compared bit for bit
-// besides.
+// and are all wrong differ from the reference, which uses no autograd and no collective. Each rank
+// runs its branches in another order, so gradients become ready in another order. Where values are
+// real the reference bounds the rounding error, and ranks are also compared bit for bit.
 #include "harness/core/compare.h"
+#include "harness/core/scenario.h"
 #include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/network.h"
-#include "scenarios/catalogue.h"
 
 #include <torch/torch.h>
 
 #include <cmath>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::gradients_match_single_process {
 namespace {
 
-// Branches of one layer would have equal gradients, and changing places would not show.
+// Branches of one layer would have equal gradients, and swapped gradients would not show.
 std::vector<DenseLayer> layers_of(int branches) {
   return branches == 1 ? std::vector<DenseLayer>{} : std::vector<DenseLayer>{{.width = 2}};
 }
 
-// The smallest worlds in which each usual mistake shows, whatever is drawn besides.
+// The smallest worlds in which each usual mistake shows, in addition to the drawn cases.
 std::vector<Training> every_small_one() {
   std::vector<Training> all;
   for (const int world : {2, 3})
@@ -78,7 +77,7 @@ void program(const Training& world, RankContext& here) {
   }
 }
 
-// Every group of ranks is a world of its own.
+// Judges every group of ranks as a separate world.
 template <class Judge>
 Findings in_each_group(const Training& world, const Judge& judge) {
   Findings out;
@@ -152,7 +151,7 @@ Findings every_gradient_is_defined(const Training&, const History& h) {
   return gradients_are_defined(h.rows("after backward"));
 }
 
-// Whatever is right: where numbers round, a bound alone would let ranks drift apart.
+// Independent of the reference: where numbers round, a bound alone would let ranks drift apart.
 Findings ranks_hold_the_same_bits(const Training& world, const History& h) {
   return in_each_group(world, [&](const Training& c, const std::vector<int>& group) {
     Findings out;
@@ -186,7 +185,7 @@ std::vector<Training> smallest_groups() {
 
 }  // namespace
 
-Scenario gradients_match_single_process() {
+Scenario match_single_process() {
   return scenario<Training>({
       .name = "gradients.match_single_process",
       .claim =
@@ -213,11 +212,11 @@ Scenario gradients_match_single_process() {
   });
 }
 
-Scenario gradients_average_over_the_group() {
+Scenario average_over_the_group() {
   return scenario<Training>({
       .name = "gradients.average_over_the_group",
       .claim =
-          "Ranks that train in groups apart hold their own group's average, whatever the world "
+          "Ranks that train in separate groups hold their own group's average, whatever the world "
           "around them.",
       .exactness = "bit-equal · real: bounded",
       .source = "the process_group argument of torch.nn.parallel.DistributedDataParallel; "
@@ -237,4 +236,8 @@ Scenario gradients_average_over_the_group() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {match_single_process(), average_over_the_group()};
+}
+
+}  // namespace lockstep::scenarios::gradients_match_single_process

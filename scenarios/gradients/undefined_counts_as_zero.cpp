@@ -1,18 +1,17 @@
 // A gradient that autograd leaves undefined on some ranks counts as zero in the average.
 //
 // A branch's backward may return no gradient: a custom function that cuts it, an output that was
-// not used. The parameter's turn comes all the same, with nothing to add, and its place in the
-// bucket must be cleared: what the step before left there would be averaged once more. Silent ranks
-// are drawn for each step and branch, never in the first step, so that there is something stale to
-// leave. Gradients are cleared to none before each step.
+// not used. The parameter's hook is still called, with an undefined gradient, and its place in the
+// bucket must be cleared: otherwise the values of the step before would be averaged once more.
+// Silent ranks are drawn for each step and branch, never in the first step, so that stale values
+// exist. Gradients are cleared to none before each step.
 #include "harness/core/values.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
-#include "scenarios/catalogue.h"
 
 #include <torch/torch.h>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::gradients_undefined_counts_as_zero {
 namespace {
 
 bool is_silent(const Training& c, int step, int rank, int branch) {
@@ -63,7 +62,7 @@ void program(const Training& c, RankContext& here) {
   }
 }
 
-// The average in which a silent rank's part is what `instead` says.
+// The average with each silent rank's contribution replaced by `instead`.
 template <class Instead>
 reference::Rounded average(const Training& c, const ExpectedStep& step, int s, size_t p,
                            const std::string& name, const Instead& instead) {
@@ -120,7 +119,7 @@ std::vector<Training> every_small_one() {
 }
 
 rc::Gen<Training> cases() {
-  // To find_unused_parameters it would be unused, and undefined it stays where it is so on all
+  // find_unused_parameters would count it as unused, and leave it undefined if it is so on all
   // ranks.
   auto drawn = changed(trainings(), [](Training& c) {
     c.optimizer = "none";
@@ -131,7 +130,7 @@ rc::Gen<Training> cases() {
 
 }  // namespace
 
-Scenario gradients_undefined_counts_as_zero() {
+Scenario undefined_counts_as_zero() {
   return scenario<Training>({
       .name = "gradients.undefined_counts_as_zero",
       .claim = "A gradient that a rank's backward leaves undefined counts as zero in the average "
@@ -153,4 +152,8 @@ Scenario gradients_undefined_counts_as_zero() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {undefined_counts_as_zero()};
+}
+
+}  // namespace lockstep::scenarios::gradients_undefined_counts_as_zero

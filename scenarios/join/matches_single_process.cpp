@@ -1,33 +1,31 @@
-// A join in which ranks without inputs stand in for themselves: every step is averaged over the
-// ranks that have inputs, divided as the option says, and in the end all ranks hold what the last
-// of them has trained.
+// A join in which exhausted ranks shadow their peers' collectives: every step sums over the ranks
+// that have inputs and divides as the option says, and in the end all ranks hold the parameters of
+// the last one that had inputs.
 //
-// What a rank without inputs must take part in, is whatever the others send: the order of buckets,
-// buffers, one bucket of zeros for each of theirs, the map of used parameters. One that sends a
-// bucket too few lets its peers wait; one that sends its own last gradient, or divides by another
-// number, makes averages that all ranks agree on and that are wrong. And since it makes no steps of
-// its own, it is behind when the loop ends.
+// An exhausted rank must take part in everything the others send: the order of buckets, buffers, a
+// bucket of zeros for each of theirs, the map of used parameters. If it sends a bucket too few, its
+// peers hang; if it sends its own last gradient, or divides by another number, all ranks agree on a
+// wrong average. And since it makes no steps, its parameters are outdated when the loop ends.
 //
-// Why the checks suffice: gradients are whole multiples of 12, so that no division by a world of up
-// to four, nor by a part of it, rounds, and the reference is the sum of single gradients over a
-// whole number, bit for bit. With the optimizer the network has no hidden layer, so that gradients
-// do not depend on parameters, and parameters are the start less the sum of all averages. Every
-// input has data of its own, and a step after the join shows that the object goes on.
+// Why the checks suffice: gradients are whole multiples of 12, so that no division by 1 to 4
+// rounds, and the reference is the sum of the ranks' gradients over a whole number, bit for bit.
+// With the optimizer the network has no hidden layer, so that gradients do not depend on
+// parameters, and parameters are the start less the sum of all averages. Every input has different
+// data, and a step after the join shows that the object is still usable.
 #include "harness/core/values.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
-#include "scenarios/catalogue.h"
 #include "scenarios/join/shrinking.h"
 
 #include <torch/torch.h>
 
 #include <cmath>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::join_matches_single_process {
 namespace {
 
 constexpr const char *kStep = "after backward", *kEnd = "after the join";
-constexpr double kScale = 12;  // what 1, 2, 3 and 4 divide
+constexpr double kScale = 12;  // divisible by 1, 2, 3 and 4
 
 double rate_of(const Shrinking& c) {
   return c.optimizer == "sgd" ? std::ldexp(1.0, c.learning_rate_log2) : 0.0;
@@ -48,7 +46,7 @@ void program(const Shrinking& c, RankContext& here) {
   if (c.network.order_by_rank) model->set_first_branch(here.rank());
   const auto replica = wrap(here, model, c.options);
   torch::optim::SGD optimizer(model->parameters(), rate_of(c));
-  // What each step left, since ranks without inputs have no moments of their own in the join.
+  // The gradients of each step, recorded later, since exhausted ranks have no moments in the join.
   std::vector<std::vector<at::Tensor>> gradients;
   const auto take = [&](int step) {
     optimizer.zero_grad();
@@ -84,7 +82,7 @@ bool fits(const at::Tensor& value, const Training& c) {
   return at::equal(value.to(dtype_of(c)).to(at::kDouble), value);
 }
 
-// Of parameter `p`: the sum over `ranks`, over `divisor`.
+// Parameter `p`'s sum over `ranks`, divided by `divisor`.
 at::Tensor average(const Shrinking& c, const ExpectedStep& step, const std::vector<int>& ranks,
                    size_t divisor, size_t p) {
   auto sum = at::zeros_like(step.local().front()[p].value);
@@ -92,7 +90,7 @@ at::Tensor average(const Shrinking& c, const ExpectedStep& step, const std::vect
   return sum * (kScale / c.world.size) / static_cast<double>(divisor);
 }
 
-// What a step must leave, after the join with all ranks again.
+// The expected gradient of a step; the step after the join has all ranks again.
 at::Tensor average(const Shrinking& c, const std::vector<ExpectedStep>& steps, int s, size_t p,
                    bool divides_by_world) {
   const bool is_after = s == steps_of(c);
@@ -213,16 +211,16 @@ rc::Gen<Shrinking> cases() {
 
 }  // namespace
 
-Scenario join_matches_single_process() {
+Scenario matches_single_process() {
   return scenario<Shrinking>({
       .name = "join.matches_single_process",
-      .claim = "Where ranks run out of inputs at different steps each step holds the sum of the "
+      .claim = "If ranks run out of inputs at different steps, each step holds the sum of the "
                "gradients of those that have inputs, divided by the world size or by their number, "
                "bit for bit; and all ranks end with the parameters and buffers of the last one.",
       .exactness = "bit-equal",
       .source = "torch.nn.parallel.DistributedDataParallel.join; docs/semantics.md 5",
-      .not_covered = "what an optimizer keeps, gradients that are kept from step to step, windows "
-                     "of no_sync",
+      .not_covered = "optimizer state, gradients that are kept from step to step, windows of "
+                     "no_sync",
       .usual_mistake = "expecting an optimizer's momentum to be equal on all ranks after it.",
       .tags = {"join"},
       .must_catch = {"join_divides_by_the_other_count", "join_ends_with_rank_zeros_state",
@@ -236,4 +234,8 @@ Scenario join_matches_single_process() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {matches_single_process()};
+}
+
+}  // namespace lockstep::scenarios::join_matches_single_process

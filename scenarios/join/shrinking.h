@@ -1,5 +1,5 @@
 // The shape Shrinking: a training in a join, whose ranks run out of inputs one after the other and
-// stand in for themselves from then on.
+// from then on shadow their peers' collectives.
 #pragma once
 
 #include "harness/core/scenario.h"
@@ -10,7 +10,7 @@ namespace lockstep::scenarios {
 struct Shrinking {
   WorldSpec world;
   std::vector<int> inputs;        // rank r has inputs[r], read cyclically; empty: two each
-  std::string divides = "world";  // by the world size, or by how many have inputs: "live"
+  std::string divides = "world";  // by the world size, or ("live") by how many have inputs
   std::string optimizer = "none";
   int learning_rate_log2 = 0;
   NetworkSpec network;
@@ -39,14 +39,14 @@ int inputs_of(const Shrinking& c, int rank);
 int steps_of(const Shrinking& c);
 std::vector<int> ranks_with_inputs(const Shrinking& c, int step);
 
-// Of those who made the last step, the highest; without a step the highest of all.
+// The highest of the ranks that made the last step; without a step the highest of all.
 int last_to_join(const Shrinking& c);
 
-// The network and its data, for one step more than the join has. Parameters stay as they are.
+// The network and its data, for one step more than the join has. Parameters are not updated.
 Training training_of(const Shrinking& c);
 
-// How many samples every rank's counters have seen, where forwards begin with those of the highest
-// rank that has inputs.
+// The number of samples in every rank's counters, if forwards begin with the counters of the
+// highest rank that has inputs.
 std::vector<int64_t> samples_counted(const Shrinking& c);
 
 }  // namespace lockstep::scenarios

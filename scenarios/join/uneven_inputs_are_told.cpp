@@ -1,26 +1,26 @@
-// Where ranks have unequally many inputs, all of them stop in the same step, with one sentence, or
-// none does; and the steps they made together, and the ones after it, are averaged as ever.
+// If ranks have unequally many inputs, all of them throw the same sentence in the same step,
+// otherwise none does; and the steps they made together, and later ones, are averaged as usual.
 //
-// A rank that runs out of inputs and leaves its loop lets its peers wait: in the middle of their
-// forward, where a SyncBatchNorm or the broadcast of buffers wants it, or for its gradients. What
-// must not happen besides is that some ranks make a step that others have not made, since their
-// parameters differ from then on. So the question who still has inputs comes before anything of a
-// step is sent, also where that step is local, inside no_sync.
+// A rank that runs out of inputs and leaves its loop makes its peers hang: in the middle of their
+// forward, in a SyncBatchNorm or the broadcast of buffers, or in the reduction of gradients. Nor
+// may some ranks make a step that others have not made, since their parameters would differ from
+// then on. So ranks exchange whether they still have inputs before anything of a step is sent, also
+// if that step is local, inside no_sync.
 //
-// Why the checks suffice: a rank that waits in vain hangs, which no check has to see. A layer that
-// exchanges statistics is played beside the network, times zero, so that its collectives are issued
-// where a model's would be and the gradients stay those of the reference; its counter says how many
-// forwards it has begun. What a step that raised had sent would be met by the step after the join.
+// Why the checks suffice: a rank that waits in vain hangs, which needs no check. A layer that
+// exchanges statistics runs in parallel to the network, times zero, so that its collectives are
+// issued where a model's would be and the gradients stay those of the reference; its counter counts
+// the forwards that it has begun. Anything sent by a step that threw would be matched by the step
+// after the join.
 #include "harness/core/values.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
-#include "scenarios/catalogue.h"
 
 #include <torch/torch.h>
 
 #include <algorithm>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::join_uneven_inputs_are_told {
 namespace {
 
 constexpr const char *kWindow = "after backward", *kEnd = "after the join",
@@ -30,7 +30,7 @@ struct Uneven {
   WorldSpec world;
   std::vector<int> inputs;  // rank r has inputs[r], read cyclically; empty: two each
   int micro_batches = 1;    // inputs whose gradients add up before each reduction
-  bool normalises = false;  // a SyncBatchNorm beside the network; needs two samples a batch
+  bool normalises = false;  // a SyncBatchNorm parallel to the network; needs two samples a batch
   NetworkSpec network;
   int batch_log2 = 1;
   std::vector<int> shares;  // as a Training's
@@ -58,7 +58,7 @@ int inputs_of(const Uneven& c, int rank) {
   return c.inputs.empty() ? 2 : c.inputs[static_cast<size_t>(rank) % c.inputs.size()];
 }
 
-// How many inputs every rank has, and whether some have more.
+// How many inputs every rank has at least, and whether some have more.
 int common_inputs(const Uneven& c) {
   int least = inputs_of(c, 0);
   for (int rank = 1; rank < c.world.size; ++rank) least = std::min(least, inputs_of(c, rank));
@@ -74,7 +74,7 @@ int whole_windows(const Uneven& c) {
   return common_inputs(c) / c.micro_batches;
 }
 
-// As many windows as all ranks have in common, and one after the join.
+// The windows that all ranks have in common, and one after the join.
 Training training_of(const Uneven& c) {
   return {.world = {.size = c.world.size},
           .steps = whole_windows(c) + 1,
@@ -88,9 +88,9 @@ Training training_of(const Uneven& c) {
           .seed = c.seed};
 }
 
-class BesideANorm : public Model {
+class NetworkWithNorm : public Model {
  public:
-  BesideANorm(std::shared_ptr<Model> network, std::shared_ptr<Model> norm)
+  NetworkWithNorm(std::shared_ptr<Model> network, std::shared_ptr<Model> norm)
       : network_(register_module("network", std::move(network))),
         norm_(norm ? register_module("beside", std::move(norm)) : nullptr) {}
   at::Tensor forward(const at::Tensor& input) override {
@@ -106,8 +106,8 @@ void program(const Uneven& c, RankContext& here) {
   const auto training = training_of(c);
   const auto network = std::make_shared<Network>(training, build_seed(training, here.rank()));
   if (c.network.order_by_rank) network->set_first_branch(here.rank());
-  const auto norm = c.normalises ? sync_batch_norm(here, {.channels = 1}) : nullptr;
-  const auto model = std::make_shared<BesideANorm>(network, norm);
+  const auto norm = c.normalises ? lockstep::sync_batch_norm(here, {.channels = 1}) : nullptr;
+  const auto model = std::make_shared<NetworkWithNorm>(network, norm);
   const auto replica = wrap(here, model, c.options);
   const auto take = [&](int input) {
     replica->backward(loss_of_part(training, input, here.rank(), *replica));
@@ -223,12 +223,12 @@ rc::Gen<Uneven> cases() {
 
 }  // namespace
 
-Scenario join_uneven_inputs_are_told() {
+Scenario uneven_inputs_are_told() {
   return scenario<Uneven>({
       .name = "join.uneven_inputs_are_told",
-      .claim = "Where some ranks have fewer inputs than others all ranks are told so by one "
-               "sentence in one step, before anything of that step is sent, and otherwise none; "
-               "the steps they made together, and later ones, are averaged as ever.",
+      .claim = "If some ranks have fewer inputs than others, all ranks throw the same sentence in "
+               "the same step, before anything of that step is sent, and otherwise none does; the "
+               "steps they made together, and later ones, are averaged as usual.",
       .exactness = "bit-equal · real: bounded",
       .source = "torch.distributed.algorithms.Join with throw_on_early_termination; "
                 "docs/semantics.md 5",
@@ -247,4 +247,8 @@ Scenario join_uneven_inputs_are_told() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {uneven_inputs_are_told()};
+}
+
+}  // namespace lockstep::scenarios::join_uneven_inputs_are_told

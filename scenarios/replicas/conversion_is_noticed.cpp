@@ -1,16 +1,15 @@
-// Converting the wrapped model to another dtype and back is averaged as if nothing had happened, or
-// refused; it is never an end of synchronisation that nobody hears of.
+// After the wrapped model is converted to another dtype and back, gradients are averaged as before,
+// or the model is refused; synchronisation never ends without an error.
 //
 // to() gives a parameter new storage and drops the accumulator that carries a reducer's hook. A
-// reducer that does not look goes on without its gradients: each rank trains for itself, and the
-// loss still falls. Every rank converts, so every rank must notice.
+// reducer that does not check continues without its gradients: each rank trains alone, and the loss
+// still falls. Every rank converts, so every rank must notice.
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
-#include "scenarios/catalogue.h"
 
 #include <torch/torch.h>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::replicas_conversion_is_noticed {
 namespace {
 
 void program(const Training& c, RankContext& here) {
@@ -56,7 +55,7 @@ rc::Gen<Training> cases() {
 
 }  // namespace
 
-Scenario replicas_conversion_is_noticed() {
+Scenario conversion_is_noticed() {
   return scenario<Training>({
       .name = "replicas.conversion_is_noticed",
       .claim =
@@ -76,4 +75,8 @@ Scenario replicas_conversion_is_noticed() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {conversion_is_noticed()};
+}
+
+}  // namespace lockstep::scenarios::replicas_conversion_is_noticed

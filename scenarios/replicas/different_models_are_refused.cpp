@@ -1,18 +1,17 @@
-// Ranks whose models differ are told so, all with one sentence, before any tensor travels.
+// If models differ, every rank throws the same sentence, before any tensor is sent.
 //
-// One rank builds its model in another way: a layer more, another width, another dtype, two layers
-// of one size in the other order, a parameter frozen. Tensors of equal size would pair up and be
-// summed without a word; others would hang or abort the group. The trace shows what travelled
-// before the ranks were told: an exchange of descriptions, and no broadcast and no all-reduce.
+// One rank builds its model differently: a layer more, another width, another dtype, two layers of
+// one size in the other order, a parameter frozen. Tensors of equal size would be paired and summed
+// silently; others would hang or abort the group. The trace shows what was sent before the ranks
+// threw: an exchange of descriptions, and no broadcast and no all-reduce.
 #include "harness/core/compare.h"
 #include "harness/core/scenario.h"
 #include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
-#include "scenarios/catalogue.h"
 
 #include <torch/torch.h>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::replicas_different_models_are_refused {
 namespace {
 
 struct Differing {
@@ -109,7 +108,7 @@ std::vector<Differing> every_difference() {
 
 }  // namespace
 
-Scenario replicas_different_models_are_refused() {
+Scenario different_models_are_refused() {
   return scenario<Differing>({
       .name = "replicas.different_models_are_refused",
       .claim =
@@ -130,4 +129,8 @@ Scenario replicas_different_models_are_refused() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {different_models_are_refused()};
+}
+
+}  // namespace lockstep::scenarios::replicas_different_models_are_refused

@@ -2,13 +2,12 @@
 // of every dtype.
 //
 // Every rank builds its module from another seed, so a tensor that is left out of the broadcast
-// keeps values that no other rank has. What is right needs no run: it is what the case's seed gives
-// rank 0. The forward's own broadcast of buffers would hide a missing one, so no forward runs.
+// keeps values that no other rank has. The expected values need no run: the case's seed gives those
+// of rank 0. The forward's own broadcast of buffers would hide a missing one, so no forward runs.
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
-#include "scenarios/catalogue.h"
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::replicas_start_equal {
 namespace {
 
 std::vector<Training> every_small_one() {
@@ -76,7 +75,7 @@ Findings buffers_start_as_rank_zeros(const Training& c, const History& h) {
 
 }  // namespace
 
-Scenario replicas_start_equal() {
+Scenario start_equal() {
   return scenario<Training>({
       .name = "replicas.start_equal",
       .claim = "After wrapping every rank holds rank 0's parameters and buffers, bit for bit.",
@@ -97,4 +96,8 @@ Scenario replicas_start_equal() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {start_equal()};
+}
+
+}  // namespace lockstep::scenarios::replicas_start_equal

@@ -2,21 +2,20 @@
 // optimizer's state have the same bits on every rank, and buffers do whenever a forward has
 // synchronised them.
 //
-// Ranks are built from different seeds and fed different data in parts of unequal size, so nothing
-// makes them equal but what the subject does. What ranks hold is compared with each other alone:
-// that it is also right is gradients.match_single_process's claim. Adam hides mistakes of scale but
-// not replicas that part; momentum and decay keep a difference that plain SGD would forget.
+// Ranks are built from different seeds and fed different data in parts of unequal size, so only the
+// subject makes them equal. Ranks are compared only with each other: gradients.match_single_process
+// claims that their values are also right. Adam hides mistakes of scale but not replicas that
+// diverge; momentum and decay keep a difference that plain SGD would forget.
 #include "harness/core/compare.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/network.h"
 #include "scenarios/cases/tensors.h"
-#include "scenarios/catalogue.h"
 
 #include <torch/torch.h>
 
 #include <cmath>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::replicas_stay_equal {
 namespace {
 
 std::vector<Training> every_small_one() {
@@ -124,7 +123,7 @@ Findings every_backward_communicates(const Training& c, const History& h) {
 
 }  // namespace
 
-Scenario replicas_stay_equal() {
+Scenario stay_equal() {
   return scenario<Training>({
       .name = "replicas.stay_equal",
       .claim =
@@ -149,4 +148,8 @@ Scenario replicas_stay_equal() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {stay_equal()};
+}
+
+}  // namespace lockstep::scenarios::replicas_stay_equal

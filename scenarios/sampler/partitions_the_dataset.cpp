@@ -1,24 +1,24 @@
-// In every epoch the ranks' samples are disjoint and cover the dataset, exactly as the stated
-// contract of padding or dropping says, and the order is that of seed + epoch.
+// In every epoch the ranks' samples are disjoint and cover the dataset, exactly as the contract of
+// padding or dropping says, and the order is that of seed + epoch.
 //
-// Why the checks suffice: the four rules are stated one by one, so that a failure names the
-// simplest that is broken; the last, the exact order, implies the others. It compares with a
-// Mersenne twister and a shuffle written out in reference/, which knows neither torch nor the
-// sampler. Every epoch is drawn twice: an order that depended on how often it was drawn would show.
-// Small datasets are tried exhaustively, because the mistakes of the field live where the length
-// is below the world size, or not a multiple of it.
+// Why the checks suffice: the four rules are checked one by one, so that a failure names the
+// simplest broken one; the last, the exact order, implies the others. It compares with a Mersenne
+// twister and a shuffle written in reference/, which uses neither torch nor the sampler. Every
+// epoch is drawn twice: an order that depended on how often it was drawn would show. Small datasets
+// are tried exhaustively, because typical mistakes show where the length is below the world size,
+// or not a multiple of it.
 #include "harness/core/compare.h"
+#include "harness/core/scenario.h"
 #include "harness/core/text.h"
 #include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
 #include "reference/sampling.h"
 #include "scenarios/cases/sampling.h"
-#include "scenarios/catalogue.h"
 
 #include <algorithm>
 #include <map>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::sampler_partitions_the_dataset {
 namespace {
 
 rc::Gen<Sampling> cases() {
@@ -90,7 +90,7 @@ Findings ranks_draw_equally_many(const Sampling&, const History& h) {
   return {};
 }
 
-// Which samples are drawn how often; with padding some twice or more, with dropping some never.
+// How often each sample is drawn: with padding some twice or more, with dropping some never.
 std::map<int64_t, int> counted(const std::vector<int64_t>& samples) {
   std::map<int64_t, int> count;
   for (const auto sample : samples) ++count[sample];
@@ -176,7 +176,7 @@ Findings order_is_that_of_seed_and_epoch(const Sampling& c, const History& h) {
 
 }  // namespace
 
-Scenario sampler_partitions_the_dataset() {
+Scenario partitions_the_dataset() {
   return scenario<Sampling>({
       .name = "sampler.partitions_the_dataset",
       .claim = "In every epoch the ranks draw disjoint shares that cover the dataset, in the order "
@@ -185,7 +185,7 @@ Scenario sampler_partitions_the_dataset() {
       .source = "torch.utils.data.DistributedSampler; docs/semantics.md, sampler",
       .not_covered = "resuming in mid-epoch, iterable datasets, datasets that differ between ranks",
       .usual_mistake = "set_epoch forgotten, or called on a copy of the sampler: every epoch has "
-                       "one order.",
+                       "the same order.",
       .tags = {"core", "sampler"},
       .must_catch = {"epoch_ignored"},
       .draws = 70,
@@ -198,4 +198,8 @@ Scenario sampler_partitions_the_dataset() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {partitions_the_dataset()};
+}
+
+}  // namespace lockstep::scenarios::sampler_partitions_the_dataset

@@ -1,13 +1,14 @@
 // PyTorch's own reducer, c10d::Reducer of the LibTorch in use, driven as
-// torch.nn.parallel.DistributedDataParallel (2.11) drives it from Python: what lockstep is compared
-// with, and what shows where it differs on purpose (docs/semantics.md 0).
+// torch.nn.parallel.DistributedDataParallel (2.11) drives it from Python. Lockstep is compared with
+// it, which shows where it differs on purpose (docs/semantics.md 0).
 //
-// Not here: Python's join, communication hooks, mixed precision, ignored names, sparse gradients
-// and devices other than the CPU.
+// Not supported: Python's join, communication hooks, mixed precision, ignored names, sparse
+// gradients and devices other than the CPU.
 #include "harness/world/subject.h"
 #include "scenarios/subjects/subjects.h"
 
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <torch/torch.h>
 
@@ -20,12 +21,12 @@ namespace lockstep {
 
 namespace {
 
-constexpr size_t kBroadcastBytes = size_t{250} << 20;  // most that one broadcast carries
+constexpr size_t kBroadcastBytes = size_t{250} << 20;  // the most that one broadcast carries
 constexpr size_t kUnlimited = static_cast<size_t>(std::numeric_limits<int64_t>::max());
 
 using Names = std::unordered_map<const at::TensorImpl*, std::string>;
 
-// Each once, in the order of registration; a shared one under its first name.
+// Each parameter once, in the order of registration; a shared one under its first name.
 std::vector<at::Tensor> trainable(const Model& model, Names& names) {
   std::vector<at::Tensor> out;
   for (const auto& parameter : model.named_parameters()) {
@@ -35,7 +36,7 @@ std::vector<at::Tensor> trainable(const Model& model, Names& names) {
   return out;
 }
 
-// The caps of the first bucket and of all others; the same where the case gives one.
+// The caps of the first bucket and of all others; equal if the case gives one.
 struct Caps {
   int64_t first = c10d::kDefaultFirstBucketBytes;
   int64_t others = c10d::kDefaultBucketBytesCap;
@@ -45,8 +46,8 @@ Caps caps_of(const WrapOptions& options) {
   return {options.bucket_cap_bytes, options.bucket_cap_bytes};
 }
 
-// Until gradients have shown in which order they come there is one bucket a dtype. Without a
-// static graph find_unused_parameters never lays buckets out anew, so it begins with the caps.
+// Until the order in which gradients become ready is known there is one bucket per dtype. Without a
+// static graph find_unused_parameters never rebuilds buckets, so it begins with the caps.
 std::vector<size_t> first_caps(const WrapOptions& options) {
   if (options.static_graph || !options.find_unused_parameters) return {kUnlimited};
   const auto caps = caps_of(options);
@@ -86,6 +87,8 @@ class ByPyTorch : public Replica {
     c10d::verify_params_across_processes(group_, parameters, {});
     broadcast_state();
     reducer_ = reducer_of(parameters, names_, group_, options_);
+    logger_ = std::make_shared<c10d::Logger>(reducer_);
+    reducer_->set_logger(logger_);
   }
 
   at::Tensor forward(const at::Tensor& input) override {
@@ -106,10 +109,10 @@ class ByPyTorch : public Replica {
   BucketLayout buckets() const override {
     BucketLayout layout;
     for (const auto& bucket : reducer_->get_grad_buckets(/*return_zero_tensors=*/false)) {
-      auto& told = layout.buckets.emplace_back();
-      told.elements = bucket.getBuffer().numel();
+      auto& entry = layout.buckets.emplace_back();
+      entry.elements = bucket.getBuffer().numel();
       for (const auto& parameter : bucket.getParameters())
-        told.parameters.push_back(names_.at(parameter.unsafeGetTensorImpl()));
+        entry.parameters.push_back(names_.at(parameter.unsafeGetTensorImpl()));
     }
     return layout;
   }
@@ -121,7 +124,7 @@ class ByPyTorch : public Replica {
     if (!tensors.empty()) c10d::broadcast_coalesced(group_, tensors, kBroadcastBytes);
   }
 
-  // The option that turns the broadcast of buffers off turns off this one, too.
+  // The option that turns off the broadcast of buffers also turns off this one.
   void broadcast_state() {
     std::vector<at::Tensor> state;
     for (const auto& parameter : model_->parameters()) state.push_back(parameter.detach());
@@ -130,7 +133,7 @@ class ByPyTorch : public Replica {
     broadcast(state);
   }
 
-  // Whether there are any is asked of the list made last; what is sent, of the module.
+  // The list made last decides whether there are any; the module gives those that are sent.
   void broadcast_buffers() {
     if (!options_.broadcast_buffers || !was_synchronised_ || listed_buffers_.empty()) return;
     const torch::NoGradGuard no_grad;
@@ -153,8 +156,8 @@ class ByPyTorch : public Replica {
     return searches || delays ? passed_on(output, delays) : output;
   }
 
-  // What Python calls the sink: a copy of the output whose gradient, when it comes, tells that the
-  // first backward pass of a static graph has begun. That pass is reduced when it is over.
+  // Python's sink: a copy of the output, whose gradient hook fires when the first backward pass of
+  // a static graph begins. That pass is reduced when it is over.
   at::Tensor passed_on(const at::Tensor& output, bool delays) const {
     if (!output.requires_grad()) return output;
     const auto copy = output.clone();
@@ -175,8 +178,9 @@ class ByPyTorch : public Replica {
   Names names_;
   std::vector<at::Tensor> listed_buffers_;
   std::shared_ptr<c10d::Reducer> reducer_;
-  bool synchronises_ = true;      // false inside no_sync
-  bool was_synchronised_ = true;  // the last forward
+  std::shared_ptr<c10d::Logger> logger_;  // the reducer has it weakly, and needs it to throw
+  bool synchronises_ = true;              // false inside no_sync
+  bool was_synchronised_ = true;          // the last forward
   const std::shared_ptr<bool> is_delayed_ = std::make_shared<bool>(false);
 };
 

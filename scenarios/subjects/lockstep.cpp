@@ -1,7 +1,7 @@
 // Lockstep's own DistributedDataParallel, DistributedSampler and SyncBatchNorm, as a subject.
-#include "ddp/batch_norm/sync_batch_norm.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/distributed_sampler.h"
+#include "ddp/sync_batch_norm.h"
 #include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/subjects/subjects.h"
@@ -45,7 +45,8 @@ class Wrapped : public Replica {
     join.finish();
   }
   void finish() override { ddp_->check_reduction_finished(); }
-  // What travels has one element more than the gradients: the flag of ddp/reducer/reducer.h.
+  // A bucket's collective carries one element more than the gradients: the flag of
+  // ddp/reducer/reducer.h.
   BucketLayout buckets() const override {
     BucketLayout layout;
     for (const auto& planned : ddp_->bucket_plan()) {
@@ -71,7 +72,7 @@ class Wrapped : public Replica {
     return out;
   }
 
-  const std::vector<Parameter> parameters_;  // whose gradients the plan's indices stand for
+  const std::vector<Parameter> parameters_;  // indexed by the plan
   DistributedDataParallel<Model> ddp_;
 };
 

@@ -1,6 +1,6 @@
-// Data-parallel training as a textbook has it: broadcast every parameter from rank 0 once, and
-// after every backward all-reduce each gradient and divide it. Nothing is bucketed or overlapped.
-// It is the subject that a reader can check by eye, and holds the same properties.
+// Textbook data-parallel training: broadcast every parameter from rank 0 once, and after every
+// backward divide and all-reduce each gradient. Nothing is bucketed or overlapped. A reader can
+// check this subject by eye, and it has the same properties.
 #include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/subjects/subjects.h"

@@ -1,4 +1,4 @@
-// The subjects that come with Lockstep. Bring your own: see examples/.
+// The subjects that come with Lockstep. To add your own see examples/.
 #pragma once
 
 #include "harness/world/subjects.h"
@@ -9,7 +9,7 @@ struct Subject;
 
 Subject lockstep_subject();  // ours: the only file of the harness that sees ddp/
 Subject
-naive_subject();  // one all-reduce a parameter, after backward: twenty lines anyone can check
+naive_subject();  // one all-reduce per parameter, after backward: twenty lines to check by eye
 Subject c10d_subject();  // PyTorch's own reducer, driven as its Python wrapper drives it
 
 Subjects built_in_subjects();

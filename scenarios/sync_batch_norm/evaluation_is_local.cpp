@@ -2,27 +2,27 @@
 //
 // After some steps of training one rank is set to evaluation and forwards a batch of its own, and
 // no other rank calls forward. Then all ranks are in evaluation and forward the same batch, and
-// then all train again, as if nothing had been between. A layer that synchronised in evaluation
-// would wait for peers that never come, or leave collectives behind: the record of collectives must
-// be empty at both moments. Without running statistics evaluation normalises by the batch of the
-// rank alone, and still sends nothing.
+// then all train again, as if there had been no evaluation. A layer that synchronised in evaluation
+// would wait for peers that never come, or leave unmatched collectives: the record of collectives
+// must be empty at both moments. Without running statistics evaluation normalises by the rank's own
+// batch, and still sends nothing.
 //
-// Why the checks suffice: what evaluation must give is the definition with the running statistics
-// that the rank itself has recorded just before, so no error of training hides or counts here, and
-// the bound is that of a few operations. By the statistics of the batch itself outputs would differ
-// by as much as the running ones lag behind, which start from other numbers than the batches'.
+// Why the checks suffice: the expected output is the definition with the running statistics that
+// the rank recorded just before, so errors of training neither hide nor count here, and the bound
+// is that of a few operations. Normalised by the batch's own statistics, outputs would differ by as
+// much as the running ones lag behind, which start from other numbers than the batches'.
 #include "harness/core/compare.h"
+#include "harness/core/scenario.h"
 #include "harness/world/rank_context.h"
 #include "harness/world/tensors.h"
 #include "scenarios/cases/network.h"
 #include "scenarios/cases/tensors.h"
-#include "scenarios/catalogue.h"
 #include "scenarios/sync_batch_norm/expected.h"
 
 #include <rapidcheck.h>
 #include <torch/torch.h>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::sync_batch_norm_evaluation_is_local {
 namespace {
 
 using namespace sync_batch_norm;
@@ -83,7 +83,7 @@ at::Tensor doubles(const TensorValue& value) {
   return torch::tensor(as_doubles(value), at::kDouble).reshape(value.shape);
 }
 
-// What a batch normalised by its own statistics gives.
+// The output of a batch that is normalised by its own statistics.
 reference::Rounded by_its_own(const Layer& c, const at::Tensor& input) {
   const auto batch = reference::normalised(definition_of(c), {{input, at::zeros_like(input)}},
                                            precision_bits(c.dtype));
@@ -91,7 +91,7 @@ reference::Rounded by_its_own(const Layer& c, const at::Tensor& input) {
   return batch.outputs.front();
 }
 
-// What rank `rank` must give for a rank's batch.
+// The expected output of rank `rank` for the batch of rank `batch_of`.
 reference::Rounded right(const Layer& c, const History& h, int rank, int batch_of) {
   const auto input = input_of(c, c.steps, batch_of).to(at::kDouble).contiguous();
   if (!c.norm.track_running_stats) return by_its_own(c, input);
@@ -177,7 +177,7 @@ std::vector<Layer> every_small_one() {
                          .dtype = dtype,
                          .values = "real",
                          .seed = seed});
-  // Nothing wider than the batch, in which a subject might keep its average and deviation.
+  // No tensor wider than the batch, in which a subject might keep its average and deviation.
   for (const char* dtype : {"float16", "bfloat16"})
     for (const uint64_t seed : {3u, 4u, 5u, 6u})
       all.push_back({.world = {.size = 2},
@@ -212,12 +212,12 @@ rc::Gen<Layer> layers() {
 
 }  // namespace
 
-Scenario sync_batch_norm_evaluation_is_local() {
+Scenario evaluation_is_local() {
   return scenario<Layer>({
       .name = "sync_batch_norm.evaluation_is_local",
       .claim = "In evaluation SyncBatchNorm communicates nothing, normalises by the rank's own "
-               "running statistics, or without any by its own batch, and changes none: one rank "
-               "may evaluate alone.",
+               "running statistics, or by its own batch if it keeps none, and changes none: one "
+               "rank may evaluate alone.",
       .exactness = "within rounding",
       .source = "torch.nn.SyncBatchNorm: need_sync only in training; docs/semantics.md 3",
       .not_covered = "a rank in evaluation while its peers train (docs/semantics.md 3)",
@@ -235,4 +235,8 @@ Scenario sync_batch_norm_evaluation_is_local() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {evaluation_is_local()};
+}
+
+}  // namespace lockstep::scenarios::sync_batch_norm_evaluation_is_local

@@ -22,14 +22,15 @@ Storage storage_of(at::ScalarType dtype) {
   return {.precision_bits = 24, .finest_bit_log2 = -149};
 }
 
-struct Running {
+struct RunningStatistics {
   Rounded average, variance;
   int64_t batches = 0;
 };
 
-Running moved(const Layer& c, const Running& now, const reference::Normalised& batch) {
+RunningStatistics moved(const Layer& c, const RunningStatistics& now,
+                        const reference::Normalised& batch) {
   if (batch.count == 0) return now;
-  Running next{.average = {}, .variance = {}, .batches = now.batches + 1};
+  RunningStatistics next{.average = {}, .variance = {}, .batches = now.batches + 1};
   const double factor = c.norm.cumulative ? 1.0 / static_cast<double>(next.batches)
                                           : std::ldexp(1.0, static_cast<int>(c.norm.momentum_log2));
   next.average = reference::moved_by(now.average, batch.average, factor, precision_bits(c.dtype));
@@ -38,7 +39,7 @@ Running moved(const Layer& c, const Running& now, const reference::Normalised& b
   return next;
 }
 
-Step shown(const Layer& c, const reference::Normalised& batch, const Running& running) {
+Step shown(const Layer& c, const reference::Normalised& batch, const RunningStatistics& running) {
   Step step;
   for (int rank = 0; rank < c.world.size; ++rank) {
     const auto r = static_cast<size_t>(rank);
@@ -67,7 +68,7 @@ TensorValue no_gradient(const Layer& c) {
   return value_of(torch::empty({0}, dtype_of(c)));
 }
 
-// set_data, for a module's dtype is to become that of the state.
+// set_data, so that the module's dtype becomes that of the state.
 static void take(at::Tensor& own, const at::Tensor& value) {
   own.set_data(value.to(own.device()));
 }
@@ -117,8 +118,8 @@ std::vector<Step> expected_steps(const Layer& c) {
 std::vector<Step> expected_steps(const Layer& c, const PartsOfStep& parts) {
   const auto start = start_of(c);
   const auto layer = definition_of(c);
-  Running running{reference::given(start.running_mean.to(at::kDouble)),
-                  reference::given(start.running_var.to(at::kDouble)), start.batches};
+  RunningStatistics running{reference::given(start.running_mean.to(at::kDouble)),
+                            reference::given(start.running_var.to(at::kDouble)), start.batches};
   std::vector<Step> steps;
   for (int s = 0; s < c.steps; ++s) {
     const auto batch = reference::normalised(layer, parts(s), precision_bits(c.dtype));

@@ -1,4 +1,4 @@
-// What a Layer case must show, and what known mistakes would show instead.
+// The expected values of a Layer case, and the values that known mistakes would give.
 #pragma once
 
 #include "harness/core/compare.h"
@@ -16,8 +16,8 @@ struct ByRank {
   std::vector<TensorValue> values, bounds;
 };
 
-// By the name under which the program records it; kStatistics without those of a layer that keeps
-// none, gradients of weight and bias without those of one that has none.
+// The expected values of a step by the names under which the program records them; without running
+// statistics if the layer keeps none, without gradients of weight and bias if it has none.
 using Step = std::map<std::string, ByRank>;
 
 inline constexpr const char* kOutput = "output";
@@ -28,27 +28,27 @@ inline constexpr const char* kRunningMean = "norm.running_mean";
 inline constexpr const char* kRunningVar = "norm.running_var";
 inline constexpr const char* kBatches = "norm.num_batches_tracked";
 
-// What a rank without an input gradient records in its place.
+// The record of a rank without an input gradient.
 TensorValue no_gradient(const Layer& c);
 
-// Gives a layer of c.norm, built by a subject, the state that every rank's starts from.
+// Sets a layer of c.norm, built by a subject, to the initial state of every rank.
 void set_state(Model& model, const Layer& c);
 
-// The layer in the reference's words: weight, bias and eps.
+// The layer for the reference: weight, bias and eps.
 reference::BatchNorm definition_of(const Layer& c);
 
 // Every rank's batch of a step, and another way to split the same batches over the ranks.
 std::vector<reference::BatchPart> parts_of(const Layer& c, int step);
 using PartsOfStep = std::function<std::vector<reference::BatchPart>(int step)>;
 
-// One rank's value more, as it is written down in `dtype`, which rounds the expected one as well.
+// Appends one rank's expected value and its bound, both rounded to `dtype`.
 void add(ByRank& to, const reference::Rounded& right, at::ScalarType dtype);
 
 // Throws Refused where rounding decides the standard deviation.
 std::vector<Step> expected_steps(const Layer& c);
 std::vector<Step> expected_steps(const Layer& c, const PartsOfStep& parts);
 
-// A mistake, and what it would have left, step by step. Ranks without values may leave NaN.
+// A mistake, and the values it would give, step by step. Ranks without values may give NaN.
 struct Mistake {
   Diagnosis diagnosis;
   std::vector<Step> steps;

@@ -1,29 +1,28 @@
 // A SyncBatchNorm under DistributedDataParallel gives one process's gradients if the ranks' losses
-// are weighted by the sizes of their batches, and other ones if they are not.
+// are weighted by the sizes of their batches, and different ones otherwise.
 //
-// "SyncBatchNorm equals BatchNorm in a single process" is right of forward. Of backward it needs
-// two words more. One process averages its loss over all N samples; a rank averages over its own
+// "SyncBatchNorm equals BatchNorm in a single process" is true of forward. For backward it needs
+// two conditions. One process averages its loss over all N samples; a rank averages over its own
 // n_r, and DDP averages over the W ranks, so a rank must weigh its loss by W n_r / N. And the
-// gradient that reaches an input is that of the *sum* of the ranks' losses, which nobody divides:
-// W times the single process's. Both are played, in this order: "weighted" and "unweighted", the
-// latter being an average of averages, in which a sample of a small batch counts for more.
+// gradient of an input is that of the *sum* of the ranks' losses, which is not divided: W times the
+// single process's. Both variants run, in this order: "weighted" and "unweighted", the latter being
+// an average of averages, in which a sample of a small batch counts for more.
 //
 // Why the checks suffice: the reference differentiates the single process's loss over the whole
 // batch, in double precision; parts of 6 and 2 make the two averages differ by far more than the
 // bounds (tests/scenarios/sync_batch_norm_family_test.cpp measures that). DDP's own average adds
-// the roundings of docs/numerics.md. With equal batches the two are the same, and so are the
-// answers.
+// the roundings of docs/numerics.md. With equal batches the two variants give the same.
 #include "harness/core/compare.h"
+#include "harness/core/scenario.h"
 #include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/cases/tensors.h"
-#include "scenarios/catalogue.h"
 #include "scenarios/sync_batch_norm/expected.h"
 
 #include <rapidcheck.h>
 #include <torch/torch.h>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::sync_batch_norm_gradients_want_weights {
 namespace {
 
 using namespace sync_batch_norm;
@@ -36,14 +35,14 @@ double batch_size(const Layer& c) {
   return static_cast<double>(std::max<int64_t>(samples, 1));
 }
 
-// By which a rank multiplies its average over its own samples.
+// The factor of a rank's average over its own samples.
 double weight_of_loss(const Layer& c, int rank, const std::string& phase) {
   if (phase == kUnweighted) return 1;
   return c.world.size * static_cast<double>(samples_of(c, rank)) / batch_size(c);
 }
 
-// The gradient of a rank's loss by its outputs, of which every sample's loss is a sum with the
-// case's cotangents as factors.
+// The gradient of a rank's loss with respect to its outputs; a sample's loss is the sum of its
+// outputs times the case's cotangents.
 at::Tensor upstream_of(const Layer& c, int step, int rank, const std::string& phase) {
   const auto own = static_cast<double>(std::max<int64_t>(samples_of(c, rank), 1));
   const auto factors = cotangent_of(c, step, rank).to(at::kDouble);
@@ -71,7 +70,8 @@ void program(const Layer& c, RankContext& here) {
     }
 }
 
-// Of the sum of the ranks' losses; weight's and bias' gradients are shares.
+// The gradients of the sum of the ranks' losses; weight's and bias' gradients are each rank's
+// share.
 reference::Normalised by_ranks(const Layer& c, int step, const std::string& phase) {
   auto parts = parts_of(c, step);
   for (int rank = 0; rank < c.world.size; ++rank)
@@ -82,7 +82,7 @@ reference::Normalised by_ranks(const Layer& c, int step, const std::string& phas
   return out;
 }
 
-// One process, whose loss is the average over the whole batch.
+// The gradients of one process, whose loss is the average over the whole batch.
 reference::Normalised by_one(const Layer& c, int step) {
   auto parts = parts_of(c, step);
   std::vector<at::Tensor> inputs, cotangents;
@@ -94,7 +94,7 @@ reference::Normalised by_one(const Layer& c, int step) {
                                precision_bits(c.dtype));
 }
 
-// `right`, as ranks compute it that on the way have what is `computed`.
+// `right`, with the bound for ranks that compute `computed` instead.
 reference::Rounded in_place_of(const at::Tensor& right, const reference::Rounded& computed) {
   return {right, computed.error + (right - computed.value).abs()};
 }
@@ -104,8 +104,8 @@ reference::Rounded averaged(const Layer& c, const std::vector<reference::Rounded
   return arithmetic.average(shares);
 }
 
-// What every rank must hold of one phase. Unlike `by_one` a rank's upstream gradient is rounded to
-// its dtype, so what that changes is added to the bound.
+// The expected values of every rank in one phase. Unlike in `by_one` a rank's grad_output is
+// rounded to its dtype, so the effect of this is added to the bound.
 Step expected(const Layer& c, int step, const std::string& phase) {
   const auto ranks = by_ranks(c, step, phase);
   const auto weight = averaged(c, ranks.weight_gradients), bias = averaged(c, ranks.bias_gradients);
@@ -208,7 +208,7 @@ rc::Gen<Layer> layers() {
 
 }  // namespace
 
-Scenario sync_batch_norm_gradients_want_weights() {
+Scenario gradients_want_weights() {
   return scenario<Layer>({
       .name = "sync_batch_norm.gradients_want_weights",
       .claim = "Under DistributedDataParallel SyncBatchNorm's averaged gradients are one process's "
@@ -216,7 +216,7 @@ Scenario sync_batch_norm_gradients_want_weights() {
                "that of the sum of the ranks' losses, W times one process's.",
       .exactness = "within rounding",
       .source = "docs/semantics.md 3; docs/numerics.md, The weight of an uneven batch",
-      .not_covered = "layers before and behind the normalisation",
+      .not_covered = "layers before and after the normalisation",
       .usual_mistake = "averaging each rank's loss over its own samples where batches differ in "
                        "size.",
       .tags = {"sync_batch_norm", "gradients"},
@@ -232,4 +232,8 @@ Scenario sync_batch_norm_gradients_want_weights() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {gradients_want_weights()};
+}
+
+}  // namespace lockstep::scenarios::sync_batch_norm_gradients_want_weights

@@ -1,34 +1,34 @@
 // Under DistributedDataParallel a SyncBatchNorm's running statistics are equal on all ranks after
-// every step. A plain BatchNorm's are on none of them what the whole batch would make of them, with
-// the broadcast of buffers or without it.
+// every step. A plain BatchNorm's are not those of the whole batch on any rank, with the broadcast
+// of buffers or without it.
 //
 // Even ranks are fed zeros and odd ones ones (or tens, as `distance` says), through a convolution
-// and the normalisation, all wrapped. Three beliefs are played:
+// and the normalisation, all wrapped. It tests three beliefs:
 //
 // "broadcast_buffers gives synchronised BatchNorm": it does not. It copies rank 0's statistics
 // before a forward, and each rank then adds its own batch. With a momentum of 1/8 and a distance of
-// ten, rank 0's running average starts at 0 and every forward on all ranks begins with 0, where the
-// whole batch's, which SyncBatchNorm keeps, moves to 5/8.
+// ten, rank 0's running average starts at 0 and every forward on all ranks begins with 0, whereas
+// the whole batch's, which SyncBatchNorm keeps, moves to 5/8.
 //
 // "Without the broadcast it is DataParallel's BatchNorm": there are as many sets of statistics as
-// ranks, and each drifts to where its own rank's data is; DataParallel keeps the first one's.
+// ranks, and each drifts towards its own rank's data; DataParallel keeps the first one's.
 //
-// "With SyncBatchNorm buffers are always equal": because each rank counts all ranks' values. One
-// that takes its peers' batches to be as large as its own divides by another n - 1; with batches of
-// 6 and 2 the running variances part, and averages do not (sync_batch_norm_running_count_taken_
-// from_own).
+// "With SyncBatchNorm buffers are always equal": only because each rank counts all ranks' values. A
+// rank that assumes its peers' batches to be as large as its own divides by another n - 1; with
+// batches of 6 and 2 the running variances diverge, and averages do not (mutant
+// sync_batch_norm_running_count_taken_from_own).
 //
-// Why the checks suffice: the convolution is of one pixel with whole weights, so that what reaches
-// the normalisation is one known number a rank and channel, and what each rank's statistics must be
-// then follows from the definition step by step, within the bounds of docs/numerics.md. For a plain
-// layer the ranks must differ, by that definition; for a synchronised one they are compared bit for
-// bit besides.
+// Why the checks suffice: the convolution is of one pixel with whole weights, so that the input of
+// the normalisation is one known number per rank and channel, and each rank's expected statistics
+// follow from the definition step by step, within the bounds of docs/numerics.md. For a plain layer
+// the ranks must differ, by that definition; for a synchronised one they are also compared bit for
+// bit.
 #include "harness/core/compare.h"
+#include "harness/core/scenario.h"
 #include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/cases/network.h"
 #include "scenarios/cases/tensors.h"
-#include "scenarios/catalogue.h"
 #include "scenarios/sync_batch_norm/expected.h"
 #include "scenarios/sync_batch_norm/under_ddp.h"
 
@@ -37,7 +37,7 @@
 
 #include <cmath>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::sync_batch_norm_keeps_buffers_equal_under_ddp {
 namespace {
 
 using namespace sync_batch_norm;
@@ -91,7 +91,7 @@ void program(const UnderDdp& c, RankContext& here) {
   }
 }
 
-// One name of one step.
+// The expected statistics of one name in one step.
 ByRank shown(const ByStep& steps, int step, const std::string& name) {
   ByRank out;
   for (const auto& running : steps[static_cast<size_t>(step)])
@@ -148,7 +148,7 @@ Findings synchronised_ones_are_equal(const UnderDdp& c, const History& h) {
                h.rows("after step"));
 }
 
-// A check that could not tell would pass whatever plain layers do.
+// Without this difference the checks would pass whatever plain layers do.
 Findings plain_ones_differ(const UnderDdp& c, const History& h) {
   if (c.norm == "synchronised" || c.world.size == 1) return {};
   for (int step = 0; step < c.steps; ++step) {
@@ -190,18 +190,18 @@ rc::Gen<UnderDdp> cases() {
 
 }  // namespace
 
-Scenario sync_batch_norm_keeps_buffers_equal_under_ddp() {
+Scenario keeps_buffers_equal_under_ddp() {
   return scenario<UnderDdp>({
       .name = "sync_batch_norm.keeps_buffers_equal_under_ddp",
       .claim = "Under DistributedDataParallel a SyncBatchNorm's running statistics are those of "
                "the whole batch and bit-equal on all ranks after every step; a plain BatchNorm's "
-               "follow each rank's own data, from rank 0's on with the broadcast of buffers and "
-               "apart for good without it.",
+               "follow each rank's own data, restarting from rank 0's with the broadcast of "
+               "buffers and diverging without it.",
       .exactness = "bit-equal · plain: bounded",
       .source = "torch.nn.SyncBatchNorm, broadcast_buffers of DistributedDataParallel; "
                 "docs/semantics.md 1.3, 3",
       .not_covered = "parameters that learn, which move what the layer sees",
-      .usual_mistake = "taking broadcast_buffers for synchronised BatchNorm: it copies rank 0's "
+      .usual_mistake = "mistaking broadcast_buffers for synchronised BatchNorm: it copies rank 0's "
                        "statistics, and every batch is still normalised by its own.",
       .tags = {"sync_batch_norm", "buffers"},
       .must_catch = {"sync_batch_norm_running_count_taken_from_own",
@@ -216,4 +216,8 @@ Scenario sync_batch_norm_keeps_buffers_equal_under_ddp() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {keeps_buffers_equal_under_ddp()};
+}
+
+}  // namespace lockstep::scenarios::sync_batch_norm_keeps_buffers_equal_under_ddp

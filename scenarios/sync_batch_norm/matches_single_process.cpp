@@ -1,35 +1,33 @@
 // SyncBatchNorm on W ranks is BatchNorm in one process on the concatenated batch.
 //
-// Every rank feeds its own batch, of its own size and around its own average, and propagates a
-// gradient of its own that is no constant: with equal sizes an unweighted average is right, with
-// equal averages so is the average of the variances, and under a constant gradient that of the
-// input is zero whatever is wrong. Variances are about 4 or 4/3 and eps is no small part of them,
-// so that its place shows; counts are small, so that n and n - 1 differ. Averages far from zero
-// show a variance that is the difference of two large numbers, deviations of the size of eps' root
-// and below it a layer that is not told how far to trust them. A few cases have more channels than
-// one message of the subject holds, or 10^5 values a channel.
+// Every rank has a batch of a different size and average, and a different non-constant grad_output:
+// with equal sizes an unweighted average would be right, with equal averages the average of the
+// variances would be, and under a constant grad_output the input's gradient is zero whatever is
+// wrong. Variances are about 4 or 4/3 and eps is no small part of them, so that its place shows;
+// counts are small, so that n and n - 1 differ. Averages far from zero show a variance computed as
+// the difference of two large numbers; deviations around eps' root and below show a missing or
+// misplaced eps.
 //
-// Whose gradient? Output i of any rank depends on every rank's input through the statistics. The
-// backward of a rank begins at its own loss; what arrives at an input is the gradient of the *sum*
-// of the ranks' losses, which is what the reference differentiates. Weight and bias act on the
-// rank's own samples only: their gradients are local, and averaging them is DDP's work.
+// Which gradient: every rank's outputs depend on every rank's input through the statistics. The
+// backward of a rank begins at its own loss; an input's gradient is that of the *sum* of the ranks'
+// losses, which the reference differentiates. Weight and bias act on the rank's own samples only:
+// their gradients are local, and averaging them is DDP's task.
 //
-// Why the checks suffice: the reference takes the definition in double precision on the whole batch
-// and bounds, element by element, what a format's rounding may do in whatever order ranks and
-// samples are summed (docs/numerics.md). The bounds are some thousand times smaller than the effect
-// of each mistake listed in mistakes.cpp on these values. Within the bounds ranks could still drift
-// apart, so running statistics are also compared between ranks, bit for bit.
+// Why the checks suffice: the reference evaluates the definition in double precision on the whole
+// batch and bounds, element by element, the rounding error of a format for every order in which
+// ranks and samples may be summed (docs/numerics.md). The bounds are some thousand times smaller
+// than the effect of each mistake listed in mistakes.cpp on these values. Within the bounds ranks
+// could still drift apart, so running statistics are also compared between ranks, bit for bit.
 #include "harness/core/compare.h"
 #include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/cases/tensors.h"
-#include "scenarios/catalogue.h"
 #include "scenarios/sync_batch_norm/expected.h"
 
 #include <rapidcheck.h>
 #include <torch/torch.h>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::sync_batch_norm_matches_single_process {
 namespace {
 
 using namespace sync_batch_norm;
@@ -133,8 +131,7 @@ std::vector<Layer> every_far_average() {
   return all;
 }
 
-// Deviations of the size of eps' root and down to a hundredth of it, and averages ten thousand
-// times the deviation.
+// Deviations from eps' root to a hundredth of it, and averages ten thousand times the deviation.
 std::vector<Layer> every_small_deviation() {
   std::vector<Layer> all;
   for (const char* dtype : {"float32", "float64", "float16"})
@@ -160,7 +157,7 @@ std::vector<Layer> every_small_deviation() {
   return all;
 }
 
-// More channels than travel with the first message, and 10^5 values a channel.
+// More channels than one message of the subject holds, and 10^5 values per channel.
 std::vector<Layer> every_large_one() {
   std::vector<Layer> all;
   for (const int64_t channels : {512, 513, 1100})
@@ -179,7 +176,7 @@ std::vector<Layer> every_large_one() {
   return all;
 }
 
-// As many values a channel as have a variance at all, in one world or another; a world of one.
+// The fewest values per channel that have a variance, in several worlds; a world of one.
 std::vector<Layer> every_fewest_values() {
   std::vector<Layer> all;
   for (const int world : {1, 2, 5})
@@ -241,23 +238,22 @@ rc::Gen<Layer> layers() {
   using rc::gen::element;
   using rc::gen::inRange;
   using rc::gen::set;
-  using Words = std::string;
   using Sizes = std::vector<int>;
-  const auto world = rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)));
   const auto samples = rc::gen::mapcat(inRange<size_t>(0, 4), [](size_t count) {
     return rc::gen::container<Sizes>(count, inRange(0, 7));
   });
-  const auto layouts = element<Words>("contiguous", "channels_last", "strided");
+  const auto layouts = element<std::string>("contiguous", "channels_last", "strided");
   const auto any = rc::gen::build<Layer>(
-      set(&Layer::world, world), set(&Layer::steps, inRange(1, 3)), set(&Layer::norm, norms()),
+      set(&Layer::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
+      set(&Layer::steps, inRange(1, 3)), set(&Layer::norm, norms()),
       set(&Layer::spatial,
           rc::gen::elementOf(std::vector<Sizes>{{}, {1}, {3}, {2, 2}, {3, 1}, {1, 2, 2}})),
       set(&Layer::average_log2, element(0, 0, 4, 8, 12, 14)),
       set(&Layer::spread_log2, element(0, 0, 0, -4, -8, -12)), set(&Layer::samples, samples),
-      set(&Layer::upstream, element<Words>("all", "none", "some")),
-      set(&Layer::dtype, element<Words>("float32", "float64", "float16", "bfloat16")),
+      set(&Layer::upstream, element<std::string>("all", "none", "some")),
+      set(&Layer::dtype, element<std::string>("float32", "float64", "float16", "bfloat16")),
       set(&Layer::layout, layouts), set(&Layer::gradient_layout, layouts),
-      set(&Layer::values, element<Words>("exact", "real")),
+      set(&Layer::values, element<std::string>("exact", "real")),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
   return rc::gen::map(any, [](Layer c) {
     if (values_per_channel(c) == 1) c.samples = {};
@@ -268,7 +264,7 @@ rc::Gen<Layer> layers() {
 
 }  // namespace
 
-Scenario sync_batch_norm_matches_single_process() {
+Scenario matches_single_process() {
   return scenario<Layer>({
       .name = "sync_batch_norm.matches_single_process",
       .claim = "SyncBatchNorm on any number of ranks, with batches of any size, is BatchNorm in "
@@ -297,4 +293,8 @@ Scenario sync_batch_norm_matches_single_process() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {matches_single_process()};
+}
+
+}  // namespace lockstep::scenarios::sync_batch_norm_matches_single_process

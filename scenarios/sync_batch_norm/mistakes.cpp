@@ -1,6 +1,6 @@
 #include "harness/world/tensors.h"
 #include "scenarios/sync_batch_norm/expected.h"
-#include "scenarios/sync_batch_norm/ways.h"
+#include "scenarios/sync_batch_norm/variants.h"
 
 #include <torch/torch.h>
 
@@ -28,42 +28,43 @@ at::Tensor shaped_like(const at::Tensor& rows, const at::Tensor& values) {
   return rows.reshape(values.movedim(1, -1).sizes()).movedim(-1, 1);
 }
 
-at::Tensor inverse_deviation(const Layer& c, const Used& used) {
+at::Tensor inverse_deviation(const Layer& c, const Quantities& quantities) {
   const double eps = std::ldexp(1.0, static_cast<int>(c.norm.eps_log2));
-  switch (used.eps) {
+  switch (quantities.eps) {
     case Eps::under_the_root:
-      return (used.variance + eps).rsqrt();
+      return (quantities.variance + eps).rsqrt();
     case Eps::beside_the_root:
-      return (used.variance.sqrt() + eps).reciprocal();
+      return (quantities.variance.sqrt() + eps).reciprocal();
     case Eps::missing:
-      return used.variance.rsqrt();
+      return quantities.variance.rsqrt();
   }
   return {};
 }
 
-void show_affine_gradients(const Layer& c, const Own& own, const Used& used, Step& step) {
-  const auto sum = used.affine_sum.defined() ? used.affine_sum : own.cotangent.sum(0);
-  const auto product = used.affine_product.defined()
-                           ? used.affine_product
-                           : (own.cotangent * (own.input - used.average)).sum(0);
-  add(step, kWeightGradient, product * inverse_deviation(c, used), parameter_dtype_of(c));
+void show_affine_gradients(const Layer& c, const RankBatch& own, const Quantities& quantities,
+                           Step& step) {
+  const auto sum = quantities.affine_sum.defined() ? quantities.affine_sum : own.cotangent.sum(0);
+  const auto product = quantities.affine_product.defined()
+                           ? quantities.affine_product
+                           : (own.cotangent * (own.input - quantities.average)).sum(0);
+  add(step, kWeightGradient, product * inverse_deviation(c, quantities), parameter_dtype_of(c));
   add(step, kBiasGradient, sum, parameter_dtype_of(c));
 }
 
-// What a rank that goes by `used` records of one step.
-void show(const Layer& c, int s, int rank, const Own& own, const Used& used, Running& running,
-          Step& step) {
+// The records of one step of a rank that uses these quantities.
+void show(const Layer& c, int s, int rank, const RankBatch& own, const Quantities& quantities,
+          Running& running, Step& step) {
   const auto start = start_of(c);
-  const auto inverse = inverse_deviation(c, used);
-  const auto distance = own.input - used.average;
+  const auto inverse = inverse_deviation(c, quantities);
+  const auto distance = own.input - quantities.average;
   auto output = distance * inverse,
-       gradient = own.cotangent - used.sum / used.divisor -
-                  distance * inverse * inverse * (used.product / used.divisor);
+       gradient = own.cotangent - quantities.sum / quantities.divisor -
+                  distance * inverse * inverse * (quantities.product / quantities.divisor);
   gradient = gradient * inverse;
   if (c.norm.affine) {
     output = output * start.weight.to(at::kDouble) + start.bias.to(at::kDouble);
     gradient = gradient * start.weight.to(at::kDouble);
-    show_affine_gradients(c, own, used, step);
+    show_affine_gradients(c, own, quantities, step);
   }
   const auto shape = input_of(c, s, rank);
   add(step, kOutput, shaped_like(output, shape), dtype_of(c));
@@ -73,22 +74,22 @@ void show(const Layer& c, int s, int rank, const Own& own, const Used& used, Run
     step[kInputGradient].values.push_back(no_gradient(c));
   }
   const double given = factor_of(c, s, start);
-  const double factor = used.momentum_is_reversed ? 1 - given : given;
-  running.average = running.average * (1 - factor) + used.running_average * factor;
-  running.variance = running.variance * (1 - factor) + used.running_variance * factor;
+  const double factor = quantities.momentum_is_reversed ? 1 - given : given;
+  running.average = running.average * (1 - factor) + quantities.running_average * factor;
+  running.variance = running.variance * (1 - factor) + quantities.running_variance * factor;
   add(step, kRunningMean, running.average, parameter_dtype_of(c));
   add(step, kRunningVar, running.variance, parameter_dtype_of(c));
 }
 
-Mistake mistake(const Layer& c, const WrongWay& wrong) {
+Mistake mistake(const Layer& c, const WrongVariant& wrong) {
   Mistake out{wrong.diagnosis, std::vector<Step>(static_cast<size_t>(c.steps))};
   for (int rank = 0; rank < c.world.size; ++rank) {
     const auto start = start_of(c);
     Running running{start.running_mean.to(at::kDouble), start.running_var.to(at::kDouble)};
     for (int s = 0; s < c.steps; ++s) {
-      const auto all = all_of(c, s);
+      const auto all = batches_of(c, s);
       const auto& own = all[static_cast<size_t>(rank)];
-      show(c, s, rank, own, wrong.way(all, own), running, out.steps[static_cast<size_t>(s)]);
+      show(c, s, rank, own, wrong.variant(all, own), running, out.steps[static_cast<size_t>(s)]);
     }
   }
   if (!wrong.shows_in_running_statistics)
@@ -102,7 +103,7 @@ Mistake mistake(const Layer& c, const WrongWay& wrong) {
 std::vector<Mistake> mistakes(const Layer& c) {
   std::vector<Mistake> out;
   if (values_per_channel(c) == 0) return out;
-  for (const auto& way : wrong_ways()) out.push_back(mistake(c, way));
+  for (const auto& variant : wrong_variants()) out.push_back(mistake(c, variant));
   return out;
 }
 

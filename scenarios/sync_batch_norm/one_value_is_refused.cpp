@@ -1,15 +1,15 @@
-// SyncBatchNorm is not for images: any input with a channel axis will do, and one value a channel
-// on a rank is enough while the group holds more than one.
+// SyncBatchNorm is not only for images: it takes any input with a channel axis, and one value per
+// channel on a rank is enough if the group holds more than one.
 //
 // "Expected more than 1 value per channel" is a rule of one process. Over ranks it is a rule about
-// the group: two ranks with one sample each and no axis behind the channels have a variance. One
-// value in the whole group has none, and then every rank must say so, with the same sentence, in a
-// world of one too; a rank that alone knew would leave its peers waiting.
+// the group: two ranks with one sample each and no axis after the channels have a variance. One
+// value in the whole group has none, and then every rank must throw the same sentence, in a world
+// of one too; if only one rank threw, its peers would hang.
 #include "harness/core/compare.h"
+#include "harness/core/scenario.h"
 #include "harness/core/values.h"
 #include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
-#include "scenarios/catalogue.h"
 #include "scenarios/sync_batch_norm/expected.h"
 
 #include <rapidcheck.h>
@@ -17,7 +17,7 @@
 
 #include <numeric>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::sync_batch_norm_one_value_is_refused {
 namespace {
 
 using namespace sync_batch_norm;
@@ -71,8 +71,7 @@ Findings the_rest_is_normalised(const Layer& c, const History& h) {
 
 const std::vector<std::vector<int>> kSpatial{{}, {1}, {3}, {2, 2}, {1, 2, 2}, {2, 1, 1, 2}};
 
-// One sample on one rank, on each, on two of them; nothing but channels behind it, or any number of
-// axes.
+// One sample on one rank, on each, on two of them; without or with further axes after the channels.
 std::vector<Layer> every_shape() {
   std::vector<Layer> all;
   for (const int world : {1, 2, 3})
@@ -104,16 +103,16 @@ rc::Gen<Layer> layers() {
 
 }  // namespace
 
-Scenario sync_batch_norm_one_value_is_refused() {
+Scenario one_value_is_refused() {
   return scenario<Layer>({
       .name = "sync_batch_norm.one_value_is_refused",
-      .claim = "SyncBatchNorm takes any input with a channel axis, also one value a channel on a "
-               "rank, unless the whole group holds one: then every rank is told the same.",
+      .claim = "SyncBatchNorm takes any input with a channel axis, also one value per channel on a "
+               "rank, unless the whole group holds one: then every rank throws the same sentence.",
       .exactness = "within rounding",
       .source = "torch.nn.SyncBatchNorm, whose input is (N, C, +) and which refuses one value in a "
                 "world of one; docs/semantics.md 3",
       .not_covered = "inputs of other channels or dtypes than the layer's",
-      .usual_mistake = "taking it for a layer of images, or asking each rank for two values.",
+      .usual_mistake = "taking it for a layer of images, or requiring two values on each rank.",
       .tags = {"sync_batch_norm"},
       .must_catch = {"sync_batch_norm_one_value_accepted", "sync_batch_norm_for_images_only"},
       .draws = 30,
@@ -125,4 +124,8 @@ Scenario sync_batch_norm_one_value_is_refused() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {one_value_is_refused()};
+}
+
+}  // namespace lockstep::scenarios::sync_batch_norm_one_value_is_refused

@@ -1,16 +1,16 @@
 // One batch, split over the ranks in several ways, gives the same output, the same gradients and
 // the same running statistics.
 //
-// No reference says what is right here: what the ranks hold under the split of the case is what
-// they must hold, sample by sample, under every other one. The batch is moved on by one rank, dealt
-// out evenly, given to one rank while the others have none, and given to a group of all ranks but
-// the first, of which the world knows nothing. So nothing may depend on which rank holds a sample,
-// on how many others it holds, or on how many ranks there are. Whatever is wrong in the same way
-// under every split is not seen; that is sync_batch_norm.matches_single_process's claim.
+// No reference gives the expected values here: the ranks must hold under every other split what
+// they hold, sample by sample, under the split of the case. The batch is rotated by one rank, split
+// evenly, given to one rank while the others have none, and given to a separate group of all ranks
+// but the first. So nothing may depend on which rank holds a sample, on how many others it holds,
+// or on how many ranks there are. A mistake that is the same under every split is not seen here;
+// sync_batch_norm.matches_single_process covers it.
 //
-// Why the checks suffice: a statistic that is local, or weighs ranks alike, comes out otherwise as
-// soon as two splits differ in sizes. Sums are rounded in another order under every split, so two
-// splits may be as far apart as each may be from the definition: the sum of two of the bounds of
+// Why the checks suffice: a statistic that is local, or weights ranks equally, differs as soon as
+// two splits differ in sizes. Sums are rounded in another order under every split, so two splits
+// may differ by the sum of their distances from the definition: two of the bounds of
 // docs/numerics.md. Weight's and bias' gradients are shares of a rank's own samples, so their sums
 // over the ranks are compared, and the bounds are summed.
 #include "harness/core/compare.h"
@@ -18,7 +18,6 @@
 #include "harness/world/tensors.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/tensors.h"
-#include "scenarios/catalogue.h"
 #include "scenarios/sync_batch_norm/expected.h"
 #include "scenarios/sync_batch_norm/splits.h"
 
@@ -28,7 +27,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::sync_batch_norm_split_does_not_matter {
 namespace {
 
 using namespace sync_batch_norm;
@@ -51,7 +50,7 @@ void take_part(const Layer& c, RankContext& here, const Split& split, const Samp
   }
 }
 
-// Of whom nothing is asked, so that every rank has every row.
+// Empty records of a rank outside the group, so that every rank has every row.
 void stand_by(const Layer& c, RankContext& here, const Split& split) {
   for (int step = 0; step < c.steps; ++step) {
     here.enter(step, split.name);
@@ -69,15 +68,14 @@ void program(const Layer& c, RankContext& here) {
   if (!here.subject().sync_batch_norm) lockstep::sync_batch_norm(here, c.norm);
   for (const auto& split : splits_of(c)) {
     const bool takes_part = std::count(split.group.begin(), split.group.end(), here.rank()) > 0;
-    if (takes_part) {
+    if (takes_part)
       take_part(c, here, split, split.by_rank[static_cast<size_t>(here.rank())]);
-    } else {
+    else
       stand_by(c, here, split);
-    }
   }
 }
 
-// What the definition says under a split; of it only the bounds count.
+// The definition's values under a split; only their bounds are used.
 std::vector<Step> expected_under(const Layer& c, const Split& split) {
   auto learning = c;
   learning.upstream = "all";
@@ -107,10 +105,10 @@ at::Tensor put_together(const std::vector<TensorValue>& by_rank, const Split& sp
   return at::cat(parts);
 }
 
-// What ranks hold of whole batches, under the first split and another one.
-class Beside {
+// Compares the ranks' values of whole batches under the first split and another one.
+class SplitComparison {
  public:
-  Beside(const Layer& c, const History& h, const Split& first, const Split& split)
+  SplitComparison(const Layer& c, const History& h, const Split& first, const Split& split)
       : case_(c),
         history_(h),
         first_(first),
@@ -118,7 +116,7 @@ class Beside {
         bounds_first_(expected_under(c, first)),
         bounds_(expected_under(c, split)) {}
 
-  // Of all ranks.
+  // Comparisons of all ranks.
   std::vector<Comparison> of_samples(int step) const {
     std::vector<Comparison> out{samples(step, kOutput), samples(step, kInputGradient)};
     if (case_.norm.affine)
@@ -126,7 +124,7 @@ class Beside {
     return explained(std::move(out));
   }
 
-  // Of those that take part.
+  // Comparisons of the ranks that take part.
   std::vector<Comparison> of_statistics(int step) const {
     std::vector<Comparison> out;
     if (case_.norm.track_running_stats)
@@ -168,7 +166,7 @@ class Beside {
     return out;
   }
 
-  // Over the ranks, as each of them would hold it.
+  // The sum over the ranks, as a row that each of them holds.
   Comparison sum(int step, const char* name) const {
     const auto summed = [](const std::vector<TensorValue>& by_rank, bool of_sizes) {
       auto total = torch::zeros(by_rank.front().shape, at::kDouble);
@@ -209,9 +207,9 @@ Findings every_split_gives_the_same(const Layer& c, const History& h) {
   const auto splits = splits_of(c);
   Findings out;
   for (size_t other = 1; other < splits.size(); ++other) {
-    const Beside beside(c, h, splits.front(), splits[other]);
+    const SplitComparison comparison(c, h, splits.front(), splits[other]);
     for (int step = 0; step < c.steps; ++step)
-      for (const auto& rows : {beside.of_samples(step), beside.of_statistics(step)})
+      for (const auto& rows : {comparison.of_samples(step), comparison.of_statistics(step)})
         out += equal("A batch must give the same however it is split over the ranks", rows);
   }
   return out;
@@ -270,17 +268,17 @@ rc::Gen<Layer> layers() {
 
 }  // namespace
 
-Scenario sync_batch_norm_split_does_not_matter() {
+Scenario split_does_not_matter() {
   return scenario<Layer>({
       .name = "sync_batch_norm.split_does_not_matter",
-      .claim = "However a batch is split over ranks, of whatever group, SyncBatchNorm makes the "
-               "same of it: output, gradients of the input, running statistics, and the sums over "
-               "the ranks of weight's and bias' gradients.",
+      .claim = "However a batch is split over the ranks of any group, SyncBatchNorm gives the same "
+               "output, gradients of the input, running statistics, and sums over the ranks of "
+               "weight's and bias' gradients.",
       .exactness = "within rounding",
       .source = "docs/semantics.md 3; metamorphic testing (Chen, Cheung and Yiu 1998)",
       .not_covered =
-          "what is wrong alike under every split (sync_batch_norm.matches_single_process)",
-      .usual_mistake = "statistics that weigh ranks alike, or count them.",
+          "mistakes that are the same under every split (sync_batch_norm.matches_single_process)",
+      .usual_mistake = "statistics that weight ranks equally, or count them.",
       .tags = {"sync_batch_norm"},
       .must_catch = {"sync_batch_norm_averages_unweighted",
                      "sync_batch_norm_variance_between_ranks_left_out",
@@ -295,4 +293,8 @@ Scenario sync_batch_norm_split_does_not_matter() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {split_does_not_matter()};
+}
+
+}  // namespace lockstep::scenarios::sync_batch_norm_split_does_not_matter

@@ -1,4 +1,4 @@
-// The batch of a Layer case, whole, and the ways in which it can be split over the ranks.
+// The whole batch of a Layer case, and its splits over the ranks.
 #pragma once
 
 #include "scenarios/cases/layer.h"
@@ -13,16 +13,16 @@ struct Samples {
 };
 
 struct Split {
-  const char* name;              // of the phase as well
+  const char* name;              // also the name of the phase
   std::vector<int> group;        // the ranks that take part
   std::vector<Samples> by_rank;  // of the world; none where a rank does not take part
 };
 
-// The first is the case's own, with which the others are compared: moved on by a rank, evenly, all
-// on one rank, and in a group of all ranks but the first.
+// The first is the case's own, with which the others are compared: rotated by a rank, even, all on
+// one rank, and in a group of all ranks but the first.
 std::vector<Split> splits_of(const Layer& c);
 
-// What is split: inputs and their cotangents, one rank's behind the other's, in the case's dtype.
+// The whole batch: inputs and their cotangents, concatenated by rank, in the case's dtype.
 struct Whole {
   at::Tensor input, cotangent;
 };

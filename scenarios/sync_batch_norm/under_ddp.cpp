@@ -15,13 +15,14 @@ int64_t samples_of(const UnderDdp& c, int rank) {
   return c.samples.empty() ? 2 : c.samples[static_cast<size_t>(rank) % c.samples.size()];
 }
 
-// What the convolution makes of it: x (channel + 1) + channel.
+// The output of the convolution: x (channel + 1) + channel.
 at::Tensor convolved(const UnderDdp& c, int rank) {
   const auto channels = torch::arange(kChannels, at::kDouble).view({kChannels, 1, 1});
   return batch(c, rank).to(at::kDouble) * (channels + 1) + channels;
 }
 
-// Where every rank moves towards the average and the variance of the ranks that `seen_by` names.
+// The statistics if every rank moves towards the average and the variance of the ranks that
+// `seen_by` names.
 template <class SeenBy>
 ByStep followed(const UnderDdp& c, bool broadcast_buffers, const SeenBy& seen_by) {
   const double factor = std::ldexp(1.0, static_cast<int>(kNorm.momentum_log2));

@@ -1,5 +1,5 @@
 // A convolution and a batch normalisation under DistributedDataParallel, whose ranks are fed
-// different numbers: the case, and where running statistics must go.
+// different numbers: the case, and the expected running statistics.
 #pragma once
 
 #include "harness/core/case.h"
@@ -42,13 +42,13 @@ struct Running {
 };
 using ByStep = std::vector<std::vector<Running>>;  // [step][rank]
 
-// Where every rank's move towards its own batch, or towards the batches of all; with the broadcast
-// of buffers from rank 0's on.
+// The running statistics if every rank's move towards its own batch (with the broadcast of buffers,
+// starting from rank 0's), or towards the batches of all.
 ByStep alone(const UnderDdp& c, bool broadcast_buffers);
 ByStep together(const UnderDdp& c);
 
-// The running variances of ranks that take every peer's batch to be as large as their own: what has
-// been added to the start's share is off by the ratio of n / (n - 1).
+// The running variances of ranks that assume every peer's batch to be as large as their own: all
+// but the initial value's share is off by the ratio of n / (n - 1).
 std::vector<TensorValue> with_own_counts(const UnderDdp& c, const ByStep& right, int step);
 
 }  // namespace lockstep::scenarios::sync_batch_norm

@@ -1,21 +1,20 @@
-// A parameter that only some ranks use gets, on all of them, the average over all ranks, those that
-// do not use it counting with zero; one that nobody uses keeps no gradient.
+// A parameter that only some ranks use gets, on all ranks, the average over all ranks, in which the
+// others count as zero; one that no rank uses has no gradient.
 //
-// Who uses what is drawn for each step, rank and branch; with a static graph it is the same in
-// every step. Branch 0 is used by all, so that every rank has something to run backward. Gradients
-// are cleared to none before each step, so that a gradient that is there was made by this step: a
-// divisor that counts the users alone and a zero where nothing belongs show.
+// The used branches are drawn for each step and rank; with a static graph they are the same in
+// every step. Every rank uses branch 0, so that every rank has a backward. Gradients are cleared to
+// none before each step, so that an existing gradient was made by this step: this shows a divisor
+// that counts only the users, and a zero instead of no gradient.
 #include "harness/core/values.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
-#include "scenarios/catalogue.h"
 
 #include <torch/torch.h>
 
-namespace lockstep::scenarios {
+namespace lockstep::scenarios::unused_average_over_all_ranks {
 namespace {
 
-// One branch in three rests on all ranks, the others on every second one.
+// One branch in three is unused on all ranks; each rank uses every second one of the others.
 bool is_used(const Training& c, int step, int rank, int branch) {
   if (branch == 0) return true;
   const auto drawn = [&](int who) {
@@ -130,11 +129,11 @@ rc::Gen<Training> cases() {
 
 }  // namespace
 
-Scenario unused_are_averaged_over_all_ranks() {
+Scenario are_averaged_over_all_ranks() {
   return scenario<Training>({
       .name = "unused.are_averaged_over_all_ranks",
       .claim = "A parameter that some ranks use gets the average over all ranks on every rank; one "
-               "that nobody uses gets no gradient.",
+               "that no rank uses gets no gradient.",
       .exactness = "bit-equal · real: bounded",
       .source = "find_unused_parameters and static_graph of "
                 "torch.nn.parallel.DistributedDataParallel; docs/semantics.md 2.5 and 2.6",
@@ -153,4 +152,8 @@ Scenario unused_are_averaged_over_all_ranks() {
   });
 }
 
-}  // namespace lockstep::scenarios
+std::vector<Scenario> all() {
+  return {are_averaged_over_all_ranks()};
+}
+
+}  // namespace lockstep::scenarios::unused_average_over_all_ranks

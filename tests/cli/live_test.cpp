@@ -1,9 +1,13 @@
 #include "cli/live.h"
 
+#include "cli/draw_progress.h"
+
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <iostream>
 #include <sstream>
+#include <utility>
 
 namespace lockstep::cli {
 namespace {
@@ -30,6 +34,7 @@ class Heard {
 struct Screen {
   Heard out{std::cout}, err{std::cerr};
   std::chrono::steady_clock::time_point time{};
+  bool asked = false;
   Run run;
   Case c{"toys.a", Json::object()};
   Setting setting;
@@ -43,6 +48,7 @@ struct Screen {
                         .cases = 4,
                         .deadline = seconds(30)};
     options.now = [this] { return time; };
+    options.wants_to_know = [this] { return std::exchange(asked, false); };
     live = std::make_unique<Live>(run, reports::Columns{}, options);
   }
   void begin(int number) { live->on_case({c, setting, number, 4, 1}); }
@@ -117,6 +123,56 @@ TEST(Live, QuietMeansQuiet) {
   screen.wait(seconds(60));
   screen.end(1);
   EXPECT_EQ(screen.err.text() + screen.out.text(), "");
+}
+
+TEST(Live, WhoAsksLearnsOnceWhatIsBeingPlayedAndForHowLong) {
+  for (const auto detail : {Detail::normal, Detail::quiet}) {
+    Screen screen(false, detail);
+    screen.begin(1);
+    screen.wait(seconds(1));
+    screen.begin(3);
+    screen.asked = true;
+    screen.wait(milliseconds(500));
+    const std::string both =
+        "running: toys.a, case 1 of 4 (lockstep, cold, gloo), for 1.5 s\n"
+        "running: toys.a, case 3 of 4 (lockstep, cold, gloo), for 0.5 s\n";
+    EXPECT_EQ(screen.err.text(), both);
+    screen.wait(milliseconds(1));
+    EXPECT_EQ(screen.err.text(), both);
+    screen.end(1);
+    screen.end(3);
+    screen.asked = true;
+    screen.wait(milliseconds(1));
+    EXPECT_EQ(screen.err.text(), both + "running: no case at this moment\n");
+  }
+}
+
+TEST(DrawProgress, ALogGetsALineEveryTenSeconds) {
+  const Heard err{std::cerr};
+  std::chrono::steady_clock::time_point time{};
+  DrawProgress progress(3, false, {}, false, [&] { return time; });
+  progress.begin("toys.a");
+  for (int number = 0; number < 1000; ++number) progress.looked_at_a_case();
+  progress.begin("toys.b");
+  progress.looked_at_a_case();
+  EXPECT_EQ(err.text(), "");
+  time += seconds(10);
+  progress.looked_at_a_case();
+  progress.looked_at_a_case();
+  EXPECT_EQ(err.text(), "[2/3] drawing 1,002 cases  10 s  toys.b\n");
+}
+
+TEST(DrawProgress, QuietMeansQuietUnlessSomebodyAsks) {
+  const Heard err{std::cerr};
+  std::chrono::steady_clock::time_point time{};
+  DrawProgress progress(3, true, {}, false, [&] { return time; });
+  progress.begin("toys.a");
+  time += seconds(20);
+  progress.looked_at_a_case();
+  EXPECT_EQ(err.text(), "");
+  ::raise(SIGUSR1);
+  progress.looked_at_a_case();
+  EXPECT_EQ(err.text(), "running: [1/3] drawing 2 cases  20 s  toys.a\n");
 }
 
 TEST(Live, VerboseIsALineACase) {

@@ -16,14 +16,19 @@ std::string value_of(const std::string& name, const ProgramRanks& ranks, int ran
 }
 
 TEST(ProgramRanks, EachHasItsPlaceAndAllHaveOneStore) {
-  const ProgramRanks ranks{
-      .command = {"true"}, .count = 3, .address = "127.0.0.1", .port = 4711, .folder = "/f"};
+  const ProgramRanks ranks{.command = {"true"},
+                           .count = 3,
+                           .address = "127.0.0.1",
+                           .port = 4711,
+                           .secret = "s",
+                           .folder = "/f"};
   EXPECT_EQ(value_of("RANK", ranks, 2), "2");
   EXPECT_EQ(value_of("LOCAL_RANK", ranks, 2), "2");
   EXPECT_EQ(value_of("WORLD_SIZE", ranks, 0), "3");
   EXPECT_EQ(value_of("MASTER_PORT", ranks, 0), "4711");
   EXPECT_EQ(value_of("TORCHELASTIC_USE_AGENT_STORE", ranks, 0), "True");
   EXPECT_EQ(value_of("TORCHELASTIC_ERROR_FILE", ranks, 1), "/f/rank1.json");
+  EXPECT_EQ(value_of("LOCKSTEP_SECRET", ranks, 2), "s");
 }
 
 class ErrorFiles : public ::testing::Test {

@@ -1,12 +1,16 @@
 """What golden files cannot hold: what is left on disk and in /proc when something goes wrong."""
 
+import fcntl
+import glob
 import json
 import os
+import pty
 import re
 import shutil
 import signal
+import struct
 import subprocess
-import time
+import termios
 import unittest
 import xml.etree.ElementTree
 
@@ -63,58 +67,14 @@ class ClosedStreams(ProgramCase):
             self.assertEqual(run.returncode, 0, closed)
 
 
-class Replaying(ProgramCase):
-    def test_a_failure_is_found_again(self):
-        self.assertEqual(self.run_program("run", "toys.multiply", "--seed", "7")[0], 1)
-        first = self.latest()["results"][0]
-        status, out, _ = self.run_program("replay", first["failure"]["case_file"])
-        again = self.latest()["results"][0]
-        self.assertEqual(status, 1)
-        self.assertEqual(again["signature"], first["signature"])
-        self.assertEqual(again["failure"]["case"], first["failure"]["case"])
-        self.assertIn("replay " + first["failure"]["case_file"], out)
-
-    def test_an_archived_failure_is_the_next_runs_first_case(self):
-        self.run_program("run", "toys.multiply", "--seed", "7")
-        archived = self.latest()["results"][0]["failure"]["case"]
-        self.run_program("run", "toys.multiply", "--seed", "8")
-        again = self.latest()["results"][0]["failure"]
-        self.assertEqual((again["case"], again["number"]), (archived, 1))
-
-    def test_an_archived_failure_that_fits_no_more_is_refused_by_its_file(self):
-        os.makedirs(self.path("failures"))
-        file = self.path("failures", "toys.hold-123456.json")
-        with open(file, "w", encoding="ascii") as case:
-            case.write('{"lockstep_case": 1, "scenario": "toys.hold", "value": {"factr": 2}}')
-        status, _, error = self.run_program("run", "toys.hold")
-        self.assertEqual(status, 2)
-        self.assertIn("toys.hold-123456.json: case: unknown field 'factr'", error)
-        self.assertIn("delete it", error)
-
-    def test_a_hang_ends_at_the_deadline_given(self):
-        self.run_program("run", "toys.hang", "--timeout", "0.5")
-        case_file = self.latest()["results"][0]["failure"]["case_file"]
-        began = time.monotonic()
-        self.assertEqual(self.run_program("replay", case_file, "--timeout", "0.5")[0], 1)
-        self.assertLess(time.monotonic() - began, PATIENCE_S / 2)
-
-    def test_logs_hold_what_each_rank_wrote(self):
-        self.run_program("run", "toys.multiply", "--seed", "7")
-        failure = self.latest()["results"][0]["failure"]
-        for rank in range(failure["case"]["world"]["size"]):
-            with open(os.path.join(self.folder, failure["logs"], "rank%d.err" % rank),
-                      encoding="utf-8") as log:
-                self.assertIn("rank %d multiplies" % rank, log.read())
-
-
 class Reports(ProgramCase):
     def test_junit_is_well_formed_and_its_names_are_unique(self):
         self.run_program("run", "toys.hold", "toys.crash", "toys.multiply", "toys.refuse",
                          "toys.check_throws", "--seed", "7", "--junit", "junit.xml")
         root = xml.etree.ElementTree.parse(os.path.join(self.folder, "junit.xml")).getroot()
         names = [(test.get("classname"), test.get("name")) for test in root.iter("testcase")]
-        self.assertEqual(len(names), 9)
-        self.assertEqual(len(set(names)), 9)
+        self.assertEqual(len(names), 10)  # The canary is one.
+        self.assertEqual(len(set(names)), 10)
         self.assertEqual(len(list(root.iter("failure"))), 1)
         self.assertEqual(len(list(root.iter("error"))), 5)
         self.assertEqual(len(list(root.iter("skipped"))), 1)
@@ -153,6 +113,37 @@ class Reports(ProgramCase):
             text = file.read()
         self.assertTrue(text.startswith("## Lockstep: failed\n"), text)
         self.assertIn("note: all ranks agree with each other", text)
+
+    def test_a_crash_tells_in_which_function_and_line(self):
+        out = self.run_program("run", "toys.crash_in_a_step", "--seed", "7")[1]
+        self.assertRegex(out, r"\n  rank 2 was in\n    \| lockstep::toys::crashes_in_a_step at toys\.cpp:\d+\n\n")
+        with open(glob.glob(self.path("runs", "latest", "logs", "*", "rank2.stacks"))[0], encoding="utf-8") as file:
+            self.assertIn("crashes_in_a_step(lockstep::toys::(anonymous namespace)::Toy const&", file.read())
+
+    def test_on_a_terminal_only_a_path_is_wider_than_it(self):
+        try:
+            ours, theirs = pty.openpty()
+        except OSError as error:
+            self.skipTest(f"this machine has no terminals to give: {error}")
+        columns = 60
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen(
+            [PROGRAM, "run", "--tier", "cold", "toys.average", "toys.hang", "--seed", "7", "--timeout", "1", "--color", "never"],
+            cwd=self.folder, env={**self.environment, "TERM": "xterm"}, stdin=subprocess.DEVNULL, stdout=theirs,
+            stderr=subprocess.PIPE, text=True)
+        os.close(theirs)
+        text = ""
+        with open(ours, encoding="utf-8", newline="") as terminal:
+            try:
+                while line := terminal.readline():
+                    text += line
+            except OSError:  # How Linux says that nobody holds the other side any more.
+                pass
+        self.finish(process)
+        self.assertIn("    name          reference  rank 0  rank 1  rank 2  …\r\n", text)
+        for line in text.split("\r\n"):
+            has_path = any("/" in word and len(word) + 11 > columns for word in line.split())
+            self.assertTrue(len(line) <= columns or has_path, line)
 
     def test_an_attachment_is_a_file(self):
         self.run_program("run", "toys.multiply", "--seed", "7", "--junit", "junit.xml")
@@ -220,6 +211,15 @@ class Ending(ProgramCase):
 
     def test_termination_is_the_same(self):
         self.interrupt(signal.SIGTERM)
+
+    def test_sigusr1_tells_what_runs_and_the_run_goes_on(self):
+        process = self.start_waiting("-q", "-j", "2")
+        process.send_signal(signal.SIGUSR1)
+        line = process.stderr.readline()
+        self.assertRegex(line, r"^running: toys\.wait, case \d of 4 \(toy, cold, gloo\), for \d+\.\d s\n$")
+        self.release()
+        status, _, _ = self.finish(process)
+        self.assertEqual(status, 0)
 
     def test_a_rank_killed_by_hand_is_a_crash(self):
         process = self.start_waiting("--cases", "1")

@@ -55,6 +55,10 @@ class Failing(ProgramCase):
                          GITHUB_ACTIONS="true")
         self.assert_golden("run_github", text)
 
+    def test_each_signature_once_where_the_run_keeps_going(self):
+        text = self.told("run", "toys.fail_in_ways", "toys.hold_too", "--seed", "7", "--keep-going")
+        self.assert_golden("run_keeps_going", text)
+
     def test_a_crash_in_each_phase(self):
         self.assert_golden("run_crashes", self.told("run", "toys.crash", "--seed", "7"))
 
@@ -136,7 +140,7 @@ class Refusing(ProgramCase):
             file.write("[1, 2")
         self.assert_golden("refusals", "".join(self.told(*arguments) for arguments in (
             [], ["rnu"], ["run", "--wrold", "2"], ["run", "--seed"], ["run", "--seed", "x"],
-            ["run", "--cases", "3", "--cases", "4"], ["run", "-q", "-v"],
+            ["run", "--cases", "3", "--cases", "4"], ["run", "-q", "-v"], ["run", "-x", "--keep-going"],
             ["run", "toys.hodl"], ["run", "nothing.like.it"], ["run", "--tag", "mnay"],
             ["run", "--tag", "many", "--not-tag", "many"],
             ["run", "--world", "0"], ["run", "--world", "2,x"], ["run", "--world", "2000"],

@@ -40,9 +40,88 @@ class OnGithub(ProgramCase):
         self.assertEqual(status, 0)
         self.assertIn("no/such/file, which cannot be written: No such file", err)
 
-    def test_elsewhere_nothing_is_annotated(self):
+    def test_elsewhere_nothing_is_annotated_or_stopped(self):
         out = self.run_program("run", "toys.average")[1]
-        self.assertNotIn("::error", out)
+        self.assertNotIn("::", out)
+
+    def commands_acted_on(self, out):
+        """What GitHub would do: https://github.com/actions/runner, ActionCommandManager.TryProcessCommand."""
+        acted, token = [], None
+        for line in re.split(r"\r\n|\r|\n", out):
+            stop = re.fullmatch(r"\s*::stop-commands::(.+)", line)
+            if token is not None:
+                if line.strip() == "::%s::" % token:
+                    token = None
+            elif stop:
+                token = stop.group(1)
+                self.assertRegex(token, "^[0-9a-f]{32}$")
+            elif line.lstrip().startswith("::") or "##[" in line:
+                acted.append(line)
+        self.assertIsNone(token, "commands were left stopped")
+        return acted
+
+    def changed_run(self, change):
+        """What `report` does with a failing run of another job that was changed."""
+        self.run_program("run", "toys.average", "--seed", "7", "--json", "run.json")
+        path = os.path.join(self.folder, "run.json")
+        with open(path, encoding="utf-8") as file:
+            run = json.load(file)
+        change(run)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(run, file)
+        return self.run_program("report", "run.json", GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY="summary.md")
+
+    def test_texts_of_another_job_are_no_commands(self):
+        def change(run):
+            result = run["results"][0]
+            result["findings"][0]["text"] += "\n::error::planted\r::add-mask::planted\n##[error]planted"
+            result["failure"]["tail"] = "::warning::planted\n::stop-commands::planted"
+            result["failure"]["case_file"] = "x\n::error::planted"
+            result["failure"]["logs"] = "x\n::error::planted"
+            result["failure"]["unlike_default"] = {"a\n::error::planted": "b\n::error::planted"}
+        status, out, err = self.changed_run(change)
+        self.assertEqual((status, err), (1, ""))
+        self.assertIn("planted", out)
+        acted = self.commands_acted_on(out)
+        self.assertEqual(len(acted), 1, acted)
+        self.assertTrue(acted[0].startswith("::error title=fail%3A toys.average"), acted)
+        self.assertIn(r"a\x0a::error::planted b\x0a::error::planted", out)
+
+    def test_what_is_one_line_must_be_one(self):
+        def planted(text):
+            return text + "\n::error::planted"
+
+        def in_version(run):
+            run["version"] = planted(run["version"])
+
+        def in_claim(run):
+            run["results"][0]["claim"] = planted("x")
+
+        def in_rule(run):
+            run["results"][0]["findings"][0]["rule"] = planted("x")
+
+        def in_reason(run):
+            run["results"][0]["refused"] = {planted("x"): 0}
+
+        def in_setting(run):
+            run["plan"][0]["tier"] = run["results"][0]["tier"] = "cold\r::error::planted"
+
+        for change in (in_version, in_claim, in_rule, in_reason, in_setting):
+            status, out, err = self.changed_run(change)
+            self.assertEqual(status, 2, change)
+            self.assertRegex(err, r"^lockstep: run\.json: .* one line", change)
+            self.assertEqual(self.commands_acted_on(out + err), [], change)
+
+    def test_what_a_rank_wrote_is_no_command(self):
+        out = self.run_program("run", "toys.multiply", "--seed", "7", GITHUB_ACTIONS="true")[1]
+        self.assertTrue(all(line.startswith("::error title=") for line in self.commands_acted_on(out)))
+        out = self.run_program("run", "toys.hold", GITHUB_ACTIONS="true")[1]
+        self.assertEqual(self.commands_acted_on(out), [])
+
+    def test_every_token_is_another(self):
+        tokens = {re.findall("::stop-commands::(.*)", self.run_program("run", "toys.bare", GITHUB_ACTIONS="true")[1])[0]
+                  for _ in range(3)}
+        self.assertEqual(len(tokens), 3)
 
 
 class Terminals(ProgramCase):
@@ -56,7 +135,7 @@ class Terminals(ProgramCase):
         terminal, end = self.open_terminal()
         os.mkfifo(self.pipe)
         process = subprocess.Popen(
-            [PROGRAM, "run", "toys.wait", "--seed", "7", "--cases", "1"], cwd=self.folder,
+            [PROGRAM, "run", "--tier", "cold", "toys.wait", "--seed", "7", "--cases", "1"], cwd=self.folder,
             env={**self.environment, "TERM": "xterm", "TOYS_PIPE": self.pipe},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=end)
         os.close(end)
@@ -79,7 +158,7 @@ class Terminals(ProgramCase):
     def colours(self, **environment):
         """Whether a run whose stdout is a terminal is coloured."""
         terminal, end = self.open_terminal()
-        process = subprocess.Popen([PROGRAM, "run", "toys.hold"], cwd=self.folder,
+        process = subprocess.Popen([PROGRAM, "run", "--tier", "cold", "toys.hold"], cwd=self.folder,
                                    env={**self.environment, "TERM": "xterm", **environment},
                                    stdin=subprocess.DEVNULL, stdout=end, stderr=subprocess.DEVNULL)
         os.close(end)

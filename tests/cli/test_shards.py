@@ -18,8 +18,9 @@ def without_places_and_times(run):
     run = copy.deepcopy(run)
     for result in run["results"]:
         del result["seconds"]
-        for place in ("case_file", "logs", "tail_file"):
-            result.get("failure", {}).pop(place, None)
+        for place in ("case_file", "logs", "tail_file", "stack_file"):
+            for told in [result, *result.get("others", [])]:
+                told.get("failure", {}).pop(place, None)
     return {name: run[name] for name in ("results", "not_finished", "plan", "canary", "seed", "interrupted")}
 
 
@@ -59,6 +60,10 @@ class Merging(ShardsCase):
 
     def test_a_failure_stops_where_it_stops_an_unsharded_run(self):
         self.assert_same_as_unsharded((1, 2, 3, 7), "toys.multiply", "toys.bare", "--seed", "7")
+
+    def test_shards_that_keep_going_count_the_signatures_of_an_unsharded_run(self):
+        self.assert_same_as_unsharded((2, 3), "toys.fail_in_ways", "--seed", "7", "--keep-going")
+        self.assertGreaterEqual(len(self.read("merged.json")["results"][0]["signatures"]), 3)
 
     def test_every_way_to_end_but_a_hang(self):
         names = ["toys." + name for name in ("hold", "bare", "multiply", "crash", "exit", "throw", "check_throws",
@@ -207,7 +212,7 @@ class Copied(ShardsCase):
             self.assertIn("canary passed", out)
         status, out = self.shell(report)
         self.assertEqual(status, 1, out)
-        self.assertIn("1 scenario: 1 passed   6 cases", out)
+        self.assertIn("2 scenarios: 2 passed   12 cases", out)
 
     def test_slurm(self):
         text = self.text("slurm.sh")

@@ -73,6 +73,12 @@ void multiplies(const Toy& c, RankContext& here) {
   look(here, c.factor < 40 ? 10 : 10 * here.size());
 }
 
+// Of three ways to fail the factor chooses one, or none.
+void fails_in_ways(const Toy& c, RankContext& here) {
+  if (c.factor % 4 == 1 && is_last(here)) throw std::runtime_error("the toy is broken");
+  look(here, c.factor % 4 == 0 ? 10 : c.factor % 4 == 2 ? 10 * here.size() : 11);
+}
+
 // Three values that should be averages over the ranks; of one the sum is recorded.
 void sums_one_of_three(const Toy&, RankContext& here) {
   here.enter(0, "average");
@@ -134,8 +140,10 @@ void hangs(const Toy&, RankContext& here) {
   if (is_last(here)) sleep_for_ever();
 }
 
-// Blocks until somebody opens the named pipe for writing.
+// Blocks until somebody opens the named pipe for writing; with TOYS_GROUP once its ranks are
+// connected.
 void waits_for_a_writer(const Toy&, RankContext& here) {
+  if (std::getenv("TOYS_GROUP")) here.group();
   if (const char* pipe = std::getenv("TOYS_PIPE")) std::ifstream{pipe};
   look(here, 10);
 }
@@ -235,6 +243,7 @@ std::vector<Scenario> scenarios() {
           bare(),
           toy("hold_too", sums, 4),
           toy("multiply", multiplies, 30),
+          toy("fail_in_ways", fails_in_ways, 20),
           toy("average", sums_one_of_three, 1, averages_are_right),
           toy("crash_before_the_first_step", crashes_before_the_first_step),
           toy("crash_in_a_step", crashes_in_a_step),

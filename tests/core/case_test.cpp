@@ -17,12 +17,12 @@ std::string refusal(const std::string& text) {
   return "accepted";
 }
 
-TEST(Case, a_case_file_is_read_back_as_it_was_written) {
+TEST(Case, ACaseFileIsReadBackAsItWasWritten) {
   const Case c{"sampler.x", Json::parse(R"({"world":{"size":3},"length":7})")};
   EXPECT_EQ(parse_case_file(case_file(c), "x.json"), c);
 }
 
-TEST(Case, foreign_files_are_refused_by_path) {
+TEST(Case, ForeignFilesAreRefusedByPath) {
   EXPECT_EQ(refusal("{}"),
             "x.json: not a Lockstep case file; expected an object with \"lockstep_case\"");
   EXPECT_EQ(refusal("hello").substr(0, 45), "x.json: not JSON: parse error at line 1, colu");
@@ -38,12 +38,12 @@ TEST(Case, foreign_files_are_refused_by_path) {
       "value");
 }
 
-TEST(Case, an_unreadable_file_is_refused_by_path) {
+TEST(Case, AnUnreadableFileIsRefusedByPath) {
   EXPECT_THROW(read_case_file("/nowhere/x.json"), FieldError);
   EXPECT_THROW(read_case_file("/"), FieldError);
 }
 
-TEST(Case, an_empty_file_is_told_so) {
+TEST(Case, AnEmptyFileIsToldSo) {
   const auto path = std::filesystem::temp_directory_path() /
                     ("lockstep_empty_case_" + std::to_string(::getpid()) + ".json");
   std::ofstream(path).close();
@@ -56,14 +56,14 @@ TEST(Case, an_empty_file_is_told_so) {
   std::filesystem::remove(path);
 }
 
-TEST(Case, world_and_injections_are_found_in_any_shape) {
+TEST(Case, WorldAndInjectionsAreFoundInAnyShape) {
   const Case c{"x", Json::parse(R"({"world":{"size":4,"injections":[{"kind":"kill","rank":2}]}})")};
   EXPECT_EQ(world_size(c), 4);
   EXPECT_EQ(world_of(c).injections.at(0).kind, "kill");
   EXPECT_THROW(world_size(Case{"x", Json::parse(R"({"world":{"size":0}})")}), FieldError);
 }
 
-TEST(Case, the_hash_tells_scenario_and_value_apart) {
+TEST(Case, TheHashTellsScenarioAndValueApart) {
   const Json value = Json::parse(R"({"world":{"size":2}})");
   EXPECT_EQ(hash_of(Case{"a", value}), hash_of(Case{"a", value}));
   EXPECT_NE(hash_of(Case{"a", value}), hash_of(Case{"b", value}));

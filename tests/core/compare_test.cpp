@@ -25,11 +25,11 @@ Findings compared(std::vector<TensorValue> seen, std::vector<TensorValue> wanted
                       .bounds = std::move(bounds)}});
 }
 
-TEST(Compare, equal_bits_find_nothing) {
+TEST(Compare, EqualBitsFindNothing) {
   EXPECT_TRUE(compared({floats({1, 2}), floats({1, 2})}, {floats({1, 2})}).empty());
 }
 
-TEST(Compare, one_bit_is_found_on_any_rank) {
+TEST(Compare, OneBitIsFoundOnAnyRank) {
   const float next = std::nextafter(2.0F, 3.0F);
   for (size_t guilty = 0; guilty < 3; ++guilty) {
     std::vector<TensorValue> seen(3, floats({1, 2}));
@@ -38,7 +38,7 @@ TEST(Compare, one_bit_is_found_on_any_rank) {
   }
 }
 
-TEST(Compare, the_text_shows_the_place_the_values_and_the_distance) {
+TEST(Compare, TheTextShowsThePlaceTheValuesAndTheDistance) {
   const auto found = compared({floats({1, 2, 3, 4}, {2, 2}), floats({1, 2, 3, 4.5F}, {2, 2})},
                               {floats({1, 2, 3, 4}, {2, 2})});
   ASSERT_EQ(found.size(), 1u);
@@ -53,7 +53,7 @@ TEST(Compare, the_text_shows_the_place_the_values_and_the_distance) {
 }
 
 // A part of the world may record what the rest does not.
-TEST(Compare, rows_of_another_number_of_ranks_stand_apart) {
+TEST(Compare, RowsOfAnotherNumberOfRanksStandApart) {
   const std::vector<TensorValue> wrong(3, floats({1, 3})), few(1, floats({1, 3}));
   for (const auto& other : {few, std::vector<TensorValue>(1, floats({1, 2}))}) {
     const auto found =
@@ -80,7 +80,7 @@ std::string story(const std::vector<std::vector<float>>& seen, size_t world) {
   return found.empty() ? "nothing" : found[0].text;
 }
 
-TEST(Compare, right_rows_stand_beside_wrong_ones) {
+TEST(Compare, RightRowsStandBesideWrongOnes) {
   EXPECT_EQ(story({{1, 2}, {2, 4}, {2, 4}}, 2),
             "w1: every value is 2 x the reference, the world size\n"
             "first divergence: step 1, after, w1[0]\n"
@@ -101,16 +101,16 @@ std::string pattern_of(const std::vector<std::vector<float>>& seen,
   return equal("R", rows).at(0).pattern;
 }
 
-TEST(Compare, rows_that_changed_places_are_seen) {
+TEST(Compare, RowsThatChangedPlacesAreSeen) {
   EXPECT_EQ(pattern_of({{3, 5}, {1, 2}}, {{1, 2}, {3, 5}}), "parameters_permuted");
   EXPECT_EQ(pattern_of({{3, 5}, {4, 9}, {1, 2}}, {{1, 2}, {3, 5}, {4, 9}}), "parameters_permuted");
 }
 
-TEST(Compare, a_row_that_equals_another_by_chance_has_not_changed_places) {
+TEST(Compare, ARowThatEqualsAnotherByChanceHasNotChangedPlaces) {
   EXPECT_EQ(pattern_of({{2, 4}, {4, 8}}, {{1, 2}, {2, 4}}), "factor_world_size");
 }
 
-TEST(Compare, what_the_table_leaves_out_is_counted) {
+TEST(Compare, WhatTheTableLeavesOutIsCounted) {
   std::vector<std::vector<float>> seen(20, {1, 2});
   seen[15] = {1, 7};
   const auto text = story(seen, 9);
@@ -124,7 +124,7 @@ TEST(Compare, what_the_table_leaves_out_is_counted) {
       << text;
 }
 
-TEST(Compare, ranks_that_differ_have_a_column_first) {
+TEST(Compare, RanksThatDifferHaveAColumnFirst) {
   std::vector<TensorValue> seen(9, floats({1, 2}));
   seen[8] = floats({1, 5});
   const auto text = compared(seen, {floats({1, 2})})[0].text;
@@ -132,21 +132,21 @@ TEST(Compare, ranks_that_differ_have_a_column_first) {
   EXPECT_NE(text.find("\nand 3 more ranks, all right\n"), std::string::npos) << text;
 }
 
-TEST(Compare, a_bound_stands_beside_the_distance) {
+TEST(Compare, ABoundStandsBesideTheDistance) {
   const auto text =
       compared({floats({1, 2.5F})}, {floats({1, 2})}, {floats({0.125, 0.25})})[0].text;
   EXPECT_NE(text.find("distance  bound"), std::string::npos) << text;
   EXPECT_NE(text.find("     0.5   0.25  2,097,152"), std::string::npos) << text;
 }
 
-TEST(Compare, no_distance_in_ulp_is_shown_across_zero) {
+TEST(Compare, NoDistanceInUlpIsShownAcrossZero) {
   for (const float wrong : {-3.0F, 0.0F}) {
     const auto text = compared({floats({1, wrong})}, {floats({1, 2})})[0].text;
     EXPECT_EQ(text.find("ULP"), std::string::npos) << text;
   }
 }
 
-TEST(Compare, whole_numbers_that_differ_have_no_ratio_of_one) {
+TEST(Compare, WholeNumbersThatDifferHaveNoRatioOfOne) {
   const int64_t big = int64_t{1} << 53;
   for (const int64_t seen : {big, big + 2}) {
     const auto text = compared({int64_values({seen})}, {int64_values({big + 1})})[0].text;
@@ -154,13 +154,13 @@ TEST(Compare, whole_numbers_that_differ_have_no_ratio_of_one) {
   }
 }
 
-TEST(Compare, ranks_that_agree_where_each_has_its_own_value_are_not_called_consistent) {
+TEST(Compare, RanksThatAgreeWhereEachHasItsOwnValueAreNotCalledConsistent) {
   const auto found = compared({floats({5, 9}), floats({5, 9})}, {floats({1, 2}), floats({3, 4})});
   EXPECT_EQ(found[0].pattern, "one_value_for_all");
   EXPECT_EQ(found[0].text.find("only the reference"), std::string::npos) << found[0].text;
 }
 
-TEST(Compare, where_each_rank_has_its_own_value_each_has_a_line) {
+TEST(Compare, WhereEachRankHasItsOwnValueEachHasALine) {
   const auto found = compared({floats({1, 2}), floats({3, 7})}, {floats({1, 2}), floats({3, 4})});
   EXPECT_EQ(found[0].text,
             "w: only rank 0 holds the reference's value\n"
@@ -169,7 +169,7 @@ TEST(Compare, where_each_rank_has_its_own_value_each_has_a_line) {
             "rank 1  7  reference 4  (6,291,456 ULP)");
 }
 
-TEST(Compare, float64_that_differ_in_the_last_bits_look_different) {
+TEST(Compare, Float64ThatDifferInTheLastBitsLookDifferent) {
   TensorValue right{"float64", {1}, std::vector<std::byte>(8)}, seen = right;
   const double one = 1, next = std::nextafter(1.0, 2.0);
   std::memcpy(right.bytes.data(), &one, 8);
@@ -178,12 +178,12 @@ TEST(Compare, float64_that_differ_in_the_last_bits_look_different) {
   EXPECT_NE(text.find("1.0000000000000002"), std::string::npos) << text;
 }
 
-TEST(Compare, another_shape_is_shown_instead_of_values) {
+TEST(Compare, AnotherShapeIsShownInsteadOfValues) {
   const auto text = compared({floats({1, 2}, {2, 1})}, {floats({1, 2}, {1, 2})})[0].text;
   EXPECT_NE(text.find("float32[1, 2]  float32[2, 1]"), std::string::npos) << text;
 }
 
-TEST(Compare, ranks_that_must_agree_need_no_reference) {
+TEST(Compare, RanksThatMustAgreeNeedNoReference) {
   const auto found =
       alike("R", {{{0, "look"}, "a", {floats({1}), floats({1}), floats({1})}},
                   {{0, "look"}, "b", {floats({3, 1}), floats({3, 4}), floats({3, 1})}}});
@@ -197,31 +197,31 @@ TEST(Compare, ranks_that_must_agree_need_no_reference) {
   EXPECT_TRUE(alike("R", {{{0, "look"}, "a", {floats({1}), floats({1})}}}).empty());
 }
 
-TEST(Compare, a_bound_allows_what_it_allows_and_no_more) {
+TEST(Compare, ABoundAllowsWhatItAllowsAndNoMore) {
   EXPECT_TRUE(compared({floats({1.25F})}, {floats({1})}, {floats({0.25})}).empty());
   EXPECT_FALSE(compared({floats({1.5F})}, {floats({1})}, {floats({0.25})}).empty());
 }
 
-TEST(Compare, nan_equals_nan_and_nothing_else) {
+TEST(Compare, NanEqualsNanAndNothingElse) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(compared({floats({nan, 1})}, {floats({nan, 1})}).empty());
   EXPECT_FALSE(compared({floats({nan})}, {floats({1})}, {floats({1e30F})}).empty());
   EXPECT_FALSE(compared({floats({1})}, {floats({nan})}, {floats({1e30F})}).empty());
 }
 
-TEST(Compare, other_shapes_and_dtypes_differ) {
+TEST(Compare, OtherShapesAndDtypesDiffer) {
   EXPECT_FALSE(compared({floats({1, 2}, {2, 1})}, {floats({1, 2}, {1, 2})}).empty());
   EXPECT_FALSE(compared({int64_values({1})}, {floats({1})}).empty());
   EXPECT_FALSE(compared({int64_values({})}, {int64_values({1})}).empty());
 }
 
-TEST(Compare, integers_are_compared_whole) {
+TEST(Compare, IntegersAreComparedWhole) {
   const int64_t big = (1LL << 60) + 1;
   EXPECT_FALSE(compared({int64_values({big})}, {int64_values({big - 1})}).empty());
   EXPECT_TRUE(compared({int64_values({big})}, {int64_values({big})}).empty());
 }
 
-TEST(Compare, ulp_distance_counts_representable_numbers) {
+TEST(Compare, UlpDistanceCountsRepresentableNumbers) {
   EXPECT_EQ(ulp_distance(1, 1, "float32"), 0);
   EXPECT_EQ(ulp_distance(1, std::nextafter(1.0F, 2.0F), "float32"), 1);
   EXPECT_EQ(ulp_distance(-0.0, std::numeric_limits<float>::denorm_min(), "float32"), 1);

@@ -28,7 +28,7 @@ std::string pattern(const std::vector<std::vector<float>>& seen,
   return diagnose({row(seen), row(expected).by_rank, {}}, explanations).pattern;
 }
 
-TEST(Diagnose, each_pattern_is_named_from_the_values_alone) {
+TEST(Diagnose, EachPatternIsNamedFromTheValuesAlone) {
   const std::vector<std::vector<float>> right{{1, 2}, {1, 2}, {1, 2}};
   EXPECT_EQ(pattern({{3, 6}, {3, 6}, {3, 6}}, right), "factor_world_size");
   EXPECT_EQ(pattern({{2, 4}, {2, 4}, {2, 4}}, right), "constant_factor");
@@ -45,7 +45,7 @@ TEST(Diagnose, each_pattern_is_named_from_the_values_alone) {
             "factor_one_over_world_size");
 }
 
-TEST(Diagnose, relations_between_numbers_are_named) {
+TEST(Diagnose, RelationsBetweenNumbersAreNamed) {
   const std::vector<std::vector<float>> right{{1, 2, 4, 8}, {1, 2, 4, 8}, {1, 2, 4, 8}};
   const auto all = [&](const std::vector<float>& seen) {
     return pattern({seen, seen, seen}, right);
@@ -61,7 +61,7 @@ TEST(Diagnose, relations_between_numbers_are_named) {
   EXPECT_EQ(all({1, 5, 4, 9}), "ranks_agree_reference_differs") << "nothing fits";
 }
 
-TEST(Diagnose, one_rank_of_several_is_named_with_how_it_differs) {
+TEST(Diagnose, OneRankOfSeveralIsNamedWithHowItDiffers) {
   const std::vector<std::vector<float>> right{{1, 2}, {1, 2}, {1, 2}};
   EXPECT_EQ(pattern({{1, 2}, {1, NAN}, {1, 2}}, right), "one_rank_not_finite");
   EXPECT_EQ(pattern({{1, 2}, {1, 2}, {0, 0}}, right), "one_rank_zero");
@@ -71,7 +71,7 @@ TEST(Diagnose, one_rank_of_several_is_named_with_how_it_differs) {
             "size");
 }
 
-TEST(Diagnose, a_matrix_may_be_transposed) {
+TEST(Diagnose, AMatrixMayBeTransposed) {
   auto matrix = [](const std::vector<float>& values) {
     auto value = floats(values);
     value.shape = {2, 3};
@@ -81,26 +81,26 @@ TEST(Diagnose, a_matrix_may_be_transposed) {
   EXPECT_EQ(diagnose({seen, {matrix({1, 2, 3, 4, 5, 6})}, {}}, {}).pattern, "transposed");
 }
 
-TEST(Diagnose, ranks_may_hold_what_belongs_to_others) {
+TEST(Diagnose, RanksMayHoldWhatBelongsToOthers) {
   const auto found = diagnose({row({{2, 5}, {1, 3}}), row({{1, 3}, {2, 5}}).by_rank, {}}, {});
   EXPECT_EQ(found.pattern, "another_ranks_value");
   EXPECT_EQ(found.text,
             "the value of another rank: rank 0 holds that of rank 1, rank 1 holds that of rank 0");
 }
 
-TEST(Diagnose, shapes_may_differ_by_rank) {
+TEST(Diagnose, ShapesMayDifferByRank) {
   EXPECT_EQ(pattern({{2, 4, 6}, {8}}, {{1, 2, 3}, {4}}), "factor_world_size");
   EXPECT_EQ(pattern({{NAN, 2, 3}, {NAN}}, {{1, 2, 3}, {4}}), "not_finite");
   EXPECT_EQ(pattern({{1, 2, 9}, {5}}, {{1, 2, 3}, {4}}), "every_rank_differs");
 }
 
-TEST(Diagnose, a_value_that_was_cut_off_has_another_shape) {
+TEST(Diagnose, AValueThatWasCutOffHasAnotherShape) {
   Row seen = row({{1, 2}, {1, 2}});
   seen.by_rank[1].bytes.resize(6);
   EXPECT_EQ(diagnose({seen, row({{1, 2}, {1, 2}}).by_rank, {}}, {}).pattern, "other_shape");
 }
 
-TEST(Diagnose, a_counter_may_be_ahead) {
+TEST(Diagnose, ACounterMayBeAhead) {
   const Row seen{{0, "x"}, "batches", {int64_values({3}), int64_values({3})}};
   EXPECT_EQ(diagnose({seen, {int64_values({2}), int64_values({2})}, {}}, {}).text,
             "every value is the reference + 1");
@@ -108,7 +108,7 @@ TEST(Diagnose, a_counter_may_be_ahead) {
 
 // One number is a multiple of any other, and a shift away from it: that shows nothing, nor does it
 // twice.
-TEST(Diagnose, one_number_is_no_evidence) {
+TEST(Diagnose, OneNumberIsNoEvidence) {
   EXPECT_EQ(pattern({{7, 7}, {7, 7}}, {{3, 3}, {3, 3}}), "ranks_agree_reference_differs");
   EXPECT_EQ(pattern({{7, 0}, {7, 0}}, {{3, 0}, {3, 0}}), "ranks_agree_reference_differs");
   EXPECT_EQ(diagnose({{{0, "x"}, "n", {int64_values({2, 2}), int64_values({2, 2})}},
@@ -131,7 +131,7 @@ std::string within(const std::vector<float>& seen, const std::vector<float>& exp
   return diagnose(is, explanations).pattern;
 }
 
-TEST(Diagnose, relations_allow_what_the_bound_allows) {
+TEST(Diagnose, RelationsAllowWhatTheBoundAllows) {
   EXPECT_EQ(within({20.1F, 39.9F, -60.1F}, {10, 20, -30}, 0.1F), "factor_world_size");
   EXPECT_EQ(within({5.05F, 9.96F, -15.04F}, {10, 20, -30}, 0.1F), "factor_one_over_world_size");
   EXPECT_EQ(within({-10.05F, -20, 30}, {10, 20, -30}, 0.1F), "sign_flipped");
@@ -144,7 +144,7 @@ TEST(Diagnose, relations_allow_what_the_bound_allows) {
 }
 
 // Inside wide bounds everything is twice everything else.
-TEST(Diagnose, noise_inside_wide_bounds_is_no_relation) {
+TEST(Diagnose, NoiseInsideWideBoundsIsNoRelation) {
   EXPECT_EQ(within({2.9F, 0.2F}, {0.5F, 0.1F}, 1), "ranks_agree_reference_differs");
   EXPECT_EQ(within({-2.9F, 0.2F}, {0.5F, 0.1F}, 1), "ranks_agree_reference_differs");
 }
@@ -157,7 +157,7 @@ Diagnosis beside(const std::vector<std::pair<std::vector<float>, std::vector<flo
   return diagnose(rows.front(), {}, rows);
 }
 
-TEST(Diagnose, a_relation_that_another_row_contradicts_is_not_named) {
+TEST(Diagnose, ARelationThatAnotherRowContradictsIsNotNamed) {
   EXPECT_EQ(beside({{{0, 0}, {1, 2}}, {{0, 0}, {3, 4}}}).pattern, "one_rank_zero");
   EXPECT_EQ(beside({{{0, 0}, {1, 2}}, {{0.5F}, {-0.25F}}}).text,
             "rank 2 alone differs from the reference");
@@ -172,11 +172,11 @@ TEST(Diagnose, a_relation_that_another_row_contradicts_is_not_named) {
       << "a row that is right says nothing";
 }
 
-TEST(Diagnose, a_nan_is_told_whatever_other_rows_show) {
+TEST(Diagnose, ANanIsToldWhateverOtherRowsShow) {
   EXPECT_EQ(beside({{{NAN, 2}, {1, 2}}, {{9}, {3}}}).pattern, "one_rank_not_finite");
 }
 
-TEST(Diagnose, whole_numbers_that_lost_their_last_bits_are_told) {
+TEST(Diagnose, WholeNumbersThatLostTheirLastBitsAreTold) {
   const int64_t big = (int64_t{1} << 53) + 1;
   const auto all = [&](int64_t seen) {
     return diagnose({{{0, "x"}, "n", {int64_values({seen, 4}), int64_values({seen, 4})}},
@@ -189,11 +189,11 @@ TEST(Diagnose, whole_numbers_that_lost_their_last_bits_are_told) {
   EXPECT_NE(all(big + 2).pattern, "through_floating_point");
 }
 
-TEST(Diagnose, ranks_that_agree_where_each_has_its_own_are_told_so) {
+TEST(Diagnose, RanksThatAgreeWhereEachHasItsOwnAreToldSo) {
   EXPECT_EQ(pattern({{5, 9}, {5, 9}}, {{1, 2}, {3, 4}}), "one_value_for_all");
 }
 
-TEST(Diagnose, an_explanation_that_fits_every_rank_comes_first) {
+TEST(Diagnose, AnExplanationThatFitsEveryRankComesFirst) {
   const std::vector<std::vector<float>> right{{1, 2}, {1, 2}};
   const Explanations known{recorded_instead({"not_reduced", ""}, {floats({5, 5}), floats({6, 6})}),
                            recorded_instead({"sum", ""}, {floats({2, 4}), floats({2, 4})})};
@@ -202,13 +202,13 @@ TEST(Diagnose, an_explanation_that_fits_every_rank_comes_first) {
   EXPECT_EQ(pattern({{5, 5}, {6, 7}}, right, known), "every_rank_differs");
 }
 
-TEST(Diagnose, the_sign_of_a_zero_hides_no_explanation) {
+TEST(Diagnose, TheSignOfAZeroHidesNoExplanation) {
   const Explanations known{recorded_instead({"sum", ""}, {floats({-0.0F, 4})})};
   EXPECT_EQ(pattern({{0, 4}}, {{1, 2}}, known), "sum");
 }
 
 // Rank 0's a met rank 1's b and the reverse; each rank took the result under its own name.
-TEST(Diagnose, sums_under_other_names_are_found) {
+TEST(Diagnose, SumsUnderOtherNamesAreFound) {
   const std::vector<Contribution> put_in{{"a", {floats({1, 10}), floats({2, 20})}},
                                          {"b", {floats({4, 40}), floats({8, 80})}}};
   const Explanations known{summed_under_other_names("a", put_in)};
@@ -224,7 +224,7 @@ std::string explained(const std::vector<std::vector<float>>& seen,
   return pattern(seen, expected, {one});
 }
 
-TEST(Diagnose, sums_and_repeated_divisions_are_explained) {
+TEST(Diagnose, SumsAndRepeatedDivisionsAreExplained) {
   const std::vector<std::vector<float>> right{{2, 6}, {2, 6}};
   EXPECT_EQ(explained({{4, 12}, {4, 12}}, right, sum_not_average("gradients")), "sum_not_average");
   EXPECT_EQ(explained({{1, 3}, {1, 3}}, right, divided_twice()), "divided_twice");
@@ -234,7 +234,7 @@ TEST(Diagnose, sums_and_repeated_divisions_are_explained) {
       << "a sum over one rank is its average";
 }
 
-TEST(Diagnose, a_stale_rank_is_told_from_a_stale_world) {
+TEST(Diagnose, AStaleRankIsToldFromAStaleWorld) {
   const std::vector<std::vector<float>> right{{1, 2}, {1, 2}, {1, 2}};
   const auto stale = last_steps_value({floats({5, 7})});
   EXPECT_EQ(explained({{5, 7}, {5, 7}, {5, 7}}, right, stale), "last_steps_value");
@@ -242,7 +242,7 @@ TEST(Diagnose, a_stale_rank_is_told_from_a_stale_world) {
   EXPECT_EQ(explained({{1, 2}, {5, 8}, {1, 2}}, right, stale), "one_rank_differs");
 }
 
-TEST(Diagnose, the_ratio_of_the_batch_is_each_ranks_own) {
+TEST(Diagnose, TheRatioOfTheBatchIsEachRanksOwn) {
   const std::vector<std::vector<float>> right{{2, 4}, {2, 4}};
   const auto ratios = off_by_batch_ratio({1.5, 0.5});
   EXPECT_EQ(explained({{3, 6}, {1, 2}}, right, ratios), "off_by_batch_ratio");
@@ -253,7 +253,7 @@ TEST(Diagnose, the_ratio_of_the_batch_is_each_ranks_own) {
       << "ratios of another world explain nothing";
 }
 
-TEST(Diagnose, mistakes_that_are_values_are_explained) {
+TEST(Diagnose, MistakesThatAreValuesAreExplained) {
   const std::vector<std::vector<float>> right{{1, 2}, {1, 2}}, seen{{5, 7}, {6, 9}};
   const std::vector<TensorValue> values{floats({5, 7}), floats({6, 9})};
   EXPECT_EQ(explained(seen, right, average_of_averages(values)), "average_of_averages");
@@ -262,14 +262,14 @@ TEST(Diagnose, mistakes_that_are_values_are_explained) {
             "ranks_agree_reference_differs");
 }
 
-TEST(Diagnose, equal_shapes_may_change_places) {
+TEST(Diagnose, EqualShapesMayChangePlaces) {
   const std::vector<std::vector<float>> right{{1, 2}, {1, 2}};
   const auto others = anothers_value({{"zeros", {floats({0, 0})}}, {"b", {floats({5, 7})}}});
   EXPECT_EQ(explained({{5, 7}, {5, 7}}, right, others), "parameters_permuted");
   EXPECT_EQ(explained({{0, 0}, {0, 0}}, right, others), "all_zero");
 }
 
-TEST(Diagnose, ranks_that_disagree_are_sorted_into_groups) {
+TEST(Diagnose, RanksThatDisagreeAreSortedIntoGroups) {
   const auto found = [](const std::vector<std::vector<float>>& seen) {
     return diagnose_disagreement(row(seen));
   };

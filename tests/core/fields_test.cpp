@@ -40,23 +40,23 @@ std::string refusal(const std::string& json) {
   return "accepted";
 }
 
-TEST(Fields, a_value_survives_the_way_to_json_and_back) {
+TEST(Fields, AValueSurvivesTheWayToJsonAndBack) {
   const Outer value{{{3, true}, {9, false}}, 77, "drop", 0.25, ~uint64_t{0}};
   EXPECT_EQ(from_json<Outer>(to_json(value), "case"), value);
   EXPECT_EQ(from_json<Outer>(Json::parse(to_json(value).dump()), "case"), value);
 }
 
-TEST(Fields, json_keeps_the_order_of_the_list) {
+TEST(Fields, JsonKeepsTheOrderOfTheList) {
   EXPECT_EQ(to_json(Outer{}).dump(),
             R"({"layers":[],"length":1,"mode":"pad","rate":1.0,"seed":0,"sizes":[]})");
 }
 
-TEST(Fields, what_is_left_out_keeps_its_default) {
+TEST(Fields, WhatIsLeftOutKeepsItsDefault) {
   EXPECT_EQ(from_json<Outer>(Json::parse(R"({"length":5})"), "case").length, 5);
   EXPECT_EQ(from_json<Outer>(Json::parse(R"({"length":5})"), "case").mode, "pad");
 }
 
-TEST(Fields, every_refusal_names_its_path_and_what_is_allowed) {
+TEST(Fields, EveryRefusalNamesItsPathAndWhatIsAllowed) {
   EXPECT_EQ(refusal(R"({"lenght":5})"),
             "case: unknown field 'lenght' (did you mean 'length'?); known: layers, length, mode, "
             "rate, seed, sizes");
@@ -82,7 +82,7 @@ TEST(Fields, every_refusal_names_its_path_and_what_is_allowed) {
   EXPECT_EQ(refusal("[]"), "case: expected an object, found []");
 }
 
-TEST(Fields, a_default_value_has_no_smaller_one) {
+TEST(Fields, ADefaultValueHasNoSmallerOne) {
   EXPECT_FALSE(smaller_by_field(Outer{}).next());
 }
 
@@ -101,7 +101,7 @@ Outer shrunk(Outer value, bool (*fails)(const Outer&)) {
   return value;
 }
 
-TEST(Fields, shrinking_reaches_the_smallest_value_that_fails) {
+TEST(Fields, ShrinkingReachesTheSmallestValueThatFails) {
   const Outer start{{{7, true}, {5, true}, {3, false}}, 900, "drop", 0.5, 99};
   const auto smallest = shrunk(start, [](const Outer& value) {
     return value.length >= 13 && !value.layers.empty() && value.layers.back().width >= 2;
@@ -109,7 +109,7 @@ TEST(Fields, shrinking_reaches_the_smallest_value_that_fails) {
   EXPECT_EQ(smallest, (Outer{{{2, false}}, 13, "pad", 1, 0}));
 }
 
-TEST(Fields, no_shrink_leaves_the_limits) {
+TEST(Fields, NoShrinkLeavesTheLimits) {
   auto candidates = smaller_by_field(Outer{{{4, true}}, 8, "drop", 2, 3});
   int count = 0;
   for (; const auto candidate = candidates.next(); ++count)
@@ -117,14 +117,32 @@ TEST(Fields, no_shrink_leaves_the_limits) {
   EXPECT_GT(count, 5);
 }
 
-TEST(Fields, a_value_is_set_by_its_path) {
+TEST(Fields, AValueIsSetByItsPath) {
   const auto json = to_json(Outer{{{4, true}}, 8, "pad", 2, 3});
   EXPECT_EQ(with_value(json, "layers[0].width", "6")["layers"][0]["width"], 6);
   EXPECT_EQ(with_value(json, "mode", "drop")["mode"], "drop");
   EXPECT_EQ(with_value(json, "layers", R"([{"width":2}])")["layers"].size(), 1u);
 }
 
-TEST(Fields, a_path_that_leads_nowhere_is_refused) {
+TEST(Fields, ANameThatIsElsewhereIsRefusedWithItsPath) {
+  const auto json = Json::parse(R"({"seed":1,"world":{"size":2,"schedule":{"seed":3}}})");
+  const auto refusal = [&](const std::string& path) {
+    try {
+      with_value(json, path, "1");
+    } catch (const UnknownField& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(refusal("size"), "case: unknown field 'size' (did you mean 'world.size'?)");
+  EXPECT_EQ(refusal("wrold.size"), "case: unknown field 'wrold.size' (did you mean 'world.size'?)");
+  EXPECT_EQ(refusal("world.seed"),
+            "case: unknown field 'world.seed' (did you mean 'seed' or 'world.schedule.seed'?)");
+  EXPECT_EQ(refusal("world.siez"),
+            "case.world: unknown field 'siez' (did you mean 'size'?); known: size, schedule");
+}
+
+TEST(Fields, APathThatLeadsNowhereIsRefused) {
   const auto json = to_json(Outer{{{4, true}}, 8, "pad", 2, 3});
   for (const auto* path :
        {"lenght", "layers[1].width", "layers[0].widht", "length.x", "", "layers[x]"})

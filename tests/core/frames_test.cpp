@@ -30,12 +30,12 @@ Frames read(const std::string& bytes) {
   return read_frames(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size());
 }
 
-TEST(Frames, a_history_is_read_back_as_it_was_written) {
+TEST(Frames, AHistoryIsReadBackAsItWasWritten) {
   const auto rank = an_eventful_rank();
   EXPECT_EQ(rank_history(read(frames_of(rank)), "rank 0"), rank);
 }
 
-TEST(Frames, whatever_is_cut_off_the_records_before_it_are_read) {
+TEST(Frames, WhateverIsCutOffTheRecordsBeforeItAreRead) {
   const auto whole = frames_of(an_eventful_rank());
   const auto all = read(whole);
   ASSERT_EQ(all.tail, "");
@@ -53,7 +53,7 @@ TEST(Frames, whatever_is_cut_off_the_records_before_it_are_read) {
             Ending::Kind::cut_off);
 }
 
-TEST(Frames, a_record_that_was_never_committed_ends_the_reading_with_a_reason) {
+TEST(Frames, ARecordThatWasNeverCommittedEndsTheReadingWithAReason) {
   auto bytes = frames_of(an_eventful_rank());
   const auto first = read(bytes);
   bytes[bytes.size() - 1] = static_cast<char>(bytes.back() ^ 1);
@@ -62,7 +62,7 @@ TEST(Frames, a_record_that_was_never_committed_ends_the_reading_with_a_reason) {
   EXPECT_NE(broken.tail.find("commit word"), std::string::npos);
 }
 
-TEST(Frames, any_garbage_is_read_without_harm) {
+TEST(Frames, AnyGarbageIsReadWithoutHarm) {
   uint64_t state = 1;
   for (int round = 0; round < 2000; ++round) {
     auto bytes = frames_of(an_eventful_rank());
@@ -77,7 +77,7 @@ TEST(Frames, any_garbage_is_read_without_harm) {
   }
 }
 
-TEST(Frames, what_no_writer_writes_is_refused_by_record) {
+TEST(Frames, WhatNoWriterWritesIsRefusedByRecord) {
   Frames frames;
   frames.frames.push_back({FrameKind::observation, Json::parse(R"({"name":"x"})"), {}});
   try {
@@ -88,7 +88,7 @@ TEST(Frames, what_no_writer_writes_is_refused_by_record) {
   }
 }
 
-TEST(Frames, all_reduces_are_matched_to_the_buckets_in_force_by_their_order_and_size) {
+TEST(Frames, AllReducesAreMatchedToTheBucketsInForceByTheirOrderAndSize) {
   RankHistory written;
   const auto issue = [&](const std::string& op, int64_t elements) {
     written.events.push_back({{}, Collective{.op = op, .group = "world", .elements = elements}});
@@ -113,7 +113,7 @@ TEST(Frames, all_reduces_are_matched_to_the_buckets_in_force_by_their_order_and_
 }
 
 // The layout of docs/protocol.md, byte by byte.
-TEST(Frames, the_layout_is_the_published_one) {
+TEST(Frames, TheLayoutIsThePublishedOne) {
   RankHistory rank;
   const auto bytes = frames_of(rank);
   const std::string header = R"({"kind":"returned","why":""})";

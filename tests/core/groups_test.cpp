@@ -5,20 +5,6 @@
 namespace lockstep {
 namespace {
 
-using Numbers = std::vector<int>;
-
-TEST(Groups, NumbersAreWrittenAsRangesAndReadBack) {
-  for (const auto& numbers : {Numbers{1}, Numbers{1, 2}, Numbers{3, 5, 6, 7, 9}, Numbers{2, 4}})
-    EXPECT_EQ(numbers_of(numbers_text(numbers), 9), numbers) << numbers_text(numbers);
-  EXPECT_EQ(numbers_text({1, 2, 3, 7, 9, 10}), "1-3,7,9-10");
-}
-
-TEST(Groups, WhatIsNoListOfNumbersGivesNone) {
-  for (const char* text : {"", "0", "10", "1,1", "3-2", "2-2", "1-10", "1-2-3", "5,4", "1,", ",1",
-                           "-1", "x", "1 ", "1-", "99999999999999999999"})
-    EXPECT_EQ(numbers_of(text, 9), std::nullopt) << text;
-}
-
 TEST(Groups, ShardsAreWrittenAndReadBack) {
   EXPECT_EQ(shard_of("2/5"), (RunShard{2, 5}));
   EXPECT_EQ(shard_text({2, 5}), "2/5");
@@ -33,11 +19,11 @@ TEST(Groups, AlikeCasesAreOneGroupInTheOrderOfFirstNumbers) {
   add(groups, {.world = 2, .numbers = {4}});
   add(groups, {.world = 3, .numbers = {1, 6}});
   ASSERT_EQ(groups.size(), 2u);
-  EXPECT_EQ(groups[0].numbers, (Numbers{1, 5, 6, 7}));
-  EXPECT_EQ(groups[1].numbers, (Numbers{4}));
+  EXPECT_EQ(groups[0].numbers, (NumberSet{1, 5, 6, 7}));
+  EXPECT_EQ(groups[1].numbers, (NumberSet{4}));
   cut_after(groups, 3);
   ASSERT_EQ(groups.size(), 1u);
-  EXPECT_EQ(groups[0].numbers, (Numbers{1}));
+  EXPECT_EQ(groups[0].numbers, (NumberSet{1}));
 }
 
 TEST(Groups, RefusedCasesCountAsNothingElse) {

@@ -15,7 +15,7 @@ RankHistory saw(std::vector<std::pair<Moment, std::vector<int64_t>>> values) {
   return rank;
 }
 
-TEST(History, a_row_holds_what_every_rank_saw) {
+TEST(History, ARowHoldsWhatEveryRankSaw) {
   const History h({saw({{{0, "p"}, {1}}}), saw({{{0, "p"}, {2}}})});
   const auto row = h.row({0, "p"}, "x");
   EXPECT_EQ(as_integers(row.by_rank.at(0)).at(0), 1);
@@ -29,7 +29,7 @@ std::vector<double> read(const std::string& dtype, std::vector<uint16_t> bits) {
   return as_doubles(value);
 }
 
-TEST(History, half_precision_is_read_as_the_numbers_it_holds) {
+TEST(History, HalfPrecisionIsReadAsTheNumbersItHolds) {
   EXPECT_EQ(read("float16", {0x3c00, 0xc100, 0x7bff, 0x0400, 0x0001, 0x8000}),
             (std::vector<double>{1, -2.5, 65504, 0x1p-14, 0x1p-24, 0}));
   EXPECT_EQ(read("bfloat16", {0x3f80, 0xc020, 0x0080, 0x0001}),
@@ -38,27 +38,27 @@ TEST(History, half_precision_is_read_as_the_numbers_it_holds) {
   EXPECT_TRUE(std::isnan(read("bfloat16", {0x7fc0})[0]));
 }
 
-TEST(History, a_row_that_one_rank_lacks_is_not_seen) {
+TEST(History, ARowThatOneRankLacksIsNotSeen) {
   const History h({saw({{{0, "p"}, {1}}}), saw({})});
   EXPECT_THROW(h.row({0, "p"}, "x"), NotSeen);
   EXPECT_THROW(h.rows("p"), NotSeen);
 }
 
-TEST(History, a_row_that_only_a_later_rank_saw_is_not_seen_either) {
+TEST(History, ARowThatOnlyALaterRankSawIsNotSeenEither) {
   const History h({saw({{{0, "p"}, {1}}}), saw({{{0, "p"}, {1}}, {{1, "p"}, {1}}})});
   EXPECT_THROW(h.rows("p"), NotSeen);
 }
 
-TEST(History, a_phase_nobody_recorded_is_not_seen) {
+TEST(History, APhaseNobodyRecordedIsNotSeen) {
   EXPECT_THROW(History({saw({{{0, "p"}, {1}}})}).rows("q"), NotSeen);
 }
 
-TEST(History, the_last_record_of_a_name_counts) {
+TEST(History, TheLastRecordOfANameCounts) {
   const History h({saw({{{0, "p"}, {1}}, {{0, "p"}, {7}}})});
   EXPECT_EQ(as_integers(h.row({0, "p"}, "x").by_rank.at(0)).at(0), 7);
 }
 
-TEST(History, the_hash_tells_values_and_endings_apart) {
+TEST(History, TheHashTellsValuesAndEndingsApart) {
   const History one({saw({{{0, "p"}, {1}}})});
   auto other = saw({{{0, "p"}, {1}}});
   other.ending = {Ending::Kind::threw, "x"};
@@ -67,7 +67,7 @@ TEST(History, the_hash_tells_values_and_endings_apart) {
   EXPECT_NE(hash_of(one), hash_of(History({other})));
 }
 
-TEST(History, numbers_without_a_reading_are_refused) {
+TEST(History, NumbersWithoutAReadingAreRefused) {
   EXPECT_THROW(as_doubles({"complex64", {1}, {}}), std::invalid_argument);
   EXPECT_THROW(as_integers({"float32", {1}, {}}), std::invalid_argument);
 }

@@ -48,7 +48,7 @@ Verdict judged(std::vector<RankHistory> ranks,
 const Ending kReturned{Ending::Kind::returned, ""};
 using Kind = Verdict::Kind;
 
-TEST(Judge, what_holds_passes) {
+TEST(Judge, WhatHoldsPasses) {
   EXPECT_EQ(judged({ending(kReturned), ending(kReturned)}).kind, Kind::pass);
 }
 
@@ -60,14 +60,14 @@ RankHistory reducing(Ending how, int64_t elements) {
   return rank;
 }
 
-TEST(Judge, collectives_that_do_not_match_fail_though_every_rank_returned) {
+TEST(Judge, CollectivesThatDoNotMatchFailThoughEveryRankReturned) {
   EXPECT_EQ(judged({reducing(kReturned, 2), reducing(kReturned, 2)}).kind, Kind::pass);
   const auto verdict = judged({reducing(kReturned, 2), reducing(kReturned, 3)});
   EXPECT_EQ(verdict.kind, Kind::fail);
   EXPECT_EQ(verdict.findings.at(0).pattern, "mismatched_collectives");
 }
 
-TEST(Judge, collectives_that_do_not_match_are_the_cause_of_a_crash_and_of_a_hang) {
+TEST(Judge, CollectivesThatDoNotMatchAreTheCauseOfACrashAndOfAHang) {
   const Ending aborted{Ending::Kind::signalled, "SIGABRT"}, stuck{Ending::Kind::stuck, ""};
   for (const auto& end : {aborted, stuck}) {
     const auto verdict = judged({reducing(end, 2), reducing(end, 3)});
@@ -77,7 +77,7 @@ TEST(Judge, collectives_that_do_not_match_are_the_cause_of_a_crash_and_of_a_hang
 }
 
 // Rank 0's collective failed since rank 1 had thrown by itself.
-TEST(Judge, of_ranks_that_threw_the_one_that_no_collective_kept_is_named) {
+TEST(Judge, OfRanksThatThrewTheOneThatNoCollectiveKeptIsNamed) {
   auto victim = reducing({Ending::Kind::threw, "connection reset"}, 2);
   const auto culprit = ending({Ending::Kind::threw, "its own mistake"});
   const auto verdict = judged({victim, culprit});
@@ -86,7 +86,7 @@ TEST(Judge, of_ranks_that_threw_the_one_that_no_collective_kept_is_named) {
       << verdict.findings.at(0).text;
 }
 
-TEST(Judge, an_injection_that_never_strikes_is_inconclusive) {
+TEST(Judge, AnInjectionThatNeverStrikesIsInconclusive) {
   const auto toy = with(no_finding);
   const auto verdict_of = [&](int rank, bool strikes) {
     Plain planted;
@@ -101,7 +101,7 @@ TEST(Judge, an_injection_that_never_strikes_is_inconclusive) {
 }
 
 // They are drawn for cases of all kinds, also for those without a collective that could be late.
-TEST(Judge, late_results_may_find_nothing_and_do_not_stand_for_what_did_not_strike) {
+TEST(Judge, LateResultsMayFindNothingAndDoNotStandForWhatDidNotStrike) {
   const auto toy = with(no_finding);
   Plain planted;
   planted.world.injections = {{.kind = "late", .rank = 0}};
@@ -112,36 +112,122 @@ TEST(Judge, late_results_may_find_nothing_and_do_not_stand_for_what_did_not_stri
   EXPECT_EQ(judge(toy, {toy.name, to_json(planted)}, History(ranks)).kind, Kind::inconclusive);
 }
 
-TEST(Judge, a_hang_names_who_never_came) {
+TEST(Judge, AHangNamesWhoNeverCame) {
   const Ending stuck{Ending::Kind::stuck, ""};
   const auto verdict = judged({reducing(stuck, 2), ending(kReturned)});
   EXPECT_EQ(verdict.findings.at(0).text.find("rank 1 never issued collective #0"), 0u);
 }
 
-TEST(Judge, a_finding_fails) {
+// Rank 1's part of #0 never left it; it went on, and waits in #1.
+TEST(Judge, AHangNamesTheFirstCollectiveThatIsNotDoneEverywhere) {
+  const Ending stuck{Ending::Kind::stuck, ""};
+  auto waits = reducing(stuck, 2), dropped = reducing(stuck, 2);
+  std::get<Collective>(dropped.events.back().what).done = true;
+  const Injection drop{.kind = "drop", .rank = 1, .collective = 0};
+  dropped.events.insert(dropped.events.end() - 1, {{0, "p"}, drop});
+  dropped.events.push_back(
+      {{0, "p"},
+       Collective{.op = "allreduce", .group = "world", .dtype = "float32", .sequence = 1}});
+  const auto text = judged({waits, dropped}).findings.at(0).text;
+  EXPECT_TRUE(text.starts_with(
+      "rank 0 waits in collective #0, allreduce of 2 float32, which rank 1 completed; ranks 0, 1 "
+      "did not return inside the deadline"))
+      << text;
+  EXPECT_NE(text.find("injected: drop at collective #0"), std::string::npos) << text;
+}
+
+// What comes behind a collective that is not done is a consequence, a difference too.
+TEST(Judge, AHangNamesWhatCameBeforeADifference) {
+  const Ending stuck{Ending::Kind::stuck, ""};
+  auto a = reducing(stuck, 2), b = reducing(stuck, 2);
+  std::get<Collective>(b.events.back().what).done = true;
+  for (auto* rank : {&a, &b})
+    rank->events.push_back({{0, "p"},
+                            Collective{.op = "allreduce",
+                                       .group = "world",
+                                       .dtype = "float32",
+                                       .sequence = 1,
+                                       .elements = rank == &a ? 3 : 4}});
+  const auto finding = judged({a, b}).findings.at(0);
+  EXPECT_TRUE(finding.text.starts_with("rank 0 waits in collective #0")) << finding.text;
+  EXPECT_EQ(finding.pattern, "stuck");
+}
+
+TEST(Judge, AFindingFails) {
   const auto verdict = judged({ending(kReturned), ending(kReturned)}, a_finding);
   EXPECT_EQ(verdict.kind, Kind::fail);
   EXPECT_EQ(verdict.signature(), "fail: R [p]");
 }
 
-TEST(Judge, nothing_passes_vacuously) {
+TEST(Judge, NothingPassesVacuously) {
   RankHistory silent;
-  EXPECT_EQ(judged({ending(kReturned), silent}).findings.at(0).pattern, "vacuous");
+  EXPECT_EQ(judged({silent, silent}).findings.at(0).pattern, "vacuous");
   EXPECT_EQ(judged({}).findings.at(0).pattern, "vacuous");
   EXPECT_EQ(judged({ending(kReturned)}).findings.at(0).pattern, "vacuous");
   EXPECT_EQ(judged({ending(kReturned), ending(kReturned)}, not_seen).findings.at(0).pattern,
             "vacuous");
 }
 
-TEST(Judge, a_check_that_throws_is_inconclusive) {
+TEST(Judge, ARankThatRecordedLessThanOthersLeadsTheStory) {
+  const auto finding = judged({ending(kReturned), RankHistory{}}).findings.at(0);
+  EXPECT_EQ(finding.pattern, "recorded_less");
+  EXPECT_TRUE(finding.text.starts_with("rank 1 recorded no observation; it recorded nothing"))
+      << finding.text;
+}
+
+Findings x_and_y(const Plain&, const History& h) {
+  h.row({0, "p"}, "x");
+  h.row({0, "p"}, "y");
+  return {};
+}
+
+TEST(Judge, ARecordThatOneRankLacksIsToldWithWhatThatRankDid) {
+  auto has = ending(kReturned);
+  has.events.push_back({{0, "p"}, Observation{"y", int64_values({1})}});
+  const auto finding = judged({has, ending(kReturned)}, x_and_y).findings.at(0);
+  EXPECT_EQ(finding.rule, "Every rank must record what the case is judged on");
+  EXPECT_TRUE(finding.text.starts_with(
+      "rank 1 never recorded y at step 0, p, which rank 0 did; its last record is x, at step 0, p"))
+      << finding.text;
+}
+
+// Where the checks judge endings they may ask for what a rank that ended early does not have.
+TEST(Judge, ARankThatEndedOtherwiseLeadsTheStoryOfWhatWasNotRecorded) {
+  auto toy = with(x_and_y);
+  toy.judges_endings = true;
+  auto has = ending(kReturned);
+  has.events.push_back({{0, "p"}, Observation{"y", int64_values({1})}});
+  const auto ended = [&](Ending how) {
+    return judge(toy, toy.smallest(), History({has, ending(std::move(how))})).findings.at(0);
+  };
+  const auto stuck = ended({Ending::Kind::stuck, ""});
+  EXPECT_EQ(stuck.pattern, "stuck");
+  EXPECT_TRUE(
+      stuck.text.starts_with("rank 1 did not return inside the deadline, at step 0, p; rank "
+                             "1 never recorded y"))
+      << stuck.text;
+  EXPECT_TRUE(ended({Ending::Kind::signalled, "SIGSEGV"})
+                  .text.starts_with("rank 1 was ended by SIGSEGV, at step 0, p; rank 1 never"));
+}
+
+TEST(Judge, WhatACheckFoundLeadsBeforeWhatAnotherOneLacked) {
+  const auto toy = scenario<Plain>({.name = "toy.x",
+                                    .cases = rc::gen::just(Plain{}),
+                                    .program = nullptr,
+                                    .checks = {not_seen, a_finding}});
+  const auto verdict = judge(toy, toy.smallest(), History({ending(kReturned), ending(kReturned)}));
+  EXPECT_EQ(verdict.signature(), "fail: R [p]");
+}
+
+TEST(Judge, ACheckThatThrowsIsInconclusive) {
   EXPECT_EQ(judged({ending(kReturned), ending(kReturned)}, throws).kind, Kind::inconclusive);
 }
 
-TEST(Judge, a_case_without_a_reference_is_refused) {
+TEST(Judge, ACaseWithoutAReferenceIsRefused) {
   EXPECT_EQ(judged({ending(kReturned), ending(kReturned)}, refuses).kind, Kind::refused);
 }
 
-TEST(Judge, a_signal_explains_why_the_peers_threw) {
+TEST(Judge, ASignalExplainsWhyThePeersThrew) {
   const auto verdict = judged({ending({Ending::Kind::threw, "Connection closed"}),
                                ending({Ending::Kind::signalled, "SIGSEGV"})});
   EXPECT_EQ(verdict.kind, Kind::crash);
@@ -149,11 +235,11 @@ TEST(Judge, a_signal_explains_why_the_peers_threw) {
   EXPECT_NE(verdict.findings.at(0).text.find("rank 1 was ended by SIGSEGV"), std::string::npos);
 }
 
-TEST(Judge, leaving_with_status_zero_is_still_not_returning) {
+TEST(Judge, LeavingWithStatusZeroIsStillNotReturning) {
   EXPECT_EQ(judged({ending(kReturned), ending({Ending::Kind::exited, "0"})}).kind, Kind::crash);
 }
 
-TEST(Judge, a_hang_names_who_is_stuck_and_what_each_rank_last_joined) {
+TEST(Judge, AHangNamesWhoIsStuckAndWhatEachRankLastJoined) {
   auto waits = ending({Ending::Kind::stuck, ""});
   waits.events.push_back(
       {{0, "p"}, Collective{"allreduce", "world", "float32", 7, 1536, -1, false}});
@@ -164,19 +250,19 @@ TEST(Judge, a_hang_names_who_is_stuck_and_what_each_rank_last_joined) {
       std::string::npos);
 }
 
-TEST(Judge, all_ranks_refuse_or_none) {
+TEST(Judge, AllRanksRefuseOrNone) {
   const Ending refused{Ending::Kind::refused, "no wrap"};
   EXPECT_EQ(judged({ending(refused), ending(refused)}).kind, Kind::refused);
   EXPECT_EQ(judged({ending(refused), ending(kReturned)}).findings.at(0).pattern, "refused_by_some");
 }
 
-TEST(Judge, what_is_left_behind_is_a_leak) {
+TEST(Judge, WhatIsLeftBehindIsALeak) {
   auto leaves = ending(kReturned);
   leaves.events.push_back({{0, "p"}, LeftBehind{"a thread"}});
   EXPECT_EQ(judged({ending(kReturned), leaves}, a_finding).kind, Kind::leak);
 }
 
-TEST(Judge, endings_nobody_can_judge_are_inconclusive) {
+TEST(Judge, EndingsNobodyCanJudgeAreInconclusive) {
   for (const auto kind : {Ending::Kind::overflowed, Ending::Kind::cut_off})
     EXPECT_EQ(judged({ending(kReturned), ending({kind, ""})}).kind, Kind::inconclusive);
 }

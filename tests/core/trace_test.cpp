@@ -21,13 +21,18 @@ History of(const std::vector<std::vector<Collective>>& by_rank) {
   return History(std::move(ranks));
 }
 
-TEST(Trace, ranks_that_issue_the_same_agree) {
-  const std::vector<Collective> same{sum(0, 4), sum(1, 2)};
-  EXPECT_EQ(first_mismatch(of({same, same, same})), std::nullopt);
-  EXPECT_EQ(first_missing(of({same, same, same})), std::nullopt);
+std::string text_of_parting(const History& history) {
+  const auto divergence_point = first_divergence_point(history);
+  return divergence_point ? divergence_point->text : "";
 }
 
-TEST(Trace, the_first_difference_is_told_with_both_sides) {
+TEST(Trace, RanksThatIssueTheSameAgree) {
+  const std::vector<Collective> same{sum(0, 4), sum(1, 2)};
+  EXPECT_EQ(first_mismatch(of({same, same, same})), std::nullopt);
+  EXPECT_FALSE(first_divergence_point(of({same, same, same})));
+}
+
+TEST(Trace, TheFirstDifferenceIsToldWithBothSides) {
   const auto mismatch = first_mismatch(of({{sum(0, 4), sum(1, 1536)}, {sum(0, 4), sum(1, 2)}}));
   EXPECT_EQ(
       mismatch,
@@ -35,7 +40,7 @@ TEST(Trace, the_first_difference_is_told_with_both_sides) {
       "float32");
 }
 
-TEST(Trace, every_part_of_a_collective_counts) {
+TEST(Trace, EveryPartOfACollectiveCounts) {
   const Collective broadcast{.op = "broadcast",
                              .group = "world",
                              .dtype = "uint8",
@@ -51,13 +56,13 @@ TEST(Trace, every_part_of_a_collective_counts) {
   }
 }
 
-TEST(Trace, what_is_only_done_on_some_ranks_is_no_difference) {
+TEST(Trace, WhatIsOnlyDoneOnSomeRanksIsNoDifference) {
   auto done = sum(0, 4);
   done.done = true;
   EXPECT_EQ(first_mismatch(of({{done}, {sum(0, 4)}})), std::nullopt);
 }
 
-TEST(Trace, groups_are_numbered_apart) {
+TEST(Trace, GroupsAreNumberedApart) {
   EXPECT_EQ(first_mismatch(of({{sum(0, 4, "ranks 0,1")},
                                {sum(0, 4, "ranks 0,1")},
                                {sum(0, 9, "ranks 2,3")},
@@ -65,20 +70,20 @@ TEST(Trace, groups_are_numbered_apart) {
             std::nullopt);
 }
 
-TEST(Trace, unequal_parts_are_allowed_where_the_operation_allows_them) {
+TEST(Trace, UnequalPartsAreAllowedWhereTheOperationAllowsThem) {
   Collective part{.op = "alltoall_base", .group = "world", .dtype = "float32", .elements = 3};
   auto larger = part;
   larger.elements = 5;
   EXPECT_EQ(first_mismatch(of({{part}, {larger}})), std::nullopt);
 }
 
-TEST(Trace, who_never_came_is_named) {
-  EXPECT_EQ(first_missing(of({{sum(0, 4), sum(1, 2)}, {sum(0, 4)}, {sum(0, 4), sum(1, 2)}})),
+TEST(Trace, WhoNeverCameIsNamed) {
+  EXPECT_EQ(text_of_parting(of({{sum(0, 4), sum(1, 2)}, {sum(0, 4)}, {sum(0, 4), sum(1, 2)}})),
             "rank 1 never issued collective #1, allreduce of 2 float32, which ranks 0, 2 issued");
 }
 
-TEST(Trace, a_rank_of_the_world_that_issued_nothing_is_missing) {
-  EXPECT_EQ(first_missing(of({{sum(0, 4)}, {}})),
+TEST(Trace, ARankOfTheWorldThatIssuedNothingIsMissing) {
+  EXPECT_EQ(text_of_parting(of({{sum(0, 4)}, {}})),
             "rank 1 never issued collective #0, allreduce of 4 float32, which rank 0 issued");
 }
 
@@ -87,7 +92,7 @@ Collective done(Collective collective) {
   return collective;
 }
 
-TEST(Ladder, shows_who_waits_and_who_never_came) {
+TEST(Ladder, ShowsWhoWaitsAndWhoNeverCame) {
   const std::vector<Collective> waits{done(sum(0, 4)), done(sum(1, 4)), done(sum(2, 4)), sum(3, 8)};
   const std::vector<Collective> skipped{done(sum(0, 4)), done(sum(1, 4)), done(sum(2, 4))};
   EXPECT_EQ(
@@ -98,14 +103,14 @@ TEST(Ladder, shows_who_waits_and_who_never_came) {
                                 "#3 allreduce of 8 float32   waits  missing   waits  \u25c4"}));
 }
 
-TEST(Ladder, shows_what_differs_beside_what_most_issued) {
+TEST(Ladder, ShowsWhatDiffersBesideWhatMostIssued) {
   EXPECT_EQ(ladder(of({{sum(0, 4)}, {sum(0, 6)}, {sum(0, 4)}})),
             (std::vector<std::string>{
                 "collective                 rank 0                  rank 1  rank 2",
                 "#0 allreduce of 4 float32   waits  allreduce of 6 float32   waits  \u25c4"}));
 }
 
-TEST(Ladder, of_a_large_world_shows_those_that_part) {
+TEST(Ladder, OfALargeWorldShowsThoseThatPart) {
   std::vector<std::vector<Collective>> ranks(100, {sum(0, 4)});
   ranks[71] = {};
   EXPECT_EQ(
@@ -115,17 +120,60 @@ TEST(Ladder, of_a_large_world_shows_those_that_part) {
           "#0 allreduce of 4 float32   waits   waits   waits   waits   waits  missing  \u25c4"}));
 }
 
-TEST(Ladder, is_empty_where_all_agree) {
+// The same history of a world that hangs: every rank that has a collective under way is stuck.
+History hanging(const std::vector<std::vector<Collective>>& by_rank) {
+  auto ranks = of(by_rank).ranks();
+  for (auto& rank : ranks)
+    for (const auto& event : rank.events)
+      if (!std::get<Collective>(event.what).done) rank.ending.kind = Ending::Kind::stuck;
+  return History(std::move(ranks));
+}
+
+// Rank 1 never sent its part of #1, went on, and waits for others in #2.
+TEST(Ladder, PointsAtTheFirstRungThatIsNotDoneEverywhere) {
+  const auto history =
+      hanging({{done(sum(0, 4)), sum(1, 4)}, {done(sum(0, 4)), done(sum(1, 4)), sum(2, 8)}});
+  EXPECT_EQ(ladder(history),
+            (std::vector<std::string>{"collective                  rank 0  rank 1",
+                                      "#0 allreduce of 4 float32     done    done",
+                                      "#1 allreduce of 4 float32    waits    done  \u25c4",
+                                      "#2 allreduce of 8 float32  missing   waits"}));
+  EXPECT_EQ(text_of_parting(history),
+            "rank 0 waits in collective #1, allreduce of 4 float32, which rank 1 completed");
+  EXPECT_EQ(issued_where_ranks_part(history).at(1).second.sequence, 1);
+}
+
+TEST(Ladder, OfALargeWorldShowsTheOneThatIsDone) {
+  std::vector<std::vector<Collective>> ranks(100, {sum(0, 4)});
+  ranks[71] = {done(sum(0, 4))};
+  EXPECT_NE(ladder(hanging(ranks)).front().find("rank 71"), std::string::npos);
+}
+
+TEST(Ladder, ACollectiveThatNoRankCompletedIsTold) {
+  EXPECT_EQ(text_of_parting(hanging({{sum(0, 4)}, {sum(0, 4)}})),
+            "every rank of the group issued collective #0, allreduce of 4 float32, and none "
+            "completed it");
+}
+
+// Rank 1 is missing in the group of ranks 0 and 1 as it waits in the world, for rank 2.
+TEST(Ladder, AGroupWhoseMissingRankWaitsInAnotherOneIsAConsequence) {
+  const auto in_group = done(sum(0, 9, "ranks 0,1"));
+  EXPECT_EQ(
+      text_of_parting(hanging({{in_group, sum(1, 9, "ranks 0,1")}, {in_group, sum(0, 4)}, {}})),
+      "ranks 0, 2 never issued collective #0, allreduce of 4 float32, which rank 1 issued");
+}
+
+TEST(Ladder, IsEmptyWhereAllAgree) {
   EXPECT_TRUE(ladder(of({{sum(0, 4)}, {sum(0, 4)}})).empty());
   EXPECT_TRUE(ladder(of({{}, {}})).empty());
 }
 
 // A send has no place in the order of a group's collectives.
-TEST(Trace, sends_and_receives_are_left_out) {
+TEST(Trace, SendsAndReceivesAreLeftOut) {
   const Collective send{.op = "send", .group = "world", .dtype = "float32", .elements = 4};
   auto behind = sum(1, 4);
   EXPECT_EQ(first_mismatch(of({{send, behind}, {sum(0, 4)}})), std::nullopt);
-  EXPECT_EQ(first_missing(of({{send, behind}, {sum(0, 4)}})), std::nullopt);
+  EXPECT_FALSE(first_divergence_point(of({{send, behind}, {sum(0, 4)}})));
 }
 
 }  // namespace

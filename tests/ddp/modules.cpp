@@ -35,7 +35,7 @@ std::vector<DistributedDataParallelOptions> all_ways(
   return all;
 }
 
-std::string complaints_in(const std::exception& error) {
+std::string validation_errors_in(const std::exception& error) {
   const std::string sentence = error.what();
   const auto begin = sentence.find("rank 0: ");
   return begin == std::string::npos ? "no complaints in: " + sentence : sentence.substr(begin);

@@ -23,7 +23,7 @@ std::vector<DistributedDataParallelOptions> all_ways(const DistributedDataParall
 
 // "rank 0: all is well; rank 1: lacks 'w0'...": what an UnfinishedReductionError tells of each
 // rank.
-std::string complaints_in(const std::exception& error);
+std::string validation_errors_in(const std::exception& error);
 
 // `count` parameters w0, w1, ... of `size` elements, all `value` at first. A term (i, c) of the
 // loss is c times the sum of w_i, so the gradient of w_i is c in every element; terms are added in

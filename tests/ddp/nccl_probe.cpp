@@ -1,10 +1,11 @@
 #include "tests/ddp/nccl_probe.h"
 
 #include "ddp/backend/nccl.h"
-#include "ddp/batch_norm/sync_batch_norm.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "ddp/init.h"
+#include "ddp/sync_batch_norm.h"
+#include "harness/world/cuda_hold_up.h"
 
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -16,7 +17,7 @@ namespace fs = std::filesystem;
 using toys::Folder;
 
 Case some_case() {
-  return toys::job_of(toys::holds_unless_one(), {5}).cases.front();
+  return toys::cases_of(toys::holds_unless_one(), {5}).front();
 }
 
 TEST(Archive, TheLinkPointsToTheNewestRun) {
@@ -80,18 +81,51 @@ TEST(Archive, AFileThatIsNoCaseIsRefusedByItsPath) {
   }
 }
 
-TEST(Archive, ACaseOfUnknownFieldsIsRefusedByItsPathAndWhatToDo) {
-  const Folder folder;
-  Archive archive(folder.path());
-  const auto path = archive.save_failure({"toys.numbers", Json::parse(R"({"valeu": 3})")});
+std::string refusal_of_archived(const fs::path& root) {
   try {
-    archived_failures(folder.path(), toys::holds_unless_one("toys.numbers"));
-    FAIL() << "it was accepted";
+    archived_failures(root, toys::holds_unless_one("toys.numbers"));
   } catch (const FieldError& error) {
-    const std::string text = error.what();
-    EXPECT_TRUE(text.starts_with(path.string() + ": case: unknown field 'valeu'")) << text;
-    EXPECT_TRUE(text.ends_with("mend this file or delete it")) << text;
+    return error.what();
   }
+  return "none";
+}
+
+TEST(Archive, AFileThatIsRefusedComesWithTheCureOfItsReason) {
+  const Folder folder;
+  const auto file = folder.path() / "failures/toys.numbers-123456.json";
+  fs::create_directories(file.parent_path());
+  const std::string start = R"({"lockstep_case": 1, "scenario": "toys.numbers", "value": )";
+  for (const auto& [text, why, cure] : std::vector<std::array<std::string, 3>>{
+           {start + R"({"valeu": 3}})", "case: unknown field 'valeu'", "rename the field"},
+           {start + R"({"value": 1001}})", "1001 is too large", "mend the value"},
+           {start + R"({"val)", "not JSON", "it was cut or changed: restore it"},
+           {"", "is empty", "it was cut or changed: restore it"},
+           {R"({"lockstep_case": 99})", "case file version 99", "the version that wrote it"}}) {
+    std::ofstream(file) << text;
+    const auto refusal = refusal_of_archived(folder.path());
+    EXPECT_TRUE(refusal.starts_with(file.string() + ": ")) << refusal;
+    EXPECT_NE(refusal.find(why), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find("; a run plays archived failures first: "), std::string::npos);
+    EXPECT_NE(refusal.find(cure), std::string::npos) << refusal;
+  }
+  fs::remove(file);
+  fs::create_directory(file);
+  EXPECT_TRUE(refusal_of_archived(folder.path()).ends_with("which is for case files"));
+}
+
+TEST(Archive, AFileThatThisUserMayNotReadIsNotToBeDeleted) {
+  const Folder folder;
+  const auto file = folder.path() / "failures/toys.numbers-123456.json";
+  fs::create_directories(file.parent_path());
+  std::ofstream{file};
+  fs::permissions(folder.path(), fs::perms(0755));
+  fs::permissions(file, fs::perms::none);
+  const bool is_root = ::geteuid() == 0;
+  constexpr uid_t kNobody = 65534;
+  if (is_root) ASSERT_EQ(::seteuid(kNobody), 0);
+  const auto refusal = refusal_of_archived(folder.path());
+  if (is_root) ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_TRUE(refusal.ends_with("let this user read it")) << refusal;
 }
 
 TEST(Archive, AFolderThatIsAFileIsRefusedInOneSentence) {

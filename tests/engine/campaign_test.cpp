@@ -1,42 +1,21 @@
 #include "harness/engine/campaign.h"
 
 #include "harness/engine/canary.h"
-#include "tests/engine/toys.h"
+#include "tests/engine/bench.h"
 
 #include <gtest/gtest.h>
-
-#include <thread>
 
 namespace lockstep {
 namespace {
 
+using toys::Bench;
 using toys::FakeTier;
 using toys::Folder;
 using toys::holds_unless_one;
 using toys::job_of;
 using toys::recorded;
+using toys::sees_its_value;
 using toys::value_of;
-
-// One campaign in a folder of its own.
-struct Bench {
-  Folder folder;
-  Archive archive{folder.path()};
-  toys::Counter heard;
-  std::atomic<bool> interrupted = false;
-
-  Run run(std::vector<Job> jobs, FakeTier::Play play, CampaignOptions options = {}, int lanes = 1,
-          std::vector<Job> canaries = {}) {
-    Run out;
-    auto tiers = toys::lanes(lanes, play);
-    Campaign(std::move(jobs), std::move(canaries), options, tiers, archive, heard)
-        .run(interrupted, out);
-    return out;
-  }
-};
-
-History sees_its_value(const Case& c, FakeTier&) {
-  return recorded(c, value_of(c));
-}
 
 TEST(Campaign, PassesWhereEveryCaseHolds) {
   Bench bench;
@@ -47,60 +26,39 @@ TEST(Campaign, PassesWhereEveryCaseHolds) {
   EXPECT_FALSE(run.interrupted);
 }
 
-TEST(Campaign, AFailingCaseIsPlayedThreeTimesAndSaved) {
-  Bench bench;
-  const auto run = bench.run({job_of(holds_unless_one(), {2, 1, 3})}, sees_its_value);
-  const auto& result = run.results.at(0);
-  EXPECT_EQ(result.kind, Result::Kind::fail);
-  EXPECT_EQ(result.failure->number, 2);
-  EXPECT_EQ(result.failure->plays.size(), 3u);
-  EXPECT_EQ(read_case_file(result.failure->case_file), result.failure->c);
-  EXPECT_EQ(result.failure->tail, "first line\nlast words");
-  EXPECT_EQ(result.failure->tail_file, result.failure->logs / "rank0.err");
-  EXPECT_TRUE(std::filesystem::exists(result.failure->logs / "rank0.err"));
-}
-
-TEST(Campaign, ASimulatedCaseThatIsAnotherOneTheSecondTimeFails) {
-  for (const bool repeats : {true, false}) {
-    int plays = 0;
-    const auto play = [&](const Case& c, FakeTier&) {
-      return recorded(c, repeats ? 7 : 100 + plays++);
-    };
-    Bench bench;
-    auto job = job_of(holds_unless_one(), {2});
-    job.setting = {.tier = "sim", .backend = "memory"};
-    const auto run = bench.run({job}, play);
-    EXPECT_EQ(run.results.at(0).kind, repeats ? Result::Kind::pass : Result::Kind::flaky);
-    if (!repeats) {
-      EXPECT_EQ(run.results[0].worst.findings.at(0).pattern, "not_repeatable");
+// Two worlds of two on two slots: the second waits until the first has been played.
+TEST(Campaign, TheTimeOfAResultIsThatOfItsPlaysAndNotOfWaitingForASlot) {
+  struct Waiting : toys::Counter {
+    void on_wait() override {
+      ++times;
+      times.notify_all();
     }
-  }
-}
-
-TEST(Campaign, AReplayedCaseIsNotSavedAgain) {
-  Bench bench;
-  const auto run =
-      bench.run({job_of(holds_unless_one(), {1})}, sees_its_value, {.case_file = "given.json"});
-  EXPECT_EQ(run.results.at(0).failure->case_file, "given.json");
-  EXPECT_FALSE(std::filesystem::exists(bench.folder.path() / "failures"));
-}
-
-TEST(Campaign, AHangIsPlayedTwice) {
-  Bench bench;
-  const auto run = bench.run({job_of(holds_unless_one(), {4})}, [](const Case& c, FakeTier&) {
-    return toys::ended(c, {Ending::Kind::stuck, ""});
-  });
-  EXPECT_EQ(run.results.at(0).kind, Result::Kind::hang);
-  EXPECT_EQ(run.results.at(0).failure->plays.size(), 2u);
-}
-
-TEST(Campaign, ACaseThatFailsOnceIsFlaky) {
-  Bench bench;
-  std::atomic<int> plays = 0;
-  const auto run = bench.run({job_of(holds_unless_one(), {4})}, [&](const Case& c, FakeTier&) {
-    return recorded(c, ++plays == 1 ? 1 : 0);
-  });
-  EXPECT_EQ(run.results.at(0).kind, Result::Kind::flaky);
+    std::atomic<int> times = 0;
+  };
+  const Folder folder;
+  Archive archive(folder.path());
+  RunArchive kept(archive);
+  Waiting waiting;
+  std::atomic<int> seconds = 0;
+  const auto play = [&](const Case& c, FakeTier&) {
+    // By then the other lane has had time to take its case; nothing fails if it had not.
+    for (int before = waiting.times; waiting.times < before + 10;)
+      waiting.times.wait(waiting.times);
+    seconds += 10;
+    return recorded(c, 0);
+  };
+  CampaignOptions options{.slots = 2};
+  options.now = [&] {
+    return std::chrono::steady_clock::time_point(std::chrono::seconds(seconds));
+  };
+  lockstep::Run run;
+  const std::atomic<bool> interrupted = false;
+  auto tiers = toys::lanes(2, play);
+  Campaign({job_of(holds_unless_one("toys.a"), {2}), job_of(holds_unless_one("toys.b"), {3})}, {},
+           options, tiers, kept, waiting)
+      .run(interrupted, run);
+  ASSERT_EQ(run.results.size(), 2u);
+  for (const auto& result : run.results) EXPECT_EQ(result.took, std::chrono::seconds(10));
 }
 
 TEST(Campaign, AFailureStopsItsScenarioAndNoOther) {
@@ -124,6 +82,35 @@ TEST(Campaign, OnRequestAFailureStopsAll) {
   EXPECT_EQ(run.not_finished[0].scenario, "toys.b");
 }
 
+// Cases above 500 throw, the ones see a one, the others hold.
+History fails_in_two_ways(const Case& c, FakeTier&) {
+  if (value_of(c) > 500) return toys::ended(c, {Ending::Kind::threw, "case " + c.value.dump()});
+  return recorded(c, value_of(c));
+}
+
+TEST(Campaign, OneThatKeepsGoingTellsEachSignatureOnceOnAnyNumberOfLanes) {
+  const std::vector<int64_t> values{2, 501, 1, 4, 502, 1, 503, 1, 1, 9};
+  for (const int lanes : {1, 2, 5, 9}) {
+    Bench bench;
+    const auto run =
+        bench.run({job_of(holds_unless_one(), values)}, fails_in_two_ways,
+                  {.slots = 2 * lanes, .after_failure = AfterFailure::keep_going}, lanes);
+    const auto& result = run.results.at(0);
+    EXPECT_EQ(result.judged, 10) << lanes;
+    EXPECT_EQ(result.kind, Result::Kind::crash);
+    EXPECT_EQ(result.failure->number, 2);
+    ASSERT_EQ(result.others.size(), 1u);
+    const auto& other = result.others[0];
+    EXPECT_EQ(other.kind, Result::Kind::fail);
+    EXPECT_EQ(other.failure.number, 3);
+    EXPECT_EQ(other.failure.plays.size(), 3u) << "its first case is played again too";
+    EXPECT_EQ(read_case_file(other.failure.case_file), other.failure.c);
+    EXPECT_EQ(other.failure.tail, "first line\nlast words");
+    EXPECT_EQ(result.signatures, (std::map<std::string, int64_t>{{result.worst.signature(), 3},
+                                                                 {other.worst.signature(), 4}}));
+  }
+}
+
 TEST(Campaign, ResultsDoNotDependOnTheNumberOfLanes) {
   const std::vector<int64_t> values{2, 3, 4, 5, 1, 6, 1, 7, 1};
   for (const int lanes : {1, 2, 5, 9}) {
@@ -143,16 +130,6 @@ TEST(Campaign, ResultsComeInTheOrderOfThePlan) {
   bench.run(jobs, sees_its_value, {.slots = 8}, 4);
   EXPECT_EQ(bench.heard.results,
             (std::vector<std::string>{"toys.a", "toys.b", "toys.c", "toys.d"}));
-}
-
-TEST(Campaign, ABrokenTierIsInconclusiveAndNotAFailure) {
-  Bench bench;
-  const auto run = bench.run({job_of(holds_unless_one(), {2, 3})}, [](const Case& c, FakeTier&) {
-    if (value_of(c) == 2) throw TierError("the server process is gone");
-    return recorded(c, 0);
-  });
-  EXPECT_EQ(run.results.at(0).kind, Result::Kind::inconclusive);
-  EXPECT_EQ(run.results.at(0).worst.findings.at(0).text, "the server process is gone");
 }
 
 TEST(Campaign, ATierThatIsLostEndsTheCampaignAndSaysWhy) {
@@ -217,11 +194,12 @@ TEST(Campaign, WhatAListenerThrowsEndsTheRun) {
   };
   const Folder folder;
   Archive archive(folder.path());
+  RunArchive kept(archive);
   Full full;
   lockstep::Run run;
   const std::atomic<bool> interrupted = false;
   auto tiers = toys::lanes(3, sees_its_value);
-  Campaign campaign({job_of(holds_unless_one(), {2, 3, 4, 5})}, {}, {.slots = 6}, tiers, archive,
+  Campaign campaign({job_of(holds_unless_one(), {2, 3, 4, 5})}, {}, {.slots = 6}, tiers, kept,
                     full);
   EXPECT_THROW(campaign.run(interrupted, run), ArchiveError);
 }
@@ -237,6 +215,7 @@ TEST(Campaign, ListenersHearThatTimePassesWhileACaseIsPlayed) {
   };
   const Folder folder;
   Archive archive(folder.path());
+  RunArchive kept(archive);
   Waiting waiting;
   lockstep::Run run;
   const std::atomic<bool> interrupted = false;
@@ -244,8 +223,7 @@ TEST(Campaign, ListenersHearThatTimePassesWhileACaseIsPlayed) {
     waiting.heard.wait(false);
     return recorded(c, 0);
   });
-  Campaign({job_of(holds_unless_one(), {2})}, {}, {}, tiers, archive, waiting)
-      .run(interrupted, run);
+  Campaign({job_of(holds_unless_one(), {2})}, {}, {}, tiers, kept, waiting).run(interrupted, run);
   EXPECT_EQ(run.results.at(0).kind, Result::Kind::pass);
 }
 
@@ -255,6 +233,7 @@ TEST(Campaign, WhatAListenerThrowsWhileTimePassesEndsTheRun) {
   };
   const Folder folder;
   Archive archive(folder.path());
+  RunArchive kept(archive);
   Full full;
   lockstep::Run run;
   const std::atomic<bool> interrupted = false;
@@ -262,7 +241,7 @@ TEST(Campaign, WhatAListenerThrowsWhileTimePassesEndsTheRun) {
     tier.block();
     return {};
   });
-  Campaign campaign({job_of(holds_unless_one(), {2})}, {}, {}, tiers, archive, full);
+  Campaign campaign({job_of(holds_unless_one(), {2})}, {}, {}, tiers, kept, full);
   EXPECT_THROW(campaign.run(interrupted, run), ArchiveError);
 }
 

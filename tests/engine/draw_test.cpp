@@ -1,9 +1,11 @@
 #include "harness/engine/draw.h"
 
+#include "harness/core/text.h"
 #include "tests/engine/toys.h"
 
 #include <gtest/gtest.h>
 
+#include <malloc.h>
 #include <set>
 
 namespace lockstep {
@@ -12,14 +14,19 @@ namespace {
 using toys::holds_unless_one;
 using toys::value_of;
 
+std::vector<Case> drawn(const Scenario& scenario, const DrawOptions& options,
+                        const std::vector<Case>& archived = {}) {
+  return toys::all_of(draw_cases(scenario, options, archived));
+}
+
 TEST(Draw, TheSameSeedGivesTheSameCases) {
   const auto scenario = holds_unless_one();
-  EXPECT_EQ(draw_cases(scenario, {.seed = 7}), draw_cases(scenario, {.seed = 7}));
+  EXPECT_EQ(drawn(scenario, {.seed = 7}), drawn(scenario, {.seed = 7}));
 }
 
 TEST(Draw, AnotherSeedGivesOtherCases) {
   const auto scenario = holds_unless_one();
-  EXPECT_NE(draw_cases(scenario, {.seed = 7}), draw_cases(scenario, {.seed = 8}));
+  EXPECT_NE(drawn(scenario, {.seed = 7}), drawn(scenario, {.seed = 8}));
 }
 
 TEST(Draw, ScenariosOfOneRunDoNotShareTheirCases) {
@@ -28,14 +35,14 @@ TEST(Draw, ScenariosOfOneRunDoNotShareTheirCases) {
     for (const auto& c : cases) out.push_back(value_of(c));
     return out;
   };
-  EXPECT_NE(values(draw_cases(holds_unless_one("toys.a"), {.seed = 7})),
-            values(draw_cases(holds_unless_one("toys.b"), {.seed = 7})));
+  EXPECT_NE(values(drawn(holds_unless_one("toys.a"), {.seed = 7})),
+            values(drawn(holds_unless_one("toys.b"), {.seed = 7})));
 }
 
 TEST(Draw, SchedulesAreDrawnBesideTheCasesAndChangeNothingElse) {
   const auto scenario = holds_unless_one();
-  const auto plain = draw_cases(scenario, {.seed = 7});
-  const auto scheduled = draw_cases(scenario, {.seed = 7, .schedules = true});
+  const auto plain = drawn(scenario, {.seed = 7});
+  const auto scheduled = drawn(scenario, {.seed = 7, .schedules = true});
   ASSERT_EQ(scheduled.size(), plain.size());
   std::set<std::string> policies, reductions;
   for (size_t i = 0; i < plain.size(); ++i) {
@@ -49,15 +56,15 @@ TEST(Draw, SchedulesAreDrawnBesideTheCasesAndChangeNothingElse) {
 }
 
 TEST(Draw, AScheduleThatIsFixedStaysFixed) {
-  const auto cases = draw_cases(
-      holds_unless_one(), {.seed = 7, .schedules = true, .set = {{"world.reduction", "tree"}}});
+  const auto cases = drawn(holds_unless_one(),
+                           {.seed = 7, .schedules = true, .set = {{"world.reduction", "tree"}}});
   for (const auto& c : cases) EXPECT_EQ(world_of(c).reduction, "tree");
 }
 
 TEST(Draw, ResultsOfSomeDrawnCasesComeLateAndNothingElseChanges) {
   const auto scenario = holds_unless_one();
-  const auto plain = draw_cases(scenario, {.seed = 7});
-  const auto late = draw_cases(scenario, {.seed = 7, .late_results = true});
+  const auto plain = drawn(scenario, {.seed = 7});
+  const auto late = drawn(scenario, {.seed = 7, .late_results = true});
   ASSERT_EQ(late.size(), plain.size());
   size_t count = 0;
   for (size_t i = 0; i < plain.size(); ++i) {
@@ -79,14 +86,61 @@ TEST(Draw, ResultsOfSomeDrawnCasesComeLateAndNothingElseChanges) {
 
 TEST(Draw, ACaseWithAnInjectionGetsNoLateResults) {
   const std::string own = R"([{"kind":"kill","rank":0,"collective":1}])";
-  const auto cases = draw_cases(
-      holds_unless_one(), {.seed = 7, .late_results = true, .set = {{"world.injections", own}}});
+  const auto cases = drawn(holds_unless_one(),
+                           {.seed = 7, .late_results = true, .set = {{"world.injections", own}}});
   for (const auto& c : cases) EXPECT_EQ(world_of(c).injections.at(0).kind, "kill");
+}
+
+// Its cases are about 4 KiB each; a number of another kind is in every tenth.
+Scenario with_long_cases() {
+  auto scenario = holds_unless_one();
+  scenario.parse = [](const Json& value) { return Case{"toys.numbers", value}; };
+  scenario.draw = [](uint64_t seed, int) {
+    return Case{"toys.numbers",
+                {{"world", {{"size", 2 + static_cast<int>(seed % 3)}}},
+                 {"values", seed % 10 == 0 ? "real" : "exact"},
+                 {"seeds", std::vector<uint64_t>(128, seed)}}};
+  };
+  return scenario;
+}
+
+TEST(Draw, ManyCasesTakeAFewBytesEach) {
+  const auto before = ::mallinfo2().uordblks;
+  const auto cases = draw_cases(with_long_cases(), {.seed = 1, .cases = 5000});
+  const auto held = ::mallinfo2().uordblks - before;
+  ASSERT_EQ(cases.size(), 5000u);
+  EXPECT_LT(held, 5000u * 64);
+}
+
+TEST(Draw, WhatIsKnownOfACaseWithoutDrawingItIsTrueOfIt) {
+  const auto cases = draw_cases(with_long_cases(),
+                                {.seed = 1, .cases = 50, .schedules = true, .late_results = true});
+  std::string hashes;
+  for (size_t index = 0; index < cases.size(); ++index) {
+    EXPECT_EQ(cases.world_size(index), world_size(cases[index]));
+    EXPECT_EQ(cases.values(index), cases[index].value["values"].get<std::string>());
+    EXPECT_EQ(cases[index], cases[index]);
+    hashes += hash_of(cases[index]);
+  }
+  EXPECT_EQ(cases.hash(), hash_of(hashes));
+}
+
+TEST(Draw, OnlyWhatWasArchivedIsSaidToBe) {
+  const auto archived = toys::cases_of(holds_unless_one(), {123, 7, 123});
+  EXPECT_EQ(draw_cases(holds_unless_one(), {.seed = 7}, archived).archived(), 2u);
+  EXPECT_EQ(draw_cases(holds_unless_one(), {.seed = 7}).archived(), 0u);
+}
+
+TEST(Draw, WhoWaitsLearnsOfEachCaseThatIsLookedAt) {
+  int looked_at = 0;
+  const auto cases =
+      draw_cases(holds_unless_one(), {.seed = 1, .cases = 300}, {}, [&] { ++looked_at; });
+  EXPECT_GE(looked_at, static_cast<int>(cases.size()));
 }
 
 TEST(Draw, NoCaseComesTwice) {
   std::set<std::string> hashes;
-  const auto cases = draw_cases(holds_unless_one(), {.seed = 1, .cases = 300});
+  const auto cases = drawn(holds_unless_one(), {.seed = 1, .cases = 300});
   for (const auto& c : cases) hashes.insert(hash_of(c));
   EXPECT_EQ(hashes.size(), cases.size());
   EXPECT_EQ(cases.size(), 300u);
@@ -110,7 +164,7 @@ TEST(Draw, CasesHaveTheirFullSizeAfterTheFirstQuarter) {
 
 TEST(Draw, EveryWorldIsAmongThoseAskedFor) {
   std::set<int> worlds;
-  for (const auto& c : draw_cases(holds_unless_one(), {.seed = 1, .worlds = {5, 9}}))
+  for (const auto& c : drawn(holds_unless_one(), {.seed = 1, .worlds = {5, 9}}))
     worlds.insert(world_size(c));
   EXPECT_EQ(worlds, (std::set<int>{5, 9}));
 }
@@ -118,20 +172,20 @@ TEST(Draw, EveryWorldIsAmongThoseAskedFor) {
 TEST(Draw, ExhaustiveCasesComeInEveryWorldAskedForOnce) {
   auto scenario = holds_unless_one();
   scenario.draws = 0;
-  scenario.every = [] { return toys::job_of(holds_unless_one(), {3, 4}).cases; };
-  EXPECT_EQ(draw_cases(scenario, {}).size(), 2u);
-  EXPECT_EQ(draw_cases(scenario, {.worlds = {2, 5}}).size(), 4u);
-  EXPECT_EQ(draw_cases(scenario, {.cases = 10}).size(), 2u) << "it draws none by default";
+  scenario.every = [] { return toys::cases_of(holds_unless_one(), {3, 4}); };
+  EXPECT_EQ(drawn(scenario, {}).size(), 2u);
+  EXPECT_EQ(drawn(scenario, {.worlds = {2, 5}}).size(), 4u);
+  EXPECT_EQ(drawn(scenario, {.cases = 10}).size(), 2u) << "it draws none by default";
 }
 
 TEST(Draw, AFixedFieldIsTheSameInEveryCase) {
-  for (const auto& c : draw_cases(holds_unless_one(), {.set = {{"world.size", "6"}}}))
+  for (const auto& c : drawn(holds_unless_one(), {.set = {{"world.size", "6"}}}))
     EXPECT_EQ(world_size(c), 6);
 }
 
 TEST(Draw, AnUnknownFieldIsRefusedByPath) {
   try {
-    draw_cases(holds_unless_one(), {.set = {{"valeu", "6"}}});
+    drawn(holds_unless_one(), {.set = {{"valeu", "6"}}});
     FAIL() << "it was accepted";
   } catch (const FieldError& error) {
     EXPECT_NE(std::string(error.what()).find("did you mean 'value'"), std::string::npos)
@@ -140,20 +194,20 @@ TEST(Draw, AnUnknownFieldIsRefusedByPath) {
 }
 
 TEST(Draw, AFieldOutsideItsLimitsIsRefused) {
-  EXPECT_THROW(draw_cases(holds_unless_one(), {.set = {{"value", "1001"}}}), FieldError);
-  EXPECT_THROW(draw_cases(holds_unless_one(), {.set = {{"value", "many"}}}), FieldError);
+  EXPECT_THROW(drawn(holds_unless_one(), {.set = {{"value", "1001"}}}), FieldError);
+  EXPECT_THROW(drawn(holds_unless_one(), {.set = {{"value", "many"}}}), FieldError);
 }
 
 TEST(Draw, ArchivedCasesComeFirst) {
-  const auto archived = toys::job_of(holds_unless_one(), {123}).cases;
-  EXPECT_EQ(draw_cases(holds_unless_one(), {.seed = 7}, archived).front(), archived.front());
+  const auto archived = toys::cases_of(holds_unless_one(), {123});
+  EXPECT_EQ(drawn(holds_unless_one(), {.seed = 7}, archived).front(), archived.front());
 }
 
 TEST(Draw, AnArchivedCaseThatFlagsWouldChangeIsLeftOut) {
-  const auto archived = toys::job_of(holds_unless_one(), {123}).cases;
+  const auto archived = toys::cases_of(holds_unless_one(), {123});
   for (const DrawOptions& options :
        {DrawOptions{.worlds = {3}}, DrawOptions{.set = {{"value", "4"}}}})
-    for (const auto& c : draw_cases(holds_unless_one(), options, archived))
+    for (const auto& c : drawn(holds_unless_one(), options, archived))
       EXPECT_NE(c, archived.front());
 }
 
@@ -169,6 +223,23 @@ TEST(Draw, WhatDiffersFromTheDefaultIsAllThatIsLeft) {
   const auto value = Json::parse(R"({"a": 1, "b": {"c": 2, "d": 4}, "e": []})");
   EXPECT_EQ(unlike(value, defaults).dump(), R"({"b":{"d":4},"e":[]})");
   EXPECT_EQ(unlike(defaults, defaults).dump(), "{}");
+}
+
+TEST(Draw, AFewCasesAreTheArchivedOnesTheSmallestAndSomeOfEverySize) {
+  const auto scenario = holds_unless_one();
+  const auto archived = scenario.parse({{"value", 1}});
+  const auto all = draw_cases(scenario, {.seed = 7, .cases = 100}, {archived});
+  const auto few = all.a_few(8);
+  ASSERT_EQ(few.size(), 9u);
+  EXPECT_EQ(few.archived(), 1u);
+  EXPECT_EQ(few[0], all[0]);
+  EXPECT_EQ(few[1], all[1]);
+  EXPECT_EQ(few[8], all[all.size() - 1]);
+  for (size_t i = 1; i < few.size(); ++i)
+    EXPECT_EQ(few[i], all[1 + (i - 1) * (all.size() - 2) / 7]);
+  EXPECT_NE(few.hash(), all.hash());
+  EXPECT_EQ(few.hash(), all.a_few(8).hash());
+  EXPECT_EQ(all.a_few(1000).hash(), all.hash());
 }
 
 }  // namespace

@@ -23,25 +23,27 @@ Verdict verdict_of(Kind kind, int number) {
   if (kind == Kind::pass) return {};
   const std::string why = kind == Kind::refused ? (number % 2 == 0 ? "no GPU" : "no reference")
                                                 : "case " + std::to_string(number);
-  return {kind, {{"rule", "pattern", "where", why}}};
+  return {kind, {{"rule", "pattern " + std::to_string(number % 4), "where", why}}};
 }
 
 Job job_of(const Script& script, const std::optional<RunShard>& shard) {
   auto job = toys::job_of(toys::holds_unless_one(script.scenario), {});
   job.scenario.exactness = "bit-equal · real: bounded";
   job.shard = shard.value_or(RunShard());
+  std::vector<Case> cases;
   for (size_t i = 0; i < script.kinds.size(); ++i) {
     toys::Number number{.world = {.size = 2 + static_cast<int>(i % 3)},
                         .value = static_cast<int64_t>(i)};
-    job.cases.push_back({script.scenario, to_json(number)});
-    job.cases.back().value["values"] = i % 4 == 3 ? "real" : "exact";
+    cases.push_back({script.scenario, to_json(number)});
+    cases.back().value["values"] = i % 4 == 3 ? "real" : "exact";
   }
+  job.cases = cases;
   return job;
 }
 
 // What a campaign makes of it with one lane, and no tier behind it.
-Result played(Job job, const Script& script) {
-  Tally tally(std::move(job));
+Result played(Job job, const Script& script, AfterFailure after_failure) {
+  Tally tally(std::move(job), after_failure);
   while (const auto index = tally.next())
     tally.played(*index, verdict_of(script.kinds[*index], static_cast<int>(*index) + 1));
   auto result = tally.result();
@@ -49,22 +51,26 @@ Result played(Job job, const Script& script) {
   return result;
 }
 
-NamedRun run_of(const std::vector<Script>& scripts, const std::optional<RunShard>& shard) {
+NamedRun run_of(const std::vector<Script>& scripts, const std::optional<RunShard>& shard,
+                AfterFailure after_failure = AfterFailure::go_on) {
   Run run{.version = "0.1.0", .libtorch = "2.11.0", .seed = 7, .settings = {{}}, .shard = shard};
+  run.kept_going = after_failure == AfterFailure::keep_going;
   run.canary = Run::Canary::failed;
   for (const auto& script : scripts) {
     const auto job = job_of(script, shard);
     run.plan.push_back(planned(job));
     const auto cases = static_cast<int64_t>(job.cases.size());
-    if (cases == 0 || !shard || shard->count(cases) > 0) run.results.push_back(played(job, script));
+    if (cases == 0 || !shard || shard->count(cases) > 0)
+      run.results.push_back(played(job, script, after_failure));
   }
   return {shard ? "shard" + std::to_string(shard->number) : "whole", run};
 }
 
-std::vector<NamedRun> shards_of(const std::vector<Script>& scripts, int of) {
+std::vector<NamedRun> shards_of(const std::vector<Script>& scripts, int of,
+                                AfterFailure after_failure = AfterFailure::go_on) {
   std::vector<NamedRun> runs;
   for (int number = of; number >= 1; --number)
-    runs.push_back(run_of(scripts, RunShard{number, of}));
+    runs.push_back(run_of(scripts, RunShard{number, of}, after_failure));
   return runs;
 }
 
@@ -104,10 +110,19 @@ Script drawn(uint64_t seed) {
 TEST(Merge, ShardsFindWhatOneRunFinds) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const std::vector<Script> scripts{drawn(3 * seed), drawn(3 * seed + 1), drawn(3 * seed + 2)};
-    const auto whole = told(run_of(scripts, {}).run);
-    for (const int of : {1, 2, 3, 7})
-      ASSERT_EQ(told(merged(shards_of(scripts, of))), whole) << "seed " << seed << ", of " << of;
+    for (const auto after : {AfterFailure::go_on, AfterFailure::keep_going}) {
+      const auto whole = told(run_of(scripts, {}, after).run);
+      for (const int of : {1, 2, 3, 7})
+        ASSERT_EQ(told(merged(shards_of(scripts, of, after))), whole)
+            << "seed " << seed << ", of " << of;
+    }
   }
+}
+
+TEST(Merge, ARunThatKeptGoingAndOneThatDidNotAreNoCampaign) {
+  auto runs = shards_of({{"toys.numbers", {Kind::pass, Kind::pass}}}, 2);
+  runs[0].run.kept_going = true;
+  EXPECT_EQ(refusal(runs), "shard2 and shard1 are not of one campaign: only shard2 kept going");
 }
 
 TEST(Merge, EveryCaseIsOneShardsAlone) {

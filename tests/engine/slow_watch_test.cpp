@@ -32,6 +32,19 @@ TEST(SlowWatch, APlayIsSlowOnceItsTimeIsUp) {
   EXPECT_FALSE(slow[0].usual);
 }
 
+TEST(SlowWatch, WhatGoesOnIsKnownSlowOrNot) {
+  Plays plays;
+  plays.began(3, seconds(1));
+  plays.began(4, seconds(2));
+  plays.began(5, seconds(2));
+  plays.ended(4, seconds(3));
+  const auto running = plays.watch.running(plays.start + seconds(4));
+  ASSERT_EQ(running.size(), 2u);
+  EXPECT_EQ(running[0].number, 3);
+  EXPECT_EQ(running[0].so_far, seconds(3));
+  EXPECT_EQ(running[1].number, 5);
+}
+
 TEST(SlowWatch, WhatIsUsualTakesLongerToBeSlow) {
   Plays plays;
   plays.began(1, seconds(0));

@@ -36,7 +36,9 @@ TEST(Tally, AScenarioThatWasLeftOutIsASkipWithItsReason) {
 std::string claimed(const std::vector<std::string>& values) {
   auto job = toys::job_of(toys::holds_unless_one(), {1, 2, 3});
   job.scenario.exactness = "bit-equal · real: bounded";
-  for (size_t i = 0; i < values.size(); ++i) job.cases[i].value["values"] = values[i];
+  auto cases = toys::all_of(job.cases);
+  for (size_t i = 0; i < values.size(); ++i) cases[i].value["values"] = values[i];
+  job.cases = cases;
   Tally tally(job);
   for (const auto kind : {Kind::pass, Kind::pass, Kind::refused})
     tally.played(*tally.next(), verdict(kind));
@@ -51,9 +53,11 @@ TEST(Tally, NoExactnessIsClaimedOfWhichNoCaseWasJudged) {
 
 TEST(Tally, OfTheNextFewCasesTheLargestWorldsAreHandedOutFirst) {
   auto job = toys::job_of(toys::holds_unless_one(), std::vector<int64_t>(18, 0));
-  job.cases[3].value["world"]["size"] = 5;
-  job.cases[9].value["world"]["size"] = 8;
-  job.cases[17].value["world"]["size"] = 4;
+  auto cases = toys::all_of(job.cases);
+  cases[3].value["world"]["size"] = 5;
+  cases[9].value["world"]["size"] = 8;
+  cases[17].value["world"]["size"] = 4;
+  job.cases = cases;
   Tally tally(job);
   std::vector<size_t> order;
   while (const auto index = tally.next()) order.push_back(*index);
@@ -63,7 +67,9 @@ TEST(Tally, OfTheNextFewCasesTheLargestWorldsAreHandedOutFirst) {
 
 TEST(Tally, ALowerNumberThatWasNotHandedOutYetStillDecidesTheResult) {
   auto job = toys::job_of(toys::holds_unless_one(), {0, 0, 0});
-  job.cases[2].value["world"]["size"] = 3;
+  auto cases = toys::all_of(job.cases);
+  cases[2].value["world"]["size"] = 3;
+  job.cases = cases;
   Tally tally(job);
   EXPECT_EQ(*tally.next(), 2u);
   tally.played(2, verdict(Kind::fail));
@@ -72,7 +78,7 @@ TEST(Tally, ALowerNumberThatWasNotHandedOutYetStillDecidesTheResult) {
   tally.played(0, verdict(Kind::fail));
   EXPECT_EQ(tally.next(), std::nullopt);
   EXPECT_TRUE(tally.complete());
-  EXPECT_EQ(tally.culprit(), 0u);
+  EXPECT_EQ(tally.culprits(), std::vector<size_t>{0});
 }
 
 TEST(Tally, AllPassing) {
@@ -105,10 +111,10 @@ TEST(Tally, TheFirstFailureByNumberDecidesWhateverTheOrderInTime) {
 TEST(Tally, UnlikeVerdictsOfOneCaseAreFlaky) {
   auto tally = tally_of({1});
   tally.played(*tally.next(), verdict(Kind::fail));
-  tally.played_again(verdict(Kind::fail));
-  EXPECT_FALSE(tally.flaky());
-  tally.played_again(verdict(Kind::pass));
-  EXPECT_TRUE(tally.flaky());
+  tally.played_again(0, verdict(Kind::fail));
+  EXPECT_FALSE(tally.flaky(0));
+  tally.played_again(0, verdict(Kind::pass));
+  EXPECT_TRUE(tally.flaky(0));
   EXPECT_EQ(tally.result().kind, Result::Kind::flaky);
   EXPECT_EQ(tally.result().failure->plays, (std::vector{Kind::fail, Kind::fail, Kind::pass}));
 }
@@ -132,7 +138,7 @@ TEST(Tally, SomeCasesRefusedAreCountedBesideThePass) {
 TEST(Tally, AFailureWeighsMoreThanAnInconclusiveCaseBeforeIt) {
   auto tally = tally_of({1, 2});
   tally.played(*tally.next(), verdict(Kind::inconclusive));
-  EXPECT_EQ(tally.culprit(), 0u);
+  EXPECT_EQ(tally.culprits(), std::vector<size_t>{0});
   tally.played(*tally.next(), verdict(Kind::hang));
   EXPECT_EQ(tally.result().kind, Result::Kind::hang);
   EXPECT_EQ(tally.result().failure->number, 2);
@@ -143,6 +149,59 @@ TEST(Tally, ThreeInconclusiveCasesEndTheScenario) {
   for (int i = 0; i < 3; ++i) tally.played(*tally.next(), verdict(Kind::inconclusive));
   EXPECT_TRUE(tally.complete());
   EXPECT_EQ(tally.result().kind, Result::Kind::inconclusive);
+}
+
+Verdict with_pattern(Kind kind, const std::string& pattern) {
+  return {kind, {{"rule", pattern, "where", "the story of " + pattern}}};
+}
+
+TEST(Tally, OneThatKeepsGoingJudgesEveryCaseAndCountsEachSignature) {
+  Tally tally(toys::job_of(toys::holds_unless_one(), {0, 1, 2, 3, 4, 5, 6, 7}),
+              AfterFailure::keep_going);
+  const std::vector<Verdict> verdicts{with_pattern(Kind::inconclusive, "a"),
+                                      with_pattern(Kind::fail, "sum"),
+                                      verdict(Kind::pass),
+                                      with_pattern(Kind::hang, "stuck"),
+                                      with_pattern(Kind::inconclusive, "a"),
+                                      with_pattern(Kind::fail, "sum"),
+                                      with_pattern(Kind::inconclusive, "a"),
+                                      with_pattern(Kind::fail, "other")};
+  for (size_t i = 0; i < verdicts.size(); ++i) EXPECT_EQ(tally.next(), i);
+  for (size_t i = verdicts.size(); i-- > 0;) tally.played(i, verdicts[i]);
+  ASSERT_TRUE(tally.complete());
+  EXPECT_EQ(tally.culprits(), (std::vector<size_t>{1, 3, 7, 0}));
+  const auto result = tally.result();
+  EXPECT_EQ(result.judged, 8);
+  EXPECT_EQ(result.kind, Result::Kind::fail);
+  EXPECT_EQ(result.worst, verdicts[1]);
+  EXPECT_EQ(result.failure->number, 2);
+  ASSERT_EQ(result.others.size(), 3u);
+  EXPECT_EQ(result.others[0].kind, Result::Kind::hang);
+  EXPECT_EQ(result.others[1].worst, verdicts[7]);
+  EXPECT_EQ(result.others[1].failure.number, 8);
+  EXPECT_EQ(result.others[2].kind, Result::Kind::inconclusive);
+  EXPECT_EQ(result.signatures, (std::map<std::string, int64_t>{{"fail: rule [sum]", 2},
+                                                               {"hang: rule [stuck]", 1},
+                                                               {"fail: rule [other]", 1},
+                                                               {"inconclusive: rule [a]", 3}}));
+}
+
+TEST(Tally, OneThatDoesNotKeepGoingCountsNoSignature) {
+  auto tally = tally_of({1, 2});
+  tally.played(*tally.next(), verdict(Kind::fail));
+  EXPECT_TRUE(tally.result().signatures.empty());
+  EXPECT_TRUE(tally.result().others.empty());
+}
+
+TEST(Tally, ASignatureThatChangesWhenPlayedAgainIsFlakyAndTheOthersAreNot) {
+  Tally tally(toys::job_of(toys::holds_unless_one(), {0, 1}), AfterFailure::keep_going);
+  for (const char* pattern : {"one", "other"})
+    tally.played(*tally.next(), with_pattern(Kind::fail, pattern));
+  tally.played_again(0, with_pattern(Kind::fail, "one"));
+  tally.played_again(1, verdict(Kind::pass));
+  const auto result = tally.result();
+  EXPECT_EQ(result.kind, Result::Kind::fail);
+  EXPECT_EQ(result.others.at(0).kind, Result::Kind::flaky);
 }
 
 }  // namespace

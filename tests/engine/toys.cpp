@@ -34,14 +34,24 @@ Scenario holds_unless_one(std::string name) {
                            .checks = {nobody_saw_one}});
 }
 
-Job job_of(const Scenario& scenario, const std::vector<int64_t>& values) {
-  Job job{scenario, {}, {}};
+std::vector<Case> cases_of(const Scenario& scenario, const std::vector<int64_t>& values) {
+  std::vector<Case> cases;
   for (const int64_t value : values) {
     Number number;
     number.value = value;
-    job.cases.push_back({scenario.name, to_json(number)});
+    cases.push_back({scenario.name, to_json(number)});
   }
-  return job;
+  return cases;
+}
+
+Job job_of(const Scenario& scenario, const std::vector<int64_t>& values) {
+  return {scenario, {}, cases_of(scenario, values)};
+}
+
+std::vector<Case> all_of(const CaseList& cases) {
+  std::vector<Case> all;
+  for (size_t index = 0; index < cases.size(); ++index) all.push_back(cases[index]);
+  return all;
 }
 
 History recorded(const Case& c, int64_t seen) {
@@ -61,7 +71,7 @@ int64_t value_of(const Case& c) {
   return c.value["value"].get<int64_t>();
 }
 
-History FakeTier::play(const Scenario&, const Case& c, const Setting&, const PlayOptions&) {
+History FakeTier::play(const Scenario&, const Case& c, const Setting&, const CaseRunOptions&) {
   return play_ ? play_(c, *this) : recorded(c, 0);
 }
 

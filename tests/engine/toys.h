@@ -20,7 +20,11 @@ struct Number {
 // Its check holds unless the ranks recorded a 1. Draws values in [0, 1000].
 Scenario holds_unless_one(std::string name = "toys.numbers");
 
+std::vector<Case> cases_of(const Scenario& scenario, const std::vector<int64_t>& values);
 Job job_of(const Scenario& scenario, const std::vector<int64_t>& values);
+
+// All at once.
+std::vector<Case> all_of(const CaseList& cases);
 
 // What W ranks leave that all recorded `seen` and returned.
 History recorded(const Case& c, int64_t seen);
@@ -35,7 +39,7 @@ class FakeTier : public Tier {
   explicit FakeTier(Play play = {}) : play_(std::move(play)) {}
 
   History play(const Scenario& scenario, const Case& c, const Setting& setting,
-               const PlayOptions& options) override;
+               const CaseRunOptions& options) override;
   void keep_output(const std::filesystem::path& folder, const History& history) override;
   void stop() override;
 

@@ -2,17 +2,22 @@
 // output, "rank 1 of 2, here 1, sum 3", or the sentence of what it caught on its standard error and
 // exit 1.
 //
-// usage: launched [sum | interface | train [TIMEOUT_MS] | fail-once FILE]
+// usage: launched [sum | interface | train [TIMEOUT_MS] | throw | leave RANK | stay RANK | again |
+// fail-once FILE]
 //   sum        each rank adds its rank plus one
 //   interface  rank 1 listens on an interface that is not there
 //   fail-once  the last rank leaves with exit 3 if FILE is not there, and writes it
 //   train      steps without end; after the second, a line
+//   throw      the last rank throws after a step, while its handle lives
+//   leave      RANK makes three steps and ends, the others want a fourth
+//   stay       the same, but the process of RANK lives on without its handle, until it is ended
+//   again      two objects, one after the other, of two steps each
 #include "tests/launcher/launched.h"
 
+#include "ddp/base/environment.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/init.h"
-#include "ddp/meeting/environment.h"
-#include "ddp/meeting/launcher_report.h"
+#include "ddp/launcher_report.h"
 
 #include <torch/torch.h>
 
@@ -21,6 +26,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <stdexcept>
 #include <string>
 #include <unistd.h>
 
@@ -64,14 +70,43 @@ void train(const Group& group, std::chrono::milliseconds timeout) {
   }
 }
 
+void train_steps(const Group& group, int steps) {
+  torch::nn::Linear net(4, 2);
+  lockstep::DistributedDataParallel ddp(net, {.process_group = group});
+  for (int step = 0; step < steps; ++step) ddp.forward(torch::ones({2, 4})).sum().backward();
+}
+
+void train_and_throw(const Group& group) {
+  torch::nn::Linear net(4, 2);
+  lockstep::DistributedDataParallel ddp(net, {.process_group = group});
+  ddp.forward(torch::ones({2, 4})).sum().backward();
+  if (group->getRank() == group->getSize() - 1) throw std::runtime_error("batch 2 cannot be read");
+  ddp.forward(torch::ones({2, 4})).sum().backward();
+}
+
+void train_unevenly(const Group& group, int rank, bool lives_on) {
+  const bool is_short = group->getRank() == rank;
+  train_steps(group, is_short ? 3 : 4);
+  if (!is_short || !lives_on) return;
+  say(std::cout, "rank " + std::to_string(rank) + " lives on");
+  ::pause();
+}
+
 void run(const std::string& what, const std::string& more) {
-  const std::chrono::milliseconds timeout(what == "fail-once" || more.empty() ? 30000
-                                                                              : std::stoi(more));
+  const std::chrono::milliseconds timeout(what == "train" && !more.empty() ? std::stoi(more)
+                                                                           : 30000);
   lockstep::InitOptions options{.timeout = timeout};
   if (what == "interface" && lockstep::process_environment("RANK") == "1")
     options.interface_name = "nope0";
   const Group group = lockstep::init_process_group(options);
   if (what == "train") return train(group, timeout);
+  if (what == "throw") return train_and_throw(group);
+  if (what == "leave" || what == "stay")
+    return train_unevenly(group, std::stoi(more), what == "stay");
+  if (what == "again") {
+    train_steps(group, 2);
+    return train_steps(group, 2);
+  }
   if (what == "fail-once") fail_once(group, more);
   add_up(group);
 }

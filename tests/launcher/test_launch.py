@@ -69,6 +69,11 @@ class Launch(Campaign):
         self.assertRegex(said.err, r"(?m)^lockstep: rank \d failed first, with exit code 1: rank 1 cannot take part: "
                                    r"it cannot listen on the interface nope0")
 
+    def test_a_programs_own_sentence_is_the_reason(self):
+        said = self.launch(1, PROGRAM, "throw")
+        self.assertEqual((said.status, said.err.splitlines()[-1]),
+                         (1, "lockstep: rank 0 failed first, with exit code 1: batch 2 cannot be read"))
+
     def test_the_others_of_one_that_failed_are_ended(self):
         said = self.launch(3, "sh", "-c", "test $RANK = 1 && exit 3; sleep 1000")
         self.assertEqual((said.status, said.err), (3, "lockstep: rank 1 failed first, with exit code 3\n"))
@@ -181,6 +186,14 @@ class Launch(Campaign):
                              "TORCHELASTIC_USE_AGENT_STORE=True", "TORCHELASTIC_RESTART_COUNT=0"):
                 self.assertIn("[%s] %s\n" % (rank, variable), said.out)
         self.assertEqual(len(set(re.findall(r"MASTER_PORT=(\d+)", said.out))), 1)
+
+    def test_ranks_share_a_secret_that_is_new_each_time_unless_the_caller_has_one(self):
+        secrets = [re.findall(r"LOCKSTEP_SECRET=(\w+)", self.launch(2, "env").out) for _ in range(2)]
+        self.assertEqual([len(each) for each in secrets], [2, 2])
+        self.assertEqual([len(set(each)) for each in secrets], [1, 1])
+        self.assertNotEqual(secrets[0], secrets[1])
+        own = self.launch(2, "env", LOCKSTEP_SECRET="mine").out
+        self.assertEqual(re.findall(r"LOCKSTEP_SECRET=(\w+)", own), ["mine"] * 2)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 usage: test_launched.py PROGRAM [TEST ...]
 """
 
+import json
 import os
 import subprocess
 import unittest
@@ -27,6 +28,49 @@ class ByHand(Launched):
         said = self.play([PROGRAM], {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"})
         self.assertEqual((said.status, said.lines), (1, []), str(said))
         self.assertIn("lacks RANK and MASTER_PORT", said.err)
+
+
+class Ending(Launched):
+    """What a launcher and the peers read of how a rank ended."""
+
+    def by_hand(self, size, *arguments, **variables):
+        port = str(free_port())
+        return [self.start([PROGRAM, *arguments], {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
+                                                   "MASTER_PORT": port, **variables}) for rank in range(size)]
+
+    def test_the_programs_own_sentence_is_what_torchrun_reads(self):
+        """Unwinding destroys the handle before main can say anything; what was said then gives way."""
+        file = os.path.join(self.folder(), "error.json")
+        said = self.ended(self.by_hand(1, "throw", TORCHELASTIC_ERROR_FILE=file)[0])
+        self.assertEqual((said.status, said.err), (1, "batch 2 cannot be read\n"))
+        with open(file, encoding="utf-8") as text:
+            message = json.load(text)["message"]
+        self.assertEqual((message["message"], message["extraInfo"]["py_callstack"]), ("batch 2 cannot be read",) * 2)
+        self.assertEqual(os.listdir(os.path.dirname(file)), ["error.json"])
+
+    def test_a_rank_that_ends_a_step_early_is_named_with_its_steps(self):
+        """Rank 0 holds the store, which goes when it ends."""
+        for early in (1, 0):
+            with self.subTest(early):
+                said = [self.ended(process) for process in self.by_hand(2, "leave", str(early))]
+                self.assertEqual((said[early].status, said[early].err), (0, ""), str(said[early]))
+                other = said[1 - early]
+                self.assertEqual(other.status, 1, str(other))
+                self.assertIn("rank %d ended after 3 synchronised backwards" % early, other.err)
+                self.assertIn("join", other.err)
+
+    def test_a_rank_that_has_no_handle_any_more_is_not_waited_for(self):
+        world = self.by_hand(2, "stay", "1")
+        said = self.ended(world[0])
+        self.assertEqual(said.status, 1, str(said))
+        self.assertIn("rank 1 ended after 3 synchronised backwards", said.err)
+        self.assertNotIn("within the timeout", said.err)
+        self.assertIsNone(world[1].poll())
+
+    def test_ranks_that_end_alike_say_nothing(self):
+        for arguments in (["leave", "-1"], ["again"]):
+            for said in [self.ended(process) for process in self.by_hand(3, *arguments)]:
+                self.assertEqual((said.status, said.err), (0, ""), str(said))
 
 
 class Torchrun(Launched):

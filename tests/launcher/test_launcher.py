@@ -210,6 +210,32 @@ class Venv(Launcher):
         self.assertEqual(len(installs), 1)
 
 
+class Limits(Launcher):
+    def limited(self, *options):
+        return self.play(["prlimit", *options, self.in_tree("lockstep"), "run"], cwd=self.folder)
+
+    def test_few_open_files_are_refused_before_anything_is_done(self):
+        for most in (5, 8, 10, 63):
+            self.assert_refused(self.limited("--nofile=%d" % most), "open files", "(ulimit -n 64)")
+        self.assertEqual(self.calls(), [])
+        self.assert_ran(self.limited("--nofile=64"))
+
+    @unittest.skipIf(os.getuid() != 0, "only root can be another user")
+    def test_few_processes_are_refused_before_anything_is_done(self):
+        other = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", "bash"]
+        os.chmod(self.folder, 0o755)
+        for most in (1, 3, 31):
+            self.assert_refused(self.limited("--nproc=%d" % most, *other), "%d are allowed" % most, "(ulimit -u 32)")
+        self.assertEqual(self.calls(), [])
+
+    def test_a_working_folder_that_was_deleted_is_named(self):
+        gone = os.path.join(self.folder, "gone")
+        os.mkdir(gone)
+        self.assert_refused(self.play(["sh", "-c", 'cd "$1" && rmdir "$1" && exec "$0" run', self.in_tree("lockstep"),
+                                       gone]), "the working folder has been deleted")
+        self.assertEqual(self.calls(), [])
+
+
 class Building(Launcher):
     def test_a_failed_configure_says_so_and_heals(self):
         self.tell("cmake_fails")

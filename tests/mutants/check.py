@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Checks that the planted mistakes and the scenarios know each other, and that every patch applies.
+"""Checks that the mutants and the scenarios name each other, and that every mutant can be planted.
 
 usage: check.py [ROOT]
 
-A scenario's must_catch names patches of this folder; a patch's header names the scenarios that catch
-it. A patch that no longer applies plants nothing, and a name without a patch promises nothing.
+A scenario's must_catch names mutants of this folder, and a mutant names the scenarios that catch it. A
+mutant whose text is no longer in the tree plants nothing, and a name without a mutant promises nothing.
 """
 
 import pathlib
 import re
-import subprocess
 import sys
+
+import mutant
 
 NAME = re.compile(r'\.name = "([\w.]+)"')
 MUST_CATCH = re.compile(r"\.must_catch =\s*\{([^}]*)\}")
-CAUGHT_BY = re.compile(r"^Caught by ([\w.]+)", re.MULTILINE)
 
 
 def promises(root):
@@ -28,33 +28,32 @@ def promises(root):
     return found
 
 
-def claims(patches):
-    """{(scenario, mutant)} as the patches say."""
-    return {(scenario, patch.stem) for patch in patches
-            for scenario in CAUGHT_BY.findall(patch.read_text().split("\n--- a/", 1)[0])}
+def claims(mutants):
+    """{(scenario, mutant)} as the mutants say."""
+    return {(caught.scenario, each.name) for each in mutants for caught in each.caught_by}
 
 
 def problems(root):
-    patches = sorted((root / "tests/mutants").glob("*.patch"))
-    promised, claimed = promises(root), claims(patches)
-    for scenario, mutant in sorted(promised - claimed):
-        yield f"{scenario} must catch {mutant}, whose patch does not name it or is not there"
-    for scenario, mutant in sorted(claimed - promised):
-        yield f"{mutant}.patch names {scenario}, whose must_catch does not name it"
-    for patch in patches:
-        # In a folder without a repository around it git applies paths as they stand.
-        applied = subprocess.run(["git", "apply", "--check", patch], cwd=root, text=True, capture_output=True)
-        if applied.returncode != 0:
-            yield f"{patch.name} does not apply: {applied.stderr.strip()}"
-    if not patches:
-        yield "there is no patch"
+    mutants = mutant.load_all(root / "tests/mutants")
+    promised, claimed = promises(root), claims(mutants)
+    for scenario, name in sorted(promised - claimed):
+        yield f"{scenario} must catch {name}, which does not name it or is not there"
+    for scenario, name in sorted(claimed - promised):
+        yield f"{name}.toml names {scenario}, whose must_catch does not name it"
+    for each in mutants:
+        yield from each.problems(root)
+    if not mutants:
+        yield "there is no mutant"
 
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
     root = root if len(sys.argv) > 1 else root.parent.parent.parent
-    found = list(problems(root))
-    print("\n".join(found) or "every patch applies and is named by a scenario")
+    try:
+        found = list(problems(root))
+    except ValueError as error:
+        found = [str(error)]
+    print("\n".join(found) or "every mutant can be planted and is named by a scenario")
     return 1 if found else 0
 
 

@@ -3,13 +3,12 @@
 
 usage: try.py [--jobs N] [--tree FOLDER] [--backend NAME] [NAME...]
 
-A patch is a mistake in ddp/, or in a program of scenarios/ as a user would make it. The lines above
-its diff say what the mistake is, and "Caught by SCENARIO on BACKEND: PATTERN" which scenario must fail
-where (without a backend: on gloo) with which diagnosis (without a pattern: any). What it says of
-backends that need a GPU is tried with --backend alone, and then nothing else: patches without such a
-line are left out. Patches are planted one by one in a clone of the committed
-tree, in FOLDER (build/mutants), where the unpatched program must pass first. Exit 0: every mistake
-was caught as it says; 1: one was not, or the program does not pass unpatched, or does not build.
+A mutant is a mistake in ddp/, or in a program of scenarios/ as a user would make it; mutant.py says
+what its file holds. What a mutant says of backends that need a GPU is tried with --backend alone, and
+then nothing else: mutants that name no such backend are left out. Mutants are planted one by one in a
+clone of the committed tree, in FOLDER (build/mutants), where the program without a mutant must pass
+first. Exit 0: every mutant was caught as it says; 1: one was not, or the program without one fails,
+or one does not build.
 """
 
 import argparse
@@ -19,6 +18,8 @@ import re
 import subprocess
 import sys
 
+import mutant
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SEED = "7"
@@ -26,7 +27,6 @@ SEED = "7"
 BACKENDS = ("gloo", "accelerator")
 # On GPUs connecting takes seconds, so worlds are kept, and of drawn cases there are fewer.
 ON_GPUS = ("--tier", "warm", "--world", "2", "--cases", "40", "--timeout", "120")
-CAUGHT_BY = re.compile(r"^Caught by ([\w.]+)(?: on (\w+))?(?:: (\w+))?$", re.MULTILINE)
 
 
 def run(*command, **options):
@@ -40,11 +40,9 @@ def must(*command, **options):
     return done.stdout
 
 
-def expectations(patch, backends):
-    """What a patch says of itself on these backends: [(scenario, backend, pattern or '')]."""
-    header = patch.read_text().split("\n--- a/", 1)[0]
-    all_of_them = [(scenario, backend or "gloo", pattern) for scenario, backend, pattern in CAUGHT_BY.findall(header)]
-    return [each for each in all_of_them if each[1] in backends]
+def expectations(planted, backends):
+    """What a mutant says of itself on these backends."""
+    return [caught for caught in planted.caught_by if caught.backend in backends]
 
 
 def libtorch_of(cache):
@@ -54,7 +52,7 @@ def libtorch_of(cache):
 
 
 class Tree:
-    """A clone that is patched, built and played, over and over."""
+    """A clone in which mutants are planted, built and run, one after the other."""
 
     def __init__(self, folder, jobs, needs_nccl):
         self.folder, self.jobs = folder, jobs
@@ -83,7 +81,7 @@ class Tree:
         out = self.folder / "build/run"
         report = self.folder / "build/run.json"
         report.unlink(missing_ok=True)
-        how = ("--timeout", "10") if backend in BACKENDS else ON_GPUS
+        how = ("--tier", "cold", "--timeout", "10") if backend in BACKENDS else ON_GPUS
         done = run(self.folder / "build/release/cli/lockstep", "run", *scenarios, "--seed", SEED, "-q", "--backend", backend,
                    "--out", out, "--json", report, *how, cwd=self.folder)
         run("rm", "-rf", out)
@@ -95,36 +93,31 @@ class Tree:
             results[result["scenario"]] = (result["result"], first["pattern"], first["text"].split("\n")[0])
         return results
 
-    def plant(self, patch):
-        must("git", "-C", self.folder, "apply", patch)
-
     def restore(self):
         must("git", "-C", self.folder, "checkout", "--quiet", ".")
 
 
-def tried(tree, patch, backends):
-    """Lines that say what became of a patch, and whether it was caught as it says."""
-    wanted = expectations(patch, backends)
-    if not wanted:
-        return [f"{patch.stem}: its header names no scenario that catches it"], False
-    tree.plant(patch)
+def tried(tree, planted, backends):
+    """Lines that say what became of a mutant, and whether it was caught as it says."""
+    wanted = expectations(planted, backends)
+    planted.plant(tree.folder)
     try:
         trouble = tree.build()
         if trouble:
-            return [f"{patch.stem}: does not build\n{trouble}"], False
-        results = tree.play([(scenario, backend) for scenario, backend, _ in wanted])
+            return [f"{planted.name}: does not build\n{trouble}"], False
+        results = tree.play([(each.scenario, each.backend) for each in wanted])
     finally:
         tree.restore()
     lines, caught = [], True
-    for scenario, backend, pattern in wanted:
-        result, found, text = results[scenario, backend]
+    for each in wanted:
+        result, found, text = results[each.scenario, each.backend]
         # A world that hangs on GPUs may do so for reasons of its own.
-        unclear = ("pass", "skip", "inconclusive") + (() if backend in BACKENDS else ("hang",))
-        as_said = result not in unclear and (not pattern or pattern == found)
+        unclear = ("pass", "skip", "inconclusive") + (() if each.backend in BACKENDS else ("hang",))
+        as_said = result not in unclear and (not each.pattern or each.pattern == found)
         caught = caught and as_said
         word = "caught" if as_said else "ESCAPED" if result == "pass" else "MISNAMED"
-        place = scenario if backend == "gloo" else f"{scenario} on {backend}"
-        lines.append(f"{word:9} {patch.stem:42} {place:40} {result} {found}\n          {text}")
+        place = each.scenario if each.backend == "gloo" else f"{each.scenario} on {each.backend}"
+        lines.append(f"{word:9} {planted.name:42} {place:40} {result} {found}\n          {text}")
     return lines, caught
 
 
@@ -136,31 +129,29 @@ def main():
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     backends = (arguments.backend,) if arguments.backend else BACKENDS
-    patches = sorted(HERE.glob("*.patch"))
-    unknown = set(arguments.names) - {patch.stem for patch in patches}
+    mutants = mutant.load_all()
+    unknown = set(arguments.names) - {each.name for each in mutants}
     if unknown:
-        sys.exit(f"try.py: no patch is called {', '.join(sorted(unknown))}")
-    if arguments.names:
-        patches = [patch for patch in patches if patch.stem in arguments.names]
-    if arguments.backend:
-        patches = [patch for patch in patches if expectations(patch, backends)]
-        if not patches:
-            sys.exit(f"try.py: none of these patches says that it is caught on {arguments.backend}")
+        sys.exit(f"try.py: no mutant is called {', '.join(sorted(unknown))}")
+    mutants = [each for each in mutants if (not arguments.names or each.name in arguments.names)
+               and expectations(each, backends)]
+    if not mutants:
+        sys.exit(f"try.py: none of these mutants says that it is caught on {' or '.join(backends)}")
     tree = Tree(arguments.tree, arguments.jobs, "nccl" in backends)
     trouble = tree.build()
     if trouble:
-        sys.exit(f"try.py: the unpatched tree does not build:\n{trouble}")
-    places = sorted({(scenario, backend) for patch in patches for scenario, backend, _ in expectations(patch, backends)})
+        sys.exit(f"try.py: the tree without a mutant does not build:\n{trouble}")
+    places = sorted({(each.scenario, each.backend) for planted in mutants for each in expectations(planted, backends)})
     for (scenario, backend), (result, _, text) in tree.play(places).items():
         if result != "pass":
-            sys.exit(f"try.py: {scenario} on {backend} does not pass without any patch: {result}: {text}")
+            sys.exit(f"try.py: {scenario} on {backend} does not pass without a mutant: {result}: {text}")
     caught = 0
-    for patch in patches:
-        lines, as_said = tried(tree, patch, backends)
+    for planted in mutants:
+        lines, as_said = tried(tree, planted, backends)
         print("\n".join(lines), flush=True)
         caught += as_said
-    print(f"{caught} of {len(patches)} caught as they say")
-    return 0 if caught == len(patches) else 1
+    print(f"{caught} of {len(mutants)} caught as they say")
+    return 0 if caught == len(mutants) else 1
 
 
 if __name__ == "__main__":

@@ -7,6 +7,9 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
+#include <pthread.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -76,6 +79,97 @@ TEST(Stacks, OfAStoppedProcessTheKernelTells) {
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_TRUE(seen[0].frames.empty());
   EXPECT_TRUE(seen[0].instead.starts_with("stopped")) << seen[0].instead;
+}
+
+struct Crashed {
+  ChildEnd end;
+  std::optional<ThreadStack> stack;
+};
+
+// How a child ends that does `act`, and what it wrote as it crashed.
+Crashed crashed_by(const std::function<void()>& act) {
+  const SharedMemory memory(sizeof(StackBoard::Slot));
+  auto& slot = *reinterpret_cast<StackBoard::Slot*>(memory.bytes().data());
+  ChildGroup group(1, [&](int) {
+    record_crash_in(slot);
+    act();
+    return 0;
+  });
+  const auto report = group.wait({.deadline = std::chrono::steady_clock::now() + 60s});
+  return {report.ends.at(0), crash_in(slot)};
+}
+
+[[gnu::noinline]] void writes_to_nobody(volatile int* nobody) {
+  *nobody = 1;
+}
+
+// An end that no stack is long enough for.
+[[gnu::noinline]] int recurses(int depth) {
+  volatile char room[4096];
+  room[0] = static_cast<char>(depth);
+  return depth == 0 ? 0 : recurses(depth - 1) + room[0];
+}
+
+TEST(Crashes, TheFunctionThatCrashedIsFoundByItsName) {
+  const auto crash = crashed_by([] { writes_to_nobody(nullptr); });
+  EXPECT_EQ(crash.end, (ChildEnd{ChildEnd::Kind::signalled, SIGSEGV}));
+  ASSERT_TRUE(crash.stack);
+  EXPECT_TRUE(lines_of(*crash.stack).at(0).starts_with("lockstep::"));
+  EXPECT_NE(lines_of(*crash.stack).at(0).find("writes_to_nobody"), std::string::npos)
+      << ::testing::PrintToString(lines_of(*crash.stack));
+}
+
+TEST(Crashes, AnAbortIsStillAnAbort) {
+  const auto crash = crashed_by([] { std::abort(); });
+  EXPECT_EQ(crash.end, (ChildEnd{ChildEnd::Kind::signalled, SIGABRT}));
+  ASSERT_TRUE(crash.stack);
+  EXPECT_TRUE(names(*crash.stack, "abort"));
+}
+
+TEST(Crashes, AStackThatOverflowedIsFound) {
+  const auto crash = crashed_by([] { recurses(1 << 30); });
+  EXPECT_EQ(crash.end, (ChildEnd{ChildEnd::Kind::signalled, SIGSEGV}));
+  ASSERT_TRUE(crash.stack);
+  EXPECT_TRUE(names(*crash.stack, "recurses"));
+}
+
+TEST(Crashes, AnotherThreadIsFoundWithItsName) {
+  const auto crash = crashed_by([] {
+    std::thread([] {
+      pthread_setname_np(pthread_self(), "another");
+      const SignalStack stack;
+      recurses(1 << 30);
+    }).join();
+  });
+  ASSERT_TRUE(crash.stack);
+  EXPECT_EQ(crash.stack->name, "another");
+  EXPECT_TRUE(names(*crash.stack, "recurses"));
+}
+
+TEST(Crashes, OfThreadsThatCrashAtOnceOneIsFoundWhole) {
+  const auto crash = crashed_by([] {
+    std::atomic<int> ready = 0;
+    for (int i = 0; i < 8; ++i)
+      std::thread([&] {
+        for (++ready; ready < 8;) std::this_thread::yield();
+        writes_to_nobody(nullptr);
+      }).detach();
+    for (;;) pause();
+  });
+  ASSERT_TRUE(crash.stack);
+  EXPECT_TRUE(names(*crash.stack, "writes_to_nobody"));
+}
+
+TEST(Crashes, OfAProcessThatItForkedAreNotItsOwn) {
+  const auto crash = crashed_by([] {
+    const pid_t child = fork();
+    if (child == 0) writes_to_nobody(nullptr);
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) ::kill(getpid(), SIGKILL);
+  });
+  EXPECT_EQ(crash.end, (ChildEnd{ChildEnd::Kind::signalled, SIGKILL}));
+  EXPECT_FALSE(crash.stack);
 }
 
 TEST(Stacks, AProcessThatIsGoneHasNone) {

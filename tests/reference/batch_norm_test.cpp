@@ -48,7 +48,7 @@ at::Tensor inputs(const std::vector<BatchPart>& parts) {
 }
 
 // LibTorch's own, in double and on the concatenated batch, is another implementation.
-TEST(BatchNorm, is_libtorchs_on_the_concatenated_batch) {
+TEST(BatchNorm, IsLibtorchsOnTheConcatenatedBatch) {
   for (const auto& behind : std::vector<std::vector<int64_t>>{{}, {4}, {2, 3}, {2, 1, 2}}) {
     const auto parts = parts_of(behind);
     const auto out = normalised(layer(), parts, 53);
@@ -67,7 +67,7 @@ TEST(BatchNorm, is_libtorchs_on_the_concatenated_batch) {
   }
 }
 
-TEST(BatchNorm, evaluation_is_libtorchs) {
+TEST(BatchNorm, EvaluationIsLibtorchs) {
   for (const int bits : {24, 53}) {
     const auto dtype = bits == 24 ? torch::kFloat : torch::kDouble;
     const auto mean = reals({3}, 9).to(dtype), variance = reals({3}, 10).square().to(dtype);
@@ -90,7 +90,7 @@ double loss(const BatchNorm& norm, const std::vector<BatchPart>& parts, size_t o
 }
 
 // Central differences of the sum of all parts' losses, and of each part's own.
-TEST(BatchNorm, gradients_are_those_of_numeric_differentiation) {
+TEST(BatchNorm, GradientsAreThoseOfNumericDifferentiation) {
   const auto parts = parts_of({});
   const auto out = normalised(layer(), parts, 53);
   constexpr double kStep = 1e-5;
@@ -120,7 +120,7 @@ TEST(BatchNorm, gradients_are_those_of_numeric_differentiation) {
     }
 }
 
-TEST(BatchNorm, of_no_values_is_empty_with_zero_gradients) {
+TEST(BatchNorm, OfNoValuesIsEmptyWithZeroGradients) {
   const at::Tensor none = torch::zeros({0, 3, 2}, torch::kDouble);
   const auto out = normalised(layer(), {{none, none}, {none, none}}, 24);
   EXPECT_EQ(out.count, 0);
@@ -130,7 +130,7 @@ TEST(BatchNorm, of_no_values_is_empty_with_zero_gradients) {
 
 // What float32 makes of the same definition, summed forwards and backwards: within the bounds, and
 // the bounds within a few thousandths of the values.
-TEST(BatchNorm, bounds_hold_for_float32_in_two_orders_and_are_tight) {
+TEST(BatchNorm, BoundsHoldForFloat32InTwoOrdersAndAreTight) {
   auto parts = parts_of({4});
   for (auto& part : parts) part.input = part.input.to(at::kFloat).to(at::kDouble);
   for (auto& part : parts) part.cotangent = part.cotangent.to(at::kFloat).to(at::kDouble);
@@ -161,14 +161,14 @@ TEST(BatchNorm, bounds_hold_for_float32_in_two_orders_and_are_tight) {
   }
 }
 
-TEST(BatchNorm, a_deviation_that_rounding_decides_is_said_to_be_undecided) {
+TEST(BatchNorm, ADeviationThatRoundingDecidesIsSaidToBeUndecided) {
   const auto far = torch::tensor({{4096.0}, {4096.0009765625}, {4096.0}}, at::kDouble);
   const BatchNorm norm{{}, {}, 0x1p-30};
   EXPECT_TRUE(normalised(norm, {{far, far}}, 24).is_undecided);
   EXPECT_FALSE(normalised(norm, {{far, far}}, 53).is_undecided);
 }
 
-TEST(BatchNorm, running_values_move_by_the_factor) {
+TEST(BatchNorm, RunningValuesMoveByTheFactor) {
   const auto at = [](double value) { return given(torch::tensor({value}, at::kDouble)); };
   const auto out = moved_by(at(8), at(4), 0.25, 24);
   EXPECT_EQ(out.value.item<double>(), 7);
@@ -176,7 +176,7 @@ TEST(BatchNorm, running_values_move_by_the_factor) {
   EXPECT_GT(out.error.item<double>(), 0);
 }
 
-TEST(BatchNorm, storing_adds_half_a_unit_in_the_last_place) {
+TEST(BatchNorm, StoringAddsHalfAUnitInTheLastPlace) {
   const auto one = given(torch::tensor({1.0, 0.0}, at::kDouble));
   const auto half = stored(one, {.precision_bits = 11, .finest_bit_log2 = -24});
   EXPECT_EQ(half.error[0].item<double>(), 0x1p-11 + 0x1p-25);

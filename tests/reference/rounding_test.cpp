@@ -28,13 +28,13 @@ void expect_bounded(const Rounded& right, const at::Tensor& computed, double mos
   EXPECT_GT(right.error.max().item<double>(), 0);
 }
 
-TEST(Rounding, finest_bit_is_the_lowest_bit_of_any_element) {
+TEST(Rounding, FinestBitIsTheLowestBitOfAnyElement) {
   EXPECT_EQ(finest_bit(torch::tensor({12.0, 8.0}, at::kDouble)), 4.0);
   EXPECT_EQ(finest_bit(torch::tensor({1.5, 8.0, 0.0}, at::kDouble)), 0.5);
   EXPECT_EQ(finest_bit(torch::zeros({3}, at::kDouble)), 0.0);
 }
 
-TEST(Rounding, what_float_computes_lies_within_the_bounds) {
+TEST(Rounding, WhatFloatComputesLiesWithinTheBounds) {
   auto generator = at::detail::createCPUGenerator(5);
   for (int trial = 0; trial < 100; ++trial) {
     Arithmetic arithmetic(kFloat);
@@ -54,7 +54,7 @@ TEST(Rounding, what_float_computes_lies_within_the_bounds) {
   }
 }
 
-TEST(Rounding, an_average_over_ranks_lies_within_its_bound_scaled_or_divided) {
+TEST(Rounding, AnAverageOverRanksLiesWithinItsBoundScaledOrDivided) {
   auto generator = at::detail::createCPUGenerator(6);
   for (const int world : {2, 3, 5, 7}) {
     std::vector<Rounded> ranks;
@@ -71,7 +71,7 @@ TEST(Rounding, an_average_over_ranks_lies_within_its_bound_scaled_or_divided) {
   }
 }
 
-TEST(Rounding, exact_arithmetic_has_no_error_and_counts_units) {
+TEST(Rounding, ExactArithmeticHasNoErrorAndCountsUnits) {
   Arithmetic arithmetic(kExact);
   const auto sum = arithmetic.sum_of_samples(given(torch::tensor({{8.0}, {-6.0}}, at::kDouble)));
   EXPECT_EQ(sum.value.item<double>(), 2);
@@ -80,14 +80,14 @@ TEST(Rounding, exact_arithmetic_has_no_error_and_counts_units) {
 }
 
 // The bias may be added first: its bits count with those of the products.
-TEST(Rounding, a_bias_finer_than_the_products_counts_in_its_own_units) {
+TEST(Rounding, ABiasFinerThanTheProductsCountsInItsOwnUnits) {
   Arithmetic arithmetic(kExact);
   const auto one = torch::ones({1, 1}, at::kDouble);
   arithmetic.affine(given(one * 4), given(one), given(torch::tensor({0.5}, at::kDouble)));
   EXPECT_EQ(arithmetic.units_max(), 9);
 }
 
-TEST(RunningStatistics, they_are_those_of_torch_within_their_bounds) {
+TEST(RunningStatistics, TheyAreThoseOfTorchWithinTheirBounds) {
   auto generator = at::detail::createCPUGenerator(7);
   for (int trial = 0; trial < 30; ++trial) {
     const auto x = real({3, 2, 4, 4}, generator) + 1, w = real({5, 2, 3, 3}, generator),

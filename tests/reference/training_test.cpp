@@ -22,7 +22,7 @@ at::Tensor whole_numbers(at::IntArrayRef shape, int64_t seed) {
 }
 
 // y = 2x + 1, two samples, cotangents 1 and 3: dw = 1*5 + 3*7, db = 4; by hand.
-TEST(Training, gradients_of_one_dense_layer_are_those_computed_by_hand) {
+TEST(Training, GradientsOfOneDenseLayerAreThoseComputedByHand) {
   const std::vector<Branch> network{
       {{.weight = given(matrix({{2}})), .bias = given(torch::tensor({1.0}, at::kDouble))}}};
   const auto out = gradients(network, {matrix({{5}, {7}}), matrix({{1}, {3}})}, 1, kExactFloat);
@@ -32,7 +32,7 @@ TEST(Training, gradients_of_one_dense_layer_are_those_computed_by_hand) {
 }
 
 // Autograd is another implementation of the same definition.
-TEST(Training, gradients_of_branches_with_relu_are_autograds) {
+TEST(Training, GradientsOfBranchesWithReluAreAutograds) {
   std::vector<Branch> network;
   std::vector<at::Tensor> parameters;
   at::Tensor output;
@@ -54,7 +54,7 @@ TEST(Training, gradients_of_branches_with_relu_are_autograds) {
     EXPECT_TRUE(at::equal(out.by_parameter[p].value, parameters[p].grad())) << p;
 }
 
-TEST(Training, an_empty_batch_has_zero_gradients) {
+TEST(Training, AnEmptyBatchHasZeroGradients) {
   const std::vector<Branch> network{{{.weight = given(matrix({{2, 1}})), .bias = {}}}};
   const auto out =
       gradients(network, {torch::empty({0, 2}, at::kDouble), torch::empty({0, 1}, at::kDouble)}, 1,
@@ -66,7 +66,7 @@ Gradients of(double value) {
   return {.by_parameter = {given(torch::tensor({value}, at::kDouble))}, .partial_sum_units_max = 1};
 }
 
-TEST(Training, sums_that_need_more_bits_than_float_has_get_no_certificate) {
+TEST(Training, SumsThatNeedMoreBitsThanFloatHasGetNoCertificate) {
   const std::vector<Branch> network{{{.weight = given(matrix({{1}})), .bias = {}}}};
   const Batch wide{matrix({{16'777'216}, {1}}), matrix({{1}, {1}})};
   const auto out = gradients(network, wide, 1, kExactFloat);
@@ -75,7 +75,7 @@ TEST(Training, sums_that_need_more_bits_than_float_has_get_no_certificate) {
 }
 
 // Multiples of 3 survive the rounded 1/3; 21 times the rounded 1/7 is not 3 in float32.
-TEST(Training, scaling_by_a_rounded_reciprocal_is_certified_bit_by_bit) {
+TEST(Training, ScalingByARoundedReciprocalIsCertifiedBitByBit) {
   EXPECT_EQ(why_not_exact({of(3), of(6), of(9)}, of(6), kExactFloat), "");
   EXPECT_NE(why_not_exact({of(1), of(1), of(1)}, of(1), kExactFloat), "");
   const std::vector<Gradients> seven(7, of(21));
@@ -83,12 +83,12 @@ TEST(Training, scaling_by_a_rounded_reciprocal_is_certified_bit_by_bit) {
   EXPECT_EQ(why_not_exact(seven, of(21), kExactDouble), "");
 }
 
-TEST(Training, an_average_that_is_not_the_whole_batchs_gets_no_certificate) {
+TEST(Training, AnAverageThatIsNotTheWholeBatchsGetsNoCertificate) {
   EXPECT_NE(why_not_exact({of(2), of(4)}, of(4), kExactFloat), "");
 }
 
 // y is 1 + 2^-24 from below or above, as the sum rounds: nobody can say whether the relu passes.
-TEST(Training, a_relu_that_rounding_decides_is_told) {
+TEST(Training, AReluThatRoundingDecidesIsTold) {
   const std::vector<Branch> network{{{.weight = given(matrix({{1, 1}})), .bias = {}, .relu = true},
                                      {.weight = given(matrix({{1}})), .bias = {}}}};
   const Batch near_zero{matrix({{1, -1 + 0x1p-26}}), matrix({{1}})};
@@ -98,7 +98,7 @@ TEST(Training, a_relu_that_rounding_decides_is_told) {
   EXPECT_FALSE(gradients(network, near_zero, 1, kExactDouble).is_undecided);
 }
 
-TEST(Training, gradients_of_two_batches_add_up) {
+TEST(Training, GradientsOfTwoBatchesAddUp) {
   const auto sum = accumulated({of(3), of(4)}, kExactFloat);
   EXPECT_EQ(sum.by_parameter[0].value.item<double>(), 7);
   EXPECT_EQ(sum.partial_sum_units_max, 7);
@@ -106,7 +106,7 @@ TEST(Training, gradients_of_two_batches_add_up) {
 
 // What three ranks of float32 make of it, each rank on its part, lies within the bound; a mistake
 // of a thousandth lies outside.
-TEST(Training, averages_of_real_numbers_lie_within_their_bounds) {
+TEST(Training, AveragesOfRealNumbersLieWithinTheirBounds) {
   auto generator = at::detail::createCPUGenerator(3);
   const auto real = [&](at::IntArrayRef shape) {
     return (torch::rand(shape, generator, torch::kFloat) * 2 - 1).to(at::kDouble);

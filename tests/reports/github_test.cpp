@@ -42,6 +42,14 @@ TEST(Github, AnAnnotationStandsAlone) {
       ".lockstep/failures/gradients.match_single_process-3f9c1a.json\n");
 }
 
+TEST(Github, EachSignatureHasItsAnnotationWithItsCount) {
+  const auto lines = lines_of(annotations(run_of({samples::of_two_signatures()})));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_NE(lines[0].find("found in: 3 of 400 cases"), std::string::npos) << lines[0];
+  EXPECT_TRUE(lines[1].starts_with("::error title=hang%3A ")) << lines[1];
+  EXPECT_NE(lines[1].find("found in: 2 of 400 cases"), std::string::npos) << lines[1];
+}
+
 TEST(Github, WhatHoldsNeedsNoAnnotation) {
   EXPECT_EQ(annotations(run_of({passing(), of_kind(Kind::skip)})), "");
 }

@@ -51,6 +51,21 @@ TEST(Junit, EveryRuleOfItsReadersHolds) {
   EXPECT_EQ(problems(run), "");
 }
 
+TEST(Junit, SignaturesAreCountedAndStayOneTest) {
+  const auto run = samples::run_of({samples::of_two_signatures()});
+  EXPECT_EQ(problems(run), "");
+  const auto document = parsed(junit(run));
+  std::vector<std::string> counts;
+  for (const auto& node : document.select_nodes("//property[@name='signature']"))
+    counts.push_back(node.node().attribute("value").value());
+  ASSERT_EQ(counts.size(), 2u);
+  EXPECT_TRUE(counts[0].starts_with("3 x fail: After backward")) << counts[0];
+  EXPECT_EQ(counts[1], "2 x hang: Every rank must return [stuck]");
+  EXPECT_EQ(document.select_nodes("//testcase").size(), 1u);
+  const std::string text = document.select_node("//failure").node().text().get();
+  EXPECT_NE(text.find("found in 2 of 400 cases"), std::string::npos) << text;
+}
+
 // A rule that finds nothing wrong anywhere proves nothing.
 TEST(Junit, EachRuleSeesItsMistake) {
   const auto good = junit(samples::run_of({samples::failing(), samples::of_kind(Kind::skip)}));
@@ -191,6 +206,17 @@ TEST(Junit, ACanaryThatPassesIsAFailure) {
   auto run = samples::run_of({samples::passing()});
   run.canary = lockstep::Run::Canary::passed;
   EXPECT_EQ(parsed(junit(run)).select_nodes("//failure").size(), 1u);
+}
+
+TEST(Junit, AStackAndLastWordsAreOutputWithAFileEach) {
+  auto result = samples::of_kind(Result::Kind::crash);
+  result.failure->stack = "lockstep::act at toys.cpp:80";
+  result.failure->stack_file = result.failure->logs / "rank1.stacks";
+  const auto text = junit(samples::run_of({result}));
+  const auto stack = text.find("lockstep::act at toys.cpp:80\n\nlast words");
+  EXPECT_NE(stack, std::string::npos) << text;
+  EXPECT_NE(text.find("rank1.stacks]]", stack), std::string::npos);
+  EXPECT_NE(text.find("rank1.err]]", stack), std::string::npos);
 }
 
 TEST(RunJson, HoldsEveryResult) {

@@ -43,6 +43,16 @@ TEST(RunFile, WhatIsReadIsWhatWasWritten) {
   EXPECT_EQ(run_json(parse_run_file(file_text(run_json(run)), "run.json")), run_json(run));
 }
 
+TEST(RunFile, OfACrashTheStackIsRead) {
+  auto run = run_of_every_kind();
+  auto& failure = *run.results.at(3).failure;
+  failure.stack = "lockstep::act at toys.cpp:80";
+  failure.stack_file = failure.logs / "rank1.stacks";
+  const auto json = run_json(run);
+  EXPECT_EQ(run_of(json, "run.json").results.at(3).failure->stack, failure.stack);
+  EXPECT_EQ(run_of(json, "run.json").results.at(3).failure->stack_file, failure.stack_file);
+}
+
 TEST(RunFile, DevicesThatWereSharedAreReadAndHaveToAgreeWithTheResults) {
   const auto run = samples::run_on_one_gpu({samples::passing(), samples::of_kind(Kind::skip)});
   auto json = run_json(run);
@@ -52,6 +62,32 @@ TEST(RunFile, DevicesThatWereSharedAreReadAndHaveToAgreeWithTheResults) {
   EXPECT_NE(refusal(json).find("'shares_devices' is not what"), std::string::npos);
   json["shared_devices"] = Json();
   EXPECT_NE(refusal(json).find("shared_devices"), std::string::npos);
+}
+
+TEST(RunFile, SignaturesAreReadAndHaveToAddUp) {
+  auto run = samples::run_of({samples::of_two_signatures()});
+  run.kept_going = true;
+  run.results[0].failure->archived = true;
+  const auto json = run_json(run);
+  EXPECT_EQ(json["results"][0]["signatures"].size(), 2u);
+  EXPECT_EQ(run_json(run_of(json, "run.json")), json);
+  const auto refused = [&](auto change) {
+    auto changed = json;
+    change(changed["results"][0]);
+    return refusal(changed);
+  };
+  EXPECT_NE(refused([](Json& result) { result.erase("others"); }).find("'others'"),
+            std::string::npos);
+  EXPECT_NE(refused([](Json& result) {
+              result["others"].push_back(result["others"][0]);
+            }).find("'others'"),
+            std::string::npos);
+  EXPECT_NE(refused([](Json& result) {
+              result["signatures"].begin().value() = 4;
+            }).find("groups: do not add up"),
+            std::string::npos);
+  EXPECT_NE(refused([](Json& result) { result.erase("signatures"); }).find("signatures"),
+            std::string::npos);
 }
 
 TEST(RunFile, AShardIsReadAsOne) {
@@ -156,6 +192,46 @@ TEST(RunFile, WhatDoesNotAgreeWithItselfIsRefused) {
   EXPECT_EQ(with("/plan/0/scenario", "toys.other"), "run.json: results[0]: is not in the plan");
   EXPECT_EQ(with("/shard", "2/5"),
             "run.json: results[0].groups[0].cases: holds cases of another shard");
+}
+
+TEST(RunFile, WhatHasLineBreaksIsWrittenAsOneLineAndReadBack) {
+  auto run = run_of_every_kind();
+  for (auto& result : run.results) {
+    result.claim = "a\nclaim";
+    for (auto& finding : result.worst.findings) finding.rule = "a\rrule", finding.where = "\x1b[0m";
+  }
+  run.not_finished.at(0).reason = "lost\n::error::planted";
+  const auto json = run_json(run);
+  EXPECT_EQ(json["not_finished"][0]["reason"], "lost\\x0a::error::planted");
+  EXPECT_EQ(run_json(run_of(json, "run.json")), json);
+}
+
+TEST(RunFile, AnyLineWithABreakIsRefused) {
+  const auto good = run_json(run_of_every_kind());
+  for (const char* pointer :
+       {"/version", "/libtorch", "/plan/0/scenario", "/plan/0/exactness", "/plan/0/subject",
+        "/plan/0/tier", "/plan/0/backend", "/plan/0/hash", "/results/0/claim",
+        "/results/0/exactness", "/results/0/groups/0/reason", "/results/0/groups/0/labels/0",
+        "/results/1/findings/0/rule", "/results/1/findings/0/pattern",
+        "/results/1/findings/0/where", "/results/1/failure/call_sites/0",
+        "/not_finished/0/reason"}) {
+    auto json = good;
+    auto& value = json[Json::json_pointer(pointer)];
+    value = (value.is_string() ? value.get<std::string>() : "") + "\n::error::planted";
+    const auto sentence = refusal(json);
+    EXPECT_NE(sentence.find("expected a string of one line, found"), std::string::npos)
+        << pointer << ": " << sentence;
+    EXPECT_EQ(sentence.find('\n'), std::string::npos) << pointer;
+  }
+  auto json = good;
+  json["results"][0]["refused"] = Json{{"a\n::error::planted", 0}};
+  EXPECT_NE(refusal(json).find("is not one line"), std::string::npos);
+}
+
+TEST(RunFile, MoreResultsThanThePlanHasAreRefused) {
+  auto json = run_json(run_of_every_kind());
+  json["results"].push_back(json["results"][0]);
+  EXPECT_EQ(refusal(json), "run.json: results: a list of 9 is too long; the longest has 8");
 }
 
 TEST(RunFile, WhatIsNoRunSaysSo) {

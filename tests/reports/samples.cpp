@@ -54,7 +54,7 @@ Result passing() {
   for (const int world : {2, 4}) {
     result.groups.push_back({.world = world, .labels = {"world " + std::to_string(world)}});
     for (int number = 1; number <= 200; ++number)
-      result.groups.back().numbers.push_back(number + (world == 4 ? 200 : 0));
+      result.groups.back().numbers.add({number + (world == 4 ? 200 : 0)});
   }
   result.took = std::chrono::milliseconds(2940);
   return result;
@@ -65,6 +65,31 @@ Result failing() {
   result.kind = Result::Kind::fail;
   result.worst = {Verdict::Kind::fail, {sum_not_average()}};
   result.failure = some_failure();
+  return result;
+}
+
+Result of_two_signatures() {
+  Result result = failing();
+  result.others = {{Result::Kind::hang,
+                    {Verdict::Kind::hang, {{"Every rank must return", "stuck", "rank 1", "stuck"}}},
+                    some_failure()}};
+  auto& other = result.others.front();
+  other.failure.number = 41;
+  other.failure.case_file = ".lockstep/failures/gradients.match_single_process-aaaaaa.json";
+  const std::vector<int> fail{37, 38, 39}, hang{41, 43};
+  std::vector<int> pass;
+  for (int number = 1; number <= 200; ++number)
+    if ((number < 37 || number > 39) && number != 41 && number != 43) pass.push_back(number);
+  const auto group = [](const Verdict& verdict, const std::vector<int>& numbers) {
+    return CaseGroup{.verdict = verdict.kind,
+                     .world = 2,
+                     .labels = {"world 2"},
+                     .signature = verdict.signature(),
+                     .numbers = NumberSet(numbers)};
+  };
+  result.groups = {group({}, pass), group(result.worst, fail), group(other.worst, hang),
+                   result.groups.back()};
+  result.signatures = {{result.worst.signature(), 3}, {other.worst.signature(), 2}};
   return result;
 }
 

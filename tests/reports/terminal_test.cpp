@@ -32,6 +32,29 @@ TEST(Terminal, APassIsOneLine) {
             "worlds 2-4\n");
 }
 
+TEST(Terminal, AnArchivedCaseIsSaidToBeOne) {
+  auto result = failing();
+  EXPECT_EQ(result_text(result, run_of({}), kColumns, {}).find("archived"), std::string::npos);
+  result.failure->archived = true;
+  EXPECT_NE(result_text(result, run_of({}), kColumns, {})
+                .find("\n  archived it failed in an earlier run, so this run plays it first\n"),
+            std::string::npos);
+}
+
+TEST(Terminal, EachSignatureIsToldOnceWithItsCount) {
+  const auto text = result_text(samples::of_two_signatures(), run_of({}), kColumns, {});
+  EXPECT_NE(text.find("cold   5 of 400 cases, 2 signatures\n✗ After backward"), std::string::npos)
+      << text;
+  const auto first = text.find("  found in 3 of 400 cases, the first is number 37\n");
+  const auto second = text.find(
+      "\n\n✗ Every rank must return\n  stuck\n"
+      "  found in 2 of 400 cases, the first is number 41\n");
+  EXPECT_NE(first, std::string::npos) << text;
+  EXPECT_NE(second, std::string::npos) << text;
+  EXPECT_LT(first, second);
+  EXPECT_NE(text.find("match_single_process-aaaaaa.json"), std::string::npos);
+}
+
 TEST(Terminal, WorldsThatShareADeviceAreSaidToAndHaveNoTime) {
   const auto run = samples::run_on_one_gpu({});
   EXPECT_EQ(headline(run, {}),
@@ -84,6 +107,18 @@ TEST(Terminal, AFailureTellsItsStory) {
             "  rank 1 wrote last\n"
             "    | last words\n"
             "\n");
+}
+
+TEST(Terminal, WhereARankStoodComesBeforeWhatItWroteLast) {
+  auto result = of_kind(Result::Kind::crash);
+  result.failure->stack = "abort in libc.so.6\nlockstep::act at toys.cpp:80";
+  EXPECT_NE(result_text(result, run_of({}), kColumns, {})
+                .find("  rank 1 was in\n"
+                      "    | abort in libc.so.6\n"
+                      "    | lockstep::act at toys.cpp:80\n"
+                      "  rank 1 wrote last\n"
+                      "    | last words\n"),
+            std::string::npos);
 }
 
 TEST(Terminal, AFlakyCaseSaysWhatEachPlayGave) {

@@ -14,7 +14,8 @@
 namespace lockstep::scenarios {
 namespace {
 
-enum class Last { in_use, times_zero, left_out };  // the last branch, on odd ranks
+// The last branch, on odd ranks; `changes`: left out in every second forward.
+enum class Last { in_use, times_zero, left_out, changes };
 
 class Branches : public Network {
  public:
@@ -26,11 +27,14 @@ class Branches : public Network {
  private:
   at::Tensor passed_on(int branch, const at::Tensor& output) override {
     if (branch != last_branch_ || last_ == Last::in_use) return output;
-    return (last_ == Last::left_out ? output.detach() : output) * 0;
+    const bool is_left_out =
+        last_ == Last::changes ? forwards_++ % 2 == 1 : last_ == Last::left_out;
+    return (is_left_out ? output.detach() : output) * 0;
   }
 
   const int last_branch_;
   Last last_;
+  int forwards_ = 0;
 };
 
 template <Last kLast>
@@ -69,6 +73,7 @@ Scenario played(const char* name, void (*program)(const Training&, RankContext&)
 const Scenario kInUse = played("c10d.in_use", program<Last::in_use>);
 const Scenario kTimesZero = played("c10d.times_zero", program<Last::times_zero>);
 const Scenario kLeftOut = played("c10d.left_out", program<Last::left_out>);
+const Scenario kChanges = played("c10d.changes", program<Last::changes>);
 
 // The gradients alone: with find_unused_parameters buckets are never laid out anew.
 History gradients_of(const History& history) {
@@ -101,7 +106,7 @@ Training keeping(Training c, int world_size) {
 class C10dSubject : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    lanes_ = forked_lanes({kInUse, kTimesZero, kLeftOut}, Subjects{c10d_subject()}, 1,
+    lanes_ = forked_lanes({kInUse, kTimesZero, kLeftOut, kChanges}, Subjects{c10d_subject()}, 1,
                           {.ranks_most = 4});
   }
   static void TearDownTestSuite() { lanes_.clear(); }
@@ -124,23 +129,34 @@ const std::vector<WrapOptions> kThatFindUnused{
     {.gradient_as_bucket_view = true, .static_graph = true},
 };
 
-TEST_F(C10dSubject, Where_nothing_is_unused_looking_for_it_changes_nothing) {
+TEST_F(C10dSubject, WhereNothingIsUnusedLookingForItChangesNothing) {
   const auto plain = gradients_of(play(kInUse, training({})));
   for (const auto& options : kThatFindUnused)
     EXPECT_EQ(difference(gradients_of(play(kInUse, training(options))), plain), "")
         << to_json(options);
 }
 
-TEST_F(C10dSubject, A_branch_that_a_rank_leaves_out_counts_as_zero_where_that_is_looked_for) {
+TEST_F(C10dSubject, ABranchThatARankLeavesOutCountsAsZeroWhereThatIsLookedFor) {
   const auto zeros = gradients_of(play(kTimesZero, training({})));
   for (const auto& options : kThatFindUnused)
     EXPECT_EQ(difference(gradients_of(play(kLeftOut, training(options))), zeros), "")
         << to_json(options);
   const auto without = play(kLeftOut, training({}));
   for (const auto& rank : without.ranks()) EXPECT_NE(rank.ending.kind, Ending::Kind::returned);
+  const auto& left_out = without.ranks()[1].ending;
+  EXPECT_EQ(left_out.kind, Ending::Kind::threw) << left_out.why;
+  EXPECT_NE(left_out.why.find("Expected to have finished reduction"), std::string::npos)
+      << left_out.why;
 }
 
-TEST_F(C10dSubject, A_view_is_multiplied_when_it_is_new_and_divided_when_it_was_kept) {
+// The reducer logs that its graph is not static, through a logger that it takes to be there.
+TEST_F(C10dSubject, WhatIsUnusedMayChangeFromStepToStep) {
+  const auto options = WrapOptions{.find_unused_parameters = true};
+  const auto zeros = gradients_of(play(kTimesZero, training({})));
+  EXPECT_EQ(difference(gradients_of(play(kChanges, training(options))), zeros), "");
+}
+
+TEST_F(C10dSubject, AViewIsMultipliedWhenItIsNewAndDividedWhenItWasKept) {
   const Training copies = training({}), views = training({.gradient_as_bucket_view = true});
   EXPECT_EQ(difference(play(kInUse, views), play(kInUse, copies)), "");
   const auto kept = [](const Training& c, int world_size) {
@@ -150,7 +166,7 @@ TEST_F(C10dSubject, A_view_is_multiplied_when_it_is_new_and_divided_when_it_was_
   EXPECT_NE(difference(kept(views, 3), kept(copies, 3)), "");
 }
 
-TEST_F(C10dSubject, What_it_lacks_is_refused) {
+TEST_F(C10dSubject, WhatItLacksIsRefused) {
   const auto batched = play(kInUse, training({.batched_grad_copy = true}));
   for (const auto& rank : batched.ranks())
     EXPECT_EQ(rank.ending.kind, Ending::Kind::refused) << rank.ending.why;

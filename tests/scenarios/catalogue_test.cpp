@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-TEST(Catalogue, every_scenario_says_what_it_claims_and_where_it_comes_from) {
+TEST(Catalogue, EveryScenarioSaysWhatItClaimsAndWhereItComesFrom) {
   for (const auto& scenario : catalogue()) {
     EXPECT_NE(scenario.name.find('.'), std::string::npos) << scenario.name;
     for (const auto* text : {&scenario.claim, &scenario.exactness, &scenario.source,
@@ -18,12 +18,12 @@ TEST(Catalogue, every_scenario_says_what_it_claims_and_where_it_comes_from) {
   }
 }
 
-TEST(Catalogue, names_are_unique) {
+TEST(Catalogue, NamesAreUnique) {
   std::set<std::string> names;
   for (const auto& scenario : catalogue()) EXPECT_TRUE(names.insert(scenario.name).second);
 }
 
-TEST(Catalogue, drawn_cases_are_cases_and_the_same_seed_draws_the_same) {
+TEST(Catalogue, DrawnCasesAreCasesAndTheSameSeedDrawsTheSame) {
   for (const auto& scenario : catalogue())
     for (uint64_t seed = 0; seed < 50; ++seed) {
       const auto c = scenario.draw(seed, 30);
@@ -33,7 +33,7 @@ TEST(Catalogue, drawn_cases_are_cases_and_the_same_seed_draws_the_same) {
     }
 }
 
-TEST(Catalogue, every_shrink_is_a_case) {
+TEST(Catalogue, EveryShrinkIsACase) {
   for (const auto& scenario : catalogue()) {
     const auto smaller = scenario.smaller(scenario.draw(7, 60));
     EXPECT_FALSE(smaller.empty());
@@ -41,12 +41,12 @@ TEST(Catalogue, every_shrink_is_a_case) {
   }
 }
 
-TEST(Catalogue, the_canary_fails_on_a_world_that_ran_well) {
+TEST(Catalogue, TheCanaryFailsOnAWorldThatRanWell) {
   std::vector<RankHistory> ranks(3);
   for (int64_t rank = 0; rank < 3; ++rank)
     ranks[static_cast<size_t>(rank)].events.push_back(
         {{0, "look"}, Observation{"rank", int64_values({rank})}});
-  const auto canary = scenarios::canary_every_rank_is_rank_zero();
+  const auto canary = scenario_in_catalogue("canary.every_rank_is_rank_zero");
   EXPECT_EQ(judge(canary, canary.smallest(), History(ranks)).kind, Verdict::Kind::fail);
 }
 

@@ -200,7 +200,7 @@ class Differential : public ::testing::Test {
   static inline std::vector<std::unique_ptr<Tier>> lanes_;
 };
 
-TEST_F(Differential, A_thousand_simulated_trainings_have_PyTorchs_bits_and_buckets) {
+TEST_F(Differential, AThousandSimulatedTrainingsHavePyTorchsBitsAndBuckets) {
   Tally tally;
   for (int i = 0; i < kSimulated; ++i) {
     const auto c = drawn(i);
@@ -211,7 +211,7 @@ TEST_F(Differential, A_thousand_simulated_trainings_have_PyTorchs_bits_and_bucke
   tally.expect_each("simulated", 25);
 }
 
-TEST_F(Differential, Trainings_over_Gloo_have_PyTorchs_bits_and_buckets) {
+TEST_F(Differential, TrainingsOverGlooHavePyTorchsBitsAndBuckets) {
   Tally tally;
   for (int i = 0; i < kOverGloo; ++i) {
     auto c = drawn(kSimulated + i);
@@ -237,7 +237,7 @@ const Training kCase{.world = {.size = 3},
                      .seed = 8};
 
 // The comparison can fail: on other data, other buckets, and one bit.
-TEST_F(Differential, What_differs_is_found) {
+TEST_F(Differential, WhatDiffersIsFound) {
   const auto ours = play(kCase, "lockstep");
   ASSERT_EQ(difference(ours, play(kCase, "c10d"), kOurFlag), "");
   ASSERT_EQ(difference(ours, play(kCase, "naive"), kOurFlag), "");
@@ -259,7 +259,7 @@ TEST_F(Differential, What_differs_is_found) {
 }
 
 // Why worlds whose numbers round take no ring.
-TEST_F(Differential, In_a_ring_the_flag_of_a_bucket_shows_in_last_bits) {
+TEST_F(Differential, InARingTheFlagOfABucketShowsInLastBits) {
   auto ring = kCase;
   ring.world.reduction = "ring";
   EXPECT_NE(difference(play(kCase, "c10d"), play(ring, "c10d")), "");

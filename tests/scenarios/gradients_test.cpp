@@ -42,7 +42,7 @@ Verdict judged(const Training& c, const Held& held, const Start& start = rank_ze
       }
     }
   }
-  const auto scenario = gradients_match_single_process();
+  const auto scenario = scenario_in_catalogue("gradients.match_single_process");
   return judge(scenario, {scenario.name, to_json(c)}, History(std::move(ranks)));
 }
 
@@ -58,11 +58,11 @@ const Training kCase{.world = {.size = 3},
                      .shares = {1, 3},
                      .seed = 11};
 
-TEST(GradientsMatchSingleProcess, the_average_passes) {
+TEST(GradientsMatchSingleProcess, TheAveragePasses) {
   EXPECT_EQ(pattern(kCase, average), "pass");
 }
 
-TEST(GradientsMatchSingleProcess, each_usual_mistake_is_named) {
+TEST(GradientsMatchSingleProcess, EachUsualMistakeIsNamed) {
   const double world = kCase.world.size;
   EXPECT_EQ(pattern(kCase, [&](const ExpectedStep& s, size_t p,
                                int) { return s.average[p].value * world; }),
@@ -79,7 +79,7 @@ TEST(GradientsMatchSingleProcess, each_usual_mistake_is_named) {
 }
 
 // Rank 1 filled the first branch's slot with the second's gradient, and the reverse.
-TEST(GradientsMatchSingleProcess, parameters_averaged_under_each_others_names_are_named) {
+TEST(GradientsMatchSingleProcess, ParametersAveragedUnderEachOthersNamesAreNamed) {
   const auto mixed = [](const ExpectedStep& s, size_t p, int rank) {
     const size_t half = s.average.size() / 2;
     const auto slot_of = [&](size_t parameter, size_t of_rank) {
@@ -95,7 +95,7 @@ TEST(GradientsMatchSingleProcess, parameters_averaged_under_each_others_names_ar
 
 // Rank 0 holds a quarter of the batch, the others three eighths each; each averaged its own
 // samples.
-TEST(GradientsMatchSingleProcess, an_average_of_averages_is_named) {
+TEST(GradientsMatchSingleProcess, AnAverageOfAveragesIsNamed) {
   Training c = kCase;
   c.shares = {2, 3, 3};
   const auto unweighted = [&](const ExpectedStep& s, size_t p, int) {
@@ -110,14 +110,14 @@ TEST(GradientsMatchSingleProcess, an_average_of_averages_is_named) {
   EXPECT_EQ(pattern(c, unweighted), "average_of_averages");
 }
 
-TEST(GradientsMatchSingleProcess, a_sum_divided_by_its_elements_is_named) {
+TEST(GradientsMatchSingleProcess, ASumDividedByItsElementsIsNamed) {
   const auto by_elements = [](const ExpectedStep& s, size_t p, int) {
     return s.average[p].value * 3 / static_cast<double>(s.average[p].value.numel());
   };
   EXPECT_EQ(pattern(kCase, by_elements), "divided_by_elements");
 }
 
-TEST(GradientsMatchSingleProcess, real_numbers_may_round_within_the_bound_and_no_further) {
+TEST(GradientsMatchSingleProcess, RealNumbersMayRoundWithinTheBoundAndNoFurther) {
   Training c = kCase;
   c.values = "real";
   const auto off_by = [](double bounds) {
@@ -132,7 +132,7 @@ TEST(GradientsMatchSingleProcess, real_numbers_may_round_within_the_bound_and_no
   EXPECT_EQ(pattern(c, sum), "sum_not_average");
 }
 
-TEST(GradientsMatchSingleProcess, ranks_within_the_bound_must_agree_with_each_other) {
+TEST(GradientsMatchSingleProcess, RanksWithinTheBoundMustAgreeWithEachOther) {
   Training c = kCase;
   c.values = "real";
   const auto apart = [](const ExpectedStep& s, size_t p, int rank) {
@@ -143,7 +143,7 @@ TEST(GradientsMatchSingleProcess, ranks_within_the_bound_must_agree_with_each_ot
   EXPECT_EQ(verdict.findings.front().rule, "Every rank must hold the same bits as the others");
 }
 
-TEST(GradientsMatchSingleProcess, one_bit_on_one_rank_at_the_last_step_is_found) {
+TEST(GradientsMatchSingleProcess, OneBitOnOneRankAtTheLastStepIsFound) {
   int calls = 0;
   const int last = 2 * static_cast<int>(initial_parameters(kCase, 0).size()) * 3;
   const auto one_bit = [&](const ExpectedStep& s, size_t p, int) {
@@ -154,8 +154,8 @@ TEST(GradientsMatchSingleProcess, one_bit_on_one_rank_at_the_last_step_is_found)
   EXPECT_EQ(judged(kCase, one_bit).kind, Verdict::Kind::fail);
 }
 
-TEST(GradientsMatchSingleProcess, a_gradient_that_was_never_recorded_is_no_pass) {
-  const auto scenario = gradients_match_single_process();
+TEST(GradientsMatchSingleProcess, AGradientThatWasNeverRecordedIsNoPass) {
+  const auto scenario = scenario_in_catalogue("gradients.match_single_process");
   RankHistory rank;
   rank.events.push_back({{0, "wrapped"}, Observation{"x", int64_values({1})}});
   const auto verdict = judge(scenario, {scenario.name, to_json(Training{.world = {.size = 2}})},

@@ -25,7 +25,7 @@ Verdict judged(const Sampling& c, const Draw& draw) {
       for (const auto* name : {"samples", "samples drawn again"})
         ranks[static_cast<size_t>(rank)].events.push_back(
             {{epoch, "epoch"}, Observation{name, int64_values(draw(c, epoch, rank))}});
-  const auto scenario = sampler_partitions_the_dataset();
+  const auto scenario = scenario_in_catalogue("sampler.partitions_the_dataset");
   return judge(scenario, {scenario.name, to_json(c)}, History(std::move(ranks)));
 }
 
@@ -36,13 +36,13 @@ std::string pattern(const Sampling& c, const Draw& draw) {
 
 const Sampling kCase{.world = {.size = 3}, .epochs = 3, .shuffle = true, .length = 20, .seed = 5};
 
-TEST(SamplerPartitionsTheDataset, the_right_order_passes) {
+TEST(SamplerPartitionsTheDataset, TheRightOrderPasses) {
   EXPECT_EQ(pattern(kCase, right), "pass");
-  for (const auto& c : sampler_partitions_the_dataset().every())
+  for (const auto& c : scenario_in_catalogue("sampler.partitions_the_dataset").every())
     EXPECT_EQ(pattern(from_json<Sampling>(c.value, "case"), right), "pass") << c.value.dump();
 }
 
-TEST(SamplerPartitionsTheDataset, each_usual_mistake_is_named) {
+TEST(SamplerPartitionsTheDataset, EachUsualMistakeIsNamed) {
   const auto wrong = [](auto change) {
     return [change](const Sampling& c, int epoch, int rank) {
       Sampling other = c;
@@ -57,7 +57,7 @@ TEST(SamplerPartitionsTheDataset, each_usual_mistake_is_named) {
             "not_a_partition");
 }
 
-TEST(SamplerPartitionsTheDataset, blocks_where_strides_belong_are_named) {
+TEST(SamplerPartitionsTheDataset, BlocksWhereStridesBelongAreNamed) {
   const auto blocks = [](const Sampling& c, int epoch, int rank) {
     const auto all =
         reference::global_order({c.length, c.world.size, c.shuffle, c.drop_last, c.seed, epoch});
@@ -67,7 +67,7 @@ TEST(SamplerPartitionsTheDataset, blocks_where_strides_belong_are_named) {
   EXPECT_EQ(pattern(kCase, blocks), "blocks_not_strides");
 }
 
-TEST(SamplerPartitionsTheDataset, a_rank_that_shuffles_alone_breaks_the_partition) {
+TEST(SamplerPartitionsTheDataset, ARankThatShufflesAloneBreaksThePartition) {
   const auto alone = [](const Sampling& c, int epoch, int rank) {
     Sampling other = c;
     other.seed = c.seed + 100 * rank;
@@ -76,7 +76,7 @@ TEST(SamplerPartitionsTheDataset, a_rank_that_shuffles_alone_breaks_the_partitio
   EXPECT_EQ(pattern(kCase, alone), "not_a_partition");
 }
 
-TEST(SamplerPartitionsTheDataset, an_index_outside_the_dataset_is_found) {
+TEST(SamplerPartitionsTheDataset, AnIndexOutsideTheDatasetIsFound) {
   const auto outside = [](const Sampling& c, int epoch, int rank) {
     auto samples = right(c, epoch, rank);
     if (epoch == 2 && rank == 1) samples.back() = c.length;
@@ -85,7 +85,7 @@ TEST(SamplerPartitionsTheDataset, an_index_outside_the_dataset_is_found) {
   EXPECT_EQ(pattern(kCase, outside), "out_of_range");
 }
 
-TEST(SamplerPartitionsTheDataset, unequal_lengths_are_found) {
+TEST(SamplerPartitionsTheDataset, UnequalLengthsAreFound) {
   const auto shorter = [](const Sampling& c, int epoch, int rank) {
     auto samples = right(c, epoch, rank);
     if (rank == 2) samples.pop_back();
@@ -94,7 +94,7 @@ TEST(SamplerPartitionsTheDataset, unequal_lengths_are_found) {
   EXPECT_EQ(pattern(kCase, shorter), "unequal_lengths");
 }
 
-TEST(SamplerPartitionsTheDataset, two_samples_swapped_are_found) {
+TEST(SamplerPartitionsTheDataset, TwoSamplesSwappedAreFound) {
   const auto swapped = [](const Sampling& c, int epoch, int rank) {
     auto samples = right(c, epoch, rank);
     if (rank == 0) std::swap(samples[0], samples[1]);

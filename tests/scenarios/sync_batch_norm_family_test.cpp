@@ -55,7 +55,7 @@ History buffers_of(const std::vector<Seen>& steps) {
 
 std::string buffers_judged(const std::string& norm, bool broadcast,
                            const std::vector<Seen>& steps) {
-  const auto scenario = sync_batch_norm_keeps_buffers_equal_under_ddp();
+  const auto scenario = scenario_in_catalogue("sync_batch_norm.keeps_buffers_equal_under_ddp");
   const auto c = scenario.parse({{"world", {{"size", 2}}},
                                  {"steps", steps.size()},
                                  {"distance", 10},
@@ -70,25 +70,25 @@ const std::vector<Seen> kSynchronised{
     {{5.0 / 8, 5.0 / 8}, {kVariance / 8, kVariance / 8}},
     {{75.0 / 64, 75.0 / 64}, {kVariance * 15 / 64, kVariance * 15 / 64}}};
 const std::vector<Seen> kBroadcast{{{0, 10.0 / 8}, {0, 0}}, {{0, 10.0 / 8}, {0, 0}}};
-const std::vector<Seen> kApart{{{0, 10.0 / 8}, {0, 0}}, {{0, 150.0 / 64}, {0, 0}}};
+const std::vector<Seen> kOwnSubgroup{{{0, 10.0 / 8}, {0, 0}}, {{0, 150.0 / 64}, {0, 0}}};
 
-TEST(BuffersUnderDdp, are_the_whole_batchs_with_a_synchronised_layer) {
+TEST(BuffersUnderDdp, AreTheWholeBatchsWithASynchronisedLayer) {
   for (const bool broadcast : {true, false})
     EXPECT_EQ(buffers_judged("synchronised", broadcast, kSynchronised), "pass");
 }
 
-TEST(BuffersUnderDdp, are_rank_zeros_and_a_batch_with_a_plain_layer_and_the_broadcast) {
+TEST(BuffersUnderDdp, AreRankZerosAndABatchWithAPlainLayerAndTheBroadcast) {
   EXPECT_EQ(buffers_judged("plain", true, kBroadcast), "pass");
 }
 
-TEST(BuffersUnderDdp, drift_apart_with_a_plain_layer_and_no_broadcast) {
-  EXPECT_EQ(buffers_judged("plain", false, kApart), "pass");
+TEST(BuffersUnderDdp, DriftApartWithAPlainLayerAndNoBroadcast) {
+  EXPECT_EQ(buffers_judged("plain", false, kOwnSubgroup), "pass");
 }
 
-TEST(BuffersUnderDdp, of_another_kind_are_told_by_name) {
-  EXPECT_EQ(buffers_judged("plain", true, kApart), "kept_own_buffers");
+TEST(BuffersUnderDdp, OfAnotherKindAreToldByName) {
+  EXPECT_EQ(buffers_judged("plain", true, kOwnSubgroup), "kept_own_buffers");
   EXPECT_EQ(buffers_judged("plain", false, kBroadcast), "took_rank_zeros_buffers");
-  EXPECT_EQ(buffers_judged("synchronised", false, kApart), "running_statistics_local");
+  EXPECT_EQ(buffers_judged("synchronised", false, kOwnSubgroup), "running_statistics_local");
   EXPECT_NE(buffers_judged("plain", true, kSynchronised), "pass");
 }
 
@@ -124,7 +124,7 @@ void record_gradients(std::vector<RankHistory>& ranks, const char* phase,
 
 std::string weights_judged(const std::vector<double>& weighted,
                            const std::vector<double>& unweighted) {
-  const auto scenario = sync_batch_norm_gradients_want_weights();
+  const auto scenario = scenario_in_catalogue("sync_batch_norm.gradients_want_weights");
   std::vector<RankHistory> ranks(2);
   record_gradients(ranks, "weighted", weighted);
   record_gradients(ranks, "unweighted", unweighted);
@@ -134,11 +134,11 @@ std::string weights_judged(const std::vector<double>& weighted,
 // W n_r / N over n_r, and 1 over n_r.
 const std::vector<double> kByBatch{2.0 / 8, 2.0 / 8}, kByRank{1.0 / 6, 1.0 / 2};
 
-TEST(WeightedLosses, give_one_processs_gradients) {
+TEST(WeightedLosses, GiveOneProcesssGradients) {
   EXPECT_EQ(weights_judged(kByBatch, kByRank), "pass");
 }
 
-TEST(WeightedLosses, left_unweighted_are_an_average_of_averages) {
+TEST(WeightedLosses, LeftUnweightedAreAnAverageOfAverages) {
   EXPECT_EQ(weights_judged(kByRank, kByRank), "average_of_averages");
   EXPECT_NE(weights_judged(kByBatch, kByBatch), "pass");
 }
@@ -180,16 +180,16 @@ History evaluated_as(bool by_the_batch) {
 }
 
 std::string evaluation_judged(const History& history) {
-  const auto scenario = sync_batch_norm_evaluation_is_local();
+  const auto scenario = scenario_in_catalogue("sync_batch_norm.evaluation_is_local");
   return first_pattern(judged(scenario, {scenario.name, to_json(kAlone)}, history));
 }
 
-TEST(Evaluation, is_by_running_statistics) {
+TEST(Evaluation, IsByRunningStatistics) {
   EXPECT_EQ(evaluation_judged(evaluated_as(/*by_the_batch=*/false)), "pass");
   EXPECT_EQ(evaluation_judged(evaluated_as(/*by_the_batch=*/true)), "local_statistics");
 }
 
-TEST(Evaluation, that_issues_a_collective_is_found) {
+TEST(Evaluation, ThatIssuesACollectiveIsFound) {
   auto ranks = evaluated_as(/*by_the_batch=*/false).ranks();
   ranks[0].events.push_back(
       {{1, "all evaluate"},
@@ -198,7 +198,7 @@ TEST(Evaluation, that_issues_a_collective_is_found) {
 }
 
 std::string split_judged(const char* other_than_right) {
-  const auto scenario = sync_batch_norm_split_does_not_matter();
+  const auto scenario = scenario_in_catalogue("sync_batch_norm.split_does_not_matter");
   const auto step = expected_steps(kAlone).front();
   RankHistory rank;
   for (const char* phase :
@@ -213,7 +213,7 @@ std::string split_judged(const char* other_than_right) {
   return first_pattern(judged(scenario, {scenario.name, to_json(kAlone)}, History({rank})));
 }
 
-TEST(SplitBatch, is_the_same_batch) {
+TEST(SplitBatch, IsTheSameBatch) {
   EXPECT_EQ(split_judged(""), "pass");
   for (const char* name :
        {kOutput, kInputGradient, kWeightGradient, kBiasGradient, kRunningMean, kRunningVar})

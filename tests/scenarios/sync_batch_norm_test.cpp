@@ -34,7 +34,7 @@ History history_of(const Layer& c, const std::vector<Step>& steps) {
 }
 
 Verdict judged(const Layer& c, const History& history) {
-  const auto scenario = sync_batch_norm_matches_single_process();
+  const auto scenario = scenario_in_catalogue("sync_batch_norm.matches_single_process");
   return judge(scenario, {scenario.name, to_json(c)}, history);
 }
 
@@ -63,7 +63,7 @@ Layer uneven(const std::string& values) {
 
 const Layer kCase = uneven("real");
 
-TEST(SyncBatchNormScenario, the_definition_passes) {
+TEST(SyncBatchNormScenario, TheDefinitionPasses) {
   for (const char* values : {"exact", "real"})
     for (const auto& samples : std::vector<std::vector<int>>{{6, 2}, {0, 4}, {1}, {0}})
       for (const char* upstream : {"all", "none", "some"}) {
@@ -81,7 +81,7 @@ std::vector<Step> with_mistake(const Layer& c, const Mistake& mistake) {
   return steps;
 }
 
-TEST(SyncBatchNormScenario, each_usual_mistake_is_named) {
+TEST(SyncBatchNormScenario, EachUsualMistakeIsNamed) {
   for (const char* values : {"exact", "real"}) {
     const auto c = uneven(values);
     for (const auto& mistake : mistakes(c))
@@ -106,7 +106,7 @@ double distance_in_bounds(const Step& wrong, const Step& right) {
   return most;
 }
 
-TEST(SyncBatchNormScenario, each_usual_mistake_is_far_outside_of_the_bounds) {
+TEST(SyncBatchNormScenario, EachUsualMistakeIsFarOutsideOfTheBounds) {
   for (const char* values : {"exact", "real"}) {
     const auto c = uneven(values);
     const auto right = expected_steps(c);
@@ -131,7 +131,7 @@ TensorValue by_difference(const Layer& c, int rank) {
       dtype_of(c));
 }
 
-TEST(SyncBatchNormScenario, a_variance_by_difference_shows_where_averages_are_far_from_zero) {
+TEST(SyncBatchNormScenario, AVarianceByDifferenceShowsWhereAveragesAreFarFromZero) {
   for (const char* dtype : {"float32", "float16"})
     for (const char* values : {"exact", "real"})
       for (const int average_log2 : {0, 12}) {
@@ -147,7 +147,7 @@ TEST(SyncBatchNormScenario, a_variance_by_difference_shows_where_averages_are_fa
       }
 }
 
-TEST(SyncBatchNormScenario, a_gradient_that_was_left_undefined_is_told) {
+TEST(SyncBatchNormScenario, AGradientThatWasLeftUndefinedIsTold) {
   auto steps = expected_steps(kCase);
   steps[1].at(kWeightGradient).values[1] = no_gradient(kCase);
   const auto verdict = judged(kCase, history_of(kCase, steps));
@@ -155,7 +155,7 @@ TEST(SyncBatchNormScenario, a_gradient_that_was_left_undefined_is_told) {
   EXPECT_EQ(verdict.findings[0].text, "norm.weight gradient: rank 1 has no gradient");
 }
 
-TEST(SyncBatchNormScenario, twice_the_bound_in_one_element_is_found_and_half_of_it_is_not) {
+TEST(SyncBatchNormScenario, TwiceTheBoundInOneElementIsFoundAndHalfOfItIsNot) {
   for (const auto& [phase, names] : kPhases)
     for (const char* name : names) {
       if (name == kBatches) continue;
@@ -171,7 +171,7 @@ TEST(SyncBatchNormScenario, twice_the_bound_in_one_element_is_found_and_half_of_
     }
 }
 
-TEST(SyncBatchNormScenario, ranks_that_differ_within_the_bound_are_found) {
+TEST(SyncBatchNormScenario, RanksThatDifferWithinTheBoundAreFound) {
   auto steps = expected_steps(kCase);
   auto& row = steps[1].at(kRunningVar);
   row.values.push_back(row.values.front());
@@ -182,7 +182,7 @@ TEST(SyncBatchNormScenario, ranks_that_differ_within_the_bound_are_found) {
             "Every rank must hold the same bits of running statistics as the others");
 }
 
-TEST(SyncBatchNormScenario, a_counter_moved_by_an_empty_batch_is_found) {
+TEST(SyncBatchNormScenario, ACounterMovedByAnEmptyBatchIsFound) {
   auto c = kCase;
   c.samples = {0};
   auto steps = expected_steps(c);
@@ -191,7 +191,7 @@ TEST(SyncBatchNormScenario, a_counter_moved_by_an_empty_batch_is_found) {
   EXPECT_EQ(judged(c, history_of(c, steps)).kind, Verdict::Kind::fail);
 }
 
-TEST(SyncBatchNormScenario, a_gradient_where_none_was_asked_for_is_found) {
+TEST(SyncBatchNormScenario, AGradientWhereNoneWasAskedForIsFound) {
   auto c = kCase;
   c.upstream = "some";
   auto steps = expected_steps(c);
@@ -200,7 +200,7 @@ TEST(SyncBatchNormScenario, a_gradient_where_none_was_asked_for_is_found) {
   EXPECT_EQ(pattern(judged(c, history_of(c, steps))), "other_shape");
 }
 
-TEST(SyncBatchNormScenario, a_rank_that_sends_another_dtype_is_found) {
+TEST(SyncBatchNormScenario, ARankThatSendsAnotherDtypeIsFound) {
   auto ranks = history_of(kCase, expected_steps(kCase)).ranks();
   for (const char* dtype : {"float64", "float16"}) {
     const bool first = std::string(dtype) == "float64";
@@ -212,7 +212,7 @@ TEST(SyncBatchNormScenario, a_rank_that_sends_another_dtype_is_found) {
   EXPECT_EQ(pattern(judged(kCase, History(ranks))), "mismatched_collectives");
 }
 
-TEST(SyncBatchNormScenario, a_case_that_rounding_decides_is_refused) {
+TEST(SyncBatchNormScenario, ACaseThatRoundingDecidesIsRefused) {
   auto c = kCase;
   c.samples = {1};
   c.spatial = {};

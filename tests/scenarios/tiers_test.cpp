@@ -27,9 +27,11 @@ std::vector<Scenario> all_but_canaries() {
 
 // Those drawn; the exhaustive ones are many, and small.
 std::vector<Case> some_cases(const Scenario& scenario) {
-  auto cases = draw_cases(scenario, {.seed = 11, .cases = kCasesEach, .schedules = true});
-  const size_t most = kCasesEach;
-  if (cases.size() > most) cases.erase(cases.begin(), cases.end() - static_cast<long>(most));
+  const auto all = draw_cases(scenario, {.seed = 11, .cases = kCasesEach, .schedules = true});
+  std::vector<Case> cases;
+  for (size_t index = all.size() - std::min<size_t>(all.size(), kCasesEach); index < all.size();
+       ++index)
+    cases.push_back(all[index]);
   return cases;
 }
 
@@ -82,7 +84,7 @@ TEST_F(Tiers, ShowTheSame) {
 
 // Long before any timeout, by an exception that names what it was waiting for.
 TEST_F(Tiers, SurvivorsAreToldOfARankThatEnds) {
-  const auto scenario = gradients_match_single_process();
+  const auto scenario = scenario_in_catalogue("gradients.match_single_process");
   for (const char* tier : {"sim", "cold", "warm"})
     for (const char* kind : {"kill", "exit", "throw", "error"})
       for (const int collective : {0, 1, 3}) {
@@ -108,7 +110,7 @@ TEST_F(Tiers, SurvivorsAreToldOfARankThatEnds) {
 
 // A rank whose sum is dropped goes on with its own; the others miss it.
 TEST_F(Tiers, ADroppedSumOfOurOwnIsFoundByTheJudge) {
-  const auto scenario = gradients_match_single_process();
+  const auto scenario = scenario_in_catalogue("gradients.match_single_process");
   const auto play_with = [&](const Json& injections) {
     return scenario.parse(Json{{"world", {{"size", 2}, {"injections", injections}}}, {"steps", 1}});
   };
@@ -125,7 +127,7 @@ TEST_F(Tiers, ADroppedSumOfOurOwnIsFoundByTheJudge) {
 // By the plan that the subject publishes: one bucket in the first step, and from the second on
 // those of its caps.
 TEST_F(Tiers, TellWhichBucketAnAllReduceIs) {
-  const auto scenario = gradients_match_single_process();
+  const auto scenario = scenario_in_catalogue("gradients.match_single_process");
   const auto c = scenario.parse(Json{{"world", {{"size", 2}}},
                                      {"steps", 3},
                                      {"network", {{"branches", 2}}},
@@ -147,7 +149,7 @@ TEST_F(Tiers, TellWhichBucketAnAllReduceIs) {
 }
 
 TEST_F(Tiers, TheLadderNamesTheParametersOfABucketThatSomebodyMisses) {
-  const auto scenario = gradients_match_single_process();
+  const auto scenario = scenario_in_catalogue("gradients.match_single_process");
   const auto c = scenario.parse(Json{{"world", {{"size", 2}}}});
   const auto whole = play(scenario, c, "sim").collectives(1);
   const auto bucket = std::find_if(whole.begin(), whole.end(),

@@ -7,7 +7,7 @@
 namespace lockstep::scenarios {
 namespace {
 
-TEST(TrainingCase, parts_lie_in_rank_order_and_cover_the_batch) {
+TEST(TrainingCase, PartsLieInRankOrderAndCoverTheBatch) {
   for (int world = 1; world <= 9; ++world)
     for (const auto& shares : std::vector<std::vector<int>>{{}, {0}, {1, 3}, {0, 5, 1}, {7, 0}})
       for (int log2 = 0; log2 <= 6; ++log2) {
@@ -23,7 +23,7 @@ TEST(TrainingCase, parts_lie_in_rank_order_and_cover_the_batch) {
       }
 }
 
-TEST(TrainingCase, a_network_has_the_parameters_the_case_says) {
+TEST(TrainingCase, ANetworkHasTheParametersTheCaseSays) {
   const Training c{
       .network = {.hidden = {{.width = 3, .bias = true, .relu = true}}, .branches = 2, .inputs = 4},
       .seed = 9};
@@ -37,20 +37,20 @@ TEST(TrainingCase, a_network_has_the_parameters_the_case_says) {
   }
 }
 
-TEST(TrainingCase, ranks_build_from_different_seeds) {
+TEST(TrainingCase, RanksBuildFromDifferentSeeds) {
   const Training c{.network = {.inputs = 8}};
   EXPECT_FALSE(at::equal(initial_parameters(c, build_seed(c, 0))[0].value,
                          initial_parameters(c, build_seed(c, 1))[0].value));
 }
 
-TEST(TrainingCase, a_samples_values_do_not_depend_on_the_part_it_is_in) {
+TEST(TrainingCase, ASamplesValuesDoNotDependOnThePartItIsIn) {
   const Training c{.network = {.inputs = 3}, .batch_log2 = 4};
   const auto whole = inputs(c, 2, {0, 16});
   EXPECT_TRUE(at::equal(inputs(c, 2, {5, 9}), whole.slice(0, 5, 9)));
   EXPECT_FALSE(at::equal(inputs(c, 1, {0, 16}), whole));
 }
 
-TEST(TrainingCase, training_that_outgrows_its_dtype_is_refused) {
+TEST(TrainingCase, TrainingThatOutgrowsItsDtypeIsRefused) {
   const Training c{.world = {.size = 2},
                    .steps = 8,
                    .network = {.hidden = {{.width = 4}, {.width = 4}}, .inputs = 3},
@@ -60,8 +60,8 @@ TEST(TrainingCase, training_that_outgrows_its_dtype_is_refused) {
 }
 
 // A generator that never drew what its scenario is for would make every pass hollow.
-TEST(TrainingCase, the_features_that_mistakes_hide_in_are_drawn_often) {
-  const auto scenario = gradients_match_single_process();
+TEST(TrainingCase, TheFeaturesThatMistakesHideInAreDrawnOften) {
+  const auto scenario = scenario_in_catalogue("gradients.match_single_process");
   constexpr int kDraws = 400;
   int three_ranks = 0, uneven = 0, empty = 0, small_buckets = 0, steps = 0, orders = 0, refused = 0;
   for (int i = 0; i < kDraws; ++i) {

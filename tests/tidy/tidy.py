@@ -14,56 +14,29 @@ import shutil
 import subprocess
 import sys
 
+from borders import ACCELERATOR, CORE, ENGINE, MAY_INCLUDE, PROCESS, WORLD
 from patterns import patterns
 from tree import Problem, Tree, is_under, line_of
+from words import words
 
-# Folder -> the folders and files it may include; the longest folder that holds a file decides.
-CORE, PROCESS, ENGINE, WORLD = "harness/core", "harness/process", "harness/engine", "harness/world"
-ACCELERATOR = "harness/accelerator"
-ALL_BUT_DDP = ("reference", "harness", "scenarios", "reports", "cli", "bench", "examples", "cmake")
-SUBJECT = tuple(WORLD + "/" + name for name in ("rank_context.h", "subject.h", "subjects.h", "options.h", "tensors.h"))
-NCCL = ("ddp/backend/nccl_built.h", "ddp/backend/nccl_library.h")  # Free of torch.
-SCENARIOS = ("scenarios", CORE, "reference") + SUBJECT
-MAY_INCLUDE = {
-    "ddp": ("ddp",),
-    "reference": ("reference",),
-    CORE: (CORE,),
-    PROCESS: (PROCESS, CORE),
-    ENGINE: (ENGINE, CORE, PROCESS),
-    WORLD: (WORLD, CORE, PROCESS),
-    WORLD + "/backends.cpp": (WORLD, CORE, PROCESS, ACCELERATOR),
-    WORLD + "/cuda_backends.cpp": (WORLD, CORE, PROCESS) + NCCL + ("ddp/backend/nccl.h",),
-    ACCELERATOR: (ACCELERATOR, CORE),
-    "scenarios": SCENARIOS,
-    "scenarios/subjects/lockstep.h": SCENARIOS + ("ddp",),
-    "scenarios/subjects/lockstep.cpp": SCENARIOS + ("ddp",),
-    "reports": ("reports", CORE),
-    "cli": ALL_BUT_DDP,
-    "cli/commands/doctor.cpp": ALL_BUT_DDP + NCCL,
-    "cli/commands/shard.cpp": ALL_BUT_DDP + ("ddp",),
-    "cli/launched.cpp": ALL_BUT_DDP + ("ddp",),
-    "bench": ALL_BUT_DDP + ("ddp",),
-    "examples": ALL_BUT_DDP + ("ddp",),
-    "cmake": ("cmake",),
-    "tests": ALL_BUT_DDP + ("ddp", "tests"),
-}
-STREAM_ORDER = tuple(ACCELERATOR + "/stream_order" + end for end in (".h", ".cpp"))
+STREAM_ORDER = (ACCELERATOR + "/stream_order.h", ACCELERATOR + "/stream_order.cpp")
 TORCH_FREE = (CORE, PROCESS, ENGINE, "reports", "cli") + STREAM_ORDER
 FRAGILE = {"Gloo": re.compile(r"ProcessGroupGloo|^gloo/"), "NCCL": re.compile(r"ProcessGroupNCCL|^nccl")}
-STANDS_IN_FOR_NCCL = ("tests/ddp/stand_in",)
 
 # Path -> why it may be longer than this.
 LINES_MAX = 300
 LONG_FILES = {
     "harness/world/shared_memory_store.cpp": "the table and the store over it share one lock and one layout",
     "harness/world/tap.cpp": "an override for each virtual of c10d::Backend; in one place none is missed",
-    "tests/ddp/errors_test.cpp": "each kind of disagreement with its sentence, side by side",
-    "tests/ddp/gradients_test.cpp": "one list of propositions on one small world",
+    "tests/ddp/consistency/errors_test.cpp": "each kind of disagreement with its sentence, side by side",
+    "tests/ddp/reducer/gradients_test.cpp": "one list of propositions on one small world",
 }
 
 # What may end a process on the spot: a forked child's last line, an injected exit, the second Ctrl-C.
 ENDS_PROCESSES = (PROCESS, WORLD + "/forked", WORLD + "/injector.cpp", "cli/interrupt.cpp")
 OUR_CODE = ("ddp", "reference", "harness", "scenarios", "reports", "cli", "bench", "examples")
+# The files of ddp/ that may sleep and start threads.
+WAITING = ("ddp/base/waiting.h", "ddp/base/waiting.cpp")
 # A call at the start of a statement or within an expression, so that no member and no declaration
 # of the same name is taken for it.
 CALLED = r"(?:^|[;{{}}(),&|?!=]|(?<!:):|\breturn\b|\belse\b|\bdo\b)[ \t]*(?:(?:std)?::)?(?:{})[ \t]*\("
@@ -74,9 +47,9 @@ BANS = {
     "_exit": (CALLED.format("_exit|_Exit"), OUR_CODE[:-2], ENDS_PROCESSES,
               "only what forks or is told to end a process ends one"),
     "sleep": (r"\b(?:sleep|usleep|nanosleep|sleep_for|sleep_until)[ \t]*\(", ("ddp", "tests"),
-              ("ddp/communicator_waits.cpp", "ddp/meeting/outcome.cpp", "ddp/meeting/store_at.cpp",
-               "ddp/backend/nccl/plugin.cpp"),  # The last has a GPU stand still.
-              "time orders nothing: wait for the event itself, with a deadline"),
+              WAITING, "time orders nothing: wait for the event itself, with a deadline"),
+    "thread": (r"\bstd::(?:j?thread|async)\b|\bpthread_create\b", ("ddp",), WAITING,
+               "a thread that nobody waits for is a DetachableCall, of ddp/base/waiting.h"),
     "print": (r"\bstd::cout\b(?!\.flush)|(?<![\w.>])printf[ \t]*\(", ("ddp", "reference", "harness"), (),
               "stdout is the program's: return data and let reports/ render it"),
     "shell": (CALLED.format("system|popen"), OUR_CODE, (),
@@ -123,7 +96,7 @@ def fragile_headers(tree):
         for path in tree.cpp:
             unit = re.match(r"(?:harness/|tests/)?[^/]+/", path)
             for include in tree.includes(path):
-                if not unit or not pattern.search(include.name) or is_under(path, STANDS_IN_FOR_NCCL):
+                if not unit or not pattern.search(include.name) or is_under(path, ("tests/fake_cuda",)):
                     continue
                 if path in tree.headers:
                     yield Problem(path, include.line, f"a header must not include {library}'s")
@@ -142,6 +115,11 @@ def _named_in(tree, lists):
         if "$" not in name and (name[0] == "/" or not lists.endswith(".cmake")):
             path = os.path.normpath(folder + "/" + name if name[0] != "/" else name).lstrip("/")
             yield path, line_of(text, match.start())
+    for match in re.finditer(r"^SCENARIOS\((\w+), (\w+)\)", text, re.MULTILINE):
+        yield f"{folder}/{match[1]}/{match[2]}.cpp", line_of(text, match.start())
+
+
+LISTS = ("CMakeLists.txt", ".cmake", "scenarios/catalogue.def")
 
 
 def _lists(tree, names=("CMakeLists.txt",)):
@@ -151,7 +129,7 @@ def _lists(tree, names=("CMakeLists.txt",)):
 def unlisted_source(tree):
     """A source that no CMakeLists.txt of its folder or above names is never compiled, a test never run."""
     named = {}
-    for lists in _lists(tree, ("CMakeLists.txt", ".cmake")):
+    for lists in _lists(tree, LISTS):
         for path, _ in _named_in(tree, lists):
             named.setdefault(path, []).append("" if lists.endswith(".cmake") else lists.rpartition("/")[0])
     for path in tree.paths:
@@ -163,7 +141,7 @@ def unlisted_source(tree):
 
 def listed_source(tree):
     """A list that names what is not there has outlived a file."""
-    for lists in _lists(tree, ("CMakeLists.txt", ".cmake")):
+    for lists in _lists(tree, LISTS):
         for path, line in _named_in(tree, lists):
             if path not in tree.text:
                 yield Problem(lists, line, f"names {path}, which is not there")
@@ -219,16 +197,6 @@ def todo(tree):
                               f"a {match.group()} names its issue: {match.group()}(#12)")
 
 
-def words(tree):
-    """One word for one thing: rank, world size, host. Names that are upstream's stay in .cpp files."""
-    unwanted = re.compile(r"(?<![a-zA-Z])(?:nodes?|master|worker_?id|nproc)(?![a-z])")
-    for path in tree.headers:
-        if is_under(path, ("ddp", "harness")):
-            code = re.sub(r"#[^\n]*", "", tree.code(path))
-            for match in unwanted.finditer(code):
-                yield Problem(path, line_of(code, match.start()), f"'{match.group()}' is no word of this house")
-
-
 def long_file(tree):
     """Each tree's ugliest part is its biggest file; past this size it wants a reason."""
     for path in tree.paths:
@@ -265,11 +233,9 @@ def formatted(tree):
                                                      check=True).stdout:
             result = subprocess.run([tool, "--dry-run", "-Werror", *tree.cpp], cwd=tree.root,
                                     capture_output=True, text=True, check=False)
-            first = {}
-            for path, line in re.findall(r"^(.+?):(\d+):\d+: (?:error|warning)", result.stderr, re.MULTILINE):
-                first.setdefault(path, int(line))
-            for path, line in first.items():
-                yield Problem(path, line, f"not as clang-format writes it: {name} -i {path}")
+            found = re.findall(r"^(.+?):(\d+):\d+: (?:error|warning)", result.stderr, re.MULTILINE)
+            for path, line in dict(reversed(found)).items():  # the first of each file
+                yield Problem(path, int(line), f"not as clang-format writes it: {name} -i {path}")
             return
     print("skipped: clang-format 14 is not installed")
     sys.exit(77)

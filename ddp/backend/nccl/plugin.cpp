@@ -2,19 +2,17 @@
 #include "ddp/backend/nccl/plugin.h"
 
 #include "ddp/backend/nccl/attempt.h"
+#include "ddp/base/waiting.h"
 
 #include <ATen/Functions.h>
 #include <ATen/cuda/CUDAContext.h>
-#include <ATen/cuda/Sleep.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAGuard.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #include <torch/version.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -29,17 +27,17 @@ namespace {
 using Nccl = c10d::ProcessGroupNCCL;
 using Store = c10::intrusive_ptr<c10d::Store>;
 
-// How much later NCCL's watchdog gives up than whoever waits for a collective, who can say what it
-// was. The watchdog is for those that wait elsewhere, such as in a copy to the host.
+// NCCL's watchdog gives up this much later than a host's wait for a collective, whose error names
+// the operation. The watchdog is for waits elsewhere, such as in a copy to the host.
 constexpr std::chrono::seconds kWatchdogIsLater{10};
 
 // Note [Leaving NCCL]
-// A rank whose last all-reduce has ended may still owe its peers bytes that lie in its buffers, and
-// both ways to destroy a communicator have a catch: ncclCommDestroy waits for peers, without end;
-// ncclCommAbort, which LibTorch's destructor calls, waits for nothing and takes the bytes along. So
-// who leaves in peace waits until its own work is over (the watchdog ends what passes its timeout),
-// tells the others in the store, waits for them for as long as bytes may take, and aborts: a
-// destructor that ends, and no kernel that spins. After a failure nobody waits.
+// A rank whose last all-reduce has ended may still have to send peers bytes from its buffers, and
+// neither way to destroy a communicator allows for that: ncclCommDestroy waits for peers, without
+// end; ncclCommAbort, which LibTorch's destructor calls, waits for nothing and discards the bytes.
+// So a rank that leaves without an error waits until its own work is over (the watchdog ends what
+// passes its timeout), reports that in the store, waits for the others for as long as bytes may
+// take, and aborts: the destructor ends, and no kernel spins. After a failure no rank waits.
 constexpr std::chrono::seconds kLeavePatience{3};
 
 class NcclBackend final : public Nccl {
@@ -59,12 +57,12 @@ class NcclBackend final : public Nccl {
     try {
       wait_for_others();
     } catch (const std::exception&) {
-      // They, the store or the driver have gone.
+      // The others, the store or the driver are gone.
     }
     abort_quietly();
   }
 
-  // With the time that waits are to take, not the watchdog's.
+  // With the timeout of waits, not the watchdog's.
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return shown_; }
 
   void setTimeout(std::chrono::milliseconds timeout) override {
@@ -72,8 +70,8 @@ class NcclBackend final : public Nccl {
     Nccl::setTimeout(timeout + kWatchdogIsLater);
   }
 
-  // LibTorch splits communicators, for which nothing may be under way in them, and keeps the whole
-  // alive through its own options. A part that is connected anew needs neither.
+  // LibTorch splits communicators, which requires that nothing is under way in them, and keeps the
+  // whole group alive through its own options. A newly connected group needs neither.
   c10::intrusive_ptr<c10d::Backend> split(
       const Store& store, const std::vector<int>& ranks,
       const c10::intrusive_ptr<c10d::Backend::Options>& options) override {
@@ -83,7 +81,7 @@ class NcclBackend final : public Nccl {
     auto part = make(store, static_cast<int>(place - ranks.begin()), static_cast<int>(ranks.size()),
                      timeout);
     part->setBoundDeviceId(getBoundDeviceId());
-    // One that has carried nothing may be there for nothing: its GPU stays untouched.
+    // A backend that has carried nothing may never be used: its GPU stays untouched.
     if (has_connected() && getBoundDeviceId()) part->connect(*getBoundDeviceId(), timeout, nullptr);
     return part;
   }
@@ -99,15 +97,16 @@ class NcclBackend final : public Nccl {
   }
 
   // Note [Connecting to a peer that is not there]
-  // LibTorch connects by a call that NCCL returns from when all ranks have come, and that nothing
-  // can end: until then there is no communicator to abort. (Its mode that does not block is off by
+  // LibTorch connects by a call from which NCCL returns when all ranks have arrived, and that
+  // nothing can end: until then there is no communicator to abort. (Its nonblocking mode is off by
   // default, after hangs in training.) So a thread makes the call, and is left behind with this
-  // object, which it keeps alive, where time runs out or a peer told that it cannot connect.
+  // object, which it keeps alive, if time runs out or a peer reports that it cannot connect.
   //
-  // The call returns, with an error, when the rank that it waits for has gone, and a thread that
-  // comes back to LibTorch while the process takes LibTorch down ends it by an exception in a
-  // destructor. The ranks of a world give up at one time: so rank 0, in which NCCL's ranks meet,
-  // goes at once, and at the end of their processes the others wait a moment for theirs to return.
+  // The call returns, with an error, when the rank that it waits for has gone. A thread that
+  // returns into LibTorch while the process destroys LibTorch ends the process by an exception in a
+  // destructor. The ranks of a world give up at one time: so rank 0, where NCCL's ranks have their
+  // rendezvous, exits at once, and at the end of their processes the others wait briefly for their
+  // calls to return.
   void connect(at::Device device, std::chrono::milliseconds time,
                const std::function<std::string()>& told) {
     const auto self = c10::intrusive_ptr<NcclBackend>::reclaim_copy(this);
@@ -121,7 +120,7 @@ class NcclBackend final : public Nccl {
     if (!why.empty()) C10_THROW_ERROR(DistBackendError, why);
   }
 
-  // What this library issues connects first, so that this has a deadline too.
+  // The collectives that this library issues connect first, so that connecting has a deadline too.
   c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
                                            const c10d::BroadcastOptions& options) override {
     connect_first(tensors);
@@ -156,7 +155,7 @@ class NcclBackend final : public Nccl {
     try {
       abort();
     } catch (const std::exception&) {
-      // As at the end of a process whose driver has left before it.
+      // As at the end of a process, after its driver is gone.
     }
   }
 
@@ -185,22 +184,20 @@ class NcclBackend final : public Nccl {
     return !devNCCLCommMap_.empty();
   }
 
-  // The watchdog takes off the list what is over; with its GPU it ends, and then asking throws.
+  // The watchdog removes from the list what is over; if the GPU is lost the watchdog ends, and
+  // querying throws.
   bool own_work_ends() {
-    const auto deadline = std::chrono::steady_clock::now() + options_->timeout + kWatchdogIsLater;
-    std::mutex mutex;
-    std::condition_variable never;
-    const auto is_over = [&] {
+    constexpr std::chrono::milliseconds kInterval{10};
+    bool is_over = false;
+    const auto ended_or_failed = [&] {
+      if (getError() != c10d::ErrorType::SUCCESS) return true;
       const std::lock_guard lock(workMetaListMutex_);
       if (!workMetaList_.empty()) workMetaList_.front().isCompleted();
-      return workMetaList_.empty();
+      return is_over = workMetaList_.empty();
     };
-    std::unique_lock waiting(mutex);
-    while (getError() == c10d::ErrorType::SUCCESS && std::chrono::steady_clock::now() < deadline) {
-      if (is_over()) return getError() == c10d::ErrorType::SUCCESS;
-      never.wait_for(waiting, std::chrono::milliseconds(10));
-    }
-    return false;
+    poll_until(deadline_in(options_->timeout + kWatchdogIsLater), ended_or_failed,
+               {.shortest = kInterval, .longest = kInterval});
+    return is_over && getError() == c10d::ErrorType::SUCCESS;
   }
 
   const Store meeting_;
@@ -236,14 +233,6 @@ c10::intrusive_ptr<c10d::Backend> make(const NcclPlan& plan) {
   return NcclBackend::make(plan);
 }
 
-// The kernel counts the clock of the processor that it runs on: GPUs of today have 1 to 2.6 GHz,
-// so that this is no less than half of `time` and at most twice it.
-void hold_up(const c10::Stream& stream, std::chrono::milliseconds time) {
-  constexpr std::int64_t kCyclesInMs = 2'000'000;
-  const c10::cuda::CUDAStreamGuard guard(stream);
-  at::cuda::sleep(time.count() * kCyclesInMs);
-}
-
 void connect(c10d::Backend& backend, int device_index, std::chrono::milliseconds time,
              const std::function<std::string()>& told) {
   dynamic_cast<NcclBackend&>(backend).connect(
@@ -256,7 +245,6 @@ const NcclPlugin kPlugin = {.made_for = "Lockstep " LOCKSTEP_VERSION " on PyTorc
                             .gpus = gpus,
                             .first_gpus_model = first_gpus_model,
                             .make = make,
-                            .hold_up = hold_up,
                             .connect = connect};
 
 }  // namespace

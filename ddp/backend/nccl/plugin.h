@@ -1,6 +1,5 @@
 #pragma once
 
-#include <c10/core/Stream.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -11,8 +10,8 @@
 
 namespace lockstep {
 
-// What crosses the border between this library and liblockstep_nccl.so, which is the only part that
-// sees nccl.h and CUDA's headers and that links libtorch_cuda. It is loaded when it is first needed
+// The interface between this library and liblockstep_nccl.so, which is the only part that sees
+// nccl.h and CUDA's headers and that links libtorch_cuda. It is loaded when it is first needed
 // (ddp/backend/nccl.h), so that a program runs where libtorch_cuda cannot be loaded.
 
 // A backend for `rank` of `world_size` on GPU `device_index` of those this process sees.
@@ -24,11 +23,11 @@ struct NcclPlan {
   std::chrono::milliseconds timeout{0};  // positive; of any one collective
 };
 
-// Functions throw std::exception's descendants. All but the versions ask the driver, after which
+// Functions throw subclasses of std::exception. All but the versions query the driver, after which
 // this process must not fork.
 struct NcclPlugin {
   // "Lockstep 0.1.0 on PyTorch 2.11.0": what this part was compiled with. First, so that another
-  // layout of what follows is noticed.
+  // layout of the rest is detected.
   const char* made_for;
   std::string (*nccl_version)();  // "2.28.9", of the library that was loaded
   std::string (*cuda_version)();  // "13.0", of the runtime LibTorch was compiled with
@@ -41,12 +40,8 @@ struct NcclPlugin {
   // Collective only in that all ranks of a world make one; does not block and touches no GPU.
   c10::intrusive_ptr<c10d::Backend> (*make)(const NcclPlan& plan);
 
-  // Has `stream`, of a GPU, stand still for about `time` before what is submitted to it next; the
-  // host goes on. For worlds that look for what a program forgot to wait for.
-  void (*hold_up)(const c10::Stream& stream, std::chrono::milliseconds time);
-
-  // Collective; blocks until all ranks have connected and a first all-reduce has passed. `told`,
-  // unless it is empty, is asked again and again what a peer says that cannot.
+  // Collective; blocks until all ranks have connected and a first all-reduce has passed. Polls
+  // `told`, unless it is empty, for the error of a peer that cannot connect.
   void (*connect)(c10d::Backend& backend, int device_index, std::chrono::milliseconds time,
                   const std::function<std::string()>& told);
 };

@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-// Appends, so that truncating is all it takes to start anew.
+// Appends, so that truncating is enough to start anew.
 Descriptor memory_file(const char* name) {
   Descriptor file(checked(memfd_create(name, MFD_CLOEXEC), "a file in memory"));
   checked(fcntl(file.number(), F_SETFL, O_APPEND), "a file in memory");
@@ -41,7 +41,7 @@ void write_out(const std::string& text, const std::filesystem::path& to) {
 }  // namespace
 
 void Capture::start(int ranks) {
-  // Others are empty since they were made, or were emptied behind the last case of theirs.
+  // Others are empty since they were made, or were emptied after their last case.
   const auto used = static_cast<size_t>(ranks_);
   for (const auto& files : std::span(by_rank_).first(std::min(used, by_rank_.size())))
     for (const auto* file : {&files.out, &files.err})

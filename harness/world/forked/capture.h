@@ -1,5 +1,5 @@
-// What ranks write to their standard output and error, kept in memory of the process that forks
-// them, where it survives theirs.
+// The standard output and error of ranks, kept in memory of the process that forks them, where it
+// outlives the ranks.
 #pragma once
 
 #include "harness/process/descriptor.h"
@@ -15,14 +15,14 @@ class Capture {
   // Makes room for the output of ranks 0 to ranks - 1, and forgets what was there.
   void start(int ranks);
 
-  // In the child that is `rank`: from here on its output goes there. Lines are whole even if the
-  // child is killed.
+  // In the child that is `rank`: redirects its output to here. Lines are whole even if the child is
+  // killed.
   void redirect(int rank);
 
-  // In a process whose ranks take turns: until the next call its output is that of `rank`.
+  // In a process whose ranks run in turn: until the next call its output is that of `rank`.
   void switch_to(int rank);
 
-  // What one of them has written.
+  // The output of one rank.
   struct Output {
     std::string out, err;
   };
@@ -32,7 +32,7 @@ class Capture {
   // std::filesystem::filesystem_error.
   void keep(const std::filesystem::path& folder) const;
 
-  // The same of one rank, from what it has written.
+  // The same for one rank, from its output.
   static void keep(const std::filesystem::path& folder, int rank, const Output& output);
 
  private:

@@ -1,6 +1,7 @@
 #include "harness/world/forked/conversation.h"
 
 #include "harness/core/tier.h"
+#include "harness/world/wire.h"
 
 #include <sstream>
 
@@ -78,81 +79,97 @@ std::vector<std::vector<std::string>> left_in(const Json& answer) {
   return answer.value("left", std::vector<std::vector<std::string>>());
 }
 
-Json json_of(const DeviceSeat& seat) {
-  return {{"index", seat.index},
-          {"is_shared", seat.is_shared},
-          {"is_on_one_host", seat.is_on_one_host},
-          {"world", seat.world}};
+Json json_of(const DeviceAssignment& device) {
+  return {{"index", device.index},
+          {"is_shared", device.is_shared},
+          {"is_on_one_host", device.is_on_one_host},
+          {"world", device.world}};
 }
 
-DeviceSeat seat_in(const Json& json) {
-  return {.index = json.at("index").get<int>(),
-          .is_shared = json.at("is_shared").get<bool>(),
-          .is_on_one_host = json.at("is_on_one_host").get<bool>(),
-          .world = json.at("world").get<std::string>()};
+// The rank itself finds out which devices there are.
+constexpr int kDevicesMost = 1024;
+constexpr size_t kNameMost = 200;
+constexpr int kPortMost = 65535;
+
+DeviceAssignment seat_in(WireObject json) {
+  const DeviceAssignment device{
+      .index = static_cast<int>(json.number("index", 0, kDevicesMost - 1)),
+      .is_shared = json.flag("is_shared"),
+      .is_on_one_host = json.flag("is_on_one_host"),
+      .world = json.line("world", kNameMost)};
+  json.nothing_else();
+  return device;
 }
 
-Json json_of(const Abroad& abroad) {
-  Json json{{"rank", abroad.rank},
-            {"store_address", abroad.store_address},
-            {"store_port", abroad.store_port},
-            {"listens_on", abroad.listens_on},
-            {"scratch", abroad.scratch}};
-  if (abroad.seat) json["seat"] = json_of(*abroad.seat);
+Json json_of(const Remote& remote) {
+  Json json{{"rank", remote.rank},
+            {"store_address", remote.store_address},
+            {"store_port", remote.store_port},
+            {"listens_on", remote.listens_on}};
+  if (remote.device) json["device"] = json_of(*remote.device);
   return json;
 }
 
-Abroad abroad_in(const Json& json) {
-  const auto seat = json.find("seat");
-  return {.rank = json.at("rank").get<int>(),
-          .store_address = json.at("store_address").get<std::string>(),
-          .store_port = json.at("store_port").get<int>(),
-          .listens_on = json.at("listens_on").get<std::string>(),
-          .scratch = json.at("scratch").get<std::string>(),
-          .seat = seat == json.end() ? std::optional<DeviceSeat>() : seat_in(*seat)};
+const std::string kRequest = "a request for a rank";
+
+Remote remote_in(const std::string& text, int size) {
+  const Json json = wire_json(text, kRequest);
+  WireObject object(json, kRequest);
+  Remote remote{.rank = static_cast<int>(object.number("rank", 0, size - 1)),
+                .store_address = object.address("store_address"),
+                .store_port = static_cast<int>(object.number("store_port", 1, kPortMost)),
+                .listens_on = object.address("listens_on")};
+  if (object.has("device")) remote.device = seat_in(object.object("device"));
+  object.nothing_else();
+  return remote;
 }
 
-// Text of processes that are not ours need not be UTF-8.
+// Text of other programs' processes need not be UTF-8.
 std::string lenient(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-const std::string kLook = "look at ";
-
 }  // namespace
 
-// A line for each of the small fields; behind the last the case.
-std::string text_of(const PlayRequest& request) {
+// One day, as for --timeout.
+constexpr std::chrono::milliseconds kLimitMost = std::chrono::hours(24);
+
+// A line for each of the small fields; after the last one the case.
+std::string text_of(const CaseRequest& request) {
   return request.scenario + "\n" + request.subject + "\n" + request.tier + "\n" + request.backend +
-         "\n" + (request.abroad ? json_of(*request.abroad).dump() : "") + "\n" +
+         "\n" + (request.remote ? json_of(*request.remote).dump() : "") + "\n" +
          std::to_string(request.size) + " " + std::to_string(request.limit.count()) + " " +
          std::to_string(request.call_sites) + " " + std::to_string(request.choices) + "\n" +
          request.case_value;
 }
 
-PlayRequest play_request_in(const std::string& text) {
+CaseRequest case_request_in(const std::string& text) {
   std::istringstream in(text);
-  PlayRequest request;
+  CaseRequest request;
   int64_t limit_ms = 0;
   std::getline(in, request.scenario);
   std::getline(in, request.subject);
   std::getline(in, request.tier);
   std::getline(in, request.backend);
-  std::string abroad;
-  std::getline(in, abroad);
-  if (!abroad.empty()) request.abroad = abroad_in(Json::parse(abroad));
+  std::string remote;
+  std::getline(in, remote);
   in >> request.size >> limit_ms >> request.call_sites >> request.choices;
-  if (!in || in.get() != '\n') throw TierError("a lane was asked for what is no request: " + text);
+  const bool is_whole = in && in.get() == '\n';
+  if (!is_whole || request.size < 1 || request.size > kWorldMost || limit_ms < 1 ||
+      limit_ms > kLimitMost.count())
+    throw TierError("a lane was asked for what is no request: " +
+                    Json(text.substr(0, 200)).dump(-1, ' ', true, Json::error_handler_t::replace));
+  if (!remote.empty()) request.remote = remote_in(remote, request.size);
   request.limit = std::chrono::milliseconds(limit_ms);
   request.case_value = text.substr(static_cast<size_t>(in.tellg()));
   return request;
 }
 
-Case case_of(const PlayRequest& request) {
+Case case_of(const CaseRequest& request) {
   return {request.scenario, Json::parse(request.case_value)};
 }
 
-std::string text_of(const PlayReply& reply) {
+std::string text_of(const CaseReply& reply) {
   Json json{{"ends", json_of(reply.group.ends)}};
   if (reply.group.stopped) json["stopped"] = true;
   if (reply.left_running > 0) json["left_running"] = reply.left_running;
@@ -164,8 +181,8 @@ std::string text_of(const PlayReply& reply) {
   return json.dump() + "\n" + reply.journal->bytes;
 }
 
-// A journal is behind the first line.
-PlayReply play_reply_in(const std::string& text) {
+// The journal follows the first line.
+CaseReply case_reply_in(const std::string& text) {
   const auto line_end = text.find('\n');
   const Json json = Json::parse(text.substr(0, line_end));
   std::optional<JournalCopy> journal;
@@ -180,15 +197,11 @@ PlayReply play_reply_in(const std::string& text) {
 }
 
 std::string text_of(const LookRequest& request) {
-  return kLook + Json(request.addresses).dump();
+  return kLookRequest + Json(request.addresses).dump();
 }
 
 bool is_look_request(const std::string& text) {
-  return text.starts_with(kLook);
-}
-
-LookRequest look_request_in(const std::string& text) {
-  return {Json::parse(text.substr(kLook.size())).get<std::set<uint64_t>>()};
+  return text.starts_with(kLookRequest);
 }
 
 std::string text_of(const LookReply& reply) {
@@ -199,18 +212,6 @@ std::string text_of(const LookReply& reply) {
     frames.push_back({address, told});
   }
   return lenient({{"out", reply.out}, {"err", reply.err}, {"frames", frames}});
-}
-
-LookReply look_reply_in(const std::string& text) {
-  const Json json = Json::parse(text);
-  LookReply reply{.out = json.at("out").get<std::string>(),
-                  .err = json.at("err").get<std::string>(),
-                  .frames = {}};
-  for (const auto& frame : json.at("frames"))
-    for (const auto& line : frame.at(1))
-      reply.frames[frame.at(0).get<uint64_t>()].push_back(
-          {line.at(0).get<std::string>(), line.at(1).get<bool>()});
-  return reply;
 }
 
 std::string text_of(const HostReport& report) {

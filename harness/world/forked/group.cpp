@@ -11,10 +11,10 @@ namespace lockstep {
 namespace {
 
 // Note [Connected together]
-// Gloo connects a rank to its peers one after another, and who is connected to all may go on while
-// others are still at it. Were it to end then, they would wait for it until their patience ends,
-// although every collective tells at once of a peer that is gone (seen in 4 of 400 worlds of three
-// in which a rank ended before its first collective).
+// Gloo connects a rank to its peers one after another, and a rank that is connected to all may
+// continue while others are still connecting. If it ended then, they would wait for it until their
+// timeout, although every collective reports at once a peer that is gone (seen in 4 of 400 worlds
+// of three in which a rank ended before its first collective).
 void wait_until_all_are_connected(c10d::Store& store, int size) {
   if (store.add("connected", 1) == size) store.set("all connected", std::vector<uint8_t>{1});
   store.wait({"all connected"});
@@ -22,7 +22,7 @@ void wait_until_all_are_connected(c10d::Store& store, int size) {
 
 }  // namespace
 
-// The tap goes by the wrapped backend's type and name, so that c10d treats it as that backend.
+// The tap has the wrapped backend's type and name, so that c10d treats it as that backend.
 TappedGroup make_group(const std::vector<int>& ranks, int own_rank, std::chrono::milliseconds limit,
                        const c10::intrusive_ptr<c10d::Store>& store, const std::string& listens_on,
                        const RankDevice& device, const std::shared_ptr<TapLog>& log) {
@@ -54,7 +54,7 @@ TappedGroup make_group(const std::vector<int>& ranks, int own_rank, std::chrono:
   wait_until_all_are_connected(*own_store, size);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(own_store, rank, size);
   const auto type = c10d::ProcessGroup::BackendType::GLOO;
-  // First, since it is handed on to backends as they are set.
+  // First, since setting a backend passes it on to that backend.
   if (device.device.is_cuda()) group->setBoundDeviceId(device.device);
   group->setBackend(c10::DeviceType::CPU, type, made.taps.front());
   if (device.backend) {

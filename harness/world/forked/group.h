@@ -1,4 +1,4 @@
-// A group of a forked world: over Gloo, and for a device's tensors over what goes with it.
+// A group of a forked world: Gloo, and for a device's tensors the device's backend.
 #pragma once
 
 #include "harness/world/device_backend.h"
@@ -19,13 +19,13 @@ struct TappedGroup {
   std::vector<c10::intrusive_ptr<Tap>> taps;  // of the CPU's tensors, and of a device's
 };
 
-// Where a rank's tensors are.
+// The device of a rank's tensors.
 struct RankDevice {
   const DeviceBackend* backend = nullptr;  // null: on the CPU
   c10::Device device = c10::kCPU;
 };
 
-// Over `ranks`, `own_rank` among them, which meet in `store` and listen on `listens_on`, each an
+// Over `ranks`, which include `own_rank`, rendezvous in `store` and listen on `listens_on`, each an
 // address of its host; every wait in it ends after `limit`. Collective; blocks.
 TappedGroup make_group(const std::vector<int>& ranks, int own_rank, std::chrono::milliseconds limit,
                        const c10::intrusive_ptr<c10d::Store>& store, const std::string& listens_on,

@@ -1,5 +1,6 @@
 #include "harness/world/forked/histories.h"
 
+#include "harness/core/stack_text.h"
 #include "harness/core/tier.h"
 #include "harness/core/trace.h"
 
@@ -26,7 +27,7 @@ RankHistory history_of_rank(const RankRecords& records, int rank, const ChildEnd
   }
 }
 
-// "... at tap.cpp:141", of the files through which a collective goes before it is on record.
+// "... at tap.cpp:141", for the files through which a collective passes before it is recorded.
 bool is_watchers(const std::string& line) {
   for (const char* file : {" at tap.cpp:", " at call_sites.cpp:", " at stacks.cpp:"})
     if (line.find(file) != std::string::npos) return true;
@@ -47,7 +48,7 @@ Ending merged_ending(const Ending& recorded, bool has_ending, bool overflowed,
   return {Ending::Kind::cut_off, ""};
 }
 
-History history_of(const PlayReply& reply, const std::vector<RankRecords>& by_rank) {
+History history_of(const CaseReply& reply, const std::vector<RankRecords>& by_rank) {
   std::vector<RankHistory> ranks;
   for (size_t rank = 0; rank < by_rank.size(); ++rank)
     ranks.push_back(
@@ -69,7 +70,7 @@ History history_of(const PlayReply& reply, const std::vector<RankRecords>& by_ra
   return History(std::move(ranks));
 }
 
-Partings::Partings(const History& history, const std::vector<Sites>& by_rank) {
+DivergencePoints::DivergencePoints(const History& history, const std::vector<Sites>& by_rank) {
   for (const auto& [rank, issued] : issued_where_ranks_part(history)) {
     const auto& sites = by_rank.at(static_cast<size_t>(rank));
     const auto site = sites.find(issued.site.number);
@@ -77,16 +78,18 @@ Partings::Partings(const History& history, const std::vector<Sites>& by_rank) {
   }
 }
 
-void Partings::add_addresses_of(int rank, std::set<uint64_t>& addresses) const {
-  for (const auto& parting : all)
-    if (parting.rank == rank) addresses.insert(parting.site.begin(), parting.site.end());
+void DivergencePoints::add_addresses_of(int rank, std::set<uint64_t>& addresses) const {
+  for (const auto& divergence_point : all)
+    if (divergence_point.rank == rank)
+      addresses.insert(divergence_point.site.begin(), divergence_point.site.end());
 }
 
-void write_call_sites(const std::filesystem::path& folder, const Partings& partings,
+void write_call_sites(const std::filesystem::path& folder,
+                      const DivergencePoints& divergence_points,
                       const std::function<const KnownFrames&(int rank)>& known) {
-  if (partings.all.empty()) return;
+  if (divergence_points.all.empty()) return;
   std::ofstream out(folder / "call_sites.txt");
-  for (const auto& [rank, issued, site] : partings.all) {
+  for (const auto& [rank, issued, site] : divergence_points.all) {
     std::vector<std::string> stack;
     std::string headline = "a place without lines";
     bool is_found = false;
@@ -94,7 +97,7 @@ void write_call_sites(const std::filesystem::path& folder, const Partings& parti
       for (const auto& line : known(rank).at(address)) {
         stack.push_back(line.text);
         if (is_found || line.is_librarys || is_watchers(line.text)) continue;
-        headline = line.text;
+        headline = short_frame(line.text);
         is_found = true;
       }
     out << "rank " << rank << " issued " << place_of(issued.sequence, issued.group) << ", "

@@ -12,7 +12,7 @@ namespace lockstep {
 
 namespace {
 
-// What the server may take beyond the deadline: the grace, killing, and a machine that is busy.
+// The server's time beyond the deadline: the grace, killing, and a busy machine.
 constexpr std::chrono::seconds kServerSlack{60};
 
 constexpr int kSchedulesMost = 20'000;
@@ -47,9 +47,9 @@ ForkedLane::ForkedLane(const std::vector<Scenario>& scenarios, const Subjects& s
               close_there) {}
 
 History ForkedLane::play(const Scenario& scenario, const Case& c, const Setting& setting,
-                         const PlayOptions& options) {
+                         const CaseRunOptions& options) {
   require_playable(scenario, c, setting);
-  const PlayRequest request{.scenario = c.scenario,
+  const CaseRequest request{.scenario = c.scenario,
                             .subject = setting.subject,
                             .tier = setting.tier,
                             .backend = setting.backend,
@@ -57,7 +57,7 @@ History ForkedLane::play(const Scenario& scenario, const Case& c, const Setting&
                             .limit = options.limit,
                             .call_sites = options.call_sites,
                             .case_value = c.value.dump()};
-  // Who asks, the server and the host take turns: on one core none has to be woken on another.
+  // The runner, the server and the host run in turn: on one core none has to be woken on another.
   affinity_.stay_on(setting.tier == "sim" ? options_.core : std::nullopt);
   if (setting.tier == "sim" && world_of(c).schedule.policy == "exhaustive")
     return play_exhaustively(scenario, c, request);
@@ -80,8 +80,8 @@ void ForkedLane::require_playable(const Scenario& scenario, const Case& c,
                     " wants " + std::to_string(size));
 }
 
-ForkedLane::Played ForkedLane::play_once(const PlayRequest& request) {
-  auto reply = play_reply_in(
+ForkedLane::Played ForkedLane::play_once(const CaseRequest& request) {
+  auto reply = case_reply_in(
       server_.request(text_of(request), request.limit + options_.grace + kServerSlack));
   stacks_ = reply.stacks;
   if (reply.group.stopped) {
@@ -93,8 +93,8 @@ ForkedLane::Played ForkedLane::play_once(const PlayRequest& request) {
   return played;
 }
 
-// The first history that fails tells of all; else the last.
-History ForkedLane::play_exhaustively(const Scenario& scenario, Case c, PlayRequest request) {
+// The first history that fails is returned; else the last.
+History ForkedLane::play_exhaustively(const Scenario& scenario, Case c, CaseRequest request) {
   auto& schedule = c.value["world"]["schedule"];
   schedule["policy"] = "listed";
   request.choices = true;
@@ -110,7 +110,7 @@ History ForkedLane::play_exhaustively(const Scenario& scenario, Case c, PlayRequ
                   " ways, which is too many to try all");
 }
 
-History ForkedLane::history(const PlayReply& reply) {
+History ForkedLane::history(const CaseReply& reply) {
   std::vector<RankRecords> by_rank;
   const auto size = static_cast<int>(reply.group.ends.size());
   call_sites_.clear();
@@ -122,8 +122,8 @@ History ForkedLane::history(const PlayReply& reply) {
   return history_of(reply, by_rank);
 }
 
-// Gives memory back. A rank that was killed may have been in the middle of a long record.
-void ForkedLane::tidy(const PlayReply& reply) const {
+// Releases memory. A rank that was killed may have been in the middle of a long record.
+void ForkedLane::tidy(const CaseReply& reply) const {
   const auto size = static_cast<int>(reply.group.ends.size());
   for (int rank = 0; rank < size; ++rank) {
     const auto journal = memory_->journal(rank, size);
@@ -136,13 +136,14 @@ void ForkedLane::tidy(const PlayReply& reply) const {
 
 void ForkedLane::keep_output(const std::filesystem::path& folder, const History& history) {
   server_.request(keep_request(std::filesystem::absolute(folder)), kServerSlack);
-  const Partings partings(history, call_sites_);
-  // All at once: a thousand ranks that wait stand at the same few places.
+  const DivergencePoints divergence_points(history, call_sites_);
+  // All at once: a thousand waiting ranks have the same few stacks.
   std::set<uint64_t> addresses;
-  for (int rank = 0; rank < history.size(); ++rank) partings.add_addresses_of(rank, addresses);
+  for (int rank = 0; rank < history.size(); ++rank)
+    divergence_points.add_addresses_of(rank, addresses);
   for (const auto& [rank, threads] : stacks_) add_addresses_of(threads, addresses);
   const auto known = lines_at(addresses);
-  write_call_sites(folder, partings, [&](int) -> const KnownFrames& { return known; });
+  write_call_sites(folder, divergence_points, [&](int) -> const KnownFrames& { return known; });
   for (const auto& [rank, threads] : stacks_) write_stacks(folder, rank, threads, known);
 }
 

@@ -1,5 +1,5 @@
-// One lane of every tier whose ranks live in processes forked here: cold and warm ones over real
-// Gloo, and simulated ones in a host. tiers.h makes the lanes.
+// One lane of every tier whose ranks are processes forked here: cold and warm ones over real Gloo,
+// and simulated ones in a host. tiers.h makes the lanes.
 #pragma once
 
 #include "harness/process/zygote.h"
@@ -15,10 +15,10 @@ class ForkedLane final : public Tier {
              const ForkedOptions& options, std::span<const int> close_there);
 
   History play(const Scenario& scenario, const Case& c, const Setting& setting,
-               const PlayOptions& options) override;
+               const CaseRunOptions& options) override;
   void keep_output(const std::filesystem::path& folder, const History& history) override;
 
-  // For good: this lane plays nothing any more.
+  // For good: this lane runs nothing more.
   void stop() override;
 
   int descriptor() const { return server_.descriptor(); }
@@ -29,16 +29,16 @@ class ForkedLane final : public Tier {
     std::vector<sim::Choice> choices;
   };
   void require_playable(const Scenario& scenario, const Case& c, const Setting& setting) const;
-  Played play_once(const PlayRequest& request);
-  History play_exhaustively(const Scenario& scenario, Case c, PlayRequest request);
-  History history(const PlayReply& reply);
-  void tidy(const PlayReply& reply) const;
+  Played play_once(const CaseRequest& request);
+  History play_exhaustively(const Scenario& scenario, Case c, CaseRequest request);
+  History history(const CaseReply& reply);
+  void tidy(const CaseReply& reply) const;
 
   ForkedOptions options_;
   std::shared_ptr<LaneMemory> memory_;
   std::map<int, std::vector<ThreadStack>> stacks_;  // of the last case, by rank
   std::vector<Sites> call_sites_;                   // of the last case, by rank
-  Affinity affinity_;                               // of the thread that plays
+  Affinity affinity_;                               // of the thread that runs cases
   Zygote server_;
 };
 

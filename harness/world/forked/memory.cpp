@@ -21,8 +21,13 @@ size_t whole_pages(size_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
+size_t crashes_bytes(const ForkedOptions& options) {
+  return whole_pages(static_cast<size_t>(options.ranks_most) * sizeof(StackBoard::Slot));
+}
+
 size_t region_bytes(const ForkedOptions& options) {
-  return kPage + whole_pages(sizeof(StackBoard)) + whole_pages(options.store_bytes) +
+  return kPage + whole_pages(sizeof(StackBoard)) + crashes_bytes(options) +
+         whole_pages(options.store_bytes) +
          static_cast<size_t>(options.ranks_most) * whole_pages(options.journal_bytes);
 }
 
@@ -30,11 +35,13 @@ size_t region_bytes(const ForkedOptions& options) {
 
 LaneMemory::LaneMemory(const ForkedOptions& options)
     : region(region_bytes(options)),
-      meeting(*reinterpret_cast<Meeting*>(region.bytes().data())),
-      running(*reinterpret_cast<std::atomic<int>*>(region.bytes().data() + sizeof(Meeting))),
+      exit_barrier(*reinterpret_cast<ExitBarrier*>(region.bytes().data())),
+      running(*reinterpret_cast<std::atomic<int>*>(region.bytes().data() + sizeof(ExitBarrier))),
       stacks(*reinterpret_cast<StackBoard*>(region.bytes().data() + kPage)),
       journal_bytes_(whole_pages(options.journal_bytes)) {
   journals_ = region.bytes().subspan(kPage + whole_pages(sizeof(StackBoard)));
+  crashes = {reinterpret_cast<StackBoard::Slot*>(take(journals_, crashes_bytes(options)).data()),
+             static_cast<size_t>(options.ranks_most)};
   store = take(journals_, whole_pages(options.store_bytes));
 }
 
@@ -45,9 +52,10 @@ std::span<std::byte> LaneMemory::journal(int rank, int size) const {
 }
 
 void LaneMemory::clear(int size) const {
-  meeting.returned.store(0);
+  exit_barrier.returned.store(0);
   running.store(-1);
   SharedMemoryStore::reset(store);
+  for (auto& crash : crashes) lockstep::clear(crash);
   for (int rank = 0; rank < size; ++rank) JournalView(journal(rank, size)).clear();
 }
 

@@ -1,10 +1,11 @@
-// The memory that a lane shares with all the processes it has forked: the meeting, the store, a
-// board for stacks, and a journal for each rank.
+// The memory that a lane shares with all the processes it has forked: the exit_barrier, the store,
+// a board for stacks, a slot for the stack of each process that crashes, and a journal for each
+// rank.
 #pragma once
 
 #include "harness/process/shared_memory.h"
 #include "harness/process/stacks.h"
-#include "harness/world/forked/meeting.h"
+#include "harness/world/forked/exit_barrier.h"
 #include "harness/world/tiers.h"
 
 #include <atomic>
@@ -17,15 +18,16 @@ class LaneMemory {
   explicit LaneMemory(const ForkedOptions& options);
 
   SharedMemory region;
-  Meeting& meeting;
-  std::atomic<int>& running;  // the rank that runs in a simulated world, or -1
-  StackBoard& stacks;         // where threads of a hanging rank write where they are
+  ExitBarrier& exit_barrier;
+  std::atomic<int>& running;            // the rank that runs in a simulated world, or -1
+  StackBoard& stacks;                   // where threads of a hanging rank write their stacks
+  std::span<StackBoard::Slot> crashes;  // by the process's number in its group
   std::span<std::byte> store;
 
   // Of rank `rank` in a world of `size`; the journals of a large world are shorter.
   std::span<std::byte> journal(int rank, int size) const;
 
-  // For a new case of `size` ranks, or for as many that are to meet.
+  // For a new case of `size` ranks, or for as many that are to rendezvous.
   void clear(int size) const;
 
  private:

@@ -4,7 +4,7 @@
 #include "harness/world/ambient.h"
 #include "harness/world/forked/group.h"
 #include "harness/world/holdings.h"
-#include "harness/world/play.h"
+#include "harness/world/run_rank.h"
 #include "harness/world/subject.h"
 
 #include <csignal>
@@ -19,7 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What launchers tell their processes, so that code which looks there finds the truth.
+// The variables that launchers set for their processes, so that code which reads them finds the
+// right values.
 void tell_environment(int rank, int size) {
   setenv("RANK", std::to_string(rank).c_str(), 1);
   setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
@@ -30,23 +31,23 @@ void set_signals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-// By how much a rank's own patience exceeds the case's: the deadline decides, and says "stuck". Who
-// left a moment earlier would break its peers, which are just being looked at.
+// By how much a rank's own timeout exceeds the case's: the deadline decides, and reports "stuck". A
+// rank that left a moment earlier would break its peers, whose stacks are just being taken.
 constexpr std::chrono::minutes kBeyondDeadline{1};
 
-// What of a case a Play refers to.
+// The parts of a case that a Play refers to.
 struct CaseParts {
   explicit CaseParts(const Case& c) : injections(world_of(c).injections), hash(hash_of(c)) {}
   const std::vector<Injection> injections;
   const std::string hash;
 };
 
-// The group of the whole world is `kept` or, where that is null, made when the program asks for it.
-PlayParts parts_of(const RankTask& task, const CaseParts& c, const RankDevice& device,
-                   const TappedGroup* kept) {
+// The group of the whole world is `kept` or, where that is null, made at the program's first use.
+RankRunParts parts_of(const RankTask& task, const CaseParts& c, const RankDevice& device,
+                      const TappedGroup* kept) {
   const auto patience =
       std::chrono::ceil<std::chrono::milliseconds>(task.deadline - Clock::now()) + kBeyondDeadline;
-  const auto store = task.gathering.open_store(patience);
+  const auto store = task.rendezvous.open_store(patience);
   return {
       .scenario = task.scenario,
       .c = task.c,
@@ -59,7 +60,7 @@ PlayParts parts_of(const RankTask& task, const CaseParts& c, const RankDevice& d
       .device = device.device,
       .store = store,
       .make_group =
-          [=, rank = task.rank, size = task.size, listens_on = task.gathering.listens_on()](
+          [=, rank = task.rank, size = task.size, listens_on = task.rendezvous.listens_on()](
               const std::vector<int>& ranks, const std::shared_ptr<TapLog>& log) {
             if (!kept || ranks.size() != static_cast<size_t>(size))
               return make_group(ranks, rank, patience, store, listens_on, device, log).group;
@@ -72,17 +73,17 @@ PlayParts parts_of(const RankTask& task, const CaseParts& c, const RankDevice& d
 }
 
 // Note [Threads after a fork]
-// LibTorch makes its pool of threads anew in a forked process, at the first use, which autograd's
-// threads of two devices must not make at once: one would find no pool, and abort.
+// In a forked process LibTorch makes its thread pool anew at the first use, which autograd's
+// threads of two devices must not do at once: one would find no pool, and abort.
 RankDevice device_of(const DeviceBackend* backend, int rank, int size,
-                     const std::optional<DeviceSeat>& seat) {
+                     const std::optional<DeviceAssignment>& device) {
   at::set_num_threads(at::get_num_threads());
   if (!backend) return {};
-  if (seat) return {backend, backend->take(*seat, rank)};
+  if (device) return {backend, backend->take(*device, rank)};
   const auto seen = backend->seen();
   if (!seen.problem.empty()) throw std::runtime_error("there is no device: " + seen.problem);
   const auto world = std::to_string(getppid());
-  return {backend, backend->take(seat_on_this_host(seen, rank, size, world), rank)};
+  return {backend, backend->take(device_on_this_host(seen, rank, size, world), rank)};
 }
 
 }  // namespace
@@ -91,37 +92,36 @@ int run_rank(const RankTask& task) {
   set_signals();
   tell_environment(task.rank, task.size);
   const CaseParts c(task.c);
-  const RankDevice device = device_of(task.backend, task.rank, task.size, task.seat);
-  auto& play =
-      *new Play(parts_of(task, c, device, nullptr));  // never destroyed, and its groups with it
+  const RankDevice device = device_of(task.backend, task.rank, task.size, task.device);
+  auto& play = *new Play(parts_of(task, c, device, nullptr));  // never destroyed, nor its groups
   if (!ended_well(play.run())) _exit(1);
-  task.gathering.wait_for_others(task.size, task.deadline + kBeyondDeadline);
+  task.rendezvous.wait_for_others(task.size, task.deadline + kBeyondDeadline);
   _exit(kPlayed);
 }
 
 namespace {
 
-// A world's own group may wait as long as it likes: the server keeps the deadlines.
-constexpr std::chrono::hours kStandingPatience{24};
+// A world's own group may wait without limit: the server keeps the deadlines.
+constexpr std::chrono::hours kKeptPatience{24};
 
-// A rank's process between two cases.
-class Standing {
+// The process of a rank between two cases.
+class WarmRank {
  public:
-  explicit Standing(const StandingRank& is) : is_(is) {
+  explicit WarmRank(const WarmRankParts& is) : is_(is) {
     tell_environment(is.rank, is.size);
     device_ = device_of(is.backend, is.rank, is.size, {});
-    const auto store = is.gathering.open_store(kStandingPatience);
+    const auto store = is.rendezvous.open_store(kKeptPatience);
     std::vector<int> all(static_cast<size_t>(is.size));
     std::iota(all.begin(), all.end(), 0);
     const auto unheard = std::make_shared<TapLog>("world", nobody_, no_injections_, no_sites_);
-    kept_ = make_group(all, is.rank, kStandingPatience, store, is.gathering.listens_on(), device_,
+    kept_ = make_group(all, is.rank, kKeptPatience, store, is.rendezvous.listens_on(), device_,
                        unheard);
     use_once();
     ambient_ = Ambient::capture();
     holdings_ = Holdings::now();
   }
 
-  // True if the rank can play another case.
+  // True if the rank can run another case.
   bool play(const Order& order) {
     ambient_.restore();
     const RankTask task{.scenario = order.scenario,
@@ -130,15 +130,15 @@ class Standing {
                         .rank = is_.rank,
                         .size = is_.size,
                         .journal = is_.journal,
-                        .gathering = is_.gathering,
+                        .rendezvous = is_.rendezvous,
                         .backend = is_.backend,
-                        .seat = {},
+                        .device = {},
                         .scratch = is_.scratch,
                         .deadline = Clock::now() + order.limit};
     const CaseParts c(order.c);
     auto play = std::make_unique<Play>(parts_of(task, c, device_, &kept_));
     if (!ended_well(play->run())) return false;
-    is_.gathering.wait_for_others(is_.size, task.deadline + kBeyondDeadline);
+    is_.rendezvous.wait_for_others(is_.size, task.deadline + kBeyondDeadline);
     auto left = pending(*play);
     // With collectives under way destroying their group would block; the process ends anyway.
     if (left.empty())
@@ -151,7 +151,7 @@ class Standing {
   }
 
  private:
-  // What is made at its first use is made now: threads of the autograd engine, buffers of Gloo.
+  // Makes now what is made at its first use: threads of the autograd engine, buffers of Gloo.
   void use_once() {
     for (const c10::Device& device : {c10::Device(c10::kCPU), device_.device}) {
       const auto parameter = torch::ones({1}, device).requires_grad_();
@@ -170,12 +170,12 @@ class Standing {
     return {std::to_string(count) + " collective(s) still under way"};
   }
 
-  // The generator, grad mode and the default dtype are put back before every case.
+  // The generator, grad mode and the default dtype are restored before every case.
   std::vector<std::string> changes() const {
     std::vector<std::string> out;
     auto now = Ambient::capture();
     for (auto& difference : ambient_.lasting_differences(now)) out.push_back(std::move(difference));
-    append(out, holdings_.more_in(Holdings::now()));
+    append(out, holdings_.more_in(holdings_.later()));
     return out;
   }
 
@@ -183,9 +183,9 @@ class Standing {
     all.insert(all.end(), more.begin(), more.end());
   }
 
-  const StandingRank& is_;
+  const WarmRankParts& is_;
   std::vector<std::byte> scrap_ = std::vector<std::byte>(size_t{1} << 16);
-  JournalWriter nobody_{scrap_};  // hears what happens between cases
+  JournalWriter nobody_{scrap_};  // records what happens between cases
   Injector no_injections_{{}, 0, nobody_};
   CallSites no_sites_{nobody_, false};
   RankDevice device_;
@@ -196,11 +196,11 @@ class Standing {
 
 }  // namespace
 
-int serve_rank(const StandingRank& is) {
+int serve_rank(const WarmRankParts& is) {
   set_signals();
-  auto& standing = *new Standing(is);  // never destroyed, and its group with it
+  auto& kept = *new WarmRank(is);  // never destroyed, nor its group
   while (const auto order = is.next())
-    if (!standing.play(*order)) return 1;
+    if (!kept.play(*order)) return 1;
   return 0;
 }
 

@@ -1,8 +1,8 @@
-// One rank's life in a forked process: one case long, or many.
+// The life of one rank in a forked process, for one case or many.
 #pragma once
 
 #include "harness/world/forked/conversation.h"
-#include "harness/world/forked/gathering.h"
+#include "harness/world/forked/rendezvous.h"
 
 #include <filesystem>
 #include <functional>
@@ -23,15 +23,15 @@ struct RankTask {
   int rank = 0;
   int size = 1;
   std::span<std::byte> journal;
-  const Gathering& gathering;
+  const ForkedRendezvous& rendezvous;
   const DeviceBackend* backend = nullptr;  // null: tensors are on the CPU
-  std::optional<DeviceSeat> seat;          // on which device; nothing: as for a world of this host
+  std::optional<DeviceAssignment> device;  // on which device; nothing: as for a world of this host
   std::filesystem::path scratch;           // made by the first rank that wants it
   std::chrono::steady_clock::time_point deadline;
 };
 
-// The exit status of a rank whose program returned, and which left with the others: one that a
-// program ending its process by itself does not have.
+// The exit status of a rank whose program returned, and which left with the others; a program that
+// ends its own process does not have it.
 inline constexpr int kPlayed = 66;
 
 // Runs the program and records how it ended. Returns the exit status of the process: kPlayed for a
@@ -39,23 +39,24 @@ inline constexpr int kPlayed = 66;
 // destroyed, which blocks while a collective is pending.
 int run_rank(const RankTask& task);
 
-// One rank of a world that plays many cases: its group is made once, and all else is a case's own.
-struct StandingRank {
+// One rank of a world that runs many cases: its group is made once; everything else is made for
+// each case.
+struct WarmRankParts {
   int rank = 0;
   int size = 1;
   std::span<std::byte> journal;
-  const Gathering& gathering;
+  const ForkedRendezvous& rendezvous;
   const DeviceBackend* backend = nullptr;
   std::filesystem::path scratch;
   // Blocks for the next case; nothing at the end.
   std::function<std::optional<Order>()> next;
-  // What the case left behind in this process: nothing, or a sentence each; the rank must not be
-  // used again then.
+  // What the case left behind in this process, a sentence each; the rank must not be used again
+  // unless it is empty.
   std::function<void(const std::vector<std::string>& left)> done;
 };
 
-// Plays cases until there is no next one. Returns the exit status: 0, or 1 after a case that ended
+// Runs cases until there is no next one. Returns the exit status: 0, or 1 after a case that ended
 // badly, which is recorded; the process must then _exit.
-int serve_rank(const StandingRank& standing);
+int serve_rank(const WarmRankParts& kept);
 
 }  // namespace lockstep

@@ -22,7 +22,7 @@ namespace {
 
 const std::string kKeepOutput = "keep output in ";
 
-// What the threads of one process get to tell where they are.
+// The time for the threads of one process to write their stacks.
 constexpr std::chrono::milliseconds kStackPatience{200};
 
 // Large simulated worlds have two output files for each rank.
@@ -48,8 +48,7 @@ void ForkedServer::prepare() {
   const Descriptor nothing(checked(open("/dev/null", O_RDWR | O_CLOEXEC), "/dev/null"));
   checked(dup2(nothing.number(), STDIN_FILENO), "standard input");
   allow_many_descriptors();
-  // What ranks of a case tell of their failures, injected ones among them, is not for the launcher
-  // of this program.
+  // Failures of a case's ranks, injected ones included, are not for the launcher of this program.
   ::unsetenv("TORCHELASTIC_ERROR_FILE");
   answer_on(memory_->stacks);
   for (const auto& each : options_.backends)
@@ -58,7 +57,7 @@ void ForkedServer::prepare() {
   require_forkable();
   const auto root =
       options_.scratch.empty() ? std::filesystem::temp_directory_path() : options_.scratch;
-  scratch_ = root / ("lockstep-" + std::to_string(getpid()));
+  scratch_.emplace(root);
 }
 
 std::string ForkedServer::serve(const std::string& text, int stop_descriptor) {
@@ -67,33 +66,46 @@ std::string ForkedServer::serve(const std::string& text, int stop_descriptor) {
     return "";
   }
   if (is_look_request(text)) return look(look_request_in(text));
-  const auto request = play_request_in(text);
-  scenario(request.scenario);  // throws what the runner is to hear
+  const auto request = case_request_in(text);
+  scenario(request.scenario);  // throws the error for the runner
   subjects_.at(request.subject);
   if (request.tier == "sim") return text_of(play_sim(request, stop_descriptor));
   if (request.tier == "warm") return text_of(play_warm(request, stop_descriptor));
   return text_of(play_cold(request, stop_descriptor));
 }
 
-// Ranks whose processes are forked for this one case: all of its world, or the one of a launched
-// world that is to be played here.
-PlayReply ForkedServer::play_cold(const PlayRequest& request, int stop_descriptor) {
+std::string ForkedServer::serve_remote(const std::string& text, int stop_descriptor) {
+  if (is_look_request(text)) return look(look_request_in(text));
+  const auto request = remote_request_in(text);
+  try {
+    // Every field of the case is in its range, and none is unknown.
+    scenario(request.scenario).parse(case_of(request).value);
+  } catch (const FieldError& error) {
+    throw TierError(std::string("the case of a request: ") + error.what());
+  }
+  subjects_.at(request.subject);
+  return text_of(play_cold(request, stop_descriptor));
+}
+
+// Ranks whose processes are forked for this one case: its whole world, or the one rank of a
+// launched world that runs here.
+CaseReply ForkedServer::play_cold(const CaseRequest& request, int stop_descriptor) {
   const Scenario& played = scenario(request.scenario);
   const Subject& subject = subjects_.at(request.subject);
   const Case c = case_of(request);
-  const int first = request.abroad ? request.abroad->rank : 0;
-  const int here = request.abroad ? 1 : request.size;
+  const int first = request.remote ? request.remote->rank : 0;
+  const int here = request.remote ? 1 : request.size;
   const auto deadline = Clock::now() + request.limit;
-  const auto gathering = gathering_of(request);
-  const auto scratch = scratch_of(request);
+  const auto rendezvous = rendezvous_of(request);
   affinity_.roam();
-  // What a cold case leaves running is told from what lives on.
+  // Distinguishes what a cold case leaves running from processes that live on.
   warm_.clear();
   host_.reset();
   memory_->clear(here);
   capture_->start(here);
   ChildGroup ranks(here, [&](int index) {
     ::close(stop_descriptor);
+    record_crash_in(memory_->crashes[static_cast<size_t>(index)]);
     capture_->redirect(index);
     return run_rank({.scenario = played,
                      .c = c,
@@ -101,29 +113,30 @@ PlayReply ForkedServer::play_cold(const PlayRequest& request, int stop_descripto
                      .rank = first + index,
                      .size = request.size,
                      .journal = memory_->journal(index, here),
-                     .gathering = *gathering,
+                     .rendezvous = *rendezvous,
                      .backend = device_backend(request),
-                     .seat = request.abroad ? request.abroad->seat : std::nullopt,
-                     .scratch = scratch,
+                     .device = request.remote ? request.remote->device : std::nullopt,
+                     .scratch = scratch_->path(),
                      .deadline = deadline});
   });
-  PlayReply reply;
+  CaseReply reply;
   const auto look_at_late_ones = look_at_stacks(reply);
   reply.group = ranks.wait({.deadline = deadline,
                             .good_status = kPlayed,
                             .grace = options_.grace,
                             .stop_descriptor = stop_descriptor,
-                            .on_bad_end = [&] { memory_->meeting.call_off(); },
+                            .on_bad_end = [&] { memory_->exit_barrier.call_off(); },
                             .on_deadline =
                                 [&](const auto& late) {
                                   look_at_late_ones(late);
-                                  if (!request.abroad) return;
+                                  if (!request.remote) return;
                                   for (const auto& [index, pid] : late) ::kill(pid, SIGSTOP);
                                   wait_until_all_are_late(stop_descriptor);
                                 }});
+  add_stacks_of_crashes(reply);
   reply.left_running = end_descendants();
-  std::filesystem::remove_all(scratch_);
-  if (request.abroad) {
+  scratch_->remove();
+  if (request.remote) {
     const JournalView journal(memory_->journal(0, here));
     const auto bytes = journal.bytes();
     reply.journal = {{reinterpret_cast<const char*>(bytes.data()), bytes.size()},
@@ -133,35 +146,20 @@ PlayReply ForkedServer::play_cold(const PlayRequest& request, int stop_descripto
   return reply;
 }
 
-std::unique_ptr<Gathering> ForkedServer::gathering_of(const PlayRequest& request) const {
-  if (!request.abroad) return std::make_unique<GatheringInMemory>(memory_->store, memory_->meeting);
-  return std::make_unique<GatheringAtServer>(
-      GatheringAtServer::Place{.address = request.abroad->store_address,
-                               .port = request.abroad->store_port,
-                               .listens_on = request.abroad->listens_on});
-}
-
-// The ranks of a launched world that are on one host have one folder. Who is through first must not
-// take it away from the others: it goes when the next case comes, which all have ended before.
-std::filesystem::path ForkedServer::scratch_of(const PlayRequest& request) {
-  remove_scratch_abroad();
-  if (!request.abroad) return scratch_;
-  scratch_abroad_ = scratch_.parent_path() / request.abroad->scratch;
-  return scratch_abroad_;
-}
-
-// Other servers of this host do the same at the same time.
-void ForkedServer::remove_scratch_abroad() {
-  std::error_code gone;
-  if (!scratch_abroad_.empty()) std::filesystem::remove_all(scratch_abroad_, gone);
-  scratch_abroad_.clear();
+std::unique_ptr<ForkedRendezvous> ForkedServer::rendezvous_of(const CaseRequest& request) const {
+  if (!request.remote)
+    return std::make_unique<RendezvousInMemory>(memory_->store, memory_->exit_barrier);
+  return std::make_unique<RendezvousAtServer>(
+      RendezvousAtServer::Place{.address = request.remote->store_address,
+                                .port = request.remote->store_port,
+                                .listens_on = request.remote->listens_on});
 }
 
 // Note [Late together]
-// At the deadline every server looks where its rank stands and stops it, and only when all have are
-// ranks killed: one that is killed a moment earlier closes its connections, and peers that still
-// ran would tell of that instead of hanging as they were. Who cannot be heard of is waited for this
-// long.
+// At the deadline every server takes the stacks of its rank and stops it, and only when all have
+// done so are ranks killed: one that is killed a moment earlier closes its connections, and peers
+// that still ran would report that instead of hanging as they were. Servers that cannot be reached
+// are waited for this long.
 void ForkedServer::wait_until_all_are_late(int socket) const {
   constexpr int kOthersPatience_ms = 2000;
   send_message(socket, {static_cast<uint32_t>(ServerWord::late), ""});
@@ -176,22 +174,30 @@ std::string ForkedServer::look(const LookRequest& request) const {
 }
 
 std::function<void(const std::vector<std::pair<int, pid_t>>&)> ForkedServer::look_at_stacks(
-    PlayReply& reply) {
+    CaseReply& reply) {
   return [&](const std::vector<std::pair<int, pid_t>>& late) {
     for (const auto& [index, pid] : late)
       reply.stacks[index] = stacks_of(pid, memory_->stacks, kStackPatience);
   };
 }
 
+// Stacks of processes of the group, by their number.
+void ForkedServer::add_stacks_of_crashes(CaseReply& reply) const {
+  for (size_t index = 0; index < reply.group.ends.size(); ++index) {
+    if (reply.group.ends[index].kind != ChildEnd::Kind::signalled) continue;
+    if (auto crash = crash_in(memory_->crashes[index]))
+      reply.stacks[static_cast<int>(index)] = {std::move(*crash)};
+  }
+}
+
 void ForkedServer::finish() {
   warm_.clear();
   host_.reset();
-  std::filesystem::remove_all(scratch_);
-  remove_scratch_abroad();
+  if (scratch_) scratch_->remove();
 }
 
 // Null where tensors are on the CPU.
-const DeviceBackend* ForkedServer::device_backend(const PlayRequest& request) const {
+const DeviceBackend* ForkedServer::device_backend(const CaseRequest& request) const {
   if (request.tier == "sim") return nullptr;
   return backend_called(request.backend, options_.backends).device.get();
 }

@@ -1,5 +1,6 @@
 #include "harness/world/launched/agent.h"
 
+#include "harness/core/tier.h"
 #include "harness/process/message.h"
 
 #include <array>
@@ -12,19 +13,45 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr uint32_t kRequestBytesMost = 1u << 26;  // cases are kilobytes
 constexpr int kInterruptPoll_ms = 50;
 constexpr std::chrono::seconds kInterruptPatience{10};
+
+uint32_t word_of(RemoteWord word) {
+  return static_cast<uint32_t>(word);
+}
+
+uint32_t word_of(ServerWord word) {
+  return static_cast<uint32_t>(word);
+}
+
+// Why rank 0 cannot have sent it, or "". The server checks requests.
+std::string problem_of(const Message& heard) {
+  if (heard.kind == word_of(RemoteWord::end)) {
+    try {
+      campaign_end_in(heard.text);
+      return "";
+    } catch (const TierError& error) {
+      return error.what();
+    }
+  }
+  if (heard.kind == word_of(ServerWord::request)) return "";
+  const bool is_order =
+      heard.kind == word_of(ServerWord::stop) || heard.kind == word_of(ServerWord::go_on);
+  if (is_order && heard.text.empty()) return "";
+  return "a message of kind " + std::to_string(heard.kind) + " and " +
+         std::to_string(heard.text.size()) + " bytes";
+}
 
 }  // namespace
 
 CampaignEnd serve_rank_zero(const Descriptor& rank_zero, const Zygote& server,
                             const std::atomic<bool>& interrupted) {
-  const auto word_of = [](MemberWord word) { return static_cast<uint32_t>(word); };
   std::optional<Clock::time_point> leave_at;
   for (;;) {
     if (interrupted && !leave_at) {
       leave_at = Clock::now() + kInterruptPatience;
-      send_message(rank_zero.number(), {word_of(MemberWord::interrupted), ""});
+      send_message(rank_zero.number(), {word_of(RemoteWord::interrupted), ""});
     }
     if (leave_at && Clock::now() >= *leave_at)
       return {.why = "interrupted, and rank 0's process did not end the campaign"};
@@ -32,12 +59,15 @@ CampaignEnd serve_rank_zero(const Descriptor& rank_zero, const Zygote& server,
                                    pollfd{server.descriptor(), POLLIN, 0}};
     if (poll(readable.data(), readable.size(), kInterruptPoll_ms) < 1) continue;
     if (readable[0].revents != 0) {
-      const auto heard = receive_message(rank_zero.number());
+      const auto heard = receive_message(rank_zero.number(), kRequestBytesMost);
       if (!heard)
         return {.why =
                     "rank 0's process ended, or cannot be reached any more, before the campaign "
                     "had ended"};
-      if (heard->kind == word_of(MemberWord::end)) return campaign_end_in(heard->text);
+      if (const auto problem = problem_of(*heard); !problem.empty())
+        return {.why =
+                    "rank 0 sent " + problem + ": what answers there is no rank 0 of this program"};
+      if (heard->kind == word_of(RemoteWord::end)) return campaign_end_in(heard->text);
       send_message(server.descriptor(), *heard);
     }
     if (readable[1].revents != 0) {

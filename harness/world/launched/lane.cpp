@@ -3,7 +3,7 @@
 #include "harness/process/message.h"
 #include "harness/world/forked/memory.h"
 #include "harness/world/forked/server.h"
-#include "harness/world/launched/seating.h"
+#include "harness/world/launched/device_assignment.h"
 
 #include <algorithm>
 #include <poll.h>
@@ -14,14 +14,14 @@ namespace lockstep {
 
 namespace {
 
-// What the members get to leave in, so that a launcher sees them gone before rank 0.
+// The time for the other processes to leave, so that a launcher sees them gone before rank 0.
 constexpr std::chrono::seconds kLeavePatience{5};
 
-bool ended_as_it_should(const PlayReply& reply) {
+bool ended_as_it_should(const CaseReply& reply) {
   return reply.group.ends.at(0) == ChildEnd{ChildEnd::Kind::exited, kPlayed};
 }
 
-// Of clocks that have nothing to do with each other nobody is the earlier one.
+// Times of unrelated clocks have no order.
 History without_times(const History& history) {
   auto ranks = history.ranks();
   for (auto& rank : ranks) {
@@ -38,10 +38,6 @@ History refused_by_all(int size, const std::string& why) {
   return History(std::vector<RankHistory>(static_cast<size_t>(size), refused));
 }
 
-std::string processes_text(int count) {
-  return std::to_string(count) + (count == 1 ? " process" : " processes");
-}
-
 }  // namespace
 
 std::unique_ptr<Zygote> launched_server(const std::vector<Scenario>& scenarios,
@@ -55,12 +51,12 @@ std::unique_ptr<Zygote> launched_server(const std::vector<Scenario>& scenarios,
       ZygoteServer{.prepare =
                        [server] {
                          server->prepare();
-                         // A world of a case has other ranks on this host than the launcher says.
+                         // A case's world has other ranks on this host than the launcher says.
                          for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE"})
                            ::unsetenv(name);
                        },
                    .serve = [server](const std::string& request,
-                                     int stop) { return server->serve(request, stop); },
+                                     int stop) { return server->serve_remote(request, stop); },
                    .finish = [server] { server->finish(); }});
 }
 
@@ -81,17 +77,19 @@ LaunchedLane::~LaunchedLane() {
   if (!ended_) end({.why = "rank 0's process ended before its campaign had"});
 }
 
-const Hello& LaunchedLane::member(int rank) const {
+const Handshake& LaunchedLane::member(int rank) const {
   return rank == 0 ? parts_.own : parts_.members.at(static_cast<size_t>(rank) - 1).is;
 }
 
-std::vector<std::optional<DeviceSeat>> LaunchedLane::seats_for(const PlayRequest& request) const {
+std::vector<std::optional<DeviceAssignment>> LaunchedLane::device_assignments_for(
+    const CaseRequest& request) const {
   const auto count = static_cast<size_t>(request.size);
   if (!parts_.own.devices.contains(request.backend))
-    return std::vector<std::optional<DeviceSeat>>(count);
-  const auto at = [this](int rank) -> const Hello& { return member(rank); };
-  const auto seats = seats_of({size(), at}, request.backend, request.size, request.abroad->scratch);
-  return {seats.begin(), seats.end()};
+    return std::vector<std::optional<DeviceAssignment>>(count);
+  const auto at = [this](int rank) -> const Handshake& { return member(rank); };
+  const auto assignments =
+      device_assignments_of({size(), at}, request.backend, request.size, name_of_world());
+  return {assignments.begin(), assignments.end()};
 }
 
 int LaunchedLane::Round::awaited() const {
@@ -103,13 +101,13 @@ bool LaunchedLane::send(int rank, ServerWord word, const std::string& text) {
   return send_message(sockets_.at(static_cast<size_t>(rank)), {static_cast<uint32_t>(word), text});
 }
 
-// The first loss is the one that is told; whatever follows from it is not.
+// The first loss is reported; later ones are its consequences.
 void LaunchedLane::lose(int rank, const std::string& how) {
   if (lost_.empty()) lost_ = name_of(member(rank)) + " " + how;
 }
 
 History LaunchedLane::play(const Scenario&, const Case& c, const Setting& setting,
-                           const PlayOptions& options) {
+                           const CaseRunOptions& options) {
   if (setting.tier != "launched")
     throw TierError("a launched lane plays launched worlds, not '" + setting.tier + "'");
   if (stopped_) throw Interrupted();
@@ -119,42 +117,42 @@ History LaunchedLane::play(const Scenario&, const Case& c, const Setting& settin
   call_sites_.clear();
   if (wanted > size())
     return refused_by_all(wanted, "a world of " + std::to_string(wanted) + " wants more than the " +
-                                      processes_text(size()) + " launched");
+                                      std::to_string(size()) +
+                                      (size() == 1 ? " process" : " processes") + " launched");
   std::optional<ServedStore> store;
   try {
     store.emplace(parts_.own.listens_on, listen_on(parts_.own.listens_on));
   } catch (const std::exception& error) {
     throw TierError(std::string("a store for the case could not be served: ") + error.what());
   }
-  auto round = play_round({.scenario = c.scenario,
-                           .subject = setting.subject,
-                           .tier = setting.tier,
-                           .backend = setting.backend,
-                           .size = wanted,
-                           .limit = options.limit,
-                           .call_sites = options.call_sites,
-                           .case_value = c.value.dump(),
-                           .abroad = Abroad{.store_address = parts_.own.listens_on,
-                                            .store_port = store->port(),
-                                            .scratch = "lockstep-" + parts_.own.token + "-" +
-                                                       std::to_string(++cases_)}},
-                          *store);
+  ++cases_;
+  auto round = play_round(
+      {.scenario = c.scenario,
+       .subject = setting.subject,
+       .tier = setting.tier,
+       .backend = setting.backend,
+       .size = wanted,
+       .limit = options.limit,
+       .call_sites = options.call_sites,
+       .case_value = c.value.dump(),
+       .remote = Remote{.store_address = parts_.own.listens_on, .store_port = store->port()}},
+      *store);
   if (stopped_) throw Interrupted();
   if (!lost_.empty()) throw TierLost(lost_);
   if (!round.failure.empty()) throw TierError(round.failure);
   return history_of_round(std::move(round));
 }
 
-LaunchedLane::Round LaunchedLane::play_round(PlayRequest request, ServedStore& store) {
+LaunchedLane::Round LaunchedLane::play_round(CaseRequest request, ServedStore& store) {
   const auto count = static_cast<size_t>(request.size);
-  Round round{.replies = std::vector<std::optional<PlayReply>>(count),
+  Round round{.replies = std::vector<std::optional<CaseReply>>(count),
               .late = std::vector<bool>(count, false),
               .limit = Clock::now() + request.limit + parts_.grace + kAnswerSlack};
-  const auto seats = seats_for(request);
+  const auto assignments = device_assignments_for(request);
   for (int rank = 0; rank < request.size; ++rank) {
-    request.abroad->rank = rank;
-    request.abroad->seat = seats[static_cast<size_t>(rank)];
-    request.abroad->listens_on = member(rank).listens_on;
+    request.remote->rank = rank;
+    request.remote->device = assignments[static_cast<size_t>(rank)];
+    request.remote->listens_on = member(rank).listens_on;
     if (!send(rank, ServerWord::request, text_of(request))) lose(rank, "is gone");
   }
   while (round.awaited() > 0) {
@@ -171,16 +169,19 @@ LaunchedLane::Round LaunchedLane::play_round(PlayRequest request, ServedStore& s
   return round;
 }
 
-// A member without a rank in this world is heard as well: it may be gone, or be told to end.
+// A process without a rank in this world is polled as well: it may be gone, or be interrupted.
 void LaunchedLane::hear(int rank, Round& round, ServedStore& store) {
-  const auto heard = receive_message(sockets_[static_cast<size_t>(rank)]);
+  const auto heard = receive_message(sockets_[static_cast<size_t>(rank)], kReplyBytesMost);
   const auto at = static_cast<size_t>(rank);
   const bool is_awaited = at < round.replies.size() && !round.replies[at];
-  if (!heard) {
-    lose(rank, "is gone");
-    sockets_[at] = -1;  // polled no more
+  const bool is_known = heard && (heard->kind <= static_cast<uint32_t>(ServerWord::go_on) ||
+                                  heard->kind == static_cast<uint32_t>(RemoteWord::interrupted));
+  if (!is_known) {
+    lose(rank, heard ? "sent what no member sends: a message of kind " + std::to_string(heard->kind)
+                     : "is gone");
+    sockets_[at] = -1;  // no longer polled
     if (is_awaited) round.replies[at].emplace();
-  } else if (heard->kind == static_cast<uint32_t>(MemberWord::interrupted)) {
+  } else if (heard->kind == static_cast<uint32_t>(RemoteWord::interrupted)) {
     if (parts_.on_interrupt) parts_.on_interrupt();
     stopped_ = true;
   } else if (!is_awaited) {
@@ -198,13 +199,19 @@ void LaunchedLane::hear(int rank, Round& round, ServedStore& store) {
 
 void LaunchedLane::take_reply(int rank, const std::string& text, Round& round, ServedStore& store) {
   auto& reply = round.replies[static_cast<size_t>(rank)];
-  reply = play_reply_in(text);
+  try {
+    reply = remote_reply_in(text);
+  } catch (const TierError& error) {
+    lose(rank, std::string("sent what no member sends: ") + error.what());
+    reply.emplace();
+    return;
+  }
   if (ended_as_it_should(*reply) || round.is_called_off) return;
   round.is_called_off = true;
   try {
     call_off(store);
   } catch (const std::exception&) {
-    // Its own store: then nothing works here, and everybody ends at the deadline.
+    // The own store failed: then nothing works here, and all end at the deadline.
   }
   if (!round.is_cut) round.limit = std::min(round.limit, Clock::now() + parts_.grace);
 }
@@ -234,7 +241,7 @@ void LaunchedLane::cut(Round& round) {
     if (!round.replies[rank]) send(static_cast<int>(rank), ServerWord::stop);
 }
 
-// The grace is over, or a server does not answer.
+// The grace is over, or a server does not reply.
 void LaunchedLane::on_limit(Round& round) {
   if (round.is_called_off && !round.is_cut) return cut(round);
   for (size_t rank = 0; rank < round.replies.size(); ++rank) {
@@ -245,10 +252,9 @@ void LaunchedLane::on_limit(Round& round) {
 }
 
 History LaunchedLane::history_of_round(Round round) {
-  PlayReply all;
+  CaseReply all;
   std::vector<RankRecords> records;
   all.left.resize(round.replies.size());
-  call_sites_.clear();
   for (size_t rank = 0; rank < round.replies.size(); ++rank) {
     auto& reply = *round.replies[rank];
     auto& bytes = reply.journal.value().bytes;
@@ -259,11 +265,15 @@ History LaunchedLane::history_of_round(Round round) {
     if (!reply.stacks.empty()) stacks_[static_cast<int>(rank)] = reply.stacks.begin()->second;
     records.push_back({read_frames(reinterpret_cast<std::byte*>(bytes.data()), bytes.size()),
                        reply.journal->overflowed});
-    call_sites_.push_back(call_sites(records.back().frames));
   }
   all.stacks = stacks_;
-  const auto history = history_of(all, records);
-  return clocks_differ_ ? without_times(history) : history;
+  try {
+    for (const auto& of_rank : records) call_sites_.push_back(call_sites(of_rank.frames));
+    const auto history = history_of(all, records);
+    return clocks_differ_ ? without_times(history) : history;
+  } catch (const Json::exception& error) {
+    throw TierError(std::string("a rank's journal cannot be read: ") + error.what());
+  }
 }
 
 void LaunchedLane::stop() {
@@ -277,7 +287,7 @@ void LaunchedLane::end(const CampaignEnd& how) {
   const auto until = Clock::now() + kLeavePatience;
   for (const auto& member : parts_.members)
     send_message(member.connection.number(),
-                 {static_cast<uint32_t>(MemberWord::end), text_of(how)});
+                 {static_cast<uint32_t>(RemoteWord::end), text_of(how)});
   for (const auto& member : parts_.members) {
     pollfd readable{member.connection.number(), POLLIN, 0};
     while (Clock::now() < until && poll(&readable, 1, milliseconds_until(until)) == 1)

@@ -1,8 +1,8 @@
 // Rank 0's lane of launched worlds; launched.h makes it.
 #pragma once
 
-#include "harness/world/forked/gathering.h"
 #include "harness/world/forked/histories.h"
+#include "harness/world/forked/rendezvous.h"
 #include "harness/world/launched/launched.h"
 
 #include <atomic>
@@ -15,32 +15,38 @@ class LaunchedLane final : public LaunchedTier {
   ~LaunchedLane() override;
 
   History play(const Scenario& scenario, const Case& c, const Setting& setting,
-               const PlayOptions& options) override;
+               const CaseRunOptions& options) override;
   void keep_output(const std::filesystem::path& folder, const History& history) override;
   void stop() override;
   void end(const CampaignEnd& how) override;
 
  private:
   using Clock = std::chrono::steady_clock;
-  // What a server may take beyond the deadline, or to answer at all: as of a forked lane.
+  // How long a server may take beyond the deadline, or to reply at all: as for a forked lane.
   static constexpr std::chrono::seconds kAnswerSlack{60};
-  // A case under way. Ranks of the case are the first of all.
+  // A journal of the size that a rank has, and the rest of a reply.
+  static constexpr uint32_t kReplyBytesMost = 1u << 28;
+  // A case under way. The ranks of the case are the first ones.
   struct Round {
-    std::vector<std::optional<PlayReply>> replies;  // by rank
-    std::vector<bool> late;                         // at the deadline, and has told so
-    Clock::time_point limit;                        // of whoever has not replied
-    bool is_cut = false;                            // all were told to stop
+    std::vector<std::optional<CaseReply>> replies;  // by rank
+    std::vector<bool> late;                         // at the deadline, and has reported so
+    Clock::time_point limit;                        // for each server that has not replied
+    bool is_cut = false;                            // all received a stop
     bool is_called_off = false;                     // a rank ended badly
     std::string failure;                            // what a server could not do
     int awaited() const;
   };
 
   int size() const { return static_cast<int>(sockets_.size()); }
-  const Hello& member(int rank) const;
-  std::vector<std::optional<DeviceSeat>> seats_for(const PlayRequest& request) const;
+  const Handshake& member(int rank) const;
+  std::vector<std::optional<DeviceAssignment>> device_assignments_for(
+      const CaseRequest& request) const;
+  std::string name_of_world() const {
+    return "lockstep-" + parts_.own.token + "-" + std::to_string(cases_);
+  }
   bool send(int rank, ServerWord word, const std::string& text = "");
   void lose(int rank, const std::string& how);
-  Round play_round(PlayRequest request, ServedStore& store);
+  Round play_round(CaseRequest request, ServedStore& store);
   void hear(int rank, Round& round, ServedStore& store);
   void take_reply(int rank, const std::string& text, Round& round, ServedStore& store);
   void let_late_ones_go_on(Round& round);
@@ -57,7 +63,7 @@ class LaunchedLane final : public LaunchedTier {
   bool ended_ = false;
   bool clocks_differ_ = false;
   int64_t cases_ = 0;
-  std::vector<Sites> call_sites_;                   // of the last case, by rank that was played
+  std::vector<Sites> call_sites_;                   // of the last case, by rank that ran
   std::map<int, std::vector<ThreadStack>> stacks_;  // of the last case, by rank
 };
 

@@ -1,4 +1,4 @@
-// What rank 0's lane asks the members for, of a case that has been played.
+// The requests of rank 0's lane to the other processes about a case that has run.
 #include "harness/process/message.h"
 #include "harness/world/forked/capture.h"
 #include "harness/world/launched/lane.h"
@@ -16,26 +16,26 @@ std::string LaunchedLane::answer_of(int rank, const std::string& request) {
     poll(&readable, 1, milliseconds_until(until));
     if (Clock::now() >= until) lose(rank, "does not answer");
     if (readable.revents == 0) continue;
-    const auto heard = receive_message(socket);
+    const auto heard = receive_message(socket, kReplyBytesMost);
     if (!heard) lose(rank, "is gone");
     if (!heard) break;
     if (heard->kind == static_cast<uint32_t>(ServerWord::reply)) return heard->text;
     if (heard->kind == static_cast<uint32_t>(ServerWord::failure)) throw TierError(heard->text);
-    if (heard->kind == static_cast<uint32_t>(MemberWord::interrupted) && parts_.on_interrupt)
+    if (heard->kind == static_cast<uint32_t>(RemoteWord::interrupted) && parts_.on_interrupt)
       parts_.on_interrupt();
   }
   throw TierLost(lost_);
 }
 
-// What there is: where a member is gone by now, the next case says so.
+// What is available: if a process is gone by now, the next case reports it.
 void LaunchedLane::keep_output(const std::filesystem::path& folder, const History& history) {
   std::filesystem::create_directories(folder);
-  const Partings partings(history, call_sites_);
+  const DivergencePoints divergence_points(history, call_sites_);
   std::vector<KnownFrames> known(call_sites_.size());
   try {
     for (int rank = 0; rank < static_cast<int>(call_sites_.size()); ++rank) {
       LookRequest request;
-      partings.add_addresses_of(rank, request.addresses);
+      divergence_points.add_addresses_of(rank, request.addresses);
       const auto stacks = stacks_.find(rank);
       if (stacks != stacks_.end()) add_addresses_of(stacks->second, request.addresses);
       const auto reply = look_reply_in(answer_of(rank, text_of(request)));
@@ -43,7 +43,7 @@ void LaunchedLane::keep_output(const std::filesystem::path& folder, const Histor
       Capture::keep(folder, rank, {reply.out, reply.err});
       if (stacks != stacks_.end()) write_stacks(folder, rank, stacks->second, reply.frames);
     }
-    write_call_sites(folder, partings, [&](int rank) -> const KnownFrames& {
+    write_call_sites(folder, divergence_points, [&](int rank) -> const KnownFrames& {
       return known[static_cast<size_t>(rank)];
     });
   } catch (const TierError&) {

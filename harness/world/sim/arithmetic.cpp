@@ -17,7 +17,7 @@ using Tensors = std::vector<at::Tensor>;
 using Calls = std::vector<const Call*>;
 using Reduction = c10d::ReduceOp;
 
-// Behind autograd's back, as a network would: the same bytes, in the order of memory.
+// Hidden from autograd, as on a network: the same bytes, in memory order.
 void deliver(const at::Tensor& from, const at::Tensor& to) {
   require_sendable(from);
   require_sendable(to);
@@ -40,7 +40,7 @@ size_t root_of(const Calls& members) {
   return root;
 }
 
-// The `part`-th of as many equal parts as there are members.
+// The `part`-th of as many equal parts as the group has ranks.
 at::Tensor part_of(const at::Tensor& whole, size_t part, size_t of) {
   const auto plain = flat(whole);
   const auto parts = static_cast<int64_t>(of);
@@ -78,7 +78,7 @@ void reduce(const Calls& members, const ReductionOrder& order) {
     deliver(reduced_input(members, i, order), root.outputs[i]);
 }
 
-// Outputs are listed by input, then by member; of the coalesced one by member, then by input.
+// Outputs are listed by input, then by rank; those of the coalesced one by rank, then by input.
 void all_gather(const Calls& members, const ReductionOrder&) {
   const size_t inputs = members.front()->inputs.size(), world = members.size();
   const bool by_member = members.front()->op == "allgather_coalesced";
@@ -120,7 +120,7 @@ void reduce_scatter_of_one(const Calls& members, const ReductionOrder& order) {
 }
 
 void all_to_all(const Calls& members, const ReductionOrder&) {
-  // All are read before any is written: an output may be another's input.
+  // All are read before any is written: an output may also be another's input.
   std::vector<Tensors> sent;
   for (const auto* call : members) {
     sent.emplace_back();
@@ -131,7 +131,7 @@ void all_to_all(const Calls& members, const ReductionOrder&) {
       deliver(sent[from].at(m), members[m]->outputs.at(from));
 }
 
-// In parts along the first axis.
+// Splits along the first axis.
 Tensors split(const at::Tensor& whole, std::vector<int64_t> sizes, size_t world) {
   if (sizes.empty()) {
     TORCH_CHECK(whole.size(0) % static_cast<int64_t>(world) == 0, whole.size(0), " rows are not ",

@@ -8,10 +8,10 @@ namespace lockstep::sim {
 
 namespace {
 
-// What a number drawn from a schedule's seed is for.
+// The purpose of a number drawn from a schedule's seed.
 constexpr uint64_t kNext = 0, kPriority = 1, kChange = 2;
 
-// Priorities change within this many choices a rank.
+// Priorities change within this many choices for each rank.
 constexpr uint64_t kChangesWithin = 32;
 
 uint64_t drawn(const Schedule& schedule, uint64_t purpose, uint64_t index) {
@@ -24,7 +24,7 @@ uint64_t drawn(const Schedule& schedule, uint64_t purpose, uint64_t index) {
 Chooser::Chooser(const Schedule& schedule, int ranks) : schedule_(schedule) {
   if (schedule.policy != "priority") return;
   const auto count = static_cast<uint64_t>(ranks);
-  // The highest bit is for those that have not been made last.
+  // The highest bit is set for ranks that were not moved to the end.
   for (uint64_t rank = 0; rank < count; ++rank)
     priority_.push_back(drawn(schedule, kPriority, rank) | uint64_t{1} << 63);
   for (int change = 0; change < schedule.changes; ++change)
@@ -54,7 +54,7 @@ size_t Chooser::first_in_priority(const std::vector<int>& runnable) {
     return std::max_element(runnable.begin(), runnable.end(),
                             [&](int a, int b) { return priority(a) < priority(b); });
   };
-  // Each that is made last comes behind all that were before.
+  // A rank that is moved to the end comes after all that were moved before.
   for (size_t i = 0; i < changes_.size(); ++i)
     if (changes_[i] == made_) priority(*first()) = changes_.size() - i;
   return static_cast<size_t>(first() - runnable.begin());

@@ -1,5 +1,5 @@
-// Who of a simulated world runs next: a pure function of the case's schedule and of the choices
-// made so far. No torch.
+// Chooses the rank of a simulated world that runs next: a pure function of the case's schedule and
+// of the choices made so far. No torch.
 #pragma once
 
 #include "harness/core/case.h"
@@ -16,13 +16,14 @@ struct Choice {
 
 class Chooser {
  public:
-  // "exhaustive" chooses as "listed" does: who plays every way lists them (next_choices).
+  // "exhaustive" chooses as "listed" does: the caller lists every sequence of choices
+  // (next_choices).
   Chooser(const Schedule& schedule, int ranks);
 
-  // One of `runnable`, which holds ranks in ascending order and is not empty.
+  // Returns one of `runnable`, which holds ranks in ascending order and is not empty.
   int choose(const std::vector<int>& runnable);
 
-  // Where there was more than one to choose from, in order; the first kKeptMost.
+  // The choices between several ranks, in order; the first kKeptMost.
   static constexpr size_t kKeptMost = 4096;
   const std::vector<Choice>& choices() const { return choices_; }
 
@@ -37,7 +38,7 @@ class Chooser {
   std::vector<Choice> choices_;
 };
 
-// The list after that of `made`, in the order in which a counter counts; empty after the last one.
+// The list of choices that follows `made`, in counting order; empty after the last one.
 std::vector<int> next_choices(std::vector<Choice> made);
 
 }  // namespace lockstep::sim

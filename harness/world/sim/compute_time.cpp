@@ -11,7 +11,7 @@ namespace {
 
 using Pass = std::function<void(std::chrono::nanoseconds)>;
 
-// Callbacks of RecordFunction capture nothing: what they need is the thread's.
+// Callbacks of RecordFunction capture nothing: their state is thread-local.
 struct Clockwork {
   Timing timing;
   Pass pass;
@@ -30,7 +30,7 @@ int64_t elements(const at::RecordFunction& operation) {
   return count;
 }
 
-// Communication has its own price.
+// Communication has a price of its own.
 bool computes(const at::RecordFunction& operation) {
   return !std::string_view(operation.name()).starts_with("c10d::");
 }

@@ -8,8 +8,8 @@
 
 namespace lockstep::sim {
 
-// While it lives, every operation on tensors that this thread calls by name costs what `timing`
-// says; those that an operation calls in turn cost nothing more.
+// While it lives, every operation on tensors that this thread calls directly costs what `timing`
+// says; the operations that it calls in turn cost nothing more.
 class ComputeTime {
  public:
   ComputeTime(const Timing& timing, std::function<void(std::chrono::nanoseconds)> pass);

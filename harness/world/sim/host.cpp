@@ -12,10 +12,10 @@ namespace lockstep::sim {
 
 namespace {
 
-// More would only hold memory: large worlds are rare.
+// More would only cost memory: large worlds are rare.
 constexpr int kThreadsKept = 16;
 
-// What is made at its first use is made now, and in a thread, as ranks will.
+// Makes now what is made at its first use, in a thread, as ranks do.
 void use_once() {
   std::thread([] {
     const auto parameter = torch::ones({1}, torch::requires_grad());
@@ -28,13 +28,13 @@ void use_once() {
 int serve_host(const Host& host) {
   use_once();
   const auto holdings = Holdings::now();
-  Crew crew;
+  RankThreads rank_threads;
   while (const auto order = host.next()) {
     const WorldSpec spec = world_of(order->c);
     const int size = spec.size;
     std::vector<std::span<std::byte>> journals;
     for (int rank = 0; rank < size; ++rank) journals.push_back(host.journal(rank, size));
-    auto played = play_simulated({.crew = crew,
+    auto played = play_simulated({.rank_threads = rank_threads,
                                   .scenario = order->scenario,
                                   .c = order->c,
                                   .spec = spec,
@@ -48,11 +48,11 @@ int serve_host(const Host& host) {
     HostReport report{.left = std::move(played.left), .choices = {}};
     if (order->choices) report.choices = std::move(played.choices);
     report.is_usable = !played.has_frozen_ranks;
-    // Of a world whose ranks are all gone, whatever is there was left by one of them.
+    // All ranks of the world are gone, so whatever is left was left by one of them.
     if (report.is_usable) {
-      crew.keep(kThreadsKept);
-      auto now = Holdings::now();
-      now.threads -= crew.size();
+      rank_threads.keep(kThreadsKept);
+      auto now = holdings.later();
+      now.threads -= rank_threads.size();
       for (auto& what : holdings.more_in(now)) report.left.front().push_back(std::move(what));
     }
     for (const auto& left : report.left) report.is_usable = report.is_usable && left.empty();

@@ -1,4 +1,4 @@
-// The process that plays simulated worlds, one after another.
+// The process that runs simulated worlds, one after another.
 #pragma once
 
 #include "harness/core/scenario.h"
@@ -20,7 +20,7 @@ struct Order;
 namespace lockstep::sim {
 
 struct Host {
-  // Blocks for the next case; nothing at the end.
+  // Blocks for the next case; nullopt at the end.
   std::function<std::optional<Order>()> next;
   std::function<void(const HostReport&)> done;
   std::function<std::span<std::byte>(int rank, int size)> journal;
@@ -29,8 +29,8 @@ struct Host {
   std::function<void(int rank)> redirect;
 };
 
-// Plays cases until there is no next one or one left something behind. Returns the exit status; the
-// process must then _exit, since ranks may be frozen in it.
+// Runs cases until there is no next one or one left frozen ranks behind. Returns the exit status;
+// the process must then _exit, since ranks may be frozen in it.
 int serve_host(const Host& host);
 
 }  // namespace lockstep::sim

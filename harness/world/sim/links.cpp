@@ -8,7 +8,7 @@ namespace lockstep::sim {
 
 namespace {
 
-// Messages one after another, and the part of the bytes that each carries, in an algorithm whose
+// The consecutive messages, and the part of the bytes that each carries, of an algorithm whose
 // every step is between neighbours of a ring.
 struct Steps {
   int64_t messages = 0;

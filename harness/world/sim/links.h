@@ -1,4 +1,4 @@
-// What carrying a collective costs in the virtual time of a simulated world. No torch.
+// The cost of a collective in the virtual time of a simulated world. No torch.
 #pragma once
 
 #include "harness/core/case.h"
@@ -14,13 +14,13 @@ class Links {
  public:
   explicit Links(const Timing& timing) : timing_(timing) {}
 
-  // How long `op` on `bytes` a rank takes among `ranks`, from the moment the last one has come: the
-  // number of messages one after another, each with its latency and its part of the bytes, over the
-  // slowest link of the ring that the ranks make.
+  // How long `op` on `bytes` per rank takes among `ranks`, from the arrival of the last one:
+  // consecutive messages, each with its latency and its part of the bytes, over the slowest link of
+  // the ring of these ranks.
   std::chrono::nanoseconds cost(const std::string& op, int64_t bytes,
                                 const std::vector<int>& ranks) const;
 
-  // How long `work` of computing takes on `rank`.
+  // How long `rank` takes for `work`.
   std::chrono::nanoseconds computing(int rank, std::chrono::nanoseconds work) const;
 
  private:

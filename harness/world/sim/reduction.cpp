@@ -69,9 +69,9 @@ at::Tensor in_pairs(Tensors parts, Reduction::RedOpType reduction) {
 
 // Note [Gloo's ring]
 // Gloo cuts a buffer into 2 W segments of equal size (more where they would exceed a mebibyte, but
-// always a multiple of W), the last ones shorter or empty; as many in a row as each rank gets make
-// a chunk. Chunk c starts at rank c - 1 and travels downwards, each rank adding its own part to
-// what it received, until it has gone round to rank c.
+// always a multiple of W), the last ones shorter or empty; consecutive segments, as many as each
+// rank gets, are a chunk. Chunk c starts at rank c - 1 and travels downwards, each rank adding its
+// own part to what it received, until it reaches rank c.
 at::Tensor in_a_ring(const Tensors& parts, Reduction::RedOpType reduction) {
   constexpr int64_t kSegmentBytesMost = int64_t{1} << 20;
   const auto world = static_cast<int64_t>(parts.size());

@@ -9,8 +9,12 @@ namespace {
 constexpr int kNobody = -1;
 }
 
-Scheduler::Scheduler(Crew& crew, int ranks, Chooser chooser, Nanoseconds limit, Turns turns)
-    : crew_(crew), chooser_(std::move(chooser)), limit_(limit), turns_(std::move(turns)) {
+Scheduler::Scheduler(RankThreads& rank_threads, int ranks, Chooser chooser, Nanoseconds limit,
+                     Turns turns)
+    : threads_(rank_threads),
+      chooser_(std::move(chooser)),
+      limit_(limit),
+      turns_(std::move(turns)) {
   for (int rank = 0; rank < ranks; ++rank) {
     ranks_.push_back(std::make_unique<Rank>());
     runnable_.push_back(rank);
@@ -19,21 +23,21 @@ Scheduler::Scheduler(Crew& crew, int ranks, Chooser chooser, Nanoseconds limit, 
 
 Scheduler::~Scheduler() = default;
 
-std::vector<Scheduler::Standing> Scheduler::run(std::function<void(int)> body) {
+std::vector<Scheduler::ThreadEnd> Scheduler::run(std::function<void(int)> body) {
   body_ = std::move(body);
   running_ = next_rank();
   if (running_ != kNobody) {
     let_run(running_);
     over_.acquire();
   }
-  std::vector<Standing> standings;
+  std::vector<ThreadEnd> ends;
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const auto& rank = *ranks_[i];
-    standings.push_back({rank.state, rank.state == State::waiting ? rank.what() : ""});
+    ends.push_back({rank.state, rank.state == State::waiting ? rank.what() : ""});
     const auto index = static_cast<int>(i);
-    rank.state == State::ended ? crew_.wait_for(index) : crew_.abandon(index);
+    rank.state == State::ended ? threads_.wait_for(index) : threads_.abandon(index);
   }
-  return standings;
+  return ends;
 }
 
 void Scheduler::live(int rank) {
@@ -48,11 +52,11 @@ void Scheduler::let_run(int rank) {
   if (std::exchange(next.has_begun, true))
     next.turn.release();
   else
-    crew_.start(rank, [this, rank] { live(rank); });
+    threads_.start(rank, [this, rank] { live(rank); });
 }
 
-// Nothing of `this` may be touched behind the release where the rank does not come back: the world
-// may be gone by then.
+// After the release nothing of `this` may be used if the rank does not come back: the world may be
+// gone by then.
 void Scheduler::hand_over(bool comes_back) {
   const int self = running_;
   const int next = next_rank();
@@ -69,7 +73,7 @@ void Scheduler::hand_over(bool comes_back) {
   if (turns_.begin) turns_.begin(self);
 }
 
-// Takes it out of those that can run.
+// Removes the rank from those that can run.
 int Scheduler::next_rank() {
   if (runnable_.empty()) let_time_pass();
   if (runnable_.empty()) return kNobody;
@@ -78,8 +82,8 @@ int Scheduler::next_rank() {
   return next;
 }
 
-// Nobody can run but those that stood back and those whose wait times out: the earliest of these,
-// and of those all, unless their time is over.
+// Only ranks that yielded and ranks whose wait times out can run: picks the earliest of these and
+// all of those, unless their time is over.
 void Scheduler::let_time_pass() {
   int first = kNobody;
   auto earliest = limit_;

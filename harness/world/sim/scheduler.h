@@ -1,13 +1,13 @@
-// Runs the ranks of a simulated world: a thread of a crew each, of which exactly one runs at a
-// time. A rank runs until it waits for something that has not happened, yields, or ends; then the
-// chooser says who goes on. What ranks share therefore needs no locks, and the same choices give
-// the same execution. No torch.
+// Runs the ranks of a simulated world, each on one of the RankThreads, exactly one at a time. A
+// rank runs until it waits for something that has not happened, yields, or ends; then the chooser
+// picks the rank that continues. State that ranks share therefore needs no locks, and the same
+// choices give the same execution. No torch.
 //
 // Time is virtual: every rank has a clock, which stands still unless advance() or a wait moves it.
 #pragma once
 
 #include "harness/world/sim/chooser.h"
-#include "harness/world/sim/crew.h"
+#include "harness/world/sim/rank_threads.h"
 
 #include <chrono>
 #include <functional>
@@ -34,38 +34,38 @@ class Event {
   std::vector<int> waiting_;
 };
 
-// Called in the thread of the rank, as it begins to run, and as it is about to stop running.
-// "collective #3, allreduce of 6 float32; rank 2 has not come"
+// What a rank waits for: "collective #3, allreduce of 6 float32; rank 2 has not come".
 using What = std::function<std::string()>;
 
+// Called in the thread of the rank, as it begins to run, and as it is about to stop running.
 struct Turns {
   std::function<void(int rank)> begin, end;
 };
 
 class Scheduler {
  public:
-  // `limit`: the virtual time at which patience ends; see run. The crew outlives this.
-  Scheduler(Crew& crew, int ranks, Chooser chooser, Nanoseconds limit, Turns turns = {});
+  // `limit`: the virtual time at which waits end; see run. `rank_threads` outlives this.
+  Scheduler(RankThreads& rank_threads, int ranks, Chooser chooser, Nanoseconds limit,
+            Turns turns = {});
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // How a rank's thread stands when run() returns. `parked` ones went through park(); `waiting`
-  // ones can never run again: nobody is left to make happen what they wait for.
+  // The state of a rank's thread when run() returns. `parked` ones called park(); `waiting` ones
+  // can never run again: no rank is left that could cause their event.
   enum class State { ended, parked, waiting };
-  struct Standing {
+  struct ThreadEnd {
     State state = State::ended;
     std::string waits_for;
   };
 
-  // Runs `body(rank)` for every rank, on its thread of the crew, until no rank can run. A wait with
-  // a timeout ends once nobody else can run, the earliest first; but nothing goes on beyond
-  // `limit`. Threads of ranks that have not ended are left where they stand, for the life of the
-  // process, and this object and what `body` refers to must then never be destroyed. `body` must
-  // not throw. Once.
-  std::vector<Standing> run(std::function<void(int rank)> body);
+  // Runs `body(rank)` for every rank, on its thread, until no rank can run. A wait with a timeout
+  // ends once no other rank can run, the earliest first; but nothing continues beyond `limit`.
+  // Threads of ranks that have not ended stay frozen for the life of the process, and this object
+  // and what `body` refers to must then never be destroyed. `body` must not throw. Once.
+  std::vector<ThreadEnd> run(std::function<void(int rank)> body);
 
-  // All below are for the rank that runs.
+  // All functions below are for the rank that runs.
   int running() const { return running_; }
   Nanoseconds now() const { return clock(running_); }
   void advance(Nanoseconds time) { clock(running_) += time; }
@@ -73,15 +73,16 @@ class Scheduler {
   // Lets the chooser choose again, this rank among the others.
   void yield();
 
-  // For one that looks again and again whether something has happened: every other rank that can
-  // run does so first, and `time` passes.
+  // For a rank that polls whether something has happened: every other rank that can run does so
+  // first, and `time` passes.
   void stand_back(Nanoseconds time, What what);
 
   // Returns once `event` has happened and this rank's clock has reached its time; false if that is
-  // later than `timeout` from now. `what` says what the rank waits for, and is asked at the end.
+  // later than `timeout` from now. `what` describes what the rank waits for, and is called at the
+  // end.
   bool wait(Event& event, What what, std::optional<Nanoseconds> timeout = {});
 
-  // `event` happens at `when`, on whoever's clock. Does nothing if it has happened.
+  // `event` happens at `when`, in virtual time. Does nothing if it has happened.
   void happen(Event& event, Nanoseconds when);
 
   // This rank never runs again.
@@ -109,10 +110,10 @@ class Scheduler {
   void let_time_pass();
   void make_runnable(int rank);
 
-  Crew& crew_;
+  RankThreads& threads_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::vector<int> runnable_;    // ascending
-  std::vector<int> stood_back_;  // run once nobody else can
+  std::vector<int> stood_back_;  // run once no other rank can
   Chooser chooser_;
   const Nanoseconds limit_;
   const Turns turns_;

@@ -12,8 +12,8 @@ namespace {
 
 using Milliseconds = std::chrono::milliseconds;
 
-// What an operation on the store takes, during which others run: a rank may well ask again and
-// again until a value is there.
+// The cost of an operation on the store, during which other ranks run: a rank may poll until a
+// value is there.
 constexpr Nanoseconds kRoundTrip = std::chrono::microseconds(50);
 
 bool holds(const StoreContents& contents, const std::string& key) {
@@ -29,7 +29,7 @@ c10::intrusive_ptr<c10d::Store> Store::clone() {
   return c10::make_intrusive<Store>(contents_, scheduler_, timeout_);
 }
 
-// To be called once `key` has changed; others may have run when it returns.
+// Call it once `key` has changed; other ranks may have run when it returns.
 void Store::changed(const std::string& key) {
   const auto awaited = contents_->awaited.find(key);
   if (awaited != contents_->awaited.end()) {
@@ -40,10 +40,10 @@ void Store::changed(const std::string& key) {
 }
 
 // Blocks until `key` may have changed.
-void Store::look_again_at(const std::string& key, Nanoseconds deadline) {
+void Store::wait_for_change_of(const std::string& key, Nanoseconds deadline) {
   auto& awaited = contents_->awaited[key];
   if (!awaited) awaited = std::make_shared<Event>();
-  const auto event = awaited;  // whoever makes it happen forgets it
+  const auto event = awaited;  // the rank that triggers it forgets it
   const auto left = deadline - scheduler_.now();
   const auto what = [key] { return "the store's key '" + key + "', which nobody sets"; };
   if (left <= Nanoseconds::zero() || !scheduler_.wait(*event, what, left))
@@ -55,7 +55,7 @@ void Store::set(const std::string& key, const Value& value) {
   changed(key);
 }
 
-// As c10d's stores do it: a missing key counts as equal to an empty `current`, and is set.
+// As c10d's stores do: a missing key counts as equal to an empty `current`, and is set.
 Store::Value Store::compareSet(const std::string& key, const Value& current, const Value& wanted) {
   const auto found = contents_->values.find(key);
   const bool is_there = found != contents_->values.end();
@@ -109,7 +109,7 @@ void Store::wait(const std::vector<std::string>& keys) {
 void Store::wait(const std::vector<std::string>& keys, const Milliseconds& timeout) {
   const auto deadline = scheduler_.now() + timeout;
   for (const auto& key : keys)
-    while (!holds(*contents_, key)) look_again_at(key, deadline);
+    while (!holds(*contents_, key)) wait_for_change_of(key, deadline);
 }
 
 void Store::append(const std::string& key, const Value& value) {
@@ -140,7 +140,7 @@ void Store::queuePush(const std::string& key, const Value& value) {
 Store::Value Store::queuePop(const std::string& key, bool block) {
   const auto is_empty = [&] { return contents_->queues[key].empty(); };
   const auto deadline = scheduler_.now() + timeout_;
-  while (block && is_empty()) look_again_at(key, deadline);
+  while (block && is_empty()) wait_for_change_of(key, deadline);
   if (is_empty()) C10_THROW_ERROR(DistQueueEmptyError, "the store's queue '" + key + "' is empty");
   auto& queue = contents_->queues[key];
   Value first = std::move(queue.front());

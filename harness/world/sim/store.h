@@ -1,4 +1,4 @@
-// The store of a simulated world. Who waits for a key lets other ranks run.
+// The store of a simulated world. A rank that waits for a key lets other ranks run.
 #pragma once
 
 #include "harness/world/sim/scheduler.h"
@@ -11,12 +11,12 @@
 
 namespace lockstep::sim {
 
-// What all handles of one world's store share.
+// The state that all handles of one world's store share.
 struct StoreContents {
   using Value = std::vector<uint8_t>;
   std::map<std::string, Value> values;
   std::map<std::string, std::deque<Value>> queues;
-  std::map<std::string, std::shared_ptr<Event>> awaited;  // by key, for those that somebody awaits
+  std::map<std::string, std::shared_ptr<Event>> awaited;  // by key, for those that a rank awaits
 };
 
 class Store final : public c10d::Store {
@@ -51,7 +51,7 @@ class Store final : public c10d::Store {
 
  private:
   void changed(const std::string& key);
-  void look_again_at(const std::string& key, Nanoseconds deadline);
+  void wait_for_change_of(const std::string& key, Nanoseconds deadline);
 
   const std::shared_ptr<StoreContents> contents_;
   Scheduler& scheduler_;

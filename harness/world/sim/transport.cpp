@@ -9,14 +9,13 @@ namespace {
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using Milliseconds = std::chrono::milliseconds;
 
-// What a look at whether something is over costs; so a rank that only looks comes to an end of its
-// patience, too.
+// The cost of polling for completion, so that a rank that only polls reaches its timeout, too.
 constexpr Nanoseconds kLook = std::chrono::microseconds(50);
 
-// What a group of simulated ranks says its timeout is; it ends no wait of its own accord.
+// The timeout that a group of simulated ranks reports; it ends no wait.
 constexpr std::chrono::minutes kPatience{5};
 
-// A simulated group's other side for everything but collectives.
+// The backend of a simulated group for everything but collectives.
 class Nowhere final : public c10d::Backend {
  public:
   Nowhere(int rank, int size) : Backend(rank, size) {}
@@ -89,26 +88,26 @@ class SimWork final : public c10d::Work {
 
 }  // namespace
 
-// One member's place in a group.
-class Seat final : public Carrier {
+// One rank's side of a group.
+class DeviceSlot final : public Carrier {
  public:
-  Seat(std::shared_ptr<SharedGroup> group, int member)
+  DeviceSlot(std::shared_ptr<SharedGroup> group, int member)
       : group_(std::move(group)), member_(member) {}
 
   WorkPtr carry(Call call, const Collective& issued, const std::shared_ptr<TapLog>& log) override {
     if (is_point_to_point(call.op)) return pass(std::move(call), issued, log);
     const auto outputs = call.outputs;
     const auto timeout = call.timeout;
-    auto& meeting = group_->meeting_;
-    const auto session = meeting.join(member_, issued, {std::move(call), issued, log});
-    if (meeting.is_complete(*session)) group_->complete(*session);
+    auto& matcher = group_->matcher_;
+    const auto session = matcher.join(member_, issued, {std::move(call), issued, log});
+    if (matcher.is_complete(*session)) group_->complete(*session);
     return c10::make_intrusive<SimWork>(SimWork::Parts{
         .scheduler = group_->scheduler_,
         .over = session->over,
         .error = session->error,
         .owner = session,
         .what = [group = group_, session = session.get(),
-                 member = member_] { return group->meeting_.waiting_text(*session, member); },
+                 member = member_] { return group->matcher_.waiting_text(*session, member); },
         .outputs = outputs,
         .timeout = timeout});
   }
@@ -116,11 +115,11 @@ class Seat final : public Carrier {
   Part split(const std::vector<int>& members, const std::string& name) override {
     std::vector<int> ranks;
     for (const int member : members)
-      ranks.push_back(group_->meeting_.ranks().at(static_cast<size_t>(member)));
+      ranks.push_back(group_->matcher_.ranks().at(static_cast<size_t>(member)));
     const auto own = std::find(members.begin(), members.end(), member_) - members.begin();
     const auto index = static_cast<int>(own);
     return {c10::make_intrusive<Nowhere>(index, static_cast<int>(members.size())),
-            std::make_shared<Seat>(group_->find_(name, ranks), index)};
+            std::make_shared<DeviceSlot>(group_->find_(name, ranks), index)};
   }
 
  private:
@@ -154,14 +153,14 @@ SharedGroup::SharedGroup(const std::string& name, const std::vector<int>& ranks,
       order_(order),
       links_(links),
       scheduler_(scheduler),
-      meeting_(name, ranks, scheduler) {}
+      matcher_(name, ranks, scheduler) {}
 
 c10::intrusive_ptr<c10d::ProcessGroup> SharedGroup::joined_by(
     const std::shared_ptr<SharedGroup>& group, int member,
     const c10::intrusive_ptr<c10d::Store>& store, const std::shared_ptr<TapLog>& log) {
-  const auto size = static_cast<int>(group->meeting_.ranks().size());
+  const auto size = static_cast<int>(group->matcher_.ranks().size());
   const auto tap = c10::make_intrusive<Tap>(c10::make_intrusive<Nowhere>(member, size), log,
-                                            std::make_shared<Seat>(group, member));
+                                            std::make_shared<DeviceSlot>(group, member));
   auto joined = c10::make_intrusive<c10d::ProcessGroup>(store, member, size);
   const auto type = c10d::ProcessGroup::BackendType::CUSTOM;
   joined->setBackend(c10::DeviceType::CPU, type, tap);
@@ -180,14 +179,14 @@ void SharedGroup::complete(Session& session) {
   try {
     carry_out(calls, order_);
   } catch (const c10::Error& error) {
-    return meeting_.fail(session, error.what_without_backtrace());
+    return matcher_.fail(session, error.what_without_backtrace());
   }
   busy_until_ = std::max(busy_until_, session.last_arrival) +
-                links_.cost(calls.front()->op, bytes, meeting_.ranks());
+                links_.cost(calls.front()->op, bytes, matcher_.ranks());
   scheduler_.happen(session.over, busy_until_);
   for (auto& one : session.brought) {
     one->log->done(one->issued.sequence, busy_until_.count());
-    one.reset();  // tensors live on with their owners alone
+    one.reset();  // only owners keep tensors alive
   }
 }
 
@@ -213,7 +212,7 @@ SharedGroup::MessagePtr SharedGroup::send(int member, Brought brought) {
   return message;
 }
 
-// Until it is delivered, `from` of a message that is wanted is who wants it.
+// Until delivery, `from` of a receive request is the rank that requests it.
 SharedGroup::MessagePtr SharedGroup::receive(int member, Brought brought) {
   auto message = std::make_shared<Message>();
   message->from = member;
@@ -243,7 +242,7 @@ void SharedGroup::deliver(Message& sent, Message& received) {
   } catch (const c10::Error& broken) {
     error = broken.what_without_backtrace();
   }
-  const auto& ranks = meeting_.ranks();
+  const auto& ranks = matcher_.ranks();
   const auto when =
       std::max(sent.posted, received.posted) +
       links_.cost("send", bytes_of(sent.brought.call),
@@ -259,16 +258,16 @@ void SharedGroup::deliver(Message& sent, Message& received) {
 void SharedGroup::fail_if_gone(Message& message, int peer) {
   const auto gone = gone_.find(peer);
   if (gone == gone_.end()) return;
-  message.error = "rank " + std::to_string(meeting_.ranks()[static_cast<size_t>(peer)]) +
+  message.error = "rank " + std::to_string(matcher_.ranks()[static_cast<size_t>(peer)]) +
                   " never answered " + text_of(message.brought.issued) + ": " + gone->second;
   scheduler_.happen(message.over, message.posted);
 }
 
 void SharedGroup::leave(int rank, const std::string& how) {
-  const auto& ranks = meeting_.ranks();
+  const auto& ranks = matcher_.ranks();
   const auto member = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
   if (member == static_cast<int>(ranks.size())) return;
-  meeting_.leave(rank, how);
+  matcher_.leave(rank, how);
   gone_[member] = how;
   for (const auto* waiting : {&sent_, &wanted_})
     for (const auto& message : *waiting)

@@ -1,13 +1,13 @@
-// Carries the collectives of simulated ranks: they meet, and the last to come does the arithmetic
-// for all.
+// Carries the collectives of simulated ranks: matches them, and the last rank to arrive computes
+// the result for all.
 //
-// PyTorch's own Reducer waits for an ivalue::Future, which nobody can intercept: asking a
-// collective of this transport for its future therefore blocks until it is over.
+// PyTorch's own Reducer waits for an ivalue::Future, a wait that cannot be intercepted: getFuture()
+// of a collective of this transport therefore blocks until it is over.
 #pragma once
 
 #include "harness/world/sim/arithmetic.h"
+#include "harness/world/sim/collective_matcher.h"
 #include "harness/world/sim/links.h"
-#include "harness/world/sim/meeting.h"
 #include "harness/world/tap.h"
 
 #include <deque>
@@ -16,28 +16,28 @@
 
 namespace lockstep::sim {
 
-// What the members of one group share.
+// The state that the members of one group share.
 class SharedGroup {
  public:
   using Pointer = std::shared_ptr<SharedGroup>;
-  // The world's group of that name and of those ranks: what is split off a group is found by it.
+  // Finds the world's group of that name and of those ranks, for splits of a group.
   using Find = std::function<Pointer(const std::string& name, const std::vector<int>& ranks)>;
 
   // `ranks` are the members' ranks in the world. `scheduler` and `links` outlive the group.
   SharedGroup(const std::string& name, const std::vector<int>& ranks, const ReductionOrder& order,
               const Links& links, Scheduler& scheduler, Find find);
 
-  // What `member` sees of it: its collectives go into `log`.
+  // The group as `member` sees it: its collectives go into `log`.
   static c10::intrusive_ptr<c10d::ProcessGroup> joined_by(const std::shared_ptr<SharedGroup>& group,
                                                           int member,
                                                           const c10::intrusive_ptr<c10d::Store>&,
                                                           const std::shared_ptr<TapLog>& log);
 
-  // The rank of the world has ended, as `how` says: who waits for it learns so.
+  // The rank of the world has ended, as `how` says: ranks that wait for it receive the error.
   void leave(int rank, const std::string& how);
 
  private:
-  friend class Seat;
+  friend class DeviceSlot;
   struct Brought {
     Call call;
     Collective issued;
@@ -45,7 +45,7 @@ class SharedGroup {
   };
   using Session = sim::Session<Brought>;
 
-  // A send or recv that its other side has not come to.
+  // A send or recv that the other side has not matched.
   struct Message {
     Brought brought;
     int from = 0;
@@ -66,7 +66,7 @@ class SharedGroup {
   const ReductionOrder order_;
   const Links& links_;
   Scheduler& scheduler_;
-  Meeting<Brought> meeting_;
+  CollectiveMatcher<Brought> matcher_;
   Nanoseconds busy_until_{};  // collectives of a group are carried one after another
   std::deque<MessagePtr> sent_, wanted_;
   std::map<int, std::string> gone_;  // by member

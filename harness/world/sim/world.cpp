@@ -2,7 +2,7 @@
 
 #include "harness/process/child_group.h"
 #include "harness/world/ambient.h"
-#include "harness/world/play.h"
+#include "harness/world/run_rank.h"
 #include "harness/world/sim/compute_time.h"
 #include "harness/world/sim/store.h"
 #include "harness/world/sim/transport.h"
@@ -22,10 +22,10 @@ namespace {
 
 using Milliseconds = std::chrono::milliseconds;
 
-// A store's own timeouts outlast the patience of the world: who waits in vain is stuck.
+// A store's own timeouts outlast the world's: a rank that waits in vain is stuck.
 constexpr std::chrono::hours kStorePatience{24};
 
-// All of one world. Where ranks are frozen it must outlive them, and so is never destroyed.
+// The state of one world. Frozen ranks refer to it, so with them it is never destroyed.
 class World {
  public:
   explicit World(const SimTask& task)
@@ -33,7 +33,7 @@ class World {
         spec_(task.spec),
         case_hash_(hash_of(task.c)),
         links_(spec_.timing),
-        scheduler_(task.crew, spec_.size, Chooser(spec_.schedule, spec_.size), task.limit,
+        scheduler_(task.rank_threads, spec_.size, Chooser(spec_.schedule, spec_.size), task.limit,
                    {.begin = [this](int rank) { begin_turn(rank); },
                     .end = [this](int rank) { end_turn(rank); }}),
         ranks_(static_cast<size_t>(spec_.size)) {
@@ -43,16 +43,16 @@ class World {
   }
 
   SimReport play() {
-    const auto standings = scheduler_.run([this](int rank) { live(rank); });
+    const auto ends = scheduler_.run([this](int rank) { live(rank); });
     task_.running.store(-1);
     SimReport report{.left = {}, .choices = scheduler_.chooser().choices()};
     for (int rank = 0; rank < spec_.size; ++rank) {
-      const auto& standing = standings[static_cast<size_t>(rank)];
+      const auto& standing = ends[static_cast<size_t>(rank)];
       report.left.push_back(at(rank).left);
       if (standing.state == Scheduler::State::ended) continue;
       report.has_frozen_ranks = true;
       if (standing.state == Scheduler::State::waiting) end_waiting(rank, standing.waits_for);
-      // The last word, but for a rank that has had one: it was killed, or it exited.
+      // The last record, except for a rank that has one: it was killed, or it exited.
       if (standing.state == Scheduler::State::parked)
         at(rank).play->end({Ending::Kind::stuck, "it was stopped"});
     }
@@ -75,7 +75,7 @@ class World {
   void end_turn(int rank) { at(rank).ambient->swap(); }
 
   void live(int rank) {
-    // The thread has played for other cases, which may have left something in it.
+    // The thread has run other cases, which may have left something in it.
     const at::ThreadLocalStateGuard as_new(as_new_);
     at::autocast::set_autocast_cache_enabled(true);
     std::fesetenv(&floats_);
@@ -92,7 +92,7 @@ class World {
     self.play.reset();
   }
 
-  PlayParts parts_of(int rank) {
+  RankRunParts parts_of(int rank) {
     return {.scenario = task_.scenario,
             .c = task_.c,
             .injections = spec_.injections,
@@ -108,7 +108,7 @@ class World {
                 },
             .scratch = task_.scratch,
             .call_sites = task_.call_sites,
-            .blows = blows_to(rank),
+            .planned_failures = blows_to(rank),
             .clock = [this] { return scheduler_.now().count(); }};
   }
 
@@ -132,8 +132,8 @@ class World {
     return group;
   }
 
-  // A rank that is killed or exits never runs again; its peers learn of it as of a process's end.
-  Blows blows_to(int rank) {
+  // A rank that is killed or exits never runs again; its peers notice it like a process's end.
+  PlannedFailures blows_to(int rank) {
     const auto freeze = [this, rank](std::optional<Ending> ending) {
       if (ending) {
         at(rank).play->end(*ending);
@@ -164,7 +164,7 @@ class World {
     for (const auto& [key, group] : groups_) group->leave(rank, how);
   }
 
-  // Where another rank ended badly, those that wait were merely left alone.
+  // Where another rank ended badly, waiting ranks were merely left without it.
   void end_waiting(int rank, const std::string& what) {
     auto& play = at(rank).play;
     if (!play) return;
@@ -175,8 +175,8 @@ class World {
   }
 
   const SimTask task_;
-  // Of the host's own thread, in which no rank runs. How floats are rounded and whether small ones
-  // are flushed to zero a thread has from the one that made it.
+  // The state of the host's own thread, in which no rank runs. A thread inherits its rounding mode,
+  // and whether small floats are flushed to zero, from the thread that made it.
   const at::ThreadLocalState as_new_;
   const std::fenv_t floats_ = [] {
     std::fenv_t floats;

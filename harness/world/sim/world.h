@@ -3,7 +3,7 @@
 
 #include "harness/core/scenario.h"
 #include "harness/world/sim/chooser.h"
-#include "harness/world/sim/crew.h"
+#include "harness/world/sim/rank_threads.h"
 
 #include <atomic>
 #include <chrono>
@@ -20,7 +20,7 @@ struct Subject;
 namespace lockstep::sim {
 
 struct SimTask {
-  Crew& crew;  // its threads are used by one case after another
+  RankThreads& rank_threads;  // its threads are used by one case after another
   const Scenario& scenario;
   const Case& c;
   const WorldSpec& spec;  // of the case
@@ -28,22 +28,22 @@ struct SimTask {
   std::vector<std::span<std::byte>> journals;  // by rank
   std::filesystem::path scratch;               // made by the first rank that wants it
   std::chrono::milliseconds limit{};           // of virtual time
-  bool call_sites = false;                     // on record
-  // The rank that runs, for whoever finds this process dead.
+  bool call_sites = false;                     // recorded
+  // The rank that runs, for the process that finds this one dead.
   std::atomic<int>& running;
-  // In the rank's thread, before it runs: where its output goes.
+  // Called in the rank's thread, before it runs: redirects its output.
   std::function<void(int rank)> redirect;
 };
 
 struct SimReport {
-  std::vector<std::vector<std::string>> left;  // by rank: what it left under way
-  std::vector<Choice> choices;                 // of who runs next
-  // Threads that will never run again are left in this process, which must not play another case.
+  std::vector<std::vector<std::string>> left;  // by rank: what it left unfinished
+  std::vector<Choice> choices;                 // of the rank that runs next
+  // Frozen threads are left in this process, which must not run another case.
   bool has_frozen_ranks = false;
 };
 
-// Plays the case and records how every rank ended. A rank whose peers wait for it and will never
-// have it, since nobody can run any more, is `stuck`, and so are they: no clock says so.
+// Runs the case and records how every rank ended. When no rank can run any more, the ranks that
+// wait and the rank that they wait for are `stuck`; no clock decides this.
 SimReport play_simulated(const SimTask& task);
 
 }  // namespace lockstep::sim

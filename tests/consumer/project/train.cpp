@@ -5,9 +5,7 @@
 //   done; wait
 //
 // Its argument, if there is one, is the backend; the model stays on the CPU.
-#include "ddp/distributed_data_parallel.h"
-#include "ddp/distributed_sampler.h"
-#include "ddp/init.h"
+#include "lockstep/ddp.h"
 
 #include <torch/torch.h>
 
@@ -104,6 +102,7 @@ int main(int count, char** arguments) {
   try {
     train(count > 1 ? arguments[1] : "");
   } catch (const std::exception& error) {
+    lockstep::report_to_launcher(error.what());
     std::cerr << error.what() << "\n";
     return 1;
   }

@@ -168,6 +168,10 @@ void compute(RankContext& here, bool before_waiting) {
 }
 
 // Three all-reduces, of which the guilty rank leaves out one, adds one or makes another one.
+[[gnu::noinline]] void write_to(volatile int* nobody) {
+  *nobody = 1;
+}
+
 void part_in(const std::string& how, RankContext& here, bool is_guilty) {
   for (int64_t round = 1; round <= 3; ++round) {
     here.enter(static_cast<int>(round), "round");
@@ -185,6 +189,7 @@ void part_in(const std::string& how, RankContext& here, bool is_guilty) {
       pthread_mutex_lock(&mutex);
       pthread_mutex_lock(&mutex);
     }
+    if (is_guilty && how == "crash" && round == 2) write_to(nullptr);
     if (is_guilty && how == "throw" && round == 2) throw std::runtime_error("a toy's own error");
   }
   if (is_guilty && how == "add") all_reduce(here, 2);

@@ -25,7 +25,7 @@ class Causes : public ForkedTest {
     const auto evidence = keep_evidence(lane(), folder, history);
     std::filesystem::remove_all(folder);
     return {verdict.kind, verdict.findings.empty() ? "" : verdict.findings.front().text,
-            evidence.tail, rank_to_blame(history)};
+            evidence.stack, rank_to_blame(history)};
   }
   Told told_of(const std::string& how) { return told_of(toy("part_in_" + how, 3, 1)); }
   Told told_of_injection(const std::string& kind) {
@@ -44,6 +44,19 @@ TEST_P(Causes, ASkippedCollective) {
   EXPECT_TRUE(told.headline.starts_with(
       "rank 1 never issued collective #2, allreduce of 2 float32, which ranks 0, 2 issued"))
       << told.headline;
+}
+
+// Rank 1 believes that it took part, and goes on. What the others wait in is told, and the
+// injection.
+TEST_P(Causes, ADroppedCollective) {
+  const auto told = told_of_injection("drop");
+  EXPECT_EQ(told.kind, Verdict::Kind::hang) << told.headline;
+  // What rank 1 issues next is taken for the one that it dropped.
+  EXPECT_TRUE(
+      told.headline.starts_with("ranks 0, 2 wait in collective #2, allreduce of 2 float32, "
+                                "which rank 1 completed"))
+      << told.headline;
+  EXPECT_NE(told.headline.find("injected: drop at collective #1"), std::string::npos);
 }
 
 TEST_P(Causes, AnExtraCollective) {
@@ -84,6 +97,16 @@ TEST_P(Causes, ADeadRank) {
   EXPECT_EQ(told.kind, Verdict::Kind::crash);
   EXPECT_TRUE(told.headline.starts_with("rank 1 was ended by SIGKILL, at step 2, round"))
       << told.headline;
+}
+
+TEST_P(Causes, ACrash) {
+  const auto told = told_of("crash");
+  EXPECT_EQ(told.kind, Verdict::Kind::crash);
+  EXPECT_TRUE(told.headline.starts_with("rank 1 was ended by SIGSEGV, at step 2, round"))
+      << told.headline;
+  EXPECT_EQ(told.guilty, 1);
+  EXPECT_TRUE(told.place.starts_with("lockstep::write_to at acts.cpp:")) << told.place;
+  EXPECT_NE(told.place.find("lockstep::part_in at acts.cpp:"), std::string::npos) << told.place;
 }
 
 TEST_P(Causes, AnEndlessLoop) {

@@ -36,7 +36,7 @@ TEST_P(GroupsTest, GroupsAreSplitOffAGroup) {
     EXPECT_EQ(groups(0), (std::vector<std::string>{"world/0,1", three, three + " #2"}));
     EXPECT_EQ(groups(2), (std::vector<std::string>{"world/2,3", three, three + " #2"}));
     EXPECT_EQ(first_mismatch(history), std::nullopt);
-    EXPECT_EQ(first_missing(history), std::nullopt);
+    EXPECT_EQ(first_divergence_point(history), std::nullopt);
   }
 }
 

@@ -93,7 +93,7 @@ void act_out(const std::string& act, RankContext& here) {
                              testing_support::entries(here.scratch()).size())});
   }
   if (act == "tell_pid") here.record("pid", std::vector<int64_t>{getpid()});
-  if (act == "meet_in_store") {
+  if (act == "rendezvous_in_store") {
     here.store()->add("count", 1);
     here.store()->set("from" + std::to_string(here.rank()), "x");
     for (int rank = 0; rank < here.size(); ++rank) here.store()->get("from" + std::to_string(rank));
@@ -101,7 +101,7 @@ void act_out(const std::string& act, RankContext& here) {
 }
 
 bool everybody_acts(const std::string& act) {
-  return act == "refuse" || act == "scratch" || act == "meet_in_store" || act == "train" ||
+  return act == "refuse" || act == "scratch" || act == "rendezvous_in_store" || act == "train" ||
          act == "broadcast" || act == "reduce_and_record" || act == "look_around" ||
          act == "change_ambience" || act == "tell_pid" || act == "collectives" ||
          act == "reduce_reals" || act == "four_rounds" || act == "race" || act == "meddle" ||
@@ -147,20 +147,21 @@ class LaunchedHere final : public Tier {
  public:
   LaunchedHere(const Scenario& scenario, const ForkedOptions& options, int ranks) {
     const Subjects subjects{Subject{.name = "bare"}};
-    LaunchedParts parts{.server = launched_server({scenario}, subjects, options),
-                        .own = hello_of(0, "127.0.0.1", "token-" + std::to_string(getpid()), {}),
-                        .grace = options.grace};
+    LaunchedParts parts{
+        .server = launched_server({scenario}, subjects, options),
+        .own = handshake_of(0, "127.0.0.1", "token-" + std::to_string(getpid()), {}),
+        .grace = options.grace};
     for (int rank = 1; rank < ranks; ++rank) {
       others_.push_back(launched_server({scenario}, subjects, options));
       parts.members.push_back(
-          {hello_of(rank, "127.0.0.1", "", {}), Descriptor(dup(others_.back()->descriptor()))});
+          {handshake_of(rank, "127.0.0.1", "", {}), Descriptor(dup(others_.back()->descriptor()))});
     }
     tier_ = launched_tier(std::move(parts));
   }
   ~LaunchedHere() override { others_.clear(); }  // as members that leave
 
   History play(const Scenario& scenario, const Case& c, const Setting& setting,
-               const PlayOptions& options) override {
+               const CaseRunOptions& options) override {
     return tier_->play(scenario, c, setting, options);
   }
   void keep_output(const std::filesystem::path& folder, const History& history) override {

@@ -1,8 +1,12 @@
+#include "harness/process/network.h"
 #include "tests/world/forked/toys.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
+#include <set>
+#include <sstream>
 
 namespace lockstep {
 namespace {
@@ -60,6 +64,46 @@ TEST_P(WarmTest, WhatACaseLeavesInAProcessIsALeakAndItsWorldIsReplaced) {
         << act;
     EXPECT_NE(pids(2), before) << act;
   }
+}
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+// A connection to each port on which process `pid` listens, as anybody could make it.
+std::vector<Descriptor> strangers_of(pid_t pid) {
+  std::set<std::string> own;
+  const auto folder = "/proc/" + std::to_string(pid) + "/fd/";
+  for (const auto& name : testing_support::entries(folder)) {
+    std::error_code gone;
+    own.insert(std::filesystem::read_symlink(folder + name, gone).string());
+  }
+  std::vector<Descriptor> strangers;
+  std::ifstream sockets("/proc/net/tcp");
+  std::string line;
+  for (std::getline(sockets, line); std::getline(sockets, line);) {
+    std::istringstream fields(line);
+    const std::vector<std::string> field(std::istream_iterator<std::string>{fields}, {});
+    const bool is_listening = field.at(3) == "0A";
+    if (!is_listening || !own.contains("socket:[" + field.at(9) + "]")) continue;
+    const auto port = std::stoi(field.at(1).substr(field.at(1).find(':') + 1), nullptr, 16);
+    strangers.push_back(connect_to("127.0.0.1", port, Clock::now() + 30s));
+  }
+  return strangers;
+}
+
+TEST_P(WarmTest, WhoConnectsToTheBackendFromOutsideIsNoLeakOfTheCase) {
+  const auto before = pids(2);
+  const auto pid = static_cast<pid_t>(before.at(1));
+  const auto descriptors = testing_support::descriptors_of(pid);
+  const auto strangers = strangers_of(pid);
+  ASSERT_FALSE(strangers.empty());
+  ASSERT_TRUE(testing_support::eventually(
+      [&] { return testing_support::descriptors_of(pid) >= descriptors + strangers.size(); }));
+  EXPECT_EQ(left_behind(play(toy("reduce_and_record", 2))), std::vector<std::string>{});
+  EXPECT_EQ(pids(2), before);
+  const auto history = play(toy("leave_a_descriptor", 2, 1));
+  EXPECT_EQ(left_behind(history),
+            std::vector<std::string>{"rank 1: 1 open descriptor(s) more than before"});
 }
 
 TEST_P(WarmTest, GeneratorGradModeAndDefaultDtypeArePutBackAndAreNoLeak) {

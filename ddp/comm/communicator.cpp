@@ -1,0 +1,226 @@
+#include "ddp/comm/communicator.h"
+
+#include "ddp/comm/split_group.h"
+#include "ddp/errors.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::chrono::milliseconds kDefaultTimeout = std::chrono::minutes(5);
+constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::hours(24 * 365);
+
+c10::intrusive_ptr<c10d::Backend> backend_for(c10d::ProcessGroup& group, c10::DeviceType device) {
+  try {
+    return group.getBackend(device);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+// The device to which tensors without a backend are copied, such as the texts that ranks compare.
+c10::DeviceType device_of(c10d::ProcessGroup& group) {
+  for (const auto device : {c10::DeviceType::CPU, c10::DeviceType::CUDA}) {
+    if (backend_for(group, device)) return device;
+  }
+  for (const c10::Device& device : group.getDeviceTypes()) {
+    if (backend_for(group, device.type())) return device.type();
+  }
+  throw UsageError("the process group has no backend for CPU tensors, nor for CUDA ones");
+}
+
+}  // namespace
+
+Communicator::Communicator(c10::intrusive_ptr<c10d::ProcessGroup> group,
+                           std::optional<std::chrono::milliseconds> timeout)
+    : group_(std::move(group)) {
+  if (!group_)
+    throw UsageError("process_group is null: expected the group of the ranks that train");
+  device_ = device_of(*group_);
+  const std::chrono::milliseconds group_timeout = backend_timeout(device_);
+  timeout_ = std::min(timeout.value_or(group_timeout), kLongestTimeout);
+  if (timeout_ <= std::chrono::milliseconds::zero()) {
+    throw UsageError("timeout is " + std::to_string(timeout_.count()) +
+                     " ms, expected a positive time");
+  }
+}
+
+// A peer that ended without an error explains connections that are closed, and a store that is
+// gone.
+std::string Communicator::cause_with_ended_peer(const Operation& operation,
+                                                std::string cause) const {
+  const auto number = is_instances_ ? std::optional(operation.sequence_number) : std::nullopt;
+  const auto ended = notice_->ended_peer(number);
+  if (ended && cause != *ended) return *ended + " (" + cause + ")";
+  if (!ended && notice_->server_has_left()) {
+    cause +=
+        "; the store of the group is gone too: the process that served it, mostly rank 0's, "
+        "has ended. If it made fewer steps than this rank, join() is for uneven inputs "
+        "(docs/ddp.md)";
+  }
+  return cause;
+}
+
+// A peer's error is the first in time, and a better cause than its closed connection as seen here.
+void Communicator::fail(const Operation& operation, std::chrono::milliseconds waited,
+                        std::string cause) const {
+  if (const auto sentence = peer_error()) {
+    cause = *sentence;
+  } else if (notice_ && failure_->empty()) {
+    cause = cause_with_ended_peer(operation, std::move(cause));
+  }
+  const std::string where = name_.empty() ? "" : " of " + name_;
+  const CommunicationError error(rank(), operation.description + where, operation.sequence_number,
+                                 waited, cause);
+  if (failure_->empty()) *failure_ = error.what();
+  if (notice_) notice_->post(error.what());
+  let_go_of_devices();
+  throw error;
+}
+
+template <class Issue>
+Operation Communicator::start(std::vector<at::Tensor> tensors, std::string description,
+                              Issue issue) {
+  look_at_what_is_under_way();
+  Operation operation{.work = nullptr,
+                      .description = std::move(description),
+                      .sequence_number = issued_count_++,
+                      .tensors = std::move(tensors),
+                      .home = {},
+                      .issued_at = std::chrono::steady_clock::now()};
+  if (!failure_->empty()) {
+    fail(operation, std::chrono::milliseconds::zero(), "an earlier one failed (" + *failure_ + ")");
+  }
+  try {
+    operation.work = issue(operation.tensors);
+  } catch (const std::exception& error) {
+    fail(operation, elapsed_since(operation.issued_at), first_line(error));
+  }
+  return operation;
+}
+
+at::Tensor Communicator::where_it_travels(const at::Tensor& tensor) const {
+  if (carries(tensor.device().type())) return tensor;
+  for (const auto& device : {group_->getBoundDeviceId(), travels_by_}) {
+    if (device && device->type() == device_) return tensor.to(*device);
+  }
+  return tensor.to(device_);
+}
+
+Operation Communicator::start_sum(const at::Tensor& tensor, std::string description) {
+  Operation operation =
+      start({where_it_travels(tensor)}, std::move(description),
+            [&](std::vector<at::Tensor>& tensors) { return group_->allreduce(tensors); });
+  operation.home = tensor;
+  return operation;
+}
+
+Operation Communicator::start_broadcast(const at::Tensor& tensor, std::string description,
+                                        int source) {
+  c10d::BroadcastOptions options;
+  options.rootRank = source;
+  Operation operation =
+      start({where_it_travels(tensor)}, std::move(description),
+            [&](std::vector<at::Tensor>& tensors) { return group_->broadcast(tensors, options); });
+  operation.home = tensor;
+  return operation;
+}
+
+Operation Communicator::start_gather(const at::Tensor& tensor, std::string description) {
+  const at::Tensor mine = where_it_travels(tensor.flatten());
+  // One tensor for all: a world of a thousand ranks would otherwise have a million. Flat, since
+  // Gloo takes no rows.
+  const at::Tensor all = at::empty({world_size() * mine.numel()}, mine.options());
+  Operation operation =
+      start({all, mine}, std::move(description), [&](std::vector<at::Tensor>& tensors) {
+        return group_->_allgather_base(tensors[0], tensors[1]);
+      });
+  const bool stays = mine.device() == tensor.device();
+  operation.home = stays ? all : at::empty(all.sizes(), all.options().device(tensor.device()));
+  return operation;
+}
+
+std::vector<at::Tensor> Communicator::finish_gather(Operation& operation) {
+  const at::Tensor all = operation.home;
+  wait(operation);
+  return all.chunk(world_size());
+}
+
+std::vector<at::Tensor> Communicator::gather(const at::Tensor& tensor, std::string description) {
+  Operation operation = start_gather(tensor, std::move(description));
+  std::vector<at::Tensor> parts = finish_gather(operation);
+  for (at::Tensor& part : parts) part = part.view(tensor.sizes());
+  return parts;
+}
+
+std::optional<std::string> Communicator::peer_error() const {
+  return notice_ ? notice_->read() : std::nullopt;
+}
+
+std::string Communicator::why_a_peer_is_missing(const Operation& operation) const {
+  if (const auto sentence = peer_error()) return *sentence;
+  if (!notice_ || !is_instances_) return "";
+  return notice_->ended_peer(operation.sequence_number).value_or("");
+}
+
+void Communicator::report(const std::string& sentence) {
+  if (notice_) notice_->post(sentence);
+}
+
+void Communicator::report_for_this_forward(const std::string& sentence) {
+  if (notice_) notice_->post_of_this_forward(sentence);
+}
+
+Communicator Communicator::split(const std::string& name) {
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    group = split_group(*group_, timeout_, name);
+  } catch (const c10::DistError& error) {
+    fail({.work = nullptr,
+          .description = "connecting of " + name,
+          .sequence_number = issued_count_,
+          .tensors = {},
+          .home = {}},
+         elapsed_since(start), first_line(error));
+  } catch (const std::exception& error) {
+    throw UsageError(
+        "another DistributedDataParallel lives on this process group, and its backend '" +
+        backend_name() + "' gives no group to each (" + first_line(error) +
+        "); give each a group of its own");
+  }
+  Communicator part(std::move(group), timeout_);
+  part.name_ = name;
+  part.travels_by_ = travels_by_;
+  // Otherwise a rank could fail and exit while others still connect to it and never get its error.
+  part.gather(at::zeros({1}, at::kLong), "meeting of the ranks that are connected");
+  return part;
+}
+
+c10::intrusive_ptr<c10d::Backend> Communicator::backend_of(c10::DeviceType device) const {
+  return backend_for(*group_, device);
+}
+
+std::chrono::milliseconds Communicator::backend_timeout(c10::DeviceType device) const {
+  try {
+    return backend_of(device)->getBackendOptions()->timeout;
+  } catch (const c10::Error&) {
+    return kDefaultTimeout;  // the base class throws: this backend has no options to show
+  }
+}
+
+std::string Communicator::backend_name() const {
+  return backend_of(device_)->getBackendName();
+}
+
+bool Communicator::carries(c10::DeviceType device) const {
+  return backend_of(device) != nullptr;
+}
+
+}  // namespace lockstep

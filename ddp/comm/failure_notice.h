@@ -1,0 +1,114 @@
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+// The progress of a rank that ended without an error.
+struct PeacefulEnd {
+  std::int64_t issued_count = 0;  // collectives of its instance's own communicator
+  std::int64_t pass_count = 0;    // synchronised backward passes
+};
+
+// Shared by the instances on one group of this process: the last error message of any of them,
+// empty once a forward begins. Thread-safe.
+class LastFailure {
+ public:
+  void set(const std::string& sentence);
+  std::string get() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::string sentence_;
+};
+
+// A place in the group's store where a rank that fails posts its error message, so that its peers'
+// waits fail with that message rather than at their deadline. Within one forward the first message
+// stays.
+//
+// Everything is Local; a call takes one exchange with the store and at most two seconds. Nothing
+// throws: where a store is gone, or a group has none, nothing is posted or read. Thread-safe: a
+// pass may end on a thread of autograd's while the caller posts its own error.
+class FailureNotice {
+ public:
+  // `store` may be null. `instance` identifies one instance; another life of it has another name.
+  FailureNotice(c10::intrusive_ptr<c10d::Store> store, int rank, const std::string& instance,
+                std::shared_ptr<LastFailure> last_failure = std::make_shared<LastFailure>());
+
+  // Removes what an earlier run left in the store. Rank 0 calls it before any rank can post.
+  void clear() noexcept;
+
+  // Sets how many forwards this rank has begun.
+  void set_moment(std::int64_t forward_count);
+
+  // Posts that this rank cannot continue. The launcher receives the message too.
+  void post(const std::string& sentence) noexcept;
+
+  // The same, but a later post replaces it, and the launcher does not receive it.
+  void post_for_now(const std::string& sentence) noexcept;
+
+  // Posts that one forward threw. Ranks that have begun a later forward ignore it: they have
+  // recovered, and so, perhaps, has this rank.
+  void post_of_this_forward(const std::string& sentence) noexcept;
+
+  // Posts that an exception unwinds this instance, with the message that another instance of this
+  // process posted since the last forward began, which may be that exception.
+  void post_that_it_is_unwound() noexcept;
+
+  // A peer's message: "rank 2 reported: ...". Nothing while no peer posted, or where this rank did.
+  std::optional<std::string> read() noexcept;
+
+  // Posts that this rank's instance ends without an error, for peers that expect another step of
+  // it. Skipped where the store is gone.
+  void post_end(const PeacefulEnd& end) noexcept;
+
+  // "rank 1 ended after 3 synchronised backwards; ...", of a peer that has posted its end and will
+  // not issue collective `sequence_number` of its instance's own communicator; if that number is
+  // unknown, of one that has begun fewer forwards than this rank. Nothing where there is none.
+  std::optional<std::string> ended_peer(std::optional<std::int64_t> sequence_number) noexcept;
+
+  // Whether there was a store in the first place.
+  bool had_store() const { return had_store_; }
+
+  // Increments this rank's count of signs of life.
+  void give_sign_of_life() noexcept;
+
+  // Each rank's count; nothing where the store does not answer. One round trip per rank.
+  std::optional<std::vector<std::int64_t>> signs_of_life(int world_size) noexcept;
+
+  // Whether the store's server has closed the connection, as far as reads have shown.
+  bool server_has_left() const { return server_has_left_; }
+
+ private:
+  std::string sign_key(int rank) const;
+  std::string end_key() const;
+  using Exchange = std::function<std::string(c10d::Store& store)>;
+  // Returns what the exchange returns; if it throws or takes too long, returns nothing and drops
+  // the store.
+  std::string exchange(const Exchange& exchange) noexcept;
+  // Returns what it posted: if this forward threw, the reason for that.
+  std::string post_for_good(const std::string& sentence) noexcept;
+  void post_until(std::int64_t moment, const std::string& sentence) noexcept;
+
+  const int rank_;
+  const std::string key_;
+  const bool had_store_;
+  const std::shared_ptr<LastFailure> last_failure_;
+  std::atomic<bool> server_has_left_ = false;
+  std::mutex mutex_;  // guards what follows
+  c10::intrusive_ptr<c10d::Store> store_;
+  std::int64_t moment_ = 0;
+  std::string reported_;  // of the forward that threw
+  std::int64_t reported_at_ = -1;
+};
+
+}  // namespace lockstep

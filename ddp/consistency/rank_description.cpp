@@ -1,0 +1,192 @@
+#include "ddp/consistency/rank_description.h"
+
+#include "ddp/consistency/validation.h"
+
+#include <torch/nn/modules/embedding.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace lockstep {
+
+namespace {
+
+using Options = DistributedDataParallelOptions;
+using Names = std::vector<std::string>;
+
+bool is_in(const Names& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::string text_of(at::IntArrayRef numbers) {
+  return c10::str(numbers);
+}
+
+std::string text_of(bool value) {
+  return value ? "true" : "false";
+}
+
+// Only the kind: ranks may have different devices of one kind.
+std::string kind_of(const c10::Device& device) {
+  return c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+}
+
+std::string text_of(const Names& names) {
+  std::string text = "[";
+  for (const std::string& name : names) text += (text.size() > 1 ? ", '" : "'") + name + "'";
+  return text + "]";
+}
+
+// The parameters whose gradients are sparse, as far as modules declare it.
+std::set<const at::TensorImpl*> sparse_weights(const torch::nn::Module& module) {
+  std::set<const at::TensorImpl*> found;
+  // Through children(): a module that no shared_ptr holds cannot list itself.
+  const auto look_at = [&](const torch::nn::Module& each) {
+    if (const auto* const embedding = dynamic_cast<const torch::nn::EmbeddingImpl*>(&each)) {
+      if (embedding->options.sparse()) found.insert(embedding->weight.unsafeGetTensorImpl());
+    }
+    if (const auto* const bag = dynamic_cast<const torch::nn::EmbeddingBagImpl*>(&each)) {
+      if (bag->options.sparse()) found.insert(bag->weight.unsafeGetTensorImpl());
+    }
+  };
+  look_at(module);
+  for (const auto& each : module.modules(false)) look_at(*each);
+  return found;
+}
+
+void state_tensor(const std::string& subject, const std::string& name, const at::Tensor& tensor,
+                  std::vector<Property>& properties) {
+  const std::string of = " of " + subject + " '" + name + "'";
+  properties.push_back({"the shape" + of, text_of(tensor.sizes())});
+  properties.push_back({"the dtype" + of, c10::toString(tensor.scalar_type())});
+  properties.push_back({"the kind of device" + of, kind_of(tensor.device())});
+  const bool is_strided = tensor.layout() == at::kStrided;
+  properties.push_back({"the layout" + of, is_strided ? "strides " + text_of(tensor.strides())
+                                                      : c10::str(tensor.layout())});
+}
+
+void state_parameters(const torch::nn::Module& module, const Options& options,
+                      std::vector<Property>& properties) {
+  std::vector<NamedTensor> parameters;
+  for (const auto& each : module.named_parameters()) {
+    if (is_in(options.parameters_and_buffers_to_ignore, each.key())) continue;
+    parameters.push_back({each.key(), each.value()});
+  }
+  properties.push_back({"the number of parameters", std::to_string(parameters.size())});
+  const auto sparse = sparse_weights(module);
+  std::size_t index = 0;
+  for (const auto& [name, tensor] : parameters) {
+    properties.push_back({"the name of parameter " + std::to_string(index++), "'" + name + "'"});
+    state_tensor("parameter", name, tensor, properties);
+    properties.push_back(
+        {"requires_grad of parameter '" + name + "'", text_of(tensor.requires_grad())});
+    properties.push_back({"the layout of the gradient of '" + name + "'",
+                          sparse.contains(tensor.unsafeGetTensorImpl()) ? "sparse" : "dense"});
+  }
+}
+
+void state_buffers(const torch::nn::Module& module, const Options& options,
+                   std::vector<Property>& properties) {
+  const auto buffers = buffers_of(module, options);
+  properties.push_back({"the number of buffers", std::to_string(buffers.size())});
+  std::size_t index = 0;
+  for (const auto& [name, tensor] : buffers) {
+    properties.push_back({"the name of buffer " + std::to_string(index++), "'" + name + "'"});
+    state_tensor("buffer", name, tensor, properties);
+  }
+}
+
+void state_options(const Options& options, std::vector<Property>& properties) {
+  std::string caps;
+  for (const double cap : options.bucket_cap_mb_list) caps += " " + exact_text(cap);
+  const std::pair<const char*, std::string> values[] = {
+      {"init_sync", text_of(options.init_sync)},
+      {"forward_sync_buffers", text_of(synchronises_buffers(options))},
+      {"buffer_sync_lag", text_of(options.buffer_sync_lag)},
+      {"bucket_cap_mb", options.bucket_cap_mb ? exact_text(*options.bucket_cap_mb) : "unset"},
+      {"bucket_cap_mb_list", "[" + caps + " ]"},
+      {"find_unused_parameters", text_of(options.find_unused_parameters)},
+      {"gradient_as_bucket_view", text_of(options.gradient_as_bucket_view)},
+      {"static_graph", text_of(options.static_graph)},
+      {"skip_all_reduce_unused_params", text_of(options.skip_all_reduce_unused_params)},
+      {"batched_grad_copy", text_of(options.batched_grad_copy)},
+      {"parameters_and_buffers_to_ignore", text_of(options.parameters_and_buffers_to_ignore)},
+      {"delay_all_reduce_named_params", text_of(options.delay_all_reduce_named_params)},
+      {"param_to_hook_all_reduce", "'" + options.param_to_hook_all_reduce + "'"}};
+  for (const auto& [name, value] : values) {
+    properties.push_back({std::string("the option ") + name, value});
+  }
+}
+
+}  // namespace
+
+std::vector<at::Tensor> tensors_of(const ModuleState& state) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& each : state.trainable) tensors.push_back(each.tensor);
+  for (const auto& each : state.frozen) tensors.push_back(each.tensor);
+  for (const auto& each : state.buffers) tensors.push_back(each.tensor);
+  return tensors;
+}
+
+std::vector<NamedTensor> buffers_of(const torch::nn::Module& module, const Options& options) {
+  std::vector<NamedTensor> buffers;
+  for (const auto& each : module.named_buffers()) {
+    if (!is_in(options.parameters_and_buffers_to_ignore, each.key())) {
+      buffers.push_back({each.key(), each.value()});
+    }
+  }
+  return buffers;
+}
+
+ModuleState state_of(const torch::nn::Module& module, const Options& options) {
+  ModuleState state{.trainable = {}, .frozen = {}, .buffers = buffers_of(module, options)};
+  const auto sparse = sparse_weights(module);
+  std::set<const at::TensorImpl*> seen;
+  for (const auto& each : module.named_parameters()) {
+    const at::TensorImpl* const identity = each.value().unsafeGetTensorImpl();
+    if (is_in(options.parameters_and_buffers_to_ignore, each.key())) continue;
+    if (!seen.insert(identity).second) continue;
+    if (!each.value().requires_grad()) {
+      state.frozen.push_back({each.key(), each.value()});
+      continue;
+    }
+    state.trainable.push_back({.name = each.key(),
+                               .tensor = each.value(),
+                               .sparse = sparse.contains(identity),
+                               .delayed = false});
+  }
+  // A shared parameter is delayed under any of its names.
+  const auto parameters = module.named_parameters();
+  for (const std::string& name : options.delay_all_reduce_named_params) {
+    const at::Tensor* const named = parameters.find(name);
+    for (TrainableParameter& each : state.trainable) {
+      if (named != nullptr && each.tensor.is_same(*named)) each.delayed = true;
+    }
+  }
+  return state;
+}
+
+bool synchronises_buffers(const Options& options) {
+  if (options.forward_sync_buffers) return *options.forward_sync_buffers;
+  return options.broadcast_buffers.value_or(true);
+}
+
+RankDescription describe_rank(const torch::nn::Module& module, const Options& options,
+                              const InstanceNumber& member, const Communicator& communicator) {
+  RankDescription description{
+      .properties = {}, .validation_error = find_validation_error(module, options, communicator)};
+  std::vector<Property>& properties = description.properties;
+  state_parameters(module, options, properties);
+  state_buffers(module, options, properties);
+  state_options(options, properties);
+  properties.push_back({"the number of DistributedDataParallel objects that live on the group",
+                        std::to_string(member.number())});
+  properties.push_back({"the number of DistributedDataParallel objects made on the group before",
+                        std::to_string(member.made_before())});
+  return description;
+}
+
+}  // namespace lockstep

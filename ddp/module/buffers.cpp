@@ -1,0 +1,186 @@
+#include "ddp/module/buffers.h"
+
+#include "ddp/batch_norm.h"
+#include "ddp/comm/streams.h"
+#include "ddp/consistency/rank_description.h"
+#include "ddp/errors.h"
+#include "ddp/reducer/gradient_hooks.h"
+
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/instancenorm.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+
+namespace lockstep {
+
+namespace {
+
+std::vector<std::string> layout_of(const std::vector<NamedTensor>& buffers) {
+  std::vector<std::string> lines;
+  for (const auto& [name, tensor] : buffers) {
+    lines.push_back("'" + name + "' " + c10::toString(tensor.scalar_type()) +
+                    c10::str(tensor.sizes()));
+  }
+  return lines;
+}
+
+// Concatenates tensors of one dtype and device into one row of elements; non-source ranks' values
+// are overwritten.
+at::Tensor flatten(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> rows;
+  for (const at::Tensor& tensor : tensors) rows.push_back(tensor.detach().reshape({-1}));
+  return at::cat(rows);
+}
+
+// False on a device, where the host would have to wait.
+bool has_the_bits_of(const at::Tensor& tensor, const at::Tensor& row) {
+  return !has_streams(tensor.device()) &&
+         tensor.detach().reshape({-1}).view(at::kByte).equal(row.view(at::kByte));
+}
+
+struct Kind {
+  at::ScalarType dtype;
+  c10::Device device;
+  std::vector<at::Tensor> tensors;
+};
+
+void add_to_its_kind(std::vector<Kind>& kinds, const at::Tensor& tensor) {
+  for (Kind& each : kinds) {
+    if (each.dtype != tensor.scalar_type() || each.device != tensor.device()) continue;
+    each.tensors.push_back(tensor);
+    return;
+  }
+  kinds.push_back({tensor.scalar_type(), tensor.device(), {tensor}});
+}
+
+void write_back(const at::Tensor& flat, const std::vector<at::Tensor>& tensors,
+                const std::set<const at::TensorImpl*>& unread) {
+  std::int64_t offset = 0;
+  for (const at::Tensor& tensor : tensors) {
+    const at::Tensor row = flat.narrow(0, offset, tensor.numel());
+    offset += tensor.numel();
+    if (has_the_bits_of(tensor, row)) continue;
+    if (unread.contains(tensor.unsafeGetTensorImpl())) {
+      const at::AutoDispatchBelowADInplaceOrView below_autograd;
+      tensor.copy_(row.view(tensor.sizes()));
+    } else {
+      tensor.copy_(row.view(tensor.sizes()));
+    }
+  }
+}
+
+void broadcast_chunk(int source, Communicator& communicator, const std::vector<at::Tensor>& tensors,
+                     const std::string& description,
+                     const std::set<const at::TensorImpl*>& unread) {
+  const at::Tensor flat = flatten(tensors);
+  // As bytes: Gloo supports neither bool nor int16 nor complex numbers.
+  Operation broadcast = communicator.start_broadcast(flat.view(at::kByte), description, source);
+  communicator.wait(broadcast);
+  if (communicator.rank() != source) write_back(flat, tensors, unread);
+}
+
+// The running statistics of one kind of layer, by whether it is in training mode.
+template <class Norm>
+void collect(torch::nn::Module& module, bool training, std::set<const at::TensorImpl*>& found) {
+  const auto* const norm = dynamic_cast<Norm*>(&module);
+  if (norm == nullptr || norm->is_training() != training) return;
+  for (const at::Tensor& buffer : module.buffers(false)) {
+    found.insert(buffer.unsafeGetTensorImpl());
+  }
+}
+
+std::set<const at::TensorImpl*> statistics_of_layers(torch::nn::Module& root, bool training) {
+  std::set<const at::TensorImpl*> found;
+  for (const auto& each : root.modules()) {
+    collect<torch::nn::BatchNorm1dImpl>(*each, training, found);
+    collect<torch::nn::BatchNorm2dImpl>(*each, training, found);
+    collect<torch::nn::BatchNorm3dImpl>(*each, training, found);
+    collect<BatchNorm1dImpl>(*each, training, found);
+    collect<torch::nn::InstanceNorm1dImpl>(*each, training, found);
+    collect<BatchNorm2dImpl>(*each, training, found);
+    collect<torch::nn::InstanceNorm2dImpl>(*each, training, found);
+    collect<BatchNorm3dImpl>(*each, training, found);
+    collect<torch::nn::InstanceNorm3dImpl>(*each, training, found);
+  }
+  return found;
+}
+
+}  // namespace
+
+void broadcast_from(int source, Communicator& communicator, const std::vector<at::Tensor>& tensors,
+                    const std::string& description, const std::set<const at::TensorImpl*>& unread,
+                    std::int64_t bytes_cap) {
+  const at::NoGradGuard no_grad;
+  std::vector<Kind> kinds;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.numel() > 0) add_to_its_kind(kinds, tensor);
+  }
+  // Sorted by dtype only: ranks may have different devices, kept in order of appearance.
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](const Kind& a, const Kind& b) { return a.dtype < b.dtype; });
+  for (const auto& [dtype, device, group] : kinds) {
+    std::vector<at::Tensor> chunk;
+    std::int64_t bytes = 0;
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      chunk.push_back(group[i]);
+      bytes += static_cast<std::int64_t>(group[i].nbytes());
+      if (bytes < bytes_cap && i + 1 < group.size()) continue;
+      broadcast_chunk(source, communicator, chunk, description + " (" + c10::toString(dtype) + ")",
+                      unread);
+      chunk.clear();
+      bytes = 0;
+    }
+  }
+}
+
+BufferSync::BufferSync(std::shared_ptr<torch::nn::Module> module,
+                       const DistributedDataParallelOptions& options)
+    : module_(std::move(module)),
+      options_(options),
+      layout_(layout_of(buffers_of(*module_, options_))) {
+  options_.process_group.reset();
+}
+
+void BufferSync::synchronise(Communicator& communicator, int source) {
+  if (layout_.empty()) return;
+  const std::vector<NamedTensor> buffers = buffers_of(*module_, options_);
+  const std::vector<std::string> layout = layout_of(buffers);
+  for (std::size_t i = 0; i < std::max(layout.size(), layout_.size()); ++i) {
+    const std::string before = i < layout_.size() ? layout_[i] : "nothing";
+    const std::string now = i < layout.size() ? layout[i] : "nothing";
+    if (before == now) continue;
+    throw UsageError("rank " + std::to_string(communicator.rank()) + ": buffer " +
+                     std::to_string(i) + " was " + before + " when the module was wrapped and is " +
+                     now + " now; wrap it again");
+  }
+  std::vector<at::Tensor> tensors;
+  for (const NamedTensor& each : buffers) tensors.push_back(each.tensor);
+  broadcast_from(source, communicator, tensors, "broadcast of buffers", unread_buffers());
+}
+
+// Note [What a graph has saved].
+BufferSync::Identities BufferSync::unread_buffers() {
+  Identities unread = statistics_of_layers(*module_, true);
+  unread.merge(statistics_of_layers(*module_, false));
+  std::erase_if(readers_, [](const Reader& each) { return each.graph.expired(); });
+  for (const Reader& reader : readers_) {
+    for (const at::TensorImpl* const read : reader.buffers) unread.erase(read);
+  }
+  return unread;
+}
+
+void BufferSync::forward_ran(const std::optional<std::vector<at::Tensor>>& outputs) {
+  if (layout_.empty()) return;
+  Reader reader{.buffers = statistics_of_layers(*module_, false), .graph = {}};
+  if (reader.buffers.empty()) return;
+  const auto graph = std::make_shared<const bool>(true);
+  reader.graph = graph;
+  if (!outputs) unseen_graph_ = graph;  // until the next forward whose outputs are not seen
+  for (const at::Tensor& output : outputs.value_or(std::vector<at::Tensor>())) {
+    on_gradient_of(output, [graph] {});
+  }
+  readers_.push_back(std::move(reader));
+}
+
+}  // namespace lockstep

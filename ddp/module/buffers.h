@@ -1,0 +1,72 @@
+#pragma once
+
+#include "ddp/comm/communicator.h"
+#include "ddp/options.h"
+
+#include <torch/nn/module.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+// Overwrites `tensors` with group rank `source`'s, bit for bit, whatever their dtypes: each dtype's
+// tensors of one device are sent together as bytes, at most `bytes_cap` (250 MiB by default) at a
+// time plus one tensor. Shapes and dtypes are equal on all ranks; empty tensors are not sent, and a
+// CPU tensor that already holds the same bits is not written. Collective; blocks; throws
+// CommunicationError. A world of one sends to itself.
+//
+// Note [What a graph has saved]
+// Writing a tensor bumps its version, so autograd refuses the backward pass of a graph that saved
+// its value. That is right for a buffer that forward multiplied with, and for the statistics that a
+// BatchNorm in evaluation mode normalised by. It is wrong for a BatchNorm in training, whose graph
+// saves its statistics and does not read them: two forwards before one backward would raise, as in
+// PyTorch up to 2.11. So the write is hidden from autograd for the tensors in `unread`: the
+// statistics of BatchNorm and InstanceNorm, as long as no graph of a forward in evaluation mode
+// lives. Source: docs/semantics.md 0.4.
+void broadcast_from(int source, Communicator& communicator, const std::vector<at::Tensor>& tensors,
+                    const std::string& description,
+                    const std::set<const at::TensorImpl*>& unread = {},
+                    std::int64_t bytes_cap = std::int64_t{250} << 20);
+
+// Keeps a module's buffers equal to one rank's (rank 0's, except in a join), apart from the ignored
+// ones. The buffers are looked up at every call, so a buffer that replaced another of the same
+// shape and dtype is synchronised. The list and its shapes must stay as compared at construction;
+// PyTorch would let all ranks change them together. Source: docs/semantics.md 1.3.
+class BufferSync {
+ public:
+  // Local. Without buffers at construction, synchronise() never does anything (as in PyTorch).
+  BufferSync(std::shared_ptr<torch::nn::Module> module,
+             const DistributedDataParallelOptions& options);
+
+  bool has_any() const { return !layout_.empty(); }
+
+  // Collective; blocks. Throws UsageError if the buffers are not those of the construction;
+  // CommunicationError.
+  void synchronise(Communicator& communicator, int source = 0);
+
+  // Called after each forward with gradients: remembers which buffers its graph may read, as long
+  // as the graph of its outputs lives. `outputs` is empty if they cannot be seen. Local.
+  void forward_ran(const std::optional<std::vector<at::Tensor>>& outputs);
+
+ private:
+  using Identities = std::set<const at::TensorImpl*>;
+  // Buffers that a graph may read, and what lives as long as the graph.
+  struct Reader {
+    Identities buffers;
+    std::weak_ptr<const bool> graph;
+  };
+  Identities unread_buffers();
+
+  const std::shared_ptr<torch::nn::Module> module_;
+  DistributedDataParallelOptions options_;
+  const std::vector<std::string> layout_;  // one line for each buffer: name, dtype, shape
+  std::vector<Reader> readers_;
+  std::shared_ptr<const bool> unseen_graph_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,265 @@
+#include "ddp/module/core.h"
+
+#include "ddp/comm/communicator.h"
+#include "ddp/comm/instance_number.h"
+#include "ddp/comm/streams.h"
+#include "ddp/consistency/agreement.h"
+#include "ddp/consistency/rank_description.h"
+#include "ddp/errors.h"
+#include "ddp/module/buffers.h"
+#include "ddp/module/sync_bn_group.h"
+#include "ddp/reducer/reducer.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep {
+
+namespace {
+
+Reducer::Options reducer_options(const DistributedDataParallelOptions& options) {
+  const bool finds_unused = options.find_unused_parameters && !options.static_graph;
+  return {.bytes_caps = bucket_bytes_caps(options.bucket_cap_mb, options.bucket_cap_mb_list),
+          .first_plan_has_caps = finds_unused || !options.bucket_cap_mb_list.empty(),
+          .find_unused_parameters = finds_unused,
+          .static_graph = options.static_graph,
+          .skip_unused_buckets = options.skip_all_reduce_unused_params,
+          .bucket = {.gradients_are_views = options.gradient_as_bucket_view,
+                     .batched_copy = options.batched_grad_copy}};
+}
+
+// The first device with streams that holds a parameter, if any.
+std::optional<c10::Device> device_of(const torch::nn::Module& module) {
+  for (const at::Tensor& each : module.parameters()) {
+    if (each.defined() && has_streams(each.device())) return each.device();
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::shared_ptr<DataParallelCore> DataParallelCore::create(
+    std::shared_ptr<torch::nn::Module> module, DistributedDataParallelOptions options) {
+  if (!module) throw UsageError("DistributedDataParallel: the module is null");
+  return std::shared_ptr<DataParallelCore>(
+      new DataParallelCore(std::move(module), std::move(options)));
+}
+
+DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
+                                   DistributedDataParallelOptions options)
+    : module_(std::move(module)), options_(std::move(options)) {
+  const bool has_layers = join_group(nullptr);
+  ModuleState state = state_of(*module_, options_);
+  if (options_.init_sync) {
+    report_if_it_throws([&] {
+      broadcast_from(0, *communicator_, tensors_of(state), "broadcast of the initial state");
+    });
+  }
+  Reducer::Options reducer = reducer_options(options_);
+  reducer.ends_with_an_exception = has_layers;
+  reducer_ = Reducer::create(communicator_, std::move(state.trainable), std::move(state.frozen),
+                             std::move(reducer));
+  if (synchronises_buffers(options_)) buffers_ = std::make_unique<BufferSync>(module_, options_);
+}
+
+// When an exception unwinds this rank, its peers may wait for it, so it posts that. First it lets
+// passes end, which may still report errors and launch collectives on a group that may be destroyed
+// next. Without an exception peers may still expect another step of it, so it posts how far it
+// came.
+DataParallelCore::~DataParallelCore() {
+  if (reducer_) reducer_->let_passes_end();
+  if (!notice_) return;
+  if (std::uncaught_exceptions() > exceptions_at_start_) {
+    notice_->post_that_it_is_unwound();
+  } else if (reducer_ && communicator_->world_size() > 1 && !communicator_->has_failed()) {
+    notice_->post_end(
+        {.issued_count = communicator_->issued_count(), .pass_count = reducer_->pass_count()});
+  }
+}
+
+// Compares the ranks' descriptions on the group that all of them know; see Note [Instances on one
+// group]. After a failure on the same group there may be collectives that only some ranks issued,
+// which the next one would match: then the group is split first, through the store alone.
+bool DataParallelCore::join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before) {
+  const auto& group = options_.process_group;
+  const bool was_used_before = group == before;
+  // A bad timeout is reported on all ranks, by the agreement below.
+  const bool can_wait = !options_.timeout || options_.timeout->count() > 0;
+  communicator_ = std::make_shared<Communicator>(group, can_wait ? options_.timeout : std::nullopt);
+  if (const auto device = device_of(*module_)) communicator_->travel_by(*device);
+  member_ = std::make_unique<InstanceNumber>(group);
+  const std::string name = "instance " + std::to_string(member_->made_before()) + " on its group";
+  notice_ = std::make_shared<FailureNotice>(group->getStore(), communicator_->rank(), name,
+                                            member_->last_failure());
+  notice_->set_moment(moment_);
+  if (communicator_->rank() == 0) notice_->clear();
+  const auto use_own_subgroup = [&] {
+    if (communicator_->world_size() == 1) return;
+    communicator_ = std::make_shared<Communicator>(communicator_->split(name));
+  };
+  if (was_used_before) use_own_subgroup();
+  RankDescription description = describe_rank(*module_, options_, *member_, *communicator_);
+  description.properties.push_back({"the layers of SyncBatchNorm",
+                                    text_of_layers_over_ranks(*module_, before ? before : group)});
+  description.properties.push_back({"the join under way", text_of_join()});
+  if (reducer_ && !description.validation_error)
+    description.validation_error = reducer_->objection_to_tensors();
+  agree(*communicator_, description);
+  if (member_->number() > 0 && !was_used_before) use_own_subgroup();
+  communicator_->watch_as_instance(notice_);
+  return assign_sync_bn_group(*module_, before, group, *communicator_, "the layers of " + name,
+                              notice_);
+}
+
+// Errors that all ranks find together are not posted.
+void DataParallelCore::report_if_it_throws(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const DisagreementError&) {
+    throw;
+  } catch (const UnevenInputsError&) {
+    throw;
+  } catch (const CommunicationError& error) {
+    if (reducer_) reducer_->fail(error.what());
+    throw;
+  } catch (const std::exception& error) {
+    notice_->post(first_line(error));
+    throw;
+  }
+}
+
+bool DataParallelCore::synchronises_gradients() const {
+  return at::GradMode::is_enabled() && no_sync_depth_ == 0;
+}
+
+bool DataParallelCore::looks_at_outputs() const {
+  return at::GradMode::is_enabled();
+}
+
+void DataParallelCore::before_forward(bool outputs_are_known, const std::type_info& output_type) {
+  reducer_->forward_begins();
+  report_if_it_throws([&] {
+    const bool needs_outputs = options_.find_unused_parameters || options_.static_graph;
+    if (needs_outputs && !outputs_are_known) {
+      throw UsageError(
+          "DistributedDataParallel cannot find the tensors in the output of forward, a " +
+          c10::demangle(output_type.name()) + ", which " +
+          (options_.static_graph ? "static_graph" : "find_unused_parameters") +
+          " needs; specialise lockstep::OutputTensors for it (ddp/outputs.h)");
+    }
+    notice_->set_moment(++moment_);
+    reducer_->check_finished(/*lag=*/1);
+    const bool is_due = options_.buffer_sync_lag ? synchronise_buffers_next_ : no_sync_depth_ == 0;
+    const bool synchronises_buffers = is_due && buffers_ && buffers_->has_any();
+    const int source_of_buffers = join_ ? take_part_in_join(synchronises_buffers) : 0;
+    ++forward_count_;
+    if (synchronises_gradients()) reducer_->prepare();
+    if (synchronises_buffers) buffers_->synchronise(*communicator_, source_of_buffers);
+  });
+}
+
+// Note [The lag of buffer synchronisation]
+// The previous forward decides whether a forward synchronises buffers: after a local one (inside
+// no_sync, or without gradients) it does not. PyTorch's observable behaviour, docs/semantics.md
+// 1.3.
+void DataParallelCore::after_forward(const std::optional<std::vector<at::Tensor>>& outputs) {
+  synchronise_buffers_next_ = synchronises_gradients();
+  if (!at::GradMode::is_enabled()) return;
+  if (buffers_) buffers_->forward_ran(outputs);
+  report_if_it_throws([&] { reducer_->watch(outputs, synchronises_gradients()); });
+}
+
+void DataParallelCore::report_failure(const std::string& sentence) {
+  notice_->post(sentence);
+}
+
+// No rank waits for a local forward.
+void DataParallelCore::forward_threw(const std::string& what) {
+  if (!synchronises_gradients()) return;
+  notice_->post_of_this_forward("forward threw: " + what);
+  reducer_->leave_out_forward(forward_count_);
+}
+
+void DataParallelCore::check_reduction_finished() const {
+  reducer_->check_finished(/*lag=*/0);
+}
+
+void DataParallelCore::remove_autograd_hooks() {
+  reducer_->remove_hooks();
+}
+
+void DataParallelCore::update_process_group(c10::intrusive_ptr<c10d::ProcessGroup> group) {
+  if (!group) throw UsageError("update_process_group: the group is null");
+  reducer_->let_passes_end();
+  const auto before = std::exchange(options_.process_group, std::move(group));
+  member_.reset();
+  bool has_layers = false;
+  try {
+    has_layers = join_group(before);
+  } catch (const std::exception& error) {
+    reducer_->fail("update_process_group: " + first_line(error));
+    throw;
+  }
+  ModuleState state = state_of(*module_, options_);
+  reducer_->restart(communicator_, has_layers, std::move(state.trainable), std::move(state.frozen));
+  if (join_) arm_join();
+  synchronise_buffers_next_ = true;
+}
+
+// A rank without inputs in a join may be waiting for its peers' next step. That property comes
+// first, so the exchange reports this call as the difference.
+void DataParallelCore::update_trainable_parameters() {
+  report_if_it_throws([&] {
+    notice_->set_moment(++moment_);
+    reducer_->check_finished(/*lag=*/0);
+    RankDescription description = describe_rank(*module_, options_, *member_, *communicator_);
+    description.properties.insert(description.properties.begin(),
+                                  {"what comes next in a join", "update_trainable_parameters()"});
+    if (join_) {
+      description.validation_error =
+          "update_trainable_parameters() was called while a join of this instance is under way; "
+          "finish() that one first";
+    }
+    if (!description.validation_error)
+      description.validation_error = reducer_->objection_to_tensors();
+    agree(*communicator_, description);
+    ModuleState state = state_of(*module_, options_);
+    reducer_->update_parameters(std::move(state.trainable), std::move(state.frozen));
+  });
+}
+
+LoggingData DataParallelCore::logging_data() const {
+  LoggingData data;
+  data.world_size = communicator_->world_size();
+  data.rank = communicator_->rank();
+  data.module_name = module_->name();
+  data.backend_name = communicator_->backend_name();
+  data.broadcast_buffers = buffers_ != nullptr;
+  data.find_unused_parameters = options_.find_unused_parameters;
+  data.gradient_as_bucket_view = options_.gradient_as_bucket_view;
+  data.static_graph = options_.static_graph;
+  data.has_sync_bn = has_sync_batch_norm(*module_);
+  data.join_uneven_inputs = has_begun_a_join_;
+  reducer_->fill(data);
+  return data;
+}
+
+void DataParallelCore::set_runtime_logging_sample_rate(int sample_rate) {
+  reducer_->set_sample_rate(sample_rate);
+}
+
+BucketPlan DataParallelCore::bucket_plan() const {
+  return reducer_->plan();
+}
+
+NoSyncGuard::NoSyncGuard(std::shared_ptr<DataParallelCore> core) : core_(std::move(core)) {
+  ++core_->no_sync_depth_;
+}
+
+NoSyncGuard::~NoSyncGuard() {
+  if (core_) --core_->no_sync_depth_;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,121 @@
+#pragma once
+
+#include "ddp/bucket_plan.h"
+#include "ddp/join.h"
+#include "ddp/logging_data.h"
+#include "ddp/options.h"
+
+#include <torch/nn/module.h>
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <typeinfo>
+#include <vector>
+
+namespace lockstep {
+
+class BufferSync;
+class Communicator;
+class FailureNotice;
+class InstanceNumber;
+class Reducer;
+struct JoinSync;
+struct NextStep;
+
+// State that an instance and the guard of its join share.
+struct JoinUnderWay {
+  JoinOptions options;
+  std::int64_t forward_count = 0;  // of those that were counted
+  int last_to_join = 0;            // the highest rank that had inputs in the last step
+  std::string ended;               // why it ended; empty while it is under way
+};
+
+// The part of DistributedDataParallel<M> that needs no template: everything except calling M. It
+// owns the reducer and the buffer synchroniser of one wrapped module and decides, forward by
+// forward, which of them act.
+class DataParallelCore {
+ public:
+  // Collective; blocks; throws as the constructor of DistributedDataParallel does.
+  static std::shared_ptr<DataParallelCore> create(std::shared_ptr<torch::nn::Module> module,
+                                                  DistributedDataParallelOptions options);
+  ~DataParallelCore();
+  DataParallelCore(const DataParallelCore&) = delete;
+  DataParallelCore& operator=(const DataParallelCore&) = delete;
+
+  // Around each call of the module's forward, which returns an `output_type`; after_forward only if
+  // that returned, with the tensors of its output where these can be found. Collective when buffers
+  // are synchronised or buckets rebuilt, Local otherwise.
+  void before_forward(bool outputs_are_known, const std::type_info& output_type);
+  void after_forward(const std::optional<std::vector<at::Tensor>>& outputs);
+
+  // Whether after_forward needs the outputs.
+  bool looks_at_outputs() const;
+
+  // An exception ends this rank's training: reports it to peers that wait. Local.
+  void report_failure(const std::string& sentence);
+
+  // The module's forward threw. Local.
+  void forward_threw(const std::string& what);
+
+  // Implement Join. begin_join is Collective and throws as DistributedDataParallel::join does.
+  std::shared_ptr<JoinUnderWay> begin_join(const JoinOptions& options);
+  void finish_join(JoinUnderWay& join);
+  void leave_join(JoinUnderWay& join) noexcept;
+
+  // Implement DistributedDataParallel's functions of the same names.
+  void check_reduction_finished() const;
+  void remove_autograd_hooks();
+  void update_process_group(c10::intrusive_ptr<c10d::ProcessGroup> group);
+  void update_trainable_parameters();
+  LoggingData logging_data() const;
+  void set_runtime_logging_sample_rate(int sample_rate);
+  BucketPlan bucket_plan() const;
+
+ private:
+  friend class NoSyncGuard;
+  DataParallelCore(std::shared_ptr<torch::nn::Module> module,
+                   DistributedDataParallelOptions options);
+  // Whether the module has layers that train over ranks.
+  bool join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before);
+  bool synchronises_gradients() const;
+  void report_if_it_throws(const std::function<void()>& act);
+  int take_part_in_join(bool synchronises_buffers);
+  JoinSync look_who_has_inputs(const NextStep& mine);
+  void shadow(const JoinSync& sync);
+  void arm_join();
+  void finish_alike();
+  std::optional<std::string> validation_error_to(const JoinOptions& options) const;
+  std::string text_of_join() const;
+
+  const std::shared_ptr<torch::nn::Module> module_;
+  DistributedDataParallelOptions options_;
+  std::unique_ptr<InstanceNumber> member_;
+  std::shared_ptr<Communicator> communicator_;
+  std::shared_ptr<FailureNotice> notice_;
+  std::shared_ptr<Reducer> reducer_;
+  std::unique_ptr<BufferSync> buffers_;
+  int no_sync_depth_ = 0;
+  std::int64_t forward_count_ = 0;
+  std::int64_t moment_ = 0;             // counts forwards, and beginnings and ends of joins
+  std::shared_ptr<JoinUnderWay> join_;  // null where there is none
+  bool has_begun_a_join_ = false;
+  bool synchronise_buffers_next_ = true;
+  const int exceptions_at_start_ = std::uncaught_exceptions();
+};
+
+// While a guard lives, forwards are local. Move-only; keeps the core alive.
+class [[nodiscard]] NoSyncGuard {
+ public:
+  explicit NoSyncGuard(std::shared_ptr<DataParallelCore> core);
+  ~NoSyncGuard();
+  NoSyncGuard(NoSyncGuard&&) noexcept = default;
+  NoSyncGuard& operator=(NoSyncGuard&&) = delete;
+
+ private:
+  std::shared_ptr<DataParallelCore> core_;
+};
+
+}  // namespace lockstep

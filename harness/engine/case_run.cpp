@@ -1,0 +1,66 @@
+#include "harness/engine/case_run.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr char kTierBroke[] = "tier_broke";
+constexpr char kSimulated[] = "sim";
+constexpr size_t kReplayEvery = 16;
+
+Verdict broken_tier(const std::string& why) {
+  return {Verdict::Kind::inconclusive, {{"The tier must play the case", kTierBroke, "", why}}};
+}
+
+Verdict not_repeatable() {
+  return {Verdict::Kind::fail,
+          {{"The same case must give the same history in a simulated world", "not_repeatable", "",
+            "played again, the ranks recorded something else: what they do depends on more than "
+            "the case (a clock, an address, what an earlier case left)"}}};
+}
+
+}  // namespace
+
+CaseRun run_case(Tier& tier, const Scenario& scenario, const Case& c, const Setting& setting,
+                 const CaseRunOptions& options) {
+  CaseRun run;
+  try {
+    run.history = tier.play(scenario, c, setting, options);
+    run.verdict = judge(scenario, c, run.history);
+  } catch (const TierLost& error) {
+    run.verdict = broken_tier(error.what());
+    run.lost = error.what();
+  } catch (const TierError& error) {
+    run.verdict = broken_tier(error.what());
+  }
+  return run;
+}
+
+bool tier_broke(const Verdict& verdict) {
+  return !verdict.findings.empty() && verdict.findings.front().pattern == kTierBroke;
+}
+
+// A hang costs a whole deadline each time.
+int plays_wanted(Verdict::Kind kind) {
+  return kind == Verdict::Kind::hang ? 2 : 3;
+}
+
+bool wants_replay(const Job& job, size_t index, const Verdict& first) {
+  return job.setting.tier == kSimulated && index % kReplayEvery == 0 &&
+         first.kind == Verdict::Kind::pass;
+}
+
+// A tier that breaks at the second play has said nothing against the first.
+CaseRun with_replay(CaseRun first, CaseRun second) {
+  if (tier_broke(second.verdict)) return first;
+  if (second.verdict.kind != Verdict::Kind::pass) return second;
+  if (hash_of(second.history) != hash_of(first.history)) first.verdict = not_repeatable();
+  return first;
+}
+
+// Simulated ranks take turns.
+int ranks_alive(const Job& job, size_t index) {
+  return job.setting.tier == kSimulated ? 1 : job.cases.world_size(index);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,134 @@
+// Looks up frames: functions, files and lines.
+#include "harness/process/descriptor.h"
+#include "harness/process/stacks.h"
+
+#include <array>
+#include <cstdlib>
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <spawn.h>
+#include <sstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace lockstep {
+
+namespace {
+
+// "function at /folder/of/file.cpp:12 (discriminator 6)" without the folder and the text after the
+// line.
+FrameLine shortened(std::string line) {
+  if (const auto behind = line.rfind(" (discriminator "); behind != std::string::npos)
+    line.resize(behind);
+  const auto at = line.rfind(" at ");
+  const auto slash = line.rfind('/');
+  const bool is_librarys = line.find("/torch/include/") != std::string::npos ||
+                           line.find("/include/c++/") != std::string::npos || line.ends_with(":?");
+  if (at == std::string::npos || slash == std::string::npos || slash < at)
+    return {line, is_librarys};
+  return {line.substr(0, at + 4) + line.substr(slash + 1), is_librarys};
+}
+
+std::string demangled(const char* name) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(name, nullptr, nullptr, &status), std::free);
+  return status == 0 ? text.get() : name;
+}
+
+std::string read_all(int descriptor) {
+  std::string text;
+  std::array<char, 4096> block{};
+  for (ssize_t got = 0; (got = read(descriptor, block.data(), block.size())) > 0;)
+    text.append(block.data(), static_cast<size_t>(got));
+  return text;
+}
+
+// The output of addr2line for each place in a file: "function at file:line", then the functions
+// into which that was inlined; nothing where it is not installed or finds nothing.
+std::vector<std::vector<std::string>> asked_of_addr2line(const std::string& file,
+                                                         const std::vector<uint64_t>& places) {
+  std::vector<std::string> arguments{"addr2line", "-C", "-f", "-i", "-p", "-e", file};
+  for (const auto place : places) {
+    std::ostringstream text;
+    text << "0x" << std::hex << place;
+    arguments.push_back(text.str());
+  }
+  std::vector<char*> raw;
+  for (auto& argument : arguments) raw.push_back(argument.data());
+  raw.push_back(nullptr);
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
+  Descriptor ours(ends[0]), theirs(ends[1]);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, theirs.number(), STDOUT_FILENO);
+  pid_t child = -1;
+  const int failed = posix_spawnp(&child, "addr2line", &actions, nullptr, raw.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  theirs.close();
+  if (failed != 0) return {};
+  std::istringstream text(read_all(ours.number()));
+  waitpid(child, nullptr, 0);
+  const std::string inlined = " (inlined by) ";
+  std::vector<std::vector<std::string>> told;
+  for (std::string line; std::getline(text, line);) {
+    const bool goes_on = line.starts_with(inlined) && !told.empty();
+    if (!goes_on) told.emplace_back();
+    if (line.find("??") == std::string::npos)
+      told.back().push_back(goes_on ? line.substr(inlined.size()) : line);
+  }
+  return told.size() == places.size() ? told : decltype(told)();
+}
+
+}  // namespace
+
+KnownFrames lines_at(const std::set<uint64_t>& addresses) {
+  KnownFrames lines;
+  std::map<std::string, std::vector<std::pair<uint64_t, uint64_t>>> unknown;  // by file
+  for (const auto address : addresses) {
+    // A return address is after its call.
+    const uint64_t call = address - 1;
+    Dl_info info{};
+    if (dladdr(reinterpret_cast<const void*>(call), &info) == 0 || !info.dli_fname) {
+      lines[address] = {{"at an address of no file", true}};
+      continue;
+    }
+    const auto file = std::filesystem::path(info.dli_fname).filename().string();
+    const auto name = info.dli_sname ? demangled(info.dli_sname) : "a function";
+    lines[address] = {{name + " in " + file, true}};
+    if (!info.dli_sname)
+      unknown[info.dli_fname].emplace_back(address,
+                                           call - reinterpret_cast<uint64_t>(info.dli_fbase));
+  }
+  for (const auto& [file, all] : unknown) {
+    std::vector<uint64_t> places;
+    for (const auto& [address, place] : all) places.push_back(place);
+    // The name of this program is the one it was started with, wherever that was.
+    std::error_code none;
+    const bool is_here = std::filesystem::exists(file, none);
+    const auto told = asked_of_addr2line(
+        is_here ? file : std::filesystem::read_symlink("/proc/self/exe", none).string(), places);
+    for (size_t i = 0; i < told.size(); ++i) {
+      if (told[i].empty()) continue;
+      auto& of_frame = lines[all[i].first];
+      of_frame.clear();
+      for (const auto& line : told[i]) of_frame.push_back(shortened(line));
+    }
+  }
+  return lines;
+}
+
+std::vector<std::string> lines_of(const ThreadStack& stack, const KnownFrames& known) {
+  if (stack.frames.empty()) return {stack.instead};
+  std::vector<std::string> lines;
+  for (const auto frame : stack.frames)
+    for (const auto& line : known.at(frame)) lines.push_back(line.text);
+  return lines;
+}
+
+}  // namespace lockstep

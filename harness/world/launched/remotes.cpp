@@ -1,0 +1,241 @@
+#include "harness/world/launched/remotes.h"
+
+#include "harness/core/text.h"
+#include "harness/core/tier.h"
+#include "harness/process/message.h"
+#include "harness/process/secret.h"
+#include "harness/world/launched/device_assignment.h"
+#include "harness/world/wire.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <poll.h>
+#include <unistd.h>
+
+namespace lockstep {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint32_t kHandshakeBytesMost = 1u << 24, kAnswerBytesMost = 1u << 16;
+constexpr std::chrono::seconds kHandshakePatience{5};  // for a process that has connected
+
+Message message(RemoteWord word, std::string text) {
+  return {static_cast<uint32_t>(word), std::move(text)};
+}
+
+bool is(RemoteWord word, const Message& heard) {
+  return heard.kind == static_cast<uint32_t>(word);
+}
+
+std::string first_line_of(const std::string& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+bool is_readable(int socket, Clock::time_point until) {
+  pollfd readable{socket, POLLIN, 0};
+  int ready = 0;
+  while ((ready = poll(&readable, 1, milliseconds_until(until))) < 1 && Clock::now() < until) {
+  }
+  return ready == 1;
+}
+
+// The first message of a launched process: a handshake, and after its line the nonce and the proof.
+struct Introduction {
+  std::string handshake, nonce, proof;
+};
+
+std::string text_of(const Introduction& told) {
+  return told.nonce + "\n" + told.proof + "\n" + told.handshake;
+}
+
+Introduction introduction_in(const std::string& text) {
+  const auto nonce_end = text.find('\n');
+  const auto proof_end =
+      nonce_end == std::string::npos ? nonce_end : text.find('\n', nonce_end + 1);
+  if (proof_end == std::string::npos) throw TierError("this is no handshake");
+  return {.handshake = text.substr(proof_end + 1),
+          .nonce = text.substr(0, nonce_end),
+          .proof = text.substr(nonce_end + 1, proof_end - nonce_end - 1)};
+}
+
+std::string proof_of_member(const std::string& secret, const Introduction& told) {
+  return proof_for(secret, "member\n" + told.nonce + "\n" + told.handshake);
+}
+
+std::string proof_of_welcome(const std::string& secret, const std::string& nonce) {
+  return proof_for(secret, "welcome\n" + nonce);
+}
+
+struct Heard {
+  Handshake handshake;
+  std::string nonce;
+};
+
+// Nothing for a peer that sends nothing or no handshake, or does not know the token or the secret.
+std::optional<Heard> heard_from(int socket, const std::string& token, const std::string& secret,
+                                Clock::time_point until) {
+  if (!is_readable(socket, std::min(until, Clock::now() + kHandshakePatience))) return {};
+  const auto heard = receive_message(socket, kHandshakeBytesMost);
+  if (!heard || !is(RemoteWord::handshake, *heard)) return {};
+  try {
+    const auto told = introduction_in(heard->text);
+    auto handshake = handshake_in(told.handshake);
+    const bool is_proved = same_proof(told.proof, proof_of_member(secret, told));
+    if (handshake.token == token && is_proved) return Heard{std::move(handshake), told.nonce};
+  } catch (const TierError&) {
+  }
+  return {};
+}
+
+[[noreturn]] void refuse(const std::map<int, RemoteProcess>& came, const std::string& sentence) {
+  for (const auto& [rank, member] : came)
+    send_message(member.connection.number(), message(RemoteWord::refusal, sentence));
+  throw TierError(sentence);
+}
+
+std::string who_did_not_come(const std::map<int, RemoteProcess>& came, int size) {
+  std::vector<std::string> missing;
+  for (int rank = 1; rank < size; ++rank)
+    if (!came.contains(rank)) missing.push_back(std::to_string(rank));
+  return (missing.size() == 1 ? "rank " : "ranks ") + joined(missing, ", ");
+}
+
+// The first name that one has and the other lacks.
+std::string missing_name(const Json& all, const Json& in) {
+  for (const auto& [name, value] : all.items())
+    if (!in.contains(name)) return name;
+  return "";
+}
+
+std::string difference_in(const std::string& what, const Json& ours, const Json& theirs,
+                          const std::string& who) {
+  if (const auto name = missing_name(ours, theirs); !name.empty())
+    return who + " has no " + what + " '" + name + "', which rank 0 has";
+  if (const auto name = missing_name(theirs, ours); !name.empty())
+    return who + " has the " + what + " '" + name + "', which rank 0 has not";
+  for (const auto& [name, value] : ours.items())
+    if (value != theirs.at(name))
+      return who + " has a " + what + " '" + name + "' with other cases than rank 0's";
+  return "";
+}
+
+// Rank 0's own MASTER_ADDR may be localhost where the others' is its address.
+std::string hint_of(const std::string& address) {
+  const bool is_loopback =
+      address.starts_with("127.") || address == "::1" || address == "localhost";
+  return is_loopback ? "; that is loopback, which no other host reaches: give rank 0 the address "
+                       "that the others have as MASTER_ADDR"
+                     : "";
+}
+
+Descriptor connected(const std::string& address, int port, const Handshake& own,
+                     Clock::time_point until) {
+  try {
+    return connect_to(address, port, until);
+  } catch (const TierError& error) {
+    throw TierError(error.what() + (own.listens_on == address ? "" : hint_of(address)));
+  }
+}
+
+}  // namespace
+
+Handshake handshake_of(int rank, const std::string& listens_on, const std::string& token,
+                       Json program) {
+  char host[256] = "";
+  if (::gethostname(host, sizeof(host) - 1) != 0) throw TierError("this host has no name");
+  return {.token = token,
+          .rank = rank,
+          .process = ::getpid(),
+          .host = host,
+          .boot = first_line_of("/proc/sys/kernel/random/boot_id"),
+          .listens_on = listens_on,
+          .program = std::move(program),
+          .local_rank = {},
+          .devices = {}};
+}
+
+Json program_of(const std::vector<Scenario>& scenarios, const std::vector<std::string>& subjects) {
+  Json program{{"subjects", Json::object()}, {"scenarios", Json::object()}};
+  for (const auto& name : subjects) program["subjects"][name] = "";
+  for (const auto& scenario : scenarios)
+    program["scenarios"][scenario.name] = hash_of(scenario.smallest());
+  return program;
+}
+
+std::string difference(const Json& ours, const Json& theirs, int rank) {
+  const auto who = "rank " + std::to_string(rank);
+  const auto subjects = difference_in("subject", ours.at("subjects"), theirs.at("subjects"), who);
+  const auto found = !subjects.empty() ? subjects
+                                       : difference_in("scenario", ours.at("scenarios"),
+                                                       theirs.at("scenarios"), who);
+  return found.empty() ? "" : "the processes are not of one program: " + found;
+}
+
+std::string name_of(const Handshake& member) {
+  return "rank " + std::to_string(member.rank) + " (process " + std::to_string(member.process) +
+         " on host " + member.host + ")";
+}
+
+std::vector<RemoteProcess> gather(const ListeningSocket& listener, const Handshake& own, int size,
+                                  Clock::time_point until, const std::string& secret) {
+  std::map<int, RemoteProcess> came;
+  std::map<int, std::string> nonces;
+  while (static_cast<int>(came.size()) < size - 1) {
+    Descriptor connection = accept_from(listener.socket, until);
+    if (connection.number() < 0)
+      refuse(came, who_did_not_come(came, size) + " did not connect to rank 0 at " +
+                       own.listens_on + ", port " + std::to_string(listener.port) + ", in time" +
+                       hint_of(own.listens_on) +
+                       (secret.empty() ? "" : "; one with another LOCKSTEP_SECRET is turned away"));
+    auto heard = heard_from(connection.number(), own.token, secret, until);
+    if (!heard) continue;
+    const int rank = heard->handshake.rank;
+    if (rank < 1 || rank >= size || came.contains(rank)) continue;
+    came.emplace(rank, RemoteProcess{std::move(heard->handshake), std::move(connection)});
+    nonces[rank] = heard->nonce;
+  }
+  for (const auto& [rank, member] : came)
+    if (const auto sentence = difference(own.program, member.is.program, rank); !sentence.empty())
+      refuse(came, sentence);
+  const auto handshake_of_rank = [&](int rank) -> const Handshake& {
+    return rank == 0 ? own : came.at(rank).is;
+  };
+  if (const auto sentence = device_assignment_problem({size, handshake_of_rank}); !sentence.empty())
+    refuse(came, sentence);
+  std::vector<RemoteProcess> members;
+  for (auto& [rank, member] : came) {
+    send_message(member.connection.number(),
+                 message(RemoteWord::welcome, proof_of_welcome(secret, nonces[rank])));
+    members.push_back(std::move(member));
+  }
+  return members;
+}
+
+Descriptor join(const std::string& address, int port, const Handshake& own, Clock::time_point until,
+                const std::string& secret) {
+  Descriptor connection = connected(address, port, own, until);
+  Introduction told{.handshake = text_of(own), .nonce = fresh_token(), .proof = ""};
+  told.proof = proof_of_member(secret, told);
+  send_message(connection.number(), message(RemoteWord::handshake, text_of(told)));
+  const bool answered = is_readable(connection.number(), until);
+  const auto heard =
+      answered ? receive_message(connection.number(), kAnswerBytesMost) : std::nullopt;
+  const auto rank_zero = "rank 0 at " + address + ", port " + std::to_string(port);
+  if (!heard)
+    throw TierError(rank_zero + (answered ? " closed the connection" : " did not answer in time"));
+  if (is(RemoteWord::refusal, *heard) && heard->text.size() <= kSentenceBytesMost &&
+      is_one_line(heard->text))
+    throw TierError(heard->text);
+  if (!is(RemoteWord::welcome, *heard)) throw TierError(rank_zero + " answers what it should not");
+  if (!same_proof(heard->text, proof_of_welcome(secret, told.nonce)))
+    throw TierError(rank_zero + " does not prove that it has the LOCKSTEP_SECRET of this process");
+  return connection;
+}
+
+}  // namespace lockstep

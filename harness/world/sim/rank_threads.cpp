@@ -1,0 +1,65 @@
+#include "harness/world/sim/rank_threads.h"
+
+#include "harness/process/stacks.h"
+
+#include <algorithm>
+#include <pthread.h>
+#include <semaphore>
+#include <string>
+#include <thread>
+
+namespace lockstep::sim {
+
+struct RankThreads::Mate {
+  std::function<void()> task;  // empty: the thread ends
+  std::binary_semaphore begin{0}, over{0};
+  std::thread thread;
+
+  explicit Mate(int rank) : thread([this, rank] { work(rank); }) {}
+  ~Mate() {
+    task = nullptr;
+    begin.release();
+    thread.join();
+  }
+
+  void work(int rank) {
+    pthread_setname_np(pthread_self(), ("rank " + std::to_string(rank)).c_str());
+    const SignalStack signal_stack;
+    for (begin.acquire(); task; begin.acquire()) {
+      task();
+      over.release();
+    }
+  }
+};
+
+RankThreads::RankThreads() = default;
+RankThreads::~RankThreads() = default;
+
+int RankThreads::size() const {
+  return static_cast<int>(std::count_if(mates_.begin(), mates_.end(),
+                                        [](const auto& mate) { return mate != nullptr; }));
+}
+
+void RankThreads::start(int rank, std::function<void()> task) {
+  const auto at = static_cast<size_t>(rank);
+  if (mates_.size() <= at) mates_.resize(at + 1);
+  if (!mates_[at]) mates_[at] = std::make_unique<Mate>(rank);
+  mates_[at]->task = std::move(task);
+  mates_[at]->begin.release();
+}
+
+void RankThreads::wait_for(int rank) {
+  mates_.at(static_cast<size_t>(rank))->over.acquire();
+}
+
+void RankThreads::abandon(int rank) {
+  auto& mate = mates_.at(static_cast<size_t>(rank));
+  mate->thread.detach();
+  mate.release();
+}
+
+void RankThreads::keep(int most) {
+  if (mates_.size() > static_cast<size_t>(most)) mates_.resize(static_cast<size_t>(most));
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,282 @@
+// A backward that runs nothing a synchronised forward recorded is local, on whichever ranks it
+// runs.
+//
+// Programs use the bare module beside the wrapped one: an evaluation with gradients, a gradient
+// penalty, a probe, a term of the parameters alone; often on rank 0 only. A subject that takes such
+// a pass for one of its last forward's starts an all-reduce that pairs with a peer's next real
+// step, and both hold wrong gradients in silence, or one waits until its deadline. So a case is a
+// list of such passes, each at a moment of a step (before its forward, between forward and
+// backward, after it) and on some ranks, by a bit mask. The real step's loss is made of forward's
+// output, or of what the module kept for itself: that one goes through no output and must be
+// averaged all the same. Gradients add up over all of it. Worlds are powers of two, and each part
+// is a multiple of the world size, so every average is a small whole number.
+#include "harness/core/compare.h"
+#include "harness/core/scenario.h"
+#include "harness/core/values.h"
+#include "harness/world/rank_context.h"
+#include "harness/world/subject.h"
+#include "scenarios/cases/tensors.h"
+
+#include <torch/torch.h>
+
+#include <bit>
+
+namespace lockstep::scenarios::accumulation_bare_passes_are_local {
+namespace {
+
+struct BarePass {
+  std::string kind = "module";
+  std::string moment = "after";
+  int ranks = 1;  // bit r: on rank r
+  auto operator<=>(const BarePass&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("kind", &BarePass::kind, one_of("module|evaluation|penalty|parameter")),
+                      field("moment", &BarePass::moment, one_of("before|between|after")),
+                      field("ranks", &BarePass::ranks, between(1, 15))};
+  }
+};
+
+struct Beside {
+  WorldSpec world;
+  int steps = 1;
+  std::string loss_of = "output";
+  std::vector<BarePass> passes;
+  WrapOptions options;
+  uint64_t seed = 0;
+  auto operator<=>(const Beside&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("world", &Beside::world),
+                      field("steps", &Beside::steps, between(1, 4)),
+                      field("loss_of", &Beside::loss_of, one_of("output|kept")),
+                      field("passes", &Beside::passes),
+                      field("options", &Beside::options),
+                      field("seed", &Beside::seed)};
+  }
+};
+
+// One backward of a case, in the order in which all ranks come to it.
+struct Backward {
+  int step = 0;
+  std::string phase;
+  const BarePass* bare = nullptr;  // null: the step's own
+};
+
+std::vector<Backward> backwards_of(const Beside& c) {
+  std::vector<Backward> all;
+  for (int step = 0; step < c.steps; ++step) {
+    const auto at = [&](const char* moment) {
+      for (size_t pass = 0; pass < c.passes.size(); ++pass)
+        if (c.passes[pass].moment == moment)
+          all.push_back({step, "after bare pass " + std::to_string(pass), &c.passes[pass]});
+    };
+    at("before");
+    at("between");
+    all.push_back({step, "after backward"});
+    at("after");
+  }
+  return all;
+}
+
+bool runs_on(const Backward& backward, int rank) {
+  return backward.bare == nullptr || (backward.bare->ranks >> rank) % 2 == 1;
+}
+
+// What backward number `index` adds to the gradient on `rank`: multiples of the world size.
+std::vector<double> part(const Beside& c, size_t index, int rank) {
+  std::vector<double> out;
+  for (uint64_t element = 0; element < 3; ++element)
+    out.push_back(static_cast<double>(2 * c.world.size *
+                                      whole_at({.seed = c.seed,
+                                                .stream = Stream::input,
+                                                .rank = static_cast<uint64_t>(rank),
+                                                .step = index,
+                                                .index = element},
+                                               7)));
+  return out;
+}
+
+// A gradient of its gradient depends on the weight; where that is 1, the gradient is twice the
+// input.
+class Squared : public Model {
+ public:
+  Squared() : weight_(register_parameter("weight", torch::ones({3}))) {}
+  at::Tensor forward(const at::Tensor& input) override {
+    kept_ = weight_ * weight_ * input;
+    return weight_ * weight_ * input;
+  }
+  const at::Tensor& weight() const { return weight_; }
+  const at::Tensor& kept() const { return kept_; }
+
+ private:
+  at::Tensor weight_, kept_;
+};
+
+// Adds twice `half` to the gradient.
+void run_bare_pass(const std::string& kind, Squared& model, Replica& replica,
+                   const at::Tensor& half) {
+  if (kind == "parameter") return (model.weight() * model.weight() * half).sum().backward();
+  if (kind == "penalty") {
+    const auto input = torch::ones_like(half).requires_grad_();
+    const auto slope = torch::autograd::grad({model.forward(input).sum()}, {input}, {},
+                                             /*retain_graph=*/true, /*create_graph=*/true);
+    return (slope.front() * half).sum().backward();
+  }
+  if (kind == "evaluation") {
+    const torch::NoGradGuard no_grad;
+    replica.forward(torch::ones({3}));
+  }
+  model.forward(half).sum().backward();
+}
+
+void program(const Beside& c, RankContext& here) {
+  const auto model = std::make_shared<Squared>();
+  const auto replica = wrap(here, model, c.options);
+  at::Tensor loss;
+  int forward_count = 0;
+  size_t index = 0;
+  for (const auto& backward : backwards_of(c)) {
+    const bool is_bare = backward.bare != nullptr;
+    const auto half = torch::tensor(part(c, index++, here.rank()), at::kFloat) / 2;
+    if (forward_count == backward.step && !(is_bare && backward.bare->moment == "before")) {
+      here.enter(backward.step, "forward");
+      const auto output = replica->forward(torch::ones({3}));
+      loss = c.loss_of == "kept" ? model->kept() : output;
+      ++forward_count;
+    }
+    here.enter(backward.step, is_bare ? "bare pass" : "backward");
+    if (!is_bare)
+      replica->backward((loss * half.to(loss.device())).sum());
+    else if (runs_on(backward, here.rank()))
+      run_bare_pass(backward.bare->kind, *model, *replica, half.to(here.device()));
+    here.enter(backward.step, backward.phase);
+    here.record("weight", gradient_or_nothing(model->weight()));
+  }
+}
+
+using Values = std::vector<std::vector<double>>;  // by rank
+
+std::vector<TensorValue> recorded_values(const Values& by_rank) {
+  std::vector<TensorValue> out;
+  for (const auto& values : by_rank)
+    out.push_back(recorded(torch::tensor(values, at::kDouble), at::kFloat));
+  return out;
+}
+
+Values averaged(Values by_rank) {
+  for (size_t element = 0; element < by_rank.front().size(); ++element) {
+    double sum = 0;
+    for (const auto& values : by_rank) sum += values[element];
+    for (auto& values : by_rank) values[element] = sum / static_cast<double>(by_rank.size());
+  }
+  return by_rank;
+}
+
+// What ranks hold after a backward, and what they would hold had it been taken for the other kind.
+Comparison after(const Backward& backward, const Row& row, Values& held) {
+  Comparison out{.row = row};
+  const bool is_bare = backward.bare != nullptr;
+  const Values otherwise = is_bare ? averaged(held) : held;
+  if (!is_bare) held = averaged(held);
+  out.expected = recorded_values(held);
+  out.explanations = [otherwise, is_bare] {
+    return Explanations{recorded_instead(
+        is_bare ? Diagnosis{"reduced_a_bare_pass",
+                            "the average, though the pass ran nothing of a synchronised forward"}
+                : Diagnosis{"not_reduced", "what each rank has for itself: it stayed local"},
+        recorded_values(otherwise))};
+  };
+  return out;
+}
+
+Findings bare_passes_add_up_locally(const Beside& c, const History& h) {
+  if (!std::has_single_bit(static_cast<unsigned>(c.world.size)))
+    throw Refused("averages are exact in worlds that are powers of two alone");
+  Values held(static_cast<size_t>(c.world.size), std::vector<double>(3, 0.0));
+  std::vector<Comparison> rows;
+  size_t index = 0;
+  bool is_defined = false;  // before that a rank may have no gradient
+  for (const auto& backward : backwards_of(c)) {
+    for (int rank = 0; rank < c.world.size; ++rank) {
+      if (!runs_on(backward, rank)) continue;
+      const auto own = part(c, index, rank);
+      auto& mine = held[static_cast<size_t>(rank)];
+      for (size_t element = 0; element < own.size(); ++element) mine[element] += own[element];
+    }
+    ++index;
+    is_defined = is_defined || backward.bare == nullptr;
+    if (is_defined)
+      rows.push_back(after(backward, h.row({backward.step, backward.phase}, "weight"), held));
+  }
+  return equal(
+      "A backward must be reduced if it runs what a synchronised forward recorded, and only then",
+      rows);
+}
+
+std::vector<Beside> every_small_one() {
+  std::vector<Beside> all;
+  for (const int ranks : {15, 1})
+    for (const char* kind : {"module", "evaluation", "penalty", "parameter"})
+      for (const char* moment : {"after", "between", "before"})
+        for (const char* loss_of : {"output", "kept"})
+          for (const int world : {2, 4})
+            all.push_back({.world = {.size = world},
+                           .steps = 2,
+                           .loss_of = loss_of,
+                           .passes = {{.kind = kind, .moment = moment, .ranks = ranks}},
+                           .seed = 5});
+  return all;
+}
+
+rc::Gen<Beside> cases() {
+  const auto pass = rc::gen::apply(
+      [](std::string kind, std::string moment, int ranks) {
+        return BarePass{.kind = std::move(kind), .moment = std::move(moment), .ranks = ranks};
+      },
+      rc::gen::element<std::string>("module", "evaluation", "penalty", "parameter"),
+      rc::gen::element<std::string>("before", "between", "after"), rc::gen::inRange(1, 16));
+  return rc::gen::apply(
+      [](int world, int steps, std::string loss_of, std::vector<BarePass> passes, bool views,
+         bool finds_unused, bool is_static, uint64_t seed) {
+        return Beside{.world = {.size = world},
+                      .steps = steps,
+                      .loss_of = std::move(loss_of),
+                      .passes = std::move(passes),
+                      .options = {.find_unused_parameters = finds_unused,
+                                  .gradient_as_bucket_view = views,
+                                  .static_graph = is_static},
+                      .seed = seed};
+      },
+      rc::gen::element(2, 4), rc::gen::inRange(1, 5),
+      rc::gen::element<std::string>("output", "kept"),
+      rc::gen::container<std::vector<BarePass>>(2, pass), rc::gen::arbitrary<bool>(),
+      rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>(), rc::gen::inRange<uint64_t>(0, 1000));
+}
+
+}  // namespace
+
+Scenario bare_passes_are_local() {
+  return scenario<Beside>({
+      .name = "accumulation.bare_passes_are_local",
+      .claim =
+          "A backward that runs nothing a synchronised forward recorded is local, whenever and "
+          "on whichever ranks it runs.",
+      .exactness = "bit-equal",
+      .source = "docs/semantics.md 0.10, 1.4",
+      .not_covered = "outputs that cannot be seen, worlds that are no powers of two",
+      .usual_mistake = "taking every backward for one of the last forward.",
+      .tags = {"accumulation"},
+      .must_catch = {"bare_pass_taken_for_the_last_forwards"},
+      .draws = 60,
+      .start = {.world = {.size = 2}, .passes = {{}}},
+      .every = every_small_one,
+      .cases = cases(),
+      .program = program,
+      .checks = {bare_passes_add_up_locally},
+  });
+}
+
+std::vector<Scenario> all() {
+  return {bare_passes_are_local()};
+}
+
+}  // namespace lockstep::scenarios::accumulation_bare_passes_are_local

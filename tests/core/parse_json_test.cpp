@@ -1,0 +1,61 @@
+#include "harness/core/parse_json.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_json(text, "x.json");
+  } catch (const FieldError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string nested(size_t levels, const std::string& open, const std::string& close) {
+  std::string text;
+  for (size_t level = 0; level < levels; ++level) text += open;
+  text += "1";
+  for (size_t level = 0; level < levels; ++level) text += close;
+  return text;
+}
+
+TEST(ParseJson, GivesWhatTheLibraryGives) {
+  for (const char* text :
+       {"null", "true", "-3", "3", "18446744073709551615", "0.5", "\"a\\n\\u00e4\"", "[]", "{}",
+        R"([1, [2, {"b": 1, "a": [null, {}]}], "x"])", R"({"b": {"z": 1, "a": {}}, "a": [[]]})"})
+    EXPECT_EQ(parse_json(text, "").dump(), Json::parse(text).dump()) << text;
+}
+
+TEST(ParseJson, RefusesWhatTheLibraryRefuses) {
+  for (const char* text : {"", "{", "[1,]", "nul", "{\"a\" 1}", "1 2", "\"\xff\"", "1e999"})
+    EXPECT_THROW(parse_json(text, ""), NotJson) << text;
+  EXPECT_TRUE(refusal("{").starts_with("x.json: not JSON: parse error at line 1, column 2"));
+  EXPECT_LT(refusal("\"" + std::string(1 << 20, 'a')).size(), 300u);
+}
+
+TEST(ParseJson, AllowsAHundredLevelsAndNoMore) {
+  for (const auto& [open, close] : {std::pair{"[", "]"}, std::pair{"{\"a\":", "}"}}) {
+    EXPECT_EQ(refusal(nested(100, open, close)), "accepted");
+    EXPECT_EQ(refusal(nested(101, open, close)), "x.json: is nested more than 100 levels deep");
+    EXPECT_EQ(refusal(nested(1'000'000, open, close)),
+              "x.json: is nested more than 100 levels deep");
+  }
+}
+
+TEST(ParseJson, RefusesAFieldThatComesTwice) {
+  EXPECT_EQ(refusal(R"([{"a": 1, "b": {"a": 2}, "a": 3}])"), "x.json: has the field \"a\" twice");
+}
+
+// Comparing each name with all before would take minutes.
+TEST(ParseJson, ReadsAMillionFields) {
+  std::string text = "{";
+  for (int field = 0; field < 1'000'000; ++field)
+    text += (field == 0 ? "\"" : ",\"") + std::to_string(field) + "\":0";
+  EXPECT_EQ(parse_json(text + "}", "").size(), 1'000'000u);
+}
+
+}  // namespace
+}  // namespace lockstep

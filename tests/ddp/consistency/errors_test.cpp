@@ -1,0 +1,459 @@
+// Everything that is refused or fails, and that every rank says so in the same words.
+#include "ddp/errors.h"
+
+#include "ddp/base/disagreement.h"
+#include "ddp/distributed_data_parallel.h"
+#include "tests/ddp/forked_world.h"
+#include "tests/ddp/modules.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <unistd.h>
+
+namespace lockstep {
+namespace {
+
+using testing::Group;
+using testing::run_world;
+using testing::same;
+using testing::Terms;
+using testing::validation_errors_in;
+using Loss = testing::TermsImpl::Loss;
+
+// A module whose every aspect can be made odd on one rank.
+struct Oddity {
+  std::string name = "weight";
+  std::vector<std::int64_t> shape = {4, 2};
+  at::ScalarType dtype = at::kDouble;
+  bool requires_grad = true;
+  bool transposed = false;
+  bool expanded = false;
+  int count = 2;
+  std::vector<std::int64_t> buffer_shape = {3};
+  DistributedDataParallelOptions options = {};
+};
+
+struct OddModule : torch::nn::Module {
+  explicit OddModule(const Oddity& odd) {
+    register_parameter("first", torch::zeros({1}, at::kDouble));
+    at::Tensor weight = torch::zeros(odd.shape, torch::dtype(odd.dtype));
+    if (odd.transposed) weight = torch::zeros({2, 4}, torch::dtype(odd.dtype)).t();
+    if (odd.expanded) weight = torch::zeros({1, 2}, torch::dtype(odd.dtype)).expand({4, 2});
+    register_parameter(odd.name, weight.detach(), odd.requires_grad);
+    for (int i = 2; i < odd.count; ++i) {
+      register_parameter("more" + std::to_string(i), torch::zeros({1}, at::kDouble));
+    }
+    register_buffer("buffer", torch::zeros(odd.buffer_shape));
+  }
+  at::Tensor forward() { return named_parameters()["first"].sum(); }
+};
+
+struct Case {
+  Oddity odd;
+  std::string sentence;  // with ODD and OTHERS for the ranks
+};
+
+std::vector<Case> disagreements() {
+  std::vector<Case> cases = {
+      {{.count = 3}, "the number of parameters: ODD has 3; OTHERS 2"},
+      {{.name = "kernel"}, "the name of parameter 1: ODD has 'kernel'; OTHERS 'weight'"},
+      {{.shape = {4, 3}}, "the shape of parameter 'weight': ODD has [4, 3]; OTHERS [4, 2]"},
+      {{.shape = {8}}, "the shape of parameter 'weight': ODD has [8]; OTHERS [4, 2]"},
+      {{.dtype = at::kFloat}, "the dtype of parameter 'weight': ODD has Float; OTHERS Double"},
+      {{.requires_grad = false}, "requires_grad of parameter 'weight': ODD has false; OTHERS true"},
+      {{.transposed = true},
+       "the layout of parameter 'weight': ODD has strides [1, 4]; OTHERS strides [2, 1]"},
+      {{.buffer_shape = {5}}, "the shape of buffer 'buffer': ODD has [5]; OTHERS [3]"},
+  };
+  cases.push_back(
+      {{.options = {.init_sync = false}}, "the option init_sync: ODD has false; OTHERS true"});
+  cases.push_back({{.options = {.broadcast_buffers = false}},
+                   "the option forward_sync_buffers: ODD has false; OTHERS true"});
+  cases.push_back(
+      {{.options = {.bucket_cap_mb = 0.5}}, "the option bucket_cap_mb: ODD has 0.5; OTHERS unset"});
+  const auto option = [&](DistributedDataParallelOptions options, const std::string& sentence) {
+    cases.push_back({{.options = std::move(options)}, "the option " + sentence});
+  };
+  option({.buffer_sync_lag = false}, "buffer_sync_lag: ODD has false; OTHERS true");
+  option({.bucket_cap_mb_list = {2.0, 0.5}}, "bucket_cap_mb_list: ODD has [ 2 0.5 ]; OTHERS [ ]");
+  option({.find_unused_parameters = true}, "find_unused_parameters: ODD has true; OTHERS false");
+  option({.gradient_as_bucket_view = true}, "gradient_as_bucket_view: ODD has true; OTHERS false");
+  option({.static_graph = true}, "static_graph: ODD has true; OTHERS false");
+  option({.batched_grad_copy = true}, "batched_grad_copy: ODD has true; OTHERS false");
+  option({.parameters_and_buffers_to_ignore = {"first"}}, "IGNORED");
+  cases.back().sentence = "the number of parameters: ODD has 1; OTHERS 2";
+  option({.delay_all_reduce_named_params = {"first"}, .param_to_hook_all_reduce = "weight"},
+         "delay_all_reduce_named_params: ODD has ['first']; OTHERS []");
+  return cases;
+}
+
+std::vector<std::string> construct_with_one_odd_rank(int world, int odd_rank, const Oddity& odd) {
+  return run_world(world, [&](const Group& group) {
+    const Oddity mine = group->getRank() == odd_rank ? odd : Oddity{};
+    DistributedDataParallelOptions options = mine.options;
+    options.process_group = group;
+    DistributedDataParallel ddp(std::make_shared<OddModule>(mine), options);
+    return std::string("constructed");
+  });
+}
+
+std::vector<std::size_t> others(int world, int odd_rank) {
+  std::vector<std::size_t> ranks;
+  for (int rank = 0; rank < world; ++rank) {
+    if (rank != odd_rank) ranks.push_back(static_cast<std::size_t>(rank));
+  }
+  return ranks;
+}
+
+// Both camps in rank order, the one of rank 0 first.
+std::string sentence_of(const Case& each, int world, int odd_rank) {
+  const auto rest = others(world, odd_rank);
+  const std::string verb = rest.size() == 1 ? " has " : " have ";
+  const auto colon = each.sentence.find(": ODD has ");
+  const auto semicolon = each.sentence.find("; OTHERS ");
+  const std::string odd_value = each.sentence.substr(colon + 10, semicolon - colon - 10);
+  const std::string other_value = each.sentence.substr(semicolon + 9);
+  const std::string odd_part = "rank " + std::to_string(odd_rank) + " has " + odd_value;
+  const std::string other_part = name_ranks(rest) + verb + other_value;
+  return "DisagreementError: ranks disagree on " + each.sentence.substr(0, colon) + ": " +
+         (odd_rank == 0 ? odd_part + "; " + other_part : other_part + "; " + odd_part);
+}
+
+TEST(Disagreements, RaiseTheSameSentenceOnEveryRankBeforeAnyTensorTravels) {
+  for (const Case& each : disagreements()) {
+    for (const int world : {2, 3, 4}) {
+      for (int odd_rank = 0; odd_rank < world; ++odd_rank) {
+        EXPECT_EQ(construct_with_one_odd_rank(world, odd_rank, each.odd),
+                  same(world, sentence_of(each, world, odd_rank)));
+      }
+    }
+  }
+}
+
+TEST(Disagreements, DoNotArise) {
+  EXPECT_EQ(construct_with_one_odd_rank(3, 1, {}), std::vector<std::string>(3, "constructed"));
+}
+
+std::vector<Case> validation_errors() {
+  std::vector<Case> cases;
+  const auto add = [&](DistributedDataParallelOptions options, const std::string& sentence) {
+    cases.push_back({{.options = std::move(options)}, sentence});
+  };
+  add({.bucket_cap_mb = -1.0}, "bucket_cap_mb is -1, expected 0 to 1e9");
+  add({.timeout = std::chrono::milliseconds(0)}, "timeout is 0 ms, expected a positive time");
+  add({.bucket_cap_mb_list = {1.0, std::nan("")}},
+      "a cap in bucket_cap_mb_list is nan, expected 0 to 1e9");
+  add({.bucket_cap_mb = 1.0, .bucket_cap_mb_list = {1.0}},
+      "bucket_cap_mb and bucket_cap_mb_list are given, expected one of them");
+  add({.skip_all_reduce_unused_params = true},
+      "skip_all_reduce_unused_params=true needs find_unused_parameters or static_graph, which find "
+      "out what is unused");
+  add({.parameters_and_buffers_to_ignore = {"weigth"}},
+      "parameters_and_buffers_to_ignore names 'weigth', which is neither a parameter nor a buffer");
+  add({.delay_all_reduce_named_params = {"weight"}},
+      "delay_all_reduce_named_params and param_to_hook_all_reduce belong together, and one of them "
+      "is not given");
+  add({.param_to_hook_all_reduce = "weight"},
+      "delay_all_reduce_named_params and param_to_hook_all_reduce belong together, and one of them "
+      "is not given");
+  add({.delay_all_reduce_named_params = {"buffer"}, .param_to_hook_all_reduce = "weight"},
+      "delay_all_reduce_named_params names 'buffer', which is no parameter that requires a "
+      "gradient "
+      "and is not ignored");
+  add({.parameters_and_buffers_to_ignore = {"weight"},
+       .delay_all_reduce_named_params = {"first"},
+       .param_to_hook_all_reduce = "weight"},
+      "param_to_hook_all_reduce names 'weight', which is no parameter that requires a gradient and "
+      "is not ignored");
+  add({.parameters_and_buffers_to_ignore = {"first", "weight"}},
+      "the module has no parameter that requires a gradient and is not ignored");
+  add({.forward_sync_buffers = true, .broadcast_buffers = false},
+      "forward_sync_buffers and broadcast_buffers, its old name, are given and differ");
+  cases.push_back({{.expanded = true},
+                   "parameter 'weight' has elements that share memory (expanded?), which cannot be "
+                   "written"});
+  cases.push_back({{.dtype = at::kFloat8_e5m2},
+                   "parameter 'weight' has dtype Float8_e5m2; gradients of Float, Double, Half, "
+                   "BFloat16, ComplexFloat and ComplexDouble are averaged"});
+  return cases;
+}
+
+TEST(Obstacles, OfOneRankAreRaisedOnEveryRank) {
+  for (const Case& each : validation_errors()) {
+    for (int odd_rank = 0; odd_rank < 3; ++odd_rank) {
+      EXPECT_EQ(construct_with_one_odd_rank(3, odd_rank, each.odd),
+                std::vector<std::string>(3, "DisagreementError: rank " + std::to_string(odd_rank) +
+                                                " of 3 cannot take part: " + each.sentence));
+    }
+  }
+}
+
+TEST(Obstacles, OfAllRanksAreRaisedInAWorldOfAnySize) {
+  for (const int world : {1, 2, 3}) {
+    const auto reports = run_world(world, [](const Group& group) {
+      Terms net(2);
+      for (const at::Tensor& weight : net->weights) weight.set_requires_grad(false);
+      DistributedDataParallel ddp(net, {.process_group = group});
+      return std::string("constructed");
+    });
+    for (const std::string& report : reports) {
+      EXPECT_EQ(report, reports[0]);
+      EXPECT_NE(report.find("the module has no parameter that requires a gradient"),
+                std::string::npos)
+          << report;
+    }
+  }
+}
+
+TEST(Obstacles, WithoutAModuleOrAGroupAreUsageErrors) {
+  EXPECT_THROW(DistributedDataParallel(std::make_shared<testing::TermsImpl>(1),
+                                       DistributedDataParallelOptions{}),
+               UsageError);
+  EXPECT_THROW(DistributedDataParallel(std::shared_ptr<testing::TermsImpl>(),
+                                       DistributedDataParallelOptions{}),
+               UsageError);
+}
+
+TEST(UnfinishedReduction, IsReportedOnEveryRankAtTheEndOfItsBackwardPass) {
+  for (const int world : {1, 2, 3}) {
+    for (int last_lacking = 0; last_lacking < world; ++last_lacking) {
+      const auto reports = run_world(world, [&](const Group& group) {
+        Terms net(3);
+        DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});
+        const Loss whole = {{0, 2.0}, {1, 4.0}, {2, 6.0}};
+        ddp.forward(whole).backward();
+        std::string report;
+        for (int step = 0; step < 2; ++step) {
+          net->zero_grad();
+          try {
+            const bool lacks = group->getRank() <= last_lacking;
+            ddp.forward(lacks ? Loss{{1, group->getRank() + 5.0}} : whole).backward();
+            report += "no complaint";
+          } catch (const UnfinishedReductionError& error) {
+            report += error.what();
+            report += step == 1 ? " and keeps " + net->gradients() : "";
+          }
+        }
+        net->zero_grad();
+        ddp.forward(whole).backward();  // the group is still in step
+        return report + " then " + net->gradients();
+      });
+      std::string lists;
+      for (int rank = 0; rank < world; ++rank) {
+        lists += (rank > 0 ? "; rank " : "rank ") + std::to_string(rank) +
+                 (rank <= last_lacking ? ": lacks 'w0', 'w2'" : ": all is well");
+      }
+      for (int rank = 0; rank < world; ++rank) {
+        const std::string& report = reports[static_cast<std::size_t>(rank)];
+        EXPECT_NE(report.find(lists), std::string::npos) << report << "\nlacks " << lists;
+        const std::string kept = rank <= last_lacking ? "none | " + std::to_string(rank + 5) + " " +
+                                                            std::to_string(rank + 5) + " | none"
+                                                      : "2 2 | 4 4 | 6 6";
+        EXPECT_NE(report.find("and keeps " + kept + " then"), std::string::npos)
+            << report << "\nlacks " << kept;
+        EXPECT_NE(report.find("then 2 2 | 4 4 | 6 6"), std::string::npos) << report;
+      }
+    }
+  }
+}
+
+// The rank that threw gets its own exception, its peers a sentence, and all can go on.
+TEST(UnfinishedReduction, ByAnExceptionInABackwardPassIsReportedOnTheOtherRanks) {
+  for (const int world : {2, 3}) {
+    for (int thrower = -1; thrower < world; ++thrower) {  // -1: all of them
+      const auto reports = run_world(world, [&](const Group& group) {
+        const bool throws = thrower < 0 || group->getRank() == thrower;
+        Terms net(3);
+        DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});
+        std::string report;
+        for (int step = 0; step < 4; ++step) {
+          net->zero_grad();
+          const auto loss = ddp.forward(Loss{{0, 1.0}, {1, 2.0}, {2, 3.0}});
+          // In the middle: a gradient has arrived, and others have not.
+          const auto hook = net->weights[1].register_hook([&](const at::Tensor&) -> at::Tensor {
+            throw std::runtime_error("a user's mistake");
+          });
+          if (!throws || step % 2 == 0) net->weights[1].remove_hook(hook);
+          try {
+            loss.backward();
+            report += net->gradients() + "; ";
+          } catch (const UnfinishedReductionError& error) {
+            report += validation_errors_in(error) + "; ";
+          } catch (const std::exception& error) {
+            report += first_line(error) + "; ";
+          }
+          if (throws && step % 2 == 1) net->weights[1].remove_hook(hook);
+        }
+        return report;
+      });
+      for (int rank = 0; rank < world; ++rank) {
+        std::string told = "a user's mistake";
+        if (thrower >= 0 && rank != thrower) {
+          told = "";
+          for (int each = 0; each < world; ++each) {
+            told += (each > 0 ? "; rank " : "rank ") + std::to_string(each) +
+                    (each == thrower ? ": an exception was thrown in the backward pass"
+                                     : ": all is well");
+          }
+        }
+        const std::string good = "1 1 | 2 2 | 3 3; ";
+        EXPECT_EQ(reports[static_cast<std::size_t>(rank)], good + told + "; " + good + told + "; ")
+            << "rank " << thrower << " of " << world << " throws";
+      }
+    }
+  }
+}
+
+// What a rank says when it cannot go on is what its peers' waits end with, long before the timeout.
+TEST(FailedRank, EndsItsPeersWaitsWithItsOwnSentence) {
+  struct Failing : torch::nn::Module {
+    at::Tensor weight = register_parameter("weight", torch::ones({1}, at::kDouble));
+    at::Tensor forward(bool fails) {
+      if (fails) throw std::runtime_error("no such token");
+      return weight.sum();
+    }
+  };
+  const std::vector<std::pair<std::string, std::string>> places = {
+      {"in forward", "forward threw: no such token"},
+      {"frozen",
+       "parameter 'weight' was frozen after it was wrapped; call update_trainable_parameters() on "
+       "every rank"},
+      {"reported", "the disk is full"},
+      {"unwound", "it left its training with an exception"}};
+  for (const auto& [place, sentence] : places) {
+    const auto reports = run_world(
+        3,
+        [&, &place = place](const Group& group) {
+          const auto net = std::make_shared<Failing>();
+          const auto store = group->getStore();
+          const auto start = std::chrono::steady_clock::now();
+          const bool fails = group->getRank() == 1;
+          std::string report;
+          try {
+            DistributedDataParallel ddp(net, {.process_group = group});
+            ddp.forward(false).backward();
+            if (fails && place == "frozen") net->weight.set_requires_grad(false);
+            if (fails && place == "unwound") throw std::runtime_error("out of paper");
+            if (fails && place == "reported") {
+              ddp->report_failure("the disk is full");
+              return std::string("reported");
+            }
+            ddp.forward(fails).backward();
+            report = "finished";
+          } catch (const CommunicationError& error) {
+            report = error.what();
+          } catch (const std::exception& error) {
+            report = first_line(error);
+          }
+          // Its sockets live on until its peers are told: closing them would tell them, too.
+          if (fails) {
+            store->wait({"told 0", "told 2"}, std::chrono::seconds(15));
+          } else {
+            store->set("told " + std::to_string(group->getRank()), "1");
+          }
+          const bool in_time = std::chrono::steady_clock::now() - start < std::chrono::seconds(10);
+          return report + (in_time ? "" : ", late");
+        },
+        std::chrono::seconds(20));
+    for (const std::size_t rank : {0U, 2U}) {
+      EXPECT_NE(reports[rank].find("ms: rank 1 reported: " + sentence), std::string::npos)
+          << place << ": " << reports[rank];
+      EXPECT_EQ(reports[rank].find("late"), std::string::npos) << place;
+    }
+  }
+}
+
+// Each rank alone may be the one that dies, at any of the places where its peers will wait.
+TEST(DeadRank, IsACommunicationErrorOnItsPeersAndNotAHang) {
+  for (const std::string place : {"before construction", "before forward", "before backward"}) {
+    for (int dead = 0; dead < 3; ++dead) {
+      const auto reports = run_world(
+          3,
+          [&](const Group& group) {
+            const auto here = [&](const std::string& now) {
+              if (place == now && group->getRank() == dead) ::_exit(7);
+            };
+            torch::nn::BatchNorm1d net(2);
+            here("before construction");
+            DistributedDataParallel ddp(net, {.process_group = group});
+            here("before forward");
+            auto loss = ddp.forward(torch::ones({2, 2})).sum();
+            here("before backward");
+            loss.backward();
+            return std::string("finished");
+          },
+          std::chrono::seconds(3));
+      for (int rank = 0; rank < 3; ++rank) {
+        const std::string& report = reports[static_cast<std::size_t>(rank)];
+        if (rank == dead) {
+          EXPECT_EQ(report, "died: exit 7");
+        } else if (place != "before forward" || report != "finished") {
+          EXPECT_EQ(report.find("CommunicationError: rank " + std::to_string(rank) + ": "), 0U)
+              << place << ", rank " << dead << " dead: " << report;
+        }
+      }
+    }
+  }
+}
+
+TEST(SilentRank, IsACommunicationErrorAtTheDeadlineThatSaysWhatWasWaitedFor) {
+  const auto reports = run_world(
+      2,
+      [](const Group& group) {
+        Terms net(1);
+        DistributedDataParallel ddp(
+            net, {.process_group = group, .timeout = std::chrono::milliseconds(300)});
+        const auto loss = ddp.forward(Loss{{0, 1.0}});
+        if (group->getRank() == 1) {
+          char byte = 0;
+          int never[2];
+          if (::pipe(never) != 0) return std::string("no pipe");
+          ::alarm(4);
+          return std::to_string(::read(never[0], &byte, 1));
+        }
+        try {
+          loss.backward();
+        } catch (const CommunicationError& error) {
+          const bool waited = error.waited() >= std::chrono::milliseconds(300);
+          return std::to_string(error.rank()) + ", " + error.operation() + ", " +
+                 std::to_string(error.sequence_number()) + ", " + (waited ? "waited" : "early") +
+                 std::string(error.what()).substr(std::string(error.what()).find(": no answer"));
+        }
+        return std::string("finished");
+      },
+      std::chrono::seconds(20));
+  EXPECT_EQ(reports[0],
+            "0, all-reduce of gradient bucket 0, 2, waited: no answer from a peer within the "
+            "timeout of 300 ms");
+  EXPECT_EQ(reports[1], "died: signal 14");
+}
+
+TEST(SilentRank, HasOneSentenceAlsoWhereTheDeadlineOfGlooPassesFirst) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(1);
+    DistributedDataParallel ddp(net, {.process_group = group});
+    const auto loss = ddp.forward(Loss{{0, 1.0}});
+    group->getBackend(c10::DeviceType::CPU)->setTimeout(std::chrono::milliseconds(300));
+    if (group->getRank() == 1) {
+      // The other rank reports when its deadline has passed.
+      group->getStore()->wait({"deadline has passed"}, std::chrono::seconds(20));
+      return std::string("silent");
+    }
+    std::string report = "finished";
+    try {
+      loss.backward();
+    } catch (const CommunicationError& error) {
+      const std::string text = error.what();
+      report = text.substr(text.rfind(" ms: ") + 5);
+    }
+    group->getStore()->set("deadline has passed", std::vector<std::uint8_t>{'1'});
+    return report;
+  });
+  EXPECT_EQ(reports, (std::vector<std::string>{"no answer from a peer within the timeout of 300 ms",
+                                               "silent"}));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,263 @@
+// Gradients of every kind: dtypes, layouts, sizes, views of buckets, sparse ones, delayed ones.
+#include "ddp/distributed_data_parallel.h"
+#include "ddp/errors.h"
+#include "tests/ddp/forked_world.h"
+#include "tests/ddp/modules.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace lockstep {
+namespace {
+
+using testing::Group;
+using testing::numbers;
+using testing::run_world;
+using testing::same;
+using testing::share;
+using testing::Terms;
+using testing::validation_errors_in;
+using testing::ways_to_hold;
+using Loss = testing::TermsImpl::Loss;
+using Options = DistributedDataParallelOptions;
+
+// Parameters of a kind each; the gradient of p is factor * the numbers 1, 2, 3, ... in its order.
+struct Kinds : torch::nn::Module {
+  explicit Kinds(const std::vector<at::Tensor>& values) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      register_parameter("p" + std::to_string(i), values[i].clone());
+    }
+  }
+  at::Tensor forward(double factor) {
+    at::Tensor total = torch::zeros({}, at::kDouble);
+    for (const at::Tensor& each : parameters()) {
+      const at::Tensor weights =
+          (torch::arange(1, each.numel() + 1, at::kDouble) * factor).view(each.sizes());
+      at::Tensor value = each;
+      if (each.is_complex()) value = at::real(each) + at::imag(each) * 3;
+      total = total + (value.to(at::kDouble) * weights).sum();
+    }
+    return total;
+  }
+  std::string gradients() const {
+    std::string text;
+    for (const at::Tensor& each : parameters()) {
+      const at::Tensor& gradient = each.grad();
+      if (!gradient.defined()) {
+        text += "none; ";
+        continue;
+      }
+      const bool is_complex = gradient.is_complex();
+      text += numbers(is_complex ? at::real(gradient) : gradient);
+      if (is_complex) text += " + i " + numbers(at::imag(gradient));
+      text += std::string(" ") + c10::toString(gradient.scalar_type()) +
+              c10::str(gradient.strides()) + "; ";
+    }
+    return text;
+  }
+};
+
+std::vector<at::Tensor> every_kind() {
+  return {torch::zeros({2}, at::kFloat),
+          torch::zeros({2}, at::kComplexDouble),
+          torch::zeros({0, 3}, at::kFloat),
+          torch::zeros({3, 2}, at::kDouble).t(),
+          torch::zeros({1, 2, 1, 2}, at::kFloat).contiguous(at::MemoryFormat::ChannelsLast),
+          torch::zeros({2}, at::kHalf),
+          torch::zeros({2}, at::kBFloat16),
+          torch::zeros({}, at::kComplexFloat),
+          torch::zeros({4}, at::kDouble).slice(0, 0, 4, 2),
+          torch::zeros({0}, at::kComplexFloat)};
+}
+
+TEST(Kinds, AreAllAveragedInTheLayoutOfTheirParameters) {
+  for (const Options& way : ways_to_hold()) {
+    for (const std::optional<double> cap : {std::optional<double>(), {0.0}}) {
+      const auto reports = run_world(3, [&](const Group& group) {
+        Options options = way;
+        options.process_group = group;
+        options.bucket_cap_mb = cap;
+        const auto net = std::make_shared<Kinds>(every_kind());
+        DistributedDataParallel ddp(net, options);
+        std::string report;
+        for (int step = 0; step < 3; ++step) {
+          net->zero_grad(step != 1);  // once into what is there
+          ddp.forward(3.0 * group->getRank()).backward();
+          if (step != 1) report += net->gradients() + "| ";
+        }
+        return report;
+      });
+      const std::string step =
+          "3 6 Float[1]; 3 6 + i 9 18 ComplexDouble[1];  Float[3, 1]; 3 6 9 12 15 18 Double[1, 2]; "
+          "3 6 9 12 Float[4, 1, 4, 2]; 3 6 Half[1]; 3 6 BFloat16[1]; 3 + i 9 ComplexFloat[]; "
+          "3 6 Double[1];  + i  ComplexFloat[1]; | ";
+      EXPECT_EQ(reports, same(3, step + step));
+    }
+  }
+}
+
+// Accumulated over two synchronised passes: the average of (average + new).
+TEST(Views, AreTheGradientsAndStaySoThroughRebuildAndZeroing) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(4);
+    DistributedDataParallel ddp(
+        net, {.process_group = group, .bucket_cap_mb = 0.0, .gradient_as_bucket_view = true});
+    std::string report;
+    torch::optim::SGD optimizer(net->parameters(), 1.0);
+    const auto step = [&](double factor) {
+      const double c = factor * (share(group));
+      ddp.forward(Loss{{0, c}, {1, 10 * c}, {2, 100 * c}, {3, 1000 * c}}).backward();
+      report += net->gradients() + "; ";
+    };
+    step(1);
+    step(1);                     // after the rebuild, into the views of the old layout
+    optimizer.zero_grad(false);  // detaches and zeroes what is there: PyTorch's views throw here
+    step(1);
+    const void* const before = net->weights[2].grad().data_ptr();
+    net->zero_grad(false);
+    step(1);
+    report += net->weights[2].grad().data_ptr() == before ? "same memory; " : "other memory; ";
+    net->zero_grad(true);
+    step(1);
+    report += net->weights[2].grad().data_ptr() == before ? "same memory; " : "other memory; ";
+    net->weights[1].mutable_grad() = torch::ones({2}, at::kDouble);  // a stranger
+    step(1);
+    return report;
+  });
+  const std::string once = "3 3 | 30 30 | 300 300 | 3000 3000; ";
+  EXPECT_EQ(reports,
+            same(2, once + "6 6 | 60 60 | 600 600 | 6000 6000; " + once + once + "same memory; " +
+                        once + "same memory; 6 6 | 31 31 | 600 600 | 6000 6000; "));
+}
+
+TEST(Views, OfTwoInstancesOnOneModuleAreRefused) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(2);
+    DistributedDataParallel inner(net, {.process_group = group, .gradient_as_bucket_view = true});
+    DistributedDataParallel outer(inner, {.process_group = group, .gradient_as_bucket_view = true});
+    outer.forward(Loss{{0, 1.0}, {1, 1.0}}).backward();
+    return std::string("accepted");
+  });
+  for (const std::string& report : reports) {
+    EXPECT_NE(report.find("another DistributedDataParallel over the same parameters"),
+              std::string::npos)
+        << report;
+  }
+}
+
+// A kept view is divided, a copied gradient multiplied by the rounded 1 / W, as PyTorch does.
+TEST(Views, AreDividedWhereCopiesAreMultiplied) {
+  const auto reports = run_world(3, [](const Group& group) {
+    std::string report;
+    for (const bool views : {false, true}) {
+      torch::nn::Linear net(torch::nn::LinearOptions(64, 1).bias(false));
+      DistributedDataParallel ddp(net, {.process_group = group, .gradient_as_bucket_view = views});
+      torch::manual_seed(4);
+      const auto input = torch::rand({1, 64});
+      ddp.forward(input).backward();
+      net->zero_grad(false);
+      ddp.forward(input).backward();
+      const at::Tensor multiplied = input * (1.0 / 3), divided = input / 3;
+      const auto sum = [](const at::Tensor& x) { return x + x + x; };
+      report += net->weight.grad().equal(sum(multiplied)) ? "multiplied " : "";
+      report += net->weight.grad().equal(sum(divided)) ? "divided " : "";
+    }
+    return report;
+  });
+  EXPECT_EQ(reports, same(3, "multiplied divided "));
+}
+
+TEST(DelayedGradients, TravelBehindAllOthersAndAreAwaited) {
+  for (const Options& way : ways_to_hold(
+           {.delay_all_reduce_named_params = {"w3", "w1"}, .param_to_hook_all_reduce = "w0"})) {
+    const auto reports = run_world(2, [&](const Group& group) {
+      Options options = way;
+      options.process_group = group;
+      options.bucket_cap_mb = 0.0;
+      Terms net(4);
+      DistributedDataParallel ddp(net, options);
+      std::string report;
+      for (int step = 0; step < 3; ++step) {
+        net->zero_grad();
+        const double c = share(group);
+        ddp.forward(Loss{{0, c}, {1, 10 * c}, {2, 100 * c}, {3, 1000 * c}}).backward();
+        report += net->gradients() + " in ";
+        for (const PlannedBucket& bucket : ddp->bucket_plan()) {
+          for (const std::size_t index : bucket.gradients) report += std::to_string(index);
+          report += '/';
+        }
+        report += "; ";
+      }
+      return report;
+    });
+    const std::string values = "3 3 | 30 30 | 300 300 | 3000 3000 in ";
+    EXPECT_EQ(reports, same(2, values + "02/13/; " + values + "2/0/13/; " + values + "2/0/13/; "));
+  }
+}
+
+TEST(BucketCaps, OfAListCountFromTheFirstParameterAtFirstAndInOrderOfLaunchThen) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(6);
+    constexpr double kWeight = 16.0 / (1 << 20);
+    DistributedDataParallel ddp(
+        net, {.process_group = group, .bucket_cap_mb_list = {kWeight, 2 * kWeight}});
+    std::string report;
+    for (int step = 0; step < 2; ++step) {
+      ddp.forward(Loss{{0, 1.0}, {1, 1.0}, {2, 1.0}, {3, 1.0}, {4, 1.0}, {5, 1.0}}).backward();
+      for (const PlannedBucket& bucket : ddp->bucket_plan()) {
+        for (const std::size_t index : bucket.gradients) report += std::to_string(index);
+        report += '/';
+      }
+      report += ' ';
+    }
+    return report;
+  });
+  EXPECT_EQ(reports, same(2, "5/34/12/0/ 5/43/21/0/ "));
+}
+
+TEST(Kinds, OfGradientsThatAreNotTheirParametersAreReportedOnEveryRank) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(1);
+    DistributedDataParallel ddp(net, {.process_group = group});
+    if (group->getRank() == 1) net->weights[0].mutable_grad() = torch::zeros({2}, at::kFloat);
+    try {
+      ddp.forward(Loss{{0, 1.0}}).backward();
+    } catch (const UnfinishedReductionError& error) {
+      return validation_errors_in(error);
+    }
+    return std::string("accepted");
+  });
+  EXPECT_EQ(reports, same(2,
+                          "rank 0: all is well; rank 1: the gradient of 'w0' has dtype Float, "
+                          "expected the parameter's, Double"));
+}
+
+// Under either of its names.
+TEST(Kinds, OfSharedParametersCountOnceAndAreIgnoredUnderAllNamesOrNone) {
+  struct Tied : torch::nn::Module {
+    Tied() {
+      a = register_parameter("a", torch::ones({1}, at::kDouble));
+      register_parameter("b", a);
+      c = register_parameter("c", torch::ones({1}, at::kDouble));
+    }
+    at::Tensor forward(double factor) { return (a + c) * factor; }
+    at::Tensor a, c;
+  };
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "3 3"}, {{"a"}, "3 3"}, {{"b"}, "3 3"}, {{"a", "b"}, "own 3"}};
+  for (const auto& [ignored, expected] : cases) {
+    const auto reports = run_world(2, [&, &ignored = ignored](const Group& group) {
+      const auto net = std::make_shared<Tied>();
+      DistributedDataParallel ddp(
+          net, {.process_group = group, .parameters_and_buffers_to_ignore = ignored});
+      const double own = share(group);
+      ddp.forward(own).backward();
+      const std::string a = numbers(net->a.grad());
+      return (a == numbers(torch::tensor(own)) ? "own" : a) + " " + numbers(net->c.grad());
+    });
+    EXPECT_EQ(reports, same(2, expected));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,250 @@
+// How training goes on after a failure.
+#include "ddp/distributed_data_parallel.h"
+#include "ddp/errors.h"
+#include "ddp/init.h"
+#include "tests/ddp/forked_world.h"
+#include "tests/ddp/modules.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/torch.h>
+
+#include <sstream>
+#include <unistd.h>
+
+namespace lockstep {
+namespace {
+
+using testing::Group;
+using testing::numbers;
+using testing::run_world;
+using testing::same;
+using testing::share;
+using testing::Terms;
+using Loss = testing::TermsImpl::Loss;
+
+// A peer dies in a step; the others make a group of their own and go on with the same object.
+TEST(Recovery, GoesOnWithTheRanksThatLive) {
+  const auto reports = run_world(
+      3,
+      [](const Group& group) {
+        Terms net(2);
+        DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});
+        const double c = 2.0 * (group->getRank() + 1);
+        const auto step = [&] {
+          net->zero_grad();
+          ddp.forward(Loss{{0, c}, {1, 10 * c}}).backward();
+          return net->gradients() + "; ";
+        };
+        step();
+        if (group->getRank() == 2) ::_exit(7);
+        std::string report;
+        try {
+          step();
+          report = "no complaint; ";
+        } catch (const CommunicationError&) {
+          report = "told; ";
+        }
+        try {
+          ddp->check_reduction_finished();
+          report += "finished?; ";
+        } catch (const UnfinishedReductionError& error) {
+          const std::string sentence = error.what();
+          report += sentence.find("an earlier reduction failed") != std::string::npos
+                        ? "unfinished; "
+                        : sentence;
+        }
+        const auto smaller = init_process_group(
+            {.store = c10::make_intrusive<c10d::PrefixStore>("smaller", group->getStore()),
+             .rank = group->getRank(),
+             .world_size = 2});
+        ddp->update_process_group(smaller);
+        ddp->check_reduction_finished();
+        for (int i = 0; i < 3; ++i) report += step();
+        return report + std::to_string(ddp->logging_data().world_size);
+      },
+      std::chrono::seconds(5));
+  const std::string good = "3 3 | 30 30; ";
+  for (const std::size_t rank : {0U, 1U}) {
+    EXPECT_EQ(reports[rank], "told; unfinished; " + good + good + good + "2");
+  }
+}
+
+TEST(Recovery, MayWrapTheModuleAnew) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(2);
+    std::string report;
+    for (int life = 0; life < 3; ++life) {
+      DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});
+      net->zero_grad();
+      ddp.forward(Loss{{0, share(group)}, {1, share(group)}}).backward();
+      report += net->gradients() + "; ";
+      net->weights[0].register_hook([life](const at::Tensor& gradient) -> at::Tensor {
+        if (life == 0) throw std::runtime_error("a user's mistake");
+        return gradient;
+      });
+      try {
+        ddp.forward(Loss{{0, 1.0}, {1, 1.0}}).backward();
+      } catch (const std::exception&) {
+        net->weights[0].remove_hook(0);
+        report += "thrown; ";
+      }
+    }
+    return report;
+  });
+  EXPECT_EQ(reports, same(2, "3 3 | 3 3; thrown; 3 3 | 3 3; 3 3 | 3 3; "));
+}
+
+// torch::load gives parameters new memory, and with it drops what listened to their gradients.
+TEST(Recovery, ListensToParametersThatWereLoadedAfterWrapping) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(2);
+    DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});
+    std::stringstream stream;
+    torch::save(ddp, stream);
+    std::string report;
+    for (int step = 0; step < 4; ++step) {
+      net->zero_grad();
+      if (step == 2) torch::load(ddp, stream);
+      ddp.forward(Loss{{0, share(group)}, {1, 10 * share(group)}}).backward();
+      report += net->gradients() + "; ";
+    }
+    return report;
+  });
+  const std::string step = "3 3 | 30 30; ";
+  EXPECT_EQ(reports, same(2, step + step + step + step));
+}
+
+struct Picky : torch::nn::Module {
+  at::Tensor weight = register_parameter("weight", torch::ones({1}, at::kDouble));
+  at::Tensor forward(double factor) {
+    if (factor < 0) throw std::runtime_error("a batch that cannot be read");
+    return weight * factor;
+  }
+};
+
+// All ranks throw in forward, skip the batch, and go on: nobody's next wait ends with it, however
+// late a rank comes.
+TEST(Recovery, SkipsAForwardThatThrewOnAllRanks) {
+  const auto reports = run_world(2, [](const Group& group) {
+    const auto net = std::make_shared<Picky>();
+    DistributedDataParallel ddp(net, {.process_group = group});
+    std::string report;
+    for (const double sign : {1.0, -1.0, 1.0, 1.0}) {
+      net->zero_grad();
+      try {
+        // Long enough for the other rank to look for what was told.
+        if (group->getRank() == 0 && sign > 0) {
+          EXPECT_THROW(group->getStore()->wait({"nothing"}, std::chrono::milliseconds(400)),
+                       std::exception);
+        }
+        ddp.forward(sign * share(group)).sum().backward();
+        report += numbers(net->weight.grad()) + "; ";
+      } catch (const Error& error) {
+        return std::string(error.what());
+      } catch (const std::exception& error) {
+        report += std::string(error.what()) + "; ";
+      }
+    }
+    return report;
+  });
+  EXPECT_EQ(reports, same(2, "3; a batch that cannot be read; 3; 3; "));
+}
+
+// One rank throws in forward, skips the batch, and goes on: its next pass is none of its peers'.
+TEST(Recovery, DoesNotMixBatchesWhereOneRankSkipsOne) {
+  const auto reports = run_world(
+      2,
+      [](const Group& group) {
+        const auto net = std::make_shared<Picky>();
+        DistributedDataParallel ddp(net, {.process_group = group});
+        std::string report;
+        for (int step = 0; step < 3; ++step) {
+          net->zero_grad();
+          const bool throws = step == 1 && group->getRank() == 1;
+          try {
+            ddp.forward(throws ? -1.0 : step + 1.0).sum().backward();
+            report += numbers(net->weight.grad()) + "; ";
+          } catch (const Error&) {
+            return report + "told";
+          } catch (const std::exception& error) {
+            report += "skipped; ";
+          }
+        }
+        return report;
+      },
+      std::chrono::seconds(3));
+  EXPECT_EQ(reports, (std::vector<std::string>{"1; told", "1; skipped; told"}));
+}
+
+// The odd rank may be any, the one that clears what was told included.
+TEST(Recovery, GoesOnWithTheSameGroupAfterAFailureThatWasTold) {
+  for (const int world : {2, 3}) {
+    for (int odd = 0; odd < world; ++odd) {
+      const auto reports = run_world(
+          world,
+          [&](const Group& group) {
+            const auto net = std::make_shared<Picky>();
+            DistributedDataParallel ddp(net, {.process_group = group});
+            const auto step = [&](double factor) {
+              net->zero_grad();
+              ddp.forward(factor).sum().backward();
+              return numbers(net->weight.grad());
+            };
+            std::string report = step(2.0);
+            try {
+              step(group->getRank() == odd ? -1.0 : 1.0);
+              report += " nobody told;";
+            } catch (const std::exception& error) {
+              const bool told = std::string(error.what()).find("a batch that cannot be read") !=
+                                std::string::npos;
+              report += told ? " told;" : error.what();
+            }
+            ddp->update_process_group(group);
+            return report + " " + step(3.0) + " " + step(4.0);
+          },
+          std::chrono::seconds(5));
+      EXPECT_EQ(reports, same(world, "2 told; 3 4")) << "rank " << odd << " throws";
+    }
+  }
+}
+
+TEST(Recovery, RefusesAModuleThatHasChanged) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(2);
+    DistributedDataParallel ddp(net, {.process_group = group});
+    if (group->getRank() == 1) net->weights[0].set_data(torch::zeros({3}, at::kDouble));
+    ddp->update_process_group(group);
+    return std::string("accepted");
+  });
+  EXPECT_EQ(reports,
+            same(2,
+                 "DisagreementError: rank 1 of 2 cannot take part: parameter 'w0' was converted, "
+                 "moved or reshaped after it was wrapped; wrap it again"));
+}
+
+TEST(Recovery, RemovesItsHooks) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(1);
+    DistributedDataParallel ddp(net, {.process_group = group});
+    const auto loss = ddp.forward(Loss{{0, share(group)}});
+    ddp->remove_autograd_hooks();
+    loss.backward();
+    std::string report = net->gradients() + "; ";
+    try {
+      ddp.forward(Loss{{0, 1.0}});
+    } catch (const UsageError& error) {
+      report += error.what();
+    }
+    ddp->update_process_group(group);
+    net->zero_grad();
+    ddp.forward(Loss{{0, share(group)}}).backward();
+    return report + "; " + net->gradients();
+  });
+  const std::string refused = "remove_autograd_hooks() was called; wrap the module again; 3 3";
+  EXPECT_EQ(reports,
+            (std::vector<std::string>{"2 2; rank 0: " + refused, "4 4; rank 1: " + refused}));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,140 @@
+// Sparse gradients, of embeddings: exchanged word by word.
+#include "ddp/distributed_data_parallel.h"
+#include "ddp/errors.h"
+#include "tests/ddp/forked_world.h"
+#include "tests/ddp/modules.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace lockstep {
+namespace {
+
+using testing::Group;
+using testing::numbers;
+using testing::run_world;
+using testing::same;
+using testing::validation_errors_in;
+using Loss = testing::TermsImpl::Loss;
+using Options = DistributedDataParallelOptions;
+
+// Every rank looks up other words, some the same, one none at all.
+TEST(SparseGradients, AreAveragedWordByWord) {
+  struct Words : torch::nn::Module {
+    explicit Words(bool last)
+        : table(nullptr), scale(register_parameter("scale", torch::ones({1}, at::kDouble))) {
+      const auto options = torch::nn::EmbeddingOptions(5, 2).sparse(true);
+      table = register_module("table", torch::nn::Embedding(options));
+      table->to(at::kDouble);
+      if (last) late = register_parameter("late", torch::ones({1}, at::kDouble));
+      const torch::NoGradGuard no_grad;
+      table->weight.fill_(1);
+    }
+    at::Tensor forward(const std::vector<std::int64_t>& words, double factor) {
+      at::Tensor sum = scale.sum() * factor;
+      if (late.defined()) sum = sum + late.sum() * factor;
+      return sum + (table->forward(torch::tensor(words, at::kLong)) * factor).sum();
+    }
+    torch::nn::Embedding table;
+    at::Tensor scale, late;
+  };
+  for (const bool last : {false, true}) {  // whether the table has the last bucket
+    for (const Options& way :
+         {Options{}, Options{.bucket_cap_mb = 0.0}, Options{.find_unused_parameters = true},
+          Options{.static_graph = true}, Options{.gradient_as_bucket_view = true}}) {
+      const auto reports = run_world(3, [&](const Group& group) {
+        Options options = way;
+        options.process_group = group;
+        const auto net = std::make_shared<Words>(last);
+        DistributedDataParallel ddp(net, options);
+        const std::vector<std::vector<std::int64_t>> words = {{0, 1, 1}, {}, {1, 4}};
+        std::string report;
+        for (int step = 0; step < 3; ++step) {
+          net->zero_grad();
+          const auto rank = static_cast<std::size_t>(group->getRank());
+          ddp.forward(words[rank], 3.0 * (group->getRank() + 1)).backward();
+          const at::Tensor& gradient = net->table->weight.grad();
+          report += numbers(gradient.to_dense()) + (gradient.is_sparse() ? " sparse " : " dense ") +
+                    numbers(net->scale.grad()) + "; ";
+        }
+        return report;
+      });
+      // Word 0: 3 / 3; word 1: (3 + 3 + 9) / 3; word 4: 9 / 3; scale: (3 + 6 + 9) / 3.
+      const std::string step = "1 1 5 5 0 0 0 0 3 3 sparse 6; ";
+      EXPECT_EQ(reports, same(3, step + step + step));
+    }
+  }
+}
+
+TEST(SparseGradients, ThatNobodyAnnouncedAreReportedOnEveryRank) {
+  struct Words : torch::nn::Module {
+    at::Tensor table = register_parameter("table", torch::ones({5, 2}, at::kDouble));
+    at::Tensor forward(bool sparse) {
+      return torch::embedding(table, torch::tensor({1, 2}), -1, false, sparse).sum();
+    }
+  };
+  const auto reports = run_world(2, [](const Group& group) {
+    const auto net = std::make_shared<Words>();
+    DistributedDataParallel ddp(net, {.process_group = group});
+    std::string report;
+    for (const bool sparse : {true, false}) {
+      net->zero_grad();
+      try {
+        ddp.forward(sparse && group->getRank() == 1).backward();
+        report += numbers(net->table.grad());
+      } catch (const UnfinishedReductionError& error) {
+        report += validation_errors_in(error) + "; ";
+      }
+    }
+    return report;
+  });
+  EXPECT_EQ(reports,
+            same(2,
+                 "rank 0: all is well; rank 1: the gradient of 'table' is sparse, though it is no "
+                 "weight of an Embedding with sparse=true; 0 0 1 1 1 1 0 0 0 0"));
+}
+
+TEST(SparseGradients, OfABagOfWordsAreAveraged) {
+  struct Bag : torch::nn::Module {
+    torch::nn::EmbeddingBag bag = register_module(
+        "bag", torch::nn::EmbeddingBag(
+                   torch::nn::EmbeddingBagOptions(4, 1).sparse(true).mode(torch::kSum)));
+    at::Tensor forward(std::int64_t word) {
+      return bag->forward(torch::tensor({word, word}).view({1, 2})).sum();
+    }
+  };
+  const auto reports = run_world(2, [](const Group& group) {
+    const auto net = std::make_shared<Bag>();
+    DistributedDataParallel ddp(net, {.process_group = group});
+    ddp.forward(group->getRank() + 1).backward();
+    return numbers(net->bag->weight.grad().to_dense());
+  });
+  EXPECT_EQ(reports, same(2, "0 1 1 0"));
+}
+
+// The weights of an embedding that a later layer uses, too, have a dense gradient in the sum.
+TEST(SparseGradients, ThatTurnOutDenseAreReportedOnEveryRank) {
+  struct Tied : torch::nn::Module {
+    torch::nn::Embedding table = register_module(
+        "table", torch::nn::Embedding(torch::nn::EmbeddingOptions(3, 2).sparse(true)));
+    at::Tensor forward(bool tied) {
+      const at::Tensor sum = table->forward(torch::tensor({1})).sum();
+      return tied ? sum + table->weight.sum() : sum;
+    }
+  };
+  const auto reports = run_world(2, [](const Group& group) {
+    DistributedDataParallel ddp(std::make_shared<Tied>(), {.process_group = group});
+    try {
+      ddp.forward(group->getRank() == 1).backward();
+    } catch (const UnfinishedReductionError& error) {
+      return validation_errors_in(error);
+    }
+    return std::string("accepted");
+  });
+  EXPECT_EQ(reports, same(2,
+                          "rank 0: all is well; rank 1: the gradient of 'table.weight' is dense, "
+                          "though its Embedding has sparse=true"));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,132 @@
+// static_graph: what the first pass teaches holds for all.
+#include "ddp/distributed_data_parallel.h"
+#include "ddp/errors.h"
+#include "tests/ddp/forked_world.h"
+#include "tests/ddp/modules.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace lockstep {
+namespace {
+
+using testing::all_ways;
+using testing::Group;
+using testing::numbers;
+using testing::run_world;
+using testing::same;
+using testing::Terms;
+using testing::validation_errors_in;
+using Loss = testing::TermsImpl::Loss;
+using Options = DistributedDataParallelOptions;
+
+TEST(StaticGraphs, KeepAskingNobodyOnceTheFirstPassHasShownWhatIsUsed) {
+  for (const bool skips : {false, true}) {
+    for (const Options& way :
+         all_ways({.static_graph = true, .skip_all_reduce_unused_params = skips})) {
+      const auto reports = run_world(3, [&](const Group& group) {
+        Options options = way;
+        options.process_group = group;
+        Terms net(4);
+        DistributedDataParallel ddp(net, options);
+        std::string report;
+        for (int step = 0; step < 4; ++step) {
+          net->zero_grad();
+          if (step == 2) net->weights[3].mutable_grad() = torch::full({2}, 7.0, at::kDouble);
+          Loss loss = {{0, 3.0 * (group->getRank() + 1)}};
+          if (group->getRank() == 1) loss.push_back({1, 9.0});
+          ddp.forward(loss).backward();
+          report += net->gradients() + "; ";
+        }
+        return report;
+      });
+      const std::string step = "6 6 | 3 3 | none | none; ";
+      EXPECT_EQ(reports, same(3, step + step + "6 6 | 3 3 | none | 7 7; " + step));
+    }
+  }
+}
+
+TEST(StaticGraphs, ThatChangeAreReportedOnEveryRank) {
+  const auto reports = run_world(2, [&](const Group& group) {
+    Terms net(3);
+    DistributedDataParallel ddp(net, {.process_group = group, .static_graph = true});
+    std::string report;
+    const std::vector<Loss> steps = {
+        {{0, 2.0}, {1, 2.0}}, {{0, 2.0}}, {{0, 2.0}, {1, 2.0}, {2, 2.0}}, {{0, 2.0}, {1, 2.0}}};
+    for (const Loss& step : steps) {
+      net->zero_grad();
+      try {
+        ddp.forward(group->getRank() == 1 ? step : steps.front()).backward();
+        report += net->gradients() + "; ";
+      } catch (const UnfinishedReductionError& error) {
+        report += validation_errors_in(error) + "; ";
+      }
+    }
+    return report;
+  });
+  EXPECT_EQ(reports,
+            same(2,
+                 "2 2 | 2 2 | none; rank 0: all is well; rank 1: lacks 'w1'. static_graph promises "
+                 "that every pass uses what the first one did; rank 0: all is well; rank 1: the "
+                 "gradient of 'w2' came more often than in the first pass, though static_graph "
+                 "promises that the graph never changes; 2 2 | 2 2 | none; "));
+}
+
+// Runs a backward pass of its own, for `weight`, inside the outer one, as checkpointing does.
+struct Recomputed : torch::autograd::Function<Recomputed> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
+                            const at::Tensor* weight) {
+    context->saved_data["weight"] = *weight;
+    context->save_for_backward({input});
+    return input * weight->detach();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const torch::AutoGradMode with_grad(true);
+    const at::Tensor input = context->get_saved_variables()[0].detach().set_requires_grad(true);
+    (input * context->saved_data["weight"].toTensor()).backward(gradients[0]);
+    return {input.grad(), at::Tensor()};
+  }
+};
+
+// One weight in two checkpointed segments arrives twice in one pass.
+TEST(StaticGraphs, MayDeliverAGradientMoreThanOnce) {
+  struct Tied : torch::nn::Module {
+    at::Tensor weight = register_parameter("weight", torch::full({1}, 3.0, at::kDouble));
+    at::Tensor other = register_parameter("other", torch::full({1}, 5.0, at::kDouble));
+    at::Tensor forward(double factor) {
+      return Recomputed::apply(Recomputed::apply(other * factor, &weight), &weight).sum();
+    }
+  };
+  for (const Options& way : all_ways({.static_graph = true})) {
+    const auto reports = run_world(2, [&](const Group& group) {
+      Options options = way;
+      options.process_group = group;
+      const auto net = std::make_shared<Tied>();
+      DistributedDataParallel ddp(net, options);
+      std::string report;
+      for (int step = 0; step < 4; ++step) {
+        net->zero_grad();
+        ddp.forward(group->getRank() == 0 ? 2.0 : 4.0).backward();
+        report += numbers(net->weight.grad()) + " " + numbers(net->other.grad()) + "; ";
+      }
+      return report;
+    });
+    // out = 9 * other * factor; by weight: 2 * 3 * 5 * factor.
+    EXPECT_EQ(reports, same(2, "90 27; 90 27; 90 27; 90 27; "));
+  }
+  // Without the promise it is refused, on every rank.
+  const auto reports = run_world(2, [&](const Group& group) {
+    DistributedDataParallel ddp(std::make_shared<Tied>(), {.process_group = group});
+    ddp.forward(1.0).backward();
+    return std::string("accepted");
+  });
+  for (const std::string& report : reports) {
+    EXPECT_NE(report.find("rank 1: the gradient of 'weight' came twice in one backward pass"),
+              std::string::npos)
+        << report;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,166 @@
+// Parameters that are frozen or unfrozen after they were wrapped.
+#include "ddp/distributed_data_parallel.h"
+#include "ddp/errors.h"
+#include "tests/ddp/forked_world.h"
+#include "tests/ddp/modules.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace lockstep {
+namespace {
+
+using testing::all_ways;
+using testing::Group;
+using testing::run_world;
+using testing::same;
+using testing::Terms;
+using Loss = testing::TermsImpl::Loss;
+using Options = DistributedDataParallelOptions;
+
+// 0, 3, 6, ...: its average is exact in worlds of 2 and 3.
+double rank_times_three(const Group& group) {
+  return 3.0 * group->getRank();
+}
+
+TEST(TrainableParameters, AreAveragedWhereTheyWereUnfrozenAndKeepTheirGradientWhereFrozen) {
+  for (const int world : {2, 3}) {
+    for (const bool finds_unused : {false, true}) {
+      for (const bool is_static : {false, true}) {
+        for (const Options& way :
+             all_ways({.find_unused_parameters = finds_unused, .static_graph = is_static})) {
+          const auto reports = run_world(world, [&](const Group& group) {
+            Options options = way;
+            options.process_group = group;
+            Terms net(3);
+            net->weights[2].set_requires_grad(false);
+            DistributedDataParallel ddp(net, options);
+            const double own = rank_times_three(group);
+            for (int step = 0; step < 3; ++step) {
+              net->zero_grad();
+              ddp.forward(Loss{{0, own}, {1, 1.0}, {2, 5.0}}).backward();
+            }
+            std::string report = net->gradients() + "; ";
+            net->weights[0].set_requires_grad(false);
+            net->weights[2].set_requires_grad(true);
+            ddp->update_trainable_parameters();
+            for (int step = 0; step < 3; ++step) {
+              net->weights[1].mutable_grad() = at::Tensor();
+              net->weights[2].mutable_grad() = at::Tensor();
+              ddp.forward(Loss{{0, 9.0}, {1, 2 * own}, {2, own}}).backward();
+            }
+            std::size_t planned = 0;
+            for (const auto& bucket : ddp->bucket_plan()) planned += bucket.gradients.size();
+            return report + net->gradients() + "; " + std::to_string(planned) + " planned";
+          });
+          EXPECT_EQ(reports, same(world, world == 2 ? "1.5 1.5 | 1 1 | none; 1.5 1.5 | 3 3 | "
+                                                      "1.5 1.5; 2 planned"
+                                                    : "3 3 | 1 1 | none; 3 3 | 6 6 | 3 3; 2 "
+                                                      "planned"));
+        }
+      }
+    }
+  }
+}
+
+TEST(TrainableParameters, ThatOneRankAloneFreezesAreOneSentenceOnEveryRankAndTrainingContinues) {
+  for (const int world : {2, 3}) {
+    for (int odd = 0; odd < world; ++odd) {
+      const auto reports = run_world(world, [&](const Group& group) {
+        Terms net(2);
+        DistributedDataParallel ddp(net, {.process_group = group});
+        if (group->getRank() == odd) net->weights[1].set_requires_grad(false);
+        std::string report;
+        try {
+          ddp->update_trainable_parameters();
+        } catch (const DisagreementError& error) {
+          report = error.what();
+        }
+        net->weights[1].set_requires_grad(true);
+        ddp.forward(Loss{{0, rank_times_three(group)}, {1, 1.0}}).backward();
+        return report + "; " + net->gradients();
+      });
+      for (const std::string& report : reports) {
+        EXPECT_EQ(report, reports.front());
+        EXPECT_TRUE(report.starts_with("ranks disagree on requires_grad of parameter 'w1': "));
+        EXPECT_TRUE(report.ends_with(world == 2 ? "; 1.5 1.5 | 1 1" : "; 3 3 | 1 1")) << report;
+      }
+    }
+  }
+}
+
+TEST(TrainableParameters, ThatOneRankFreezesAndDoesNotUpdateAreReportedOnEveryRank) {
+  for (const int world : {2, 3}) {
+    const auto reports = run_world(world, [&](const Group& group) {
+      Terms net(2);
+      DistributedDataParallel ddp(net, {.process_group = group});
+      if (group->getRank() == 1) net->weights[1].set_requires_grad(false);
+      ddp.forward(Loss{{0, 1.0}, {1, 1.0}}).backward();
+      return std::string("trained");
+    });
+    for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+      EXPECT_TRUE(reports[rank].starts_with(rank == 1 ? "UsageError: rank 1: parameter 'w1' was "
+                                                      : "CommunicationError: rank "))
+          << reports[rank];
+      EXPECT_NE(reports[rank].find("parameter 'w1' was frozen after it was wrapped; call "
+                                   "update_trainable_parameters() on every rank"),
+                std::string::npos)
+          << reports[rank];
+    }
+  }
+}
+
+TEST(TrainableParameters, KeepWhatNoSyncHasAccumulatedAcrossAnUpdate) {
+  const auto reports = run_world(3, [](const Group& group) {
+    Terms net(3);
+    net->weights[2].set_requires_grad(false);
+    DistributedDataParallel ddp(net, {.process_group = group, .find_unused_parameters = true});
+    {
+      const auto guard = ddp.no_sync();
+      ddp.forward(Loss{{1, rank_times_three(group)}}).backward();
+    }
+    net->weights[2].set_requires_grad(true);
+    ddp->update_trainable_parameters();
+    ddp.forward(Loss{{2, rank_times_three(group)}}).backward();
+    return net->gradients();
+  });
+  EXPECT_EQ(reports, same(3, "none | 3 3 | 3 3"));
+}
+
+TEST(TrainableParameters, CannotAllBeFrozenNorBeUpdatedInAJoin) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(1);
+    DistributedDataParallel ddp(net, {.process_group = group});
+    const auto sentence = [&] {
+      try {
+        ddp->update_trainable_parameters();
+        return std::string("accepted");
+      } catch (const DisagreementError& error) {
+        return std::string(error.what());
+      }
+    };
+    net->weights[0].set_requires_grad(false);
+    std::string report = sentence() + " / ";
+    net->weights[0].set_requires_grad(true);
+    auto join = ddp.join();
+    if (group->getRank() == 1) {
+      report += sentence();
+    } else {
+      try {
+        join.finish();
+      } catch (const DisagreementError& error) {
+        report += error.what();
+      }
+    }
+    return report;
+  });
+  EXPECT_EQ(reports,
+            same(2,
+                 "ranks 0 and 1 of 2 cannot take part: the module has no parameter that requires a "
+                 "gradient and is not ignored / rank 1 of 2 cannot take part: "
+                 "update_trainable_parameters() was called while a join of this instance is under "
+                 "way; finish() that one first"));
+}
+
+}  // namespace
+}  // namespace lockstep

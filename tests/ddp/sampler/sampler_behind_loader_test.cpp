@@ -1,0 +1,162 @@
+// The sampler behind LibTorch's data loader, which draws from a copy.
+#include "ddp/distributed_sampler.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <set>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+using Indices = std::vector<std::size_t>;
+
+DistributedSampler first_of_two(std::size_t size) {
+  return {size, {.num_replicas = 2, .rank = 0, .seed = 4}};
+}
+
+class Numbers : public torch::data::Dataset<Numbers, std::size_t> {
+ public:
+  explicit Numbers(std::size_t count) : count_(count) {}
+  std::size_t get(std::size_t index) override { return index; }
+  std::optional<std::size_t> size() const override { return count_; }
+
+ private:
+  std::size_t count_;
+};
+
+TEST(SamplerBehindALoader, SharesItsEpochWithTheDataLoadersCopy) {
+  for (const std::size_t workers : {0U, 2U}) {
+    auto sampler = first_of_two(20);
+    auto loader = torch::data::make_data_loader(
+        Numbers(20), sampler, torch::data::DataLoaderOptions().batch_size(3).workers(workers));
+    std::set<Indices> orders;
+    for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
+      sampler.set_epoch(epoch);
+      Indices seen;
+      for (const auto& batch : *loader) seen.insert(seen.end(), batch.begin(), batch.end());
+      EXPECT_EQ(seen, sampler.indices()) << workers << " workers, epoch " << epoch;
+      orders.insert(seen);
+    }
+    EXPECT_EQ(orders.size(), 4U) << "an epoch was ignored";
+  }
+}
+
+// What a program that was ended and started again does: a new sampler, a new loader, one archive.
+struct Training {
+  explicit Training(std::size_t workers, std::size_t size = 20)
+      : sampler(first_of_two(size)),
+        loader(torch::data::make_data_loader(
+            Numbers(size), sampler,
+            torch::data::DataLoaderOptions().batch_size(3).workers(workers))) {}
+
+  // At most so many batches.
+  Indices pass(std::size_t batches = 100) {
+    Indices seen;
+    for (auto batch = loader->begin(); batches > 0 && batch != loader->end(); ++batch) {
+      seen.insert(seen.end(), batch->begin(), batch->end());
+      if (--batches == 0) break;
+    }
+    return seen;
+  }
+
+  DistributedSampler sampler;
+  decltype(torch::data::make_data_loader(Numbers(1), std::declval<DistributedSampler>(),
+                                         torch::data::DataLoaderOptions())) loader;
+};
+
+torch::serialize::InputArchive read_back(torch::serialize::OutputArchive& out) {
+  std::stringstream stream;
+  out.save_to(stream);
+  torch::serialize::InputArchive in;
+  in.load_from(stream);
+  return in;
+}
+
+Indices from(const Indices& all, std::size_t position) {
+  return {all.begin() + static_cast<std::ptrdiff_t>(position), all.end()};
+}
+
+TEST(SamplerBehindALoader, ContinuesBehindADataLoaderWhereItWasSaved) {
+  for (const std::size_t batches : {1U, 2U, 4U}) {
+    Training first(0);
+    first.sampler.set_epoch(2);
+    const Indices before = first.pass(batches);
+    torch::serialize::OutputArchive out;
+    first.sampler.save(out);
+
+    Training second(0);
+    auto in = read_back(out);
+    second.sampler.load(in);
+    second.sampler.set_epoch(second.sampler.epoch());
+    const Indices epoch = second.sampler.indices();
+    EXPECT_EQ(before, Indices(epoch.begin(), epoch.end() - static_cast<std::ptrdiff_t>(
+                                                               epoch.size() - before.size())));
+    EXPECT_EQ(second.pass(), from(epoch, before.size())) << batches << " batches";
+    EXPECT_EQ(second.pass(), epoch) << "the pass after it begins at the start";
+    second.sampler.set_epoch(3);
+    EXPECT_EQ(second.pass(), second.sampler.indices());
+  }
+}
+
+// A loader with workers has drawn up to four batches that the program has not seen.
+TEST(SamplerBehindALoader, ContinuesAfterTheSamplesThatWereUsedWhereWorkersDrawAhead) {
+  Training first(2);
+  auto batch = first.loader->begin();
+  Indices used = *batch;
+  torch::serialize::OutputArchive ahead, out;
+  first.sampler.save(ahead);
+  first.sampler.save(out, used.size());
+
+  Training second(2);
+  auto in = read_back(out);
+  second.sampler.load(in);
+  EXPECT_EQ(second.pass(), from(first.sampler.indices(), used.size()));
+  EXPECT_EQ(second.pass(), first.sampler.indices());
+
+  auto drawn = read_back(ahead);
+  second.sampler.load(drawn);
+  EXPECT_LT(second.pass().size(), first.sampler.size() - used.size()) << "it counts what was drawn";
+}
+
+TEST(SamplerBehindALoader, HasNothingLeftOfAnEpochThatWasOver) {
+  Training first(0);
+  first.pass();
+  torch::serialize::OutputArchive out;
+  first.sampler.save(out);
+
+  Training same_epoch(0), next_epoch(0);
+  auto in = read_back(out);
+  same_epoch.sampler.load(in);
+  EXPECT_EQ(same_epoch.pass(), Indices());
+  EXPECT_EQ(same_epoch.pass(), same_epoch.sampler.indices());
+
+  next_epoch.sampler.load(in);
+  next_epoch.sampler.set_epoch(1);
+  EXPECT_EQ(next_epoch.pass(), next_epoch.sampler.indices());
+}
+
+TEST(SamplerBehindALoader, KeepsALoadedPositionForItsEpochAlone) {
+  Training first(0);
+  first.pass(2);
+  torch::serialize::OutputArchive out;
+  first.sampler.save(out);
+
+  Training second(0);
+  auto in = read_back(out);
+  second.sampler.load(in);
+  torch::serialize::OutputArchive again;
+  second.sampler.save(again);  // before any sample is drawn
+  second.sampler.set_epoch(5);
+  EXPECT_EQ(second.pass(), second.sampler.indices());
+
+  auto copy = read_back(again);
+  second.sampler.load(copy);
+  EXPECT_EQ(second.pass(), from(second.sampler.indices(), 6));
+}
+
+}  // namespace
+}  // namespace lockstep

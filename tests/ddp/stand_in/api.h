@@ -1,9 +1,0 @@
-// CUDA's and NCCL's headers, with what they declare visible to whoever loads this library.
-#pragma once
-
-#pragma GCC visibility push(default)
-#include <cuda_runtime_api.h>
-#include <nccl.h>
-#pragma GCC visibility pop
-
-#define LOCKSTEP_STAND_IN_API extern "C" __attribute__((visibility("default")))

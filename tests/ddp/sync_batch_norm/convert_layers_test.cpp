@@ -1,0 +1,169 @@
+// convert_sync_batchnorm() on single layers: what the one in its place has of them, and with whom
+// it speaks.
+#include "ddp/batch_norm.h"
+#include "ddp/convert_sync_batchnorm.h"
+#include "ddp/init.h"
+#include "ddp/sync_batch_norm.h"
+#include "tests/ddp/forked_world.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/torch.h>
+
+namespace lockstep {
+namespace {
+
+using testing::Group;
+using testing::numbers;
+using testing::run_world;
+using testing::same;
+
+TEST(Convert, KeepsModeFrozenParametersDtypeAndOptions) {
+  for (const auto dtype : {at::kHalf, at::kDouble}) {
+    const auto reports = run_world(2, [&](const Group& group) {
+      torch::nn::Sequential net(
+          torch::nn::BatchNorm2d(torch::nn::BatchNorm2dOptions(1).eps(0.5).momentum(1.0)));
+      net->to(dtype);
+      net->eval();
+      auto& plain = *net[0]->as<torch::nn::BatchNorm2d>();
+      plain.weight.set_requires_grad(false);
+      plain.num_batches_tracked.fill_(5);
+      convert_sync_batchnorm(net, group);
+      auto& sync = *net[0]->as<SyncBatchNormImpl>();
+      std::string report = c10::str(sync.is_training(), sync.weight.requires_grad(),
+                                    sync.bias.requires_grad(), sync.weight.scalar_type() == dtype,
+                                    sync.running_var.scalar_type() == dtype, " ", *net[0], " ");
+      net->train();
+      net->forward(torch::full({1, 1, 1, 1}, group->getRank() * 4.0, dtype));
+      return report + numbers(sync.running_mean.to(at::kDouble)) + " " +
+             numbers(plain.num_batches_tracked);
+    });
+    EXPECT_EQ(reports, same(2,
+                            "00111 lockstep::SyncBatchNorm(1, eps=0.5, momentum=1, affine=true, "
+                            "track_running_stats=true) 2 6"));
+  }
+}
+
+TEST(Convert, OfALayerWithoutParametersAndStatistics) {
+  const auto reports = run_world(2, [](const Group& group) {
+    torch::nn::Sequential net(torch::nn::BatchNorm1d(
+        torch::nn::BatchNorm1dOptions(1).affine(false).track_running_stats(false).eps(0)));
+    convert_sync_batchnorm(net, group);
+    return numbers(net->forward(torch::full({1, 1}, group->getRank() * 4.0))) +
+           c10::str(" ", net->parameters().size(), net->buffers().size());
+  });
+  EXPECT_EQ(reports, (std::vector<std::string>{"-1 00", "1 00"}));
+}
+
+TEST(Convert, OfALayerInTwoPlacesPutsOneIntoBoth) {
+  const auto reports = run_world(1, [](const Group& group) {
+    const auto shared = std::make_shared<torch::nn::BatchNorm1dImpl>(1);
+    torch::nn::Sequential first(shared, shared), second(shared);
+    torch::nn::ModuleList net(first, second);
+    convert_sync_batchnorm(net, group);
+    const bool is_one = first->ptr(0) == second->ptr(0) && first->ptr(0) == first->ptr(1);
+    const bool is_registered = first->children()[0] == first->ptr(0) &&
+                               first->children()[1] == first->ptr(0) &&
+                               second->children()[0] == first->ptr(0);
+    return c10::str(is_one, is_registered, first[0]->as<SyncBatchNormImpl>() != nullptr,
+                    first->ptr(0) == std::shared_ptr<torch::nn::Module>(shared));
+  });
+  EXPECT_EQ(reports, same(1, "1110"));
+}
+
+TEST(Convert, OfAModelThatIsALayerReturnsTheOneInItsPlace) {
+  const auto reports = run_world(1, [](const Group& group) {
+    torch::nn::BatchNorm3d norm(2);
+    const auto sync = convert_sync_batchnorm(norm, group);
+    const bool shares = sync->as<SyncBatchNormImpl>()->weight.is_same(norm->weight);
+    BatchNorm3d ours(2);
+    return c10::str(shares, convert_sync_batchnorm(ours, group) == ours.ptr(),
+                    revert_sync_batchnorm(sync) == norm.ptr());
+  });
+  EXPECT_EQ(reports, same(1, "111"));
+}
+
+// Rank r of the world is rank 0 of a group of its own.
+Group alone(const Group& world) {
+  const auto store = c10::make_intrusive<c10d::PrefixStore>(
+      "alone " + std::to_string(world->getRank()), world->getStore());
+  return init_process_group({.store = store, .rank = 0, .world_size = 1});
+}
+
+TEST(Convert, AgainGoesOverToTheOtherGroupAndLeavesLayersMadeAsSyncBatchNormAlone) {
+  const auto reports = run_world(2, [](const Group& group) {
+    const Group own = alone(group);
+    const auto options = torch::nn::BatchNorm1dOptions(1).momentum(1.0);
+    torch::nn::Sequential net(torch::nn::BatchNorm1d{options}, BatchNorm1d{options});
+    net->push_back(SyncBatchNorm({.num_features = 1, .momentum = 1.0, .process_group = own}));
+    std::string report;
+    const auto note = [&](const Group& other) {
+      convert_sync_batchnorm(net, other);
+      for (std::size_t i = 0; i < 3; ++i) {
+        const at::Tensor input = torch::full({2, 1}, group->getRank() * 4.0);
+        auto* const sync = net[i]->as<SyncBatchNormImpl>();
+        sync != nullptr ? sync->forward(input) : net[i]->as<BatchNorm1d>()->forward(input);
+        report += numbers(net[i]->named_buffers()["running_mean"]) + " ";
+      }
+    };
+    const auto first = [&] { return net->ptr(0); };
+    note(own);
+    const auto before = first();
+    note(group);
+    note(group);
+    return report + c10::str(before == first());
+  });
+  EXPECT_EQ(reports, (std::vector<std::string>{"0 0 0 2 2 0 2 2 0 1", "4 4 4 2 2 4 2 2 4 1"}));
+}
+
+// A class whose clone() makes its children anew, and then takes over what they are.
+struct CloneableNetImpl : torch::nn::Cloneable<CloneableNetImpl> {
+  torch::nn::Sequential layers{nullptr};
+  BatchNorm1d norm{nullptr};
+
+  CloneableNetImpl() { CloneableNetImpl::reset(); }
+
+  void reset() override {
+    const auto options = torch::nn::BatchNorm1dOptions(1).momentum(1.0);
+    layers = register_module("layers", torch::nn::Sequential(torch::nn::BatchNorm1d(options)));
+    norm = register_module("norm", BatchNorm1d(options));
+  }
+};
+TORCH_MODULE(CloneableNet);
+
+TEST(Convert, ClonesOfAClassTrainOverTheRanksToo) {
+  const auto reports = run_world(2, [](const Group& group) {
+    CloneableNet net;
+    convert_sync_batchnorm(net, group);
+    const auto copy = std::dynamic_pointer_cast<CloneableNetImpl>(net->clone());
+    const at::Tensor input = torch::full({2, 1}, group->getRank() * 4.0);
+    copy->layers->forward(input);
+    copy->norm->forward(input);
+    std::string report;
+    for (const auto& norms : {copy->named_buffers(), net->named_buffers()})
+      report += numbers(norms["layers.0.running_mean"]) + numbers(norms["norm.running_mean"]) + " ";
+    return report;
+  });
+  EXPECT_EQ(reports, same(2, "22 00 "));
+}
+
+TEST(Convert, ClonesShareTheGroupAndNoTensors) {
+  const auto reports = run_world(2, [](const Group& group) -> std::string {
+    torch::nn::Sequential net(
+        torch::nn::BatchNorm1d(torch::nn::BatchNorm1dOptions(1).momentum(1.0)));
+    convert_sync_batchnorm(net, group);
+    net[0]->as<SyncBatchNormImpl>()->running_var.fill_(9);
+    const auto copy = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone());
+    std::string report = numbers(copy->named_buffers()["0.running_var"]) + " ";
+    copy->forward(torch::full({2, 1}, group->getRank() * 4.0));
+    revert_sync_batchnorm(copy);
+    const auto* const plain = copy->ptr(0)->as<torch::nn::BatchNorm1d>();
+    if (plain == nullptr) return "not reverted";
+    return report + numbers(plain->running_mean) + " " +
+           numbers(net->named_buffers()["0.running_mean"]);
+  });
+  EXPECT_EQ(reports, same(2, "9 2 0"));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+namespace lockstep::fake_cuda {
+
+// What was called, a line each, in the file that LOCKSTEP_FAKE_CUDA_JOURNAL names; nowhere without
+// it. A line is written whole before the call goes on, so that it survives whatever ends the
+// process: milliseconds since the first line, a word, what it is about.
+void note(const std::string& word, const std::string& about = "");
+
+// A sentence on stderr, and the end of the process: what this library cannot stand in for.
+[[noreturn]] void give_up(const std::string& sentence);
+
+}  // namespace lockstep::fake_cuda

@@ -1,0 +1,73 @@
+#include "reports/fit.h"
+
+#include "harness/core/text.h"
+#include "reports/terminal.h"
+#include "tests/reports/samples.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace lockstep::reports {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+const Lines kTable{"    name          reference  rank 0  rank 1        ULP  ratio  ranks agree",
+                   "    fc.bias[0]         -0.5    -0.5    -0.5          0  1.000          yes",
+                   "    fc.weight[0]      0.125    0.25    0.25  8,388,608  2.000          yes  ◄"};
+
+TEST(Fit, ATableLosesWholeColumnsAndShowsWhere) {
+  EXPECT_EQ(fitted(kTable, {.columns = 60}),
+            (Lines{"    name          reference  rank 0  rank 1        ULP  …",
+                   "    fc.bias[0]         -0.5    -0.5    -0.5          0  …",
+                   "    fc.weight[0]      0.125    0.25    0.25  8,388,608  …  ◄"}));
+  EXPECT_EQ(fitted(kTable, {.columns = 30}),
+            (Lines{"    name          …", "    fc.bias[0]    …", "    fc.weight[0]  …  ◄"}));
+}
+
+TEST(Fit, WhatFitsAndWhatIsForNoTerminalStaysAsItIs) {
+  EXPECT_EQ(fitted(kTable, {.columns = 78}), kTable);
+  EXPECT_EQ(fitted(kTable, {}), kTable);
+}
+
+TEST(Fit, SentencesAreBrokenBetweenWordsAndLabelsStandAlone) {
+  EXPECT_EQ(fitted({"  rank 1 waits in collective #2, which rank 0 completed",
+                    "  case     world 2 · samples [1,2] · options.drop true",
+                    "    | lockstep::Reducer::launch_all at launch.cpp:40"},
+                   {.columns = 36}),
+            (Lines{"  rank 1 waits in collective #2,", "    which rank 0 completed",
+                   "  case     world 2 · samples [1,2] ·", "           options.drop true",
+                   "    | lockstep::Reducer::launch_all", "    |   at launch.cpp:40"}));
+}
+
+TEST(Fit, ACommandIsBrokenAsAShellReadsItAndAPathNever) {
+  EXPECT_EQ(
+      fitted({"  replay   ./lockstep replay .lockstep/failures/a_long_name-3f9c1a.json --tier sim"},
+             {.columns = 40}),
+      (Lines{"  replay   ./lockstep replay \\",
+             "           .lockstep/failures/a_long_name-3f9c1a.json \\", "           --tier sim"}));
+}
+
+TEST(Fit, NothingOfAStoryIsWiderThanTheTerminalButAPath) {
+  auto result = samples::failing();
+  result.failure->stack = std::string(70, 'f') + " at launch.cpp:40";
+  const auto run = samples::run_of({result});
+  for (const bool unicode : {true, false})
+    for (const size_t columns : {40u, 60u, 80u, 100u}) {
+      const Style style{.unicode = unicode, .columns = columns};
+      const auto text = headline(run, style) + result_text(result, run, columns_for(run), style) +
+                        summary(run, style);
+      for (const auto& line : split(text, '\n')) {
+        constexpr size_t kLabel = 11;
+        const auto words = split(line, ' ');
+        const bool has_long_word = std::any_of(words.begin(), words.end(), [&](const auto& word) {
+          return width(word) + kLabel > columns;
+        });
+        EXPECT_TRUE(width(line) <= columns || has_long_word) << columns << ": " << line;
+      }
+    }
+}
+
+}  // namespace
+}  // namespace lockstep::reports

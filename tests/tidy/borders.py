@@ -1,0 +1,48 @@
+"""Which folder may include which: the directions of the house."""
+
+# Folder -> the folders and files it may include; the longest folder that holds a file decides.
+CORE, PROCESS, ENGINE, WORLD = "harness/core", "harness/process", "harness/engine", "harness/world"
+ACCELERATOR = "harness/accelerator"
+PUBLIC = tuple("ddp/" + name + ".h" for name in (
+    "batch_norm", "bucket_plan", "convert_sync_batchnorm", "distributed_data_parallel", "distributed_sampler", "errors", "init",
+    "join", "launcher_report", "logging_data", "options", "outputs", "sync_batch_norm", "version"))
+ALL_BUT_DDP = ("reference", "harness", "scenarios", "reports", "cli", "bench", "examples", "cmake")
+SUBJECT = tuple(WORLD + "/" + name for name in ("rank_context.h", "subject.h", "subjects.h", "options.h", "tensors.h"))
+NCCL = ("ddp/backend/nccl_built.h", "ddp/backend/nccl_library.h")  # Free of torch.
+SCENARIOS = ("scenarios", CORE, "reference") + SUBJECT
+
+
+def ddp_floors():
+    """A folder of ddp/ sees those below it, and the public headers, which lie at the root and see all of ddp/."""
+    below, rules = ["base"], {"ddp": ("ddp",), "ddp/base": ("ddp/base",) + PUBLIC}
+    for floor in (["backend"], ["rendezvous"], ["comm"], ["consistency"], ["sync_batch_norm", "reducer", "sampler"],
+                  ["module"]):
+        for folder in floor:
+            rules["ddp/" + folder] = tuple("ddp/" + each for each in (*below, folder)) + PUBLIC
+        below += floor
+    return rules
+
+
+MAY_INCLUDE = {
+    **ddp_floors(),
+    "reference": ("reference",),
+    CORE: (CORE,),
+    PROCESS: (PROCESS, CORE),
+    ENGINE: (ENGINE, CORE, PROCESS),
+    WORLD: (WORLD, CORE, PROCESS),
+    WORLD + "/backends.cpp": (WORLD, CORE, PROCESS, ACCELERATOR),
+    WORLD + "/cuda_backends.cpp": (WORLD, CORE, PROCESS) + NCCL + ("ddp/backend/nccl.h",),
+    ACCELERATOR: (ACCELERATOR, CORE),
+    "scenarios": SCENARIOS,
+    "scenarios/subjects/lockstep.h": SCENARIOS + ("ddp",),
+    "scenarios/subjects/lockstep.cpp": SCENARIOS + ("ddp",),
+    "reports": ("reports", CORE),
+    "cli": ALL_BUT_DDP,
+    "cli/commands/doctor.cpp": ALL_BUT_DDP + NCCL,
+    "cli/commands/shard.cpp": ALL_BUT_DDP + ("ddp",),
+    "cli/launched.cpp": ALL_BUT_DDP + ("ddp",),
+    "bench": ALL_BUT_DDP + ("ddp",),
+    "examples": ALL_BUT_DDP + ("ddp",),
+    "cmake": ("cmake",),
+    "tests": ALL_BUT_DDP + ("ddp", "tests"),
+}

@@ -1,0 +1,44 @@
+"""Words that this tree refuses, in comments and in names, each with what to write instead."""
+
+import re
+
+from tree import Problem, is_under, line_of
+
+# What is found (whole words; * is any part of a name) -> what to write.
+REFUSED = {
+    r"whoever|whosoever|as it were": "a subject: 'a rank that ...', 'every rank that ...'",
+    r"roll[ _]calls?|RollCall\w*": "join_sync; of a verdict: rank summary",
+    r"stands? in for|stood in|stand_in\w*|StandingIn\w*": "shadow: a rank that shadows its peers' collectives",
+    r"Standing\w*": "RankAndSize, GradientArrival, KeptWorld, WarmRank or ThreadEnd",
+    r"meeting[ _]points?|MeetingPoint|came together|CameTogether": "rendezvous, RendezvousAddress, LaunchedWorld",
+    r"obstacles? to|find_obstacle|obstacle_in\w*|complaints?": "validation_error",
+    r"Statement|Declaration": "Property, RankDescription",
+    r"LongWait\w*|long_wait\w*": "Watchdog",
+    r"Abroad|abroad|Launchees|launchees": "remote, LaunchedProcesses",
+    r"seats?|seated|seating|DeviceSeat": "device assignment",
+    r"Hello": "Handshake",
+    r"Gathering\w*": "ForkedRendezvous: a gather is a collective",
+    r"Parcel|parcels?": "message",
+    r"Crew|crew": "RankThreads",
+    r"Partings?|partings?": "DivergencePoints, where ranks diverge",
+    r"look_again\w*|kCasesPerSecondLook": "replay_for_determinism, kReplayEvery",
+    r"Blows|blows": "PlannedFailures",
+    r"PlayRequest|PlayReply|PlayOptions|PlayParts": "CaseRequest, CaseReply, CaseRunOptions, RankRunParts",
+}
+# Names in headers of ddp/ and harness/; upstream's stay in .cpp files.
+NO_NAMES = re.compile(r"(?<![a-zA-Z])(?:nodes?|master|worker_?id|nproc)(?![a-z])")
+
+
+def words(tree):
+    """One word for one thing, and where the field has one, the field's."""
+    for path in tree.cpp:
+        if not is_under(path, ("ddp", "reference", "harness", "scenarios", "reports", "cli", "bench", "examples")):
+            continue
+        text = re.sub(r'"(?:[^"\\\n]|\\.)*"', lambda found: " " * len(found.group()), tree.text[path])
+        for word, instead in REFUSED.items():
+            for match in re.finditer(rf"(?<!\w)(?:{word})(?!\w)", text):
+                yield Problem(path, line_of(text, match.start()), f"'{match.group()}' is refused: write {instead}")
+        if path in tree.headers and is_under(path, ("ddp", "harness")):
+            code = re.sub(r"#[^\n]*", "", tree.code(path))
+            for match in NO_NAMES.finditer(code):
+                yield Problem(path, line_of(code, match.start()), f"'{match.group()}' is no word of this house")

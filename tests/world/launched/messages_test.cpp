@@ -1,0 +1,91 @@
+// What processes of a campaign send each other, as anyone might.
+#include "harness/core/tier.h"
+#include "harness/process/secret.h"
+#include "harness/world/forked/conversation.h"
+#include "harness/world/launched/remotes.h"
+#include "tests/world/launched/mutations.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+
+namespace lockstep {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr char kHere[] = "127.0.0.1";
+
+// Test case 2 of RFC 4231, and 6: a key that is longer than a block.
+TEST(Secrets, AreProvedByHmacSha256) {
+  EXPECT_EQ(proof_of("Jefe", "what do ya want for nothing?"),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_EQ(
+      proof_of(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First"),
+      "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+  EXPECT_TRUE(same_proof("ab", "ab"));
+  EXPECT_FALSE(same_proof("ab", "ac"));
+  EXPECT_FALSE(same_proof("ab", "abc"));
+}
+
+// A short form: every message from the wire, changed at random, is read or refused with a sentence.
+TEST(Messages, ThatAreChangedAreReadOrRefused) {
+  auto whole = handshake_of(1, kHere, "token",
+                            {{"subjects", {{"own", ""}}}, {"scenarios", {{"a.holds", "1"}}}});
+  whole.local_rank = 1;
+  whole.devices["nccl"] = {.names = {"x"}, .kind = "GPU", .problem = "", .is_own = true};
+  const CaseRequest request{.scenario = "a.holds",
+                            .subject = "own",
+                            .tier = "launched",
+                            .backend = "gloo",
+                            .size = 2,
+                            .limit = 1s,
+                            .case_value = R"({"world":{"size":2},"samples":[1,2]})",
+                            .remote = Remote{.rank = 1,
+                                             .store_address = kHere,
+                                             .store_port = 4711,
+                                             .listens_on = kHere,
+                                             .device = DeviceAssignment{.world = "w"}}};
+  CaseReply reply;
+  reply.group.ends = {{ChildEnd::Kind::exited, 66}};
+  reply.stacks[0] = {{.thread = 1, .name = "main", .frames = {1, 2}, .instead = ""}};
+  reply.journal = JournalCopy{"journal", false};
+  LookReply looked{.out = "out", .err = "err", .frames = {}};
+  looked.frames[7].push_back({"main at x.cpp:1", false});
+  struct Kind {
+    std::string valid;
+    std::function<void(const std::string&)> read;
+  };
+  const std::vector<Kind> kinds = {
+      {text_of(whole), [](const auto& text) { handshake_in(text); }},
+      {text_of(request), [](const auto& text) { remote_request_in(text); }},
+      {text_of(reply), [](const auto& text) { remote_reply_in(text); }},
+      {text_of(LookRequest{{1, 2}}),
+       [](const auto& text) {
+         if (is_look_request(text)) look_request_in(text);
+       }},
+      {text_of(looked), [](const auto& text) { look_reply_in(text); }},
+      {text_of(CampaignEnd{.is_whole = false, .why = "x"}),
+       [](const auto& text) { campaign_end_in(text); }},
+      {text_of(RankZero{.address = kHere, .port = 1, .token = "t", .proof = ""}, ""),
+       [](const auto& text) { rank_zero_in(text, ""); }}};
+  std::mt19937_64 random(18);
+  for (const auto& [valid, read] : kinds) {
+    EXPECT_NO_THROW(read(valid)) << valid;
+    const std::string deep = std::string(100000, '[');
+    for (int i = 0; i < 2000; ++i) {
+      const auto text = i == 0   ? deep
+                        : i == 1 ? valid + deep
+                                 : testing_support::mutated(valid, random);
+      try {
+        read(text);
+      } catch (const TierError& error) {
+        EXPECT_NE(std::string(error.what()), "");
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
