@@ -1,5 +1,6 @@
 #include "cli/github.h"
 
+#include "cli/print.h"
 #include "reports/github.h"
 
 #include <cerrno>
@@ -67,8 +68,8 @@ void tell_github(const Run& run) {
   errno = 0;
   std::ofstream out(file, std::ios::binary | std::ios::app);
   if (!(out << reports::step_summary(run, bytes_left(file)) << std::flush))
-    std::cerr << "lockstep: GITHUB_STEP_SUMMARY names " << file.string()
-              << ", which cannot be written: " << std::strerror(errno) << "\n";
+    print_to_stderr("GITHUB_STEP_SUMMARY names " + file.string() +
+                    ", which cannot be written: " + std::strerror(errno));
 }
 
 }  // namespace lockstep::cli

@@ -4,6 +4,7 @@
 #include "cli/exit_codes.h"
 #include "cli/github.h"
 #include "cli/known.h"
+#include "cli/print.h"
 #include "cli/usage.h"
 #include "cli/working_folder.h"
 #include "harness/core/text.h"
@@ -54,7 +55,7 @@ std::string sentence(CLI::App& app, const CLI::ParseError& error) {
 // The sentence may quote a file: Note [Workflow commands].
 int refuse(const std::string& text, int status) {
   stop_commands();
-  std::cerr << "lockstep: " << text << "\n";
+  print_to_stderr(text);
   return status;
 }
 
@@ -122,6 +123,8 @@ int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenari
   std::signal(SIGPIPE, SIG_IGN);
   // Nor may a limit on file sizes: the write fails, and what is lost has a sentence.
   std::signal(SIGXFSZ, SIG_IGN);
+  // Nor may a request for a status report that comes before one can be given, or after.
+  std::signal(SIGUSR1, SIG_IGN);
   if (working_folder_is_gone())
     return refuse("the working folder has been deleted; change to one that is there", kUsage);
   const Known known{argc > 0 ? argv[0] : "lockstep", std::move(subjects), std::move(scenarios)};

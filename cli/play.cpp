@@ -5,6 +5,7 @@
 #include "cli/github.h"
 #include "cli/interrupt.h"
 #include "cli/machine.h"
+#include "cli/print.h"
 #include "cli/usage.h"
 #include "harness/core/text.h"
 #include "harness/world/about.h"
@@ -188,7 +189,7 @@ Run play_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan 
   live.summary();
   run.exit_code = exit_code_of(run, archive);
   if (!archive.loss().empty())
-    std::cerr << "lockstep: the archive of this run is not whole: " << archive.loss() << "\n";
+    print_to_stderr("the archive of this run is not whole: " + archive.loss());
   if (on_github()) tell_github(run);
   // Last, since a full disk must not suppress the summary.
   write_report(options.json, reports::file_text(reports::run_json(run)));
@@ -216,7 +217,7 @@ int serve(const LaunchedWorld& together, const Zygote& server) {
   if (how.is_whole) return kHeld;
   const auto sentence = "rank " + std::to_string(together.own.rank) + ": " + how.why;
   tell_launcher(sentence);
-  std::cerr << "lockstep: " + sentence + "\n";
+  print_to_stderr(sentence);
   return kInconclusive;
 }
 
@@ -243,7 +244,7 @@ int play_launched(const Known& known, Plan plan, const CommandOptions& options) 
   auto together = rendezvous_launched(*options.launched, options.meet,
                                       program_of(known.scenarios, known.subjects.names()), devices);
   if (options.launched->rank != 0) return serve(together, *server);
-  std::cerr << "lockstep: " + who_came(together) + " came together\n";
+  print_to_stderr(who_came(together) + " came together");
   const LaunchedProcesses all{
       options.launched->size, [&](int rank) -> const Handshake& {
         return rank == 0 ? together.own : together.members.at(static_cast<size_t>(rank) - 1).is;

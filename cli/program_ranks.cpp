@@ -167,6 +167,7 @@ rlimit allow_descriptors(int count) {
   arguments.push_back(nullptr);
   std::signal(SIGPIPE, SIG_DFL);
   std::signal(SIGXFSZ, SIG_DFL);
+  std::signal(SIGUSR1, SIG_DFL);
   setrlimit(RLIMIT_NOFILE, &limit);
   execvp(arguments[0], arguments.data());
   std::cerr << "lockstep: " << arguments[0] << " cannot be run: " << std::strerror(errno) << "\n";

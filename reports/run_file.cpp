@@ -4,7 +4,7 @@
 #include "harness/core/parse_json.h"
 #include "harness/core/read_file.h"
 #include "harness/core/text.h"
-#include "reports/characters.h"
+#include "harness/core/characters.h"
 #include "reports/json.h"
 #include "reports/json_at.h"
 #include "reports/result_checks.h"
@@ -251,7 +251,7 @@ Run parse_run_file(const std::string& text, const std::string& file) {
 }
 
 Run read_run_file(const std::filesystem::path& file) {
-  return parse_run_file(read_file(file), file.string());
+  return parse_run_file(read_file(file), one_line(file.string()));
 }
 
 }  // namespace lockstep::reports

@@ -2,7 +2,7 @@
 
 #include "harness/core/groups.h"
 #include "harness/core/text.h"
-#include "reports/characters.h"
+#include "harness/core/characters.h"
 #include "reports/style.h"
 
 namespace lockstep::reports {

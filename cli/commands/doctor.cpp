@@ -3,13 +3,13 @@
 #include "cli/known.h"
 #include "cli/machine.h"
 #include "cli/play.h"
+#include "cli/print.h"
 #include "ddp/backend/nccl_built.h"
 #include "ddp/backend/nccl_library.h"
 #include "harness/core/text.h"
 #include "harness/world/about.h"
 
 #include <cstdio>
-#include <iostream>
 #include <utility>
 
 namespace lockstep::cli {
@@ -100,11 +100,11 @@ int doctor() {
   const auto torch = about_torch();
   const auto machine = this_machine();
   const auto bad = worries(machine, torch);
-  for (const auto& worry : bad) std::cout << "problem: " << worry << "\n";
-  if (bad.empty()) std::cout << "nothing found that would stop a run\n";
-  std::cout << "\npaste this into a report:\n\n";
+  for (const auto& worry : bad) print("problem: " + worry + "\n");
+  if (bad.empty()) print("nothing found that would stop a run\n");
+  print("\npaste this into a report:\n\n");
   for (const auto& [name, value] : found(machine, torch))
-    std::cout << "    " << name << std::string(15 - name.size(), ' ') << value << "\n";
+    print("    " + name + std::string(15 - name.size(), ' ') + value + "\n");
   return bad.empty() ? kHeld : kUsage;
 }
 

@@ -1,38 +1,26 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/known.h"
+#include "cli/print.h"
 #include "cli/selection.h"
 #include "harness/core/text.h"
 #include "harness/engine/draw.h"
-
-#include <iostream>
 
 namespace lockstep::cli {
 
 namespace {
 
-constexpr size_t kTextColumns = 84;
+constexpr size_t kColumns = 102;
 
 // " label text", broken at blanks; nothing for an empty text.
 void print_part(const std::string& label, const std::string& text) {
   if (text.empty()) return;
-  std::string line = "  " + label + std::string(16 - label.size(), ' ');
-  size_t used = 0;
-  for (const auto& word : split(text, ' ')) {
-    if (used > 0 && used + 1 + word.size() > kTextColumns) {
-      std::cout << line << "\n";
-      line = std::string(18, ' ');
-      used = 0;
-    }
-    line += (used > 0 ? " " : "") + word;
-    used += word.size() + (used > 0 ? 1 : 0);
-  }
-  std::cout << line << "\n";
+  print("  " + label + std::string(16 - label.size(), ' ') + text + "\n", kColumns);
 }
 
 int explain(const Known& known, const std::string& name) {
   const Scenario& scenario = scenario_named(known.scenarios, name);
-  std::cout << scenario.name << "\n";
+  print(scenario.name + "\n");
   print_part("claim", scenario.claim);
   print_part("a pass means", scenario.exactness);
   print_part("source", scenario.source);

@@ -1,6 +1,7 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/machine.h"
+#include "cli/print.h"
 #include "cli/program_ranks.h"
 #include "cli/usage.h"
 #include "harness/core/text.h"
@@ -138,7 +139,7 @@ int launch(const Flags& flags, const std::vector<std::string>& command) {
                       std::array{listener.socket.number(), signals.number()});
   const ServedStore store(kLoopback, listener);
   const auto end = wait_for_end(server, signals);
-  if (!end.sentence.empty()) std::cerr << "lockstep: " << end.sentence << "\n";
+  if (!end.sentence.empty()) print_to_stderr(end.sentence);
   return end.exit_code;
 }
 

@@ -1,10 +1,9 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/known.h"
+#include "cli/print.h"
 #include "cli/selection.h"
 #include "harness/core/text.h"
-
-#include <iostream>
 
 namespace lockstep::cli {
 
@@ -20,11 +19,11 @@ std::string cases_text(const Scenario& scenario) {
 
 int list(const Known& known, const Selection& selection) {
   for (const auto& scenario : selected(known.scenarios, selection)) {
-    std::cout << scenario.name << "\n    " << scenario.claim << "\n    ";
-    if (!scenario.tags.empty()) std::cout << "tags " << joined(scenario.tags, ", ") << "   ";
-    std::cout << "tiers " << joined(kTiers, ", ") << "   backends "
-              << joined(names_of(known.backends), ", ") << "   cases " << cases_text(scenario)
-              << "\n";
+    std::string facts;
+    if (!scenario.tags.empty()) facts = "tags " + joined(scenario.tags, ", ") + "   ";
+    facts += "tiers " + joined(kTiers, ", ") + "   backends " +
+             joined(names_of(known.backends), ", ") + "   cases " + cases_text(scenario);
+    print(scenario.name + "\n    " + scenario.claim + "\n    " + facts + "\n");
   }
   return kHeld;
 }

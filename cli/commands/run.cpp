@@ -3,6 +3,7 @@
 #include "cli/known.h"
 #include "cli/machine.h"
 #include "cli/play.h"
+#include "cli/print.h"
 #include "cli/selection.h"
 #include "cli/sharding.h"
 #include "cli/usage.h"
@@ -103,9 +104,9 @@ std::vector<Case> archived_for(const Scenario& scenario, const Flags& flags) {
   const auto archived = archived_failures(flags.out, scenario);
   if (flags.shard.empty()) return archived;
   if (!archived.empty())
-    std::cerr << "lockstep: " << scenario.name << ": a shard leaves out what is archived in "
-              << (std::filesystem::path(flags.out) / "failures").string()
-              << "; a run without --shard plays it\n";
+    print_to_stderr(scenario.name + ": a shard leaves out what is archived in " +
+                    (std::filesystem::path(flags.out) / "failures").string() +
+                    "; a run without --shard plays it");
   return {};
 }
 

@@ -1,5 +1,6 @@
 #include "harness/core/case.h"
 
+#include "harness/core/characters.h"
 #include "harness/core/parse_json.h"
 #include "harness/core/read_file.h"
 #include "harness/core/text.h"
@@ -53,8 +54,9 @@ Case parse_case_file(const std::string& text, const std::string& path) {
 
 Case read_case_file(const std::filesystem::path& path) {
   const auto text = read_file(path);
-  if (text.empty()) throw FieldError(path.string() + ": is empty; expected a Lockstep case file");
-  return parse_case_file(text, path.string());
+  const auto name = one_line(path.string());
+  if (text.empty()) throw FieldError(name + ": is empty; expected a Lockstep case file");
+  return parse_case_file(text, name);
 }
 
 }  // namespace lockstep

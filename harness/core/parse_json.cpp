@@ -1,12 +1,12 @@
 #include "harness/core/parse_json.h"
 
+#include "harness/core/text.h"
+
 #include <algorithm>
 
 namespace lockstep {
 
 namespace {
-
-constexpr size_t kReasonBytesMost = 200;
 
 // An object or a list whose end was not parsed yet. The fields of a finished object are in a vector
 // whose elements cannot be moved, so it would copy them all each time that it grows.
@@ -65,9 +65,7 @@ class Builder : public nlohmann::json_sax<Json> {
 
   bool parse_error(size_t, const std::string&, const Json::exception& error) override {
     const std::string what = error.what();  // "[json.exception...] parse error at line 1, ..."
-    why_not_json = what.substr(what.find("] ") + 2);
-    if (why_not_json.size() > kReasonBytesMost)  // It quotes all that was read last.
-      why_not_json = why_not_json.substr(0, kReasonBytesMost) + "...";
+    why_not_json = excerpt(what.substr(what.find("] ") + 2));  // it quotes all that was read last
     return false;
   }
 

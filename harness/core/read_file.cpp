@@ -1,5 +1,6 @@
 #include "harness/core/read_file.h"
 
+#include "harness/core/characters.h"
 #include "harness/core/fields.h"
 #include "harness/core/text.h"
 
@@ -17,7 +18,7 @@ namespace {
 constexpr size_t kBlockBytes = 1 << 16;
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
-  throw FieldError(path.string() + ": " + why);
+  throw FieldError(one_line(path.string()) + ": " + why);
 }
 
 [[noreturn]] void cannot_be_read(const std::filesystem::path& path, int error) {

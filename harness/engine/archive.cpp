@@ -1,5 +1,7 @@
 #include "harness/engine/archive.h"
 
+#include "harness/core/characters.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -242,7 +244,7 @@ Case parsed(const Scenario& scenario, const Case& c, const fs::path& file) {
   try {
     return scenario.parse(c.value);
   } catch (const FieldError& error) {
-    refuse(file.string() + ": " + error.what(), cure_of_case(error));
+    refuse(one_line(file.string()) + ": " + error.what(), cure_of_case(error));
   }
 }
 

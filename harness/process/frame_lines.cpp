@@ -26,8 +26,10 @@ FrameLine shortened(std::string line) {
     line.resize(behind);
   const auto at = line.rfind(" at ");
   const auto slash = line.rfind('/');
-  const bool is_librarys = line.find("/torch/include/") != std::string::npos ||
-                           line.find("/include/c++/") != std::string::npos || line.ends_with(":?");
+  const bool has_no_line = line.ends_with(":?");
+  const bool is_librarys = has_no_line || line.find("/torch/include/") != std::string::npos ||
+                           line.find("/include/c++/") != std::string::npos;
+  if (has_no_line) line.resize(line.size() - 2);
   if (at == std::string::npos || slash == std::string::npos || slash < at)
     return {line, is_librarys};
   return {line.substr(0, at + 4) + line.substr(slash + 1), is_librarys};

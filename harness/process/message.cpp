@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <sys/socket.h>
 
 namespace lockstep {
@@ -12,6 +13,12 @@ struct Head {
   uint32_t length = 0;
   uint32_t kind = 0;
 };
+
+Head head_of(const std::string& bytes) {
+  Head head;
+  std::memcpy(&head, bytes.data(), sizeof(head));
+  return head;
+}
 
 bool send_all(int socket, const void* bytes, size_t size) {
   const auto* at = static_cast<const char*>(bytes);
@@ -57,6 +64,29 @@ std::optional<Message> receive_message(int socket, uint32_t bytes_most) {
     if (!receive_all(socket, message.text.data() + there, message.text.size() - there)) return {};
   }
   return message;
+}
+
+size_t PartialMessage::missing() const {
+  const size_t head = sizeof(Head);
+  return (bytes_.size() < head ? head : head + head_of(bytes_).length) - bytes_.size();
+}
+
+bool PartialMessage::receive_from(int socket) {
+  char part[4096];
+  while (bytes_.size() < sizeof(Head) || missing() > 0) {
+    const ssize_t got = recv(socket, part, std::min(sizeof(part), missing()), MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
+    if (got <= 0) return false;
+    bytes_.append(part, static_cast<size_t>(got));
+    if (bytes_.size() == sizeof(Head) && head_of(bytes_).length > bytes_most_) return false;
+  }
+  return true;
+}
+
+std::optional<Message> PartialMessage::whole() const {
+  if (bytes_.size() < sizeof(Head) || missing() > 0) return {};
+  return Message{head_of(bytes_).kind, bytes_.substr(sizeof(Head))};
 }
 
 }  // namespace lockstep

@@ -20,4 +20,22 @@ bool send_message(int socket, const Message& message);
 // `bytes_most`. Allocates memory for bytes that have arrived, not for those announced.
 std::optional<Message> receive_message(int socket, uint32_t bytes_most = UINT32_MAX);
 
+// One message that arrives in parts, for a process that waits for several sockets at once.
+class PartialMessage {
+ public:
+  explicit PartialMessage(uint32_t bytes_most) : bytes_most_(bytes_most) {}
+
+  // Receives what is there, not beyond its end, and does not block. False once the other end is
+  // gone or has announced more than `bytes_most`.
+  bool receive_from(int socket);
+  // The message, once all of it is there.
+  std::optional<Message> whole() const;
+
+ private:
+  size_t missing() const;  // bytes; of the head first
+
+  uint32_t bytes_most_;
+  std::string bytes_;
+};
+
 }  // namespace lockstep

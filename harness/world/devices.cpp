@@ -1,5 +1,6 @@
 #include "harness/world/devices.h"
 
+#include "harness/core/characters.h"
 namespace lockstep {
 
 Json json_of(const SeenDevices& seen) {

@@ -1,5 +1,6 @@
 #include "harness/world/wire.h"
 
+#include "harness/core/characters.h"
 #include "harness/core/parse_json.h"
 #include "harness/core/tier.h"
 
@@ -62,15 +63,6 @@ bool is_address_of_one_host(const std::string& text) {
   }
   freeaddrinfo(found);
   return is_one;
-}
-
-bool is_one_line(const std::string& text) {
-  for (size_t at = 0; at < text.size(); ++at) {
-    const auto byte = static_cast<unsigned char>(text[at]);
-    const auto next = at + 1 < text.size() ? static_cast<unsigned char>(text[at + 1]) : 0u;
-    if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next < 0xa0)) return false;
-  }
-  return true;
 }
 
 WireObject::WireObject(const Json& json, std::string what) : json_(json), what_(std::move(what)) {

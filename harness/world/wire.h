@@ -18,9 +18,6 @@ Json wire_json(const std::string& text, const std::string& what);
 // An address of one host as numbers: not a name, and not the one that means every interface.
 bool is_address_of_one_host(const std::string& text);
 
-// Text that fits a line of a terminal: no control characters, not even of UTF-8's second block.
-bool is_one_line(const std::string& text);
-
 // One object of a message. Every getter throws TierError: what the message is, the field, what was
 // found and what was expected. `json` outlives it.
 class WireObject {
@@ -30,7 +27,7 @@ class WireObject {
   int64_t number(const char* name, int64_t least, int64_t most);
   bool flag(const char* name);
   std::string text(const char* name, size_t bytes_most);
-  std::string line(const char* name, size_t bytes_most);  // is_one_line()
+  std::string line(const char* name, size_t bytes_most);  // is_one_line() of core
   std::string address(const char* name);                  // is_address_of_one_host()
   const Json& list(const char* name, size_t most);
   WireObject object(const char* name);

@@ -11,6 +11,7 @@ import signal
 import struct
 import subprocess
 import termios
+import time
 import unittest
 import xml.etree.ElementTree
 
@@ -120,17 +121,15 @@ class Reports(ProgramCase):
         with open(glob.glob(self.path("runs", "latest", "logs", "*", "rank2.stacks"))[0], encoding="utf-8") as file:
             self.assertIn("crashes_in_a_step(lockstep::toys::(anonymous namespace)::Toy const&", file.read())
 
-    def test_on_a_terminal_only_a_path_is_wider_than_it(self):
+    def on_terminal(self, columns, *arguments):
+        """What a terminal of that width shows: stdout and stderr."""
         try:
             ours, theirs = pty.openpty()
         except OSError as error:
             self.skipTest(f"this machine has no terminals to give: {error}")
-        columns = 60
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        process = subprocess.Popen(
-            [PROGRAM, "run", "--tier", "cold", "toys.average", "toys.hang", "--seed", "7", "--timeout", "1", "--color", "never"],
-            cwd=self.folder, env={**self.environment, "TERM": "xterm"}, stdin=subprocess.DEVNULL, stdout=theirs,
-            stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([PROGRAM, *arguments], cwd=self.folder, env={**self.environment, "TERM": "xterm"},
+                                   stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
         os.close(theirs)
         text = ""
         with open(ours, encoding="utf-8", newline="") as terminal:
@@ -139,11 +138,28 @@ class Reports(ProgramCase):
                     text += line
             except OSError:  # How Linux says that nobody holds the other side any more.
                 pass
-        self.finish(process)
-        self.assertIn("    name          reference  rank 0  rank 1  rank 2  …\r\n", text)
+        process.wait(PATIENCE_S)
+        return text
+
+    def assert_fits(self, columns, text):
+        """Only a path may be wider, behind its label and before the backslash that continues a command."""
         for line in text.split("\r\n"):
-            has_path = any("/" in word and len(word) + 11 > columns for word in line.split())
+            line = line.rsplit("\x1b[K", 1)[-1]  # What follows the status line.
+            has_path = any("/" in word and len(word) + len("  replay   ") + len(" \\") > columns for word in line.split())
             self.assertTrue(len(line) <= columns or has_path, line)
+
+    def test_on_a_terminal_only_a_path_is_wider_than_it(self):
+        text = self.on_terminal(60, "run", "--tier", "cold", "toys.average", "toys.hang", "--seed", "7", "--timeout", "1",
+                                "--color", "never")
+        self.assertIn("    name          reference  rank 0  rank 1  rank 2  …\r\n", text)
+        self.assert_fits(60, text)
+
+    def test_no_command_is_wider_than_the_terminal(self):
+        for arguments in (["list"], ["explain", "toys.average"], ["doctor"], ["run", "toys.nope"], ["runn"],
+                          ["run", "toys.hold", "--set", "no_such_field_at_all=2"]):
+            text = self.on_terminal(60, *arguments)
+            self.assertGreater(len(text.split("\r\n")), 1, arguments)
+            self.assert_fits(60, text)
 
     def test_an_attachment_is_a_file(self):
         self.run_program("run", "toys.multiply", "--seed", "7", "--junit", "junit.xml")
@@ -220,6 +236,21 @@ class Ending(ProgramCase):
         self.release()
         status, _, _ = self.finish(process)
         self.assertEqual(status, 0)
+
+    def test_sigusr1_that_comes_too_early_or_too_late_ends_nothing(self):
+        """Sent without a pause, so that it comes at every moment once the program has begun."""
+        process = self.start("run", "toys.hold", "--cases", "2", "-q")
+        self.wait_until(lambda: self.ignores_sigusr1(process) or process.poll() is not None, process)
+        while process.poll() is None:
+            process.send_signal(signal.SIGUSR1)
+            time.sleep(0.001)
+        self.assertEqual(self.finish(process)[0], 0)
+
+    def ignores_sigusr1(self, process):
+        with open("/proc/%d/status" % process.pid, encoding="ascii") as file:
+            masks = dict(line.split(":", 1) for line in file)
+        handled = int(masks["SigIgn"], 16) | int(masks["SigCgt"], 16)
+        return bool(handled >> (signal.SIGUSR1 - 1) & 1)
 
     def test_a_rank_killed_by_hand_is_a_crash(self):
         process = self.start_waiting("--cases", "1")

@@ -51,6 +51,18 @@ class Nesting(FilesCase):
         self.assert_refused(["run", "toys.hold", "--set", "factor=" + "[" * 50_000 + "]" * 50_000], "100 levels deep")
 
 
+class Names(FilesCase):
+    def test_a_name_that_a_terminal_acts_on_is_spelled(self):
+        self.write("{", ".lockstep", "failures", "toys.hold-\n\x1b[31m\u009b\u202e.json")
+        self.assert_refused(["run", "toys.hold"], r"toys.hold-\x0a\x1b[31m\xc2\x9b\xe2\x80\xae.json: not JSON")
+
+    def test_a_run_of_somebody_else_does_not_turn_what_a_terminal_shows(self):
+        for mark in ("\u009b31m", "\u202e", "\u2028"):
+            run = self.run_json()
+            run["results"][0]["claim"] = "It holds" + mark
+            self.assert_refused(["report", self.write(json.dumps(run), "theirs.json")], "claim: expected a string of one line")
+
+
 class Sizes(FilesCase):
     def peak_kb(self, *arguments):
         """Exit status, output, and the most memory that the program had."""

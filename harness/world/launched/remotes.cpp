@@ -1,5 +1,6 @@
 #include "harness/world/launched/remotes.h"
 
+#include "harness/core/characters.h"
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
 #include "harness/process/message.h"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <list>
 #include <map>
 #include <poll.h>
 #include <unistd.h>
@@ -19,8 +21,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint32_t kHandshakeBytesMost = 1u << 24, kAnswerBytesMost = 1u << 16;
+constexpr uint32_t kHandshakeBytesMost = 1u << 20, kAnswerBytesMost = 1u << 16;
 constexpr std::chrono::seconds kHandshakePatience{5};  // for a process that has connected
+constexpr size_t kCallersMost = 256;  // that have not sent their handshake; the first gives way
 
 Message message(RemoteWord word, std::string text) {
   return {static_cast<uint32_t>(word), std::move(text)};
@@ -77,14 +80,12 @@ struct Heard {
   std::string nonce;
 };
 
-// Nothing for a peer that sends nothing or no handshake, or does not know the token or the secret.
-std::optional<Heard> heard_from(int socket, const std::string& token, const std::string& secret,
-                                Clock::time_point until) {
-  if (!is_readable(socket, std::min(until, Clock::now() + kHandshakePatience))) return {};
-  const auto heard = receive_message(socket, kHandshakeBytesMost);
-  if (!heard || !is(RemoteWord::handshake, *heard)) return {};
+// Nothing for a message that is no handshake, or does not know the token or the secret.
+std::optional<Heard> introduced(const Message& heard, const std::string& token,
+                                const std::string& secret) {
+  if (!is(RemoteWord::handshake, heard)) return {};
   try {
-    const auto told = introduction_in(heard->text);
+    const auto told = introduction_in(heard.text);
     auto handshake = handshake_in(told.handshake);
     const bool is_proved = same_proof(told.proof, proof_of_member(secret, told));
     if (handshake.token == token && is_proved) return Heard{std::move(handshake), told.nonce};
@@ -92,6 +93,61 @@ std::optional<Heard> heard_from(int socket, const std::string& token, const std:
   }
   return {};
 }
+
+// A connection whose handshake has not arrived yet. Each has its own deadline for it, whatever it
+// sends until then, so that strangers hold up nobody.
+struct Caller {
+  Descriptor connection;
+  Clock::time_point until;
+  PartialMessage message{kHandshakeBytesMost};
+};
+
+// Waits for all callers at once.
+class Reception {
+ public:
+  explicit Reception(const ListeningSocket& listener) : listener_(listener) {}
+
+  // The connections whose first message has arrived, with it; none for a while, or for good once
+  // `until` has passed. Ends those that are gone or late.
+  std::vector<std::pair<Descriptor, Message>> next(Clock::time_point until) {
+    wait(until);
+    admit();
+    std::vector<std::pair<Descriptor, Message>> ready;
+    for (auto caller = callers_.begin(); caller != callers_.end();) {
+      const bool is_there = caller->message.receive_from(caller->connection.number());
+      if (auto message = caller->message.whole())
+        ready.emplace_back(std::move(caller->connection), std::move(*message));
+      else if (is_there && Clock::now() < caller->until) {
+        ++caller;
+        continue;
+      }
+      caller = callers_.erase(caller);
+    }
+    return ready;
+  }
+
+ private:
+  void wait(Clock::time_point until) {
+    std::vector<pollfd> readable{{listener_.socket.number(), POLLIN, 0}};
+    for (const auto& caller : callers_) {
+      readable.push_back({caller.connection.number(), POLLIN, 0});
+      until = std::min(until, caller.until);
+    }
+    poll(readable.data(), readable.size(), milliseconds_until(until));
+  }
+
+  void admit() {
+    for (;;) {
+      Descriptor connection = accept_from(listener_.socket, Clock::now());
+      if (connection.number() < 0) return;
+      if (callers_.size() == kCallersMost) callers_.pop_front();
+      callers_.push_back({std::move(connection), Clock::now() + kHandshakePatience});
+    }
+  }
+
+  const ListeningSocket& listener_;
+  std::list<Caller> callers_;  // the first came first
+};
 
 [[noreturn]] void refuse(const std::map<int, RemoteProcess>& came, const std::string& sentence) {
   for (const auto& [rank, member] : came)
@@ -186,19 +242,21 @@ std::vector<RemoteProcess> gather(const ListeningSocket& listener, const Handsha
                                   Clock::time_point until, const std::string& secret) {
   std::map<int, RemoteProcess> came;
   std::map<int, std::string> nonces;
+  Reception reception(listener);
   while (static_cast<int>(came.size()) < size - 1) {
-    Descriptor connection = accept_from(listener.socket, until);
-    if (connection.number() < 0)
+    if (Clock::now() >= until)
       refuse(came, who_did_not_come(came, size) + " did not connect to rank 0 at " +
                        own.listens_on + ", port " + std::to_string(listener.port) + ", in time" +
                        hint_of(own.listens_on) +
                        (secret.empty() ? "" : "; one with another LOCKSTEP_SECRET is turned away"));
-    auto heard = heard_from(connection.number(), own.token, secret, until);
-    if (!heard) continue;
-    const int rank = heard->handshake.rank;
-    if (rank < 1 || rank >= size || came.contains(rank)) continue;
-    came.emplace(rank, RemoteProcess{std::move(heard->handshake), std::move(connection)});
-    nonces[rank] = heard->nonce;
+    for (auto& [connection, message] : reception.next(until)) {
+      auto heard = introduced(message, own.token, secret);
+      if (!heard) continue;
+      const int rank = heard->handshake.rank;
+      if (rank < 1 || rank >= size || came.contains(rank)) continue;
+      came.emplace(rank, RemoteProcess{std::move(heard->handshake), std::move(connection)});
+      nonces[rank] = heard->nonce;
+    }
   }
   for (const auto& [rank, member] : came)
     if (const auto sentence = difference(own.program, member.is.program, rank); !sentence.empty())

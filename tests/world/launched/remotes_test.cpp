@@ -7,12 +7,14 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <sys/socket.h>
 #include <thread>
 
 namespace lockstep {
 namespace {
 
 using namespace std::chrono_literals;
+using namespace std::string_literals;
 
 constexpr char kHere[] = "127.0.0.1";
 
@@ -69,6 +71,24 @@ TEST(Members, AreKnownByRankWhoeverCameFirst) {
   EXPECT_EQ(members[0].is.rank, 1);
   EXPECT_EQ(members[1].is.rank, 2);
   EXPECT_EQ(members[0].is.listens_on, kHere);
+}
+
+// Seven at five seconds each, one after the other, would take longer than rank 0 has.
+TEST(Members, AreNotHeldUpByStrangersThatSayNothingOrLittle) {
+  const auto listener = listen_on(kHere);
+  std::vector<Descriptor> strangers;
+  for (int i = 0; i < 7; ++i) {
+    strangers.push_back(connect_to(kHere, listener.port, in(30s)));
+    const std::string part = "\x40\0\0\0\x64\0\0"s;  // of a head
+    ASSERT_EQ(::send(strangers.back().number(), part.data(), i % 2 ? part.size() : 0, 0),
+              i % 2 ? static_cast<ssize_t>(part.size()) : 0);
+  }
+  Descriptor joined;
+  std::thread member([&] { joined = join(kHere, listener.port, handshake(1), in(60s)); });
+  std::vector<RemoteProcess> members;
+  EXPECT_EQ(reason([&] { members = gather(listener, handshake(0), 2, in(30s)); }), "");
+  member.join();
+  EXPECT_EQ(members.size(), 1u);
 }
 
 TEST(Members, OfAnotherProgramAreRefusedWithOneSentenceOnAll) {

@@ -1,8 +1,8 @@
-#include "reports/characters.h"
+#include "harness/core/characters.h"
 
 #include <gtest/gtest.h>
 
-namespace lockstep::reports {
+namespace lockstep {
 namespace {
 
 TEST(Characters, AWordThatAShellLeavesAloneIsAsItIs) {
@@ -26,12 +26,18 @@ TEST(Characters, AWordIsOneLineWhateverIsInIt) {
 
 TEST(Characters, OneLineSpellsWhatBreaksIt) {
   EXPECT_TRUE(is_one_line("a · b"));
-  for (const char* text : {"a\nb", "a\rb", "a\tb", "\x1b[0m", "\x7f"}) {
+  const char* c1 =
+      "\xc2\x9b"
+      "31m";
+  for (const char* text :
+       {"a\nb", "a\rb", "a\tb", "\x1b[0m", "\x7f", c1, "\u202e", "\u2028", "\xff"}) {
     EXPECT_FALSE(is_one_line(text));
     EXPECT_TRUE(is_one_line(one_line(text)));
   }
   EXPECT_EQ(one_line("a\nb ä"), "a\\x0ab ä");
+  EXPECT_EQ(one_line("\u202e"), "\\xe2\\x80\\xae");
+  EXPECT_EQ(legible("a\n\t\u009b\xff"), "a\n\t\\xc2\\x9b\\xff");
 }
 
 }  // namespace
-}  // namespace lockstep::reports
+}  // namespace lockstep

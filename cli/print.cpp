@@ -1,0 +1,34 @@
+#include "cli/print.h"
+
+#include "cli/machine.h"
+#include "harness/core/characters.h"
+#include "harness/core/text.h"
+#include "reports/fit.h"
+
+#include <algorithm>
+#include <iostream>
+#include <unistd.h>
+
+namespace lockstep::cli {
+
+namespace {
+
+std::string fitted_to(int descriptor, const std::string& text, size_t columns_most) {
+  const size_t own = columns_if_terminal(descriptor);
+  const size_t columns =
+      own == 0 || columns_most == 0 ? own + columns_most : std::min(own, columns_most);
+  const reports::Style style{.unicode = locale_is_utf8(), .columns = columns};
+  return joined(reports::fitted(split(legible(text), '\n'), style), "\n");
+}
+
+}  // namespace
+
+void print(const std::string& text, size_t columns_most) {
+  std::cout << fitted_to(STDOUT_FILENO, text, columns_most);
+}
+
+void print_to_stderr(const std::string& sentence) {
+  std::cerr << fitted_to(STDERR_FILENO, "lockstep: " + sentence, 0) + "\n";
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,14 @@
+// Text for a person on stdout or stderr. On a terminal no line is wider than it, except for a
+// single wider word; control characters that a file or a name brought are spelled out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lockstep::cli {
+
+// On stdout; nowhere wider than `columns_most`, unless that is 0.
+void print(const std::string& text, size_t columns_most = 0);
+void print_to_stderr(const std::string& sentence);  // "lockstep: ..."
+
+}  // namespace lockstep::cli

@@ -1,0 +1,113 @@
+#include "harness/core/characters.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+
+namespace lockstep {
+
+namespace {
+
+struct Character {
+  size_t size = 0;  // in bytes; 0 where the text does not begin with one of UTF-8
+  uint32_t code = 0;
+};
+
+Character first_of(std::string_view text) {
+  const auto byte = [&](size_t at) { return static_cast<unsigned char>(text[at]); };
+  if (byte(0) < 0x80) return {1, byte(0)};
+  const size_t size = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
+  if (byte(0) < 0xc2 || byte(0) > 0xf4 || size > text.size()) return {};
+  uint32_t code = byte(0) & (0xffu >> (size + 1));
+  for (size_t at = 1; at < size; ++at) {
+    if ((byte(at) & 0xc0) != 0x80) return {};
+    code = code << 6 | (byte(at) & 0x3f);
+  }
+  const uint32_t least = size == 2 ? 0x80 : size == 3 ? 0x800 : 0x10000;
+  const bool is_surrogate = code >= 0xd800 && code < 0xe000;
+  return code < least || code > 0x10ffff || is_surrogate ? Character{} : Character{size, code};
+}
+
+// What a terminal acts on, or what ends a line somewhere.
+bool is_control(uint32_t code) {
+  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029;
+}
+
+// What shows the characters behind it in another order.
+bool turns_direction(uint32_t code) {
+  return code == 0x61c || code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
+         (code >= 0x2066 && code <= 0x2069);
+}
+
+bool is_of_a_line(uint32_t code) {
+  const bool is_legal_in_xml = code != 0xfffe && code != 0xffff;
+  return is_legal_in_xml && !is_control(code) && !turns_direction(code);
+}
+
+std::string spelled(char byte) {
+  char text[8];
+  std::snprintf(text, sizeof(text), "\\x%02x", static_cast<unsigned char>(byte));
+  return text;
+}
+
+// `text` with the bytes of each character that `keep` refuses, and those that are none, spelled.
+std::string spelled_unless(std::string_view text, bool (*keep)(uint32_t)) {
+  std::string out;
+  while (!text.empty()) {
+    const auto [size, code] = first_of(text);
+    const auto bytes = text.substr(0, std::max<size_t>(size, 1));
+    if (size > 0 && keep(code))
+      out += bytes;
+    else
+      for (const char byte : bytes) out += spelled(byte);
+    text.remove_prefix(bytes.size());
+  }
+  return out;
+}
+
+bool is_plain_to_shells(char byte) {
+  constexpr std::string_view kMarks = "_./=,@%+:-";
+  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+         (byte >= '0' && byte <= '9') || kMarks.find(byte) != std::string_view::npos;
+}
+
+// "'...'", in which a shell interprets nothing but the closing quote.
+std::string in_single_quotes(const std::string& text) {
+  std::string out = "'";
+  for (const char byte : text) out += byte == '\'' ? "'\\''" : std::string(1, byte);
+  return out + "'";
+}
+
+// "$'...'", in which Bash interprets escapes.
+std::string in_escaping_quotes(const std::string& text) {
+  std::string out = "$'";
+  for (const char byte : text) {
+    if (byte == '\'' || byte == '\\')
+      out += std::string("\\") + byte;
+    else
+      out += byte >= 0x20 && byte < 0x7f ? std::string(1, byte) : spelled(byte);
+  }
+  return out + "'";
+}
+
+}  // namespace
+
+std::string legible(std::string_view text) {
+  return spelled_unless(
+      text, [](uint32_t code) { return is_of_a_line(code) || code == '\n' || code == '\t'; });
+}
+
+std::string one_line(std::string_view text) {
+  return spelled_unless(text, is_of_a_line);
+}
+
+bool is_one_line(std::string_view text) {
+  return one_line(text) == text;
+}
+
+std::string shell_word(const std::string& text) {
+  if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain_to_shells)) return text;
+  return is_one_line(text) ? in_single_quotes(text) : in_escaping_quotes(text);
+}
+
+}  // namespace lockstep
