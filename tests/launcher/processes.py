@@ -7,7 +7,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-DEADLINE_S = 90  # Everything here takes seconds.
+DEADLINE_S = 240  # Everything here takes seconds, and minutes on a machine with ten times the work.
 
 
 class Said:

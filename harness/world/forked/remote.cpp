@@ -1,4 +1,5 @@
 // The parts of a conversation that come over a network, read without trust.
+#include "harness/core/characters.h"
 #include "harness/core/tier.h"
 #include "harness/world/forked/conversation.h"
 #include "harness/world/wire.h"
