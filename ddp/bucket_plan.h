@@ -37,7 +37,7 @@ struct PlannedBucket {
 };
 
 // In launch order. The collective of a bucket carries `bytes` and one more element: Note [The flag
-// in the last bucket] in ddp/reducer/reducer.h.
+// in the last bucket] in ddp/reducer/pass_buckets.h.
 using BucketPlan = std::vector<PlannedBucket>;
 
 // Caps for bucket_cap_mb in MiB, as PyTorch reads it: unset means a first bucket of 1 MiB and then

@@ -105,7 +105,7 @@ bool DataParallelCore::join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& 
                                     text_of_layers_over_ranks(*module_, before ? before : group)});
   description.properties.push_back({"the join under way", text_of_join()});
   if (reducer_ && !description.validation_error)
-    description.validation_error = reducer_->objection_to_tensors();
+    description.validation_error = reducer_->changed_tensor();
   agree(*communicator_, description);
   if (member_->number() > 0 && !was_used_before) use_own_subgroup();
   communicator_->watch_as_instance(notice_);
@@ -222,8 +222,7 @@ void DataParallelCore::update_trainable_parameters() {
           "update_trainable_parameters() was called while a join of this instance is under way; "
           "finish() that one first";
     }
-    if (!description.validation_error)
-      description.validation_error = reducer_->objection_to_tensors();
+    if (!description.validation_error) description.validation_error = reducer_->changed_tensor();
     agree(*communicator_, description);
     ModuleState state = state_of(*module_, options_);
     reducer_->update_parameters(std::move(state.trainable), std::move(state.frozen));

@@ -74,10 +74,7 @@ void copy_multiplied(at::Tensor& into, const at::Tensor& from, double factor) {
 
 Bucket::Bucket(const PlannedBucket& plan, const std::vector<at::Tensor>& parameters,
                BucketOptions options)
-    : indices_(plan.gradients),
-      options_(options),
-      kept_(indices_.size()),
-      order_(parameters[indices_.front()].device()) {
+    : indices_(plan.gradients), options_(options), order_(parameters[indices_.front()].device()) {
   // Below autograd: places are tensors of their own that share memory.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   std::int64_t element_count = 0;
@@ -103,7 +100,7 @@ bool Bucket::is_place(std::size_t slot, const at::Tensor& gradient) const {
          gradient.strides() == place.strides();
 }
 
-void Bucket::pack(std::size_t slot, at::Tensor parameter, int world_size) {
+bool Bucket::pack(std::size_t slot, at::Tensor parameter, int divisor) {
   const at::NoGradGuard no_grad;  // create_graph leaves grad mode on in hooks
   at::Tensor& gradient = parameter.mutable_grad();
   at::Tensor& place = places_.at(slot);
@@ -111,13 +108,14 @@ void Bucket::pack(std::size_t slot, at::Tensor parameter, int world_size) {
   if (!gradient.defined()) {
     place.zero_();
   } else if (options_.batched_copy) {
-    waiting_.push_back(slot);
+    return false;
   } else if (is_place(slot, gradient)) {
-    place.div_(world_size);
+    place.div_(divisor);
   } else {
-    copy_multiplied(place, gradient, 1.0 / world_size);
+    copy_multiplied(place, gradient, 1.0 / divisor);
     if (options_.gradients_are_views) gradient = place;
   }
+  return true;
 }
 
 void Bucket::pack_zeros(std::size_t slot) {
@@ -125,20 +123,19 @@ void Bucket::pack_zeros(std::size_t slot) {
   places_.at(slot).zero_();
 }
 
-void Bucket::complete(const std::vector<at::Tensor>& parameters, int world_size) {
-  if (!options_.batched_copy) return;
+void Bucket::copy_all(const std::vector<std::size_t>& slots,
+                      const std::vector<at::Tensor>& parameters, int divisor) {
   const at::NoGradGuard no_grad;
   settle();
   enter();
-  for (const std::size_t slot : waiting_) {
+  for (const std::size_t slot : slots) {
     at::Tensor parameter = parameters[indices_[slot]];
     at::Tensor& gradient = parameter.mutable_grad();
     if (is_place(slot, gradient)) continue;
     copy_row(places_[slot], gradient);
     if (options_.gradients_are_views) gradient = places_[slot];
   }
-  values_.div_(world_size);
-  waiting_.clear();
+  values_.div_(divisor);
 }
 
 void Bucket::unpack(std::size_t slot, at::Tensor parameter) const {
@@ -158,14 +155,10 @@ void Bucket::unpack(std::size_t slot, at::Tensor parameter) const {
   copy_row(gradient, places_[slot]);
 }
 
-void Bucket::keep(std::size_t slot, const at::Tensor& parameter) {
+at::Tensor Bucket::value_to_keep(std::size_t slot, const at::Tensor& parameter) const {
   const at::Tensor& gradient = parameter.grad();
-  if (!options_.gradients_are_views || !gradient.defined()) return;
-  kept_[slot] = is_place(slot, gradient) ? gradient.clone() : gradient;
-}
-
-void Bucket::restore(std::size_t slot, at::Tensor parameter) {
-  if (kept_[slot].defined()) parameter.mutable_grad() = kept_[slot];
+  if (!options_.gradients_are_views || !gradient.defined()) return {};
+  return is_place(slot, gradient) ? gradient.clone() : gradient;
 }
 
 bool Bucket::holds_gradient(std::size_t slot, const at::Tensor& parameter) const {
@@ -179,14 +172,9 @@ void Bucket::adopt(std::size_t slot, at::Tensor parameter) {
   gradient = places_[slot];
 }
 
-void Bucket::lower_flag() {
+void Bucket::write_flag(bool is_raised) {
   enter();
-  flag_.fill_(0);
-}
-
-void Bucket::raise_flag() {
-  enter();
-  flag_.fill_(1);
+  flag_.fill_(is_raised ? 1 : 0);
 }
 
 bool Bucket::flag_is_raised() const {

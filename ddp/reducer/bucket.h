@@ -30,39 +30,37 @@ class Bucket {
   Bucket(const PlannedBucket& plan, const std::vector<at::Tensor>& parameters,
          BucketOptions options);
 
-  // Packs the parameter's .grad (dense, of its dtype) divided by `world_size`: multiplied by the
-  // rounded 1 / world_size while it is copied, or, where it is already a place or copies are
-  // batched, by a true division. An undefined .grad is packed as zeros. `slot` is the position in
-  // the plan's list of gradients.
-  void pack(std::size_t slot, at::Tensor parameter, int world_size);
+  // Packs the parameter's .grad (dense, of its dtype) divided by `divisor`: multiplied by the
+  // rounded 1 / divisor while it is copied, or, where it is already a place or copies are batched,
+  // by a true division. An undefined .grad is packed as zeros. `slot` is the position in the plan's
+  // list of gradients. Returns false where batching leaves the copy to copy_all().
+  bool pack(std::size_t slot, at::Tensor parameter, int divisor);
 
   // Writes zeros into the place; .grad does not change.
   void pack_zeros(std::size_t slot);
 
-  // Called after the last pack: does the copies and the division that batching postponed.
-  void complete(const std::vector<at::Tensor>& parameters, int world_size);
+  // Called after the last pack where copies are batched: copies the gradients of `slots`, for which
+  // pack() returned false, and divides the whole bucket.
+  void copy_all(const std::vector<std::size_t>& slots, const std::vector<at::Tensor>& parameters,
+                int divisor);
 
   // Makes the place the parameter's .grad, or copies its values there, with the strides that .grad
   // has; an undefined .grad is created with the parameter's strides. Throws UsageError where .grad
   // should be the place and was replaced since pack.
   void unpack(std::size_t slot, at::Tensor parameter) const;
 
-  // keep() is called before pack for a .grad that may have to keep its value, and restore() instead
-  // of unpack when it does.
-  void keep(std::size_t slot, const at::Tensor& parameter);
-  void restore(std::size_t slot, at::Tensor parameter);
-  // Called at the end of a pass, with or without an error.
-  void forget_kept() { kept_.assign(kept_.size(), at::Tensor()); }
+  // Called before pack for a .grad that may have to keep its value: what to make .grad again
+  // instead of unpack, or undefined where pack leaves .grad as it is.
+  at::Tensor value_to_keep(std::size_t slot, const at::Tensor& parameter) const;
 
   // Whether the parameter's .grad is its place here. adopt() makes it so with its current values,
   // before any pass uses this bucket.
   bool holds_gradient(std::size_t slot, const at::Tensor& parameter) const;
   void adopt(std::size_t slot, at::Tensor parameter);
 
-  // The flag: 0 after lower_flag(), and after the sum the number of ranks that raised it.
+  // The flag, written before the sum: afterwards the number of ranks that raised it.
   // flag_is_raised() waits for the device.
-  void lower_flag();
-  void raise_flag();
+  void write_flag(bool is_raised);
   bool flag_is_raised() const;
   const at::Tensor& flag() const { return flag_; }
 
@@ -80,9 +78,7 @@ class Bucket {
 
   std::vector<std::size_t> indices_;
   BucketOptions options_;
-  std::vector<at::Tensor> places_;    // in flat_, one for each index
-  std::vector<at::Tensor> kept_;      // values passed to keep(), where places are .grad
-  std::vector<std::size_t> waiting_;  // slots that complete() copies
+  std::vector<at::Tensor> places_;  // in flat_, one for each index
   at::Tensor flat_;
   at::Tensor values_;  // flat_ without its last element
   at::Tensor flag_;    // the last element of flat_

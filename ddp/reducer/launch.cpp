@@ -6,40 +6,35 @@
 
 namespace lockstep {
 
-void BucketLauncher::launch_up_to(std::size_t end, std::vector<BucketPayload>& payloads,
-                                  Communicator& communicator) {
+void BucketLauncher::launch_up_to(std::size_t end) {
   for (; next_ < end && is_ready_[next_]; ++next_) {
-    if (is_skipped_[next_]) continue;
-    if (auto* const bucket = std::get_if<Bucket>(&payloads[next_])) {
-      bucket->settle();
-      launched_.push_back(communicator.start_sum(
-          bucket->flat(), "all-reduce of gradient bucket " + std::to_string(next_)));
-    } else {
-      std::get<SparseSum>(payloads[next_]).start(communicator, next_);
-    }
+    if (!is_skipped_[next_]) launch(next_);
   }
 }
 
-void BucketLauncher::bucket_ready(std::size_t bucket_index, std::vector<BucketPayload>& payloads,
-                                  Communicator& communicator) {
+// The bucket is full, and all before it have been launched: the place of a communication hook,
+// which starts something else instead (docs/decisions/0011-a-backward-pass-is-an-object.md).
+void BucketLauncher::launch(std::size_t bucket_index) {
+  if (auto* const bucket = std::get_if<Bucket>(&payloads_[bucket_index])) {
+    bucket->settle();
+    launched_.push_back(communicator_.start_sum(
+        bucket->flat(), "all-reduce of gradient bucket " + std::to_string(bucket_index)));
+  } else {
+    std::get<SparseSum>(payloads_[bucket_index]).start(communicator_, bucket_index);
+  }
+}
+
+void BucketLauncher::bucket_ready(std::size_t bucket_index) {
   is_ready_.at(bucket_index) = true;
-  launch_up_to(payloads.size() - 1, payloads, communicator);
+  launch_up_to(payloads_.size() - 1);
 }
 
-void BucketLauncher::release_last(std::vector<BucketPayload>& payloads,
-                                  Communicator& communicator) {
-  launch_up_to(payloads.size(), payloads, communicator);
+void BucketLauncher::release_last() {
+  launch_up_to(payloads_.size());
 }
 
-void BucketLauncher::wait_for_all(Communicator& communicator) {
-  for (Operation& operation : launched_) communicator.wait(operation);
-}
-
-void BucketLauncher::reset() {
-  is_ready_.assign(is_ready_.size(), false);
-  is_skipped_.assign(is_skipped_.size(), false);
-  next_ = 0;
-  launched_.clear();
+void BucketLauncher::wait_for_all() {
+  for (Operation& operation : launched_) communicator_.wait(operation);
 }
 
 }  // namespace lockstep

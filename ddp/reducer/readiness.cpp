@@ -7,16 +7,15 @@
 namespace lockstep {
 
 Readiness::Readiness(const BucketPlan& plan) {
-  std::size_t gradient_count = 0;
   for (const PlannedBucket& bucket : plan) {
-    bucket_sizes_.push_back(bucket.gradients.size());
-    gradient_count += bucket.gradients.size();
+    pending_count_.push_back(bucket.gradients.size());
+    missing_count_ += bucket.gradients.size();
   }
-  bucket_of_.resize(gradient_count);
+  ready_.assign(missing_count_, false);
+  bucket_of_.resize(missing_count_);
   for (std::size_t index = 0; index < plan.size(); ++index) {
     for (const std::size_t gradient : plan[index].gradients) bucket_of_.at(gradient) = index;
   }
-  reset();
 }
 
 std::optional<std::size_t> Readiness::mark_ready(std::size_t gradient_index) {
@@ -29,12 +28,6 @@ std::optional<std::size_t> Readiness::mark_ready(std::size_t gradient_index) {
   const std::size_t bucket = bucket_of_[gradient_index];
   if (--pending_count_[bucket] > 0) return std::nullopt;
   return bucket;
-}
-
-void Readiness::reset() {
-  pending_count_ = bucket_sizes_;
-  ready_.assign(bucket_of_.size(), false);
-  missing_count_ = bucket_of_.size();
 }
 
 std::vector<std::size_t> Readiness::missing() const {

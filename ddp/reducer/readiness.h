@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-// Which gradients of a backward pass have arrived: pure counting, without torch. One object follows
-// one plan from pass to pass; at each moment every gradient is either waited for or ready.
+// Which gradients of one backward pass have arrived: pure counting, without torch. At each moment
+// every gradient is either waited for or ready.
 //
 // Local; does not block. Source: the pending counts of c10d's Reducer, docs/semantics.md 2.3.
 class Readiness {
@@ -21,11 +21,7 @@ class Readiness {
   // for an index outside the plan and std::logic_error for one that is ready.
   std::optional<std::size_t> mark_ready(std::size_t gradient_index);
 
-  // Waits for every gradient again.
-  void reset();
-
   bool is_ready(std::size_t gradient_index) const { return ready_.at(gradient_index); }
-  bool none_ready() const { return missing_count_ == ready_.size(); }
   bool all_ready() const { return missing_count_ == 0; }
 
   // The indices that have not arrived, ascending.
@@ -33,7 +29,6 @@ class Readiness {
 
  private:
   std::vector<std::size_t> bucket_of_;      // by gradient
-  std::vector<std::size_t> bucket_sizes_;   // by bucket, in gradients
   std::vector<std::size_t> pending_count_;  // by bucket
   std::vector<bool> ready_;                 // by gradient
   std::size_t missing_count_ = 0;

@@ -32,8 +32,7 @@ class SparseSum {
   at::Tensor finish(Communicator& communicator);
 
   // The flag of Note [The flag in the last bucket] travels with the sizes.
-  void lower_flag() { raises_flag_ = false; }
-  void raise_flag() { raises_flag_ = true; }
+  void write_flag(bool is_raised) { raises_flag_ = is_raised; }
   bool flag_is_raised() const { return flag_was_raised_; }
 
  private:

@@ -46,7 +46,7 @@ class Wrapped : public Replica {
   }
   void finish() override { ddp_->check_reduction_finished(); }
   // A bucket's collective carries one element more than the gradients: the flag of
-  // ddp/reducer/reducer.h.
+  // ddp/reducer/pass_buckets.h.
   BucketLayout buckets() const override {
     BucketLayout layout;
     for (const auto& planned : ddp_->bucket_plan()) {

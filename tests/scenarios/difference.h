@@ -8,7 +8,7 @@
 namespace lockstep::scenarios {
 
 // What a subject sends in each bucket beside gradients; ours has a flag there (Note [The flag in
-// the last bucket] in ddp/reducer/reducer.h).
+// the last bucket] in ddp/reducer/pass_buckets.h).
 struct Extra {
   int64_t left_elements = 0, right_elements = 0;
 };

@@ -246,5 +246,17 @@ TEST(Recovery, RemovesItsHooks) {
             (std::vector<std::string>{"2 2; rank 0: " + refused, "4 4; rank 1: " + refused}));
 }
 
+TEST(Recovery, WithoutHooksLooksForNoUnusedParameters) {
+  const auto reports = run_world(2, [&](const Group& group) {
+    Terms net(2);
+    DistributedDataParallel ddp(net, {.process_group = group, .find_unused_parameters = true});
+    ddp->remove_autograd_hooks();
+    const auto guard = ddp.no_sync();
+    ddp.forward(Loss{{0, 6.0}}).backward();
+    return net->gradients();
+  });
+  EXPECT_EQ(reports, same(2, "6 6 | none"));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -1,0 +1,110 @@
+#pragma once
+
+#include "ddp/comm/communicator.h"
+#include "ddp/comm/streams.h"
+#include "ddp/reducer/pass_buckets.h"
+#include "ddp/reducer/reduced_model.h"
+#include "ddp/reducer/reducer_options.h"
+#include "ddp/reducer/static_graph.h"
+#include "ddp/reducer/step_times.h"
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+// One backward pass of one instance on this rank, made at its first gradient and destroyed at its
+// end: what has arrived and on which streams, and from the moment it is reduced its divisor, its
+// buckets and its error. Until then it is local and only notes what arrives.
+//
+// Unless said otherwise a call is Local and does not block. Source: docs/semantics.md 2.3 to 2.6.
+class BackwardPass {
+ public:
+  // What a pass works on. All of it outlives the pass.
+  struct Context {
+    const ReducerOptions& options;
+    Communicator& communicator;
+    ReducedModel& model;
+    StepTimes& times;
+  };
+  explicit BackwardPass(const Context& context);
+
+  // The pass of the ranks that have inputs, on a rank that has none: zeros in every bucket. Returns
+  // with all buckets launched. Collective; may block. Throws CommunicationError.
+  void shadow(int divisor);
+
+  // From now on this pass is reduced; packs what has arrived so far and what this rank does not
+  // use. `divisor` returns what sums are divided by; unset, that is the world size. Collective; may
+  // block. Throws CommunicationError, and what `divisor` throws.
+  void reduce(const std::function<int()>& divisor);
+  bool is_reduced() const { return buckets_.has_value(); }
+  bool is_shadow() const { return is_shadow_; }
+
+  // The gradient of a parameter is in .grad. In a reduced pass Collective in effect; does not
+  // block; throws CommunicationError.
+  void gradient_arrives(std::size_t index);
+
+  // Those that arrived, in order; one that came twice occurs twice.
+  const std::vector<std::size_t>& arrivals() const { return arrivals_; }
+
+  // Whether its end is awaited: true from await_end(), which returns whether it was not, until
+  // end_has_come(). The end that has come may be that of a nested pass: Note [Nested backward
+  // passes].
+  bool await_end() { return !std::exchange(end_is_awaited_, true); }
+  void end_has_come() { end_is_awaited_ = false; }
+
+  void comes_through_an_output() { came_through_an_output_ = true; }
+  bool came_through_an_output() const { return came_through_an_output_; }
+
+  // The rest is for a reduced pass. Autograd has ended it with an exception.
+  void autograd_threw() { validation_error_ = "an exception was thrown in the backward pass"; }
+
+  // Autograd is done: packs and launches what is left. `error_before`: of this rank, from before
+  // the pass, or empty. Collective in effect; does not block; throws CommunicationError.
+  void launch_the_rest(const std::string& error_before);
+
+  // Called in this order after that. Collective; they block and throw CommunicationError.
+  void wait_for_sums();
+  PassBuckets::Written write_back();
+
+  // Between them: of each rank what is wrong with its pass, empty if nothing. Collective; blocks;
+  // throws CommunicationError.
+  std::vector<std::string> exchange_errors();
+  const std::string& validation_error() const { return validation_error_; }
+
+  const PassBuckets& buckets() const { return *buckets_; }
+
+  // The pass is over, well or not. The current stream waits for all work on the buckets.
+  void settle() { buckets_->settle(); }
+
+ private:
+  void open_buckets(int divisor);
+  bool is_learning() const;
+  void skip_unused_buckets();
+  bool is_known_to_be_unused(std::size_t index) const;
+  bool holds_what_was_used(std::size_t index) const;
+  void arrive(std::size_t index);
+  std::string arrival_error(std::size_t index) const;
+  void pack(std::size_t index, GradientArrival arrival);
+  void pack_what_is_left();
+  std::string whose(std::size_t index) const;
+
+  const Context on_;
+  ArrivalStreams streams_;
+  std::vector<std::size_t> arrivals_;
+  bool end_is_awaited_ = false;
+  bool came_through_an_output_ = false;
+  bool is_shadow_ = false;
+
+  // Of a reduced pass.
+  std::optional<PassBuckets> buckets_;
+  std::optional<StaticGraph::Pass> counts_;  // where the graph is static
+  std::string validation_error_;             // of this rank
+  std::vector<bool> used_somewhere_;         // by parameter, after wait_for_sums()
+};
+
+}  // namespace lockstep

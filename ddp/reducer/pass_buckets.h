@@ -1,0 +1,98 @@
+#pragma once
+
+#include "ddp/comm/communicator.h"
+#include "ddp/comm/streams.h"
+#include "ddp/reducer/launch.h"
+#include "ddp/reducer/layout.h"
+#include "ddp/reducer/parameters.h"
+#include "ddp/reducer/readiness.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <vector>
+
+namespace lockstep {
+
+// How a gradient takes part in a pass: as it arrived; with what .grad holds, since this rank does
+// not use the parameter; or with zeros.
+enum class GradientArrival { arrived, unused, missing };
+
+// Note [The flag in the last bucket]
+// A rank whose backward pass has ended does not know how its peers' passes went, and a peer that
+// lacks a gradient, or threw, would never launch the rest. So such a rank fills the missing
+// gradients with zeros and launches all remaining buckets. The last bucket, launched when the pass
+// has ended, has one extra element, which is 0 on a rank without an error. After the sum every rank
+// knows whether any rank had an error; if so, all ranks raise the same sentence, and the group
+// stays usable. (Zero, not W, is exact in any dtype. Every bucket has the element, so that equal
+// buckets have equal sizes on the wire; only the last bucket's is used.) Source: docs/semantics.md
+// 0.7.
+
+// The buckets of a layout in one reduced pass: packs each gradient divided by `divisor`, launches
+// full buckets, waits, and writes the averages back. What it refers to outlives it.
+class PassBuckets {
+ public:
+  // `streams`: those on which the pass's gradients arrive. `divisor`: what sums are divided by.
+  PassBuckets(Layout& layout, const Parameters& parameters, BucketOptions options,
+              Communicator& communicator, const ArrivalStreams& streams, int divisor);
+
+  // No rank needs this bucket in this pass: nothing is sent. Called on all ranks before anything is
+  // packed; never for the last one, which carries the flag.
+  void skip(std::size_t bucket_index) { launcher_.skip(bucket_index); }
+
+  // Packs a gradient, once in a pass, and launches what is full and next in order. Collective in
+  // effect; does not block. Throws CommunicationError.
+  void pack(std::size_t index, GradientArrival arrival);
+
+  bool is_packed(std::size_t index) const { return readiness_.is_ready(index); }
+  bool all_are_packed() const { return readiness_.all_ready(); }
+  std::vector<std::size_t> missing() const { return readiness_.missing(); }
+  bool has_launched() const { return launcher_.has_launched(); }
+
+  // All gradients are packed: launches the rest, with the flag. As pack(). Called again it does
+  // nothing: the end of a nested pass may come as well.
+  void release_last(bool raises_flag);
+
+  // Waits for all sums. Collective; blocks; throws CommunicationError.
+  void wait_for_sums();
+
+  // Whether some rank raised the flag. On a device whose stream waits the flag comes late: Note
+  // [Flags of a device].
+  bool flag_is_raised() const;
+  bool flag_comes_late() const;
+  const at::Tensor& flag() const;
+
+  // Writes the averages to .grad of the parameters that some rank used; an error of one parameter
+  // does not keep the others from being averaged. Unless `writes`, gradients stay as they are, and
+  // only collectives run. Collective; blocks; throws CommunicationError.
+  struct Written {
+    std::int64_t buckets_reduced = 0;
+    std::int64_t unused_bytes = 0;
+    std::exception_ptr first_error;
+  };
+  Written write_back(const std::vector<bool>& used_somewhere, bool writes);
+
+  // The current stream waits for all work on the buckets; called when the pass is over.
+  void settle();
+
+ private:
+  void complete(std::size_t bucket_index, Bucket& bucket);
+  void unpack(std::size_t bucket_index, Bucket& bucket, const std::vector<bool>& used_somewhere,
+              std::exception_ptr& first_error);
+
+  Layout& layout_;
+  const Parameters& parameters_;
+  const BucketOptions options_;
+  Communicator& communicator_;
+  const ArrivalStreams& streams_;
+  int divisor_;
+  Readiness readiness_;
+  BucketLauncher launcher_;
+  std::vector<std::vector<std::size_t>> postponed_;  // by bucket: slots that complete() copies
+  std::map<std::size_t, at::Tensor> kept_;  // what unused gradients that are views held before
+};
+
+}  // namespace lockstep

@@ -1,0 +1,232 @@
+// Reducer's backward passes: how one begins, ends and fails.
+#include "ddp/errors.h"
+#include "ddp/reducer/reducer.h"
+#include "ddp/reducer/unfinished.h"
+
+#include <torch/torch.h>
+
+#include <utility>
+
+namespace lockstep {
+
+void Reducer::on_output_gradient(bool synchronised) {
+  if ((pass_ && pass_->is_reduced()) || failure_ || !hooks_ ||
+      !hooks_->may_be_reached_by_this_pass()) {
+    return;
+  }
+  if (!pass_) begin_pass();
+  if (!synchronised) return;
+  pass_->comes_through_an_output();
+  reduce_pass();
+}
+
+void Reducer::on_gradient(std::size_t index) {
+  if (model_->parameters[index].grad().defined()) model_->usage.gradient_came(index);
+  if (failure_) return;
+  if (!pass_) {
+    begin_pass();
+    if (forwards_.reduce_this_pass()) reduce_pass();
+  }
+  if (pass_->await_end()) call_at_end_of_this_pass(&Reducer::on_end);
+  until_communication_fails([&] { pass_->gradient_arrives(index); });
+}
+
+void Reducer::begin_pass() {
+  pass_ = std::make_shared<BackwardPass>(context());
+  pass_->await_end();
+  call_at_end_of_this_pass(&Reducer::on_end);
+}
+
+BackwardPass::Context Reducer::context() {
+  return {.options = options_, .communicator = *communicator_, .model = *model_, .times = times_};
+}
+
+void Reducer::reduce_pass() {
+  forwards_.none_is_outstanding();
+  model_->usage.pass_is_reduced();
+  until_communication_fails([&] { pass_->reduce(ask_divisor_); });
+}
+
+// The callback does nothing if its pass is no longer observed when it runs.
+void Reducer::call_at_end_of_this_pass(void (Reducer::*act)(bool thrown)) {
+  ++*ends_to_come_;
+  at_end_of_this_pass([self = shared_from_this(), act, pass = std::weak_ptr(pass_),
+                       to_come = std::weak_ptr(ends_to_come_)](bool thrown) {
+    const std::lock_guard lock(self->mutex_);
+    const auto count = to_come.lock();
+    if (count && --*count == 0) self->ends_have_come_.notify_all();
+    if (!pass.expired()) ((*self).*act)(thrown);
+  });
+}
+
+// Note [Nested backward passes]
+// A checkpointed segment runs a backward pass inside a function of the outer one, and we await the
+// end of the pass with the first gradient of a parameter or an output. With an output's that is the
+// outer pass. Otherwise it may be the inner one, which ends while the outer one still has gradients
+// to deliver; the next gradient awaits the end again.
+void Reducer::on_end(bool thrown) {
+  pass_->end_has_come();
+  if (!pass_->is_reduced()) {
+    pass_.reset();
+    return;
+  }
+  if (!thrown && is_inside_a_pass() && !pass_->buckets().all_are_packed() &&
+      !pass_->came_through_an_output()) {
+    return;
+  }
+  if (thrown && options_.ends_with_an_exception) {
+    give_up("an exception was thrown in the backward pass");
+    communicator_->report_for_this_forward(*failure_);
+    return;
+  }
+  try {
+    if (thrown) pass_->autograd_threw();
+    times_.backward_computed();
+    until_communication_fails([&] { pass_->launch_the_rest(left_out_); });
+  } catch (const std::exception&) {
+    if (!thrown) throw;
+  }
+  if (thrown) {
+    if (pass_) finish_pass(true);
+    return;
+  }
+  call_at_end_of_this_pass(&Reducer::finish_pass);
+}
+
+// Note [Several instances in one pass]
+// Their end callbacks run one after the other, in an order that may depend on the rank. If each
+// waited, rank 0 could wait for the first instance and rank 1 for the second, each for a launch of
+// the other. So the end callback only launches, and the waiting one is queued behind all of them.
+//
+// If the pass threw, the caller receives that exception.
+void Reducer::finish_pass(bool thrown) {
+  try {
+    until_communication_fails([&] { finish(); });
+  } catch (const std::exception&) {
+    if (!thrown) throw;
+  }
+}
+
+void Reducer::finish() {
+  pass_->wait_for_sums();
+  if (pass_->buckets().flag_comes_late()) {
+    if (!pass_->validation_error().empty()) end_with_validation_error();
+    late_flags_.follow(pass_->buckets().flag());
+  } else if (pass_->buckets().flag_is_raised()) {
+    const auto validation_errors = pass_->exchange_errors();
+    left_out_.clear();
+    if (!all_left_out_one_forward(validation_errors)) {
+      last_error_ = unfinished_sentence(validation_errors, options_);
+      throw UnfinishedReductionError(last_error_);
+    }
+  }
+  const PassBuckets::Written written = pass_->write_back();
+  buckets_reduced_ = written.buckets_reduced;
+  unused_bytes_ = written.unused_bytes;
+  ++model_->pass_count;
+  times_.buckets_are_back();
+  end_pass();
+  if (written.first_error) std::rethrow_exception(written.first_error);
+}
+
+// On a device: an error that only this rank knows.
+void Reducer::end_with_validation_error() {
+  const std::string validation_error = pass_->validation_error();
+  end_pass();
+  give_up("rank " + std::to_string(communicator_->rank()) +
+          ": a backward pass could not be averaged: " + validation_error);
+  throw UnfinishedReductionError(*failure_ + "; update_process_group() begins anew on all ranks");
+}
+
+void Reducer::end_pass() {
+  pass_->settle();
+  drop_pass();
+}
+
+void Reducer::drop_pass() {
+  if (pass_ && pass_->is_reduced() && !pass_->is_shadow()) model_->arrivals = pass_->arrivals();
+  pass_.reset();
+}
+
+void Reducer::shadow(int divisor) {
+  const at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  forwards_.none_is_outstanding();
+  model_->usage.pass_is_reduced();
+  pass_ = std::make_shared<BackwardPass>(context());
+  try {
+    until_communication_fails([&] {
+      pass_->shadow(divisor);
+      finish();
+    });
+  } catch (const UnfinishedReductionError&) {
+    // The ranks that have inputs receive the error, and continue or report it.
+  }
+}
+
+// Nothing is issued after a failure: it would match an earlier collective of a peer. A device
+// failure is local to this rank, so it is reported to the peers.
+void Reducer::until_communication_fails(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const CommunicationError& error) {
+    give_up(error.what());
+    throw;
+  } catch (const c10::AcceleratorError& error) {
+    give_up(first_line(error));
+    communicator_->report("rank " + std::to_string(communicator_->rank()) +
+                          ": its device failed: " + *failure_);
+    communicator_->let_go_of_devices();
+    throw;
+  } catch (const std::exception&) {
+    if (pass_ && pass_->is_reduced()) end_pass();
+    throw;
+  }
+}
+
+void Reducer::give_up(const std::string& why) {
+  failure_ = last_error_ = why;
+  drop_pass();
+}
+
+void Reducer::check_finished(std::size_t lag) {
+  std::unique_lock lock(mutex_);
+  let_passes_end(lock);
+  if (!failure_) read_late_flags(lag);
+  const std::string rank = "rank " + std::to_string(communicator_->rank()) + ": ";
+  if (failure_) {
+    throw UnfinishedReductionError(rank + "an earlier reduction failed (" + *failure_ +
+                                   "); update_process_group() begins anew on ranks that live");
+  }
+  if (pass_ && pass_->is_reduced()) {
+    throw UnfinishedReductionError(
+        rank + "the backward pass before this is not over: it waits for the gradients of " +
+        model_->parameters.names_of(pass_->buckets().missing()));
+  }
+}
+
+// Note [Flags of a device].
+void Reducer::read_late_flags(std::size_t lag) {
+  until_communication_fails([&] {
+    communicator_->look_until([&] { return late_flags_.have_come(lag); });
+    if (lag == 0) communicator_->wait_for_what_is_under_way();
+  });
+  if (!late_flags_.one_is_raised()) return;
+  give_up(
+      "an earlier backward pass could not be averaged on all ranks, and what gradients held after "
+      "it is of no use: " +
+      communicator_->peer_error().value_or("a rank raised the flag and has not said why"));
+  late_flags_.forget();
+}
+
+void Reducer::let_passes_end(std::unique_lock<std::mutex>& lock) {
+  if (is_on_a_thread_of_a_pass()) return;
+  ends_have_come_.wait_for(lock, communicator_->timeout(), [&] { return *ends_to_come_ == 0; });
+}
+
+void Reducer::let_passes_end() {
+  std::unique_lock lock(mutex_);
+  let_passes_end(lock);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,50 @@
+#include "ddp/reducer/synchronised_forwards.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+namespace lockstep {
+
+namespace {
+
+// A parameter that forward returns unchanged has no function that identifies its passes.
+bool have_graphs(const std::vector<at::Tensor>& outputs) {
+  return std::none_of(outputs.begin(), outputs.end(), [](const at::Tensor& each) {
+    return each.requires_grad() && each.is_leaf();
+  });
+}
+
+}  // namespace
+
+void SynchronisedForwards::forward_begins() {
+  current_ = begin_recording();
+  last_one_decides_ = false;
+}
+
+void SynchronisedForwards::forward_ends(const std::optional<std::vector<at::Tensor>>& outputs,
+                                        bool synchronised, const Listener& on_output_gradient) {
+  last_one_decides_ = synchronised && !(outputs && have_graphs(*outputs));
+  if (synchronised) remember();
+  if (outputs) {
+    for (const at::Tensor& output : *outputs) {
+      on_gradient_of(output,
+                     [on_output_gradient, synchronised] { on_output_gradient(synchronised); });
+    }
+  }
+}
+
+// Passes through an output of a forward dropped here are still reduced.
+void SynchronisedForwards::remember() {
+  constexpr std::size_t kRemembered = 1024;
+  finish_recording(current_);
+  remembered_.push_back(current_);
+  if (remembered_.size() > kRemembered) remembered_.pop_front();
+  are_outstanding_ = true;
+}
+
+bool SynchronisedForwards::reduce_this_pass() const {
+  return last_one_decides_ || this_pass_runs_any_of(remembered_);
+}
+
+}  // namespace lockstep
