@@ -106,7 +106,7 @@ Training keeping(Training c, int world_size) {
 class C10dSubject : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    lanes_ = forked_lanes({kInUse, kTimesZero, kLeftOut, kChanges}, Subjects{c10d_subject()}, 1,
+    lanes_ = forked_lanes({}, {kInUse, kTimesZero, kLeftOut, kChanges}, Subjects{c10d_subject()}, 1,
                           {.ranks_most = 4});
   }
   static void TearDownTestSuite() { lanes_.clear(); }

@@ -180,7 +180,7 @@ class Tally {
 class Differential : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    lanes_ = forked_lanes({scenario_}, built_in_subjects(), 1, {.ranks_most = 5});
+    lanes_ = forked_lanes({}, {scenario_}, built_in_subjects(), 1, {.ranks_most = 5});
   }
   static void TearDownTestSuite() { lanes_.clear(); }
 

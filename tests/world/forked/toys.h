@@ -46,7 +46,7 @@ class ForkedTest : public testing_support::LeavesNothing,
       if (GetParam() == "launched")
         lanes_ = launched_here(options, lanes);
       else
-        lanes_ = forked_lanes({scenario_}, Subjects{Subject{.name = "bare"}}, lanes, options);
+        lanes_ = forked_lanes({}, {scenario_}, Subjects{Subject{.name = "bare"}}, lanes, options);
     }
     return *lanes_.front();
   }
