@@ -10,8 +10,8 @@
 // machine's load changes by the second: only the ratio means anything.
 #include "bench/rounds.h"
 #include "harness/process/zygote.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/ambient.h"
-#include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
 #include "harness/world/tiers.h"
 

@@ -1,6 +1,6 @@
 #include "harness/world/calibration.h"
 
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subject.h"
 #include "harness/world/tiers.h"
 

@@ -1,7 +1,7 @@
 #include "tests/cli/toys.h"
 
 #include "harness/core/compare.h"
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subject.h"
 
 #include <atomic>

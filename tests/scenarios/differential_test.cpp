@@ -9,7 +9,7 @@
 // another one for the same gradient; where numbers round, simulated worlds take no ring and Gloo's
 // have two ranks.
 #include "harness/core/scenario.h"
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subject.h"
 #include "harness/world/tiers.h"
 #include "scenarios/cases/draw.h"

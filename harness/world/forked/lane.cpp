@@ -1,7 +1,7 @@
 #include "harness/world/forked/lane.h"
 
 #include "harness/core/text.h"
-#include "harness/process/journal.h"
+#include "harness/recorder/journal.h"
 #include "harness/world/shared_memory_store.h"
 
 #include <algorithm>

@@ -2,9 +2,9 @@
 
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
-#include "harness/process/journal.h"
 #include "harness/process/message.h"
 #include "harness/process/zygote.h"
+#include "harness/recorder/journal.h"
 #include "harness/world/ambient.h"
 #include "harness/world/device_backend.h"
 #include "harness/world/gloo.h"

@@ -1,6 +1,6 @@
 #include "tests/world/forked/toys.h"
 
-#include "harness/process/journal.h"
+#include "harness/recorder/journal.h"
 #include "harness/world/launched/launched.h"
 #include "tests/world/forked/acts.h"
 

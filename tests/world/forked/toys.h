@@ -1,8 +1,8 @@
 // A scenario whose ranks do what they are told, and lanes to play it on.
 #pragma once
 
+#include "harness/recorder/rank_context.h"
 #include "harness/world/forked/lane.h"
-#include "harness/world/rank_context.h"
 #include "harness/world/served_store.h"
 #include "harness/world/subject.h"
 #include "harness/world/tiers.h"

@@ -1,8 +1,8 @@
-#include "harness/world/injector.h"
+#include "harness/recorder/injector.h"
 
 #include "harness/process/child_group.h"
-#include "harness/process/journal.h"
 #include "harness/process/shared_memory.h"
+#include "harness/recorder/journal.h"
 
 #include <gtest/gtest.h>
 
