@@ -10,8 +10,8 @@
 // machine's load changes by the second: only the ratio means anything.
 #include "bench/rounds.h"
 #include "harness/process/zygote.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/ambient.h"
-#include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
 #include "harness/world/tiers.h"
 
@@ -234,10 +234,10 @@ int main(int argc, char** argv) {
   using namespace lockstep;
   const auto [rounds, cases] = bench::rounds_and_cases(argc, argv, "bench_simulated", 9, 200);
   const auto scenario = three_steps();
-  const auto lanes =
-      forked_lanes({scenario}, Subjects{Subject{.name = "lockstep"}}, 1, {.core = first_core()});
-  Zygote bare({.prepare = [] { warm_up_for_forks(); },
-               .serve = [](const std::string& request, int) { return bare_loop(request); }});
+  const auto lanes = forked_lanes({}, {scenario}, Subjects{Subject{.name = "lockstep"}}, 1,
+                                  {.core = first_core()});
+  Zygote bare({}, {.prepare = [] { warm_up_for_forks(); },
+                   .serve = [](const std::string& request, int) { return bare_loop(request); }});
   std::printf(
       "three steps of c10d::Reducer; medians of %d alternating rounds of %d cases (large worlds: a "
       "third of the rounds, %d ranks a round), one core; ratios are medians of the rounds' "

@@ -18,9 +18,9 @@
 #include "harness/process/child_group.h"
 #include "harness/process/shared_memory.h"
 #include "harness/process/zygote.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/ambient.h"
 #include "harness/world/gloo.h"
-#include "harness/world/rank_context.h"
 #include "harness/world/shared_memory_store.h"
 #include "harness/world/subject.h"
 #include "harness/world/tiers.h"
@@ -144,9 +144,9 @@ void compare(Zygote& bare, Tier& tier, const Scenario& scenario, int size, int r
 
 void compare_all(int rounds, int cases) {
   const auto scenario = small_step("bench.small_step", &program);
-  const auto lanes = forked_lanes({scenario}, Subjects{Subject{.name = "lockstep"}}, 1);
-  Zygote bare({.prepare = [] { warm_up_for_forks(); },
-               .serve = [](const std::string& request, int) { return bare_loop(request); }});
+  const auto lanes = forked_lanes({}, {scenario}, Subjects{Subject{.name = "lockstep"}}, 1);
+  Zygote bare({}, {.prepare = [] { warm_up_for_forks(); },
+                   .serve = [](const std::string& request, int) { return bare_loop(request); }});
   std::printf(
       "medians of %d alternating rounds of %d cases, one lane; ratios are medians of the rounds' "
       "ratios\n",
@@ -158,7 +158,7 @@ void compare_all(int rounds, int cases) {
 // starts.
 void play_one_tier(const std::string& tier, int cases) {
   const auto scenario = small_step("bench.wrapped_step", &wrapped_program);
-  const auto lanes = forked_lanes({scenario}, Subjects{Subject{.name = "lockstep"}}, 1);
+  const auto lanes = forked_lanes({}, {scenario}, Subjects{Subject{.name = "lockstep"}}, 1);
   const Setting setting{.tier = tier, .backend = tier == "sim" ? "memory" : "gloo"};
   bench::seconds_for(*lanes.front(), setting, scenario, 2, 1);
   const double seconds = bench::seconds_for(*lanes.front(), setting, scenario, 2, cases);

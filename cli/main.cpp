@@ -9,6 +9,7 @@
 #include "cli/working_folder.h"
 #include "harness/core/text.h"
 #include "harness/engine/archive.h"
+#include "harness/process/single_threaded.h"
 #include "harness/process/system_limit.h"
 
 #include <algorithm>
@@ -116,7 +117,8 @@ static bool reader_of_stdout_has_gone() {
   return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
 
-int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios) {
+static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subjects,
+                     std::vector<Scenario> scenarios) {
   open_closed_standard_streams();
   // A reader that closes the pipe must not end the run before it writes the archive: with SIGPIPE
   // ignored the write only fails.
@@ -134,14 +136,14 @@ int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenari
   app.require_subcommand(1);
   app.footer(kExitCodesHelp);
   app.set_version_flag("--version", std::string("lockstep ") + kVersion);
-  add_run(app, known, status);
+  add_run(app, known, alone, status);
   add_list(app, known, status);
   add_explain(app, known, status);
-  add_replay(app, known, status);
+  add_replay(app, known, alone, status);
   add_report(app, known, status);
-  add_launch(app, status);
+  add_launch(app, alone, status);
   add_shard(app, status);
-  add_calibrate(app, status);
+  add_calibrate(app, alone, status);
   add_doctor(app, status);
   const int result = parse_and_run(app, argc, argv, status);
   resume_commands();
@@ -150,6 +152,15 @@ int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenari
   if (!std::cout.flush() && result == kHeld && !reader_of_stdout_has_gone())
     return refuse("standard output cannot be written", kUsage);
   return result;
+}
+
+int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios) {
+  try {
+    SingleThreaded alone;
+    return run_alone(alone, argc, argv, std::move(subjects), std::move(scenarios));
+  } catch (const TierError& error) {
+    return refuse(error.what(), kUsage);
+  }
 }
 
 }  // namespace lockstep

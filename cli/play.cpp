@@ -83,7 +83,8 @@ DevicesByBackend look_at_devices(Plan& plan, const Known& known) {
   return devices;
 }
 
-std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, const Plan& plan, int slots) {
+std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, SingleThreaded alone,
+                                              const Plan& plan, int slots) {
   const auto all = plan.all();
   ForkedOptions options;
   options.backends = backends_of(known, all);
@@ -96,7 +97,8 @@ std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, const Plan& pl
         options.ranks_most = std::max(options.ranks_most, job.cases.world_size(index));
   }
   const auto lanes = std::clamp<int64_t>(cases, 1, std::min(slots, kLanesMost));
-  return forked_lanes(scenarios_of(all), known.subjects, static_cast<int>(lanes), options);
+  return forked_lanes(std::move(alone), scenarios_of(all), known.subjects, static_cast<int>(lanes),
+                      options);
 }
 
 // True if it has cases and all belong to other shards.
@@ -232,14 +234,15 @@ std::string who_came(const LaunchedWorld& together) {
          counted(hosts.size(), "host", "s");
 }
 
-int play_launched(const Known& known, Plan plan, const CommandOptions& options) {
+int play_launched(const Known& known, const SingleThreaded& alone, Plan plan,
+                  const CommandOptions& options) {
   auto scenarios = known.scenarios;
   for (const auto& job : plan.canaries)
     if (std::none_of(scenarios.begin(), scenarios.end(),
                      [&](const auto& one) { return one.name == job.scenario.name; }))
       scenarios.push_back(job.scenario);
-  auto server =
-      launched_server(scenarios, known.subjects, {.backends = backends_of(known, plan.all())});
+  auto server = launched_server(alone, scenarios, known.subjects,
+                                {.backends = backends_of(known, plan.all())});
   const auto devices = look_at_devices(plan, known);
   auto together = rendezvous_launched(*options.launched, options.meet,
                                       program_of(known.scenarios, known.subjects.names()), devices);
@@ -282,12 +285,12 @@ std::optional<LaunchedPlace> place_for(const std::vector<std::string>& tiers) {
   return launched_place();
 }
 
-int play(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
+int play(const Known& known, SingleThreaded alone, std::vector<Job> jobs, std::vector<Job> canaries,
          const CommandOptions& options) {
   Plan plan{std::move(jobs), std::move(canaries)};
   temporary_folder();  // Each rank needs one, and would report its absence as a case's failure.
-  if (options.launched) return play_launched(known, std::move(plan), options);
-  auto lanes = make_lanes(known, plan, options.campaign.slots);
+  if (options.launched) return play_launched(known, alone, std::move(plan), options);
+  auto lanes = make_lanes(known, std::move(alone), plan, options.campaign.slots);
   const auto devices = look_at_devices(plan, known);
   plan.shared_devices = shared_devices_of(
       plan.jobs, devices, std::numeric_limits<int>::max(),

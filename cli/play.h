@@ -5,6 +5,7 @@
 #include "cli/launched.h"
 #include "cli/live.h"
 #include "harness/engine/campaign.h"
+#include "harness/process/single_threaded.h"
 
 namespace lockstep::cli {
 
@@ -26,10 +27,10 @@ struct CommandOptions {
 std::optional<LaunchedPlace> place_for(const std::vector<std::string>& tiers);
 
 // Makes the lanes, runs the cases, prints, and writes the archive. The jobs' cases have been drawn;
-// no thread was made and LibTorch was not called before. All launched processes call it: rank 0
+// LibTorch was not called before. All launched processes call it: rank 0
 // runs and reports; the others serve it, print nothing, and return 0 once rank 0 has a report,
 // whatever it says, so that a launcher reports the job's exit code once, not once per rank.
-int play(const Known& known, std::vector<Job> jobs, std::vector<Job> canaries,
+int play(const Known& known, SingleThreaded alone, std::vector<Job> jobs, std::vector<Job> canaries,
          const CommandOptions& options);
 
 // The common part of every command that reports a run: the report files, and the style of text.

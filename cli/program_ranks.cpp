@@ -244,6 +244,7 @@ int descriptors_for(int ranks) {
 }
 
 ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket) {
+  const SingleThreaded alone;
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe must not end the supervisor
   const rlimit limit = allow_descriptors(descriptors_for(ranks.count));
   std::vector<RankStream> streams;
@@ -257,7 +258,7 @@ ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket) {
       theirs.back()[to == STDERR_FILENO] = Descriptor(ends[1]);
     }
   }
-  ChildGroup group(ranks.count, [&](int rank) {
+  ChildGroup group(alone, ranks.count, [&](int rank) {
     const auto& own = theirs[static_cast<size_t>(rank)];
     dup2(own[0].number(), STDOUT_FILENO);
     dup2(own[1].number(), STDERR_FILENO);

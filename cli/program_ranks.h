@@ -35,7 +35,8 @@ struct ProgramEnd {
 // and the sentence says so. Once a rank has failed the others get two seconds to report errors,
 // then SIGTERM, and ten seconds after the failure SIGKILL. Signals to be passed on (kPassedSignal)
 // arrive on `socket`; ten seconds after the first, at the second, or when the socket's other end is
-// closed, all ranks are killed. For a process of one thread that adopts orphans.
+// closed, all ranks are killed. For a process that adopts orphans; throws TierError if it has a
+// second thread.
 ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket);
 
 // How many open files a process needs to supervise so many ranks. It raises its own limit to that

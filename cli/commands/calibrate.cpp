@@ -2,6 +2,7 @@
 #include "cli/exit_codes.h"
 #include "cli/usage.h"
 #include "harness/core/text.h"
+#include "harness/process/single_threaded.h"
 #include "harness/world/calibration.h"
 
 #include <cmath>
@@ -21,9 +22,9 @@ std::string percent(double part) {
   return std::to_string(std::lround(100 * part)) + " %";
 }
 
-int show_prices(const Flags& flags) {
+int show_prices(const Flags& flags, SingleThreaded alone) {
   const auto world = static_cast<int>(whole_number("--world", flags.world, 2, kWorldMost));
-  const auto found = calibrate(world);
+  const auto found = calibrate(std::move(alone), world);
   const auto& timing = found.timing;
   std::cout << "an operation on tensors   " << with_commas(timing.operation_ns) << " ns and "
             << with_commas(timing.picoseconds_per_element) << " ps an element (off by at most "
@@ -38,14 +39,14 @@ int show_prices(const Flags& flags) {
 
 }  // namespace
 
-void add_calibrate(CLI::App& app, int& status) {
+void add_calibrate(CLI::App& app, SingleThreaded& alone, int& status) {
   auto* command =
       app.add_subcommand("calibrate", "what things cost here, as prices of simulated worlds");
   const auto flags = std::make_shared<Flags>();
   command->add_option("--world", flags->world, "number of ranks that all-reduce")
       ->type_name("N")
       ->capture_default_str();
-  command->callback([flags, &status] { status = show_prices(*flags); });
+  command->callback([flags, &alone, &status] { status = show_prices(*flags, std::move(alone)); });
 }
 
 }  // namespace lockstep::cli

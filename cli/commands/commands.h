@@ -1,21 +1,26 @@
 // The commands, one per file. Every function adds its command and flags to `app`; the callback that
-// CLI11 calls for the chosen command sets `status`, or throws UsageError or NothingSelected.
+// CLI11 calls for the chosen command sets `status`, or throws UsageError or NothingSelected. A
+// command that forks moves `alone` to what does.
 #pragma once
 
 #include <CLI/CLI.hpp>
+
+namespace lockstep {
+class SingleThreaded;
+}
 
 namespace lockstep::cli {
 
 struct Known;  // cli/known.h
 
-void add_run(CLI::App& app, const Known& known, int& status);
+void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& status);
 void add_list(CLI::App& app, const Known& known, int& status);
 void add_explain(CLI::App& app, const Known& known, int& status);
-void add_replay(CLI::App& app, const Known& known, int& status);
+void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& status);
 void add_report(CLI::App& app, const Known& known, int& status);
-void add_launch(CLI::App& app, int& status);
+void add_launch(CLI::App& app, SingleThreaded& alone, int& status);
 void add_shard(CLI::App& app, int& status);
-void add_calibrate(CLI::App& app, int& status);
+void add_calibrate(CLI::App& app, SingleThreaded& alone, int& status);
 void add_doctor(CLI::App& app, int& status);
 
 // Refuses an empty value.

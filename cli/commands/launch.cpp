@@ -8,6 +8,7 @@
 #include "harness/core/tier.h"
 #include "harness/process/message.h"
 #include "harness/process/secret.h"
+#include "harness/process/single_threaded.h"
 #include "harness/process/zygote.h"
 #include "harness/world/launched/remotes.h"
 #include "harness/world/served_store.h"
@@ -121,7 +122,8 @@ ProgramEnd wait_for_end(const Zygote& server, const Descriptor& signals) {
   }
 }
 
-int launch(const Flags& flags, const std::vector<std::string>& command) {
+int launch(const Flags& flags, const std::vector<std::string>& command,
+           const SingleThreaded& alone) {
   if (command.empty()) throw UsageError("launch: say which program: launch -n 4 -- PROGRAM ...");
   require_program(command.front());
   const int count = flags.ranks.empty()
@@ -130,7 +132,8 @@ int launch(const Flags& flags, const std::vector<std::string>& command) {
   require_descriptors(count);
   const auto listener = listen_on(kLoopback);
   const auto signals = taken_signals();
-  const Zygote server(server_of({.command = command,
+  const Zygote server(alone,
+                      server_of({.command = command,
                                  .count = count,
                                  .address = kLoopback,
                                  .port = listener.port,
@@ -158,7 +161,7 @@ std::vector<std::string> without_separator(std::vector<std::string> arguments) {
   return arguments;
 }
 
-void add_launch(CLI::App& app, int& status) {
+void add_launch(CLI::App& app, SingleThreaded& alone, int& status) {
   auto* command = app.add_subcommand("launch", "a program of yours as ranks on this machine");
   const auto flags = std::make_shared<Flags>();
   command->add_option("-n", flags->ranks, "number of ranks (the cores)")->type_name("N");
@@ -167,7 +170,8 @@ void add_launch(CLI::App& app, int& status) {
       "launch [-n N] [--] PROGRAM [ARGUMENTS]... sets torchrun's variables for every rank. The "
       "exit "
       "code is that of the rank that failed first, or 128 and its signal.");
-  command->callback([flags, command, &status] { status = launch(*flags, command->remaining()); });
+  command->callback(
+      [flags, command, &alone, &status] { status = launch(*flags, command->remaining(), alone); });
 }
 
 }  // namespace lockstep::cli

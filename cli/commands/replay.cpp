@@ -3,6 +3,7 @@
 #include "cli/play.h"
 #include "cli/usage.h"
 #include "harness/core/text.h"
+#include "harness/process/single_threaded.h"
 
 #include <algorithm>
 
@@ -33,7 +34,7 @@ std::pair<const Scenario&, Case> read_case(const Known& known, const std::string
   }
 }
 
-int replay(const Flags& flags, const Known& known) {
+int replay(const Flags& flags, const Known& known, SingleThreaded alone) {
   auto [scenario, c] = read_case(known, flags.file);
   const auto subject = flags.subject.empty() ? default_subject(known) : flags.subject;
   const auto subjects = words("--subject", subject, known.subjects.names());
@@ -53,12 +54,12 @@ int replay(const Flags& flags, const Known& known) {
         const auto why_not = why_not_here(setting, known);
         jobs.push_back({scenario, setting, why_not.empty() ? CaseList({c}) : CaseList(), why_not});
       }
-  return play(known, std::move(jobs), {}, options);
+  return play(known, std::move(alone), std::move(jobs), {}, options);
 }
 
 }  // namespace
 
-void add_replay(CLI::App& app, const Known& known, int& status) {
+void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& status) {
   auto* command = app.add_subcommand("replay", "one case again, exactly");
   const auto flags = std::make_shared<Flags>();
   const auto option = text_options_of(*command);
@@ -70,7 +71,8 @@ void add_replay(CLI::App& app, const Known& known, int& status) {
   option("--out", flags->out, "FOLDER", "where runs are kept");
   option("--color", flags->colour, "WHEN", "auto, always or never");
   command->add_flag("-v", flags->verbose, "print what every rank recorded");
-  command->callback([flags, &known, &status] { status = replay(*flags, known); });
+  command->callback(
+      [flags, &known, &alone, &status] { status = replay(*flags, known, std::move(alone)); });
 }
 
 }  // namespace lockstep::cli

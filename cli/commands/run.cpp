@@ -10,6 +10,7 @@
 #include "harness/core/text.h"
 #include "harness/engine/canary.h"
 #include "harness/engine/draw.h"
+#include "harness/process/single_threaded.h"
 
 #include <algorithm>
 #include <iostream>
@@ -207,7 +208,7 @@ bool fixes_world(const DrawOptions& draw) {
                      [](const auto& fixed) { return fixed.first == "world.size"; });
 }
 
-int run(const Flags& flags, const Known& known) {
+int run(const Flags& flags, const Known& known, SingleThreaded alone) {
   auto draw = draw_options_of(flags);
   const auto tiers = words("--tier", tiers_of(flags), kTiers);
   draw.schedules = std::find(tiers.begin(), tiers.end(), "sim") != tiers.end();
@@ -222,12 +223,12 @@ int run(const Flags& flags, const Known& known) {
       std::find_if(jobs.begin(), jobs.end(), [](const Job& job) { return job.left_out.empty(); });
   auto canaries = played != jobs.end() ? canaries_of(known, played->setting, options.launched)
                                        : std::vector<Job>();
-  return play(known, std::move(jobs), std::move(canaries), options);
+  return play(known, std::move(alone), std::move(jobs), std::move(canaries), options);
 }
 
 }  // namespace
 
-void add_run(CLI::App& app, const Known& known, int& status) {
+void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& status) {
   auto* command = app.add_subcommand("run", "run scenarios (all by default), judge, report");
   const auto flags = std::make_shared<Flags>();
   auto& selection = flags->selection;
@@ -267,7 +268,8 @@ void add_run(CLI::App& app, const Known& known, int& status) {
   command->add_flag("-q", flags->quiet, "print failures and the summary only");
   command->add_flag("-v", flags->verbose,
                     "print a line for each case; -vv: also what every rank recorded");
-  command->callback([flags, &known, &status] { status = run(*flags, known); });
+  command->callback(
+      [flags, &known, &alone, &status] { status = run(*flags, known, std::move(alone)); });
 }
 
 }  // namespace lockstep::cli

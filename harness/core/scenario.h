@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-class RankContext;  // harness/world/rank_context.h; the only part of a scenario that has torch
+class RankContext;  // harness/recorder/rank_context.h; the only part of a scenario that has torch
 
 // Thrown by a check that cannot certify its own reference ("no exact reference for this case"): the
 // verdict is `refused`, counted and printed, never a pass.

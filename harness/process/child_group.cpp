@@ -71,13 +71,13 @@ void kill_children(std::set<pid_t>& killed) {
 
 }  // namespace
 
-ChildGroup::ChildGroup(int count, const std::function<int(int)>& run) {
+ChildGroup::ChildGroup(const SingleThreaded& alone, int count, const std::function<int(int)>& run) {
   children_.resize(static_cast<size_t>(count));
   const pid_t parent = getpid();
   for (int index = 0; index < count; ++index) {
     Child& child = children_[static_cast<size_t>(index)];
     const pid_t group = index == 0 ? 0 : children_.front().pid;
-    child.pid = fork();
+    child.pid = alone.fork();
     if (child.pid == 0) {
       die_with(parent, group);
       run_child(run, index);

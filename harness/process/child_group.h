@@ -1,11 +1,11 @@
 // Processes that live and die together: forked for one task, in their own process group, waited for
 // until a deadline and killed as a group.
 //
-// The caller must have one thread: a fork copies other threads' locks, not the threads. Children
-// die with the caller (PR_SET_PDEATHSIG), even under SIGKILL.
+// Children die with the caller (PR_SET_PDEATHSIG), even under SIGKILL.
 #pragma once
 
 #include "harness/process/descriptor.h"
+#include "harness/process/single_threaded.h"
 
 #include <functional>
 #include <string>
@@ -58,7 +58,7 @@ class ChildGroup {
   // Forks `count` children; each runs `run(index)` and exits with what it returns. An exception out
   // of `run` is a SIGABRT, as out of a main function. Throws TierError if a fork fails, after
   // killing the children already forked.
-  ChildGroup(int count, const std::function<int(int index)>& run);
+  ChildGroup(const SingleThreaded& alone, int count, const std::function<int(int index)>& run);
 
   // Kills the remaining children and waits for them.
   ~ChildGroup();

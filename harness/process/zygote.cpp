@@ -8,13 +8,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <optional>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -89,22 +87,8 @@ std::string status_text(int status) {
 
 }  // namespace
 
-int thread_count() {
-  // The links of a folder are its subfolders and its own two: one system call.
-  struct stat folder {};
-  if (stat("/proc/self/task", &folder) == 0 && folder.st_nlink > 2)
-    return static_cast<int>(folder.st_nlink) - 2;
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("Threads:")) return std::stoi(line.substr(8));
-  throw TierError(
-      "/proc/self/status says nothing of threads; mount /proc (mount -t proc proc /proc)");
-}
-
-Zygote::Zygote(const ZygoteServer& server, std::span<const int> close_there) {
-  if (const int threads = thread_count(); threads != 1)
-    throw TierError("a server process must be forked while the program has one thread; it has " +
-                    std::to_string(threads));
+Zygote::Zygote(const SingleThreaded& alone, const ZygoteServer& server,
+               std::span<const int> close_there) {
   std::array<int, 2> ends{};
   checked(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), "a pair of sockets");
   socket_ = Descriptor(ends[0]);
@@ -113,7 +97,7 @@ Zygote::Zygote(const ZygoteServer& server, std::span<const int> close_there) {
   std::fflush(nullptr);
   std::cout.flush();
   const pid_t runner = getpid();
-  pid_ = checked(fork(), "a server process could not be forked");
+  pid_ = checked(alone.fork(), "a server process could not be forked");
   if (pid_ == 0) {
     socket_.close();
     for (const int other : close_there) ::close(other);

@@ -1,5 +1,5 @@
-// A server process, forked while this program has one thread, that forks worlds on request:
-// children of a process with threads, or of one that used CUDA, cannot run LibTorch.
+// A server process that forks worlds on request: children of a process with threads, or of one that
+// used CUDA, cannot run LibTorch.
 //
 // It has its own process group, so that a terminal's Ctrl-C reaches the runner alone, and ends with
 // the runner: it serves until its end of the socket closes, for whatever reason. If it has not
@@ -7,6 +7,7 @@
 #pragma once
 
 #include "harness/process/descriptor.h"
+#include "harness/process/single_threaded.h"
 
 #include <cstdint>
 #include <functional>
@@ -36,9 +37,10 @@ struct ZygoteServer {
 class Zygote {
  public:
   // Forks; does not wait for `prepare`. The server closes `close_there`: descriptors of this
-  // process alone, such as its ends of other servers' sockets. Throws TierError if this process has
-  // a second thread.
-  explicit Zygote(const ZygoteServer& server, std::span<const int> close_there = {});
+  // process alone, such as its ends of other servers' sockets. Throws TierError if a thread was
+  // made since the proof.
+  Zygote(const SingleThreaded& alone, const ZygoteServer& server,
+         std::span<const int> close_there = {});
 
   // Ends the server: sends a request, and kills it if that takes more than two seconds.
   ~Zygote();
@@ -69,8 +71,5 @@ class Zygote {
   std::mutex sending_;
   bool stopped_ = false;  // under sending_
 };
-
-// How many threads this process has.
-int thread_count();
 
 }  // namespace lockstep

@@ -1,7 +1,6 @@
 #include "harness/world/ambient.h"
 
 #include "harness/core/tier.h"
-#include "harness/process/zygote.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -155,10 +154,7 @@ void warm_up_for_forks() {
   default_generator().set_current_seed(0);
 }
 
-void require_forkable() {
-  if (const int threads = thread_count(); threads != 1)
-    throw TierError("ranks cannot be forked: the server process has " + std::to_string(threads) +
-                    " threads");
+void require_one_intra_op_thread() {
   if (const int threads = at::get_num_threads(); threads != 1)
     throw TierError("ranks cannot be forked: LibTorch is set to " + std::to_string(threads) +
                     " intra-op threads");

@@ -59,8 +59,8 @@ class RankAmbient {
 // tables warm, the generator at a known seed. Runs no backward pass, which would start threads.
 void warm_up_for_forks();
 
-// Throws TierError, naming the obstacle, unless ranks can be forked from this process: a child of a
-// process with threads, or with a pool of them, hangs sooner or later.
-void require_forkable();
+// Throws TierError if LibTorch is set to more than one intra-op thread: a child of a process with a
+// pool of them hangs sooner or later.
+void require_one_intra_op_thread();
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
 #include "harness/world/calibration.h"
 
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subject.h"
 #include "harness/world/tiers.h"
 
@@ -110,9 +110,10 @@ constexpr std::chrono::seconds kLimit{120};
 
 }  // namespace
 
-Calibration calibrate(int ranks) {
+Calibration calibrate(SingleThreaded alone, int ranks) {
   const auto scenario = calibration_scenario();
-  const auto lanes = forked_lanes({scenario}, Subjects{Subject{.name = "none"}}, 1);
+  const auto lanes =
+      forked_lanes(std::move(alone), {scenario}, Subjects{Subject{.name = "none"}}, 1);
   const Case c = scenario.parse(Json{{"world", {{"size", ranks}}}});
   const auto history = lanes[0]->play(scenario, c, {.subject = "none"}, {kLimit});
   const auto verdict = judge(scenario, c, history);

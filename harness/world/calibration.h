@@ -3,6 +3,7 @@
 #pragma once
 
 #include "harness/core/scenario.h"
+#include "harness/process/single_threaded.h"
 
 namespace lockstep {
 
@@ -13,9 +14,9 @@ struct Calibration {
 };
 
 // Times operations on tensors, and all-reduces over Gloo in a cold world of `ranks`, two or more;
-// fits prices by least squares of relative errors. Call it while this program has one thread, as
-// for lanes. Throws TierError where that world does not end well.
-Calibration calibrate(int ranks);
+// fits prices by least squares of relative errors. Throws TierError where that world does not end
+// well.
+Calibration calibrate(SingleThreaded alone, int ranks);
 
 // The computing step of calibrate(): from what the ranks of such a world recorded.
 Calibration calibrated(const History& history);

@@ -1,6 +1,6 @@
 #include "harness/world/holdings.h"
 
-#include "harness/process/zygote.h"
+#include "harness/process/single_threaded.h"
 
 #include <algorithm>
 #include <cstdlib>

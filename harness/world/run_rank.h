@@ -2,10 +2,10 @@
 #pragma once
 
 #include "harness/core/scenario.h"
-#include "harness/process/journal.h"
-#include "harness/world/injector.h"
-#include "harness/world/rank_context.h"
-#include "harness/world/tap.h"
+#include "harness/recorder/injector.h"
+#include "harness/recorder/journal.h"
+#include "harness/recorder/rank_context.h"
+#include "harness/recorder/tap.h"
 
 #include <filesystem>
 #include <memory>

@@ -1,7 +1,7 @@
 #include "harness/world/subject.h"
 
 #include "harness/core/text.h"
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subjects.h"
 
 #include <set>

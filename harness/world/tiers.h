@@ -1,10 +1,11 @@
 // The tiers of this build, as lanes: each runs one case at a time. No torch.
 //
-// Make lanes first thing, while the program has one thread and has called nothing of LibTorch: each
-// lane forks its server process then.
+// Make lanes first thing, before the program calls anything of LibTorch: each lane forks its server
+// process then.
 #pragma once
 
 #include "harness/core/tier.h"
+#include "harness/process/single_threaded.h"
 #include "harness/world/backends.h"
 #include "harness/world/subjects.h"
 
@@ -33,8 +34,9 @@ struct ForkedOptions {
 // simulated world's ranks are threads of one process, of which one runs at a time, in an order and
 // at times that the case decides; its collectives are carried in memory (docs/simulation.md). The
 // scenarios and subjects are those known to the ranks: a lane runs no others. Throws TierError if
-// this program already has a second thread or if the server processes cannot be made.
-std::vector<std::unique_ptr<Tier>> forked_lanes(const std::vector<Scenario>& scenarios,
+// the server processes cannot be made.
+std::vector<std::unique_ptr<Tier>> forked_lanes(SingleThreaded alone,
+                                                const std::vector<Scenario>& scenarios,
                                                 const Subjects& subjects, int lanes,
                                                 const ForkedOptions& options = {});
 

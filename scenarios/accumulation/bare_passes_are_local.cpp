@@ -13,7 +13,7 @@
 #include "harness/core/compare.h"
 #include "harness/core/scenario.h"
 #include "harness/core/values.h"
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/cases/tensors.h"
 

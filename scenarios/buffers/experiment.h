@@ -4,7 +4,7 @@
 #pragma once
 
 #include "harness/core/compare.h"
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/cases/stateful.h"
 

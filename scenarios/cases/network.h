@@ -1,7 +1,7 @@
 // The network of a Training case as a LibTorch module, and the values a case gives it.
 #pragma once
 
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/cases/training.h"
 

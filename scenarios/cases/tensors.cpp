@@ -1,6 +1,6 @@
 #include "scenarios/cases/tensors.h"
 
-#include "harness/world/tensors.h"
+#include "harness/recorder/tensors.h"
 
 #include <torch/torch.h>
 

@@ -13,7 +13,7 @@
 // real the reference bounds the rounding error, and ranks are also compared bit for bit.
 #include "harness/core/compare.h"
 #include "harness/core/scenario.h"
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"

@@ -6,7 +6,7 @@
 // threw: an exchange of descriptions, and no broadcast and no all-reduce.
 #include "harness/core/compare.h"
 #include "harness/core/scenario.h"
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subject.h"
 
 #include <torch/torch.h>

@@ -10,7 +10,7 @@
 #include "harness/core/compare.h"
 #include "harness/core/scenario.h"
 #include "harness/core/text.h"
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subject.h"
 #include "reference/sampling.h"
 #include "scenarios/cases/sampling.h"

@@ -2,7 +2,7 @@
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/distributed_sampler.h"
 #include "ddp/sync_batch_norm.h"
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/subjects/subjects.h"
 

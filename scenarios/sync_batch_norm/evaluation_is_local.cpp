@@ -13,8 +13,8 @@
 // much as the running ones lag behind, which start from other numbers than the batches'.
 #include "harness/core/compare.h"
 #include "harness/core/scenario.h"
-#include "harness/world/rank_context.h"
-#include "harness/world/tensors.h"
+#include "harness/recorder/rank_context.h"
+#include "harness/recorder/tensors.h"
 #include "scenarios/cases/network.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/sync_batch_norm/expected.h"

@@ -14,7 +14,7 @@
 // the roundings of docs/numerics.md. With equal batches the two variants give the same.
 #include "harness/core/compare.h"
 #include "harness/core/scenario.h"
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/sync_batch_norm/expected.h"

@@ -25,7 +25,7 @@
 // bit.
 #include "harness/core/compare.h"
 #include "harness/core/scenario.h"
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subject.h"
 #include "scenarios/cases/network.h"
 #include "scenarios/cases/tensors.h"

@@ -14,8 +14,8 @@
 // docs/numerics.md. Weight's and bias' gradients are shares of a rank's own samples, so their sums
 // over the ranks are compared, and the bounds are summed.
 #include "harness/core/compare.h"
-#include "harness/world/rank_context.h"
-#include "harness/world/tensors.h"
+#include "harness/recorder/rank_context.h"
+#include "harness/recorder/tensors.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/sync_batch_norm/expected.h"

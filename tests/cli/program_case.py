@@ -133,12 +133,13 @@ class ProgramCase(unittest.TestCase):
         return process
 
     def release(self):
-        """Ends all waiting: who opens the pipe from now on finds a file, who waits gets a writer."""
+        """Ends all waiting: a rank that opens the pipe from now on finds a file; for one that waits, or has just found
+        the pipe, a writer stays there."""
         with open(self.file, "w", encoding="ascii"):
             pass
         os.link(self.pipe, self.pipe + " kept")
         os.replace(self.file, self.pipe)
-        os.close(os.open(self.pipe + " kept", os.O_RDWR))
+        self.addCleanup(os.close, os.open(self.pipe + " kept", os.O_RDWR))
 
     def told(self, *arguments, **environment):
         """A command with all that it answers, as a golden file holds it."""

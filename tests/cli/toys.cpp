@@ -1,7 +1,7 @@
 #include "tests/cli/toys.h"
 
 #include "harness/core/compare.h"
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subject.h"
 
 #include <atomic>
@@ -141,10 +141,13 @@ void hangs(const Toy&, RankContext& here) {
 }
 
 // Blocks until somebody opens the named pipe for writing; with TOYS_GROUP once its ranks are
-// connected.
+// connected. Beside the pipe each rank first leaves a file with its process, "PIPE rank0".
 void waits_for_a_writer(const Toy&, RankContext& here) {
   if (std::getenv("TOYS_GROUP")) here.group();
-  if (const char* pipe = std::getenv("TOYS_PIPE")) std::ifstream{pipe};
+  if (const char* pipe = std::getenv("TOYS_PIPE")) {
+    std::ofstream{pipe + std::string(" rank") + std::to_string(here.rank())} << ::getpid() << "\n";
+    std::ifstream{pipe};
+  }
   look(here, 10);
 }
 

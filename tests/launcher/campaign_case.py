@@ -17,7 +17,7 @@ from processes import DEADLINE_S, HERE
 
 sys.path.insert(0, os.path.dirname(HERE))
 
-from marked import marked, parent_of
+from marked import marked
 
 
 class Campaign(Launched):
@@ -70,31 +70,33 @@ class Campaign(Launched):
                 self.fail("it never came to that: %s" % [process.communicate() for process in world])
             time.sleep(0.01)
 
-    def grandchildren(self, process):
-        """The ranks of a case under way, of the server of a launched process."""
-        all_of = marked(self.mark)
-        parents = {}
-        for one in all_of:
-            try:
-                parents[one] = parent_of(one)
-            except OSError:
-                continue
-        servers = [one for one, parent in parents.items() if parent == process.pid]
-        return [one for one, parent in parents.items() if parent in servers]
+    def waiting_rank(self, rank):
+        """The process of a rank of toys.wait, which has said so itself: other processes are a canary's or a server's.
+        None before."""
+        try:
+            with open(os.path.join(self.out, "pipe rank%d" % rank), encoding="ascii") as file:
+                said = file.read()
+        except FileNotFoundError:
+            return None
+        return int(said) if said.endswith("\n") else None
+
+    def wait_for_waiting_ranks(self, size, world):
+        self.wait_until(lambda: all(self.waiting_rank(rank) for rank in range(size)), world)
 
     def waiting_world(self, size, *arguments):
         """A world in the middle of a case that takes until the test ends it."""
         pipe = os.path.join(self.out, "pipe")
         os.mkfifo(pipe)
         world = self.by_hand(size, self.run_of("toys.wait", "--timeout", "60", *arguments), TOYS_PIPE=pipe)
-        self.wait_until(lambda: all(self.grandchildren(process) for process in world), world)
+        self.wait_for_waiting_ranks(size, world)
         return world
 
     def release(self):
-        """Ends all waiting: who opens the pipe from now on finds a file, who waits gets a writer."""
+        """Ends all waiting: a rank that opens the pipe from now on finds a file; for one that waits, or has just found
+        the pipe, a writer stays there."""
         pipe = os.path.join(self.out, "pipe")
         with open(pipe + " file", "w", encoding="ascii"):
             pass
         os.link(pipe, pipe + " kept")
         os.replace(pipe + " file", pipe)
-        os.close(os.open(pipe + " kept", os.O_RDWR))
+        self.addCleanup(os.close, os.open(pipe + " kept", os.O_RDWR))

@@ -161,7 +161,7 @@ class Dying(Campaign):
 
     def test_a_rank_of_a_case_that_is_killed_is_that_ranks_crash(self):
         world = self.waiting_world(3, "--cases", "1")
-        os.kill(self.grandchildren(world[2])[0], signal.SIGKILL)
+        os.kill(self.waiting_rank(2), signal.SIGKILL)
         # Played again, it waits again; then nobody is killed, and what it waited for comes.
         self.wait_until(lambda: self.last_event() == ("case", 2), world)
         self.release()

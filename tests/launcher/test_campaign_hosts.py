@@ -89,7 +89,7 @@ class Hosts(TwoHosts, Campaign):
         pipe = os.path.join(self.out, "pipe")
         os.mkfifo(pipe)
         world = self.over_both(self.run_of("toys.wait", "--timeout", "60"), TOYS_PIPE=pipe)
-        self.wait_until(lambda: all(self.grandchildren(process) for process in world), world)
+        self.wait_for_waiting_ranks(len(world), world)
         self.cut_the_cable()
         said = self.all_ended(world)
         self.assertEqual([one.status for one in said], [3] + [0] * (HERE - 1) + [3] * HERE, "\n".join(map(str, said)))

@@ -139,7 +139,7 @@ class Listening(Campaign):
 
     def test_a_simulated_world_listens_nowhere(self):
         run = self.run_in_a_case("sim")
-        self.wait_until(lambda: self.grandchildren(run), [run])
+        self.wait_for_waiting_ranks(1, [run])
         self.assertEqual(self.all_of(), set())
         self.release()
         self.ended(run)

@@ -38,7 +38,7 @@ struct Board {
 };
 
 TEST_F(ChildGroupTest, ReportsHowEachChildEnded) {
-  ChildGroup group(3, [](int index) {
+  ChildGroup group({}, 3, [](int index) {
     if (index == 1) raise(SIGTERM);
     return index;
   });
@@ -50,12 +50,12 @@ TEST_F(ChildGroupTest, ReportsHowEachChildEnded) {
 }
 
 TEST_F(ChildGroupTest, AnExceptionIsAnAbort) {
-  ChildGroup group(1, [](int) -> int { throw std::runtime_error("out of a child"); });
+  ChildGroup group({}, 1, [](int) -> int { throw std::runtime_error("out of a child"); });
   EXPECT_EQ(group.wait(until(20s)).ends[0], (ChildEnd{Kind::signalled, SIGABRT}));
 }
 
 TEST_F(ChildGroupTest, WhoIsStillThereAtTheDeadlineIsStuck) {
-  ChildGroup group(3, [](int index) {
+  ChildGroup group({}, 3, [](int index) {
     if (index == 1) return 0;
     sleep_for_ever();
   });
@@ -67,7 +67,7 @@ TEST_F(ChildGroupTest, WhoIsStillThereAtTheDeadlineIsStuck) {
 
 TEST_F(ChildGroupTest, AtTheDeadlineWhoHandlesSigtermHasALastWord) {
   static Board board;
-  ChildGroup group(2, [](int index) -> int {
+  ChildGroup group({}, 2, [](int index) -> int {
     if (index == 0)
       std::signal(SIGTERM, [](int) {
         board[0] = 1;
@@ -86,7 +86,7 @@ TEST_F(ChildGroupTest, AtTheDeadlineWhoHandlesSigtermHasALastWord) {
 // On a machine that is busy SIGKILL finds children still there that SIGTERM has ended.
 TEST_F(ChildGroupTest, AChildThatIsSlowToEndWhenToldToIsStuckAllTheSame) {
   for (int i = 0; i < 20; ++i) {
-    ChildGroup group(3, [](int) -> int { sleep_for_ever(); });
+    ChildGroup group({}, 3, [](int) -> int { sleep_for_ever(); });
     auto watch = until(20ms);
     watch.last_words = 0ms;
     for (const auto& end : group.wait(watch).ends) EXPECT_EQ(end.kind, Kind::stuck) << end.code;
@@ -94,12 +94,12 @@ TEST_F(ChildGroupTest, AChildThatIsSlowToEndWhenToldToIsStuckAllTheSame) {
 }
 
 TEST_F(ChildGroupTest, AStoppedChildIsKilledAtTheDeadline) {
-  ChildGroup group(1, [](int) { return raise(SIGSTOP); });
+  ChildGroup group({}, 1, [](int) { return raise(SIGSTOP); });
   EXPECT_EQ(group.wait(until(50ms)).ends[0].kind, Kind::stuck);
 }
 
 TEST_F(ChildGroupTest, ABadEndGivesTheOthersAGraceAndIsToldOnce) {
-  ChildGroup group(3, [](int index) {
+  ChildGroup group({}, 3, [](int index) {
     if (index > 0) return index;
     sleep_for_ever();
   });
@@ -115,7 +115,7 @@ TEST_F(ChildGroupTest, ABadEndGivesTheOthersAGraceAndIsToldOnce) {
 
 TEST_F(ChildGroupTest, WhoEndsDuringTheGraceKeepsItsOwnEnd) {
   const Board board;
-  ChildGroup group(2, [&](int index) {
+  ChildGroup group({}, 2, [&](int index) {
     if (index == 1) return 7;
     while (board[0] == 0) sched_yield();
     return 0;
@@ -133,7 +133,7 @@ TEST_F(ChildGroupTest, AReadableStopDescriptorEndsAll) {
   ASSERT_EQ(pipe(ends), 0);
   const Descriptor reading(ends[0]);
   Descriptor(ends[1]).close();  // a hang-up counts as much as a byte
-  ChildGroup group(2, [](int) -> int { sleep_for_ever(); });
+  ChildGroup group({}, 2, [](int) -> int { sleep_for_ever(); });
   auto watch = until(60s);
   watch.stop_descriptor = reading.number();
   const auto report = group.wait(watch);
@@ -144,7 +144,7 @@ TEST_F(ChildGroupTest, AReadableStopDescriptorEndsAll) {
 
 TEST_F(ChildGroupTest, ChildrenShareAProcessGroupThatIsNotTheParents) {
   const Board board;
-  ChildGroup group(2, [&](int index) {
+  ChildGroup group({}, 2, [&](int index) {
     board[static_cast<size_t>(index)] = getpgrp();
     return 0;
   });
@@ -155,7 +155,7 @@ TEST_F(ChildGroupTest, ChildrenShareAProcessGroupThatIsNotTheParents) {
 
 TEST_F(ChildGroupTest, AGroupNobodyWaitedForIsKilled) {
   {
-    const ChildGroup group(2, [](int) -> int { sleep_for_ever(); });
+    const ChildGroup group({}, 2, [](int) -> int { sleep_for_ever(); });
   }
   EXPECT_TRUE(children_of(getpid()).empty());
 }
@@ -164,7 +164,7 @@ TEST_F(ChildGroupTest, AKilledParentTakesItsChildrenAlong) {
   const Board board;
   const pid_t parent = fork();
   if (parent == 0) {
-    ChildGroup group(2, [&](int index) -> int {
+    ChildGroup group({}, 2, [&](int index) -> int {
       board[static_cast<size_t>(index)] = getpid();
       sleep_for_ever();
     });
@@ -182,7 +182,7 @@ TEST_F(ChildGroupTest, AKilledParentTakesItsChildrenAlong) {
 TEST_F(ChildGroupTest, GrandchildrenAreFoundAndKilled) {
   const Board board;
   adopt_orphans();
-  ChildGroup group(1, [&](int) {
+  ChildGroup group({}, 1, [&](int) {
     for (const size_t each : {0u, 1u})
       if (fork() == 0) {
         if (each == 1) setsid();
@@ -202,7 +202,7 @@ TEST_F(ChildGroupTest, GrandchildrenAreFoundAndKilled) {
 
 TEST_F(ChildGroupTest, AHundredGroupsLeaveNothing) {
   for (int i = 0; i < 100; ++i) {
-    ChildGroup group(3, [](int) { return 0; });
+    ChildGroup group({}, 3, [](int) { return 0; });
     group.wait(until(20s));
   }
 }

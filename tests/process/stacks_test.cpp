@@ -29,7 +29,7 @@ std::vector<ThreadStack> seen_of(const std::function<void()>& act) {
   auto& board = *reinterpret_cast<StackBoard*>(memory.bytes().data());
   answer_on(board);
   std::vector<ThreadStack> seen;
-  ChildGroup group(1, [&](int) {
+  ChildGroup group({}, 1, [&](int) {
     act();
     return 0;
   });
@@ -90,7 +90,7 @@ struct Crashed {
 Crashed crashed_by(const std::function<void()>& act) {
   const SharedMemory memory(sizeof(StackBoard::Slot));
   auto& slot = *reinterpret_cast<StackBoard::Slot*>(memory.bytes().data());
-  ChildGroup group(1, [&](int) {
+  ChildGroup group({}, 1, [&](int) {
     record_crash_in(slot);
     act();
     return 0;

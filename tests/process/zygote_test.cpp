@@ -44,7 +44,7 @@ struct Pids {
 ZygoteServer hanging_world(const Pids& pids) {
   return {.prepare = [&pids] { pids[0] = getpid(); },
           .serve = [&pids](const std::string&, int stop) -> std::string {
-            ChildGroup group(2, [&pids](int index) -> int {
+            ChildGroup group({}, 2, [&pids](int index) -> int {
               pids[static_cast<size_t>(index) + 1] = getpid();
               for (;;) pause();
             });
@@ -63,42 +63,42 @@ bool all_gone(const Pids& pids) {
 }
 
 TEST_F(ZygoteTest, AnswersRequestsInAProcessOfItsOwn) {
-  Zygote zygote({.prepare = [] {},
-                 .serve = [](const std::string&, int) { return std::to_string(getpid()); }});
+  Zygote zygote({}, {.prepare = [] {},
+                     .serve = [](const std::string&, int) { return std::to_string(getpid()); }});
   EXPECT_EQ(zygote.request("", 20s), std::to_string(zygote.pid()));
   EXPECT_NE(zygote.pid(), getpid());
 }
 
 TEST_F(ZygoteTest, MessagesMayBeLong) {
-  Zygote zygote(echo());
+  Zygote zygote({}, echo());
   const std::string text(5'000'000, 'x');
   EXPECT_EQ(zygote.request(text, 20s), text + "!");
 }
 
 TEST_F(ZygoteTest, AThrowingServerIsATierErrorAndGoesOn) {
-  Zygote zygote({.prepare = [] {},
-                 .serve =
-                     [](const std::string& text, int) {
-                       if (text == "bad") throw std::runtime_error("cannot serve that");
-                       return text;
-                     }});
+  Zygote zygote({}, {.prepare = [] {},
+                     .serve =
+                         [](const std::string& text, int) {
+                           if (text == "bad") throw std::runtime_error("cannot serve that");
+                           return text;
+                         }});
   EXPECT_EQ(text_of_tier_error([&] { zygote.request("bad", 20s); }), "cannot serve that");
   EXPECT_EQ(zygote.request("good", 20s), "good");
 }
 
 TEST_F(ZygoteTest, AFailedPreparationIsToldToEveryRequest) {
-  Zygote zygote({.prepare = [] { throw std::runtime_error("not ready"); },
-                 .serve = [](const std::string& text, int) { return text; }});
+  Zygote zygote({}, {.prepare = [] { throw std::runtime_error("not ready"); },
+                     .serve = [](const std::string& text, int) { return text; }});
   for (int i = 0; i < 2; ++i)
     EXPECT_EQ(text_of_tier_error([&] { zygote.request("x", 20s); }), "not ready");
 }
 
 TEST_F(ZygoteTest, ItsDeathIsNoticedAndNamed) {
-  Zygote zygote({.prepare = [] {},
-                 .serve = [](const std::string&, int) -> std::string {
-                   raise(SIGKILL);
-                   return "";
-                 }});
+  Zygote zygote({}, {.prepare = [] {},
+                     .serve = [](const std::string&, int) -> std::string {
+                       raise(SIGKILL);
+                       return "";
+                     }});
   const std::string expected =
       "the server process (pid " + std::to_string(zygote.pid()) + ") was ended by SIGKILL";
   EXPECT_EQ(text_of_tier_error([&] { zygote.request("x", 20s); }), expected);
@@ -106,10 +106,10 @@ TEST_F(ZygoteTest, ItsDeathIsNoticedAndNamed) {
 }
 
 TEST_F(ZygoteTest, AnAnswerThatDoesNotComeEndsTheServer) {
-  Zygote zygote({.prepare = [] {},
-                 .serve = [](const std::string&, int) -> std::string {
-                   for (;;) pause();
-                 }});
+  Zygote zygote({}, {.prepare = [] {},
+                     .serve = [](const std::string&, int) -> std::string {
+                       for (;;) pause();
+                     }});
   EXPECT_EQ(text_of_tier_error([&] { zygote.request("x", 50ms); }),
             "the server process (pid " + std::to_string(zygote.pid()) +
                 ") did not answer in time, and was killed");
@@ -117,7 +117,7 @@ TEST_F(ZygoteTest, AnAnswerThatDoesNotComeEndsTheServer) {
 
 TEST_F(ZygoteTest, StopEndsTheRequestBeingServed) {
   const Pids pids;
-  Zygote zygote(hanging_world(pids));
+  Zygote zygote({}, hanging_world(pids));
   std::thread stopper([&] {
     eventually([&] { return world_is_up(pids); });
     zygote.stop();
@@ -130,8 +130,8 @@ TEST_F(ZygoteTest, StopEndsTheRequestBeingServed) {
 }
 
 TEST_F(ZygoteTest, HasAProcessGroupOfItsOwn) {
-  Zygote zygote({.prepare = [] {},
-                 .serve = [](const std::string&, int) { return std::to_string(getpgrp()); }});
+  Zygote zygote({}, {.prepare = [] {},
+                     .serve = [](const std::string&, int) { return std::to_string(getpgrp()); }});
   EXPECT_EQ(zygote.request("", 20s), std::to_string(zygote.pid()));
 }
 
@@ -139,8 +139,8 @@ TEST_F(ZygoteTest, IsRefusedToAProgramWithASecondThread) {
   std::mutex held;
   held.lock();
   std::thread second([&] { const std::lock_guard lock(held); });
-  EXPECT_EQ(text_of_tier_error([] { Zygote zygote(echo()); }),
-            "a server process must be forked while the program has one thread; it has 2");
+  EXPECT_EQ(text_of_tier_error([] { Zygote zygote({}, echo()); }),
+            "a process must be forked while the program has one thread; it has 2");
   held.unlock();
   second.join();
 }
@@ -148,7 +148,7 @@ TEST_F(ZygoteTest, IsRefusedToAProgramWithASecondThread) {
 TEST_F(ZygoteTest, EndsWithItsOwner) {
   pid_t pid = 0;
   {
-    const Zygote zygote(echo());
+    const Zygote zygote({}, echo());
     pid = zygote.pid();
     EXPECT_FALSE(is_gone(pid));
   }
@@ -156,8 +156,8 @@ TEST_F(ZygoteTest, EndsWithItsOwner) {
 }
 
 TEST_F(ZygoteTest, ALaterServerDoesNotKeepAnEarlierOneAlive) {
-  auto first = std::make_unique<Zygote>(echo());
-  Zygote second(echo());
+  auto first = std::make_unique<Zygote>(SingleThreaded(), echo());
+  Zygote second({}, echo());
   const pid_t pid = first->pid();
   first.reset();
   EXPECT_TRUE(is_gone(pid));
@@ -168,7 +168,7 @@ TEST_F(ZygoteTest, AKilledRunnerTakesServerAndWorldAlong) {
   const Pids pids;
   const pid_t runner = fork();
   if (runner == 0) {
-    Zygote zygote(hanging_world(pids));
+    Zygote zygote({}, hanging_world(pids));
     zygote.request("", 600s);
     _exit(0);
   }
@@ -180,7 +180,7 @@ TEST_F(ZygoteTest, AKilledRunnerTakesServerAndWorldAlong) {
 
 TEST_F(ZygoteTest, AKilledServerTakesItsWorldAlong) {
   const Pids pids;
-  Zygote zygote(hanging_world(pids));
+  Zygote zygote({}, hanging_world(pids));
   std::thread killer([&] {
     eventually([&] { return world_is_up(pids); });
     kill(zygote.pid(), SIGKILL);
@@ -196,11 +196,11 @@ TEST_F(ZygoteTest, ADeafServerDiesWithTheRunnerToo) {
   const Pids pids;
   const pid_t runner = fork();
   if (runner == 0) {
-    Zygote zygote({.prepare = [&pids] { pids[0] = getpid(); },
-                   .serve = [&pids](const std::string&, int) -> std::string {
-                     pids[1] = 1;
-                     for (;;) sched_yield();
-                   }});
+    Zygote zygote({}, {.prepare = [&pids] { pids[0] = getpid(); },
+                       .serve = [&pids](const std::string&, int) -> std::string {
+                         pids[1] = 1;
+                         for (;;) sched_yield();
+                       }});
     zygote.request("", 600s);
     _exit(0);
   }

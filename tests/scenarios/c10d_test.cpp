@@ -1,7 +1,7 @@
 // PyTorch's reducer as a subject: that it is driven as Python drives it shows in what its options
 // do. What it does without them is compared with ours in differential_test.cpp.
 #include "harness/core/scenario.h"
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subject.h"
 #include "harness/world/tiers.h"
 #include "scenarios/cases/network.h"
@@ -106,7 +106,7 @@ Training keeping(Training c, int world_size) {
 class C10dSubject : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    lanes_ = forked_lanes({kInUse, kTimesZero, kLeftOut, kChanges}, Subjects{c10d_subject()}, 1,
+    lanes_ = forked_lanes({}, {kInUse, kTimesZero, kLeftOut, kChanges}, Subjects{c10d_subject()}, 1,
                           {.ranks_most = 4});
   }
   static void TearDownTestSuite() { lanes_.clear(); }

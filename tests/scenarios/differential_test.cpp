@@ -9,7 +9,7 @@
 // another one for the same gradient; where numbers round, simulated worlds take no ring and Gloo's
 // have two ranks.
 #include "harness/core/scenario.h"
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subject.h"
 #include "harness/world/tiers.h"
 #include "scenarios/cases/draw.h"
@@ -180,7 +180,7 @@ class Tally {
 class Differential : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    lanes_ = forked_lanes({scenario_}, built_in_subjects(), 1, {.ranks_most = 5});
+    lanes_ = forked_lanes({}, {scenario_}, built_in_subjects(), 1, {.ranks_most = 5});
   }
   static void TearDownTestSuite() { lanes_.clear(); }
 

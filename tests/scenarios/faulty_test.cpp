@@ -127,7 +127,7 @@ class FaultySubjects : public ::testing::Test {
       if (std::none_of(subjects.begin(), subjects.end(),
                        [&](const Subject& known) { return known.name == planted.fault; }))
         subjects.push_back(faulty_subject(planted.fault));
-    lanes_ = forked_lanes(scenarios, Subjects(subjects), 1, {.ranks_most = 6});
+    lanes_ = forked_lanes({}, scenarios, Subjects(subjects), 1, {.ranks_most = 6});
   }
   static void TearDownTestSuite() { lanes_.clear(); }
 

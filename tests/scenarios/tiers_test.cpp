@@ -47,7 +47,7 @@ bool is_exact(const Case& c) {
 class Tiers : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    lanes_ = forked_lanes(all_but_canaries(), Subjects{lockstep_subject()}, 1);
+    lanes_ = forked_lanes({}, all_but_canaries(), Subjects{lockstep_subject()}, 1);
   }
   static void TearDownTestSuite() { lanes_.clear(); }
 

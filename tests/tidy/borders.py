@@ -2,12 +2,13 @@
 
 # Folder -> the folders and files it may include; the longest folder that holds a file decides.
 CORE, PROCESS, ENGINE, WORLD = "harness/core", "harness/process", "harness/engine", "harness/world"
-ACCELERATOR = "harness/accelerator"
+ACCELERATOR, RECORDER = "harness/accelerator", "harness/recorder"
 PUBLIC = tuple("ddp/" + name + ".h" for name in (
     "batch_norm", "bucket_plan", "convert_sync_batchnorm", "distributed_data_parallel", "distributed_sampler", "errors", "init",
     "join", "launcher_report", "logging_data", "options", "outputs", "sync_batch_norm", "version"))
 ALL_BUT_DDP = ("reference", "harness", "scenarios", "reports", "cli", "bench", "examples", "cmake")
-SUBJECT = tuple(WORLD + "/" + name for name in ("rank_context.h", "subject.h", "subjects.h", "options.h", "tensors.h"))
+SUBJECT = tuple(RECORDER + "/" + name for name in ("rank_context.h", "tensors.h")) + tuple(
+    WORLD + "/" + name for name in ("subject.h", "subjects.h", "options.h"))
 NCCL = ("ddp/backend/nccl_built.h", "ddp/backend/nccl_library.h")  # Free of torch.
 SCENARIOS = ("scenarios", CORE, "reference") + SUBJECT
 
@@ -29,9 +30,10 @@ MAY_INCLUDE = {
     CORE: (CORE,),
     PROCESS: (PROCESS, CORE),
     ENGINE: (ENGINE, CORE, PROCESS),
-    WORLD: (WORLD, CORE, PROCESS),
-    WORLD + "/backends.cpp": (WORLD, CORE, PROCESS, ACCELERATOR),
-    WORLD + "/cuda_backends.cpp": (WORLD, CORE, PROCESS) + NCCL + ("ddp/backend/nccl.h",),
+    RECORDER: (RECORDER, CORE, PROCESS),
+    WORLD: (WORLD, CORE, PROCESS, RECORDER),
+    WORLD + "/backends.cpp": (WORLD, CORE, PROCESS, RECORDER, ACCELERATOR),
+    WORLD + "/cuda_backends.cpp": (WORLD, CORE, PROCESS, RECORDER) + NCCL + ("ddp/backend/nccl.h",),
     ACCELERATOR: (ACCELERATOR, CORE),
     "scenarios": SCENARIOS,
     "scenarios/subjects/lockstep.h": SCENARIOS + ("ddp",),

@@ -14,26 +14,27 @@ import shutil
 import subprocess
 import sys
 
-from borders import ACCELERATOR, CORE, ENGINE, MAY_INCLUDE, PROCESS, WORLD
+from borders import ACCELERATOR, CORE, ENGINE, MAY_INCLUDE, PROCESS, RECORDER, WORLD
 from patterns import patterns
 from tree import Problem, Tree, is_under, line_of
 from words import words
 
 STREAM_ORDER = (ACCELERATOR + "/stream_order.h", ACCELERATOR + "/stream_order.cpp")
-TORCH_FREE = (CORE, PROCESS, ENGINE, "reports", "cli") + STREAM_ORDER
+RECORDS = tuple(f"{RECORDER}/{name}.{end}" for name in ("call_sites", "injector", "journal") for end in ("h", "cpp"))
+TORCH_FREE = (CORE, PROCESS, ENGINE, "reports", "cli") + STREAM_ORDER + RECORDS
 FRAGILE = {"Gloo": re.compile(r"ProcessGroupGloo|^gloo/"), "NCCL": re.compile(r"ProcessGroupNCCL|^nccl")}
 
 # Path -> why it may be longer than this.
 LINES_MAX = 300
 LONG_FILES = {
     "harness/world/shared_memory_store.cpp": "the table and the store over it share one lock and one layout",
-    "harness/world/tap.cpp": "an override for each virtual of c10d::Backend; in one place none is missed",
+    "harness/recorder/tap.cpp": "an override for each virtual of c10d::Backend; in one place none is missed",
     "tests/ddp/consistency/errors_test.cpp": "each kind of disagreement with its sentence, side by side",
     "tests/ddp/reducer/gradients_test.cpp": "one list of propositions on one small world",
 }
 
 # What may end a process on the spot: a forked child's last line, an injected exit, the second Ctrl-C.
-ENDS_PROCESSES = (PROCESS, WORLD + "/forked", WORLD + "/injector.cpp", "cli/interrupt.cpp")
+ENDS_PROCESSES = (PROCESS, WORLD + "/forked", RECORDER + "/injector.cpp", "cli/interrupt.cpp")
 OUR_CODE = ("ddp", "reference", "harness", "scenarios", "reports", "cli", "bench", "examples")
 # The files of ddp/ that may sleep and start threads.
 WAITING = ("ddp/base/waiting.h", "ddp/base/waiting.cpp")

@@ -6,8 +6,6 @@
 #include <torch/torch.h>
 
 #include <cstdlib>
-#include <mutex>
-#include <thread>
 
 namespace lockstep {
 namespace {
@@ -35,15 +33,11 @@ TEST(Ambient, WhateverWasChangedIsNamedAndCanBePutBack) {
   EXPECT_EQ(before.differences(Ambient::capture()), Sentences{});
 }
 
-TEST(Ambient, AProcessWithASecondThreadIsNotForkable) {
+TEST(Ambient, AProcessWithAPoolOfThreadsIsNotForkable) {
+  at::set_num_threads(2);
+  EXPECT_THROW(require_one_intra_op_thread(), TierError);
   at::set_num_threads(1);
-  require_forkable();
-  std::mutex held;
-  held.lock();
-  std::thread second([&] { const std::lock_guard lock(held); });
-  EXPECT_THROW(require_forkable(), TierError);
-  held.unlock();
-  second.join();
+  require_one_intra_op_thread();
 }
 
 }  // namespace

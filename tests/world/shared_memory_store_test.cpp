@@ -38,7 +38,7 @@ class SharedMemoryStoreTest : public testing_support::LeavesNothing {
     return "nothing was thrown";
   }
   std::vector<ChildEnd> in_children(int count, const std::function<int(int)>& run) const {
-    ChildGroup group(count, run);
+    ChildGroup group({}, count, run);
     return group.wait({.deadline = std::chrono::steady_clock::now() + 60s}).ends;
   }
 

@@ -1,9 +1,9 @@
 #include "harness/world/subjects.h"
 
-#include "harness/process/journal.h"
 #include "harness/process/shared_memory.h"
-#include "harness/world/injector.h"
-#include "harness/world/rank_context.h"
+#include "harness/recorder/injector.h"
+#include "harness/recorder/journal.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/subject.h"
 
 #include <gtest/gtest.h>

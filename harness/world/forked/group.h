@@ -1,8 +1,8 @@
 // A group of a forked world: Gloo, and for a device's tensors the device's backend.
 #pragma once
 
+#include "harness/recorder/tap.h"
 #include "harness/world/device_backend.h"
-#include "harness/world/tap.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 

@@ -24,7 +24,8 @@ void KeptSocket::report(const std::string& text) {
   send_message(socket_, {kReport, text});
 }
 
-KeptGroup::KeptGroup(int processes, const std::function<int(int, KeptSocket&)>& serve,
+KeptGroup::KeptGroup(const SingleThreaded& alone, int processes,
+                     const std::function<int(int, KeptSocket&)>& serve,
                      const std::vector<const KeptGroup*>& others) {
   std::vector<Descriptor> theirs;
   for (int index = 0; index < processes; ++index) {
@@ -33,7 +34,7 @@ KeptGroup::KeptGroup(int processes, const std::function<int(int, KeptSocket&)>& 
     sockets_.emplace_back(ends[0]);
     theirs.emplace_back(ends[1]);
   }
-  group_ = std::make_unique<ChildGroup>(processes, [&](int index) {
+  group_ = std::make_unique<ChildGroup>(alone, processes, [&](int index) {
     for (const auto& socket : sockets_) ::close(socket.number());
     for (const auto* other : others)
       for (const auto& socket : other->sockets_) ::close(socket.number());

@@ -32,7 +32,8 @@ class KeptGroup {
  public:
   // Forks `processes`, of which each runs `serve(index, socket)` and exits with what it returns.
   // Each inherits no socket but its own; `others` are groups that are alive already.
-  KeptGroup(int processes, const std::function<int(int index, KeptSocket& socket)>& serve,
+  KeptGroup(const SingleThreaded& alone, int processes,
+            const std::function<int(int index, KeptSocket& socket)>& serve,
             const std::vector<const KeptGroup*>& others);
 
   // Blocks until all are ready or one has failed: see is_whole.

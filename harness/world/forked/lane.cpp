@@ -1,7 +1,7 @@
 #include "harness/world/forked/lane.h"
 
 #include "harness/core/text.h"
-#include "harness/process/journal.h"
+#include "harness/recorder/journal.h"
 #include "harness/world/shared_memory_store.h"
 
 #include <algorithm>
@@ -39,11 +39,13 @@ ZygoteServer served_by(const std::shared_ptr<ForkedServer>& server) {
 
 }  // namespace
 
-ForkedLane::ForkedLane(const std::vector<Scenario>& scenarios, const Subjects& subjects,
-                       const ForkedOptions& options, std::span<const int> close_there)
+ForkedLane::ForkedLane(const SingleThreaded& alone, const std::vector<Scenario>& scenarios,
+                       const Subjects& subjects, const ForkedOptions& options,
+                       std::span<const int> close_there)
     : options_(options),
       memory_(std::make_shared<LaneMemory>(options)),
-      server_(served_by(std::make_shared<ForkedServer>(scenarios, subjects, options, memory_)),
+      server_(alone,
+              served_by(std::make_shared<ForkedServer>(scenarios, subjects, options, memory_)),
               close_there) {}
 
 History ForkedLane::play(const Scenario& scenario, const Case& c, const Setting& setting,
@@ -151,7 +153,8 @@ void ForkedLane::stop() {
   server_.stop();
 }
 
-std::vector<std::unique_ptr<Tier>> forked_lanes(const std::vector<Scenario>& scenarios,
+std::vector<std::unique_ptr<Tier>> forked_lanes(SingleThreaded alone,
+                                                const std::vector<Scenario>& scenarios,
                                                 const Subjects& subjects, int lanes,
                                                 const ForkedOptions& options) {
   std::vector<std::unique_ptr<Tier>> all;
@@ -160,7 +163,7 @@ std::vector<std::unique_ptr<Tier>> forked_lanes(const std::vector<Scenario>& sce
   for (int lane = 0; lane < lanes; ++lane) {
     auto own = options;
     if (!own.core && !cores.empty()) own.core = cores[static_cast<size_t>(lane) % cores.size()];
-    auto made = std::make_unique<ForkedLane>(scenarios, subjects, own, descriptors);
+    auto made = std::make_unique<ForkedLane>(alone, scenarios, subjects, own, descriptors);
     descriptors.push_back(made->descriptor());
     all.push_back(std::move(made));
   }

@@ -11,8 +11,9 @@ namespace lockstep {
 class ForkedLane final : public Tier {
  public:
   // Forks the server. `close_there` are descriptors of earlier lanes.
-  ForkedLane(const std::vector<Scenario>& scenarios, const Subjects& subjects,
-             const ForkedOptions& options, std::span<const int> close_there);
+  ForkedLane(const SingleThreaded& alone, const std::vector<Scenario>& scenarios,
+             const Subjects& subjects, const ForkedOptions& options,
+             std::span<const int> close_there);
 
   History play(const Scenario& scenario, const Case& c, const Setting& setting,
                const CaseRunOptions& options) override;

@@ -1,6 +1,6 @@
 #include "harness/world/forked/memory.h"
 
-#include "harness/process/journal.h"
+#include "harness/recorder/journal.h"
 #include "harness/world/shared_memory_store.h"
 
 #include <algorithm>

@@ -2,9 +2,9 @@
 
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
-#include "harness/process/journal.h"
 #include "harness/process/message.h"
 #include "harness/process/zygote.h"
+#include "harness/recorder/journal.h"
 #include "harness/world/ambient.h"
 #include "harness/world/device_backend.h"
 #include "harness/world/gloo.h"
@@ -54,7 +54,8 @@ void ForkedServer::prepare() {
   for (const auto& each : options_.backends)
     if (each.device && each.why_not.empty()) each.device->before_forks();
   warm_up_for_forks();
-  require_forkable();
+  require_one_intra_op_thread();
+  alone_.emplace();
   const auto root =
       options_.scratch.empty() ? std::filesystem::temp_directory_path() : options_.scratch;
   scratch_.emplace(root);
@@ -103,7 +104,7 @@ CaseReply ForkedServer::play_cold(const CaseRequest& request, int stop_descripto
   host_.reset();
   memory_->clear(here);
   capture_->start(here);
-  ChildGroup ranks(here, [&](int index) {
+  ChildGroup ranks(*alone_, here, [&](int index) {
     ::close(stop_descriptor);
     record_crash_in(memory_->crashes[static_cast<size_t>(index)]);
     capture_->redirect(index);

@@ -79,6 +79,7 @@ class ForkedServer {
   std::shared_ptr<LaneMemory> memory_;
   std::shared_ptr<Capture> capture_ = std::make_shared<Capture>();  // of the last case
   std::optional<ScratchFolder> scratch_;                            // once prepared
+  std::optional<SingleThreaded> alone_;                             // likewise
   std::map<std::pair<int, std::string>, KeptWorld> warm_;           // by size and backend
   std::optional<KeptWorld> host_;                                   // of simulated worlds
   int host_ranks_most_ = 0;

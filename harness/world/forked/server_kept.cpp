@@ -166,7 +166,7 @@ ForkedServer::KeptWorld ForkedServer::make_warm_world(const CaseRequest& request
   KeptWorld world{.capture = std::make_shared<Capture>(), .group = nullptr};
   world.capture->start(size);
   world.group = std::make_unique<KeptGroup>(
-      size,
+      *alone_, size,
       [&](int rank, KeptSocket& socket) {
         ::close(stop_descriptor);
         record_crash_in(memory_->crashes[static_cast<size_t>(rank)]);
@@ -191,7 +191,7 @@ ForkedServer::KeptWorld ForkedServer::make_host(int ranks_most, int stop_descrip
   KeptWorld host{.capture = std::make_shared<Capture>(), .group = nullptr};
   host.capture->start(ranks_most);
   host.group = std::make_unique<KeptGroup>(
-      1,
+      *alone_, 1,
       [&](int, KeptSocket& socket) {
         ::close(stop_descriptor);
         record_crash_in(memory_->crashes.front());

@@ -40,7 +40,8 @@ History refused_by_all(int size, const std::string& why) {
 
 }  // namespace
 
-std::unique_ptr<Zygote> launched_server(const std::vector<Scenario>& scenarios,
+std::unique_ptr<Zygote> launched_server(const SingleThreaded& alone,
+                                        const std::vector<Scenario>& scenarios,
                                         const Subjects& subjects, const ForkedOptions& options) {
   auto own = options;
   own.ranks_most = 1;
@@ -48,6 +49,7 @@ std::unique_ptr<Zygote> launched_server(const std::vector<Scenario>& scenarios,
   const auto memory = std::make_shared<LaneMemory>(own);
   const auto server = std::make_shared<ForkedServer>(scenarios, subjects, own, memory);
   return std::make_unique<Zygote>(
+      alone,
       ZygoteServer{.prepare =
                        [server] {
                          server->prepare();

@@ -16,7 +16,8 @@
 namespace lockstep {
 
 // Forks the server of this process. Call it first thing, as forked_lanes.
-std::unique_ptr<Zygote> launched_server(const std::vector<Scenario>& scenarios,
+std::unique_ptr<Zygote> launched_server(const SingleThreaded& alone,
+                                        const std::vector<Scenario>& scenarios,
                                         const Subjects& subjects,
                                         const ForkedOptions& options = {});
 

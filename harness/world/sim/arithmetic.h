@@ -1,7 +1,7 @@
 // Executes a collective on the tensors of its members, in one process.
 #pragma once
 
-#include "harness/world/call.h"
+#include "harness/recorder/call.h"
 #include "harness/world/sim/reduction.h"
 
 #include <cstdint>

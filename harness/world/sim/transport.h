@@ -5,10 +5,10 @@
 // of a collective of this transport therefore blocks until it is over.
 #pragma once
 
+#include "harness/recorder/tap.h"
 #include "harness/world/sim/arithmetic.h"
 #include "harness/world/sim/collective_matcher.h"
 #include "harness/world/sim/links.h"
-#include "harness/world/tap.h"
 
 #include <deque>
 #include <map>

@@ -1,6 +1,6 @@
-#include "harness/process/journal.h"
+#include "harness/recorder/journal.h"
+#include "harness/recorder/rank_context.h"
 #include "harness/world/forked/lane.h"
-#include "harness/world/rank_context.h"
 #include "harness/world/subject.h"
 #include "harness/world/tiers.h"
 #include "tests/world/forked/toys.h"

@@ -1,6 +1,6 @@
 #include "tests/world/forked/toys.h"
 
-#include "harness/process/journal.h"
+#include "harness/recorder/journal.h"
 #include "harness/world/launched/launched.h"
 #include "tests/world/forked/acts.h"
 
@@ -148,11 +148,11 @@ class LaunchedHere final : public Tier {
   LaunchedHere(const Scenario& scenario, const ForkedOptions& options, int ranks) {
     const Subjects subjects{Subject{.name = "bare"}};
     LaunchedParts parts{
-        .server = launched_server({scenario}, subjects, options),
+        .server = launched_server({}, {scenario}, subjects, options),
         .own = handshake_of(0, "127.0.0.1", "token-" + std::to_string(getpid()), {}),
         .grace = options.grace};
     for (int rank = 1; rank < ranks; ++rank) {
-      others_.push_back(launched_server({scenario}, subjects, options));
+      others_.push_back(launched_server({}, {scenario}, subjects, options));
       parts.members.push_back(
           {handshake_of(rank, "127.0.0.1", "", {}), Descriptor(dup(others_.back()->descriptor()))});
     }

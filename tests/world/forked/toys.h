@@ -1,8 +1,8 @@
 // A scenario whose ranks do what they are told, and lanes to play it on.
 #pragma once
 
+#include "harness/recorder/rank_context.h"
 #include "harness/world/forked/lane.h"
-#include "harness/world/rank_context.h"
 #include "harness/world/served_store.h"
 #include "harness/world/subject.h"
 #include "harness/world/tiers.h"
@@ -46,7 +46,7 @@ class ForkedTest : public testing_support::LeavesNothing,
       if (GetParam() == "launched")
         lanes_ = launched_here(options, lanes);
       else
-        lanes_ = forked_lanes({scenario_}, Subjects{Subject{.name = "bare"}}, lanes, options);
+        lanes_ = forked_lanes({}, {scenario_}, Subjects{Subject{.name = "bare"}}, lanes, options);
     }
     return *lanes_.front();
   }

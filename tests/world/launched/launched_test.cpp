@@ -57,7 +57,7 @@ TEST_P(LaunchedTest, WhatAServerCannotPlayIsATierErrorAndTheNextCaseIsPlayed) {
 
 // The tier decides where a case runs, not what it shows.
 TEST_P(LaunchedTest, ACaseShowsWhatItShowsInAColdWorld) {
-  const auto cold = forked_lanes({scenario_}, Subjects{Subject{.name = "bare"}}, 1);
+  const auto cold = forked_lanes({}, {scenario_}, Subjects{Subject{.name = "bare"}}, 1);
   for (const char* act : {"reduce_and_record", "train", "reduce_in_halves", "broadcast"}) {
     const auto c = toy(act, 4);
     EXPECT_EQ(play(c), cold.front()->play(scenario_, {scenario_.name, to_json(c)},

@@ -225,6 +225,7 @@ TEST(Members, AHelloReadsAsItWasWritten) {
 class AgentTest : public ::testing::Test {
  protected:
   Zygote server_{
+      {},
       {.prepare = [] {}, .serve = [](const std::string& text, int) { return "played " + text; }}};
   ListeningSocket listener_ = listen_on(kHere);
   Descriptor rank_zero_ = connect_to(kHere, listener_.port, in(30s));

@@ -29,7 +29,7 @@ class LiveMember : public testing_support::LeavesNothing {
     LeavesNothing::SetUp();
     fs::create_directories(folder_ / "outside" / "kept");
     fs::create_directories(folder_ / "scratch");
-    server_ = launched_server({toy_scenario()}, Subjects{Subject{.name = "bare"}},
+    server_ = launched_server({}, {toy_scenario()}, Subjects{Subject{.name = "bare"}},
                               {.journal_bytes = size_t{16} << 20, .scratch = folder_ / "scratch"});
     std::array<int, 2> ends{};
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
@@ -171,7 +171,7 @@ class AStrangeMember : public testing_support::LeavesNothing {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
     const Descriptor member(ends[1]);
     LaunchedParts parts{
-        .server = launched_server({toy_scenario()}, Subjects{Subject{.name = "bare"}},
+        .server = launched_server({}, {toy_scenario()}, Subjects{Subject{.name = "bare"}},
                                   {.journal_bytes = size_t{16} << 20}),
         .own = handshake_of(0, kHere, "token", {})};
     parts.members.push_back({handshake_of(1, kHere, "", {}), Descriptor(ends[0])});

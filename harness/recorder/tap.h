@@ -9,10 +9,10 @@
 #pragma once
 
 #include "harness/core/history.h"
-#include "harness/world/call.h"
-#include "harness/world/call_sites.h"
-#include "harness/world/injector.h"
-#include "harness/world/late_results.h"
+#include "harness/recorder/call.h"
+#include "harness/recorder/call_sites.h"
+#include "harness/recorder/injector.h"
+#include "harness/recorder/late_results.h"
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 

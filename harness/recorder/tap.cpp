@@ -1,9 +1,9 @@
-#include "harness/world/tap.h"
+#include "harness/recorder/tap.h"
 
 #include "harness/core/trace.h"
-#include "harness/process/journal.h"
-#include "harness/world/injector.h"
-#include "harness/world/tensors.h"
+#include "harness/recorder/injector.h"
+#include "harness/recorder/journal.h"
+#include "harness/recorder/tensors.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
-#include "harness/world/rank_context.h"
+#include "harness/recorder/rank_context.h"
 
-#include "harness/process/journal.h"
 #include "harness/process/shared_memory.h"
-#include "harness/world/injector.h"
+#include "harness/recorder/injector.h"
+#include "harness/recorder/journal.h"
 #include "harness/world/subject.h"
 
 #include <gtest/gtest.h>

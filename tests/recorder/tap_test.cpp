@@ -1,8 +1,8 @@
-#include "harness/world/tap.h"
+#include "harness/recorder/tap.h"
 
-#include "harness/process/journal.h"
 #include "harness/process/shared_memory.h"
-#include "harness/world/injector.h"
+#include "harness/recorder/injector.h"
+#include "harness/recorder/journal.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -34,7 +34,7 @@ TEST(Tap, OverridesEveryVirtualFunctionOfABackend) {
   const auto declared = virtual_functions(
       text_of(std::string(LOCKSTEP_TORCH) + "/include/torch/csrc/distributed/c10d/Backend.hpp"));
   ASSERT_GE(declared.size(), 40u) << "the wheel's header is not read as it should be";
-  const std::string tap = text_of(std::string(LOCKSTEP_SOURCE) + "/harness/world/tap.h");
+  const std::string tap = text_of(std::string(LOCKSTEP_SOURCE) + "/harness/recorder/tap.h");
   for (const auto& name : declared)
     EXPECT_TRUE(
         std::regex_search(tap, std::regex("\\b" + name + "\\([^;]*\\)\\s*(const\\s+)?override;")))

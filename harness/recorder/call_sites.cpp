@@ -1,7 +1,7 @@
-#include "harness/world/call_sites.h"
+#include "harness/recorder/call_sites.h"
 
-#include "harness/process/journal.h"
 #include "harness/process/stacks.h"
+#include "harness/recorder/journal.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "harness/process/journal.h"
+#include "harness/recorder/journal.h"
 
 #include "harness/process/child_group.h"
 #include "harness/process/shared_memory.h"

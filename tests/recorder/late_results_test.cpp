@@ -1,5 +1,5 @@
 // On the simulated accelerator, whose judge says what is ordered and what is not.
-#include "harness/world/late_results.h"
+#include "harness/recorder/late_results.h"
 
 #include "tests/accelerator/worlds.h"
 

@@ -1,8 +1,8 @@
-#include "harness/world/injector.h"
+#include "harness/recorder/injector.h"
 
 #include "harness/process/child_group.h"
-#include "harness/process/journal.h"
 #include "harness/process/shared_memory.h"
+#include "harness/recorder/journal.h"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ struct Struck {
 
 Struck struck_by(const std::string& kind, int amount) {
   const SharedMemory memory(1 << 16);
-  ChildGroup group(1, [&](int) {
+  ChildGroup group({}, 1, [&](int) {
     JournalWriter journal(memory.bytes());
     Injector({{.kind = kind, .rank = 0, .collective = 0, .amount = amount}}, 0, journal)
         .at_collective(0);

@@ -1,6 +1,6 @@
-#include "harness/world/injector.h"
+#include "harness/recorder/injector.h"
 
-#include "harness/process/journal.h"
+#include "harness/recorder/journal.h"
 
 #include <chrono>
 #include <csignal>

@@ -1,4 +1,4 @@
-#include "harness/process/journal.h"
+#include "harness/recorder/journal.h"
 
 #include "harness/core/tier.h"
 

@@ -1,4 +1,4 @@
-#include "harness/world/tensors.h"
+#include "harness/recorder/tensors.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "harness/world/late_results.h"
+#include "harness/recorder/late_results.h"
 
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>

@@ -2,7 +2,7 @@
 // then reads the old values, instead of being lucky.
 #pragma once
 
-#include "harness/world/call.h"
+#include "harness/recorder/call.h"
 
 #include <c10/core/Stream.h>
 #include <c10/core/StreamGuard.h>
