@@ -51,6 +51,23 @@ Communicator::Communicator(c10::intrusive_ptr<c10d::ProcessGroup> group,
   }
 }
 
+// Note [The Work of a lost device]
+// LibTorch 2.11's CUDAEvent makes a device guard in its destructor, which throws where the device
+// is lost, and that ends the process before the rank has reported anything. NCCL's Work has such
+// events. A lost device throws at every query, so such a Work is leaked; the process will end soon.
+std::shared_ptr<c10d::Work> Communicator::shared(c10::intrusive_ptr<c10d::Work> work,
+                                                 const c10::Device& device) const {
+  const auto release = [is_on_a_stream = streams_wait(device)](c10d::Work* released) {
+    auto owned = c10::intrusive_ptr<c10d::Work>::reclaim(released);
+    try {
+      if (owned && is_on_a_stream) owned->isCompleted();
+    } catch (const std::exception&) {
+      static_cast<void>(owned.release());
+    }
+  };
+  return {work.release(), release};
+}
+
 // A peer that ended without an error explains connections that are closed, and a store that is
 // gone.
 std::string Communicator::cause_with_ended_peer(const Operation& operation,
@@ -98,7 +115,7 @@ Operation Communicator::start(std::vector<at::Tensor> tensors, std::string descr
     fail(operation, std::chrono::milliseconds::zero(), "an earlier one failed (" + *failure_ + ")");
   }
   try {
-    operation.work = issue(operation.tensors);
+    operation.work = shared(issue(operation.tensors), operation.tensors.front().device());
   } catch (const std::exception& error) {
     fail(operation, elapsed_since(operation.issued_at), first_line(error));
   }

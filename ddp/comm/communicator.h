@@ -22,7 +22,7 @@ class Watchdog;
 
 // A collective that was issued: its handle, its place in the order, and the tensors it works on.
 struct Operation {
-  c10::intrusive_ptr<c10d::Work> work;
+  std::shared_ptr<c10d::Work> work;  // Note [The Work of a lost device]
   std::string description;
   std::int64_t sequence_number = 0;
   std::vector<at::Tensor> tensors;
@@ -133,6 +133,8 @@ class Communicator {
   bool carries(c10::DeviceType device) const;
 
  private:
+  std::shared_ptr<c10d::Work> shared(c10::intrusive_ptr<c10d::Work> work,
+                                     const c10::Device& device) const;
   template <class Issue>
   Operation start(std::vector<at::Tensor> tensors, std::string description, Issue issue);
   // Null where the group has none.
