@@ -1,13 +1,12 @@
 #include "cli/launched.h"
 
+#include "cli/known.h"
 #include "cli/usage.h"
-#include "ddp/init.h"
 #include "ddp/launcher_report.h"
 #include "ddp/rendezvous/launcher.h"
 #include "ddp/rendezvous/listening.h"
 #include "harness/process/secret.h"
-
-#include <algorithm>
+#include "harness/world/launched/rendezvous.h"
 
 namespace lockstep::cli {
 
@@ -26,7 +25,7 @@ Launch launch_here() {
   }
 }
 
-// As Gloo's in init_process_group(): a named interface, else loopback or the route to the
+// Where the ranks of this process listen: at a named interface, else loopback or the route to the
 // rendezvous address.
 std::string own_address(const Launch& launch) {
   if (const auto name = value_in(process_environment, "GLOO_SOCKET_IFNAME"))
@@ -35,15 +34,35 @@ std::string own_address(const Launch& launch) {
                            address_towards);
 }
 
-// Broadcasts rank 0's text over the group, which connects exactly the ranks of the rendezvous. Any
-// process that reaches the store's port could overwrite a key there.
-std::string from_rank_zero(c10d::ProcessGroup& group, const std::string& text) {
-  constexpr std::int64_t kBytes = 512;
-  std::vector<at::Tensor> tensors{at::zeros({kBytes}, at::kByte)};
-  auto* const bytes = tensors.front().data_ptr<std::uint8_t>();
-  if (group.getRank() == 0) std::copy(text.begin(), text.end(), bytes);
-  group.broadcast(tensors, {})->wait();
-  return {bytes, std::find(bytes, bytes + kBytes, 0)};
+// Where the processes have their rendezvous. Rank 0 listens there, unless its launcher serves the
+// store.
+StorePlace store_place(const Launch& launch) {
+  auto point = rendezvous_address_from_environment(process_environment, launch);
+  const auto name = value_in(process_environment, "GLOO_SOCKET_IFNAME");
+  point.expects_other_hosts =
+      name && *name != "lo" && launch.local_world_size != launch.position.world_size;
+  StorePlace place{.address = point.address,
+                   .port = point.port,
+                   .holder = point.agent_runs_store ? "the launcher, which holds it,"
+                                                    : "rank 0, which holds it,",
+                   .keys = "lockstep/campaign/" + (point.job.empty() ? "" : point.job + "/") +
+                           "attempt_" + std::to_string(point.attempt)};
+  if (launch.position.rank != 0 || point.agent_runs_store) return place;
+  const auto elsewhere = ": " + point.address + " is no address of this host";
+  StoreSocket socket;
+  try {
+    socket = listen_for_store(point);
+  } catch (const std::exception& error) {
+    throw UsageError(std::string("rank 0 cannot open the store there (") + error.what() + ")" +
+                     elsewhere);
+  }
+  place.listens = Descriptor(socket.number);
+  place.served_at = socket.is_point_here ? socket.address : point.address;
+  place.caveat = socket.is_point_here ? "" : elsewhere;
+  place.is_in_use = socket.is_in_use && socket.is_point_here;
+  if (socket.number < 0 && !place.is_in_use)
+    throw UsageError("rank 0 cannot open the store there (" + socket.problem + ")" + place.caveat);
+  return place;
 }
 
 // Note [The campaign's secret]
@@ -51,38 +70,43 @@ std::string secret_here() {
   return value_in(process_environment, kSecretVariable).value_or("");
 }
 
-// The library's own rendezvous checks that all ranks have arrived, in one world and version. Its
-// group then broadcasts rank 0's address, and lives until all ranks have it. It is over Gloo,
-// whatever devices the hosts have.
+// A launcher may start a world of one process without a place for a rendezvous, which it does not
+// need.
+bool is_alone(const Launch& launch) {
+  return launch.launcher != Launcher::kTorchrun && launch.position.world_size == 1;
+}
+
 LaunchedWorld met(const LaunchedPlace& place, std::chrono::milliseconds limit, const Json& program,
                   const DevicesByBackend& devices) {
-  const auto handshake = [&](const std::string& address, const std::string& token) {
-    auto own = handshake_of(place.rank, address, token, program);
-    own.local_rank = place.local_rank;
-    own.devices = devices;
-    return own;
-  };
-  const auto address = own_address(launch_here());
-  const auto group = init_process_group({.backend = "cpu:gloo", .timeout = limit});
-  const auto store = group->getStore();
-  const auto until = Clock::now() + kConnectPatience;
+  const auto launch = launch_here();
   const auto secret = secret_here();
+  const auto address = own_address(launch);
   LaunchedWorld together;
-  together.store = std::make_shared<c10::intrusive_ptr<c10d::Store>>(store);
+  together.own = handshake_of(place.rank, address, place.rank == 0 ? fresh_token() : "", program);
+  together.own.local_rank = place.local_rank;
+  together.own.devices = devices;
+  if (is_alone(launch)) return together;
+  ListeningSocket listener;
+  std::string text;
   if (place.rank == 0) {
-    together.own = handshake(address, fresh_token());
-    if (place.size == 1) return together;
-    const auto listener = listen_on(address);
-    from_rank_zero(*group, text_of(RankZero{.address = address,
-                                            .port = listener.port,
-                                            .token = together.own.token,
-                                            .proof = ""},
-                                   secret));
+    listener = listen_on(address);
+    text = text_of(
+        RankZero{
+            .address = address, .port = listener.port, .token = together.own.token, .proof = ""},
+        secret);
+  }
+  auto rendezvous = rendezvous_through(
+      store_place(launch),
+      {.rank = place.rank, .size = place.size, .version = std::string("Lockstep ") + kVersion},
+      text, limit);
+  together.store = std::move(rendezvous.store);
+  const auto until = Clock::now() + kConnectPatience;
+  if (place.rank == 0) {
     together.members = gather(listener, together.own, place.size, until, secret);
     return together;
   }
-  const auto rank_zero = rank_zero_in(from_rank_zero(*group, ""), secret);
-  together.own = handshake(address, rank_zero.token);
+  const auto rank_zero = rank_zero_in(rendezvous.from_rank_zero, secret);
+  together.own.token = rank_zero.token;
   together.rank_zero = join(rank_zero.address, rank_zero.port, together.own, until, secret);
   return together;
 }

@@ -1,6 +1,5 @@
-// A process that a launcher has started: its rank, and the rendezvous with the others. No torch; of
-// this folder only launched.cpp and commands/shard.cpp include ddp/, whose rules for launchers
-// apply.
+// A process that a launcher has started: its rank, and the rendezvous with the others. No torch. Of
+// ddp/ launched.cpp includes only what reads a launcher's variables.
 #pragma once
 
 #include "harness/world/launched/remotes.h"

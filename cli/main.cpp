@@ -40,6 +40,16 @@ std::vector<std::string> flag_names(const CLI::App& command) {
   return names;
 }
 
+// With the names that options of `run` have today.
+std::vector<std::string> with_todays_names(std::vector<std::string> arguments) {
+  const std::string former = "--meet";
+  if (!arguments.empty() && arguments.front() == "run")
+    for (auto& argument : arguments)
+      if (argument == former || argument.starts_with(former + "="))
+        argument.replace(0, former.size(), "--rendezvous-timeout");
+  return arguments;
+}
+
 // CLI11's error, reworded where it is not a sentence.
 std::string sentence(CLI::App& app, const CLI::ParseError& error) {
   const auto chosen = app.get_subcommands();
@@ -78,7 +88,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
                            program),
                   kUsage);
   try {
-    auto arguments = without_separator({argv + 1, argv + argc});
+    auto arguments = with_todays_names(without_separator({argv + 1, argv + argc}));
     std::reverse(arguments.begin(), arguments.end());  // CLI11 expects them reversed
     app.parse(std::move(arguments));
     return status;

@@ -244,7 +244,7 @@ int play_launched(const Known& known, const SingleThreaded& alone, Plan plan,
   auto server = launched_server(alone, scenarios, known.subjects,
                                 {.backends = backends_of(known, plan.all())});
   const auto devices = look_at_devices(plan, known);
-  auto together = rendezvous_launched(*options.launched, options.meet,
+  auto together = rendezvous_launched(*options.launched, options.rendezvous_timeout,
                                       program_of(known.scenarios, known.subjects.names()), devices);
   if (options.launched->rank != 0) return serve(together, *server);
   print_to_stderr(who_came(together) + " came together");

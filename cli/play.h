@@ -19,7 +19,7 @@ struct CommandOptions {
   Detail detail = Detail::normal;
   bool show_rows = false;
   std::optional<LaunchedPlace> launched;  // of this process, where launched worlds are run
-  std::chrono::milliseconds meet{std::chrono::minutes(5)};  // how long the rendezvous may take
+  std::chrono::milliseconds rendezvous_timeout{std::chrono::minutes(5)};
 };
 
 // This process's place in the launched world, if `tiers` is "launched". Throws UsageError where no

@@ -4,9 +4,8 @@
 #include "cli/machine.h"
 #include "cli/play.h"
 #include "cli/print.h"
-#include "ddp/backend/nccl_built.h"
-#include "ddp/backend/nccl_library.h"
 #include "harness/core/text.h"
+#include "harness/cuda/nccl.h"
 #include "harness/world/about.h"
 
 #include <cstdio>
@@ -36,20 +35,20 @@ std::string limit_text(const std::optional<int64_t>& limit) {
 }
 
 std::string about_cuda() {
-  const std::string version = cuda_of_libtorch();
+  const std::string version = cuda::cuda_of_libtorch();
   return version.empty() ? "no: this LibTorch is one for the CPU alone" : version + ", LibTorch's";
 }
 
 std::string about_nccl() {
-  const NcclLibrary& nccl = load_nccl();
-  if (nccl.problem.empty()) return nccl.version + " (" + nccl_build_reason() + ")";
+  const cuda::NcclLibrary& nccl = cuda::load_nccl();
+  if (nccl.problem.empty()) return nccl.version + " (" + cuda::nccl_build_reason() + ")";
   return "no: " + nccl.problem;
 }
 
 // The driver is queried only where its library was loaded.
 std::string about_gpus(const std::string& seen) {
-  if (!load_nccl().problem.empty()) return seen;
-  const Gpus gpus = usable_gpus();
+  if (!cuda::load_nccl().problem.empty()) return seen;
+  const cuda::Gpus gpus = cuda::usable_gpus();
   return gpus.problem.empty() ? std::to_string(gpus.names.size()) + " usable"
                               : seen + ": " + gpus.problem;
 }
@@ -96,7 +95,7 @@ std::vector<std::string> worries(const Machine& machine, const AboutTorch& torch
 }
 
 int doctor() {
-  load_nccl();  // before any call of LibTorch
+  cuda::load_nccl();  // before any call of LibTorch
   const auto torch = about_torch();
   const auto machine = this_machine();
   const auto bad = worries(machine, torch);

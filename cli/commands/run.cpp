@@ -28,7 +28,8 @@ constexpr int kSlotsMost = 4096;
 // As typed.
 struct Flags {
   Selection selection;
-  std::string tiers, backends = "gloo", subjects, worlds, seed, cases, shard, slots, timeout, meet;
+  std::string tiers, backends = "gloo", subjects, worlds, seed, cases, shard, slots, timeout,
+                     rendezvous_timeout;
   std::vector<std::string> set;
   std::string junit, json, out = ".lockstep", colour = "auto";
   bool thorough = false, stop_at_first = false, keep_going = false, quiet = false;
@@ -188,7 +189,8 @@ CommandOptions command_options_of(const Flags& flags, uint64_t seed) {
                                ? default_slots()
                                : static_cast<int>(whole_number("-j", flags.slots, 1, kSlotsMost));
   if (!flags.timeout.empty()) options.campaign.deadline = time_limit("--timeout", flags.timeout);
-  if (!flags.meet.empty()) options.meet = time_limit("--meet", flags.meet);
+  if (!flags.rendezvous_timeout.empty())
+    options.rendezvous_timeout = time_limit("--rendezvous-timeout", flags.rendezvous_timeout);
   if (flags.stop_at_first && flags.keep_going)
     throw UsageError("-x and --keep-going exclude each other");
   if (flags.stop_at_first) options.campaign.after_failure = AfterFailure::stop_all;
@@ -257,7 +259,8 @@ void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& stat
   repeated("--set", flags->set, "FIELD=VALUE", "fixes a field of every case");
   option("-j", flags->slots, "SLOTS", "ranks alive at once (twice the cores)");
   option("--timeout", flags->timeout, "SECONDS", "deadline of one case (30)");
-  option("--meet", flags->meet, "SECONDS", "how long launched processes wait for each other (300)");
+  option("--rendezvous-timeout", flags->rendezvous_timeout, "SECONDS",
+         "how long launched processes wait for each other (300)");
   command->add_flag("-x", flags->stop_at_first, "stop at the first failure");
   command->add_flag("--keep-going", flags->keep_going,
                     "judge every case; count the failures of each signature, tell its first");

@@ -3,6 +3,7 @@
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -124,6 +125,28 @@ Descriptor connect_to(const std::string& address, int port, Clock::time_point un
   block(number);
   watch_over(number);
   return connected;
+}
+
+std::string why_unreachable(const std::string& host, int port, Clock::time_point until) {
+  constexpr std::chrono::seconds kLongestAnswer{3};
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int unknown = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (unknown != 0) return gai_strerror(unknown);
+  const Addresses all(found, freeaddrinfo);
+  std::string why = "it has no address";
+  for (const auto* target = found; target; target = target->ai_next) {
+    const Descriptor one(socket(target->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int error = one.number() < 0
+                          ? errno
+                          : error_of_connecting(one.number(), *target,
+                                                std::min(until, Clock::now() + kLongestAnswer));
+    if (error == 0) return "";
+    why = text_of_error(error);
+  }
+  return why;
 }
 
 std::string address_of_interface(const std::string& name) {

@@ -29,6 +29,12 @@ Descriptor accept_from(const Descriptor& listener, std::chrono::steady_clock::ti
 Descriptor connect_to(const std::string& address, int port,
                       std::chrono::steady_clock::time_point until);
 
+// Why no process accepts connections at any address of `host`, a name or a number; empty: one does.
+// Closes the connection at once. Blocks until `until`, three seconds an address at most, and for as
+// long as name servers take.
+std::string why_unreachable(const std::string& host, int port,
+                            std::chrono::steady_clock::time_point until);
+
 // The numeric address of a network interface of this host. Throws TierError, naming the interfaces
 // that exist.
 std::string address_of_interface(const std::string& name);

@@ -1,8 +1,6 @@
-// Worlds whose tensors are on GPUs, carried by NCCL or by Gloo. The only file of the harness that
-// uses ddp/'s search for NCCL: the carrier of collectives is not what is judged.
-#include "ddp/backend/nccl.h"
-#include "ddp/backend/nccl_built.h"
-#include "ddp/backend/nccl_library.h"
+// Worlds whose tensors are on GPUs, carried by NCCL or by Gloo.
+#include "harness/cuda/nccl.h"
+#include "harness/cuda/nccl_backend.h"
 #include "harness/world/backends.h"
 #include "harness/world/cuda_hold_up.h"
 #include "harness/world/device_backend.h"
@@ -15,17 +13,17 @@ namespace lockstep {
 namespace {
 
 std::string why_no_gpu() {
-  if (!may_have_gpu()) return "no GPU on this machine";
-  if (!nccl_is_built()) return "built without NCCL (" + nccl_build_reason() + ")";
+  if (!cuda::may_have_gpu()) return "no GPU on this machine";
+  if (!cuda::nccl_is_built()) return "built without NCCL (" + cuda::nccl_build_reason() + ")";
   return "";
 }
 
 class OnGpu : public DeviceBackend {
  public:
-  void before_forks() const override { load_nccl(); }
+  void before_forks() const override { cuda::load_nccl(); }
 
   SeenDevices seen() const override {
-    const Gpus gpus = usable_gpus();
+    const cuda::Gpus gpus = cuda::usable_gpus();
     return {.names = gpus.names,
             .kind = gpus.model.empty() ? "GPU" : "GPU (" + gpus.model + ")",
             .problem = gpus.problem};
@@ -47,11 +45,11 @@ class OnGpu : public DeviceBackend {
 class Nccl final : public OnGpu {
  public:
   c10::intrusive_ptr<c10d::Backend> make(const Wanted& wanted) const override {
-    const int device = wanted.device.index();
-    auto backend =
-        make_nccl_backend(wanted.store, wanted.rank, wanted.size, device, wanted.timeout);
-    connect_nccl(backend, device, wanted.timeout);
-    return backend;
+    return cuda::connected_nccl_backend({.store = wanted.store,
+                                         .rank = wanted.rank,
+                                         .size = wanted.size,
+                                         .device_index = wanted.device.index(),
+                                         .timeout = wanted.timeout});
   }
 };
 

@@ -100,15 +100,17 @@ class Refusing(Campaign):
         self.assertIn("launched worlds are played alone", said.err)
 
     def test_a_world_that_does_not_fill_names_who_did_not_come(self):
-        for said in self.all_ended(self.by_hand(3, self.run_of("toys.hold", "--meet", "2"), ranks=(0, 2))):
-            self.assertEqual((said.status, said.out), (2, ""), str(said))
-            self.assertIn("these ranks did not come: 1 (these did: 0, 2)", said.err)
+        """Under the option's former name, too."""
+        for option in ("--rendezvous-timeout", "--meet"):
+            for said in self.all_ended(self.by_hand(3, self.run_of("toys.hold", option, "2"), ranks=(0, 2))):
+                self.assertEqual((said.status, said.out), (2, ""), str(said))
+                self.assertIn("these ranks did not come: 1 (these did: 0, 2)", said.err)
 
     def test_two_processes_of_one_rank_are_found(self):
         """All three hear of it, or the one that came when the two others had met and were at work."""
         pipe = os.path.join(self.out, "pipe")
         os.mkfifo(pipe)
-        world = self.by_hand(2, self.run_of("toys.wait", "--meet", "20"), ranks=(0, 1, 1), TOYS_PIPE=pipe)
+        world = self.by_hand(2, self.run_of("toys.wait", "--rendezvous-timeout", "20"), ranks=(0, 1, 1), TOYS_PIPE=pipe)
         until = time.monotonic() + DEADLINE_S
         while all(process.poll() is None for process in world) and time.monotonic() < until:
             time.sleep(0.01)
@@ -128,7 +130,8 @@ class Refusing(Campaign):
                           said.err)
 
     def test_an_interface_that_is_not_there_is_named(self):
-        for said in self.all_ended(self.by_hand(2, self.run_of("toys.hold", "--meet", "5"), GLOO_SOCKET_IFNAME="nope0")):
+        for said in self.all_ended(self.by_hand(2, self.run_of("toys.hold", "--rendezvous-timeout", "5"),
+                                                GLOO_SOCKET_IFNAME="nope0")):
             self.assertEqual(said.status, 2)
             self.assertIn("no interface 'nope0'", said.err)
 

@@ -99,7 +99,7 @@ class Hosts(TwoHosts, Campaign):
 
     def test_a_host_that_cannot_be_reached_ends_the_meeting(self):
         self.cut_the_cable()
-        for rank, said in enumerate(self.all_ended(self.over_both(self.run_of("toys.hold", "--meet", "4")))):
+        for rank, said in enumerate(self.all_ended(self.over_both(self.run_of("toys.hold", "--rendezvous-timeout", "4")))):
             self.assertEqual((said.status, said.out), (2, ""), str(said))
             reason = "these ranks did not come: 4-7" if rank < HERE else "to which this host has no way"
             self.assertIn(reason, said.err)

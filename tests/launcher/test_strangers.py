@@ -13,7 +13,7 @@ from campaign_case import Campaign
 
 # Of c10d's TCPStore: a client says that it is one, then sets keys.
 VALIDATE, SET, MAGIC = 0, 1, 0x3C85F7CE
-RANK_ZERO = b"/lockstep/attempt_0/lockstep/campaign/rank_zero"
+RANK_ZERO = b"/lockstep/campaign/attempt_0/rank_zero"
 
 
 def counted(text):

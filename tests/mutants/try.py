@@ -56,7 +56,7 @@ class Tree:
 
     def __init__(self, folder, jobs, needs_nccl):
         self.folder, self.jobs = folder, jobs
-        self.targets = ["lockstep", "lockstep_nccl"] if needs_nccl else ["lockstep"]
+        self.targets = ["lockstep", "lockstep_harness_nccl"] if needs_nccl else ["lockstep"]
         if not (folder / ".git").exists():
             must("git", "clone", "--quiet", ROOT, folder)
             (folder / ".venv").symlink_to(ROOT / ".venv")

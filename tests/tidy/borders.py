@@ -2,14 +2,15 @@
 
 # Folder -> the folders and files it may include; the longest folder that holds a file decides.
 CORE, PROCESS, ENGINE, WORLD = "harness/core", "harness/process", "harness/engine", "harness/world"
-ACCELERATOR, RECORDER = "harness/accelerator", "harness/recorder"
+ACCELERATOR, CUDA, RECORDER = "harness/accelerator", "harness/cuda", "harness/recorder"
 PUBLIC = tuple("ddp/" + name + ".h" for name in (
     "batch_norm", "bucket_plan", "convert_sync_batchnorm", "distributed_data_parallel", "distributed_sampler", "errors", "init",
     "join", "launcher_report", "logging_data", "options", "outputs", "sync_batch_norm", "version"))
 ALL_BUT_DDP = ("reference", "harness", "scenarios", "reports", "cli", "bench", "examples", "cmake")
 SUBJECT = tuple(RECORDER + "/" + name for name in ("rank_context.h", "tensors.h")) + tuple(
     WORLD + "/" + name for name in ("subject.h", "subjects.h", "options.h"))
-NCCL = ("ddp/backend/nccl_built.h", "ddp/backend/nccl_library.h")  # Free of torch.
+# What a launcher says to a process, and the process to it: free of torch.
+LAUNCHER = ("ddp/rendezvous/launcher.h", "ddp/rendezvous/listening.h", "ddp/launcher_report.h")
 SCENARIOS = ("scenarios", CORE, "reference") + SUBJECT
 
 
@@ -27,22 +28,23 @@ def ddp_floors():
 MAY_INCLUDE = {
     **ddp_floors(),
     "reference": ("reference",),
+    "harness": ("harness",),  # A folder that is not named below: it sees nothing of ddp/ either.
     CORE: (CORE,),
     PROCESS: (PROCESS, CORE),
     ENGINE: (ENGINE, CORE, PROCESS),
     RECORDER: (RECORDER, CORE, PROCESS),
     WORLD: (WORLD, CORE, PROCESS, RECORDER),
     WORLD + "/backends.cpp": (WORLD, CORE, PROCESS, RECORDER, ACCELERATOR),
-    WORLD + "/cuda_backends.cpp": (WORLD, CORE, PROCESS, RECORDER) + NCCL + ("ddp/backend/nccl.h",),
+    WORLD + "/cuda_backends.cpp": (WORLD, CORE, PROCESS, RECORDER, CUDA),
     ACCELERATOR: (ACCELERATOR, CORE),
+    CUDA: (CUDA,),
     "scenarios": SCENARIOS,
     "scenarios/subjects/lockstep.h": SCENARIOS + ("ddp",),
     "scenarios/subjects/lockstep.cpp": SCENARIOS + ("ddp",),
     "reports": ("reports", CORE),
     "cli": ALL_BUT_DDP,
-    "cli/commands/doctor.cpp": ALL_BUT_DDP + NCCL,
     "cli/commands/shard.cpp": ALL_BUT_DDP + ("ddp",),
-    "cli/launched.cpp": ALL_BUT_DDP + ("ddp",),
+    "cli/launched.cpp": ALL_BUT_DDP + LAUNCHER,
     "bench": ALL_BUT_DDP + ("ddp",),
     "examples": ALL_BUT_DDP + ("ddp",),
     "cmake": ("cmake",),

@@ -14,14 +14,14 @@ import shutil
 import subprocess
 import sys
 
-from borders import ACCELERATOR, CORE, ENGINE, MAY_INCLUDE, PROCESS, RECORDER, WORLD
+from borders import ACCELERATOR, CORE, ENGINE, LAUNCHER, MAY_INCLUDE, PROCESS, RECORDER, WORLD
 from patterns import patterns
 from tree import Problem, Tree, is_under, line_of
 from words import words
 
 STREAM_ORDER = (ACCELERATOR + "/stream_order.h", ACCELERATOR + "/stream_order.cpp")
 RECORDS = tuple(f"{RECORDER}/{name}.{end}" for name in ("call_sites", "injector", "journal") for end in ("h", "cpp"))
-TORCH_FREE = (CORE, PROCESS, ENGINE, "reports", "cli") + STREAM_ORDER + RECORDS
+TORCH_FREE = (CORE, PROCESS, ENGINE, "reports", "cli") + STREAM_ORDER + RECORDS + LAUNCHER
 FRAGILE = {"Gloo": re.compile(r"ProcessGroupGloo|^gloo/"), "NCCL": re.compile(r"ProcessGroupNCCL|^nccl")}
 
 # Path -> why it may be longer than this.

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""The harness's own NCCL backend, on the fake CUDA libraries.
+
+usage: test_harness.py Harness
+
+It takes what test_fake_cuda.py takes, and LOCKSTEP, the program.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "ddp")]
+from test_nccl import environment, nvidia_folders  # noqa: E402
+
+DEADLINE_S = 240
+
+
+class Harness(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not nvidia_folders():
+            print("skipped: NVIDIA's libraries are in neither .venv nor .venv-peer: ./lockstep setup --gpu")
+            sys.exit(77)
+
+    def run_over_nccl(self, *arguments, **variables):
+        with tempfile.TemporaryDirectory() as folder:
+            return subprocess.run(
+                [os.environ["LOCKSTEP"], "run", *arguments, "--backend", "nccl", "--tier", "cold", "--seed", "7",
+                 "--world", "2,3", "--out", folder],
+                capture_output=True, text=True, check=False, timeout=DEADLINE_S, cwd=folder,
+                env=environment(LD_LIBRARY_PATH=nvidia_folders(), LD_PRELOAD=os.environ["LOCKSTEP_FAKE_CUDA"],
+                                **variables))
+
+    def test_a_scenario_is_judged_over_it(self):
+        """Each instance has a group of its own, which the backend connects anew and leaves without an error."""
+        done = self.run_over_nccl("replicas.start_equal", "--cases", "2")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"PASS +[\d.]+s  replicas\.start_equal .* bit-equal +worlds 2-3")
+
+    def test_an_error_of_nccl_is_the_ranks_and_not_the_end_of_its_process(self):
+        done = self.run_over_nccl("replicas.start_equal", "--cases", "2",
+                                  LOCKSTEP_FAKE_CUDA_FAULTS="ncclAllReduce@1=ncclSystemError")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("NCCL error", done.stdout)
+        self.assertNotIn("SIG", done.stdout)
+
+    def test_the_product_is_not_loaded_for_it(self):
+        done = self.run_over_nccl("replicas.start_equal", "--cases", "1", LD_DEBUG="files")
+        self.assertIn("liblockstep_harness_nccl.so", done.stderr)
+        self.assertNotIn("liblockstep_nccl.so", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
