@@ -54,8 +54,8 @@ std::string secret_here() {
 // The library's own rendezvous checks that all ranks have arrived, in one world and version. Its
 // group then broadcasts rank 0's address, and lives until all ranks have it. It is over Gloo,
 // whatever devices the hosts have.
-LaunchedWorld met(const LaunchedPlace& place, std::chrono::milliseconds limit, const Json& program,
-                  const DevicesByBackend& devices) {
+LaunchedWorld met(const LaunchedPlace& place, std::chrono::milliseconds limit,
+                  const RunnableProgram& program, const DevicesByBackend& devices) {
   const auto handshake = [&](const std::string& address, const std::string& token) {
     auto own = handshake_of(place.rank, address, token, program);
     own.local_rank = place.local_rank;
@@ -73,11 +73,10 @@ LaunchedWorld met(const LaunchedPlace& place, std::chrono::milliseconds limit, c
     together.own = handshake(address, fresh_token());
     if (place.size == 1) return together;
     const auto listener = listen_on(address);
-    from_rank_zero(*group, text_of(RankZero{.address = address,
-                                            .port = listener.port,
-                                            .token = together.own.token,
-                                            .proof = ""},
-                                   secret));
+    from_rank_zero(
+        *group,
+        text_of(RankZero{.address = address, .port = listener.port, .token = together.own.token},
+                secret));
     together.members = gather(listener, together.own, place.size, until, secret);
     return together;
   }
@@ -100,7 +99,7 @@ LaunchedPlace launched_place() {
 }
 
 LaunchedWorld rendezvous_launched(const LaunchedPlace& place, std::chrono::milliseconds limit,
-                                  const Json& program, const DevicesByBackend& devices) {
+                                  const RunnableProgram& program, const DevicesByBackend& devices) {
   try {
     return met(place, limit, program, devices);
   } catch (const std::exception& error) {

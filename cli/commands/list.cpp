@@ -22,7 +22,7 @@ int list(const Known& known, const Selection& selection) {
   for (const auto& scenario : selected(known.scenarios, selection)) {
     std::cout << scenario.name << "\n    " << scenario.claim << "\n    ";
     if (!scenario.tags.empty()) std::cout << "tags " << joined(scenario.tags, ", ") << "   ";
-    std::cout << "tiers " << joined(kTiers, ", ") << "   backends "
+    std::cout << "tiers " << joined(names_of_tiers(), ", ") << "   backends "
               << joined(names_of(known.backends), ", ") << "   cases " << cases_text(scenario)
               << "\n";
   }

@@ -109,6 +109,15 @@ std::string excerpt(const std::string& text) {
          with_commas(static_cast<int64_t>(text.size())) + " bytes)";
 }
 
+bool is_one_line(const std::string& text) {
+  for (size_t at = 0; at < text.size(); ++at) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const auto next = at + 1 < text.size() ? static_cast<unsigned char>(text[at + 1]) : 0u;
+    if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next < 0xa0)) return false;
+  }
+  return true;
+}
+
 std::string hash_of(std::string_view bytes) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char byte : bytes) hash = (hash ^ static_cast<uint8_t>(byte)) * 0x100000001b3u;

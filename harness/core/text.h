@@ -28,6 +28,10 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
 // tail and its length, cut between characters of UTF-8.
 std::string excerpt(const std::string& text);
 
+// True of text without control characters, not even those of UTF-8's second block: it fits one line
+// of a terminal.
+bool is_one_line(const std::string& text);
+
 // 64-bit FNV-1a, as sixteen hexadecimal digits.
 std::string hash_of(std::string_view bytes);
 

@@ -55,7 +55,8 @@ int serve_host(const Host& host) {
       now.threads -= rank_threads.size();
       for (auto& what : holdings.more_in(now)) report.left.front().push_back(std::move(what));
     }
-    for (const auto& left : report.left) report.is_usable = report.is_usable && left.empty();
+    report.left = if_any(std::move(report.left));
+    report.is_usable = report.is_usable && report.left.empty();
     host.done(report);
     if (!report.is_usable) return 0;
   }
