@@ -16,20 +16,22 @@ struct Known {
 };
 
 inline constexpr char kVersion[] = LOCKSTEP_VERSION;
-inline const std::vector<std::string> kTiers{"sim", "warm", "cold", "launched"};
 
-// A simulated world's collectives are carried in memory, whatever backend others run on.
+// With the tier's own backend, if it has one.
 inline Setting setting_of(const std::string& subject, const std::string& tier,
                           const std::string& backend) {
-  return {subject, tier, tier == "sim" ? "memory" : backend};
+  const Setting setting{subject, tier, backend};
+  const std::string own = traits_of(setting).own_backend;
+  return {subject, tier, own.empty() ? backend : own};
 }
 
 // Why this machine cannot run it; empty: it can. Throws UsageError for a wrong request, except in
 // launched processes, which exchange that error; otherwise the others would wait for this one.
 inline std::string why_not_here(const Setting& setting, const Known& known) {
-  if (setting.tier == "sim") return "";
+  const auto& tier = traits_of(setting);
+  if (*tier.own_backend != '\0') return "";
   const auto& backend = backend_called(setting.backend, known.backends);
-  if (!backend.misuse.empty() && setting.tier != "launched") throw UsageError(backend.misuse);
+  if (!backend.misuse.empty() && !tier.is_launched) throw UsageError(backend.misuse);
   return backend.why_not;
 }
 

@@ -76,8 +76,8 @@ bool is_alone(const Launch& launch) {
   return launch.launcher != Launcher::kTorchrun && launch.position.world_size == 1;
 }
 
-LaunchedWorld met(const LaunchedPlace& place, std::chrono::milliseconds limit, const Json& program,
-                  const DevicesByBackend& devices) {
+LaunchedWorld met(const LaunchedPlace& place, std::chrono::milliseconds limit,
+                  const RunnableProgram& program, const DevicesByBackend& devices) {
   const auto launch = launch_here();
   const auto secret = secret_here();
   const auto address = own_address(launch);
@@ -90,10 +90,8 @@ LaunchedWorld met(const LaunchedPlace& place, std::chrono::milliseconds limit, c
   std::string text;
   if (place.rank == 0) {
     listener = listen_on(address);
-    text = text_of(
-        RankZero{
-            .address = address, .port = listener.port, .token = together.own.token, .proof = ""},
-        secret);
+    text = text_of(RankZero{.address = address, .port = listener.port, .token = together.own.token},
+                   secret);
   }
   auto rendezvous = rendezvous_through(
       store_place(launch),
@@ -124,7 +122,7 @@ LaunchedPlace launched_place() {
 }
 
 LaunchedWorld rendezvous_launched(const LaunchedPlace& place, std::chrono::milliseconds limit,
-                                  const Json& program, const DevicesByBackend& devices) {
+                                  const RunnableProgram& program, const DevicesByBackend& devices) {
   try {
     return met(place, limit, program, devices);
   } catch (const std::exception& error) {

@@ -33,7 +33,7 @@ struct LaunchedWorld {
 // versions, another program, an address that cannot be reached, devices that cannot be assigned to
 // ranks. `program` and `devices` describe what this process can run, and on which devices.
 LaunchedWorld rendezvous_launched(const LaunchedPlace& place, std::chrono::milliseconds limit,
-                                  const Json& program, const DevicesByBackend& devices);
+                                  const RunnableProgram& program, const DevicesByBackend& devices);
 
 // For the launcher's summary, where it has one: why this process's exit code is not 0.
 void tell_launcher(const std::string& sentence);

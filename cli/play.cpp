@@ -11,7 +11,7 @@
 #include "harness/world/about.h"
 #include "harness/world/launched/agent.h"
 #include "harness/world/launched/device_assignment.h"
-#include "harness/world/launched/launched.h"
+#include "harness/world/launched/launched_tier.h"
 #include "harness/world/tiers.h"
 #include "reports/github.h"
 #include "reports/json.h"
@@ -91,7 +91,7 @@ std::vector<std::unique_ptr<Tier>> make_lanes(const Known& known, SingleThreaded
   int64_t cases = 0;
   for (const auto& job : all) {
     cases += case_count(job);
-    if (job.setting.tier == "sim") continue;
+    if (!traits_of(job.setting).ranks_are_processes) continue;
     for (size_t index = 0; index < job.cases.size(); ++index)
       if (job.shard.plays(static_cast<int64_t>(index) + 1))
         options.ranks_most = std::max(options.ranks_most, job.cases.world_size(index));
@@ -255,10 +255,8 @@ int play_launched(const Known& known, const SingleThreaded& alone, Plan plan,
   plan.shared_devices = shared_devices_of(
       plan.jobs, devices, all.size,
       [&](const auto& backend, int size) { return devices_taken(all, backend, size); });
-  auto tier = launched_tier({.server = std::move(server),
-                             .own = std::move(together.own),
-                             .members = std::move(together.members),
-                             .on_interrupt = interrupt});
+  auto tier = std::make_unique<LaunchedTier>(LaunchedParts{
+      std::move(server), std::move(together.own), std::move(together.members), interrupt});
   auto* const lane = tier.get();
   std::vector<std::unique_ptr<Tier>> lanes;
   lanes.push_back(std::move(tier));
@@ -278,7 +276,8 @@ int play_launched(const Known& known, const SingleThreaded& alone, Plan plan,
 }  // namespace
 
 std::optional<LaunchedPlace> place_for(const std::vector<std::string>& tiers) {
-  if (std::find(tiers.begin(), tiers.end(), "launched") == tiers.end()) return {};
+  const auto is_launched = [](const std::string& tier) { return find_tier(tier)->is_launched; };
+  if (std::none_of(tiers.begin(), tiers.end(), is_launched)) return {};
   if (tiers.size() > 1)
     throw UsageError("--tier " + joined(tiers, ",") +
                      ": launched worlds are played alone, as only rank 0 could play others");

@@ -22,8 +22,8 @@ struct CommandOptions {
   std::chrono::milliseconds rendezvous_timeout{std::chrono::minutes(5)};
 };
 
-// This process's place in the launched world, if `tiers` is "launched". Throws UsageError where no
-// launcher has started it, or where `tiers` has other tiers too.
+// This process's place in the launched world, if one of `tiers`, which exist, is launched. Throws
+// UsageError where no launcher has started it, or where there are other tiers too.
 std::optional<LaunchedPlace> place_for(const std::vector<std::string>& tiers);
 
 // Makes the lanes, runs the cases, prints, and writes the archive. The jobs' cases have been drawn;

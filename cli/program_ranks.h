@@ -28,6 +28,10 @@ struct ProgramEnd {
   int exit_code = 0;     // of the rank that failed first, or 128 and its signal; 0 where none did
   std::string sentence;  // which rank and why, if it reported that; empty where none did. Where all
                          // exited alike without an error, it says so and names no rank
+  static constexpr auto fields() {
+    return std::tuple{field("exit_code", &ProgramEnd::exit_code, between(0, 255)),
+                      field("sentence", &ProgramEnd::sentence)};
+  }
 };
 
 // Starts the ranks and blocks until they and their descendants have ended. Forwards their output

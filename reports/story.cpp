@@ -134,14 +134,15 @@ std::string replay_command(const Result& result, const std::string& program) {
   const auto& [subject, tier, backend] = result.setting;
   const auto lockstep = shell_word(program);
   // In a new launched world, not the one that it failed in, so any launcher will do.
+  const auto* const traits = find_tier(tier);
   const std::string launched =
-      tier == "launched"
+      traits && traits->is_launched
           ? lockstep + " launch -n " + std::to_string(world_size(result.failure->c)) + " "
           : "";
   return launched + lockstep + " replay " + shell_word(result.failure->case_file) +
          (subject == Setting().subject ? "" : " --subject " + shell_word(subject)) +
          (tier == Setting().tier ? "" : " --tier " + shell_word(tier)) +
-         (backend == Setting().backend || backend == "memory"
+         (backend == Setting().backend || (traits && backend == traits->own_backend)
               ? ""
               : " --backend " + shell_word(backend));
 }

@@ -75,21 +75,12 @@ std::string secret_of_ranks() {
   return given && *given ? given : fresh_token();
 }
 
-// One line with the exit code, then the sentence.
-std::string text_of(const ProgramEnd& end) {
-  return std::to_string(end.exit_code) + "\n" + end.sentence;
-}
-
-ProgramEnd program_end_in(const std::string& text) {
-  return {.exit_code = std::atoi(text.c_str()), .sentence = text.substr(text.find('\n') + 1)};
-}
-
 // The ranks are children of a server process, which outlives this one long enough to end them all,
 // however this one ends.
 ZygoteServer server_of(const ProgramRanks& ranks) {
   return {.prepare = [] {},
           .serve = [ranks](const std::string&,
-                           int socket) { return text_of(run_program_ranks(ranks, socket)); },
+                           int socket) { return to_wire(run_program_ranks(ranks, socket)); },
           .finish = [ranks] { std::filesystem::remove_all(ranks.folder); }};
 }
 
@@ -118,7 +109,7 @@ ProgramEnd wait_for_end(const Zygote& server, const Descriptor& signals) {
     const auto heard = receive_message(socket);
     if (!heard) throw TierError("the process that watches over the ranks is gone");
     if (heard->kind == static_cast<uint32_t>(ServerWord::failure)) throw TierError(heard->text);
-    return program_end_in(heard->text);
+    return from_wire<ProgramEnd>(heard->text, "the end of a program");
   }
 }
 

@@ -21,7 +21,7 @@ int list(const Known& known, const Selection& selection) {
   for (const auto& scenario : selected(known.scenarios, selection)) {
     std::string facts;
     if (!scenario.tags.empty()) facts = "tags " + joined(scenario.tags, ", ") + "   ";
-    facts += "tiers " + joined(kTiers, ", ") + "   backends " +
+    facts += "tiers " + joined(names_of_tiers(), ", ") + "   backends " +
              joined(names_of(known.backends), ", ") + "   cases " + cases_text(scenario);
     print(scenario.name + "\n    " + scenario.claim + "\n    " + facts + "\n");
   }

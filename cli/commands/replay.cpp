@@ -38,7 +38,7 @@ int replay(const Flags& flags, const Known& known, SingleThreaded alone) {
   auto [scenario, c] = read_case(known, flags.file);
   const auto subject = flags.subject.empty() ? default_subject(known) : flags.subject;
   const auto subjects = words("--subject", subject, known.subjects.names());
-  const auto tiers = words("--tier", flags.tier, kTiers);
+  const auto tiers = words("--tier", flags.tier, names_of_tiers());
   const auto backends = words("--backend", flags.backend, names_of(known.backends));
   words("--color", flags.colour, {"auto", "always", "never"});
   CommandOptions options{.out = flags.out, .colour = flags.colour, .show_rows = flags.verbose};

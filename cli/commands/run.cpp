@@ -38,9 +38,9 @@ struct Flags {
 
 // Of each scenario, where --tier does not say where to run: every case in simulated worlds, and so
 // many in worlds of processes, where a case takes ten times as long.
-constexpr size_t kColdCases = 8;
+constexpr size_t kCasesInProcesses = 8;
 
-bool plays_few_cold(const Flags& flags) {
+bool plays_few_in_processes(const Flags& flags) {
   return flags.tiers.empty() && !flags.thorough && flags.backends == Setting().backend;
 }
 
@@ -56,11 +56,13 @@ std::string tiers_of(const Flags& flags) {
 
 std::vector<Setting> settings_of(const Flags& flags, const Known& known) {
   std::vector<Setting> settings;
-  const auto tiers = words("--tier", tiers_of(flags), kTiers);
-  if (flags.backends != Setting().backend &&
-      std::find(tiers.begin(), tiers.end(), "sim") != tiers.end())
-    throw UsageError("--backend " + flags.backends +
-                     ": simulated worlds carry collectives in memory; leave sim out of --tier");
+  const auto tiers = words("--tier", tiers_of(flags), names_of_tiers());
+  for (const auto& tier : tiers)
+    if (const std::string own = find_tier(tier)->own_backend;
+        !own.empty() && flags.backends != Setting().backend)
+      throw UsageError("--backend " + flags.backends + ": " + tier +
+                       " worlds carry collectives in " + own + "; leave " + tier +
+                       " out of --tier");
   const auto subjects = flags.subjects.empty() ? default_subject(known) : flags.subjects;
   for (const auto& subject : words("--subject", subjects, known.subjects.names()))
     for (const auto& tier : tiers)
@@ -150,8 +152,8 @@ std::vector<Job> jobs_of(const Flags& flags, const Known& known, const DrawOptio
     const auto left_out = missing ? "no field '" + *missing + "' for --set" : "";
     for (const auto& setting : settings) {
       const auto why_not = why_not_here(setting, known);
-      const bool few = setting.tier == "cold" && plays_few_cold(flags);
-      const auto played = few ? cases.a_few(kColdCases) : cases;
+      const bool few = traits_of(setting).ranks_are_processes && plays_few_in_processes(flags);
+      const auto played = few ? cases.a_few(kCasesInProcesses) : cases;
       jobs.push_back({scenario, setting, why_not.empty() ? played : CaseList(),
                       left_out.empty() ? why_not : left_out, shard});
     }
@@ -212,8 +214,10 @@ bool fixes_world(const DrawOptions& draw) {
 
 int run(const Flags& flags, const Known& known, SingleThreaded alone) {
   auto draw = draw_options_of(flags);
-  const auto tiers = words("--tier", tiers_of(flags), kTiers);
-  draw.schedules = std::find(tiers.begin(), tiers.end(), "sim") != tiers.end();
+  const auto tiers = words("--tier", tiers_of(flags), names_of_tiers());
+  draw.schedules = std::any_of(tiers.begin(), tiers.end(), [](const std::string& tier) {
+    return find_tier(tier)->is_deterministic;
+  });
   for (const auto& backend : words("--backend", flags.backends, names_of(known.backends)))
     draw.late_results |= backend_called(backend, known.backends).device != nullptr;
   auto options = command_options_of(flags, draw.seed);

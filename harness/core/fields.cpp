@@ -16,16 +16,29 @@ void refuse_unknown(const std::string& at, const std::string& name,
                      "; known: " + joined(known, ", "));
 }
 
-void check(int64_t value, const Allowed& allowed, const std::string& at) {
+void refuse_absent(const std::string& at, const std::string& name) {
+  throw FieldError(at + ": has no '" + name + "'");
+}
+
+int64_t whole_number(const Json& json, const Allowed& allowed, const std::string& at) {
+  if (!json.is_number_integer()) refuse(at, json, "a whole number");
+  const auto value = json.get<int64_t>();
+  if (json.is_number_unsigned() && value < 0) refuse(at, json, "a number below 2^63");
   if (value < allowed.least)
     throw FieldError(at + ": " + std::to_string(value) + " is too small; the least is " +
                      std::to_string(allowed.least));
   if (value > allowed.most)
     throw FieldError(at + ": " + std::to_string(value) + " is too large; the most is " +
                      std::to_string(allowed.most));
+  return value;
 }
 
 void check(const std::string& value, const Allowed& allowed, const std::string& at) {
+  if (value.size() > allowed.bytes_most)
+    throw FieldError(at + ": a text of " + std::to_string(value.size()) +
+                     " bytes is too long; the longest has " + std::to_string(allowed.bytes_most));
+  if (allowed.has_form && !allowed.has_form(value))
+    refuse(at, Json(value), std::string(allowed.form));
   if (allowed.choices.empty()) return;
   const auto choices = split(allowed.choices, '|');
   for (const auto& choice : choices)
@@ -38,6 +51,14 @@ void check_length(const Json& list, const Allowed& allowed, const std::string& a
   if (list.size() > allowed.longest)
     throw FieldError(at + ": a list of " + std::to_string(list.size()) +
                      " is too long; the longest has " + std::to_string(allowed.longest));
+}
+
+// A name is quoted in errors and reports.
+void check_name(const std::string& name, const std::string& at) {
+  constexpr size_t kBytesMost = 200;
+  if (name.empty() || name.size() > kBytesMost || !is_one_line(name))
+    throw FieldError(at + ": " + excerpt(Json(name).dump(-1, ' ', true)) +
+                     " is no name: one line of 1 to " + std::to_string(kBytesMost) + " bytes");
 }
 
 }  // namespace fields

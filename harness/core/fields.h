@@ -11,13 +11,21 @@
 // constructed value is the smallest. A field may be an integer, a double, a bool, a string, a
 // fielded struct, or a vector of these; limits on a vector hold for its elements, and its length
 // may be limited too.
+//
+// Messages between processes have field lists as well. Theirs may also hold enumerations and
+// milliseconds, which are whole numbers in JSON, std::optional, which is left out where it is
+// empty, and maps with names, which are objects.
 #pragma once
 
+#include "harness/core/characters.h"
 #include "harness/core/json.h"
 
 #include <rapidcheck.h>
 
+#include <chrono>
 #include <limits>
+#include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -31,7 +39,10 @@ struct Allowed {
   int64_t least = std::numeric_limits<int64_t>::min();
   int64_t most = std::numeric_limits<int64_t>::max();
   std::string_view choices = {};
-  size_t longest = std::numeric_limits<size_t>::max();  // of a list
+  size_t longest = std::numeric_limits<size_t>::max();     // of a list or a map
+  size_t bytes_most = std::numeric_limits<size_t>::max();  // of a string
+  bool (*has_form)(const std::string&) = nullptr;          // of a string; null: any will do
+  std::string_view form = {};                              // for people: what has_form wants
 };
 constexpr Allowed at_least(int64_t least) {
   return {.least = least};
@@ -43,7 +54,17 @@ constexpr Allowed one_of(std::string_view choices) {
   return {.choices = choices};
 }
 
-// A list of at most `longest` such elements, for example where its length is a number of
+// A text of at most `bytes`, and one of a line without control characters, which fits a terminal.
+constexpr Allowed text_up_to(size_t bytes) {
+  return {.bytes_most = bytes};
+}
+constexpr Allowed line_up_to(size_t bytes) {
+  return {.bytes_most = bytes,
+          .has_form = [](const std::string& text) { return is_one_line(text); },
+          .form = "one line without control characters"};
+}
+
+// A list or map of at most `longest` such elements, for example where its length is a number of
 // dimensions.
 constexpr Allowed at_most(size_t longest, Allowed elements) {
   elements.longest = longest;
@@ -80,10 +101,13 @@ struct UnknownField : FieldError {
 template <class T>
 Json to_json(const T& value);
 
-// The value `json` describes; fields it leaves out keep their defaults. Throws FieldError, whose
-// text starts with the path of the wrong field; `at` is the path of the whole value.
+// What a field means that JSON leaves out. Optional fields are always empty then.
+enum class Absent { keeps_default, is_refused };
+
+// The value `json` describes. Throws FieldError, whose text starts with the path of the wrong
+// field; `at` is the path of the whole value.
 template <Fielded T>
-T from_json(const Json& json, const std::string& at);
+T from_json(const Json& json, const std::string& at, Absent absent = Absent::keeps_default);
 
 // Every value one step smaller, cheapest reading first; none of a default constructed value.
 template <Fielded T>

@@ -1,5 +1,6 @@
 // Where a case runs. A tier creates a world of ranks, lets every rank run the scenario's program on
-// the case, and returns what they recorded.
+// the case, and returns what they recorded. Nothing but a tier's own folder asks for its name: what
+// others need to know of it are its traits.
 #pragma once
 
 #include "harness/core/scenario.h"
@@ -7,8 +8,42 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <span>
 
 namespace lockstep {
+
+struct TierTraits {
+  const char* name;  // in options, files and reports
+  // The ranks of a world are processes, alive at once; otherwise they take turns in one process,
+  // and a case costs a tenth.
+  bool ranks_are_processes = true;
+  // The case decides which rank runs when, and so its history: the same one every time.
+  bool is_deterministic = false;
+  // The first run of a case records call sites too.
+  bool has_call_sites = true;
+  // Its ranks are in processes that a launcher starts, this one among them.
+  bool is_launched = false;
+  // What carries its collectives, whatever the setting wants; "": the setting's backend.
+  const char* own_backend = "";
+};
+
+// Where ranks are threads of one process and time is virtual; are processes that are kept for the
+// next case; are forked for one case; are in processes that a launcher has started.
+inline constexpr TierTraits kSim{.name = "sim",
+                                 .ranks_are_processes = false,
+                                 .is_deterministic = true,
+                                 .has_call_sites = false,
+                                 .own_backend = "memory"};
+inline constexpr TierTraits kWarm{.name = "warm"};
+inline constexpr TierTraits kCold{.name = "cold"};
+inline constexpr TierTraits kLaunched{.name = "launched", .is_launched = true};
+
+// All of them, as the command line lists them.
+std::span<const TierTraits> known_tiers();
+std::vector<std::string> names_of_tiers();
+
+// Null for a name that none has, as a file of a later version may hold.
+const TierTraits* find_tier(std::string_view name);
 
 // Never part of a case: the same case runs in every setting.
 struct Setting {
@@ -16,11 +51,14 @@ struct Setting {
   bool operator==(const Setting&) const = default;
 };
 
+// Throws TierError for a tier that does not exist.
+const TierTraits& traits_of(const Setting& setting);
+
 // How a case runs; never part of the case either.
 struct CaseRunOptions {
   std::chrono::milliseconds limit{};  // for one case, from the moment its world starts
-  // Simulated worlds, too, record the call sites of collectives. It takes a tenth of their time; in
-  // other worlds it costs little, and they always record them.
+  // Tiers without call sites at a case's first run record them, too: it takes a tenth of the time
+  // of a simulated world. The others always do.
   bool call_sites = false;
 };
 

@@ -200,8 +200,8 @@ void Campaign::play_again(Tier& tier, RunningJob& running, size_t culprit) {
     if (taken == 0) throw Interrupted();
     std::optional<PlayTime> time(std::in_place, *this, running);
     auto played = play_once(tier, job, culprit, play, {&archive_, &live_});
-    // A simulated world's first run had no call sites.
-    if (play == 2 && job.setting.tier == "sim" && is_failure(played.verdict.kind))
+    // Its evidence gets the call sites that the first run of some tiers lacks.
+    if (play == 2 && !traits_of(job.setting).has_call_sites && is_failure(played.verdict.kind))
       running.evidence[culprit] =
           keep_evidence(tier, archive_.logs_for(job.cases[culprit], job.setting), played.history);
     time.reset();

@@ -5,7 +5,6 @@ namespace lockstep {
 namespace {
 
 constexpr char kTierBroke[] = "tier_broke";
-constexpr char kSimulated[] = "sim";
 constexpr size_t kReplayEvery = 16;
 
 Verdict broken_tier(const std::string& why) {
@@ -46,7 +45,7 @@ int plays_wanted(Verdict::Kind kind) {
 }
 
 bool wants_replay(const Job& job, size_t index, const Verdict& first) {
-  return job.setting.tier == kSimulated && index % kReplayEvery == 0 &&
+  return traits_of(job.setting).is_deterministic && index % kReplayEvery == 0 &&
          first.kind == Verdict::Kind::pass;
 }
 
@@ -58,9 +57,8 @@ CaseRun with_replay(CaseRun first, CaseRun second) {
   return first;
 }
 
-// Simulated ranks take turns.
 int ranks_alive(const Job& job, size_t index) {
-  return job.setting.tier == kSimulated ? 1 : job.cases.world_size(index);
+  return traits_of(job.setting).ranks_are_processes ? job.cases.world_size(index) : 1;
 }
 
 }  // namespace lockstep

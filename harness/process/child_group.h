@@ -4,6 +4,7 @@
 // Children die with the caller (PR_SET_PDEATHSIG), even under SIGKILL.
 #pragma once
 
+#include "harness/core/fields.h"
 #include "harness/process/descriptor.h"
 #include "harness/process/single_threaded.h"
 
@@ -25,6 +26,11 @@ struct ChildEnd {
   Kind kind = Kind::exited;
   int code = 0;
   bool operator==(const ChildEnd&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("kind", &ChildEnd::kind, between(0, static_cast<int64_t>(Kind::cut_off))),
+        field("code", &ChildEnd::code, between(0, 255))};
+  }
 };
 
 struct GroupWatch {

@@ -6,6 +6,8 @@
 // signal handler, except for SIGKILL, which no process can handle.
 #pragma once
 
+#include "harness/core/fields.h"
+
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -27,6 +29,12 @@ struct ThreadStack {
   std::vector<uint64_t> frames;  // return addresses, innermost first
   std::string instead;           // the kernel's state of it, where there are no frames
   bool operator==(const ThreadStack&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("thread", &ThreadStack::thread, at_least(0)),
+                      field("name", &ThreadStack::name, text_up_to(200)),
+                      field("frames", &ThreadStack::frames, at_most(1024, {})),
+                      field("instead", &ThreadStack::instead, text_up_to(1u << 16))};
+  }
 };
 
 // The memory, all zero at first.
@@ -86,6 +94,10 @@ std::vector<uint64_t> own_stack();
 struct FrameLine {
   std::string text;
   bool is_librarys = false;
+  static constexpr auto fields() {
+    return std::tuple{field("text", &FrameLine::text),
+                      field("is_librarys", &FrameLine::is_librarys)};
+  }
 };
 
 // By address, each the return address of a call. For frames of a process that was forked from this

@@ -1,8 +1,7 @@
 // Which device each rank of a world has: plain values and pure functions; no torch.
 #pragma once
 
-#include "harness/core/json.h"
-#include "harness/world/wire.h"
+#include "harness/core/fields.h"
 
 #include <map>
 #include <string>
@@ -17,11 +16,14 @@ struct SeenDevices {
   std::string problem;             // why there is none; empty: there is
   // Other processes of the host have other devices, and no names to compare them by.
   bool is_own = false;
+  static constexpr auto fields() {
+    return std::tuple{field("names", &SeenDevices::names, at_most(1024, line_up_to(1024))),
+                      field("kind", &SeenDevices::kind, line_up_to(1024)),
+                      field("problem", &SeenDevices::problem, line_up_to(1024)),
+                      field("is_own", &SeenDevices::is_own)};
+  }
 };
 using DevicesByBackend = std::map<std::string, SeenDevices>;
-
-Json json_of(const SeenDevices& seen);
-SeenDevices seen_devices_in(WireObject json);  // throws TierError
 
 // The place of one rank on its host's devices.
 struct DeviceAssignment {
@@ -30,6 +32,12 @@ struct DeviceAssignment {
   bool is_shared = false;
   bool is_on_one_host = true;  // the world
   std::string world;           // distinguishes worlds that are alive at once
+  static constexpr auto fields() {
+    return std::tuple{field("index", &DeviceAssignment::index, between(0, 1023)),
+                      field("is_shared", &DeviceAssignment::is_shared),
+                      field("is_on_one_host", &DeviceAssignment::is_on_one_host),
+                      field("world", &DeviceAssignment::world, line_up_to(200))};
+  }
 };
 
 // How many devices the ranks of a world have.

@@ -1,57 +1,52 @@
-// Reading messages that another process, possibly a stranger's, has sent: each field is read with
-// its range, and a message that holds anything else is refused with a sentence. No torch.
+// Messages between processes: one line of JSON through the field list of a struct, and, for some,
+// bytes behind it. Every field has its range and must be there, since the other process may be a
+// stranger's. No torch.
 #pragma once
 
-#include "harness/core/json.h"
+#include "harness/core/fields.h"
 
-#include <cstdint>
-#include <set>
 #include <string>
-#include <vector>
+#include <string_view>
+#include <utility>
 
 namespace lockstep {
 
-// Throws TierError, which begins with `what`, for text that is no JSON or nested deeper than our
-// messages are.
-Json wire_json(const std::string& text, const std::string& what);
-
 // An address of one host as numbers: not a name, and not the one that means every interface.
 bool is_address_of_one_host(const std::string& text);
+constexpr Allowed address_of_one_host() {
+  return {.has_form = is_address_of_one_host, .form = "a numeric address of one host"};
+}
 
-// One object of a message. Every getter throws TierError: what the message is, the field, what was
-// found and what was expected. `json` outlives it.
-class WireObject {
- public:
-  WireObject(const Json& json, std::string what);
+// Names of scenarios, subjects, tiers, backends and worlds.
+constexpr Allowed wire_name() {
+  return line_up_to(200);
+}
 
-  int64_t number(const char* name, int64_t least, int64_t most);
-  bool flag(const char* name);
-  std::string text(const char* name, size_t bytes_most);
-  std::string line(const char* name, size_t bytes_most);  // is_one_line() of core
-  std::string address(const char* name);                  // is_address_of_one_host()
-  const Json& list(const char* name, size_t most);
-  WireObject object(const char* name);
-  bool has(const char* name) const { return json_.contains(name); }
+std::string wire_line(const Json& message);  // text that is not UTF-8 is replaced
+// Throws TierError, which begins with `what`.
+Json wire_json(std::string_view text, const std::string& what);
+[[noreturn]] void refuse_message(const FieldError& error);  // as a TierError of one line
 
-  // Names and values; each name is a line. For objects whose names are not known beforehand.
-  const Json& entries(size_t most) const;
+template <Fielded T>
+std::string to_wire(const T& message) {
+  return wire_line(to_json(message));
+}
 
-  // After the last getter: throws if there are other fields.
-  void nothing_else() const;
+// Throws TierError: what the message is, the path of the field, what was found and what was
+// expected.
+template <Fielded T>
+T from_wire(std::string_view text, const std::string& what) {
+  try {
+    return from_json<T>(wire_json(text, what), what, Absent::is_refused);
+  } catch (const FieldError& error) {
+    refuse_message(error);
+  }
+}
 
-  // "a request: 'rank' is 7, expected a whole number from 0 to 3".
-  [[noreturn]] void refuse(const std::string& name, const Json& found,
-                           const std::string& expected) const;
-
- private:
-  const Json& at(const char* name);
-
-  const Json& json_;
-  const std::string what_;
-  std::set<std::string> asked_;
-};
-
-// An element of a list that is a whole number, or throws TierError.
-int64_t wire_number(const Json& json, const std::string& what, int64_t least, int64_t most);
+// A message with bytes behind its line, and the two parts again. Throws TierError if there is no
+// line.
+std::string with_bytes(std::string line, std::string_view bytes);
+std::pair<std::string_view, std::string_view> line_and_bytes(std::string_view text,
+                                                             const std::string& what);
 
 }  // namespace lockstep

@@ -149,5 +149,91 @@ TEST(Fields, APathThatLeadsNowhereIsRefused) {
     EXPECT_THROW(with_value(json, path, "1"), FieldError) << path;
 }
 
+// As messages between processes have them.
+enum class Colour { red, green };
+struct Part {
+  std::string name;
+  static constexpr auto fields() { return std::tuple{field("name", &Part::name, line_up_to(4))}; }
+};
+struct Said {
+  Colour colour = Colour::red;
+  std::chrono::milliseconds limit{};
+  std::optional<int> rank;
+  std::map<std::string, Part> parts;
+  std::map<std::string, std::string> hashes;
+  std::vector<uint64_t> addresses;
+  static constexpr auto fields() {
+    return std::tuple{field("colour", &Said::colour, between(0, 1)),
+                      field("limit", &Said::limit, between(1, 1000)),
+                      field("rank", &Said::rank, between(0, 3)),
+                      field("parts", &Said::parts, at_most(2, {})),
+                      field("hashes", &Said::hashes, text_up_to(4)),
+                      field("addresses", &Said::addresses)};
+  }
+};
+
+Said whole_message() {
+  return {.colour = Colour::green,
+          .limit = std::chrono::seconds(1),
+          .rank = 2,
+          .parts = {{"a", {"x"}}, {"b", {"y"}}},
+          .hashes = {{"c", "1"}},
+          .addresses = {std::numeric_limits<uint64_t>::max()}};
+}
+
+TEST(Fields, AMessageSurvivesTheWayToJsonAndBack) {
+  const Json json = to_json(whole_message());
+  EXPECT_EQ(json.dump(), R"({"colour":1,"limit":1000,"rank":2,"parts":{"a":{"name":"x"},)"
+                         R"("b":{"name":"y"}},"hashes":{"c":"1"},)"
+                         R"("addresses":[18446744073709551615]})");
+  EXPECT_EQ(to_json(from_json<Said>(json, "message", Absent::is_refused)), json);
+  auto without = whole_message();
+  without.rank.reset();
+  const Json shorter = to_json(without);
+  EXPECT_FALSE(shorter.contains("rank"));
+  EXPECT_FALSE(from_json<Said>(shorter, "message", Absent::is_refused).rank);
+}
+
+TEST(Fields, EveryRefusalOfAMessageNamesItsPathAndWhatIsAllowed) {
+  const auto with = [](const char* name, const Json& value) {
+    Json json = to_json(whole_message());
+    json[name] = value;
+    try {
+      from_json<Said>(json, "message", Absent::is_refused);
+    } catch (const FieldError& error) {
+      return std::string(error.what());
+    }
+    return std::string("not refused");
+  };
+  EXPECT_EQ(with("colour", 2), "message.colour: 2 is too large; the most is 1");
+  EXPECT_EQ(with("colour", "red"), "message.colour: expected a whole number, found \"red\"");
+  EXPECT_EQ(with("limit", 0), "message.limit: 0 is too small; the least is 1");
+  EXPECT_EQ(with("limit", uint64_t{1} << 63),
+            "message.limit: expected a number below 2^63, found 9223372036854775808");
+  EXPECT_EQ(with("rank", nullptr), "message.rank: expected a whole number, found null");
+  EXPECT_EQ(with("rank", 4), "message.rank: 4 is too large; the most is 3");
+  EXPECT_EQ(with("parts", Json::array()), "message.parts: expected an object, found []");
+  EXPECT_EQ(with("parts", {{"a", {{"name", "12345"}}}}),
+            "message.parts.a.name: a text of 5 bytes is too long; the longest has 4");
+  EXPECT_EQ(with("parts", {{"a", {{"name", "\n"}}}}),
+            "message.parts.a.name: expected one line without control characters, found \"\\n\"");
+  EXPECT_EQ(with("parts", {{"a", Json::object()}}), "message.parts.a: has no 'name'");
+  const Json x{{"name", "x"}};
+  EXPECT_EQ(with("parts", {{"a", x}, {"b", x}, {"c", x}}),
+            "message.parts: a list of 3 is too long; the longest has 2");
+  EXPECT_EQ(with("parts", {{"a\x1b", x}}),
+            "message.parts: \"a\\u001b\" is no name: one line of 1 to 200 bytes");
+  EXPECT_EQ(with("hashes", {{"c", 1}}), "message.hashes.c: expected a string, found 1");
+  EXPECT_EQ(with("addresses", {-1}),
+            "message.addresses[0]: expected a whole number of at least 0, found -1");
+}
+
+TEST(Fields, AMessageWithoutAFieldIsRefusedWhereACaseKeepsItsDefault) {
+  Json json = to_json(whole_message());
+  json.erase("colour");
+  EXPECT_EQ(from_json<Said>(json, "message").colour, Colour::red);
+  EXPECT_THROW(from_json<Said>(json, "message", Absent::is_refused), FieldError);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -47,6 +47,8 @@ BANS = {
              "a library throws or returns, it never ends the process"),
     "_exit": (CALLED.format("_exit|_Exit"), OUR_CODE[:-2], ENDS_PROCESSES,
               "only what forks or is told to end a process ends one"),
+    "fork": (CALLED.format("fork|vfork"), ("harness", "cli"), (PROCESS + "/single_threaded.cpp",),
+             "a fork beside other threads hangs: SingleThreaded::fork() is the proof that there are none"),
     "sleep": (r"\b(?:sleep|usleep|nanosleep|sleep_for|sleep_until)[ \t]*\(", ("ddp", "tests"),
               WAITING, "time orders nothing: wait for the event itself, with a deadline"),
     "thread": (r"\bstd::(?:j?thread|async)\b|\bpthread_create\b", ("ddp",), WAITING,
@@ -174,6 +176,15 @@ def _ban(name):
     return rule
 
 
+def tier_names(tree):
+    """Code that asks for a tier's name is wrong for the next tier: ask for its traits (harness/core/tier.h)."""
+    names = r'"(?:sim|warm|cold|launched)"'
+    for path in tree.cpp:
+        if is_under(path, ("harness", "cli", "reports")):
+            for match in re.finditer(rf"[!=]= *{names}|{names} *[!=]=", tree.text[path]):
+                yield Problem(path, line_of(tree.text[path], match.start()), "ask for the tier's traits, not its name")
+
+
 def using_namespace(tree):
     """In a header it changes the names of everyone who includes it."""
     for path in tree.headers:
@@ -223,7 +234,7 @@ def places(tree):
 
 
 RULES = [include_direction, torch_free, fragile_headers, unlisted_source, listed_source, unlisted_folder,
-         *map(_ban, BANS), using_namespace, pragma_once, todo, words, long_file, places, patterns]
+         *map(_ban, BANS), using_namespace, tier_names, pragma_once, todo, words, long_file, places, patterns]
 
 
 def formatted(tree):

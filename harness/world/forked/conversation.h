@@ -1,25 +1,76 @@
 // The requests of a forked lane to its server, and the replies. A case goes through the server as
-// text, and a reply holds only what is out of the ordinary: small simulated worlds would otherwise
-// spend a tenth of their time on it.
+// text, behind the fields of its request, and only the process that runs it reads it.
 #pragma once
 
 #include "harness/core/scenario.h"
 #include "harness/process/child_group.h"
 #include "harness/process/stacks.h"
-#include "harness/world/devices.h"
 #include "harness/world/sim/chooser.h"
 
 #include <chrono>
-#include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 namespace lockstep {
 
 struct Subject;
+
+// One day, as for --timeout.
+inline constexpr int64_t kLimitMost_ms = std::chrono::milliseconds(std::chrono::hours(24)).count();
+
+// A request to run a case.
+struct CaseRequest {
+  std::string scenario, subject;
+  std::string tier, backend;  // as in a Setting
+  int size = 1;               // of the case's world
+  std::chrono::milliseconds limit{};
+  bool call_sites = false;  // of simulated worlds; of others always
+  bool choices = false;     // reply with the choices of who ran next
+  std::string case_value;   // JSON, behind the fields
+  static constexpr auto fields() {
+    return std::tuple{field("scenario", &CaseRequest::scenario, line_up_to(4096)),
+                      field("subject", &CaseRequest::subject, line_up_to(4096)),
+                      field("tier", &CaseRequest::tier, line_up_to(200)),
+                      field("backend", &CaseRequest::backend, line_up_to(200)),
+                      field("size", &CaseRequest::size, between(1, kWorldMost)),
+                      field("limit", &CaseRequest::limit, between(1, kLimitMost_ms)),
+                      field("call_sites", &CaseRequest::call_sites),
+                      field("choices", &CaseRequest::choices)};
+  }
+};
+
+// A request to write the output of the last case into `folder`.
+struct KeepRequest {
+  std::string folder;
+  static constexpr auto fields() { return std::tuple{field("folder", &KeepRequest::folder)}; }
+};
+
+// One of them.
+struct LaneRequest {
+  std::optional<CaseRequest> run = {};
+  std::optional<KeepRequest> keep = {};
+  static constexpr auto fields() {
+    return std::tuple{field("run", &LaneRequest::run), field("keep", &LaneRequest::keep)};
+  }
+};
+std::string text_of(const LaneRequest& request);
+LaneRequest lane_request_in(const std::string& text);  // throws TierError, as all below
+
+// The stacks of ranks that were late or have crashed.
+using StacksByRank = std::map<int, std::vector<ThreadStack>>;
+
+// What became of the processes of a case.
+struct CaseReply {
+  GroupReport group;  // of the ranks; simulated ones end as the thread of a process can
+  std::vector<std::vector<std::string>> left;  // by rank: what it left behind in its process; or {}
+  int left_running = 0;                        // processes that still ran when every rank had ended
+  StacksByRank stacks;
+  std::vector<sim::Choice> choices;  // where they were requested
+};
+std::string text_of(const CaseReply& reply);
+CaseReply case_reply_in(const std::string& text);
 
 // What a process that lives on between cases receives for each case.
 struct Order {
@@ -31,80 +82,26 @@ struct Order {
   bool choices = false;
 };
 
-// For a world whose ranks are spread over several servers: the rank that runs here, and the
-// rendezvous of the ranks.
-struct Remote {
-  int rank = 0;
-  std::string store_address;
-  int store_port = 0;
-  std::string listens_on;                       // an address of the host that runs it
-  std::optional<DeviceAssignment> device = {};  // where tensors are on a device
+// The report of a rank of a warm world on a case: what it left behind in its process.
+struct RankReport {
+  std::vector<std::string> left;
+  static constexpr auto fields() { return std::tuple{field("left", &RankReport::left)}; }
 };
 
-// A request to run a case, and what became of its processes.
-struct CaseRequest {
-  std::string scenario, subject;
-  std::string tier;     // "cold", "warm", "sim" or "launched"
-  std::string backend;  // as in a Setting
-  int size = 1;         // of the case's world
-  std::chrono::milliseconds limit{};
-  bool call_sites = false;            // of simulated worlds; of others always
-  bool choices = false;               // reply with the choices of who ran next
-  std::string case_value;             // JSON
-  std::optional<Remote> remote = {};  // of launched worlds
-};
-
-// The journal of a rank that ran on another server.
-struct JournalCopy {
-  std::string bytes;
-  bool overflowed = false;
-};
-
-struct CaseReply {
-  GroupReport group;  // of the ranks; simulated ones end as the thread of a process can
-  std::vector<std::vector<std::string>> left;  // by rank: what it left behind in its process; or {}
-  int left_running = 0;                        // processes that still ran when every rank had ended
-  std::map<int, std::vector<ThreadStack>> stacks;  // by rank, of those late or crashed
-  std::vector<sim::Choice> choices;                // where they were requested
-  std::optional<JournalCopy> journal = {};         // where the runner does not see it
-};
-std::string text_of(const CaseRequest& request);
-CaseRequest case_request_in(const std::string& text);
-
-// A request that came over a network, for one rank of a launched world, with every field in its
-// range. Throws TierError, which names the field, for anything else.
-CaseRequest remote_request_in(const std::string& text);
-Case case_of(const CaseRequest& request);
-std::string text_of(const CaseReply& reply);
-CaseReply case_reply_in(const std::string& text);
-
-// A reply that came over a network: for one rank, with its journal, every field in its range.
-// Throws TierError, which names the field.
-CaseReply remote_reply_in(const std::string& text);
-
-// A request for what a runner on another host cannot see, and the reply: the output of the rank
-// that ran here, and the functions at addresses of the server's processes.
-struct LookRequest {
-  std::set<uint64_t> addresses;
-};
-struct LookReply {
-  std::string out, err;
-  KnownFrames frames;
-};
-std::string text_of(const LookRequest& request);
-inline const std::string kLookRequest = "look at ";  // begins one
-bool is_look_request(const std::string& text);
-LookRequest look_request_in(const std::string& text);
-std::string text_of(const LookReply& reply);
-LookReply look_reply_in(const std::string& text);  // both throw TierError
-
-// The reply of the host of simulated worlds for a case.
+// The report of the host of simulated worlds on a case.
 struct HostReport {
-  std::vector<std::vector<std::string>> left;  // by rank: what it left behind; or {}
-  std::vector<sim::Choice> choices;            // where they were requested
-  bool is_usable = true;                       // the host can run another case
+  std::vector<std::vector<std::string>> left = {};  // by rank: what it left behind; or {}
+  std::vector<sim::Choice> choices = {};            // where they were requested
+  bool is_usable = true;                            // the host can run another case
+  std::string problem = {};                         // why no rank could run; or ""
+  static constexpr auto fields() {
+    return std::tuple{field("left", &HostReport::left), field("choices", &HostReport::choices),
+                      field("is_usable", &HostReport::is_usable),
+                      field("problem", &HostReport::problem)};
+  }
 };
-std::string text_of(const HostReport& report);
-HostReport host_report_in(const std::string& text);
+
+// `left`, or {} where no rank left anything.
+std::vector<std::vector<std::string>> if_any(std::vector<std::vector<std::string>> left);
 
 }  // namespace lockstep

@@ -1,16 +1,11 @@
 #include "harness/world/launched/arrivals.h"
 
-#include "harness/world/wire.h"
-
 #include <algorithm>
 #include <set>
 
 namespace lockstep {
 
 namespace {
-
-constexpr int kRanksMost = 65536;
-constexpr size_t kLineMost = 256;
 
 // "0, 2-4".
 std::string listed(const std::vector<int>& ranks) {
@@ -41,23 +36,11 @@ std::string difference(const std::string& what, const std::vector<Arrival>& arri
 }  // namespace
 
 std::string text_of(const Arrival& arrival) {
-  return Json{{"rank", arrival.rank},
-              {"size", arrival.size},
-              {"version", arrival.version},
-              {"reply", arrival.reply}}
-      .dump();
+  return to_wire(arrival);
 }
 
 Arrival arrival_in(const std::string& text) {
-  const std::string what = "an arrival at the rendezvous";
-  const Json json = wire_json(text, what);
-  WireObject object(json, what);
-  Arrival arrival{.rank = static_cast<int>(object.number("rank", 0, kRanksMost - 1)),
-                  .size = static_cast<int>(object.number("size", 1, kRanksMost)),
-                  .version = object.line("version", kLineMost),
-                  .reply = object.line("reply", kLineMost)};
-  object.nothing_else();
-  return arrival;
+  return from_wire<Arrival>(text, "an arrival at the rendezvous");
 }
 
 std::string problem_with(std::vector<Arrival> arrivals) {

@@ -1,6 +1,8 @@
 // The processes that have come to the rendezvous of a campaign. Pure functions; no torch.
 #pragma once
 
+#include "harness/world/wire.h"
+
 #include <string>
 #include <vector>
 
@@ -11,6 +13,13 @@ struct Arrival {
   int size = 1;  // of the world, as its launcher says
   std::string version;
   std::string reply;  // the key of the store at which it expects rank 0's text
+  static constexpr auto fields() {
+    constexpr int kRanksMost = 65536;
+    return std::tuple{field("rank", &Arrival::rank, between(0, kRanksMost - 1)),
+                      field("size", &Arrival::size, between(1, kRanksMost)),
+                      field("version", &Arrival::version, line_up_to(256)),
+                      field("reply", &Arrival::reply, line_up_to(256))};
+  }
 };
 
 std::string text_of(const Arrival& arrival);

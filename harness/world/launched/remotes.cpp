@@ -48,27 +48,18 @@ bool is_readable(int socket, Clock::time_point until) {
   return ready == 1;
 }
 
-// The first message of a launched process: a handshake, and after its line the nonce and the proof.
+// The first message of a launched process, before its handshake.
 struct Introduction {
-  std::string handshake, nonce, proof;
+  std::string nonce, proof;
+  static constexpr auto fields() {
+    return std::tuple{field("nonce", &Introduction::nonce, line_up_to(256)),
+                      field("proof", &Introduction::proof, line_up_to(256))};
+  }
 };
 
-std::string text_of(const Introduction& told) {
-  return told.nonce + "\n" + told.proof + "\n" + told.handshake;
-}
-
-Introduction introduction_in(const std::string& text) {
-  const auto nonce_end = text.find('\n');
-  const auto proof_end =
-      nonce_end == std::string::npos ? nonce_end : text.find('\n', nonce_end + 1);
-  if (proof_end == std::string::npos) throw TierError("this is no handshake");
-  return {.handshake = text.substr(proof_end + 1),
-          .nonce = text.substr(0, nonce_end),
-          .proof = text.substr(nonce_end + 1, proof_end - nonce_end - 1)};
-}
-
-std::string proof_of_member(const std::string& secret, const Introduction& told) {
-  return proof_for(secret, "member\n" + told.nonce + "\n" + told.handshake);
+std::string proof_of_member(const std::string& secret, const std::string& nonce,
+                            std::string_view handshake) {
+  return proof_for(secret, "member\n" + nonce + "\n" + std::string(handshake));
 }
 
 std::string proof_of_welcome(const std::string& secret, const std::string& nonce) {
@@ -84,11 +75,13 @@ struct Heard {
 std::optional<Heard> introduced(const Message& heard, const std::string& token,
                                 const std::string& secret) {
   if (!is(RemoteWord::handshake, heard)) return {};
+  const std::string what = "the first message of a launched process";
   try {
-    const auto told = introduction_in(heard.text);
-    auto handshake = handshake_in(told.handshake);
-    const bool is_proved = same_proof(told.proof, proof_of_member(secret, told));
-    if (handshake.token == token && is_proved) return Heard{std::move(handshake), told.nonce};
+    const auto [line, bytes] = line_and_bytes(heard.text, what);
+    const auto told = from_wire<Introduction>(line, what);
+    if (!same_proof(told.proof, proof_of_member(secret, told.nonce, bytes))) return {};
+    auto handshake = handshake_in(std::string(bytes));
+    if (handshake.token == token) return Heard{std::move(handshake), told.nonce};
   } catch (const TierError&) {
   }
   return {};
@@ -162,20 +155,22 @@ std::string who_did_not_come(const std::map<int, RemoteProcess>& came, int size)
   return (missing.size() == 1 ? "rank " : "ranks ") + joined(missing, ", ");
 }
 
+using Names = std::map<std::string, std::string>;
+
 // The first name that one has and the other lacks.
-std::string missing_name(const Json& all, const Json& in) {
-  for (const auto& [name, value] : all.items())
+std::string missing_name(const Names& all, const Names& in) {
+  for (const auto& [name, value] : all)
     if (!in.contains(name)) return name;
   return "";
 }
 
-std::string difference_in(const std::string& what, const Json& ours, const Json& theirs,
+std::string difference_in(const std::string& what, const Names& ours, const Names& theirs,
                           const std::string& who) {
   if (const auto name = missing_name(ours, theirs); !name.empty())
     return who + " has no " + what + " '" + name + "', which rank 0 has";
   if (const auto name = missing_name(theirs, ours); !name.empty())
     return who + " has the " + what + " '" + name + "', which rank 0 has not";
-  for (const auto& [name, value] : ours.items())
+  for (const auto& [name, value] : ours)
     if (value != theirs.at(name))
       return who + " has a " + what + " '" + name + "' with other cases than rank 0's";
   return "";
@@ -202,7 +197,7 @@ Descriptor connected(const std::string& address, int port, const Handshake& own,
 }  // namespace
 
 Handshake handshake_of(int rank, const std::string& listens_on, const std::string& token,
-                       Json program) {
+                       RunnableProgram program) {
   char host[256] = "";
   if (::gethostname(host, sizeof(host) - 1) != 0) throw TierError("this host has no name");
   return {.token = token,
@@ -216,20 +211,21 @@ Handshake handshake_of(int rank, const std::string& listens_on, const std::strin
           .devices = {}};
 }
 
-Json program_of(const std::vector<Scenario>& scenarios, const std::vector<std::string>& subjects) {
-  Json program{{"subjects", Json::object()}, {"scenarios", Json::object()}};
-  for (const auto& name : subjects) program["subjects"][name] = "";
+RunnableProgram program_of(const std::vector<Scenario>& scenarios,
+                           const std::vector<std::string>& subjects) {
+  RunnableProgram program;
+  for (const auto& name : subjects) program.subjects[name] = "";
   for (const auto& scenario : scenarios)
-    program["scenarios"][scenario.name] = hash_of(scenario.smallest());
+    program.scenarios[scenario.name] = hash_of(scenario.smallest());
   return program;
 }
 
-std::string difference(const Json& ours, const Json& theirs, int rank) {
+std::string difference(const RunnableProgram& ours, const RunnableProgram& theirs, int rank) {
   const auto who = "rank " + std::to_string(rank);
-  const auto subjects = difference_in("subject", ours.at("subjects"), theirs.at("subjects"), who);
-  const auto found = !subjects.empty() ? subjects
-                                       : difference_in("scenario", ours.at("scenarios"),
-                                                       theirs.at("scenarios"), who);
+  const auto subjects = difference_in("subject", ours.subjects, theirs.subjects, who);
+  const auto found = !subjects.empty()
+                         ? subjects
+                         : difference_in("scenario", ours.scenarios, theirs.scenarios, who);
   return found.empty() ? "" : "the processes are not of one program: " + found;
 }
 
@@ -278,9 +274,11 @@ std::vector<RemoteProcess> gather(const ListeningSocket& listener, const Handsha
 Descriptor join(const std::string& address, int port, const Handshake& own, Clock::time_point until,
                 const std::string& secret) {
   Descriptor connection = connected(address, port, own, until);
-  Introduction told{.handshake = text_of(own), .nonce = fresh_token(), .proof = ""};
-  told.proof = proof_of_member(secret, told);
-  send_message(connection.number(), message(RemoteWord::handshake, text_of(told)));
+  const auto handshake = text_of(own);
+  Introduction told{.nonce = fresh_token(), .proof = ""};
+  told.proof = proof_of_member(secret, told.nonce, handshake);
+  send_message(connection.number(),
+               message(RemoteWord::handshake, with_bytes(to_wire(told), handshake)));
   const bool answered = is_readable(connection.number(), until);
   const auto heard =
       answered ? receive_message(connection.number(), kAnswerBytesMost) : std::nullopt;

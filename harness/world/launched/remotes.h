@@ -6,11 +6,13 @@
 // (process/zygote.h), and these.
 #pragma once
 
-#include "harness/core/json.h"
 #include "harness/core/scenario.h"
 #include "harness/process/network.h"
 #include "harness/world/devices.h"
+#include "harness/world/wire.h"
 
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,40 +27,68 @@ enum class RemoteWord : uint32_t {
   end,              // rank 0's last: text of a CampaignEnd
 };
 
+// What a program could run, by name, for comparison: its subjects, and its scenarios with a hash of
+// each one's smallest case.
+struct RunnableProgram {
+  std::map<std::string, std::string> subjects = {}, scenarios = {};
+  bool operator==(const RunnableProgram&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("subjects", &RunnableProgram::subjects, at_most(1u << 16, line_up_to(256))),
+        field("scenarios", &RunnableProgram::scenarios, at_most(1u << 16, line_up_to(256)))};
+  }
+};
+RunnableProgram program_of(const std::vector<Scenario>& scenarios,
+                           const std::vector<std::string>& subjects);
+
+// The sentence about the first difference, or "" where there is none.
+std::string difference(const RunnableProgram& program_of_rank_zero, const RunnableProgram& program,
+                       int rank);
+
 // The description that a launched process sends.
 struct Handshake {
   std::string token;  // of the campaign, which rank 0 has chosen
   int rank = 0;
   int64_t process = 0;
   std::string host;
-  std::string boot;               // equal where clocks are
-  std::string listens_on;         // an address of its host at which its ranks can be reached
-  Json program;                   // what it could run
+  std::string boot;        // equal where clocks are
+  std::string listens_on;  // an address of its host at which its ranks can be reached
+  RunnableProgram program;
   std::optional<int> local_rank;  // among those of its host, where its launcher sets one
   DevicesByBackend devices;       // those of the campaign's backends with tensors on devices
+  static constexpr auto fields() {
+    constexpr int kRanksMost = 65536;
+    return std::tuple{
+        field("token", &Handshake::token, line_up_to(256)),
+        field("rank", &Handshake::rank, between(0, kRanksMost - 1)),
+        field("process", &Handshake::process, between(1, std::numeric_limits<pid_t>::max())),
+        field("host", &Handshake::host, line_up_to(256)),
+        field("boot", &Handshake::boot, line_up_to(256)),
+        field("listens_on", &Handshake::listens_on, address_of_one_host()),
+        field("program", &Handshake::program),
+        field("local_rank", &Handshake::local_rank, between(0, kRanksMost - 1)),
+        field("devices", &Handshake::devices, at_most(16, {}))};
+  }
 };
 
 // Of this process, without local rank and devices. Reads the host's name and the kernel's boot id.
 Handshake handshake_of(int rank, const std::string& listens_on, const std::string& token,
-                       Json program);
-
-// What a program could run, for comparison: subjects, and scenarios with their smallest cases.
-Json program_of(const std::vector<Scenario>& scenarios, const std::vector<std::string>& subjects);
-
-// The sentence about the first difference, or "" where there is none.
-std::string difference(const Json& program_of_rank_zero, const Json& program, int rank);
+                       RunnableProgram program);
 
 std::string text_of(const Handshake& handshake);
 // Throws TierError, which names the field, for text that is no handshake.
 Handshake handshake_in(const std::string& text);
 
-// Where rank 0 listens, which it publishes to the others; with a proof of the campaign's secret, if
-// it has one.
+// Where rank 0 listens, which it publishes to the others.
 struct RankZero {
   std::string address;
   int port = 0;
   std::string token;  // of the campaign
-  std::string proof;
+  static constexpr auto fields() {
+    return std::tuple{field("address", &RankZero::address, address_of_one_host()),
+                      field("port", &RankZero::port, between(1, 65535)),
+                      field("token", &RankZero::token, line_up_to(256))};
+  }
 };
 // With the proof of `secret`; "" is none.
 std::string text_of(const RankZero& rank_zero, const std::string& secret);
@@ -68,10 +98,17 @@ RankZero rank_zero_in(const std::string& text, const std::string& secret);
 // "rank 2 (process 4711 on host b)".
 std::string name_of(const Handshake& member);
 
+// For text that one process sends another, for people to read.
+inline constexpr size_t kSentenceBytesMost = 4096;
+
 // How the campaign ended for all.
 struct CampaignEnd {
   bool is_whole = false;  // rank 0 has a report
   std::string why;        // where it has none
+  static constexpr auto fields() {
+    return std::tuple{field("is_whole", &CampaignEnd::is_whole),
+                      field("why", &CampaignEnd::why, text_up_to(kSentenceBytesMost))};
+  }
 };
 std::string text_of(const CampaignEnd& end);
 CampaignEnd campaign_end_in(const std::string& text);  // throws TierError
@@ -94,9 +131,6 @@ inline constexpr char kSecretVariable[] = "LOCKSTEP_SECRET";
 
 // proof_of(), or "" without a secret, as the other side's then is.
 std::string proof_for(const std::string& secret, const std::string& text);
-
-// For text that one process sends another, for people to read.
-inline constexpr size_t kSentenceBytesMost = 4096;
 
 // Rank 0: blocks until ranks 1 to size - 1 have connected and been found alike, and welcomes them;
 // returns them in this order. Where one does not connect until `until`, or is another program,

@@ -12,6 +12,10 @@ namespace lockstep::sim {
 struct Choice {
   int taken = 0, of = 1;
   bool operator==(const Choice&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("taken", &Choice::taken, at_least(0)),
+                      field("of", &Choice::of, at_least(1))};
+  }
 };
 
 class Chooser {

@@ -1,11 +1,14 @@
 #include "harness/world/sim/rank_threads.h"
 
+#include "harness/core/tier.h"
 #include "harness/process/stacks.h"
+#include "harness/process/system_limit.h"
 
 #include <algorithm>
 #include <pthread.h>
 #include <semaphore>
 #include <string>
+#include <system_error>
 #include <thread>
 
 namespace lockstep::sim {
@@ -40,12 +43,25 @@ int RankThreads::size() const {
                                         [](const auto& mate) { return mate != nullptr; }));
 }
 
-void RankThreads::start(int rank, std::function<void()> task) {
+void RankThreads::create(int size) {
+  for (int rank = 0; rank < size; ++rank) mate(rank);
+}
+
+RankThreads::Mate& RankThreads::mate(int rank) {
   const auto at = static_cast<size_t>(rank);
   if (mates_.size() <= at) mates_.resize(at + 1);
-  if (!mates_[at]) mates_[at] = std::make_unique<Mate>(rank);
-  mates_[at]->task = std::move(task);
-  mates_[at]->begin.release();
+  try {
+    if (!mates_[at]) mates_[at] = std::make_unique<Mate>(rank);
+  } catch (const std::system_error& error) {
+    throw TierError("a simulated rank gets no thread: " + reason_of(error.code().value()));
+  }
+  return *mates_[at];
+}
+
+void RankThreads::start(int rank, std::function<void()> task) {
+  auto& chosen = mate(rank);
+  chosen.task = std::move(task);
+  chosen.begin.release();
 }
 
 void RankThreads::wait_for(int rank) {

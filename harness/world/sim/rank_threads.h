@@ -18,6 +18,10 @@ class RankThreads {
   // How many threads there are.
   int size() const;
 
+  // Creates what is missing of the first `size` threads. Throws TierError, with the limit to raise,
+  // where the system gives no more.
+  void create(int size);
+
   // Thread `rank` runs `task`, which must not throw; the thread is created if missing, and must
   // have no other task. From any thread, one at a time.
   void start(int rank, std::function<void()> task);
@@ -33,6 +37,8 @@ class RankThreads {
 
  private:
   struct Mate;
+  Mate& mate(int rank);
+
   std::vector<std::unique_ptr<Mate>> mates_;  // by rank; null where there is none
 };
 

@@ -24,6 +24,7 @@ Scheduler::Scheduler(RankThreads& rank_threads, int ranks, Chooser chooser, Nano
 Scheduler::~Scheduler() = default;
 
 std::vector<Scheduler::ThreadEnd> Scheduler::run(std::function<void(int)> body) {
+  threads_.create(static_cast<int>(ranks_.size()));
   body_ = std::move(body);
   running_ = next_rank();
   if (running_ != kNobody) {

@@ -63,6 +63,7 @@ class Scheduler {
   // ends once no other rank can run, the earliest first; but nothing continues beyond `limit`.
   // Threads of ranks that have not ended stay frozen for the life of the process, and this object
   // and what `body` refers to must then never be destroyed. `body` must not throw. Once.
+  // Throws TierError, before any rank runs, where a rank gets no thread.
   std::vector<ThreadEnd> run(std::function<void(int rank)> body);
 
   // All functions below are for the rank that runs.

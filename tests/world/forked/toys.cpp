@@ -1,7 +1,7 @@
 #include "tests/world/forked/toys.h"
 
 #include "harness/recorder/journal.h"
-#include "harness/world/launched/launched.h"
+#include "harness/world/launched/launched_tier.h"
 #include "tests/world/forked/acts.h"
 
 #include <torch/torch.h>
@@ -156,7 +156,7 @@ class LaunchedHere final : public Tier {
       parts.members.push_back(
           {handshake_of(rank, "127.0.0.1", "", {}), Descriptor(dup(others_.back()->descriptor()))});
     }
-    tier_ = launched_tier(std::move(parts));
+    tier_ = std::make_unique<LaunchedTier>(std::move(parts));
   }
   ~LaunchedHere() override { others_.clear(); }  // as members that leave
 

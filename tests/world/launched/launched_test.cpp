@@ -1,6 +1,5 @@
 // What launched worlds do that others do not; what they have in common is tested with the others'.
-#include "harness/world/launched/launched.h"
-
+#include "harness/world/launched/launched_tier.h"
 #include "tests/world/forked/toys.h"
 
 #include <csignal>

@@ -1,7 +1,8 @@
 // What processes of a campaign send each other, as anyone might.
+#include "harness/world/launched/messages.h"
+
 #include "harness/core/tier.h"
 #include "harness/process/secret.h"
-#include "harness/world/forked/conversation.h"
 #include "harness/world/launched/remotes.h"
 #include "tests/world/launched/mutations.h"
 
@@ -31,26 +32,32 @@ TEST(Secrets, AreProvedByHmacSha256) {
 
 // A short form: every message from the wire, changed at random, is read or refused with a sentence.
 TEST(Messages, ThatAreChangedAreReadOrRefused) {
-  auto whole = handshake_of(1, kHere, "token",
-                            {{"subjects", {{"own", ""}}}, {"scenarios", {{"a.holds", "1"}}}});
+  auto whole =
+      handshake_of(1, kHere, "token", {.subjects = {{"own", ""}}, .scenarios = {{"a.holds", "1"}}});
   whole.local_rank = 1;
   whole.devices["nccl"] = {.names = {"x"}, .kind = "GPU", .problem = "", .is_own = true};
-  const CaseRequest request{.scenario = "a.holds",
+  const RankRequest request{.scenario = "a.holds",
                             .subject = "own",
-                            .tier = "launched",
                             .backend = "gloo",
                             .size = 2,
+                            .rank = 1,
                             .limit = 1s,
-                            .case_value = R"({"world":{"size":2},"samples":[1,2]})",
-                            .remote = Remote{.rank = 1,
-                                             .store_address = kHere,
-                                             .store_port = 4711,
-                                             .listens_on = kHere,
-                                             .device = DeviceAssignment{.world = "w"}}};
-  CaseReply reply;
-  reply.group.ends = {{ChildEnd::Kind::exited, 66}};
-  reply.stacks[0] = {{.thread = 1, .name = "main", .frames = {1, 2}, .instead = ""}};
-  reply.journal = JournalCopy{"journal", false};
+                            .store_address = kHere,
+                            .store_port = 4711,
+                            .listens_on = kHere,
+                            .device = DeviceAssignment{.world = "w"},
+                            .case_value = R"({"world":{"size":2},"samples":[1,2]})"};
+  const RankReply reply{.end = {ChildEnd::Kind::exited, 66},
+                        .stacks = {{.thread = 1, .name = "main", .frames = {1, 2}, .instead = ""}},
+                        .journal = "journal"};
+  const CaseRequest of_lane{.scenario = "a.holds",
+                            .subject = "own",
+                            .tier = "cold",
+                            .backend = "gloo",
+                            .limit = 1s,
+                            .case_value = "{}"};
+  CaseReply by_lane{.left = {{}, {"a thread"}}, .stacks = {{1, reply.stacks}}};
+  by_lane.group.ends = {reply.end, reply.end};
   LookReply looked{.out = "out", .err = "err", .frames = {}};
   looked.frames[7].push_back({"main at x.cpp:1", false});
   struct Kind {
@@ -59,16 +66,18 @@ TEST(Messages, ThatAreChangedAreReadOrRefused) {
   };
   const std::vector<Kind> kinds = {
       {text_of(whole), [](const auto& text) { handshake_in(text); }},
-      {text_of(request), [](const auto& text) { remote_request_in(text); }},
-      {text_of(reply), [](const auto& text) { remote_reply_in(text); }},
-      {text_of(LookRequest{{1, 2}}),
-       [](const auto& text) {
-         if (is_look_request(text)) look_request_in(text);
-       }},
+      {text_of(MemberRequest{.run = request}), [](const auto& text) { member_request_in(text); }},
+      {text_of(MemberRequest{.look = LookRequest{{1, 2}}}),
+       [](const auto& text) { member_request_in(text); }},
+      {text_of(reply), [](const auto& text) { rank_reply_in(text); }},
+      {text_of(LaneRequest{.run = of_lane}), [](const auto& text) { lane_request_in(text); }},
+      {text_of(LaneRequest{.keep = KeepRequest{"a folder"}}),
+       [](const auto& text) { lane_request_in(text); }},
+      {text_of(by_lane), [](const auto& text) { case_reply_in(text); }},
       {text_of(looked), [](const auto& text) { look_reply_in(text); }},
       {text_of(CampaignEnd{.is_whole = false, .why = "x"}),
        [](const auto& text) { campaign_end_in(text); }},
-      {text_of(RankZero{.address = kHere, .port = 1, .token = "t", .proof = ""}, ""),
+      {text_of(RankZero{.address = kHere, .port = 1, .token = "t"}, ""),
        [](const auto& text) { rank_zero_in(text, ""); }}};
   std::mt19937_64 random(18);
   for (const auto& [valid, read] : kinds) {
@@ -85,6 +94,22 @@ TEST(Messages, ThatAreChangedAreReadOrRefused) {
       }
     }
   }
+}
+
+TEST(Messages, ReadAsTheyWereWritten) {
+  CaseReply reply{.left = {{}, {"a thread"}}, .left_running = 3, .choices = {{1, 2}}};
+  reply.group.ends = {
+      {ChildEnd::Kind::exited, 66}, {ChildEnd::Kind::exited, 66}, {ChildEnd::Kind::signalled, 9}};
+  reply.stacks[2] = {{.thread = 1, .name = "main", .frames = {1, 2}, .instead = ""},
+                     {.thread = 2, .name = "x", .frames = {}, .instead = "stopped"}};
+  const auto read = case_reply_in(text_of(reply));
+  EXPECT_EQ(read.group.ends, reply.group.ends);
+  EXPECT_EQ(std::tie(read.left, read.left_running, read.stacks, read.choices),
+            std::tie(reply.left, reply.left_running, reply.stacks, reply.choices));
+  // Bytes are as they are, lines among them.
+  const RankReply of_rank{.end = {ChildEnd::Kind::stuck, 15}, .journal = "a\n\xff\n"};
+  EXPECT_EQ(rank_reply_in(text_of(of_rank)).journal, of_rank.journal);
+  EXPECT_EQ(rank_reply_in(text_of(of_rank)).end, of_rank.end);
 }
 
 }  // namespace

@@ -22,11 +22,12 @@ std::chrono::steady_clock::time_point in(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + time;
 }
 
-Json program(const std::string& scenario = "a.holds", const std::string& cases = "1") {
-  return {{"subjects", {{"own", ""}}}, {"scenarios", {{scenario, cases}}}};
+RunnableProgram program(const std::string& scenario = "a.holds", const std::string& cases = "1") {
+  return {.subjects = {{"own", ""}}, .scenarios = {{scenario, cases}}};
 }
 
-Handshake handshake(int rank, const Json& what = program(), const std::string& token = "token") {
+Handshake handshake(int rank, const RunnableProgram& what = program(),
+                    const std::string& token = "token") {
   return handshake_of(rank, kHere, token, what);
 }
 
@@ -99,7 +100,7 @@ TEST(Members, OfAnotherProgramAreRefusedWithOneSentenceOnAll) {
       outcomes({handshake(1), handshake(2, program("a.holds", "2"))}, 3),
       std::vector<std::string>(3, who + "has a scenario 'a.holds' with other cases than rank 0's"));
   auto more = program();
-  more["subjects"]["another"] = "";
+  more.subjects["another"] = "";
   EXPECT_EQ(outcomes({handshake(1), handshake(2, more)}, 3),
             std::vector<std::string>(3, who + "has the subject 'another', which rank 0 has not"));
 }
@@ -171,7 +172,7 @@ TEST(Members, DoNotFollowARankZeroWithoutTheirSecret) {
 }
 
 TEST(Members, FindRankZeroOnlyWhereItProvesTheirSecret) {
-  const RankZero there{.address = kHere, .port = 4711, .token = "token", .proof = ""};
+  const RankZero there{.address = kHere, .port = 4711, .token = "token"};
   for (const char* const secret : {"", "secret"}) {
     const auto found = rank_zero_in(text_of(there, secret), secret);
     EXPECT_EQ(std::tie(found.address, found.port, found.token),
@@ -184,6 +185,13 @@ TEST(Members, FindRankZeroOnlyWhereItProvesTheirSecret) {
   EXPECT_NE(said("secret", "").find("this process has none: " + cure), std::string::npos);
   EXPECT_NE(said("", "secret").find("does not prove"), std::string::npos);
   EXPECT_NE(said("another", "secret").find(cure), std::string::npos);
+}
+
+TEST(Members, SayThatARankZeroOfAnotherFormIsOfAnotherBuild) {
+  const std::string wrong =
+      "the processes are not of one build of the program: the place of rank 0";
+  for (const char* const other : {"", "{}", "\n{\"address\":\"127.0.0.1\"}", "{\"proof\":\"\"}"})
+    EXPECT_TRUE(reason([&] { rank_zero_in(other, ""); }).starts_with(wrong)) << other;
 }
 
 TEST(Members, RankZeroThatIsNotThereIsNamedByItsAddress) {
@@ -216,7 +224,7 @@ TEST(Members, AHelloReadsAsItWasWritten) {
                read.program),
       std::tie(own.token, own.rank, own.process, own.host, own.boot, own.listens_on, own.program));
   EXPECT_EQ(read.local_rank, 2);
-  EXPECT_EQ(json_of(read.devices.at("nccl")), json_of(own.devices.at("nccl")));
+  EXPECT_EQ(to_json(read.devices), to_json(own.devices));
   EXPECT_FALSE(handshake_in(text_of(handshake(1))).local_rank);
   EXPECT_THROW(handshake_in("{}"), TierError);
 }

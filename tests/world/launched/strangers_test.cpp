@@ -3,7 +3,7 @@
 #include "harness/core/tier.h"
 #include "harness/process/message.h"
 #include "harness/world/launched/agent.h"
-#include "harness/world/launched/launched.h"
+#include "harness/world/launched/launched_tier.h"
 #include "tests/world/forked/toys.h"
 #include "tests/world/launched/mutations.h"
 
@@ -54,24 +54,24 @@ class LiveMember : public testing_support::LeavesNothing {
 
   // Of a world of one whose rank does nothing.
   std::string request() const {
-    return text_of(CaseRequest{
-        .scenario = "toy.acts",
-        .subject = "bare",
-        .tier = "launched",
-        .backend = "gloo",
-        .size = 1,
-        .limit = 20s,
-        .case_value = to_json(Toy{.world = {.size = 1}}).dump(),
-        .remote =
-            Remote{.store_address = kHere, .store_port = store_->port(), .listens_on = kHere}});
+    return text_of(
+        MemberRequest{.run = RankRequest{.scenario = "toy.acts",
+                                         .subject = "bare",
+                                         .backend = "gloo",
+                                         .size = 1,
+                                         .limit = 20s,
+                                         .store_address = kHere,
+                                         .store_port = store_->port(),
+                                         .listens_on = kHere,
+                                         .case_value = to_json(Toy{.world = {.size = 1}}).dump()}});
   }
 
-  // The fifth line is the place of the rank.
-  std::string request_with(const std::string& field, const std::string& value) const {
+  // The first line is the fields.
+  std::string request_with(const std::string& field, const Json& value) const {
     auto lines = split(request(), '\n');
-    Json remote = Json::parse(lines.at(4));
-    remote[field] = value;
-    lines[4] = remote.dump();
+    Json fields = Json::parse(lines.at(0));
+    fields["run"][field] = value;
+    lines[0] = fields.dump();
     return joined(lines, "\n");
   }
 
@@ -116,21 +116,42 @@ TEST_F(LiveMember, RemovesNoFolderThatAMessageNames) {
 
 TEST_F(LiveMember, WritesNoOutputWhereAMessageSays) {
   answer_to(request());
-  const auto heard = answer_to("keep output in " + (folder_ / "chosen").string());
+  const auto heard = answer_to(text_of(LaneRequest{.keep = KeepRequest{folder_ / "chosen"}}));
   EXPECT_TRUE(is(ServerWord::failure, heard)) << heard.text;
   EXPECT_FALSE(fs::exists(folder_ / "chosen"));
 }
 
 TEST_F(LiveMember, RefusesAFieldOutOfItsRangeByName) {
-  const std::vector<std::pair<std::string, std::string>> kWrong = {
-      {"listens_on", "0.0.0.0"}, {"listens_on", "::"}, {"store_address", "example.org"}};
-  for (const auto& [field, value] : kWrong) {
+  const std::vector<std::tuple<std::string, Json, std::string>> kWrong = {
+      {"listens_on", "0.0.0.0", "expected a numeric address of one host, found \"0.0.0.0\""},
+      {"listens_on", "::", "expected a numeric address of one host, found \"::\""},
+      {"store_address", "example.org", "expected a numeric address of one host"},
+      {"store_port", 0, "0 is too small; the least is 1"},
+      {"store_port", 65536, "65536 is too large; the most is 65535"},
+      {"size", 1025, "1025 is too large"},
+      {"rank", -1, "-1 is too small"},
+      {"limit", 0, "0 is too small"},
+      {"scenario", "a\x1b[2J", "expected one line without control characters"},
+      {"subject", std::string(201, 'x'), "a text of 201 bytes is too long"},
+      {"device", Json{{"index", 1024}}, "1024 is too large"}};
+  for (const auto& [field, value, wrong] : kWrong) {
     const auto heard = answer_to(request_with(field, value));
     EXPECT_TRUE(is(ServerWord::failure, heard));
-    EXPECT_NE(heard.text.find("\"" + field + "\" is \"" + value + "\", expected a numeric address"),
-              std::string::npos)
-        << heard.text;
+    EXPECT_NE(heard.text.find(".run." + field), std::string::npos) << heard.text;
+    EXPECT_NE(heard.text.find(wrong), std::string::npos) << heard.text;
   }
+  const auto beyond = answer_to(request_with("rank", 1));
+  EXPECT_NE(beyond.text.find("is for rank 1 of a world of 1"), std::string::npos) << beyond.text;
+}
+
+TEST_F(LiveMember, RefusesAFieldThatIsMissingOrUnknownByName) {
+  auto lines = split(request(), '\n');
+  Json fields = Json::parse(lines.at(0));
+  fields["run"].erase("listens_on");
+  lines[0] = fields.dump();
+  EXPECT_NE(answer_to(joined(lines, "\n")).text.find("has no 'listens_on'"), std::string::npos);
+  EXPECT_NE(answer_to(request_with("scratch", "/")).text.find("unknown field 'scratch'"),
+            std::string::npos);
 }
 
 TEST_F(LiveMember, EndsWithASentenceAtAMessageThatNoRankZeroSends) {
@@ -175,7 +196,7 @@ class AStrangeMember : public testing_support::LeavesNothing {
                                   {.journal_bytes = size_t{16} << 20}),
         .own = handshake_of(0, kHere, "token", {})};
     parts.members.push_back({handshake_of(1, kHere, "", {}), Descriptor(ends[0])});
-    const auto lane = launched_tier(std::move(parts));
+    const auto lane = std::make_unique<LaunchedTier>(std::move(parts));
     send_message(member.number(), answer);
     try {
       lane->play(toy_scenario(), {"toy.acts", to_json(Toy{.world = {.size = 2}})},
@@ -194,15 +215,15 @@ class AStrangeMember : public testing_support::LeavesNothing {
 
 TEST_F(AStrangeMember, IsLostAndNamedWhateverItReplies) {
   const std::string deep(100000, '[');
+  const auto with_end = [](const std::string& end) {
+    return reply(R"({"end":)" + end + R"(,"left_running":0,"stacks":[],"overflowed":false})" +
+                 "\n");
+  };
   for (const auto& answer :
-       {reply(""), reply("{}\n"), reply(deep + "\n"),
-        reply(R"({"ends":[],"overflowed":false})"
-              "\n"),
-        reply(R"({"ends":[[999999999999,0,66]],"overflowed":false})"
-              "\n"),
-        reply(R"({"ends":[[1,77,66]],"overflowed":false})"
-              "\n"),
-        reply(R"({"ends":[[1,0,66]],"overflowed":false})"), Message{4711, ""}}) {
+       {reply(""), reply("{}\n"), reply(deep + "\n"), with_end("[]"), with_end("{}"),
+        with_end(R"({"kind":77,"code":66})"), with_end(R"({"kind":0,"code":999999999999})"),
+        reply(R"({"end":{"kind":0,"code":66},"left_running":0,"stacks":[],"overflowed":false})"),
+        Message{4711, ""}}) {
     const auto why = lost_after(answer);
     EXPECT_NE(why.find("rank 1 (process "), std::string::npos) << why;
     EXPECT_NE(why.find("sent what no member sends: "), std::string::npos) << why;

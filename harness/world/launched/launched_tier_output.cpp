@@ -1,13 +1,13 @@
 // The requests of rank 0's lane to the other processes about a case that has run.
 #include "harness/process/message.h"
 #include "harness/world/forked/capture.h"
-#include "harness/world/launched/lane.h"
+#include "harness/world/launched/launched_tier.h"
 
 #include <poll.h>
 
 namespace lockstep {
 
-std::string LaunchedLane::answer_of(int rank, const std::string& request) {
+std::string LaunchedTier::answer_of(int rank, const std::string& request) {
   const int socket = sockets_.at(static_cast<size_t>(rank));
   const auto until = Clock::now() + kAnswerSlack;
   if (!send(rank, ServerWord::request, request)) lose(rank, "is gone");
@@ -28,17 +28,18 @@ std::string LaunchedLane::answer_of(int rank, const std::string& request) {
 }
 
 // What is available: if a process is gone by now, the next case reports it.
-void LaunchedLane::keep_output(const std::filesystem::path& folder, const History& history) {
+void LaunchedTier::keep_output(const std::filesystem::path& folder, const History& history) {
   std::filesystem::create_directories(folder);
   const DivergencePoints divergence_points(history, call_sites_);
   std::vector<KnownFrames> known(call_sites_.size());
   try {
     for (int rank = 0; rank < static_cast<int>(call_sites_.size()); ++rank) {
-      LookRequest request;
-      divergence_points.add_addresses_of(rank, request.addresses);
+      std::set<uint64_t> addresses;
+      divergence_points.add_addresses_of(rank, addresses);
       const auto stacks = stacks_.find(rank);
-      if (stacks != stacks_.end()) add_addresses_of(stacks->second, request.addresses);
-      const auto reply = look_reply_in(answer_of(rank, text_of(request)));
+      if (stacks != stacks_.end()) add_addresses_of(stacks->second, addresses);
+      const LookRequest request{{addresses.begin(), addresses.end()}};
+      const auto reply = look_reply_in(answer_of(rank, text_of(MemberRequest{.look = request})));
       known[static_cast<size_t>(rank)] = reply.frames;
       Capture::keep(folder, rank, {reply.out, reply.err});
       if (stacks != stacks_.end()) write_stacks(folder, rank, stacks->second, reply.frames);

@@ -1,9 +1,11 @@
-#include "harness/world/launched/lane.h"
+#include "harness/world/launched/launched_tier.h"
 
 #include "harness/process/message.h"
 #include "harness/world/forked/memory.h"
-#include "harness/world/forked/server.h"
+#include "harness/world/forked/rank.h"
+#include "harness/world/forked/rendezvous.h"
 #include "harness/world/launched/device_assignment.h"
+#include "harness/world/launched/rank_server.h"
 
 #include <algorithm>
 #include <poll.h>
@@ -17,8 +19,8 @@ namespace {
 // The time for the other processes to leave, so that a launcher sees them gone before rank 0.
 constexpr std::chrono::seconds kLeavePatience{5};
 
-bool ended_as_it_should(const CaseReply& reply) {
-  return reply.group.ends.at(0) == ChildEnd{ChildEnd::Kind::exited, kPlayed};
+bool ended_as_it_should(const RankReply& reply) {
+  return reply.end == ChildEnd{ChildEnd::Kind::exited, kPlayed};
 }
 
 // Times of unrelated clocks have no order.
@@ -47,26 +49,15 @@ std::unique_ptr<Zygote> launched_server(const SingleThreaded& alone,
   own.ranks_most = 1;
   ask_for_no_names();
   const auto memory = std::make_shared<LaneMemory>(own);
-  const auto server = std::make_shared<ForkedServer>(scenarios, subjects, own, memory);
+  const auto server = std::make_shared<RankServer>(scenarios, subjects, own, memory);
   return std::make_unique<Zygote>(
-      alone,
-      ZygoteServer{.prepare =
-                       [server] {
-                         server->prepare();
-                         // A case's world has other ranks on this host than the launcher says.
-                         for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE"})
-                           ::unsetenv(name);
-                       },
-                   .serve = [server](const std::string& request,
-                                     int stop) { return server->serve_remote(request, stop); },
-                   .finish = [server] { server->finish(); }});
+      alone, ZygoteServer{.prepare = [server] { server->prepare(); },
+                          .serve = [server](const std::string& request,
+                                            int stop) { return server->serve(request, stop); },
+                          .finish = [server] { server->finish(); }});
 }
 
-std::unique_ptr<LaunchedTier> launched_tier(LaunchedParts parts) {
-  return std::make_unique<LaunchedLane>(std::move(parts));
-}
-
-LaunchedLane::LaunchedLane(LaunchedParts parts)
+LaunchedTier::LaunchedTier(LaunchedParts parts)
     : parts_(std::move(parts)), wake_(checked(eventfd(0, EFD_CLOEXEC), "an eventfd")) {
   sockets_.push_back(parts_.server->descriptor());
   for (const auto& member : parts_.members) {
@@ -75,16 +66,16 @@ LaunchedLane::LaunchedLane(LaunchedParts parts)
   }
 }
 
-LaunchedLane::~LaunchedLane() {
+LaunchedTier::~LaunchedTier() {
   if (!ended_) end({.why = "rank 0's process ended before its campaign had"});
 }
 
-const Handshake& LaunchedLane::member(int rank) const {
+const Handshake& LaunchedTier::member(int rank) const {
   return rank == 0 ? parts_.own : parts_.members.at(static_cast<size_t>(rank) - 1).is;
 }
 
-std::vector<std::optional<DeviceAssignment>> LaunchedLane::device_assignments_for(
-    const CaseRequest& request) const {
+std::vector<std::optional<DeviceAssignment>> LaunchedTier::device_assignments_for(
+    const RankRequest& request) const {
   const auto count = static_cast<size_t>(request.size);
   if (!parts_.own.devices.contains(request.backend))
     return std::vector<std::optional<DeviceAssignment>>(count);
@@ -94,23 +85,23 @@ std::vector<std::optional<DeviceAssignment>> LaunchedLane::device_assignments_fo
   return {assignments.begin(), assignments.end()};
 }
 
-int LaunchedLane::Round::awaited() const {
+int LaunchedTier::Round::awaited() const {
   return static_cast<int>(
       std::count_if(replies.begin(), replies.end(), [](const auto& reply) { return !reply; }));
 }
 
-bool LaunchedLane::send(int rank, ServerWord word, const std::string& text) {
+bool LaunchedTier::send(int rank, ServerWord word, const std::string& text) {
   return send_message(sockets_.at(static_cast<size_t>(rank)), {static_cast<uint32_t>(word), text});
 }
 
 // The first loss is reported; later ones are its consequences.
-void LaunchedLane::lose(int rank, const std::string& how) {
+void LaunchedTier::lose(int rank, const std::string& how) {
   if (lost_.empty()) lost_ = name_of(member(rank)) + " " + how;
 }
 
-History LaunchedLane::play(const Scenario&, const Case& c, const Setting& setting,
+History LaunchedTier::play(const Scenario&, const Case& c, const Setting& setting,
                            const CaseRunOptions& options) {
-  if (setting.tier != "launched")
+  if (!traits_of(setting).is_launched)
     throw TierError("a launched lane plays launched worlds, not '" + setting.tier + "'");
   if (stopped_) throw Interrupted();
   if (!lost_.empty()) throw TierLost(lost_);
@@ -128,34 +119,33 @@ History LaunchedLane::play(const Scenario&, const Case& c, const Setting& settin
     throw TierError(std::string("a store for the case could not be served: ") + error.what());
   }
   ++cases_;
-  auto round = play_round(
-      {.scenario = c.scenario,
-       .subject = setting.subject,
-       .tier = setting.tier,
-       .backend = setting.backend,
-       .size = wanted,
-       .limit = options.limit,
-       .call_sites = options.call_sites,
-       .case_value = c.value.dump(),
-       .remote = Remote{.store_address = parts_.own.listens_on, .store_port = store->port()}},
-      *store);
+  auto round = play_round({.scenario = c.scenario,
+                           .subject = setting.subject,
+                           .backend = setting.backend,
+                           .size = wanted,
+                           .limit = options.limit,
+                           .store_address = parts_.own.listens_on,
+                           .store_port = store->port(),
+                           .case_value = c.value.dump()},
+                          *store);
   if (stopped_) throw Interrupted();
   if (!lost_.empty()) throw TierLost(lost_);
   if (!round.failure.empty()) throw TierError(round.failure);
   return history_of_round(std::move(round));
 }
 
-LaunchedLane::Round LaunchedLane::play_round(CaseRequest request, ServedStore& store) {
+LaunchedTier::Round LaunchedTier::play_round(RankRequest request, ServedStore& store) {
   const auto count = static_cast<size_t>(request.size);
-  Round round{.replies = std::vector<std::optional<CaseReply>>(count),
+  Round round{.replies = std::vector<std::optional<RankReply>>(count),
               .late = std::vector<bool>(count, false),
               .limit = Clock::now() + request.limit + parts_.grace + kAnswerSlack};
   const auto assignments = device_assignments_for(request);
   for (int rank = 0; rank < request.size; ++rank) {
-    request.remote->rank = rank;
-    request.remote->device = assignments[static_cast<size_t>(rank)];
-    request.remote->listens_on = member(rank).listens_on;
-    if (!send(rank, ServerWord::request, text_of(request))) lose(rank, "is gone");
+    request.rank = rank;
+    request.device = assignments[static_cast<size_t>(rank)];
+    request.listens_on = member(rank).listens_on;
+    if (!send(rank, ServerWord::request, text_of(MemberRequest{.run = request})))
+      lose(rank, "is gone");
   }
   while (round.awaited() > 0) {
     if ((stopped_ || !lost_.empty()) && !round.is_cut) cut(round);
@@ -172,7 +162,7 @@ LaunchedLane::Round LaunchedLane::play_round(CaseRequest request, ServedStore& s
 }
 
 // A process without a rank in this world is polled as well: it may be gone, or be interrupted.
-void LaunchedLane::hear(int rank, Round& round, ServedStore& store) {
+void LaunchedTier::hear(int rank, Round& round, ServedStore& store) {
   const auto heard = receive_message(sockets_[static_cast<size_t>(rank)], kReplyBytesMost);
   const auto at = static_cast<size_t>(rank);
   const bool is_awaited = at < round.replies.size() && !round.replies[at];
@@ -199,10 +189,10 @@ void LaunchedLane::hear(int rank, Round& round, ServedStore& store) {
   }
 }
 
-void LaunchedLane::take_reply(int rank, const std::string& text, Round& round, ServedStore& store) {
+void LaunchedTier::take_reply(int rank, const std::string& text, Round& round, ServedStore& store) {
   auto& reply = round.replies[static_cast<size_t>(rank)];
   try {
-    reply = remote_reply_in(text);
+    reply = rank_reply_in(text);
   } catch (const TierError& error) {
     lose(rank, std::string("sent what no member sends: ") + error.what());
     reply.emplace();
@@ -219,7 +209,7 @@ void LaunchedLane::take_reply(int rank, const std::string& text, Round& round, S
 }
 
 // Note [Late together]
-void LaunchedLane::let_late_ones_go_on(Round& round) {
+void LaunchedTier::let_late_ones_go_on(Round& round) {
   bool any = false;
   for (size_t rank = 0; rank < round.replies.size(); ++rank) {
     if (round.replies[rank]) continue;
@@ -235,7 +225,7 @@ void LaunchedLane::let_late_ones_go_on(Round& round) {
   round.limit = Clock::now() + kAnswerSlack;
 }
 
-void LaunchedLane::cut(Round& round) {
+void LaunchedTier::cut(Round& round) {
   if (round.is_cut) return;
   round.is_cut = true;
   round.limit = Clock::now() + kAnswerSlack;
@@ -244,7 +234,7 @@ void LaunchedLane::cut(Round& round) {
 }
 
 // The grace is over, or a server does not reply.
-void LaunchedLane::on_limit(Round& round) {
+void LaunchedTier::on_limit(Round& round) {
   if (round.is_called_off && !round.is_cut) return cut(round);
   for (size_t rank = 0; rank < round.replies.size(); ++rank) {
     if (round.replies[rank]) continue;
@@ -253,20 +243,20 @@ void LaunchedLane::on_limit(Round& round) {
   }
 }
 
-History LaunchedLane::history_of_round(Round round) {
+History LaunchedTier::history_of_round(Round round) {
   CaseReply all;
   std::vector<RankRecords> records;
   all.left.resize(round.replies.size());
   for (size_t rank = 0; rank < round.replies.size(); ++rank) {
     auto& reply = *round.replies[rank];
-    auto& bytes = reply.journal.value().bytes;
-    all.group.ends.push_back(reply.group.ends.at(0));
+    auto& bytes = reply.journal;
+    all.group.ends.push_back(reply.end);
     if (reply.left_running > 0)
       all.left[rank].push_back(std::to_string(reply.left_running) +
                                " process(es) that it had started still ran when it had gone");
-    if (!reply.stacks.empty()) stacks_[static_cast<int>(rank)] = reply.stacks.begin()->second;
-    records.push_back({read_frames(reinterpret_cast<std::byte*>(bytes.data()), bytes.size()),
-                       reply.journal->overflowed});
+    if (!reply.stacks.empty()) stacks_[static_cast<int>(rank)] = reply.stacks;
+    records.push_back(
+        {read_frames(reinterpret_cast<std::byte*>(bytes.data()), bytes.size()), reply.overflowed});
   }
   all.stacks = stacks_;
   try {
@@ -278,13 +268,13 @@ History LaunchedLane::history_of_round(Round round) {
   }
 }
 
-void LaunchedLane::stop() {
+void LaunchedTier::stop() {
   stopped_ = true;
   const uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(wake_.number(), &one, sizeof(one));
 }
 
-void LaunchedLane::end(const CampaignEnd& how) {
+void LaunchedTier::end(const CampaignEnd& how) {
   ended_ = true;
   const auto until = Clock::now() + kLeavePatience;
   for (const auto& member : parts_.members)

@@ -1,24 +1,34 @@
-// Rank 0's lane of launched worlds; launched.h makes it.
+// The launched tier, on rank 0: worlds whose ranks are spread over processes that a launcher has
+// started, on one host or many. No torch.
 #pragma once
 
 #include "harness/world/forked/histories.h"
-#include "harness/world/forked/rendezvous.h"
 #include "harness/world/launched/launched.h"
+#include "harness/world/launched/messages.h"
+#include "harness/world/served_store.h"
 
 #include <atomic>
+#include <map>
 
 namespace lockstep {
 
-class LaunchedLane final : public LaunchedTier {
+// Runs launched worlds of up to all ranks, on ranks 0 to W - 1 of those launched; a case that wants
+// more is refused, with this reason. Every rank is forked for one case, and its groups are Gloo's
+// between the processes' hosts. A process that dies, or cannot be reached for kSilenceMost, is
+// TierLost: no other process can replace its rank.
+class LaunchedTier final : public Tier {
  public:
-  explicit LaunchedLane(LaunchedParts parts);
-  ~LaunchedLane() override;
+  explicit LaunchedTier(LaunchedParts parts);
+  ~LaunchedTier() override;
 
   History play(const Scenario& scenario, const Case& c, const Setting& setting,
                const CaseRunOptions& options) override;
   void keep_output(const std::filesystem::path& folder, const History& history) override;
   void stop() override;
-  void end(const CampaignEnd& how) override;
+
+  // Sends all processes the end of the campaign, and blocks until they have left, a few seconds at
+  // most. Without it the destructor reports to them that the campaign did not complete.
+  void end(const CampaignEnd& how);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -28,7 +38,7 @@ class LaunchedLane final : public LaunchedTier {
   static constexpr uint32_t kReplyBytesMost = 1u << 28;
   // A case under way. The ranks of the case are the first ones.
   struct Round {
-    std::vector<std::optional<CaseReply>> replies;  // by rank
+    std::vector<std::optional<RankReply>> replies;  // by rank
     std::vector<bool> late;                         // at the deadline, and has reported so
     Clock::time_point limit;                        // for each server that has not replied
     bool is_cut = false;                            // all received a stop
@@ -40,13 +50,13 @@ class LaunchedLane final : public LaunchedTier {
   int size() const { return static_cast<int>(sockets_.size()); }
   const Handshake& member(int rank) const;
   std::vector<std::optional<DeviceAssignment>> device_assignments_for(
-      const CaseRequest& request) const;
+      const RankRequest& request) const;
   std::string name_of_world() const {
     return "lockstep-" + parts_.own.token + "-" + std::to_string(cases_);
   }
   bool send(int rank, ServerWord word, const std::string& text = "");
   void lose(int rank, const std::string& how);
-  Round play_round(CaseRequest request, ServedStore& store);
+  Round play_round(RankRequest request, ServedStore& store);
   void hear(int rank, Round& round, ServedStore& store);
   void take_reply(int rank, const std::string& text, Round& round, ServedStore& store);
   void let_late_ones_go_on(Round& round);
@@ -63,8 +73,8 @@ class LaunchedLane final : public LaunchedTier {
   bool ended_ = false;
   bool clocks_differ_ = false;
   int64_t cases_ = 0;
-  std::vector<Sites> call_sites_;                   // of the last case, by rank that ran
-  std::map<int, std::vector<ThreadStack>> stacks_;  // of the last case, by rank
+  std::vector<Sites> call_sites_;  // of the last case, by rank that ran
+  StacksByRank stacks_;            // of the last case
 };
 
 }  // namespace lockstep
