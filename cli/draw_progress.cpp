@@ -10,7 +10,8 @@ DrawProgress::DrawProgress(int64_t scenarios, bool is_quiet, reports::Style styl
       is_quiet_(is_quiet),
       now_(std::move(now)),
       began_(now_()),
-      status_(style, is_terminal, now_) {}
+      status_(style, is_terminal, now_),
+      interrupted_(watch_interrupts()) {}
 
 void DrawProgress::begin(const std::string& scenario) {
   scenario_ = scenario;
@@ -19,6 +20,10 @@ void DrawProgress::begin(const std::string& scenario) {
 
 void DrawProgress::looked_at_a_case() {
   ++cases_;
+  if (interrupted_) {
+    status_.erase();
+    throw DrawingInterrupted("the run was interrupted while cases were drawn: none was run");
+  }
   if (requests_.take()) {
     status_.erase();
     std::cerr << "running: " + line() + "\n" << std::flush;

@@ -15,7 +15,7 @@ class DrawProgress {
                std::function<Clock::time_point()> now = Clock::now);
 
   void begin(const std::string& scenario);
-  void looked_at_a_case();
+  void looked_at_a_case();  // throws DrawingInterrupted
 
  private:
   std::string line() const;
@@ -26,6 +26,7 @@ class DrawProgress {
   const Clock::time_point began_;
   StatusLine status_;
   StatusRequests requests_;
+  const std::atomic<bool>& interrupted_;
   std::string scenario_;
   int64_t begun_ = 0, cases_ = 0;
 };

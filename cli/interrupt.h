@@ -2,12 +2,20 @@
 #pragma once
 
 #include <atomic>
+#include <stdexcept>
 
 namespace lockstep::cli {
 
 // From now on the first of these signals turns the flag true, and the second ends the program with
-// status 130 (its ranks die with it). Call it after lanes were made, so that no rank inherits it.
+// status 130 (its ranks die with it). Ranks do not inherit it: a zygote begins with default
+// actions.
 const std::atomic<bool>& watch_interrupts();
+
+// The first of these signals came before there was anything to report.
+class DrawingInterrupted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 // Turns the flag true; the first signal is still the first.
 void interrupt();

@@ -3,6 +3,7 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/github.h"
+#include "cli/interrupt.h"
 #include "cli/known.h"
 #include "cli/print.h"
 #include "cli/usage.h"
@@ -105,6 +106,8 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
     return refuse(error.what(), kUsage);
   } catch (const std::bad_alloc&) {
     return refuse("memory ran out: " + reason_of(ENOMEM), kUsage);
+  } catch (const DrawingInterrupted& error) {
+    return refuse(error.what(), kInterrupted);
   } catch (const NothingSelected& error) {
     return refuse(error.what(), kNothingSelected);
   } catch (const std::exception& error) {

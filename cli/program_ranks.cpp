@@ -1,6 +1,7 @@
 #include "cli/program_ranks.h"
 
 #include "cli/exit_codes.h"
+#include "cli/rank_failure.h"
 #include "cli/rank_output.h"
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
@@ -31,10 +32,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLastWords{2}, kEndPatience{10};
 constexpr int kCannotRun = 127;  // a shell's exit code for it
-
-std::filesystem::path error_file_of(const ProgramRanks& ranks, int rank) {
-  return ranks.folder / ("rank" + std::to_string(rank) + ".json");
-}
 
 void signal_event(const Descriptor& event) {
   const uint64_t one = 1;
@@ -178,42 +175,6 @@ int exit_code_of(const ChildEnd& end) {
   return end.kind == ChildEnd::Kind::signalled ? 128 + end.code : end.code;
 }
 
-// If all ranks exited alike, without a signal or an error file, no rank is to blame: every rank may
-// have decided to skip, for example.
-bool ended_alike(const ProgramRanks& ranks, const GroupReport& report) {
-  const auto& first = report.ends.front();
-  if (report.ends.size() < 2 || first.kind != ChildEnd::Kind::exited || first.code == 0)
-    return false;
-  for (size_t rank = 0; rank < report.ends.size(); ++rank) {
-    const auto& end = report.ends[rank];
-    if (end.kind != first.kind || end.code != first.code ||
-        error_told_in(error_file_of(ranks, static_cast<int>(rank))))
-      return false;
-  }
-  return true;
-}
-
-// "rank 2 failed first, with exit code 3: ...".
-std::string sentence_of(const ProgramRanks& ranks, const GroupReport& report) {
-  const int rank = report.first_bad;
-  const auto& end = report.ends[static_cast<size_t>(rank)];
-  if (ended_alike(ranks, report)) return "every rank exited with code " + std::to_string(end.code);
-  const auto how = end.kind == ChildEnd::Kind::signalled
-                       ? "by " + signal_name(end.code)
-                       : "with exit code " + std::to_string(end.code);
-  const auto told = error_told_in(error_file_of(ranks, rank));
-  return "rank " + std::to_string(rank) + " failed first, " + how + (told ? ": " + *told : "");
-}
-
-std::string killed_text(const GroupReport& report) {
-  std::vector<std::string> killed;
-  for (size_t rank = 0; rank < report.ends.size(); ++rank)
-    if (report.ends[rank].kind == ChildEnd::Kind::cut_off) killed.push_back(std::to_string(rank));
-  if (killed.empty()) return "";
-  return (killed.size() == 1 ? "rank " : "ranks ") + joined(killed, ", ") +
-         " did not end in time and " + (killed.size() == 1 ? "was" : "were") + " killed";
-}
-
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> variables_of(const ProgramRanks& ranks, int rank) {
@@ -275,8 +236,9 @@ ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket) {
   ProgramEnd end{.exit_code = passed == 0 ? 0 : 128 + passed,
                  .sentence = passed == 0 ? "" : "ended by " + signal_name(passed)};
   if (passed == 0 && report.first_bad >= 0) {
-    end = {.exit_code = exit_code_of(report.ends[static_cast<size_t>(report.first_bad)]),
-           .sentence = sentence_of(ranks, report)};
+    const int first = first_failed(ranks, report);
+    end = {.exit_code = exit_code_of(report.ends[static_cast<size_t>(first)]),
+           .sentence = failure_text(ranks, report, first)};
   }
   if (const auto killed = killed_text(report); !killed.empty())
     end.sentence += (end.sentence.empty() ? "" : "; ") + killed;

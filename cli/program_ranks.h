@@ -4,7 +4,6 @@
 #include "harness/process/child_group.h"
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,8 +48,5 @@ int descriptors_for(int ranks);
 
 // The kind of a message whose text is a signal's number.
 inline constexpr uint32_t kPassedSignal = 200;
-
-// The message in a TORCHELASTIC_ERROR_FILE, or nothing. Pure except for reading it.
-std::optional<std::string> error_told_in(const std::filesystem::path& file);
 
 }  // namespace lockstep::cli

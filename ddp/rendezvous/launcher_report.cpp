@@ -63,20 +63,28 @@ std::string quoted(const std::string& text) {
 // Marks a sentence written by Lockstep, which the program's own replaces.
 const std::string kByLockstep = R"("reported_by": "lockstep")";
 const std::string kTimestamp = R"("timestamp": ")";
+const std::string kNanoseconds = R"("time_ns": ")";
 
 enum class Reporter { lockstep, program };
 
-std::string seconds_since_epoch() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now).count());
+// When a failure was reported first, since the epoch. torchrun reads whole seconds; `lockstep
+// launch` tells ranks of one second apart.
+struct When {
+  std::string seconds, nanoseconds;
+};
+
+When now() {
+  const std::chrono::nanoseconds time = std::chrono::system_clock::now().time_since_epoch();
+  return {std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()),
+          std::to_string(time.count())};
 }
 
 // torchrun prints py_callstack; tools that watch it from outside read message.
-std::string error_file(const std::string& sentence, const std::string& timestamp,
-                       Reporter reporter) {
+std::string error_file(const std::string& sentence, const When& when, Reporter reporter) {
   return R"({"message": {"message": )" + quoted(sentence) + R"(, "extraInfo": {"py_callstack": )" +
-         quoted(sentence) + ", " + kTimestamp + timestamp + '"' +
-         (reporter == Reporter::lockstep ? ", " + kByLockstep : "") + "}}}";
+         quoted(sentence) + ", " + kTimestamp + when.seconds + "\", " + kNanoseconds +
+         when.nanoseconds + '"' + (reporter == Reporter::lockstep ? ", " + kByLockstep : "") +
+         "}}}";
 }
 
 // Empty if there is no such file.
@@ -87,9 +95,12 @@ std::string text_in(const std::string& path) {
 
 // torchrun takes the rank with the earliest time for the root cause, so another sentence about the
 // same failure keeps the time.
-std::string timestamp_in(const std::string& text) {
-  const std::size_t start = text.rfind(kTimestamp) + kTimestamp.size();
-  return text.substr(start, text.find('"', start) - start);
+When when_in(const std::string& text) {
+  const auto value = [&](const std::string& name) {
+    const std::size_t start = text.rfind(name) + name.size();
+    return text.substr(start, text.find('"', start) - start);
+  };
+  return {value(kTimestamp), value(kNanoseconds)};
 }
 
 bool write_whole(const std::string& path, const std::string& text) {
@@ -110,8 +121,8 @@ void report(const std::string& sentence, Reporter reporter) {
   const bool is_lockstep_s = there.find(kByLockstep) != std::string::npos;
   if (!there.empty() && !(reporter == Reporter::program && is_lockstep_s)) return;
   const std::string beside = *path + "." + std::to_string(::gettid());
-  const std::string timestamp = is_lockstep_s ? timestamp_in(there) : seconds_since_epoch();
-  if (write_whole(beside, error_file(sentence, timestamp, reporter))) {
+  const When when = is_lockstep_s ? when_in(there) : now();
+  if (write_whole(beside, error_file(sentence, when, reporter))) {
     if (is_lockstep_s && ::rename(beside.c_str(), path->c_str()) == 0) return;
     static_cast<void>(::link(beside.c_str(), path->c_str()) == 0);
   }

@@ -1,5 +1,7 @@
 #include "cli/program_ranks.h"
 
+#include "cli/rank_failure.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,24 +36,29 @@ TEST(ProgramRanks, EachHasItsPlaceAndAllHaveOneStore) {
 class ErrorFiles : public ::testing::Test {
  protected:
   ~ErrorFiles() override { std::filesystem::remove(file_); }
-  std::optional<std::string> told(const std::string& text) {
+  std::optional<ReportedError> read(const std::string& text) {
     std::ofstream(file_) << text;
-    return error_told_in(file_);
+    return error_reported_in(file_);
   }
   const std::filesystem::path file_ =
       std::filesystem::temp_directory_path() / ("error_files." + std::to_string(::getpid()));
 };
 
 TEST_F(ErrorFiles, OfPyTorchAndOfOursAreRead) {
-  EXPECT_EQ(told(R"({"message": {"message": "no", "extraInfo": {"timestamp": "1"}}})"), "no");
-  EXPECT_EQ(told(R"({"message": "no"})"), "no");
+  const auto pytorchs = read(R"({"message": {"message": "no", "extraInfo": {"timestamp": "1"}}})");
+  EXPECT_EQ(pytorchs->sentence, "no");
+  EXPECT_FALSE(pytorchs->time_ns);
+  const auto ours =
+      read(R"({"message": {"message": "no", "extraInfo": {"timestamp": "1", "time_ns": "12"}}})");
+  EXPECT_EQ(ours->time_ns, 12);
+  EXPECT_EQ(read(R"({"message": "no"})")->sentence, "no");
 }
 
 TEST_F(ErrorFiles, ThatSayNothingAreNothing) {
   for (const char* text :
        {"", "{", "[]", "{}", R"({"message": 1})", R"({"message": {"message": 1}})"})
-    EXPECT_FALSE(told(text)) << text;
-  EXPECT_FALSE(error_told_in("/there/is/none"));
+    EXPECT_FALSE(read(text)) << text;
+  EXPECT_FALSE(error_reported_in("/there/is/none"));
 }
 
 }  // namespace

@@ -225,6 +225,14 @@ class Ending(ProgramCase):
     def test_ctrl_c_ends_the_run_and_leaves_its_archive(self):
         self.interrupt(signal.SIGINT)
 
+    def test_ctrl_c_while_cases_are_drawn_is_one_sentence(self):
+        process = self.start("run", "toys.hold", "--cases", "1000000")
+        self.wait_until(lambda: self.ignores_or_handles(process, signal.SIGINT), process)
+        process.send_signal(signal.SIGINT)
+        status, out, err = self.finish(process)
+        self.assertEqual((status, out), (130, ""))
+        self.assertIn("lockstep: the run was interrupted while cases were drawn: none was run\n", err)
+
     def test_termination_is_the_same(self):
         self.interrupt(signal.SIGTERM)
 
@@ -238,19 +246,18 @@ class Ending(ProgramCase):
         self.assertEqual(status, 0)
 
     def test_sigusr1_that_comes_too_early_or_too_late_ends_nothing(self):
-        """Sent without a pause, so that it comes at every moment once the program has begun."""
         process = self.start("run", "toys.hold", "--cases", "2", "-q")
-        self.wait_until(lambda: self.ignores_sigusr1(process) or process.poll() is not None, process)
+        self.wait_until(lambda: self.ignores_or_handles(process, signal.SIGUSR1), process)
         while process.poll() is None:
             process.send_signal(signal.SIGUSR1)
             time.sleep(0.001)
         self.assertEqual(self.finish(process)[0], 0)
 
-    def ignores_sigusr1(self, process):
+    def ignores_or_handles(self, process, number):
         with open("/proc/%d/status" % process.pid, encoding="ascii") as file:
             masks = dict(line.split(":", 1) for line in file)
         handled = int(masks["SigIgn"], 16) | int(masks["SigCgt"], 16)
-        return bool(handled >> (signal.SIGUSR1 - 1) & 1)
+        return bool(handled >> (number - 1) & 1)
 
     def test_a_rank_killed_by_hand_is_a_crash(self):
         process = self.start_waiting("--cases", "1")

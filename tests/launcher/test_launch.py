@@ -35,6 +35,17 @@ class Launch(Campaign):
         self.assertEqual((said.status, said.err), (0, ""), str(said))
         self.assertEqual(self.lines(said), ["[%d] rank %d of 3, here %d, sum 6" % (rank, rank, rank) for rank in range(3)])
 
+    def test_the_earliest_report_is_the_cause_whoever_ends_first(self):
+        """Rank 1 fails and tells rank 0, which ends before it."""
+        report = ('echo \'{"message": {"message": "\'$1\'", "extraInfo": {"timestamp": "7", "time_ns": "\'$2\'"}}}\' '
+                  '> "$TORCHELASTIC_ERROR_FILE"')
+        ranks = ('report() { %s; }; if [ $RANK = 0 ]; then report "a peer has failed" 9; echo $$ > "$0.tmp"; mv "$0.tmp" "$0";'
+                 ' exit 3; fi; report "the disk is full" 8; until [ -e "$0" ]; do sleep 0.01; done;'
+                 ' while kill -0 $(cat "$0") 2> /dev/null; do sleep 0.01; done; exit 4') % report
+        said = self.launch(2, "sh", "-c", ranks, os.path.join(self.out, "pid"))
+        self.assertEqual((said.status, said.err), (4, "lockstep: rank 1 failed first, with exit code 4: the disk is full\n"),
+                         str(said))
+
     def test_worlds_that_are_launched_at_once_do_not_meet(self):
         worlds = [self.start([LOCKSTEP, "launch", "-n", "2", "--", PROGRAM]) for _ in range(3)]
         for said in self.all_ended(worlds):

@@ -77,9 +77,10 @@ TEST_F(LauncherReport, OfTheProgramReplacesLocksteps) {
 TEST_F(LauncherReport, KeepsTheTimeOfTheFailureThatItReplaces) {
   std::ofstream(folder_ / "error.json")
       << R"({"message": {"message": "x", "extraInfo": {"py_callstack": "x", "timestamp": "42", )"
-      << R"("reported_by": "lockstep"}}})";
+      << R"("time_ns": "43", "reported_by": "lockstep"}}})";
   report_to_launcher("why");
-  EXPECT_NE(written().find(R"("timestamp": "42"})"), std::string::npos) << written();
+  EXPECT_NE(written().find(R"("timestamp": "42", "time_ns": "43"})"), std::string::npos)
+      << written();
 }
 
 // Another library's word, or PyTorch's in the same process.
