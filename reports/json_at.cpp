@@ -1,7 +1,7 @@
 #include "reports/json_at.h"
 
-#include "harness/core/text.h"
 #include "harness/core/characters.h"
+#include "harness/core/text.h"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 #include "reports/junit.h"
 
-#include "harness/core/text.h"
 #include "harness/core/characters.h"
+#include "harness/core/text.h"
 #include "reports/devices.h"
 #include "reports/story.h"
 #include "reports/style.h"

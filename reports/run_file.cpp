@@ -1,10 +1,10 @@
 #include "reports/run_file.h"
 
+#include "harness/core/characters.h"
 #include "harness/core/groups.h"
 #include "harness/core/parse_json.h"
 #include "harness/core/read_file.h"
 #include "harness/core/text.h"
-#include "harness/core/characters.h"
 #include "reports/json.h"
 #include "reports/json_at.h"
 #include "reports/result_checks.h"

@@ -1,8 +1,8 @@
 #include "reports/story.h"
 
+#include "harness/core/characters.h"
 #include "harness/core/groups.h"
 #include "harness/core/text.h"
-#include "harness/core/characters.h"
 #include "reports/style.h"
 
 namespace lockstep::reports {

@@ -82,14 +82,15 @@ TEST(Campaign, OnRequestAFailureStopsAll) {
   EXPECT_EQ(run.not_finished[0].scenario, "toys.b");
 }
 
-// Cases above 500 throw, the ones see a one, the others hold.
+// Cases above 500 throw, those that end in 1 see a one, the others hold.
 History fails_in_two_ways(const Case& c, FakeTier&) {
   if (value_of(c) > 500) return toys::ended(c, {Ending::Kind::threw, "case " + c.value.dump()});
-  return recorded(c, value_of(c));
+  return recorded(c, value_of(c) % 10);
 }
 
 TEST(Campaign, OneThatKeepsGoingTellsEachSignatureOnceOnAnyNumberOfLanes) {
-  const std::vector<int64_t> values{2, 501, 1, 4, 502, 1, 503, 1, 1, 9};
+  // No case comes twice: the output of its ranks is kept under the case.
+  const std::vector<int64_t> values{2, 501, 1, 4, 502, 11, 503, 21, 31, 9};
   for (const int lanes : {1, 2, 5, 9}) {
     Bench bench;
     const auto run =

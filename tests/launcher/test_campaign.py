@@ -126,7 +126,7 @@ class Refusing(Campaign):
                                  self.run_of("gradients", program=LOCKSTEP)])
         for said in self.all_ended(world):
             self.assertEqual((said.status, said.out), (2, ""), str(said))
-            self.assertIn("the processes are not of one program: rank 2 has no subject 'toy', which rank 0 has",
+            self.assertIn("the processes are not of one program: rank 2 has no subject 'other', which rank 0 has",
                           said.err)
 
     def test_an_interface_that_is_not_there_is_named(self):
