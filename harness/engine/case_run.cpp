@@ -59,8 +59,12 @@ CaseRun with_replay(CaseRun first, CaseRun second) {
 }
 
 // Simulated ranks take turns.
+int ranks_alive(const Setting& setting, int world_size) {
+  return setting.tier == kSimulated ? 1 : world_size;
+}
+
 int ranks_alive(const Job& job, size_t index) {
-  return job.setting.tier == kSimulated ? 1 : job.cases.world_size(index);
+  return ranks_alive(job.setting, job.cases.world_size(index));
 }
 
 }  // namespace lockstep

@@ -117,6 +117,68 @@ TEST(Fields, NoShrinkLeavesTheLimits) {
   EXPECT_GT(count, 5);
 }
 
+std::vector<Outer> steps_of(const Outer& value) {
+  std::vector<Outer> steps;
+  auto candidates = smaller_by_field(value);
+  while (const auto candidate = candidates.next()) steps.push_back(*candidate);
+  return steps;
+}
+
+TEST(Fields, ANumberCloseToItsDefaultHasEveryValueBetweenAsAStep) {
+  std::vector<int64_t> lengths;
+  for (const auto& step : steps_of({.length = 5})) lengths.push_back(step.length);
+  EXPECT_EQ(lengths, (std::vector<int64_t>{1, 2, 3, 4}));
+  lengths.clear();
+  for (const auto& step : steps_of({.length = 101})) lengths.push_back(step.length);
+  EXPECT_EQ(lengths, (std::vector<int64_t>{1, 51, 76, 89, 95, 98, 100}));
+}
+
+TEST(Fields, ASeedHasTheFirstFewValuesAsSteps) {
+  std::vector<uint64_t> seeds;
+  for (const auto& step : steps_of({.seed = 99})) seeds.push_back(step.seed);
+  EXPECT_EQ(seeds, (std::vector<uint64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+struct Costly {
+  std::string seed = "a";
+  struct World {
+    int delay = 0, size = 1;
+    auto operator<=>(const World&) const = default;
+    static constexpr auto fields() {
+      return std::tuple{field("delay", &World::delay, {}, Cost::schedule),
+                        field("size", &World::size, {}, Cost::world)};
+    }
+  } world;
+  bool flag = false;
+  auto operator<=>(const Costly&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("seed", &Costly::seed, one_of("b|a|c"), Cost::numbers),
+                      field("world", &Costly::world), field("flag", &Costly::flag)};
+  }
+};
+
+TEST(Fields, StepsComeInOrderOfTheirCostAndThenOfTheList) {
+  std::vector<std::string> steps;
+  auto candidates = smaller_by_field(Costly{"c", {1, 2}, true});
+  while (const auto candidate = candidates.next()) steps.push_back(to_json(*candidate).dump());
+  EXPECT_EQ(steps,
+            (std::vector<std::string>{R"({"seed":"c","world":{"delay":1,"size":1},"flag":true})",
+                                      R"({"seed":"c","world":{"delay":1,"size":2},"flag":false})",
+                                      R"({"seed":"c","world":{"delay":0,"size":2},"flag":true})",
+                                      R"({"seed":"a","world":{"delay":1,"size":2},"flag":true})",
+                                      R"({"seed":"b","world":{"delay":1,"size":2},"flag":true})"}));
+}
+
+TEST(Fields, LeavesAreTheFieldsThatAreNoStructs) {
+  std::vector<std::string> leaves;
+  for (const auto& leaf : leaves_of<Costly>())
+    leaves.push_back(leaf.path + " " + std::to_string(static_cast<int>(leaf.type)) + " " +
+                     std::to_string(static_cast<int>(leaf.cost)));
+  EXPECT_EQ(leaves, (std::vector<std::string>{"seed 4 4", "world.delay 0 3", "world.size 0 0",
+                                              "flag 3 1"}));
+  EXPECT_EQ(leaves_of<Outer>()[1].allowed.least, 1);
+}
+
 TEST(Fields, AValueIsSetByItsPath) {
   const auto json = to_json(Outer{{{4, true}}, 8, "pad", 2, 3});
   EXPECT_EQ(with_value(json, "layers[0].width", "6")["layers"][0]["width"], 6);
