@@ -60,6 +60,12 @@ void Live::headline() {
 }
 
 void Live::on_case(const Turn& turn) {
+  if (turn.is_trial) {
+    trials_ = shrinks_ == turn.c.scenario ? trials_ + 1 : 1;
+    shrinks_ = turn.c.scenario;
+    show_progress();
+    return;
+  }
   slow_.began(turn, options_.now());
   scenario_ = turn.c.scenario;
   show_progress();
@@ -73,6 +79,10 @@ void Live::on_wait() {
   show_progress();
 }
 
+std::string Live::shrinking_text() const {
+  return "shrinking " + shrinks_ + ", " + reports::counted(trials_, "run");
+}
+
 void Live::say(const std::string& text) {
   status_.erase();
   std::cerr << shown(text, options_.progress) << std::flush;
@@ -81,26 +91,29 @@ void Live::say(const std::string& text) {
 void Live::tell_what_runs() {
   const auto running = slow_.running(options_.now());
   for (const auto& one : running) say(running_text(one));
-  if (running.empty()) say("running: no case at this moment\n");
+  if (trials_ > 0) say(shrinking_text() + "\n");
+  if (running.empty() && trials_ == 0) say("running: no case at this moment\n");
 }
 
 void Live::on_verdict(const Turn& turn, const History& history, const Verdict& verdict) {
-  slow_.ended(turn, options_.now());
-  if (turn.play == 1) ++cases_;
+  if (!turn.is_trial) slow_.ended(turn, options_.now());
+  if (!turn.is_trial && turn.play == 1) ++cases_;
   if (options_.detail == Detail::verbose)
     print(shown("    " + reports::padded(std::string(name_of(verdict.kind)), 12) + "  " +
-                    turn.c.scenario + "  case " + std::to_string(turn.number) + " of " +
-                    std::to_string(turn.of) +
+                    turn.c.scenario + (turn.is_trial ? "  shrinking case " : "  case ") +
+                    std::to_string(turn.number) + " of " + std::to_string(turn.of) +
                     (turn.play > 1 ? ", play " + std::to_string(turn.play) : "") + "  " +
                     told_of(turn.c).dump(),
                 options_.out) +
           "\n");
+  if (turn.is_trial) return;
   if (options_.show_rows && turn.play == 1)
     print(shown(reports::history_text(history), options_.out));
 }
 
 void Live::on_result(const Result& result) {
   ++results_;
+  if (result.scenario == shrinks_) trials_ = 0;
   if (options_.detail == Detail::quiet && !is_failure(result.kind) &&
       result.kind != Result::Kind::inconclusive)
     return;
@@ -116,9 +129,11 @@ std::string Live::progress_line() const {
       "[" + std::to_string(results_) + "/" + std::to_string(options_.results) + "] ";
   const std::string cases = with_commas(cases_) + " of " + reports::counted(options_.cases, "case");
   if (options_.progress_is_live)
-    return results + bar(cases_, options_.cases) + "  " + cases + "  " + scenario_;
+    return results + bar(cases_, options_.cases) + "  " + cases + "  " +
+           (trials_ > 0 ? shrinking_text() : scenario_);
   const auto time = std::chrono::duration_cast<std::chrono::seconds>(options_.now() - began_);
-  return results + cases + "  " + std::to_string(time.count()) + " s  " + scenario_;
+  return results + cases + "  " + std::to_string(time.count()) + " s  " +
+         (trials_ > 0 ? shrinking_text() : scenario_);
 }
 
 void Live::show_progress() {

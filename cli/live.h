@@ -43,6 +43,7 @@ class Live : public Listener {
   void tell_what_runs();
   void show_progress();
   std::string progress_line() const;
+  std::string shrinking_text() const;
 
   const Run& run_;
   const reports::Columns columns_;
@@ -51,6 +52,8 @@ class Live : public Listener {
   StatusLine status_;
   int64_t results_ = 0, cases_ = 0;
   std::string scenario_;  // the last that began
+  int64_t trials_ = 0;    // of the failing case that is being shrunk; 0: none is
+  std::string shrinks_;   // its scenario
   SlowWatch slow_;
 };
 

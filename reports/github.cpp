@@ -3,6 +3,7 @@
 #include "harness/core/characters.h"
 #include "harness/core/groups.h"
 #include "harness/core/text.h"
+#include "reports/case_text.h"
 #include "reports/story.h"
 #include "reports/terminal.h"
 
@@ -42,10 +43,18 @@ std::string setting_text(const Setting& setting) {
   return setting.subject + ", " + setting.tier + ", " + setting.backend;
 }
 
+std::string unindented(std::vector<std::string> lines) {
+  for (auto& line : lines) line.erase(0, line.find_first_not_of(' '));
+  return joined(lines, "\n");
+}
+
 std::string annotation(const Result& result, const Run& run) {
   std::string message = rule_of(result) + "\n" + diagnosis_of(result);
   if (const auto count = count_text(result); !count.empty()) message += "\nfound in: " + count;
-  if (result.failure) message += "\ncase: " + case_line(*result.failure);
+  if (result.failure && result.failure->shrunk)
+    message += "\n" + unindented(case_lines(*result.failure));
+  else if (result.failure)
+    message += "\ncase: " + case_line(*result.failure);
   if (const auto replay = replay_command(result, run.program); !replay.empty())
     message += "\nreplay: " + replay;
   return command(is_failure(result.kind) ? "error" : "warning",

@@ -43,6 +43,20 @@ Json findings_json(const Findings& findings) {
   return all;
 }
 
+Json shrunk_json(const Shrunk& shrunk) {
+  Json notes = Json::array();
+  for (const auto& note : shrunk.notes)
+    notes.push_back({{"path", note.path},
+                     {"value", note.value},
+                     {"any", note.any},
+                     {"passes", one_line(note.passes)}});
+  return {{"drawn", shrunk.drawn},      {"drawn_unlike_default", shrunk.drawn_unlike_default},
+          {"steps", shrunk.steps},      {"runs", shrunk.runs},
+          {"tier", shrunk.tier},        {"seconds", in_seconds(shrunk.took)},
+          {"end", name_of(shrunk.end)}, {"failed", shrunk.failed},
+          {"played", shrunk.played},    {"notes", notes}};
+}
+
 Json failure_json(const Failure& failure) {
   Json plays = Json::array();
   for (const auto kind : failure.plays) plays.push_back(name_of(kind));
@@ -61,6 +75,7 @@ Json failure_json(const Failure& failure) {
             {"stack_file", failure.stack_file.string()},
             {"call_sites", lines(failure.call_sites)}};
   if (failure.archived) json["archived"] = true;
+  if (failure.shrunk) json["shrunk"] = shrunk_json(*failure.shrunk);
   return json;
 }
 

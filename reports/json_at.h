@@ -21,6 +21,7 @@ class At {
   std::vector<At> elements() const;                        // of a list
   std::vector<std::pair<std::string, At>> fields() const;  // of an object, whatever their names
 
+  const Json& json() const { return json_; }
   const Json& object() const;
   std::string text() const;
   std::string line() const;  // a text without line breaks and other control characters

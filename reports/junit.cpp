@@ -2,6 +2,7 @@
 
 #include "harness/core/characters.h"
 #include "harness/core/text.h"
+#include "reports/case_text.h"
 #include "reports/devices.h"
 #include "reports/story.h"
 #include "reports/style.h"
@@ -114,6 +115,8 @@ void add_properties(pugi::xml_node test, const Result& result, const Run& run) {
   for (const auto& [signature, cases] : result.signatures)
     property(properties, "signature", std::to_string(cases) + " x " + signature);
   if (const auto world = world_text(result); !world.empty()) property(properties, "world", world);
+  if (result.failure && result.failure->shrunk)
+    property(properties, "shrunk", shrunk_text(*result.failure->shrunk));
   property(properties, "subject", result.setting.subject);
   property(properties, "tier", result.setting.tier);
   property(properties, "backend", result.setting.backend);

@@ -91,6 +91,26 @@ Findings findings_of(const At& at) {
   return findings;
 }
 
+Shrunk shrunk_of(const At& at) {
+  using End = Shrunk::End;
+  Shrunk shrunk{.drawn = at["drawn"].object(),
+                .drawn_unlike_default = at["drawn_unlike_default"].object(),
+                .steps = at["steps"].number(0),
+                .runs = at["runs"].whole(0, kCasesMost),
+                .tier = at["tier"].line(),
+                .took = at["seconds"].time(),
+                .end = at["end"].one_of({End::smallest, End::time, End::runs, End::interrupted}),
+                .failed = at["failed"].number(0),
+                .played = at["played"].number(0)};
+  if (shrunk.failed > shrunk.played) at["failed"].wrong("is more than 'played'");
+  for (const auto& note : at["notes"].elements())
+    shrunk.notes.push_back({.path = note["path"].line(),
+                            .value = note["value"].json(),
+                            .any = note["any"].truth(),
+                            .passes = note["passes"].line()});
+  return shrunk;
+}
+
 Failure failure_of(const At& at, const std::string& scenario) {
   Failure failure;
   failure.c = {scenario, at["case"].object()};
@@ -110,6 +130,7 @@ Failure failure_of(const At& at, const std::string& scenario) {
   failure.stack = at["stack"].text();
   failure.stack_file = at["stack_file"].text();
   failure.call_sites = lines(at["call_sites"]);
+  if (at.has("shrunk")) failure.shrunk = shrunk_of(at["shrunk"]);
   return failure;
 }
 

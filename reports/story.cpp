@@ -3,47 +3,12 @@
 #include "harness/core/characters.h"
 #include "harness/core/groups.h"
 #include "harness/core/text.h"
+#include "reports/case_text.h"
 #include "reports/style.h"
 
 namespace lockstep::reports {
 
 namespace {
-
-constexpr size_t kLineColumns = 100;
-constexpr size_t kLabelColumns = 9;  // "replay   "
-
-void flatten(const Json& value, const std::string& path, std::vector<std::string>& fields) {
-  for (const auto& [name, part] : value.items()) {
-    const std::string at = path.empty() ? name : path + "." + name;
-    if (part.is_object()) {
-      flatten(part, at, fields);
-    } else if (at != "world.size") {
-      fields.push_back(
-          one_line(at + " " + (part.is_string() ? part.get<std::string>() : part.dump())));
-    }
-  }
-}
-
-// "  replay   ...", broken between fields where it would be too long.
-std::vector<std::string> labelled(const std::string& label, const std::vector<std::string>& parts) {
-  std::vector<std::string> lines{"  " + padded(label, kLabelColumns)};
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const std::string part = parts[i] + (i + 1 < parts.size() ? " ·" : "");
-    const bool first = lines.back().size() == 2 + kLabelColumns;
-    if (!first && width(lines.back()) + 1 + width(part) > kLineColumns) {
-      lines.push_back("  " + padded("", kLabelColumns) + part);
-    } else {
-      lines.back() += (first ? "" : " ") + part;
-    }
-  }
-  return lines;
-}
-
-std::vector<std::string> fields_of(const Failure& failure) {
-  std::vector<std::string> fields{"world " + std::to_string(world_size(failure.c))};
-  flatten(failure.unlike_default, "", fields);
-  return fields;
-}
 
 const Finding* first_finding(const Result& result) {
   return result.worst.findings.empty() ? nullptr : &result.worst.findings.front();
@@ -97,7 +62,7 @@ std::vector<std::string> story_of_one(const Result& result, const std::string& p
   lines.push_back("  " + diagnosis_of(result));
   if (const auto count = count_text(result); !count.empty())
     append(lines, labelled("found in", {count}));
-  if (result.failure) append(lines, labelled("case", fields_of(*result.failure)));
+  if (result.failure) append(lines, case_lines(*result.failure));
   if (result.failure && result.failure->archived)
     append(lines,
            labelled("archived", {"it failed in an earlier run, so this run plays it first"}));
@@ -145,10 +110,6 @@ std::string replay_command(const Result& result, const std::string& program) {
          (backend == Setting().backend || (traits && backend == traits->own_backend)
               ? ""
               : " --backend " + shell_word(backend));
-}
-
-std::string case_line(const Failure& failure) {
-  return joined(fields_of(failure), " · ");
 }
 
 std::string count_text(const Result& result) {

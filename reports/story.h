@@ -15,9 +15,6 @@ std::string rule_of(const Result& result);
 // The first line of the diagnosis.
 std::string diagnosis_of(const Result& result);
 
-// "world 3 · length 5 · options.seed 1": the fields that differ from a default case, and the world.
-std::string case_line(const Failure& failure);
-
 // The command that replays the failing case; `program` is how to start the program. Empty where the
 // case is in no file.
 std::string replay_command(const Result& result, const std::string& program);

@@ -6,6 +6,7 @@
 #include "cli/print.h"
 #include "cli/selection.h"
 #include "cli/sharding.h"
+#include "cli/shrinking.h"
 #include "cli/usage.h"
 #include "harness/core/text.h"
 #include "harness/engine/canary.h"
@@ -29,10 +30,11 @@ constexpr int kSlotsMost = 4096;
 struct Flags {
   Selection selection;
   std::string tiers, backends = "gloo", subjects, worlds, seed, cases, shard, slots, timeout,
-                     rendezvous_timeout;
+                     rendezvous_timeout, shrink_time;
   std::vector<std::string> set;
   std::string junit, json, out = ".lockstep", colour = "auto";
-  bool thorough = false, stop_at_first = false, keep_going = false, quiet = false;
+  bool thorough = false, stop_at_first = false, keep_going = false, no_shrink = false,
+       quiet = false;
   int verbose = 0;
 };
 
@@ -222,6 +224,11 @@ int run(const Flags& flags, const Known& known, SingleThreaded alone) {
     draw.late_results |= backend_called(backend, known.backends).device != nullptr;
   auto options = command_options_of(flags, draw.seed);
   options.launched = place_for(tiers);
+  if (flags.no_shrink && !flags.shrink_time.empty())
+    throw UsageError("--no-shrink and --shrink-time exclude each other");
+  if (!flags.no_shrink)
+    options.campaign.shrink =
+        shrink_options(flags.shrink_time, known, options.launched.has_value());
   if (options.launched && !fixes_world(draw)) draw.worlds = {options.launched->size};
   auto jobs = jobs_of(flags, known, draw);
   // In a setting that this machine can run: elsewhere a canary would fail for lack of a device.
@@ -263,6 +270,9 @@ void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& stat
   repeated("--set", flags->set, "FIELD=VALUE", "fixes a field of every case");
   option("-j", flags->slots, "SLOTS", "ranks alive at once (twice the cores)");
   option("--timeout", flags->timeout, "SECONDS", "deadline of one case (30)");
+  option("--shrink-time", flags->shrink_time, "SECONDS",
+         "search for the smallest failing case of each signature (10)");
+  command->add_flag("--no-shrink", flags->no_shrink, "leave failing cases as they were drawn");
   option("--rendezvous-timeout", flags->rendezvous_timeout, "SECONDS",
          "how long launched processes wait for each other (300)");
   command->add_flag("-x", flags->stop_at_first, "stop at the first failure");

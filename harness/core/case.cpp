@@ -26,15 +26,38 @@ std::string hash_of(const Case& c) {
   return hash_of(c.scenario + "\n" + c.value.dump());
 }
 
-std::string case_file(const Case& c) {
+std::string case_file(const SavedCase& saved) {
   Json file;
   file["lockstep_case"] = kCaseFileVersion;
-  file["scenario"] = c.scenario;
-  file["value"] = c.value;
+  file["scenario"] = saved.c.scenario;
+  file["value"] = saved.c.value;
+  if (const auto& origin = saved.origin)
+    file["shrunk"] = {
+        {"drawn", origin->drawn}, {"steps", origin->steps}, {"smallest", origin->smallest}};
   return file.dump(2) + "\n";
 }
 
-Case parse_case_file(const std::string& text, const std::string& path) {
+namespace {
+
+Origin origin_of(const Json& json, const std::string& path) {
+  const std::string at = path + ": shrunk";
+  if (!json.is_object()) throw FieldError(at + ": must be an object");
+  for (const auto& [name, part] : json.items())
+    if (name != "drawn" && name != "steps" && name != "smallest")
+      fields::refuse_unknown(at, name, {"drawn", "steps", "smallest"});
+  if (!json.contains("drawn") || !json["drawn"].is_object())
+    throw FieldError(at + ".drawn: must be an object");
+  Origin origin{.drawn = json["drawn"]};
+  fields::read(json.value("steps", Json(0)), origin.steps, at_least(0), at + ".steps",
+               Absent::keeps_default);
+  fields::read(json.value("smallest", Json(false)), origin.smallest, {}, at + ".smallest",
+               Absent::keeps_default);
+  return origin;
+}
+
+}  // namespace
+
+SavedCase parse_case_file(const std::string& text, const std::string& path) {
   const Json file = parse_json(text, path);
   if (!file.is_object() || !file.contains("lockstep_case"))
     throw FieldError(path +
@@ -43,16 +66,18 @@ Case parse_case_file(const std::string& text, const std::string& path) {
     throw OtherVersion(path + ": case file version " + file["lockstep_case"].dump() +
                        "; this program reads version " + std::to_string(kCaseFileVersion));
   for (const auto& [name, part] : file.items())
-    if (name != "lockstep_case" && name != "scenario" && name != "value")
-      fields::refuse_unknown(path, name, {"lockstep_case", "scenario", "value"});
+    if (name != "lockstep_case" && name != "scenario" && name != "value" && name != "shrunk")
+      fields::refuse_unknown(path, name, {"lockstep_case", "scenario", "value", "shrunk"});
   if (!file.contains("scenario") || !file["scenario"].is_string())
     throw FieldError(path + ": \"scenario\" must name a scenario");
   if (!file.contains("value") || !file["value"].is_object())
     throw FieldError(path + ": \"value\" must be an object");
-  return {file["scenario"].get<std::string>(), file["value"]};
+  SavedCase saved{.c = {file["scenario"].get<std::string>(), file["value"]}};
+  if (file.contains("shrunk")) saved.origin = origin_of(file["shrunk"], path);
+  return saved;
 }
 
-Case read_case_file(const std::filesystem::path& path) {
+SavedCase read_case_file(const std::filesystem::path& path) {
   const auto text = read_file(path);
   const auto name = one_line(path.string());
   if (text.empty()) throw FieldError(name + ": is empty; expected a Lockstep case file");

@@ -9,6 +9,7 @@
 
 #include <concepts>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace lockstep {
@@ -121,10 +122,12 @@ struct WorldSpec {
   Timing timing;
   auto operator<=>(const WorldSpec&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("injections", &WorldSpec::injections),
-                      field("size", &WorldSpec::size, between(1, kWorldMost)),
-                      field("reduction", &WorldSpec::reduction, one_of("flat|ring|tree|permuted")),
-                      field("schedule", &WorldSpec::schedule), field("timing", &WorldSpec::timing)};
+    return std::tuple{field("injections", &WorldSpec::injections, {}, Cost::injections),
+                      field("size", &WorldSpec::size, between(1, kWorldMost), Cost::world),
+                      field("reduction", &WorldSpec::reduction, one_of("flat|ring|tree|permuted"),
+                            Cost::schedule),
+                      field("schedule", &WorldSpec::schedule, {}, Cost::schedule),
+                      field("timing", &WorldSpec::timing, {}, Cost::schedule)};
   }
 };
 
@@ -146,8 +149,23 @@ int world_size(const Case& c);
 // Names a case among all cases: sixteen hexadecimal digits of scenario and value.
 std::string hash_of(const Case& c);
 
-// A case file: {"lockstep_case": 1, "scenario": NAME, "value": {...}}.
-std::string case_file(const Case& c);
+// What a shrunk case was before.
+struct Origin {
+  Json drawn;             // the value of the case as it was drawn
+  int steps = 0;          // down from there
+  bool smallest = false;  // no step further down is left, as far as they were tried
+  bool operator==(const Origin&) const = default;
+};
+
+struct SavedCase {
+  Case c;
+  std::optional<Origin> origin = {};  // none: it is as it was drawn, or written by hand
+  bool operator==(const SavedCase&) const = default;
+};
+
+// A case file: {"lockstep_case": 1, "scenario": NAME, "value": {...}}; of a shrunk case also
+// "shrunk": {"drawn": {...}, "steps": N, "smallest": true}.
+std::string case_file(const SavedCase& saved);
 
 // The file has a version that this program does not know.
 struct OtherVersion : FieldError {
@@ -156,7 +174,7 @@ struct OtherVersion : FieldError {
 
 // Throws FieldError, whose text starts with `path`: an unreadable file, no JSON, another kind of
 // file, a version this program does not know. The value is checked by its scenario, not here.
-Case read_case_file(const std::filesystem::path& path);
-Case parse_case_file(const std::string& text, const std::string& path);
+SavedCase read_case_file(const std::filesystem::path& path);
+SavedCase parse_case_file(const std::string& text, const std::string& path);
 
 }  // namespace lockstep

@@ -3,6 +3,8 @@
 #include "harness/core/parse_json.h"
 #include "harness/core/text.h"
 
+#include <algorithm>
+
 namespace lockstep {
 namespace fields {
 
@@ -33,16 +35,20 @@ int64_t whole_number(const Json& json, const Allowed& allowed, const std::string
   return value;
 }
 
+bool is_choice(const std::string& value, const Allowed& allowed) {
+  if (allowed.choices.empty()) return true;
+  const auto choices = split(allowed.choices, '|');
+  return std::find(choices.begin(), choices.end(), value) != choices.end();
+}
+
 void check(const std::string& value, const Allowed& allowed, const std::string& at) {
   if (value.size() > allowed.bytes_most)
     throw FieldError(at + ": a text of " + std::to_string(value.size()) +
                      " bytes is too long; the longest has " + std::to_string(allowed.bytes_most));
   if (allowed.has_form && !allowed.has_form(value))
     refuse(at, Json(value), std::string(allowed.form));
-  if (allowed.choices.empty()) return;
+  if (is_choice(value, allowed)) return;
   const auto choices = split(allowed.choices, '|');
-  for (const auto& choice : choices)
-    if (choice == value) return;
   throw FieldError(at + ": unknown value '" + excerpt(value) + "'" + did_you_mean(value, choices) +
                    "; known: " + joined(choices, ", "));
 }
@@ -51,6 +57,18 @@ void check_length(const Json& list, const Allowed& allowed, const std::string& a
   if (list.size() > allowed.longest)
     throw FieldError(at + ": a list of " + std::to_string(list.size()) +
                      " is too long; the longest has " + std::to_string(allowed.longest));
+}
+
+// The simplest word, then the choices before `value`.
+std::vector<std::string> smaller_words(const std::string& value, const std::string& simplest,
+                                       const Allowed& allowed) {
+  std::vector<std::string> words{simplest};
+  if (allowed.choices.empty()) return words;
+  for (const auto& choice : split(allowed.choices, '|')) {
+    if (choice == value) break;
+    if (choice != simplest) words.push_back(choice);
+  }
+  return words;
 }
 
 // A name is quoted in errors and reports.

@@ -7,10 +7,10 @@
 //       return std::tuple{field("world", &Sampling::world),
 //                         field("length", &Sampling::length, at_least(1)), ...}; } };
 //
-// The list is in order of cost to a reader: shrinking tries the first field first. A default
-// constructed value is the smallest. A field may be an integer, a double, a bool, a string, a
-// fielded struct, or a vector of these; limits on a vector hold for its elements, and its length
-// may be limited too.
+// The list is in order of cost to a reader: of fields with the same Cost shrinking tries the first
+// one first. A default constructed value is the smallest. A field may be an integer, a double, a
+// bool, a string, a fielded struct, or a vector of these; limits on a vector hold for its elements,
+// and its length may be limited too.
 //
 // Messages between processes have field lists as well. Theirs may also hold enumerations and
 // milliseconds, which are whole numbers in JSON, std::optional, which is left out where it is
@@ -71,15 +71,27 @@ constexpr Allowed at_most(size_t longest, Allowed elements) {
   return elements;
 }
 
+// What a field costs a reader of a failing case: shrinking tries every step of one kind before any
+// of the next. The cost of a struct's field is that of every field in it; `shape` leaves it to
+// them.
+//   world       the number of ranks
+//   shape       steps, layers, batches, options: in the order of the list
+//   injections  planted events
+//   schedule    who runs when, what it costs, the order of sums
+//   numbers     the values themselves and what they are drawn from
+enum class Cost { world, shape, injections, schedule, numbers };
+
 template <class Owner, class T>
 struct Field {
   const char* name;
   T Owner::*member;
   Allowed allowed;
+  Cost cost;
 };
 template <class Owner, class T>
-constexpr Field<Owner, T> field(const char* name, T Owner::*member, Allowed allowed = {}) {
-  return {name, member, allowed};
+constexpr Field<Owner, T> field(const char* name, T Owner::*member, Allowed allowed = {},
+                                Cost cost = Cost::shape) {
+  return {name, member, allowed, cost};
 }
 
 template <class T>
@@ -109,9 +121,24 @@ enum class Absent { keeps_default, is_refused };
 template <Fielded T>
 T from_json(const Json& json, const std::string& at, Absent absent = Absent::keeps_default);
 
-// Every value one step smaller, cheapest reading first; none of a default constructed value.
+// Every value one step smaller, cheapest reading first; none of a default constructed value. A
+// number close to its default has every value between as a step, a number far from it halves its
+// distance; a seed (unsigned), whose values have no order, has the first few. A word has the
+// choices before it. A list has itself without any of its chunks, then each element one step
+// smaller.
 template <Fielded T>
 rc::Seq<T> smaller_by_field(const T& value);
+
+// A field that is no struct, whichever struct it is in.
+struct Leaf {
+  enum class Type { whole, seed, real, truth, word, list };
+  std::string path;  // "world.size"
+  Type type = Type::whole;
+  Allowed allowed = {};  // of a list: its elements
+  Cost cost = Cost::shape;
+};
+template <Fielded T>
+std::vector<Leaf> leaves_of();
 
 // `json` with the value at `path` ("world.size", "samples[1]") replaced by `text`, read as JSON
 // where it is JSON and as a string otherwise. Throws FieldError if the path does not exist,

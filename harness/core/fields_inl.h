@@ -3,6 +3,8 @@
 
 #include "harness/core/fields.h"
 
+#include <algorithm>
+#include <optional>
 #include <type_traits>
 
 namespace lockstep {
@@ -110,30 +112,105 @@ void read(const Json& json, T& value, const Allowed& allowed, const std::string&
   }
 }
 
+constexpr Cost cost_within(Cost outer, Cost inner) {
+  return outer == Cost::shape ? inner : outer;
+}
+
+// So many values next to the default are tried one by one.
+inline constexpr uint64_t kFewValues = 8;
+
 template <class T>
-rc::Seq<T> smaller(const T& value, const T& simplest) {
+rc::Seq<T> smaller_number(T value, T simplest) {
+  const bool is_above = simplest < value;
+  const auto distance = is_above ? static_cast<uint64_t>(value) - static_cast<uint64_t>(simplest)
+                                 : static_cast<uint64_t>(simplest) - static_cast<uint64_t>(value);
+  if (distance > kFewValues && std::is_signed_v<T>) return rc::shrink::towards(value, simplest);
+  std::vector<T> between;
+  for (uint64_t i = 0; i < std::min(distance, kFewValues); ++i)
+    between.push_back(static_cast<T>(is_above ? static_cast<uint64_t>(simplest) + i
+                                              : static_cast<uint64_t>(simplest) - i));
+  return rc::seq::fromContainer(std::move(between));
+}
+
+std::vector<std::string> smaller_words(const std::string& value, const std::string& simplest,
+                                       const Allowed& allowed);
+
+// The steps of fields whose cost is `wanted`, or of all; `cost` is that of the value itself.
+template <class T>
+rc::Seq<T> smaller(const T& value, const T& simplest, const Allowed& allowed, Cost cost,
+                   std::optional<Cost> wanted) {
   if constexpr (Fielded<T>) {
     return std::apply(
         [&](auto... field) {
-          return rc::seq::concat(rc::seq::map(
-              smaller(value.*(field.member), simplest.*(field.member)), [value, field](auto part) {
-                T copy = value;
-                copy.*(field.member) = std::move(part);
-                return copy;
-              })...);
+          return rc::seq::concat(
+              rc::seq::map(smaller(value.*(field.member), simplest.*(field.member), field.allowed,
+                                   cost_within(cost, field.cost), wanted),
+                           [value, field](auto part) {
+                             T copy = value;
+                             copy.*(field.member) = std::move(part);
+                             return copy;
+                           })...);
         },
         T::fields());
+  } else if (value == simplest || (wanted && *wanted != cost)) {
+    return rc::Seq<T>();
   } else if constexpr (IsVector<T>::value) {
-    if (value == simplest) return rc::Seq<T>();
     using Element = typename T::value_type;
     return rc::seq::concat(rc::seq::just(simplest), rc::shrink::removeChunks(value),
-                           rc::shrink::eachElement(value, [](const Element& element) {
-                             return smaller(element, Element{});
+                           rc::shrink::eachElement(value, [allowed, cost](const Element& element) {
+                             return smaller(element, Element{}, allowed, cost, {});
                            }));
   } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-    return rc::shrink::towards(value, simplest);
+    return smaller_number(value, simplest);
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return rc::seq::fromContainer(smaller_words(value, simplest, allowed));
   } else {
-    return value == simplest ? rc::Seq<T>() : rc::seq::just(simplest);
+    return rc::seq::just(simplest);
+  }
+}
+
+bool is_choice(const std::string& value, const Allowed& allowed);
+
+// True of a value that `read` would accept.
+template <class T>
+bool fits(const T& value, const Allowed& allowed) {
+  if constexpr (Fielded<T>) {
+    return std::apply(
+        [&](auto... field) { return (fits(value.*(field.member), field.allowed) && ...); },
+        T::fields());
+  } else if constexpr (IsVector<T>::value) {
+    return value.size() <= allowed.longest &&
+           std::all_of(value.begin(), value.end(),
+                       [&](const auto& element) { return fits(element, allowed); });
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return is_choice(value, allowed);
+  } else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
+    return value >= allowed.least && value <= allowed.most;
+  } else {
+    return true;
+  }
+}
+
+template <class T>
+constexpr Leaf::Type leaf_type() {
+  if constexpr (IsVector<T>::value) return Leaf::Type::list;
+  if constexpr (std::is_same_v<T, bool>) return Leaf::Type::truth;
+  if constexpr (std::is_same_v<T, std::string>) return Leaf::Type::word;
+  if constexpr (std::is_floating_point_v<T>) return Leaf::Type::real;
+  return std::is_unsigned_v<T> ? Leaf::Type::seed : Leaf::Type::whole;
+}
+
+template <class T>
+void add_leaves(const std::string& path, const Allowed& allowed, Cost cost,
+                std::vector<Leaf>& leaves) {
+  if constexpr (Fielded<T>) {
+    const auto add = [&]<class Owner, class Part>(const Field<Owner, Part>& field) {
+      add_leaves<Part>((path.empty() ? "" : path + ".") + field.name, field.allowed,
+                       cost_within(cost, field.cost), leaves);
+    };
+    std::apply([&](auto... field) { (add(field), ...); }, T::fields());
+  } else {
+    leaves.push_back({path, leaf_type<T>(), allowed, cost});
   }
 }
 
@@ -180,14 +257,20 @@ T from_json(const Json& json, const std::string& at, Absent absent) {
 // A step that the limits of a field forbid is left out, so that every shrink is a case.
 template <Fielded T>
 rc::Seq<T> smaller_by_field(const T& value) {
-  return rc::seq::filter(fields::smaller(value, T{}), [](const T& candidate) {
-    try {
-      from_json<T>(to_json(candidate), "");
-      return true;
-    } catch (const FieldError&) {
-      return false;
-    }
-  });
+  const auto of_cost = [&](Cost cost) {
+    return fields::smaller(value, T{}, Allowed{}, Cost::shape, cost);
+  };
+  return rc::seq::filter(
+      rc::seq::concat(of_cost(Cost::world), of_cost(Cost::shape), of_cost(Cost::injections),
+                      of_cost(Cost::schedule), of_cost(Cost::numbers)),
+      [](const T& candidate) { return fields::fits(candidate, Allowed{}); });
+}
+
+template <Fielded T>
+std::vector<Leaf> leaves_of() {
+  std::vector<Leaf> leaves;
+  fields::add_leaves<T>("", Allowed{}, Cost::shape, leaves);
+  return leaves;
 }
 
 }  // namespace lockstep

@@ -29,7 +29,34 @@ struct CaseGroup {
   NumberSet numbers;                // from 1
 };
 
-// The case that a failing or inconclusive result stands on.
+// What is known of one field of a smallest case, from cases that differ from it in this field
+// alone.
+struct FieldNote {
+  std::string path;    // "world.size"
+  Json value;          // in the smallest case
+  bool any = false;    // all others failed too
+  std::string passes;  // otherwise those nearest to `value` that did not: "1", "5 and more"
+  bool operator==(const FieldNote&) const = default;
+};
+
+// How a case that failed was made the smallest one with its signature.
+struct Shrunk {
+  // `smallest`: no step further down fails. The others ended the search before that was known.
+  enum class End { smallest, time, runs, interrupted };
+  Json drawn;                 // the case as it was drawn
+  Json drawn_unlike_default;  // its fields that differ from a default constructed one
+  int steps = 0;              // from there, those of earlier runs included
+  int64_t runs = 0;           // distinct cases that were tried
+  std::string tier;           // where they ran
+  std::chrono::milliseconds took{};
+  End end = End::smallest;
+  int failed = 0, played = 0;    // of a flaky case: how often the smallest one failed
+  std::vector<FieldNote> notes;  // in the order of the fields; empty if there was no time left
+};
+
+// The case that a failing or inconclusive result stands on. Its verdict, `plays` and number are of
+// the case that was drawn; where that was shrunk, `c` and everything after the number are of the
+// smallest one.
 struct Failure {
   Case c;
   Json unlike_default;     // the fields of the case that differ from a default constructed one
@@ -43,6 +70,7 @@ struct Failure {
   std::string stack;                      // its stack, where it was late or crashed
   std::filesystem::path stack_file;       // the whole stack
   std::vector<std::string> call_sites;    // where the ranks diverge, a line each
+  std::optional<Shrunk> shrunk;           // none: it was not tried
 };
 
 // The result of one scenario in one setting.
@@ -148,6 +176,20 @@ inline std::string_view name_of(Result::Kind kind) {
       return "inconclusive";
     case Result::Kind::skip:
       return "skip";
+  }
+  return "?";
+}
+
+inline std::string_view name_of(Shrunk::End end) {
+  switch (end) {
+    case Shrunk::End::smallest:
+      return "smallest";
+    case Shrunk::End::time:
+      return "time";
+    case Shrunk::End::runs:
+      return "runs";
+    case Shrunk::End::interrupted:
+      return "interrupted";
   }
   return "?";
 }

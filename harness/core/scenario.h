@@ -36,6 +36,7 @@ struct Scenario {
   std::function<Case(const Json& value)> parse;
   std::function<std::vector<Case>(const Case&)> smaller;
   std::function<Case()> smallest;
+  std::vector<Leaf> leaves;  // of its cases
 
   std::function<void(const Case&, RankContext&)> program;
   std::function<Findings(const Case&, const History&)> checks;

@@ -39,6 +39,7 @@ Scenario scenario(Spec<C> given) {
     while (auto candidate = candidates.next()) all.push_back(erased(*candidate));
     return all;
   };
+  out.leaves = leaves_of<C>();
   out.smallest = [spec, erased] { return erased(spec->start); };
   out.program = [spec, typed](const Case& c, RankContext& here) { spec->program(typed(c), here); };
   out.checks = [spec, typed](const Case& c, const History& history) {

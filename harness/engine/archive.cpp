@@ -162,13 +162,13 @@ void Archive::append(const Json& line) {
 }
 
 void Archive::on_case(const Turn& turn) {
-  Json line = event("case", turn);
+  Json line = event(turn.is_trial ? "trial" : "case", turn);
   line["case"] = turn.c.value;
   append(line);
 }
 
 void Archive::on_verdict(const Turn& turn, const History& history, const Verdict& verdict) {
-  Json line = event("verdict", turn);
+  Json line = event(turn.is_trial ? "trial_verdict" : "verdict", turn);
   line["verdict"] = name_of(verdict.kind);
   if (!verdict.findings.empty()) {
     line["signature"] = verdict.signature();
@@ -194,11 +194,24 @@ void Archive::write(const std::string& name, const std::string& text) {
   write_file(folder_ / name, text);
 }
 
-fs::path Archive::save_failure(const Case& c) {
+fs::path Archive::file_of(const Case& c) const {
+  return root_ / "failures" / (short_name(c) + ".json");
+}
+
+fs::path Archive::save_failure(const SavedCase& saved) {
   make_folder(root_ / "failures", 0755);
-  const fs::path path = root_ / "failures" / (short_name(c) + ".json");
-  write_file(path, case_file(c));
+  const auto path = file_of(saved.c);
+  write_file(path, case_file(saved));
   return path;
+}
+
+std::optional<Origin> Archive::origin_of(const Case& c) const {
+  try {
+    const auto saved = read_case_file(file_of(c));
+    return saved.origin;
+  } catch (const FieldError&) {
+    return {};
+  }
 }
 
 fs::path Archive::logs_for(const Case& c, const Setting& setting) const {
@@ -234,7 +247,7 @@ std::string cure_of_case(const FieldError& error) {
 
 Case read_archived(const fs::path& file) {
   try {
-    return read_case_file(file);
+    return read_case_file(file).c;
   } catch (const FieldError& error) {
     refuse(error.what(), cure_of_file(file, error));
   }

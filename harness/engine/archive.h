@@ -5,7 +5,7 @@
 //   runs/<time>-<id>/events.jsonl      one line before and one after each run of a case
 //   runs/<time>-<id>/logs/<name>/rank<r>.{out,err}   what the ranks of a failing case wrote
 //   runs/latest                        a link to the newest run, replaced in one step
-//   failures/<name>.json               failing cases, meant to be committed
+//   failures/<name>.json               failing cases, shrunk, meant to be committed
 //
 // <name> is the scenario and six digits of the case's hash. A line is in the kernel's hands before
 // the case runs, so it survives SIGKILL. Folders of runs are 0700.
@@ -41,7 +41,13 @@ class Archive : public Listener {
   void write(const std::string& name, const std::string& text);
 
   // Saves a case under failures/ and returns its path. Throws ArchiveError.
-  std::filesystem::path save_failure(const Case& c);
+  std::filesystem::path save_failure(const SavedCase& saved);
+
+  // The path of a case under failures/, whether it is saved or not.
+  std::filesystem::path file_of(const Case& c) const;
+
+  // What the archived case was before it was shrunk. None where it was not, or has no file.
+  std::optional<Origin> origin_of(const Case& c) const;
 
   // The folder for the output of a failing case; not made yet.
   std::filesystem::path logs_for(const Case& c, const Setting& setting) const;

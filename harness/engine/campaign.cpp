@@ -33,6 +33,22 @@ Campaign::Campaign(std::vector<Job> jobs, std::vector<Job> canaries, CampaignOpt
   for (auto& job : jobs) jobs_.emplace_back(std::move(job), options_.after_failure);
 }
 
+// While it lives, a lane has something to do that may leave something to others.
+class Campaign::Busy {
+ public:
+  explicit Busy(Campaign& campaign) : campaign_(campaign) {}
+  ~Busy() {
+    const std::lock_guard lock(campaign_.mutex_);
+    --campaign_.lanes_busy_;
+    campaign_.changed_.notify_all();
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  Campaign& campaign_;
+};
+
 // While it lives, time counts as the job's: a case runs, and has its slots.
 class Campaign::PlayTime {
  public:
@@ -104,12 +120,16 @@ void Campaign::tell_that_time_passes() {
 void Campaign::stop() {
   stopped_ = true;
   slots_.close();
+  changed_.notify_all();
 }
 
 void Campaign::work(size_t lane) {
   try {
     if (lane == 0) play_canaries(*lanes_[lane]);
-    while (const auto task = next_task()) play_task(*lanes_[lane], *task);
+    while (const auto task = next_task()) {
+      const Busy busy(*this);
+      play(*lanes_[lane], *task);
+    }
   } catch (const Interrupted&) {
   } catch (...) {
     const std::lock_guard lock(mutex_);
@@ -132,18 +152,45 @@ void Campaign::play_canaries(Tier& tier) {
   }
 }
 
+// Blocks while others are at work that may leave something to do. The lane is busy from then on.
 std::optional<Campaign::Task> Campaign::next_task() {
-  const std::lock_guard lock(mutex_);
-  if (stopped_ || !lost_.empty()) return {};
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (stopped_ || !lost_.empty()) return {};
+    if (auto task = find_task()) {
+      ++lanes_busy_;
+      return task;
+    }
+    if (lanes_busy_ == 0) return {};
+    changed_.wait(lock);
+  }
+}
+
+std::optional<Campaign::Task> Campaign::find_task() {
+  if (batch_)
+    if (const auto index = batch_->list.next()) return Task{.batch = batch_, .index = *index};
+  if (const auto job = job_to_shrink()) {
+    jobs_[*job].stage = RunningJob::Stage::shrinking;
+    return Task{.job = *job, .shrinks = true};
+  }
   for (size_t job = 0; job < jobs_.size(); ++job) {
     // Cases of lower numbers still decide the result of a job that has failed.
     if (!hand_out_ && jobs_[job].evidence.empty()) continue;
-    if (const auto index = jobs_[job].tally.next()) return Task{job, *index};
+    if (const auto index = jobs_[job].tally.next()) return Task{.job = job, .index = *index};
   }
   return {};
 }
 
-void Campaign::play_task(Tier& tier, const Task& task) {
+void Campaign::play(Tier& tier, const Task& task) {
+  if (task.batch)
+    play_candidate(tier, *task.batch, task.index);
+  else if (task.shrinks)
+    shrink(tier, jobs_[task.job]);
+  else
+    play_case(tier, task);
+}
+
+void Campaign::play_case(Tier& tier, const Task& task) {
   RunningJob& running = jobs_[task.job];
   const Job& job = running.tally.job();
   const int taken = slots_.take(ranks_alive(job, task.index));
@@ -169,7 +216,7 @@ void Campaign::play_task(Tier& tier, const Task& task) {
   for (const auto culprit : running.tally.culprits())
     if (is_failure(running.tally.verdict(culprit).kind)) play_again(tier, running, culprit);
   lock.lock();
-  close(running);
+  shrink_or_close(running);
 }
 
 // The evidence of a failure that may be reported.
@@ -232,50 +279,6 @@ CaseRun Campaign::play_once(Tier& tier, const Job& job, size_t index, int play,
   if (stopped()) throw Interrupted();
   for (auto* listener : listeners) listener->on_verdict(turn, played.history, played.verdict);
   return played;
-}
-
-void Campaign::close(RunningJob& running) {
-  Result result = running.tally.result();
-  result.took = std::chrono::duration_cast<std::chrono::milliseconds>(running.took);
-  if (result.failure) keep(*result.failure, is_failure(result.kind), running);
-  for (auto& other : result.others) keep(other.failure, is_failure(other.kind), running);
-  running.result = std::move(result);
-  report_in_order();
-}
-
-// Adds the files: the case, and the output of its ranks.
-void Campaign::keep(Failure& failure, bool is_certain, RunningJob& running) {
-  failure.case_file = options_.case_file;
-  if (is_certain && options_.case_file.empty())
-    failure.case_file = archive_.save_failure(failure.c);
-  add_evidence(running.evidence[static_cast<size_t>(failure.number) - 1], failure);
-}
-
-void Campaign::report_in_order() {
-  for (; reported_ < jobs_.size() && jobs_[reported_].result; ++reported_) {
-    archive_.on_result(*jobs_[reported_].result);
-    live_.on_result(*jobs_[reported_].result);
-  }
-}
-
-void Campaign::finish(Run& run) {
-  const std::string why = run.interrupted  ? "the run was interrupted"
-                          : !lost_.empty() ? lost_
-                                           : "an earlier failure ended the run";
-  for (size_t job = 0; job < jobs_.size(); ++job) {
-    const auto& running = jobs_[job];
-    if (!running.result) {
-      const Job& unfinished = running.tally.job();
-      run.not_finished.push_back({unfinished.scenario.name, unfinished.setting, why});
-      continue;
-    }
-    if (job >= reported_) {
-      archive_.on_result(*running.result);
-      live_.on_result(*running.result);
-    }
-    run.results.push_back(*running.result);
-  }
-  run.canary = canary_;
 }
 
 }  // namespace lockstep

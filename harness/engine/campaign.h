@@ -1,5 +1,9 @@
 // The loop of `run` and `replay`: distributes every job's cases over the lanes, records, runs and
-// judges each; the first failing case of a job runs again and is saved, and its job stops.
+// judges each; the first failing case of a job runs again, is shrunk and saved, and its job stops.
+//
+// Failures are shrunk in the order of the plan, one at a time, with the candidates of one on all
+// lanes that have nothing else to play; so what is found does not depend on how many there are. A
+// scenario that fails alike on one subject in several settings is shrunk in the first of them.
 //
 // A tier that breaks (TierError) makes the case inconclusive. A tier that is lost for good
 // (TierLost) also ends the campaign: jobs without a result then are not_finished, for that reason.
@@ -9,6 +13,7 @@
 #include "harness/engine/case_run.h"
 #include "harness/engine/evidence.h"
 #include "harness/engine/run_archive.h"
+#include "harness/engine/shrink_failure.h"
 #include "harness/engine/slots.h"
 #include "harness/engine/tally.h"
 
@@ -32,8 +37,13 @@ struct CampaignOptions {
   // The clock for the duration of results.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 
-  // The file of a replayed case. Where empty, failing cases are saved to files of their own.
+  // The file of a replayed case, and what that was before it was shrunk. Where empty, failing cases
+  // are saved to files of their own.
   std::filesystem::path case_file;
+  std::optional<Origin> case_origin = {};
+
+  // None: failing cases stay as they were found.
+  std::optional<ShrinkOptions> shrink = {};
 };
 
 class Campaign {
@@ -58,11 +68,30 @@ class Campaign {
     int plays = 0;                        // of its cases, right now
     Clock::time_point since;              // start of the oldest of these, if there is one
     Clock::duration took{};               // while at least one ran, up to `since`
+    enum class Stage { playing, waits_to_shrink, shrinking, closed };
+    Stage stage = Stage::playing;
+    std::map<size_t, SmallestFailure> smallest;  // by the index of a failing case
     std::optional<Result> result;
   };
+  class Busy;
   class PlayTime;
+  class ShrinkingOnLanes;
+
+  // Candidates that the lanes play for one that shrinks.
+  struct Batch {
+    TrialList list;
+    const Goal goal;
+    const Setting setting;
+    const int number, of;  // of the failing case
+    const Scenario& scenario;
+    std::map<std::string, Verdict> shown = {};  // by the hash of a case that shows the failure
+  };
+
+  // Of what a lane does next: a candidate, a job to shrink, or a case.
   struct Task {
+    std::shared_ptr<Batch> batch;
     size_t job = 0, index = 0;
+    bool shrinks = false;
   };
 
   void work(size_t lane);
@@ -70,14 +99,25 @@ class Campaign {
   void tell_that_time_passes();
   void play_canaries(Tier& tier);
   std::optional<Task> next_task();
-  void play_task(Tier& tier, const Task& task);
+  std::optional<Task> find_task();
+  void play(Tier& tier, const Task& task);
+  void play_case(Tier& tier, const Task& task);
   std::pair<Verdict, std::optional<Evidence>> play_first(Tier& tier, RunningJob& running,
                                                          size_t index);
   bool may_be_told(const RunningJob& running, size_t index, const Verdict& verdict);
   void play_again(Tier& tier, RunningJob& running, size_t culprit);
   CaseRun play_once(Tier& tier, const Job& job, size_t index, int play,
                     std::initializer_list<Listener*> listeners);
+  void shrink_or_close(RunningJob& running);
+  std::optional<size_t> job_to_shrink() const;
+  void shrink(Tier& tier, RunningJob& running);
+  void shrink_one(Tier& tier, RunningJob& running, size_t culprit);
+  void play_candidate(Tier& tier, Batch& batch, size_t index);
+  std::pair<Outcome, Verdict> outcome(Tier& tier, const Batch& batch, const Case& c);
+  CaseRun play_trial(Tier& tier, const Scenario& scenario, const Turn& turn,
+                     const CaseRunOptions& how);
   void close(RunningJob& running);
+  void use_smallest(Verdict& verdict, Failure& failure, RunningJob& running);
   void keep(Failure& failure, bool is_certain, RunningJob& running);
   void report_in_order();
   void finish(Run& run);
@@ -95,7 +135,10 @@ class Campaign {
   std::atomic<bool> stopped_ = false;  // cases still running no longer count
   std::mutex mutex_;                   // guards all below, and the calls of both listeners
   std::condition_variable lane_ended_;
-  size_t lanes_at_work_ = 0;
+  std::condition_variable changed_;  // there may be something to play, or there is nothing more
+  size_t lanes_at_work_ = 0, lanes_busy_ = 0;
+  std::shared_ptr<Batch> batch_;
+  std::map<std::string, SmallestFailure> shrunk_;  // by subject, scenario and signature
   std::vector<RunningJob> jobs_;
   size_t reported_ = 0;  // jobs whose results the listeners have
   bool hand_out_ = true;

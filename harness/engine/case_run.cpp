@@ -57,8 +57,12 @@ CaseRun with_replay(CaseRun first, CaseRun second) {
   return first;
 }
 
+int ranks_alive(const Setting& setting, int world_size) {
+  return traits_of(setting).ranks_are_processes ? world_size : 1;
+}
+
 int ranks_alive(const Job& job, size_t index) {
-  return traits_of(job.setting).ranks_are_processes ? job.cases.world_size(index) : 1;
+  return ranks_alive(job.setting, job.cases.world_size(index));
 }
 
 }  // namespace lockstep

@@ -29,7 +29,8 @@ int plays_wanted(Verdict::Kind kind);
 bool wants_replay(const Job& job, size_t index, const Verdict& first);
 CaseRun with_replay(CaseRun first, CaseRun second);
 
-// How many ranks a play of the case has alive at once.
+// How many ranks a play of a case of that size has alive at once.
+int ranks_alive(const Setting& setting, int world_size);
 int ranks_alive(const Job& job, size_t index);
 
 }  // namespace lockstep

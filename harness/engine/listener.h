@@ -12,6 +12,7 @@ struct Turn {
   const Setting& setting;
   int number = 1, of = 1;  // the case's place among its scenario's cases
   int play = 1;            // above 1: run again, to see whether the verdict is the same
+  bool is_trial = false;   // a smaller or similar case is tried, to shrink this one
 };
 
 // Called from several threads, one at a time. What a callback throws ends the run.

@@ -41,9 +41,9 @@ void RunArchive::write(const std::string& name, const std::string& text) {
   attempt([&] { archive_.write(name, text); });
 }
 
-std::filesystem::path RunArchive::save_failure(const Case& c) {
+std::filesystem::path RunArchive::save_failure(const SavedCase& saved) {
   std::filesystem::path path;
-  attempt([&] { path = archive_.save_failure(c); });
+  attempt([&] { path = archive_.save_failure(saved); });
   return path;
 }
 

@@ -34,19 +34,20 @@ struct Layer {
   auto operator<=>(const Layer&) const = default;
   static constexpr auto fields() {
     constexpr auto kLayouts = one_of("contiguous|channels_last|strided");
-    return std::tuple{field("world", &Layer::world),
-                      field("steps", &Layer::steps, between(1, 100)),
-                      field("norm", &Layer::norm),
-                      field("spatial", &Layer::spatial, at_most(4, between(0, 64))),
-                      field("average_log2", &Layer::average_log2, between(0, 15)),
-                      field("spread_log2", &Layer::spread_log2, between(-14, 0)),
-                      field("samples", &Layer::samples, between(0, 1000)),
-                      field("upstream", &Layer::upstream, one_of("all|none|some")),
-                      field("dtype", &Layer::dtype, one_of("float32|float64|float16|bfloat16")),
-                      field("layout", &Layer::layout, kLayouts),
-                      field("gradient_layout", &Layer::gradient_layout, kLayouts),
-                      field("values", &Layer::values, one_of("exact|real")),
-                      field("seed", &Layer::seed)};
+    return std::tuple{
+        field("world", &Layer::world),
+        field("steps", &Layer::steps, between(1, 100)),
+        field("norm", &Layer::norm),
+        field("spatial", &Layer::spatial, at_most(4, between(0, 64))),
+        field("average_log2", &Layer::average_log2, between(0, 15), Cost::numbers),
+        field("spread_log2", &Layer::spread_log2, between(-14, 0), Cost::numbers),
+        field("samples", &Layer::samples, between(0, 1000)),
+        field("upstream", &Layer::upstream, one_of("all|none|some")),
+        field("dtype", &Layer::dtype, one_of("float32|float64|float16|bfloat16"), Cost::numbers),
+        field("layout", &Layer::layout, kLayouts),
+        field("gradient_layout", &Layer::gradient_layout, kLayouts),
+        field("values", &Layer::values, one_of("exact|real"), Cost::numbers),
+        field("seed", &Layer::seed, {}, Cost::numbers)};
   }
 };
 

@@ -22,7 +22,7 @@ struct Sampling {
                       field("drop_last", &Sampling::drop_last),
                       field("shuffle", &Sampling::shuffle),
                       field("length", &Sampling::length, between(1, 10'000'000)),
-                      field("seed", &Sampling::seed, between(0, 1LL << 31)),
+                      field("seed", &Sampling::seed, between(0, 1LL << 31), Cost::numbers),
                       field("batch_size", &Sampling::batch_size, at_least(1))};
   }
 };

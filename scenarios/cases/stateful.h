@@ -27,9 +27,9 @@ struct Stateful {
         field("samples", &Stateful::samples, between(1, 64)),
         field("reassigned", &Stateful::reassigned),
         field("options", &Stateful::options),
-        field("dtype", &Stateful::dtype, one_of("float32|float64")),
-        field("values", &Stateful::values, one_of("exact|real")),
-        field("seed", &Stateful::seed)};
+        field("dtype", &Stateful::dtype, one_of("float32|float64"), Cost::numbers),
+        field("values", &Stateful::values, one_of("exact|real"), Cost::numbers),
+        field("seed", &Stateful::seed, {}, Cost::numbers)};
   }
 };
 

@@ -57,19 +57,20 @@ struct Training {
   uint64_t seed = 0;
   auto operator<=>(const Training&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("world", &Training::world),
-                      field("steps", &Training::steps, between(1, 1000)),
-                      field("network", &Training::network),
-                      field("batch_log2", &Training::batch_log2, between(0, 20)),
-                      field("shares", &Training::shares, between(0, 1000)),
-                      field("micro_batches", &Training::micro_batches, between(1, 64)),
-                      field("groups", &Training::groups, between(1, 512)),
-                      field("optimizer", &Training::optimizer, one_of("none|sgd|momentum|adam")),
-                      field("learning_rate_log2", &Training::learning_rate_log2, between(-20, 20)),
-                      field("options", &Training::options),
-                      field("dtype", &Training::dtype, one_of("float32|float64")),
-                      field("values", &Training::values, one_of("exact|real")),
-                      field("seed", &Training::seed)};
+    return std::tuple{
+        field("world", &Training::world),
+        field("steps", &Training::steps, between(1, 1000)),
+        field("network", &Training::network),
+        field("batch_log2", &Training::batch_log2, between(0, 20)),
+        field("shares", &Training::shares, between(0, 1000)),
+        field("micro_batches", &Training::micro_batches, between(1, 64)),
+        field("groups", &Training::groups, between(1, 512)),
+        field("optimizer", &Training::optimizer, one_of("none|sgd|momentum|adam")),
+        field("learning_rate_log2", &Training::learning_rate_log2, between(-20, 20), Cost::numbers),
+        field("options", &Training::options),
+        field("dtype", &Training::dtype, one_of("float32|float64"), Cost::numbers),
+        field("values", &Training::values, one_of("exact|real"), Cost::numbers),
+        field("seed", &Training::seed, {}, Cost::numbers)};
   }
 };
 

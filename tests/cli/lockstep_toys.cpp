@@ -5,7 +5,8 @@
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  return lockstep::main(
-      argc, argv, toys::subjects(),
-      std::getenv("TOYS_CANARY_PASSES") ? toys::with_a_canary_that_passes() : toys::scenarios());
+  return lockstep::main(argc, argv, toys::subjects(),
+                        std::getenv("TOYS_CANARY_PASSES") ? toys::with_a_canary_that_passes()
+                        : std::getenv("TOYS_CRATES")      ? toys::crates()
+                                                          : toys::scenarios());
 }

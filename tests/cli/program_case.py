@@ -34,6 +34,7 @@ UNSTABLE = (
     (r"\d+ cores?\b", "N cores"),
     (r"(?m)^(  (?:\033\[\d+m)?[A-Z]+(?:\033\[0m)?) +\d+\.\ds  ", r"\1  TIME  "),
     (r"   \d+\.\d s\b", "   TIME"),
+    (r"( tried on \w+ in )\d+\.\d s\b", r"\1TIME"),
     # Frames of libc and of threads of its own: a machine's, not the program's.
     (r"(?m)(rank \d+ was in\n)(?:    \| .*\n)+", r"\1    | STACK\n"),
 )

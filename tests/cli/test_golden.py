@@ -67,7 +67,7 @@ class Failing(ProgramCase):
         self.assert_golden("run_exits_and_throws", text)
 
     def test_a_hang(self):
-        self.assert_golden("run_hangs", self.told("run", "toys.hang", "--seed", "7", "--timeout", "1"))
+        self.assert_golden("run_hangs", self.told("run", "toys.hang", "--seed", "7", "--timeout", "1", "--no-shrink"))
 
     def test_no_observation(self):
         text = self.told("run", "toys.record_nothing", "--seed", "7")
@@ -93,7 +93,7 @@ class Everything(ProgramCase):
     def test_a_full_run_has_a_canary(self):
         with open(self.file, "w", encoding="ascii"):
             pass
-        self.assert_golden("run_everything", self.told("run", "--seed", "7", "--timeout", "2"))
+        self.assert_golden("run_everything", self.told("run", "--seed", "7", "--timeout", "2", "--no-shrink"))
 
     def test_the_first_failure_stops_all(self):
         text = self.told("run", "--seed", "7", "-x", "-j", "2", "--not-tag", "one")

@@ -21,6 +21,8 @@ def without_places_and_times(run):
         for place in ("case_file", "logs", "tail_file", "stack_file"):
             for told in [result, *result.get("others", [])]:
                 told.get("failure", {}).pop(place, None)
+        for told in [result, *result.get("others", [])]:
+            told.get("failure", {}).get("shrunk", {}).pop("seconds", None)
     return {name: run[name] for name in ("results", "not_finished", "plan", "canary", "seed", "interrupted")}
 
 

@@ -19,7 +19,21 @@ std::string refusal(const std::string& text) {
 
 TEST(Case, ACaseFileIsReadBackAsItWasWritten) {
   const Case c{"sampler.x", Json::parse(R"({"world":{"size":3},"length":7})")};
-  EXPECT_EQ(parse_case_file(case_file(c), "x.json"), c);
+  EXPECT_EQ(parse_case_file(case_file({c}), "x.json"), SavedCase{c});
+}
+
+TEST(Case, AShrunkCaseKeepsHowItWasDrawn) {
+  const Case c{"sampler.x", Json::parse(R"({"world":{"size":2}})")};
+  const SavedCase saved{c, Origin{Json::parse(R"({"world":{"size":7}})"), 41, true}};
+  EXPECT_EQ(parse_case_file(case_file(saved), "x.json"), saved);
+  const std::string start = R"({"lockstep_case":1,"scenario":"a","value":{},"shrunk":)";
+  EXPECT_EQ(refusal(start + "3}"), "x.json: shrunk: must be an object");
+  EXPECT_EQ(refusal(start + "{}}"), "x.json: shrunk.drawn: must be an object");
+  EXPECT_EQ(refusal(start + R"({"drawn":{},"steps":-1}})"),
+            "x.json: shrunk.steps: -1 is too small; the least is 0");
+  EXPECT_EQ(refusal(start + R"({"drawn":{},"smalest":true}})"),
+            "x.json: shrunk: unknown field 'smalest' (did you mean 'smallest'?); known: drawn, "
+            "steps, smallest");
 }
 
 TEST(Case, ForeignFilesAreRefusedByPath) {
@@ -35,7 +49,7 @@ TEST(Case, ForeignFilesAreRefusedByPath) {
   EXPECT_EQ(
       refusal(R"({"lockstep_case":1,"scenario":"a","value":{},"valeu":{}})"),
       "x.json: unknown field 'valeu' (did you mean 'value'?); known: lockstep_case, scenario, "
-      "value");
+      "value, shrunk");
 }
 
 TEST(Case, AnUnreadableFileIsRefusedByPath) {

@@ -117,6 +117,32 @@ TEST(Fields, NoShrinkLeavesTheLimits) {
   EXPECT_GT(count, 5);
 }
 
+std::vector<Outer> steps_of(const Outer& value) {
+  std::vector<Outer> steps;
+  auto candidates = smaller_by_field(value);
+  while (const auto candidate = candidates.next()) steps.push_back(*candidate);
+  return steps;
+}
+
+TEST(Fields, ANumberCloseToItsDefaultHasEveryValueBetweenAsAStep) {
+  std::vector<int64_t> lengths;
+  for (const auto& step : steps_of({.length = 5})) lengths.push_back(step.length);
+  EXPECT_EQ(lengths, (std::vector<int64_t>{1, 2, 3, 4}));
+  lengths.clear();
+  for (const auto& step : steps_of({.length = 101})) lengths.push_back(step.length);
+  EXPECT_EQ(lengths, (std::vector<int64_t>{1, 51, 76, 89, 95, 98, 100}));
+}
+
+TEST(Fields, ASeedHasTheFirstFewValuesAsSteps) {
+  std::vector<uint64_t> seeds;
+  for (const auto& step : steps_of({.seed = 99})) seeds.push_back(step.seed);
+  EXPECT_EQ(seeds, (std::vector<uint64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST(Fields, ALeafHasTheLimitsOfItsField) {
+  EXPECT_EQ(leaves_of<Outer>()[1].allowed.least, 1);
+}
+
 TEST(Fields, AValueIsSetByItsPath) {
   const auto json = to_json(Outer{{{4, true}}, 8, "pad", 2, 3});
   EXPECT_EQ(with_value(json, "layers[0].width", "6")["layers"][0]["width"], 6);

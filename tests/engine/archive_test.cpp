@@ -1,5 +1,6 @@
 #include "harness/engine/archive.h"
 
+#include "tests/engine/planted.h"
 #include "tests/engine/toys.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +62,7 @@ TEST(Archive, TextThatIsNoUtf8DoesNotEndTheRun) {
 TEST(Archive, ASavedFailureIsReadBack) {
   const Folder folder;
   Archive archive(folder.path());
-  const auto path = archive.save_failure(some_case());
+  const auto path = archive.save_failure({some_case()});
   EXPECT_EQ(path.filename(), "toys.numbers-" + hash_of(some_case()).substr(0, 6) + ".json");
   const auto numbers = toys::holds_unless_one("toys.numbers");
   EXPECT_EQ(archived_failures(folder.path(), numbers),
@@ -163,6 +164,19 @@ TEST(Archive, AFullDiskInTheMiddleIsAnErrorAndNotATornLineUnnoticed) {
     EXPECT_THROW(for (int i = 0; i < 1000; ++i) archive.append(line), ArchiveError);
   }
   ::umount(folder.path().c_str());
+}
+
+TEST(Archive, ACaseSurvivesTheWayThroughItsFile) {
+  const auto scenario = planted::scenario_of_planted();
+  EXPECT_TRUE(rc::check([&](uint64_t seed) {
+    const auto c = scenario.draw(seed, static_cast<int>(seed % 100));
+    const auto drawn = scenario.draw(seed + 1, 50);
+    const SavedCase saved{c, Origin{drawn.value, static_cast<int>(seed % 90), seed % 2 == 0}};
+    RC_ASSERT(parse_case_file(case_file(saved), "x.json") == saved);
+    RC_ASSERT(parse_case_file(case_file({c}), "x.json") == SavedCase{c});
+    RC_ASSERT(scenario.parse(c.value) == c);
+    RC_ASSERT(scenario.parse(Json::parse(c.value.dump())) == c);
+  }));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class ByHand(Campaign):
 
     def test_what_is_wrong_is_told_as_on_cold(self):
         """Verdict, diagnosis, the table of values, who waits for whom: all but the name of the tier."""
-        flags = ("--timeout", "3", "--world", "2", *TOYS_THAT_FAIL)
+        flags = ("--timeout", "3", "--world", "2", "--no-shrink", *TOYS_THAT_FAIL)
         said = self.all_ended(self.by_hand(2, self.run_of(*flags)))
         cold = self.play(self.run_of(*flags, tier="cold", out="cold"))
         self.assert_only_rank_zero_speaks(said, 1)
@@ -51,9 +51,16 @@ class ByHand(Campaign):
             out = re.sub(pattern, stable, out)
         return out
 
+    def test_a_failing_case_is_shrunk_among_those_launched(self):
+        said = self.all_ended(self.by_hand(3, self.run_of("toys.average", "--shrink-time", "10")))
+        self.assert_only_rank_zero_speaks(said, 1)
+        self.assertRegex(said[0].out, r"smallest case \(.* tried on launched in ")
+        self.assertIn("    world 2   # passes with 1", said[0].out)
+
     def test_a_planted_mistake_is_told_as_on_cold(self):
         """Over Gloo: subject naive averages what it has, and knows nothing of unused parameters."""
-        flags = ("unused.are_averaged", "--subject", "naive", "--cases", "4", "--timeout", "3", "--world", "3")
+        flags = ("unused.are_averaged", "--subject", "naive", "--cases", "4", "--timeout", "3", "--world", "3",
+                 "--no-shrink")
         self.all_ended(self.by_hand(3, self.run_of(*flags, program=LOCKSTEP)))
         self.play(self.run_of(*flags, program=LOCKSTEP, tier="cold", out="cold"))
         launched, cold = self.results()[0], self.results("cold")[0]

@@ -82,7 +82,7 @@ class Tree:
         report = self.folder / "build/run.json"
         report.unlink(missing_ok=True)
         how = ("--tier", "cold", "--timeout", "10") if backend in BACKENDS else ON_GPUS
-        done = run(self.folder / "build/release/cli/lockstep", "run", *scenarios, "--seed", SEED, "-q", "--backend", backend,
+        done = run(self.folder / "build/release/cli/lockstep", "run", *scenarios, "--seed", SEED, "-q", "--no-shrink", "--backend", backend,
                    "--out", out, "--json", report, *how, cwd=self.folder)
         run("rm", "-rf", out)
         if not report.exists():

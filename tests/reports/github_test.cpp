@@ -42,6 +42,15 @@ TEST(Github, AnAnnotationStandsAlone) {
       ".lockstep/failures/gradients.match_single_process-3f9c1a.json\n");
 }
 
+TEST(Github, AnAnnotationHoldsTheSmallestCase) {
+  EXPECT_NE(
+      annotations(run_of({samples::shrunk()}))
+          .find("%0Asmallest case (41 steps down; 1,212 cases tried on sim in 0.8 s)%0Aworld 2 "
+                "            # passes with 1%0Asamples [1,2]"),
+      std::string::npos)
+      << annotations(run_of({samples::shrunk()}));
+}
+
 TEST(Github, EachSignatureHasItsAnnotationWithItsCount) {
   const auto lines = lines_of(annotations(run_of({samples::of_two_signatures()})));
   ASSERT_EQ(lines.size(), 2u);

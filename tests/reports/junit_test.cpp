@@ -119,6 +119,15 @@ TEST(Junit, AResultWhoseWorldsShareADeviceSaysThatItIsNoTiming) {
             std::string::npos);
 }
 
+TEST(Junit, AShrunkCaseSaysHow) {
+  const auto text = junit(samples::run_of({samples::shrunk()}));
+  EXPECT_NE(text.find("name=\"shrunk\" value=\"smallest case (41 steps down; 1,212 cases tried on "
+                      "sim in 0.8 s)\""),
+            std::string::npos);
+  EXPECT_NE(text.find("samples [1,2]       # passes with [2,2]\n"), std::string::npos);
+  EXPECT_EQ(problems(samples::run_of({samples::shrunk()})), "");
+}
+
 TEST(Junit, RefusedCasesAreCounted) {
   auto result = samples::passing();
   EXPECT_EQ(junit(samples::run_of({result})).find("name=\"refused\""), std::string::npos);

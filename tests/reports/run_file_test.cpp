@@ -53,6 +53,32 @@ TEST(RunFile, OfACrashTheStackIsRead) {
   EXPECT_EQ(run_of(json, "run.json").results.at(3).failure->stack_file, failure.stack_file);
 }
 
+TEST(RunFile, HowACaseWasShrunkIsRead) {
+  const auto json = run_json(samples::run_of({samples::shrunk()}));
+  const auto& shrunk = json["results"][0]["failure"]["shrunk"];
+  EXPECT_EQ(shrunk["steps"], 41);
+  EXPECT_EQ(shrunk["notes"][1]["value"], Json::parse("[1, 2]"));
+  EXPECT_EQ(run_json(run_of(json, "run.json")), json);
+  const auto refused = [&](auto change) {
+    auto changed = json;
+    change(changed["results"][0]["failure"]["shrunk"]);
+    return refusal(changed);
+  };
+  for (const auto& item : shrunk.items()) {
+    const auto& name = item.key();
+    const auto* at = "results[0].failure.shrunk";
+    EXPECT_NE(refused([&](Json& changed) { changed.erase(name); }).find(at), std::string::npos);
+    EXPECT_NE(refused([&](Json& changed) { changed[name] = Json(); }).find(at), std::string::npos)
+        << name;
+  }
+  EXPECT_NE(refused([](Json& changed) { changed["failed"] = 3; }).find("more than 'played'"),
+            std::string::npos);
+  EXPECT_NE(refused([](Json& changed) { changed["end"] = "soon"; }).find("one of smallest, time"),
+            std::string::npos);
+  EXPECT_NE(refused([](Json& changed) { changed["notes"][0]["path"] = "a\nb"; }).find("notes[0]"),
+            std::string::npos);
+}
+
 TEST(RunFile, DevicesThatWereSharedAreReadAndHaveToAgreeWithTheResults) {
   const auto run = samples::run_on_one_gpu({samples::passing(), samples::of_kind(Kind::skip)});
   auto json = run_json(run);

@@ -68,6 +68,27 @@ Result failing() {
   return result;
 }
 
+Result shrunk() {
+  Result result = failing();
+  Shrunk shrunk;
+  shrunk.drawn = Json::parse(R"({"world": {"injections": [], "size": 4}, "samples": [5, 7, 2],
+                                 "options": {"drop": true}, "lr": 0.125})");
+  shrunk.drawn_unlike_default = Json::parse(
+      R"({"world": {"size": 4}, "samples": [5, 7, 2], "options": {"drop": true}, "lr": 0.125})");
+  shrunk.steps = 41;
+  shrunk.runs = 1212;
+  shrunk.tier = "sim";
+  shrunk.took = std::chrono::milliseconds(840);
+  shrunk.notes = {{"world.size", 2, false, "with 1"},
+                  {"samples", Json::parse("[1, 2]"), false, "with [2,2]"},
+                  {"options.drop", true, true, ""},
+                  {"mode", "pad", false, "with cut"},
+                  {"lr", 0.5, true, ""},
+                  {"seed", 0, true, ""}};
+  result.failure->shrunk = std::move(shrunk);
+  return result;
+}
+
 Result of_two_signatures() {
   Result result = failing();
   result.others = {{Result::Kind::hang,

@@ -7,6 +7,7 @@ namespace lockstep::samples {
 
 Result passing();
 Result failing();
+Result shrunk();                    // failing(), whose case was shrunk
 Result of_two_signatures();         // of a run that kept going: 3 cases fail as failing(), 2 hang
 Result of_kind(Result::Kind kind);  // with a finding of its own unless it is a pass
 lockstep::Run run_of(std::vector<Result> results);

@@ -41,6 +41,36 @@ TEST(Terminal, AnArchivedCaseIsSaidToBeOne) {
             std::string::npos);
 }
 
+TEST(Terminal, AShrunkCaseIsToldFieldByField) {
+  auto result = samples::shrunk();
+  const auto text = [&] { return result_text(result, run_of({}), kColumns, {}); };
+  EXPECT_NE(text().find("  smallest case (41 steps down; 1,212 cases tried on sim in 0.8 s)\n"
+                        "    world 2             # passes with 1\n"
+                        "    samples [1,2]       # passes with [2,2]\n"
+                        "    options.drop true   # or any other value\n"
+                        "    mode pad            # passes with cut\n"
+                        "  any      lr · seed\n"
+                        "  drawn    world 4 · samples [5,7,2] · options.drop true · lr 0.125\n"
+                        "  first divergence"),
+            std::string::npos)
+      << text();
+  auto& shrunk = *result.failure->shrunk;
+  shrunk.end = Shrunk::End::time;
+  EXPECT_NE(text().find("  smallest case so far (41 steps down; 1,212 cases tried on sim in 0.8 s; "
+                        "replay --shrink continues)\n"),
+            std::string::npos);
+  shrunk.end = Shrunk::End::interrupted;
+  EXPECT_NE(text().find("in 0.8 s; interrupted: replay --shrink continues)\n"), std::string::npos);
+  shrunk.end = Shrunk::End::smallest;
+  shrunk.failed = 4;
+  shrunk.played = 10;
+  EXPECT_NE(text().find("in 0.8 s; it fails 4 of 10 times)\n"), std::string::npos);
+  shrunk.steps = 0;
+  shrunk.drawn = result.failure->c.value;
+  EXPECT_NE(text().find("  smallest case (no step down fails alike; 1,212"), std::string::npos);
+  EXPECT_EQ(text().find("  drawn "), std::string::npos);
+}
+
 TEST(Terminal, EachSignatureIsToldOnceWithItsCount) {
   const auto text = result_text(samples::of_two_signatures(), run_of({}), kColumns, {});
   EXPECT_NE(text.find("cold   5 of 400 cases, 2 signatures\n✗ After backward"), std::string::npos)

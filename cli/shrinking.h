@@ -1,0 +1,13 @@
+// How `run` and `replay` shrink failing cases.
+#pragma once
+
+#include "cli/known.h"
+#include "harness/engine/shrink_failure.h"
+
+namespace lockstep::cli {
+
+// Of failing cases, as typed: the seconds for each signature, empty for the default. `launched` are
+// the only worlds of their run.
+ShrinkOptions shrink_options(const std::string& seconds, const Known& known, bool launched);
+
+}  // namespace lockstep::cli

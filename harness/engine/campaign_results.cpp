@@ -1,0 +1,87 @@
+// The results of a campaign: made of a tally and the smallest cases, saved, and reported in order.
+#include "harness/engine/campaign.h"
+#include "harness/engine/draw.h"
+
+namespace lockstep {
+
+namespace {
+
+SavedCase saved_case_of(const Failure& failure) {
+  SavedCase saved{.c = failure.c};
+  if (const auto& shrunk = failure.shrunk; shrunk && shrunk->steps > 0)
+    saved.origin = {shrunk->drawn, shrunk->steps, shrunk->end == Shrunk::End::smallest};
+  return saved;
+}
+
+}  // namespace
+
+void Campaign::close(RunningJob& running) {
+  running.stage = RunningJob::Stage::closed;
+  Result result = running.tally.result();
+  result.took = std::chrono::duration_cast<std::chrono::milliseconds>(running.took);
+  if (result.failure) {
+    use_smallest(result.worst, *result.failure, running);
+    keep(*result.failure, is_failure(result.kind), running);
+  }
+  for (auto& other : result.others) {
+    use_smallest(other.worst, other.failure, running);
+    keep(other.failure, is_failure(other.kind), running);
+  }
+  running.result = std::move(result);
+  report_in_order();
+}
+
+// Call it with the lock held.
+void Campaign::use_smallest(Verdict& verdict, Failure& failure, RunningJob& running) {
+  const auto index = static_cast<size_t>(failure.number) - 1;
+  const auto found = running.smallest.find(index);
+  if (found == running.smallest.end()) return;
+  auto& smallest = found->second;
+  const Job& job = running.tally.job();
+  failure.c = smallest.c;
+  failure.unlike_default = unlike(smallest.c.value, job.scenario.parse(Json::object()).value);
+  failure.shrunk = smallest.shrunk;
+  if (smallest.evidence) running.evidence[index] = *smallest.evidence;
+  verdict = smallest.verdict;
+}
+
+// Adds the files: the case, and the output of its ranks.
+void Campaign::keep(Failure& failure, bool is_certain, RunningJob& running) {
+  const bool is_given =
+      !options_.case_file.empty() &&
+      failure.c == running.tally.job().cases[static_cast<size_t>(failure.number) - 1];
+  if (is_certain && !is_given) failure.case_file = archive_.save_failure(saved_case_of(failure));
+  if (is_given) failure.case_file = options_.case_file;
+  add_evidence(running.evidence[static_cast<size_t>(failure.number) - 1], failure);
+}
+
+void Campaign::report_in_order() {
+  for (; reported_ < jobs_.size() && jobs_[reported_].result; ++reported_) {
+    archive_.on_result(*jobs_[reported_].result);
+    live_.on_result(*jobs_[reported_].result);
+  }
+}
+
+void Campaign::finish(Run& run) {
+  const std::string why = run.interrupted  ? "the run was interrupted"
+                          : !lost_.empty() ? lost_
+                                           : "an earlier failure ended the run";
+  for (auto& running : jobs_)
+    if (running.stage == RunningJob::Stage::waits_to_shrink) close(running);
+  for (size_t job = 0; job < jobs_.size(); ++job) {
+    const auto& running = jobs_[job];
+    if (!running.result) {
+      const Job& unfinished = running.tally.job();
+      run.not_finished.push_back({unfinished.scenario.name, unfinished.setting, why});
+      continue;
+    }
+    if (job >= reported_) {
+      archive_.on_result(*running.result);
+      live_.on_result(*running.result);
+    }
+    run.results.push_back(*running.result);
+  }
+  run.canary = canary_;
+}
+
+}  // namespace lockstep

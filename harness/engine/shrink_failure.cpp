@@ -1,0 +1,218 @@
+#include "harness/engine/shrink_failure.h"
+
+#include "harness/engine/draw.h"
+#include "harness/engine/explain.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lockstep {
+
+namespace {
+
+// Of time and runs. The rest is for explaining.
+constexpr double kShareOfShrinking = 0.7;
+
+std::chrono::milliseconds passed(TrialTime from, TrialTime to) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(to - from);
+}
+
+class InSetting : public Trials {
+ public:
+  InSetting(TrialRunner& runner, Goal goal, Setting setting)
+      : runner_(runner), goal_(std::move(goal)), setting_(std::move(setting)) {}
+
+  std::vector<std::optional<Outcome>> play(const std::vector<Case>& cases, Outcome wanted,
+                                           TrialTime until) override {
+    return runner_.play(goal_, setting_, cases, wanted, until);
+  }
+
+  const Setting& setting() const { return setting_; }
+
+ private:
+  TrialRunner& runner_;
+  const Goal goal_;
+  const Setting setting_;
+};
+
+class FailureShrinker {
+ public:
+  FailureShrinker(const Scenario& scenario, const FoundFailure& found, const ShrinkOptions& options,
+                  TrialRunner& runner)
+      : scenario_(scenario),
+        found_(found),
+        options_(options),
+        runner_(runner),
+        began_(runner.now()),
+        origin_(found.origin.value_or(Origin{.drawn = found.c.value})),
+        goal_{.signature = found.verdict.signature()} {}
+
+  std::optional<SmallestFailure> run(const SmallestFailure* known) {
+    if (found_.is_flaky && !measure()) return {};
+    if (known)
+      if (auto same = taken_over(*known)) return same;
+    shrink_where_cheapest();
+    return finished();
+  }
+
+ private:
+  TrialTime until(double share) const {
+    return began_ + std::chrono::duration_cast<std::chrono::milliseconds>(options_.time * share);
+  }
+
+  int64_t runs_until(double share) const {
+    return static_cast<int64_t>(static_cast<double>(options_.runs) * share);
+  }
+
+  // Whatever time it is: without it nothing else counts.
+  bool shows(const Case& c, const Setting& setting) {
+    return runner_.play(goal_, setting, {c}, Outcome::shows, TrialTime::max()).front() ==
+           Outcome::shows;
+  }
+
+  bool measure() {
+    rate_ = rate_of(found_.c);
+    goal_.plays = kFlakyPlays;
+    goal_.failures = std::max(1, (rate_ + 1) / 2);
+    return rate_ > 0;
+  }
+
+  // How often the case fails.
+  int rate_of(const Case& c) {
+    int failed = 0;
+    const Goal once{.signature = goal_.signature};
+    for (int play = 0; play < kFlakyPlays; ++play)
+      failed += runner_.play(once, found_.setting, {c}, Outcome::shows, TrialTime::max()).front() ==
+                Outcome::shows;
+    return failed;
+  }
+
+  std::optional<SmallestFailure> taken_over(const SmallestFailure& known) {
+    if (known.c == found_.c) return SmallestFailure{found_.c, found_.verdict, {}, known.shrunk};
+    if (!shows(known.c, found_.setting)) return {};
+    auto story = runner_.tell(known.c, found_.setting);
+    if (!story || story->verdict.signature() != goal_.signature) return {};
+    return SmallestFailure{known.c, std::move(story->verdict), std::move(story->evidence),
+                           known.shrunk};
+  }
+
+  void shrink_where_cheapest() {
+    path_ = {found_.c};
+    if (options_.cheaper)
+      for (const auto& setting : options_.cheaper(found_.setting))
+        if (shows(found_.c, setting)) {
+          shrink_in(setting);
+          if (is_confirmed()) return;
+          break;
+        }
+    shrink_in(found_.setting);
+  }
+
+  void shrink_in(const Setting& setting) {
+    trials_.emplace(runner_, goal_, setting);
+    runs_before_ = runs();
+    search_.emplace(*trials_);
+    search_->allow(until(kShareOfShrinking), runs_until(kShareOfShrinking) - runs_before_);
+    const int before = origin_.steps + static_cast<int>(path_.size()) - 1;
+    const bool keeps = setting == found_.setting;
+    auto descent =
+        lockstep::shrink(scenario_, path_.back(), *search_, [&](const Case& c, int steps) {
+          if (keeps) runner_.keep(c, {origin_.drawn, before + steps, false});
+        });
+    path_.insert(path_.end(), descent.path.begin() + 1, descent.path.end());
+    is_smallest_ = descent.is_smallest;
+  }
+
+  // Cuts the path behind its last case that fails where the failure was found, as far as halving
+  // finds it; true if that is the smallest one.
+  bool is_confirmed() {
+    size_t fails = 0, passes = path_.size();
+    for (size_t at = path_.size() - 1; passes - fails > 1; at = fails + (passes - fails) / 2)
+      (shows(path_[at], found_.setting) ? fails : passes) = at;
+    const bool all = fails + 1 == path_.size();
+    path_.resize(fails + 1);
+    is_smallest_ = is_smallest_ && all;
+    if (fails > 0) runner_.keep(path_.back(), {origin_.drawn, steps(), is_smallest_});
+    return all;
+  }
+
+  std::optional<SmallestFailure> finished() {
+    SmallestFailure out{.c = path_.back(), .verdict = found_.verdict, .evidence = {}, .shrunk = {}};
+    if (path_.size() > 1) {
+      if (auto story = tell()) {
+        out.verdict = std::move(story->verdict);
+        out.evidence = std::move(story->evidence);
+      } else if (auto verdict = runner_.shown(out.c, found_.setting);
+                 verdict && runner_.interrupted()) {
+        out.verdict = std::move(*verdict);
+        out.evidence = Evidence{};
+      } else {
+        out.c = found_.c;
+        path_.resize(1);
+      }
+    }
+    auto& shrunk = out.shrunk;
+    shrunk.end = end();
+    if (!runner_.interrupted()) {
+      search_->allow(until(1), options_.runs - runs_before_);
+      shrunk.notes = explain(scenario_, out.c, *search_);
+    }
+    if (found_.is_flaky && !runner_.interrupted()) {
+      shrunk.failed = rate_of(out.c);
+      shrunk.played = kFlakyPlays;
+    }
+    shrunk.drawn = origin_.drawn;
+    shrunk.steps = steps();
+    shrunk.runs = runs();
+    shrunk.tier = trials_->setting().tier;
+    shrunk.took = passed(began_, runner_.now());
+    return out;
+  }
+
+  // The smallest case is played where the failure was found; a flaky one until it fails.
+  std::optional<TrialRunner::Story> tell() {
+    for (int play = 0; play < (found_.is_flaky ? kFlakyPlays : 1); ++play) {
+      auto story = runner_.tell(path_.back(), found_.setting);
+      if (!story) return {};
+      if (story->verdict.signature() == goal_.signature) return story;
+    }
+    return {};
+  }
+
+  Shrunk::End end() const {
+    if (runner_.interrupted()) return Shrunk::End::interrupted;
+    if (is_smallest_) return Shrunk::End::smallest;
+    return search_->ended() == Search::End::runs ? Shrunk::End::runs : Shrunk::End::time;
+  }
+
+  int steps() const { return origin_.steps + static_cast<int>(path_.size()) - 1; }
+  int64_t runs() const { return runs_before_ + (search_ ? search_->runs() : 0); }
+
+  const Scenario& scenario_;
+  const FoundFailure& found_;
+  const ShrinkOptions& options_;
+  TrialRunner& runner_;
+  const TrialTime began_;
+  const Origin origin_;
+  Goal goal_;
+  int rate_ = 0;
+  std::vector<Case> path_;  // from the case that was found
+  bool is_smallest_ = false;
+  std::optional<InSetting> trials_;
+  std::optional<Search> search_;
+  int64_t runs_before_ = 0;  // of an earlier search
+};
+
+}  // namespace
+
+std::optional<SmallestFailure> shrink_failure(const Scenario& scenario, const FoundFailure& found,
+                                              const SmallestFailure* known,
+                                              const ShrinkOptions& options, TrialRunner& runner) {
+  auto smallest = FailureShrinker(scenario, found, options, runner).run(known);
+  if (smallest)
+    smallest->shrunk.drawn_unlike_default =
+        unlike(smallest->shrunk.drawn, scenario.parse(Json::object()).value);
+  return smallest;
+}
+
+}  // namespace lockstep
