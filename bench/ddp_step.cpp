@@ -143,8 +143,8 @@ double seconds_of_a_step(const std::function<void()>& step, int steps, bool on_c
 
 // Ranks begin together, so that each shares the machine with its peer, with and without DDP. CPU
 // time is taken over all steps: a worker thread may finish one step's work during the next.
-Json play(const std::string& way, const std::string& kind_name, int steps, const Group& group,
-          const at::Device& device) {
+Json run_way(const std::string& way, const std::string& kind_name, int steps, const Group& group,
+             const at::Device& device) {
   const Kind& kind = kinds().at(kind_name);
   torch::manual_seed(1);
   const auto model = kind.make();
@@ -170,7 +170,7 @@ Json play(const std::string& way, const std::string& kind_name, int steps, const
   return {{"wall", wall}, {"processor", processor / steps}, {"peak_bytes", peak_bytes()}};
 }
 
-void play_turns(int rank, const std::string& file, const at::Device& device) {
+void run_turns(int rank, const std::string& file, const at::Device& device) {
   at::set_num_threads(1);
   const int world_size = world_size_on(device);
   const auto group =
@@ -183,7 +183,7 @@ void play_turns(int rank, const std::string& file, const at::Device& device) {
     std::string way, kind;
     int steps = 0;
     words >> way >> kind >> steps;
-    std::cout << play(way, kind, steps, group, device).dump() << std::endl;
+    std::cout << run_way(way, kind, steps, group, device).dump() << std::endl;
   }
 }
 
@@ -216,5 +216,5 @@ int main(int argc, char** argv) {
                     {"nccl", device.is_cuda() ? load_nccl().version : ""}}
                    .dump()
             << std::endl;
-  play_turns(static_cast<int>(*rank), argv[2], device);
+  run_turns(static_cast<int>(*rank), argv[2], device);
 }

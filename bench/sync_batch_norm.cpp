@@ -148,7 +148,7 @@ void measure(const Shape& shape, int rounds, const Group& group) {
   std::fflush(stdout);
 }
 
-void play(int rank, int world_size, const std::string& file, int rounds) {
+void run_rank(int rank, int world_size, const std::string& file, int rounds) {
   at::set_num_threads(1);
   const auto group =
       init_process_group({.store = c10::make_intrusive<c10d::FileStore>(file, world_size),
@@ -158,7 +158,7 @@ void play(int rank, int world_size, const std::string& file, int rounds) {
 }
 
 // Returns whether all ranks succeeded.
-bool play_world(int world_size, int rounds) {
+bool run_world(int world_size, int rounds) {
   char folder[] = "/tmp/lockstep-bench-XXXXXX";
   if (mkdtemp(folder) == nullptr) return false;
   std::printf("world %d\n", world_size);
@@ -166,7 +166,7 @@ bool play_world(int world_size, int rounds) {
   for (int rank = 0; rank < world_size; ++rank) {
     if (fork() != 0) continue;
     try {
-      play(rank, world_size, std::string(folder) + "/store", rounds);
+      run_rank(rank, world_size, std::string(folder) + "/store", rounds);
       _exit(0);
     } catch (const std::exception& error) {
       std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
@@ -189,5 +189,5 @@ int main(int argc, char** argv) {
       "medians of %d alternating rounds, forward and backward, Gloo on loopback, one thread a "
       "rank; %ld cores\n",
       rounds, sysconf(_SC_NPROCESSORS_ONLN));
-  return lockstep::play_world(2, rounds) && lockstep::play_world(4, rounds) ? 0 : 1;
+  return lockstep::run_world(2, rounds) && lockstep::run_world(4, rounds) ? 0 : 1;
 }

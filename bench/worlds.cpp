@@ -156,7 +156,7 @@ void compare_all(int rounds, int cases) {
 
 // One-time setup for many cases (loading LibTorch, a warm world, a host) is done before timing
 // starts.
-void play_one_tier(const std::string& tier, int cases) {
+void run_one_tier(const std::string& tier, int cases) {
   const auto scenario = small_step("bench.wrapped_step", &wrapped_program);
   const auto lanes = forked_lanes({}, {scenario}, Subjects{Subject{.name = "lockstep"}}, 1);
   const Setting setting{.tier = tier, .backend = tier == "sim" ? "memory" : "gloo"};
@@ -189,5 +189,5 @@ int main(int argc, char** argv) {
                stderr);
     return 2;
   }
-  play_one_tier(tier, static_cast<int>(*cases));
+  run_one_tier(tier, static_cast<int>(*cases));
 }

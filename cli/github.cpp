@@ -60,7 +60,7 @@ void resume_commands() {
   std::cout << "::" + std::exchange(stopped_by, "") + "::\n" << std::flush;
 }
 
-void tell_github(const Run& run) {
+void write_for_github(const Run& run) {
   resume_commands();
   std::cout << reports::annotations(run) << std::flush;
   const std::filesystem::path file = environment("GITHUB_STEP_SUMMARY");

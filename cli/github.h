@@ -21,6 +21,6 @@ void resume_commands();
 // Prints the annotations to stdout, where GitHub looks for them, and appends the step's summary to
 // the file that GITHUB_STEP_SUMMARY names. If that cannot be written, prints an error on stderr;
 // the run's exit status does not change.
-void tell_github(const Run& run);
+void write_for_github(const Run& run);
 
 }  // namespace lockstep::cli

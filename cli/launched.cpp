@@ -131,7 +131,7 @@ LaunchedWorld rendezvous_launched(const LaunchedPlace& place, std::chrono::milli
   }
 }
 
-void tell_launcher(const std::string& sentence) {
+void report_failure(const std::string& sentence) {
   report_to_launcher(sentence);
 }
 

@@ -36,6 +36,6 @@ LaunchedWorld rendezvous_launched(const LaunchedPlace& place, std::chrono::milli
                                   const RunnableProgram& program, const DevicesByBackend& devices);
 
 // For the launcher's summary, where it has one: why this process's exit code is not 0.
-void tell_launcher(const std::string& sentence);
+void report_failure(const std::string& sentence);
 
 }  // namespace lockstep::cli

@@ -21,14 +21,14 @@ std::string bar(int64_t done, int64_t all) {
   return text;
 }
 
-std::string play_text(const Slow& play) {
+std::string case_text(const Slow& play) {
   return play.scenario + ", case " + std::to_string(play.number) + " of " +
          std::to_string(play.of) + (play.play > 1 ? ", play " + std::to_string(play.play) : "");
 }
 
 std::string slow_text(const Slow& slow, std::chrono::milliseconds deadline, const Run& run) {
   const auto* shared = reports::shared_on(slow.setting.backend, run);
-  return "slow: " + play_text(slow) + ", has run for " + reports::seconds(slow.so_far) + " s" +
+  return "slow: " + case_text(slow) + ", has run for " + reports::seconds(slow.so_far) + " s" +
          (slow.usual ? "; the longest case before took " + reports::seconds(*slow.usual) + " s"
                      : "") +
          (shared ? "; " + reports::shared_text(*shared) : "") + "; its ranks are killed after " +
@@ -36,7 +36,7 @@ std::string slow_text(const Slow& slow, std::chrono::milliseconds deadline, cons
 }
 
 std::string running_text(const Slow& play) {
-  return "running: " + play_text(play) + " (" + play.setting.subject + ", " + play.setting.tier +
+  return "running: " + case_text(play) + " (" + play.setting.subject + ", " + play.setting.tier +
          ", " + play.setting.backend + "), for " + reports::seconds(play.so_far) + " s\n";
 }
 
@@ -75,7 +75,7 @@ void Live::on_wait() {
   for (const auto& slow : slow_.slow(options_.now())) {
     if (options_.detail != Detail::quiet) say(slow_text(slow, options_.deadline, run_));
   }
-  if (options_.wants_to_know && options_.wants_to_know()) tell_what_runs();
+  if (options_.wants_to_know && options_.wants_to_know()) print_what_runs();
   show_progress();
 }
 
@@ -88,7 +88,7 @@ void Live::say(const std::string& text) {
   std::cerr << shown(text, options_.progress) << std::flush;
 }
 
-void Live::tell_what_runs() {
+void Live::print_what_runs() {
   const auto running = slow_.running(options_.now());
   for (const auto& one : running) say(running_text(one));
   if (trials_ > 0) say(shrinking_text() + "\n");

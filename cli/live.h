@@ -40,7 +40,7 @@ class Live : public Listener {
   using Clock = std::chrono::steady_clock;
   void print(const std::string& text);
   void say(const std::string& text);  // on stderr
-  void tell_what_runs();
+  void print_what_runs();
   void show_progress();
   std::string progress_line() const;
   std::string shrinking_text() const;

@@ -147,8 +147,8 @@ int exit_code_of(const Run& run, const RunArchive& archive) {
   return found_nothing && !archive.loss().empty() ? kUsage : code;
 }
 
-Run play_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan playing,
-            const CommandOptions& options) {
+Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan playing,
+           const CommandOptions& options) {
   auto& jobs = playing.jobs;
   use_one_intra_op_thread();
   const auto& interrupted = watch_interrupts();
@@ -192,7 +192,7 @@ Run play_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan 
   run.exit_code = exit_code_of(run, archive);
   if (!archive.loss().empty())
     print_to_stderr("the archive of this run is not whole: " + archive.loss());
-  if (on_github()) tell_github(run);
+  if (on_github()) write_for_github(run);
   // Last, since a full disk must not suppress the summary.
   write_report(options.json, reports::file_text(reports::run_json(run)));
   write_report(options.junit, reports::junit(run));
@@ -218,7 +218,7 @@ int serve(const LaunchedWorld& together, const Zygote& server) {
   const auto how = serve_rank_zero(together.rank_zero, server, watch_interrupts());
   if (how.is_whole) return kHeld;
   const auto sentence = "rank " + std::to_string(together.own.rank) + ": " + how.why;
-  tell_launcher(sentence);
+  report_failure(sentence);
   print_to_stderr(sentence);
   return kInconclusive;
 }
@@ -234,8 +234,8 @@ std::string who_came(const LaunchedWorld& together) {
          counted(hosts.size(), "host", "s");
 }
 
-int play_launched(const Known& known, const SingleThreaded& alone, Plan plan,
-                  const CommandOptions& options) {
+int run_launched(const Known& known, const SingleThreaded& alone, Plan plan,
+                 const CommandOptions& options) {
   auto scenarios = known.scenarios;
   for (const auto& job : plan.canaries)
     if (std::none_of(scenarios.begin(), scenarios.end(),
@@ -262,14 +262,14 @@ int play_launched(const Known& known, const SingleThreaded& alone, Plan plan,
   lanes.push_back(std::move(tier));
   Run run;
   try {
-    run = play_on(lanes, known, std::move(plan), options);
+    run = run_on(lanes, known, std::move(plan), options);
   } catch (const std::exception& error) {
-    tell_launcher(error.what());
+    report_failure(error.what());
     lane->end({.is_whole = false, .why = std::string("rank 0 could not go on: ") + error.what()});
     throw;
   }
   lane->end({.is_whole = true, .why = ""});
-  if (run.exit_code != kHeld) tell_launcher(sentence_about(run));
+  if (run.exit_code != kHeld) report_failure(sentence_about(run));
   return run.exit_code;
 }
 
@@ -288,13 +288,13 @@ int play(const Known& known, SingleThreaded alone, std::vector<Job> jobs, std::v
          const CommandOptions& options) {
   Plan plan{std::move(jobs), std::move(canaries)};
   temporary_folder();  // Each rank needs one, and would report its absence as a case's failure.
-  if (options.launched) return play_launched(known, alone, std::move(plan), options);
+  if (options.launched) return run_launched(known, alone, std::move(plan), options);
   auto lanes = make_lanes(known, std::move(alone), plan, options.campaign.slots);
   const auto devices = look_at_devices(plan, known);
   plan.shared_devices = shared_devices_of(
       plan.jobs, devices, std::numeric_limits<int>::max(),
       [&](const auto& backend, int size) { return devices_taken_here(devices.at(backend), size); });
-  return play_on(lanes, known, std::move(plan), options).exit_code;
+  return run_on(lanes, known, std::move(plan), options).exit_code;
 }
 
 }  // namespace lockstep::cli

@@ -84,7 +84,7 @@ class Attendant {
       std::vector<pollfd> waited{{socket_, POLLIN, 0}, {wake_.number(), POLLIN, 0}};
       for (const auto& stream : streams_) waited.push_back({stream.from.number(), POLLIN, 0});
       poll(waited.data(), waited.size(), milliseconds_until(next_act()));
-      if (waited[0].revents != 0) hear();
+      if (waited[0].revents != 0) receive();
       if (waited[1].revents != 0) {
         uint64_t count = 0;
         [[maybe_unused]] const auto got = read(wake_.number(), &count, sizeof(count));
@@ -118,12 +118,12 @@ class Attendant {
     }
   }
 
-  void hear() {
-    const auto heard = receive_message(socket_);
-    if (!heard) socket_ = -1;
-    const bool is_signal = heard && heard->kind == kPassedSignal;
+  void receive() {
+    const auto received = receive_message(socket_);
+    if (!received) socket_ = -1;
+    const bool is_signal = received && received->kind == kPassedSignal;
     if (is_signal && passed_ == 0) {
-      passed_ = std::atoi(heard->text.c_str());
+      passed_ = std::atoi(received->text.c_str());
       kill_at_ = Clock::now() + kEndPatience;
       group_.signal(passed_);
     } else {

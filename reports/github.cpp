@@ -35,7 +35,7 @@ std::string command(const char* name, const std::string& title, const std::strin
          "::" + escaped_data(legible(message)) + "\n";
 }
 
-bool is_told(const Result& result) {
+bool is_reported(const Result& result) {
   return is_failure(result.kind) || result.kind == Result::Kind::inconclusive;
 }
 
@@ -115,7 +115,7 @@ std::string verdict_text(const Run& run) {
   if (run.canary == Run::Canary::passed) return "a scenario that must fail passed";
   if (any([](const Result& result) { return is_failure(result.kind); })) return "failed";
   if (!run.missing_shards.empty()) return "shards are missing";
-  if (any(is_told) || run.canary == Run::Canary::inconclusive) return "inconclusive";
+  if (any(is_reported) || run.canary == Run::Canary::inconclusive) return "inconclusive";
   if (run.shard && is_empty(run)) return "nothing to play in this shard";
   return any([](const Result& result) { return result.kind == Result::Kind::pass; })
              ? "all held"
@@ -133,7 +133,8 @@ std::string annotations(const Run& run) {
   for (const bool failures : {true, false})
     for (const auto& result : run.results)
       for (const auto& one : by_signature(result))
-        if (is_told(one) && is_failure(one.kind) == failures) all.push_back(annotation(one, run));
+        if (is_reported(one) && is_failure(one.kind) == failures)
+          all.push_back(annotation(one, run));
   if (all.size() > kAnnotationsMost) {
     const auto left = static_cast<int64_t>(all.size() - kAnnotationsMost + 1);
     all.resize(kAnnotationsMost - 1);
@@ -150,17 +151,18 @@ std::string step_summary(const Run& run, size_t bytes_most) {
   text += fenced_and_cut(overview(run), (bytes_most - kClosingBytes - text.size()) / 2);
   int64_t left = 0;
   for (const auto& result : run.results) {
-    if (!is_told(result)) continue;
+    if (!is_reported(result)) continue;
     const size_t room = bytes_most - kClosingBytes - text.size();
     const auto title = heading(result);
-    const auto told = title.size() >= room
-                          ? ""
-                          : fenced_and_cut(legible(joined(story(result, run.program), "\n") + "\n"),
-                                           room - title.size());
-    if (told.empty()) {
+    const auto shown =
+        title.size() >= room
+            ? ""
+            : fenced_and_cut(legible(joined(story(result, run.program), "\n") + "\n"),
+                             room - title.size());
+    if (shown.empty()) {
       ++left;
     } else {
-      text += title + told;
+      text += title + shown;
     }
   }
   if (left > 0) text += counted(left, "more result") + " had no room here.\n";

@@ -23,12 +23,12 @@ std::map<std::string, int64_t> not_zero(std::map<std::string, int64_t> counts) {
 
 // Each signature that was counted has its case, and nothing else has.
 void check_signatures(const At& at, const Result& result) {
-  std::set<std::string> counted, told;
+  std::set<std::string> counted, reported;
   for (const auto& [signature, cases] : result.signatures) counted.insert(signature);
   for (const auto& one : by_signature(result))
-    if (one.failure) told.insert(one.worst.signature());
-  const bool once_each = told.size() == result.others.size() + (result.failure ? 1 : 0);
-  if ((!counted.empty() || !result.others.empty()) && (told != counted || !once_each))
+    if (one.failure) reported.insert(one.worst.signature());
+  const bool once_each = reported.size() == result.others.size() + (result.failure ? 1 : 0);
+  if ((!counted.empty() || !result.others.empty()) && (reported != counted || !once_each))
     at["signatures"].wrong("are not those of the result and its 'others'");
 }
 

@@ -152,7 +152,7 @@ const Planned* planned_for(const Run& run, const Result& result) {
 }
 
 // A range of cases belongs to one shard only if that shard is the only one.
-bool plays_all(const RunShard& shard, const NumberSet& numbers) {
+bool covers(const RunShard& shard, const NumberSet& numbers) {
   return std::all_of(numbers.ranges().begin(), numbers.ranges().end(), [&](const auto& range) {
     return shard.plays(range.first) && (shard.of == 1 || range.first == range.last);
   });
@@ -161,7 +161,7 @@ bool plays_all(const RunShard& shard, const NumberSet& numbers) {
 NumberSet numbers_at(const At& at, int64_t cases, const std::optional<RunShard>& shard) {
   auto numbers = NumberSet::parsed(at.text(), cases);
   if (!numbers) at.expected("numbers of cases up to " + std::to_string(cases));
-  if (shard && !plays_all(*shard, *numbers)) at.wrong("holds cases of another shard");
+  if (shard && !covers(*shard, *numbers)) at.wrong("holds cases of another shard");
   return std::move(*numbers);
 }
 

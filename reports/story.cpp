@@ -28,7 +28,7 @@ std::vector<std::string> table_of(const Finding& finding) {
   return lines;
 }
 
-std::string plays_text(const Failure& failure) {
+std::string runs_text(const Failure& failure) {
   std::vector<std::string> names;
   for (const auto kind : failure.plays) names.emplace_back(name_of(kind));
   return "played " + counted(static_cast<int64_t>(names.size()), "time") + ": " +
@@ -90,7 +90,7 @@ std::string diagnosis_of(const Result& result) {
   const auto* finding = first_finding(result);
   const auto first = finding ? split(finding->text, '\n').front() : "";
   if (result.kind != Result::Kind::flaky || !result.failure) return first;
-  return plays_text(*result.failure) + "; the first " + std::string(name_of(result.worst.kind)) +
+  return runs_text(*result.failure) + "; the first " + std::string(name_of(result.worst.kind)) +
          ": " + first;
 }
 

@@ -106,10 +106,11 @@ ProgramEnd wait_for_end(const Zygote& server, const Descriptor& signals) {
         send_message(socket, {kPassedSignal, std::to_string(info.ssi_signo)});
     }
     if (readable[0].revents == 0) continue;
-    const auto heard = receive_message(socket);
-    if (!heard) throw TierError("the process that watches over the ranks is gone");
-    if (heard->kind == static_cast<uint32_t>(ServerWord::failure)) throw TierError(heard->text);
-    return from_wire<ProgramEnd>(heard->text, "the end of a program");
+    const auto received = receive_message(socket);
+    if (!received) throw TierError("the process that watches over the ranks is gone");
+    if (received->kind == static_cast<uint32_t>(ServerWord::failure))
+      throw TierError(received->text);
+    return from_wire<ProgramEnd>(received->text, "the end of a program");
   }
 }
 

@@ -85,7 +85,7 @@ int report(const Flags& flags, const Known& known) {
   run.program = known.program;
   run.exit_code = exit_code_of(run, flags);
   print(run, flags);
-  if (on_github()) tell_github(run);
+  if (on_github()) write_for_github(run);
   write_report(flags.json, reports::file_text(reports::run_json(run)));
   write_report(flags.junit, reports::junit(run));
   write_report(flags.summary, reports::step_summary(run));

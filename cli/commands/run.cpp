@@ -42,7 +42,7 @@ struct Flags {
 // many in worlds of processes, where a case takes ten times as long.
 constexpr size_t kCasesInProcesses = 8;
 
-bool plays_few_in_processes(const Flags& flags) {
+bool runs_few_in_processes(const Flags& flags) {
   return flags.tiers.empty() && !flags.thorough && flags.backends == Setting().backend;
 }
 
@@ -154,7 +154,7 @@ std::vector<Job> jobs_of(const Flags& flags, const Known& known, const DrawOptio
     const auto left_out = missing ? "no field '" + *missing + "' for --set" : "";
     for (const auto& setting : settings) {
       const auto why_not = why_not_here(setting, known);
-      const bool few = traits_of(setting).ranks_are_processes && plays_few_in_processes(flags);
+      const bool few = traits_of(setting).ranks_are_processes && runs_few_in_processes(flags);
       const auto played = few ? cases.a_few(kCasesInProcesses) : cases;
       jobs.push_back({scenario, setting, why_not.empty() ? played : CaseList(),
                       left_out.empty() ? why_not : left_out, shard});

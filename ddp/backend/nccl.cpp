@@ -154,8 +154,8 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10
 }
 
 void connect_nccl(const c10::intrusive_ptr<c10d::Backend>& backend, int device_index,
-                  std::chrono::milliseconds time, const std::function<std::string()>& told) {
-  usable_plugin().connect(*backend, device_index, time, told);
+                  std::chrono::milliseconds time, const std::function<std::string()>& peer_error) {
+  usable_plugin().connect(*backend, device_index, time, peer_error);
 }
 
 std::string failure_of(c10d::Backend& backend) {

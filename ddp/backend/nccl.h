@@ -29,11 +29,12 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10
 
 // Collective: blocks until every rank has connected and a first all-reduce has passed, so that
 // NCCL's errors surface here. `backend` is one of make_nccl_backend()'s, not one that wraps it.
-// Polls `told`, which returns why a peer cannot connect, or an empty string. Throws that, or NCCL's
-// error, after `time` at the latest; a call that NCCL does not return from leaves behind a thread
-// with the backend, which is of no use any more.
+// Polls `peer_error`, which returns why a peer cannot connect, or an empty string. Throws that, or
+// NCCL's error, after `time` at the latest; a call that NCCL does not return from leaves behind a
+// thread with the backend, which is of no use any more.
 void connect_nccl(const c10::intrusive_ptr<c10d::Backend>& backend, int device_index,
-                  std::chrono::milliseconds time, const std::function<std::string()>& told = {});
+                  std::chrono::milliseconds time,
+                  const std::function<std::string()>& peer_error = {});
 
 // Why `backend` can carry nothing any more, as a sentence; empty where it can, or does not report
 // it (Gloo's failures are those of its works). For NCCL: call it after a work has ended. Local.

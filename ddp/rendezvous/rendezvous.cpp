@@ -81,12 +81,12 @@ Deadline soon(Deadline deadline) {
 class Rendezvous {
  public:
   Rendezvous(c10d::Store& store, const RankAndSize& position, const CheckPlaces& check_places)
-      : store_(store), standing_(position), check_places_(check_places) {}
+      : store_(store), position_(position), check_places_(check_places) {}
 
   std::vector<std::string> meet(const std::string& own, Deadline deadline) {
     const bool is_hopeless = knows_problem(own);
     const Exchanged came =
-        exchange(store_, kArrival, standing_, own, is_hopeless ? soon(deadline) : deadline);
+        exchange(store_, kArrival, position_, own, is_hopeless ? soon(deadline) : deadline);
     const Arrivals arrivals = with({}, came.entries);
     // A process that arrived after the others' rendezvous may have been given another world size.
     const int world_size = std::stoi(arrivals.at(0).description.properties.at(0).value);
@@ -97,23 +97,23 @@ class Rendezvous {
     check(kArrival, came, problem, absent,
           "these ranks did not come: " + listed(absent) + " (these did: " + listed(came.present()) +
               ")");
-    const Exchanged confirmed = exchange(store_, kConfirmation, standing_, came.has_own ? "" : own,
+    const Exchanged confirmed = exchange(store_, kConfirmation, position_, came.has_own ? "" : own,
                                          came.has_own ? deadline : soon(deadline));
     const std::vector<int> silent = confirmed.missing(world_size);
     check(kConfirmation, confirmed, problem_with(with(arrivals, confirmed.entries)), silent,
           "all ranks came, and nothing more was heard of these: " + listed(silent));
     if (came.has_own) return places_of(arrivals);
-    const Exchanged late = exchange(store_, kLate, standing_, own, soon(deadline));
+    const Exchanged late = exchange(store_, kLate, position_, own, soon(deadline));
     refuse(kLate, 1, problem_with(with(arrivals, late.entries)));
   }
 
  private:
   // Whether this rank knows, without waiting for the others, that the rendezvous will fail.
   bool knows_problem(const std::string& own) {
-    const std::string rank = std::to_string(standing_.rank);
+    const std::string rank = std::to_string(position_.rank);
     const auto first = unpack(store_.compareSet(kFirst, std::string(), pack({rank, own})));
     const bool is_second = store_.add(kHere + rank, 1) > 1;
-    std::vector<Exchanged::Entry> both = {{standing_.rank, own}};
+    std::vector<Exchanged::Entry> both = {{position_.rank, own}};
     if (first.at(0) != rank) both.push_back({std::stoi(first.at(0)), first.at(1)});
     return is_second || !problem_with(with({}, both)).empty();
   }
@@ -130,14 +130,14 @@ class Rendezvous {
                  ". Who comes now is late, or the store was used by an earlier run (a stale "
                  "file?): give every run a store of its own");
     }
-    if (!timed_out) refuse(name, standing_.world_size, problem);
+    if (!timed_out) refuse(name, position_.world_size, problem);
     // A rank that has not arrived by the deadline is not expected any more.
-    stay_until_read(store_, name, standing_.rank, 1);
+    stay_until_read(store_, name, position_.rank, 1);
     throw std::runtime_error(problem);
   }
 
   [[noreturn]] void refuse(const std::string& name, int expected, const std::string& problem) {
-    stay_until_read(store_, name, standing_.rank, expected);
+    stay_until_read(store_, name, position_.rank, expected);
     try {
       store_.set(kLeft, std::string("1"));
     } catch (const std::exception&) {
@@ -147,7 +147,7 @@ class Rendezvous {
   }
 
   c10d::Store& store_;
-  const RankAndSize standing_;
+  const RankAndSize position_;
   const CheckPlaces& check_places_;
 };
 

@@ -80,7 +80,7 @@ class StoreOfRank final : public c10d::PrefixStore {
  public:
   StoreOfRank(const std::string& prefix, const c10::intrusive_ptr<c10d::TCPStore>& store,
               const RankAndSize& position)
-      : PrefixStore(prefix, store), tcp_(store), standing_(position) {}
+      : PrefixStore(prefix, store), tcp_(store), position_(position) {}
 
   ~StoreOfRank() override {
     try {
@@ -94,18 +94,18 @@ class StoreOfRank final : public c10d::PrefixStore {
   void leave() {
     constexpr std::chrono::milliseconds kLongestAnswer{200}, kLongestStay{500}, kPause{5};
     // c10d prints the stack of every attempt to reach a server that is gone.
-    if (standing_.rank != 0 &&
+    if (position_.rank != 0 &&
         !accepts_connections(tcp_->getHost(), tcp_->getPort(), kLongestAnswer))
       return;
     add(kRanksThatLeft, 1);
-    if (standing_.rank != 0) return;
+    if (position_.rank != 0) return;
     poll_until(deadline_in(kLongestStay),
-               [this] { return add(kRanksThatLeft, 0) >= standing_.world_size; },
+               [this] { return add(kRanksThatLeft, 0) >= position_.world_size; },
                {.shortest = kPause, .longest = kPause});
   }
 
   const c10::intrusive_ptr<c10d::TCPStore> tcp_;
-  const RankAndSize standing_;
+  const RankAndSize position_;
 };
 
 StorePointer store_on_port_in_use(const RendezvousAddress& point,

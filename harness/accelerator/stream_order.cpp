@@ -103,9 +103,9 @@ void StreamOrder::free(std::uintptr_t begin) {
   const Block& block = found->second;
   Clock reused = up_to_date(block.stream);
   for (const std::size_t stream : block.also_on) join(reused, streams_.at(stream).clock);
-  std::set<std::size_t> told;
+  std::set<std::size_t> reported;
   for (const Use& use : block.uses) {
-    if (is_over(use, reused) || !told.insert(use.stream).second) continue;
+    if (is_over(use, reused) || !reported.insert(use.stream).second) continue;
     hazards_.push_back({.kind = Hazard::Kind::kFreedWhileUsed,
                         .earlier = use.operation,
                         .later = "",

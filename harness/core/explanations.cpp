@@ -154,10 +154,10 @@ Explanation divided_twice() {
 }
 
 Explanation last_steps_value(std::vector<TensorValue> previous) {
-  const auto told = recorded_instead({"last_steps_value", "still the value of the step before"},
-                                     std::move(previous));
-  return [told](const Difference& is) {
-    auto diagnosis = told(is);
+  const auto recorded = recorded_instead({"last_steps_value", "still the value of the step before"},
+                                         std::move(previous));
+  return [recorded](const Difference& is) {
+    auto diagnosis = recorded(is);
     if (diagnosis && is.expected.size() > 1 && wrong_ranks(is).size() == 1)
       diagnosis->pattern = "one_rank_stale";
     return diagnosis;
@@ -190,9 +190,9 @@ Explanation anothers_value(std::vector<Contribution> others) {
   return [others = std::move(others)](const Difference& is) -> std::optional<Diagnosis> {
     for (const auto& other : others) {
       if (other.by_rank.empty() || all_zero(other.by_rank.front())) continue;
-      const auto told = recorded_instead(
+      const auto recorded = recorded_instead(
           {"parameters_permuted", "the value that " + other.name + " should hold"}, other.by_rank);
-      if (auto diagnosis = told(is)) return diagnosis;
+      if (auto diagnosis = recorded(is)) return diagnosis;
     }
     return {};
   };

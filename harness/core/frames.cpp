@@ -232,10 +232,10 @@ std::string frames_of(const RankHistory& rank, WithTimes times) {
     }
   }
   move_to(rank.last);
-  const bool tells_times = rank.ending.kind == Ending::Kind::threw;
+  const bool why_has_times = rank.ending.kind == Ending::Kind::threw;
   auto ending = rank.ending;
   if (times == WithTimes::no) ending.at = {};
-  if (times == WithTimes::no && tells_times) ending.why.clear();
+  if (times == WithTimes::no && why_has_times) ending.why.clear();
   append(out, number, FrameKind::ending, header_of(ending));
   return out;
 }

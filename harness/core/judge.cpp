@@ -120,7 +120,7 @@ Verdict hang(const History& history, const std::vector<int>& stuck) {
 // threw because a peer did not come, and that peer had issued fewer. Where that does not decide,
 // the first in time.
 int first_to_throw(const History& history, const std::vector<int>& threw) {
-  const auto standing = [&](int rank) {
+  const auto progress_of = [&](int rank) {
     const auto all = history.collectives(rank);
     const bool was_waiting = !all.empty() && !all.back().done;
     const auto when = history.ranks()[static_cast<size_t>(rank)].ending.at.ns;
@@ -128,7 +128,7 @@ int first_to_throw(const History& history, const std::vector<int>& threw) {
                       when < 0 ? std::numeric_limits<int64_t>::max() : when);
   };
   return *std::min_element(threw.begin(), threw.end(),
-                           [&](int a, int b) { return standing(a) < standing(b); });
+                           [&](int a, int b) { return progress_of(a) < progress_of(b); });
 }
 
 // A rank that was signalled or exited explains why its peers threw, so it is named first.

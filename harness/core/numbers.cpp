@@ -32,14 +32,14 @@ bool holds(const Difference& is, size_t rank, const std::vector<double>& made, d
   if (made.size() != seen.size() || wanted.size() != seen.size()) return false;
   const auto bounds = bounds_of(is, rank, seen.size());
   const double rounding = rounding_of(is.expected[rank].dtype);
-  bool tells = false;
+  bool is_decisive = false;
   for (size_t i = 0; i < made.size(); ++i) {
     const double allowed =
         std::max(1.0, std::abs(magnified)) * bounds[i] + rounding * std::abs(made[i]);
     if (!(std::abs(seen[i] - made[i]) <= allowed)) return false;
-    tells = tells || std::abs(made[i] - wanted[i]) > kTelling * allowed;
+    is_decisive = is_decisive || std::abs(made[i] - wanted[i]) > kDecisiveFactor * allowed;
   }
-  return tells;
+  return is_decisive;
 }
 
 Numbers::Numbers(const WrongRow& one)

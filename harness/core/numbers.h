@@ -8,7 +8,7 @@ namespace lockstep {
 using Doubles = std::vector<double>;
 
 // A mistake is visible where it moves an element this many times as far as rounding may.
-inline constexpr double kTelling = 8;
+inline constexpr double kDecisiveFactor = 8;
 
 // The ranks that do not hold their expected value, in order.
 std::vector<size_t> wrong_ranks(const Difference& difference);

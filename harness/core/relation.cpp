@@ -119,7 +119,7 @@ bool two_show(const Numbers& is, double factor) {
   std::set<double> shown;
   for (size_t i = 0; i < is.elements(); ++i) {
     const double wanted = is.wanted.front()[i], moved = std::abs((factor - 1) * wanted);
-    if (moved > kTelling * std::max(1.0, std::abs(factor)) * is.bounds.front()[i])
+    if (moved > kDecisiveFactor * std::max(1.0, std::abs(factor)) * is.bounds.front()[i])
       shown.insert(wanted);
   }
   return shown.size() > 1;

@@ -99,7 +99,7 @@ bool raises_signal(Text frame) {
 
 // Frames below belong to the caller of the program.
 bool is_below_program(Text frame) {
-  return frame.starts_with("lockstep::Play::run ") ||
+  return frame.starts_with("lockstep::RankRun::run ") ||
          frame.find(" at scenario_inl.h:") != Text::npos;
 }
 
@@ -122,8 +122,8 @@ std::vector<std::string> story_of_stack(const std::vector<std::string>& lines) {
   for (const auto& line : lines) {
     const auto frame = short_frame(line);
     if (is_below_program(frame)) break;
-    const bool is_told = has_name(frame) && !is_internal(frame) && !raises_signal(frame);
-    if (is_told && (story.empty() || has_line(frame))) story.push_back(frame);
+    const bool is_relevant = has_name(frame) && !is_internal(frame) && !raises_signal(frame);
+    if (is_relevant && (story.empty() || has_line(frame))) story.push_back(frame);
     if (frame.starts_with("main at ")) break;
   }
   if (story.empty() && !lines.empty()) story.push_back(short_frame(lines.front()));

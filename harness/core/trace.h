@@ -40,11 +40,11 @@ std::optional<std::string> first_mismatch(const History& history);
 
 // Nothing where no group diverges. The group "world" is all ranks; another group is the ranks that
 // issued anything in it.
-struct FirstParting {
+struct FirstDivergence {
   std::string text;  // the missing ranks, the waiting ranks, or what differs
   bool is_mismatch = false;
 };
-std::optional<FirstParting> first_divergence_point(const History& history);
+std::optional<FirstDivergence> first_divergence_point(const History& history);
 
 // The rungs around that place, a line each, below a line of headings: for every rank whether its
 // collective is done, waits, was another one or is missing. Where there are many ranks, only those

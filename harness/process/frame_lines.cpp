@@ -77,14 +77,14 @@ std::vector<std::vector<std::string>> asked_of_addr2line(const std::string& file
   std::istringstream text(read_all(ours.number()));
   waitpid(child, nullptr, 0);
   const std::string inlined = " (inlined by) ";
-  std::vector<std::vector<std::string>> told;
+  std::vector<std::vector<std::string>> answers;
   for (std::string line; std::getline(text, line);) {
-    const bool goes_on = line.starts_with(inlined) && !told.empty();
-    if (!goes_on) told.emplace_back();
+    const bool goes_on = line.starts_with(inlined) && !answers.empty();
+    if (!goes_on) answers.emplace_back();
     if (line.find("??") == std::string::npos)
-      told.back().push_back(goes_on ? line.substr(inlined.size()) : line);
+      answers.back().push_back(goes_on ? line.substr(inlined.size()) : line);
   }
-  return told.size() == places.size() ? told : decltype(told)();
+  return answers.size() == places.size() ? answers : decltype(answers)();
 }
 
 }  // namespace
@@ -113,13 +113,13 @@ KnownFrames lines_at(const std::set<uint64_t>& addresses) {
     // The name of this program is the one it was started with, wherever that was.
     std::error_code none;
     const bool is_here = std::filesystem::exists(file, none);
-    const auto told = asked_of_addr2line(
+    const auto answers = asked_of_addr2line(
         is_here ? file : std::filesystem::read_symlink("/proc/self/exe", none).string(), places);
-    for (size_t i = 0; i < told.size(); ++i) {
-      if (told[i].empty()) continue;
+    for (size_t i = 0; i < answers.size(); ++i) {
+      if (answers[i].empty()) continue;
       auto& of_frame = lines[all[i].first];
       of_frame.clear();
-      for (const auto& line : told[i]) of_frame.push_back(shortened(line));
+      for (const auto& line : answers[i]) of_frame.push_back(shortened(line));
     }
   }
   return lines;

@@ -142,7 +142,7 @@ std::vector<ThreadStack> stacks_of(pid_t pid, StackBoard& board,
   board.used.store(0);
   const std::string process = "/proc/" + std::to_string(pid) + "/task/";
   std::map<int, ThreadStack> stacks;
-  size_t told = 0;
+  size_t signalled = 0;
   for (const int thread : threads_of(pid)) {
     const std::string task = process + std::to_string(thread);
     stacks[thread] = {.thread = thread,
@@ -150,14 +150,14 @@ std::vector<ThreadStack> stacks_of(pid_t pid, StackBoard& board,
                       .frames = {},
                       .instead = kernels_word(task)};
     const bool can_answer =
-        !stacks[thread].instead.starts_with("stopped") && told < StackBoard::kThreadsMost;
-    if (can_answer && syscall(SYS_tgkill, pid, thread, stack_signal()) == 0) ++told;
+        !stacks[thread].instead.starts_with("stopped") && signalled < StackBoard::kThreadsMost;
+    if (can_answer && syscall(SYS_tgkill, pid, thread, stack_signal()) == 0) ++signalled;
   }
   const auto answers = [&] {
     return static_cast<size_t>(std::count_if(std::begin(board.slots), std::end(board.slots),
                                              [](const auto& slot) { return slot.count > 0; }));
   };
-  while (answers() < told && Clock::now() < deadline) poll(nullptr, 0, 1);
+  while (answers() < signalled && Clock::now() < deadline) poll(nullptr, 0, 1);
   for (const auto& slot : board.slots) {
     const auto found = stacks.find(slot.thread.load());
     if (slot.count.load() == 0 || found == stacks.end()) continue;

@@ -27,8 +27,8 @@ Message message(ServerWord word, std::string text) {
   return {static_cast<uint32_t>(word), std::move(text)};
 }
 
-bool is(ServerWord word, const Message& heard) {
-  return heard.kind == static_cast<uint32_t>(word);
+bool is(ServerWord word, const Message& received) {
+  return received.kind == static_cast<uint32_t>(word);
 }
 
 // Ends the server when the runner is gone. Reading the end of the socket is the orderly way to
@@ -65,9 +65,9 @@ void serve_all(const ZygoteServer& server, int socket) {
   } catch (const std::exception& error) {
     unprepared = error.what();
   }
-  while (const auto heard = receive_message(socket)) {
-    if (!is(ServerWord::request, *heard)) continue;  // a stop that came too late
-    const Message answered = unprepared.empty() ? answer(server, heard->text, socket)
+  while (const auto received = receive_message(socket)) {
+    if (!is(ServerWord::request, *received)) continue;  // a stop that came too late
+    const Message answered = unprepared.empty() ? answer(server, received->text, socket)
                                                 : message(ServerWord::failure, unprepared);
     if (!send_message(socket, answered)) break;
   }

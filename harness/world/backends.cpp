@@ -69,7 +69,7 @@ class OnSimulatedAccelerator final : public DeviceBackend {
     return make_accelerator_backend(wanted.another_on_cpu());
   }
 
-  std::string objection() const override {
+  std::string device_error() const override {
     const auto sentences = hazard_sentences();
     clear_hazards();
     if (sentences.empty()) return "";

@@ -47,7 +47,7 @@ class DeviceBackend {
 
   // In a rank's process, after its program: what it did wrong with its device since the last call,
   // as a sentence; empty: nothing.
-  virtual std::string objection() const { return ""; }
+  virtual std::string device_error() const { return ""; }
 };
 
 }  // namespace lockstep

@@ -49,7 +49,7 @@ bool ended_well(const Ending& ending) {
   return ending.kind == Ending::Kind::returned || ending.kind == Ending::Kind::refused;
 }
 
-Play::Play(RankRunParts parts)
+RankRun::RankRun(RankRunParts parts)
     : parts_(std::move(parts)),
       journal_(parts_.journal),
       injector_(parts_.injections, parts_.rank, journal_, parts_.planned_failures),
@@ -69,11 +69,11 @@ Play::Play(RankRunParts parts)
                                      {"case", parts_.case_hash}});
 }
 
-Ending Play::run() {
+Ending RankRun::run() {
   const Ending ending = ending_of([&] {
     parts_.scenario.program(parts_.c, here_);
-    const std::string objection = parts_.objection ? parts_.objection() : "";
-    if (!objection.empty()) throw std::runtime_error(objection);
+    const std::string device_error = parts_.device_error ? parts_.device_error() : "";
+    if (!device_error.empty()) throw std::runtime_error(device_error);
   });
   for (const auto& log : logs_) log->settle();
   end(ending);
@@ -83,22 +83,22 @@ Ending Play::run() {
 }
 
 // A full journal has no room for an ending; its flag says so.
-void Play::end(const Ending& ending) {
+void RankRun::end(const Ending& ending) {
   try {
-    auto told = ending;
-    told.at.ns = TapLog::monotonic_ns();
-    journal_.finish(told);
+    auto timed = ending;
+    timed.at.ns = TapLog::monotonic_ns();
+    journal_.finish(timed);
   } catch (const JournalFull&) {
   }
 }
 
-size_t Play::pending_collectives() const {
+size_t RankRun::pending_collectives() const {
   size_t pending = 0;
   for (const auto& log : logs_) pending += log->pending();
   return pending;
 }
 
-c10::intrusive_ptr<c10d::ProcessGroup> Play::group_of(const std::vector<int>& ranks) {
+c10::intrusive_ptr<c10d::ProcessGroup> RankRun::group_of(const std::vector<int>& ranks) {
   logs_.push_back(std::make_shared<TapLog>(name_of_group(ranks, parts_.size), journal_, injector_,
                                            sites_, parts_.clock));
   return parts_.make_group(ranks, logs_.back());

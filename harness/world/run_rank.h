@@ -32,16 +32,16 @@ struct RankRunParts {
       make_group;
   std::filesystem::path scratch;  // made by the first rank that wants it
   // Called once the program has returned: what it did wrong that no record shows.
-  std::function<std::string()> objection = {};
+  std::function<std::string()> device_error = {};
   bool call_sites = true;  // collectives are recorded with where they were issued from
   PlannedFailures planned_failures = blows_to_this_process();
   TapLog::Clock clock = TapLog::monotonic_ns;
 };
 
 // From the first record to the ending.
-class Play {
+class RankRun {
  public:
-  explicit Play(RankRunParts parts);
+  explicit RankRun(RankRunParts parts);
 
   // Runs the program and records how it ended.
   Ending run();

@@ -86,7 +86,7 @@ class Counters : public buffers::Watched {
 };
 
 void program(const Stateful& c, RankContext& here) {
-  buffers::play(c, here, std::make_shared<Counters>(c, here.rank()), [&](int) {
+  buffers::train(c, here, std::make_shared<Counters>(c, here.rank()), [&](int) {
     return torch::ones({samples_of(c, here.rank()), 1});
   });
 }

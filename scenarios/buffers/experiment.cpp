@@ -41,8 +41,8 @@ Explanations wrong_beginnings(const std::vector<State>& kept, size_t buffer) {
 
 }  // namespace
 
-void play(const Stateful& c, RankContext& here, const std::shared_ptr<Watched>& model,
-          const std::function<at::Tensor(int forward)>& input) {
+void train(const Stateful& c, RankContext& here, const std::shared_ptr<Watched>& model,
+           const std::function<at::Tensor(int forward)>& input) {
   const auto replica = wrap(here, model, c.options);
   const auto kinds = forwards_of(c);
   at::Tensor held;  // outputs whose backward has not run

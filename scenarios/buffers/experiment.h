@@ -22,8 +22,8 @@ class Watched : public Model {
 
 // Wraps `model` and runs the case: buffers are recorded "before forward", "in forward", "after
 // forward" and "after backward"; each forward is a separate step.
-void play(const Stateful& c, RankContext& here, const std::shared_ptr<Watched>& model,
-          const std::function<at::Tensor(int forward)>& input);
+void train(const Stateful& c, RankContext& here, const std::shared_ptr<Watched>& model,
+           const std::function<at::Tensor(int forward)>& input);
 
 // One buffer's expected value, and the bound on its error; no bound: equal bits.
 struct Value {

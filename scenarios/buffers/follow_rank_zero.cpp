@@ -96,8 +96,8 @@ class ConvolutionAndNorm : public buffers::Watched {
 };
 
 void program(const Stateful& c, RankContext& here) {
-  buffers::play(c, here, std::make_shared<ConvolutionAndNorm>(c, here.rank()),
-                [&](int forward) { return batch(c, forward, here.rank()); });
+  buffers::train(c, here, std::make_shared<ConvolutionAndNorm>(c, here.rank()),
+                 [&](int forward) { return batch(c, forward, here.rank()); });
 }
 
 const std::vector<std::string> kNames{"norm.running_mean", "norm.running_var",

@@ -21,7 +21,7 @@ History of(const std::vector<std::vector<Collective>>& by_rank) {
   return History(std::move(ranks));
 }
 
-std::string text_of_parting(const History& history) {
+std::string text_of_divergence(const History& history) {
   const auto divergence_point = first_divergence_point(history);
   return divergence_point ? divergence_point->text : "";
 }
@@ -78,12 +78,12 @@ TEST(Trace, UnequalPartsAreAllowedWhereTheOperationAllowsThem) {
 }
 
 TEST(Trace, WhoNeverCameIsNamed) {
-  EXPECT_EQ(text_of_parting(of({{sum(0, 4), sum(1, 2)}, {sum(0, 4)}, {sum(0, 4), sum(1, 2)}})),
+  EXPECT_EQ(text_of_divergence(of({{sum(0, 4), sum(1, 2)}, {sum(0, 4)}, {sum(0, 4), sum(1, 2)}})),
             "rank 1 never issued collective #1, allreduce of 2 float32, which ranks 0, 2 issued");
 }
 
 TEST(Trace, ARankOfTheWorldThatIssuedNothingIsMissing) {
-  EXPECT_EQ(text_of_parting(of({{sum(0, 4)}, {}})),
+  EXPECT_EQ(text_of_divergence(of({{sum(0, 4)}, {}})),
             "rank 1 never issued collective #0, allreduce of 4 float32, which rank 0 issued");
 }
 
@@ -138,7 +138,7 @@ TEST(Ladder, PointsAtTheFirstRungThatIsNotDoneEverywhere) {
                                       "#0 allreduce of 4 float32     done    done",
                                       "#1 allreduce of 4 float32    waits    done  \u25c4",
                                       "#2 allreduce of 8 float32  missing   waits"}));
-  EXPECT_EQ(text_of_parting(history),
+  EXPECT_EQ(text_of_divergence(history),
             "rank 0 waits in collective #1, allreduce of 4 float32, which rank 1 completed");
   EXPECT_EQ(issued_where_ranks_part(history).at(1).second.sequence, 1);
 }
@@ -150,7 +150,7 @@ TEST(Ladder, OfALargeWorldShowsTheOneThatIsDone) {
 }
 
 TEST(Ladder, ACollectiveThatNoRankCompletedIsTold) {
-  EXPECT_EQ(text_of_parting(hanging({{sum(0, 4)}, {sum(0, 4)}})),
+  EXPECT_EQ(text_of_divergence(hanging({{sum(0, 4)}, {sum(0, 4)}})),
             "every rank of the group issued collective #0, allreduce of 4 float32, and none "
             "completed it");
 }
@@ -159,7 +159,7 @@ TEST(Ladder, ACollectiveThatNoRankCompletedIsTold) {
 TEST(Ladder, AGroupWhoseMissingRankWaitsInAnotherOneIsAConsequence) {
   const auto in_group = done(sum(0, 9, "ranks 0,1"));
   EXPECT_EQ(
-      text_of_parting(hanging({{in_group, sum(1, 9, "ranks 0,1")}, {in_group, sum(0, 4)}, {}})),
+      text_of_divergence(hanging({{in_group, sum(1, 9, "ranks 0,1")}, {in_group, sum(0, 4)}, {}})),
       "ranks 0, 2 never issued collective #0, allreduce of 4 float32, which rank 1 issued");
 }
 

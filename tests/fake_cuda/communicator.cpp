@@ -2,7 +2,7 @@
 
 #include "tests/fake_cuda/device.h"
 #include "tests/fake_cuda/journal.h"
-#include "tests/fake_cuda/meeting.h"
+#include "tests/fake_cuda/rendezvous.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -119,7 +119,7 @@ ncclResult_t Communicator::connect_now(std::uint16_t port, const std::string& gp
     spin();
     return ncclInternalError;
   }
-  Met met = meet(port, {rank_, size_, gpu}, is_aborted_);
+  Connected met = rendezvous(port, {rank_, size_, gpu}, is_aborted_);
   if (met.problem.empty()) {
     sockets_ = std::move(met.sockets);
     note("connected", name_);

@@ -2,8 +2,8 @@
 #include "tests/fake_cuda/device.h"
 #include "tests/fake_cuda/faults.h"
 #include "tests/fake_cuda/journal.h"
-#include "tests/fake_cuda/meeting.h"
 #include "tests/fake_cuda/nccl_handle.h"
+#include "tests/fake_cuda/rendezvous.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -69,7 +69,7 @@ LOCKSTEP_FAKE_CUDA_API ncclResult_t ncclGetVersion(int* version) {
 LOCKSTEP_FAKE_CUDA_API ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   note("ncclGetUniqueId");
   *id = {};
-  const auto port = lockstep::fake_cuda::open_meeting();
+  const auto port = lockstep::fake_cuda::open_rendezvous();
   std::memcpy(id->internal, &port, sizeof port);
   return ncclSuccess;
 }

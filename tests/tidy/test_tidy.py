@@ -91,6 +91,8 @@ MISTAKES = [
     ("todo", {"ddp/a.h": f"\n// {NOTE}: later\n", "tests/a.py": f"# {NOTE}(me)\n"}, "ddp/a.h:2 tests/a.py:1"),
     ("words", {"harness/core/a.cpp": "// The complaint of a rank.\nint parcel;\n"},
      "harness/core/a.cpp:1 harness/core/a.cpp:2"),
+    ("words", {"harness/core/a.cpp": "class Play;\nstd::string objection;\nvoid tell_launcher();\nint standing_;\n"},
+     "harness/core/a.cpp:1 harness/core/a.cpp:2 harness/core/a.cpp:3 harness/core/a.cpp:4"),
     ("words", {"ddp/a.h": "#pragma once\nint node_count();\nint master;\n", "harness/core/b.h": "int worker_id;\n"},
      "ddp/a.h:2 ddp/a.h:3 harness/core/b.h:1"),
     ("long_file", {"ddp/a.cpp": "\n" * 301, "a script": "#!/bin/sh\n" + "\n" * 300}, "a script:301 ddp/a.cpp:301"),

@@ -9,8 +9,8 @@ REFUSED = {
     r"whoever|whosoever|as it were": "a subject: 'a rank that ...', 'every rank that ...'",
     r"roll[ _]calls?|RollCall\w*": "join_sync; of a verdict: rank summary",
     r"stands? in for|stood in|stand_in\w*|StandingIn\w*": "shadow: a rank that shadows its peers' collectives",
-    r"Standing\w*": "RankAndSize, GradientArrival, KeptWorld, WarmRank or ThreadEnd",
-    r"meeting[ _]points?|MeetingPoint|came together|CameTogether": "rendezvous, RendezvousAddress, LaunchedWorld",
+    r"Standing\w*|standing_": "RankAndSize, GradientArrival, KeptWorld, WarmRank or ThreadEnd",
+    r"meeting[ _]points?|MeetingPoint|meeting_|came together|CameTogether": "rendezvous, RendezvousAddress, LaunchedWorld",
     r"obstacles? to|find_obstacle|obstacle_in\w*|complaints?": "validation_error",
     r"Statement|Declaration": "Property, RankDescription",
     r"LongWait\w*|long_wait\w*": "Watchdog",
@@ -20,10 +20,12 @@ REFUSED = {
     r"Gathering\w*": "ForkedRendezvous: a gather is a collective",
     r"Parcel|parcels?": "message",
     r"Crew|crew": "RankThreads",
-    r"Partings?|partings?": "DivergencePoints, where ranks diverge",
+    r"Partings?|partings?|FirstParting|\w*_parting(?:_of)?": "DivergencePoints, where ranks diverge",
     r"look_again\w*|kCasesPerSecondLook": "replay_for_determinism, kReplayEvery",
     r"Blows|blows": "PlannedFailures",
-    r"PlayRequest|PlayReply|PlayOptions|PlayParts": "CaseRequest, CaseReply, CaseRunOptions, RankRunParts",
+    r"PlayRequest|PlayReply|PlayOptions|PlayParts|Play|kPlayed": "CaseRequest, CaseReply, CaseRunOptions, RankRunParts, RankRun",
+    r"objections?": "validation_error, device_error",
+    r"is_told|tell_(?:launcher|github|environment|what_runs)|tells_times|error_told_in|kTelling|unheard": "report, receive, peer_error: the field's verb",
 }
 # Names in headers of ddp/ and harness/; upstream's stay in .cpp files.
 NO_NAMES = re.compile(r"(?<![a-zA-Z])(?:nodes?|master|worker_?id|nproc)(?![a-z])")

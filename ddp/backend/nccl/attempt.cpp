@@ -62,7 +62,7 @@ std::string make_attempt(Attempt attempt, const std::string& late) {
   std::string cause;
   const Deadline deadline = deadline_in(attempt.time);
   const bool has_ended = call.wait_until(deadline, [&] {
-    if (attempt.told) cause = attempt.told();
+    if (attempt.peer_error) cause = attempt.peer_error();
     return !cause.empty();
   });
   if (!has_ended && !is_decided->exchange(true)) {

@@ -12,8 +12,8 @@ struct Attempt {
   // Called if `call` threw, or returned after it was given up. Does not throw.
   std::function<void()> clean_up;
   std::chrono::milliseconds time;
-  std::function<std::string()> told;  // polled: why to wait no longer, or empty
-  bool is_awaited_at_exit = false;    // briefly, if it was given up
+  std::function<std::string()> peer_error;  // polled: why to wait no longer, or empty
+  bool is_awaited_at_exit = false;          // briefly, if it was given up
 };
 
 // Makes the call in a thread, which is left behind if the call is given up. Returns an empty string

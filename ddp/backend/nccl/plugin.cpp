@@ -49,7 +49,7 @@ class NcclBackend final : public Nccl {
   NcclBackend(Store store, int rank, int size, c10::intrusive_ptr<Options> watched,
               c10::intrusive_ptr<Options> shown)
       : Nccl(store, rank, size, std::move(watched)),
-        meeting_(std::move(store)),
+        store_(std::move(store)),
         shown_(std::move(shown)) {}
 
   ~NcclBackend() override {
@@ -108,13 +108,13 @@ class NcclBackend final : public Nccl {
   // rendezvous, exits at once, and at the end of their processes the others wait briefly for their
   // calls to return.
   void connect(at::Device device, std::chrono::milliseconds time,
-               const std::function<std::string()>& told) {
+               const std::function<std::string()>& peer_error) {
     const auto self = c10::intrusive_ptr<NcclBackend>::reclaim_copy(this);
     const std::string why = make_attempt(
         {.call = [self, device, time] { self->connect_now(device, time); },
          .clean_up = [self] { self->abort_quietly(); },
          .time = time,
-         .told = told,
+         .peer_error = peer_error,
          .is_awaited_at_exit = getRank() != 0},
         "not all ranks have connected over NCCL within " + std::to_string(time.count()) + " ms");
     if (!why.empty()) C10_THROW_ERROR(DistBackendError, why);
@@ -175,8 +175,8 @@ class NcclBackend final : public Nccl {
   void wait_for_others() {
     if (!own_work_ends() || getSize() == 1) return;
     const std::string all = "lockstep/all_have_left";
-    if (meeting_->add("lockstep/have_left", 1) >= getSize()) meeting_->set(all, "1");
-    meeting_->wait({all}, kLeavePatience);
+    if (store_->add("lockstep/have_left", 1) >= getSize()) store_->set(all, "1");
+    store_->wait({all}, kLeavePatience);
   }
 
   bool has_connected() {
@@ -200,7 +200,7 @@ class NcclBackend final : public Nccl {
     return is_over && getError() == c10d::ErrorType::SUCCESS;
   }
 
-  const Store meeting_;
+  const Store store_;
   const c10::intrusive_ptr<Options> shown_;
   std::atomic<bool> is_over_{false};
 };
@@ -234,9 +234,9 @@ c10::intrusive_ptr<c10d::Backend> make(const NcclPlan& plan) {
 }
 
 void connect(c10d::Backend& backend, int device_index, std::chrono::milliseconds time,
-             const std::function<std::string()>& told) {
+             const std::function<std::string()>& peer_error) {
   dynamic_cast<NcclBackend&>(backend).connect(
-      at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device_index)), time, told);
+      at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device_index)), time, peer_error);
 }
 
 const NcclPlugin kPlugin = {.made_for = "Lockstep " LOCKSTEP_VERSION " on PyTorch " TORCH_VERSION,

@@ -41,9 +41,9 @@ struct NcclPlugin {
   c10::intrusive_ptr<c10d::Backend> (*make)(const NcclPlan& plan);
 
   // Collective; blocks until all ranks have connected and a first all-reduce has passed. Polls
-  // `told`, unless it is empty, for the error of a peer that cannot connect.
+  // `peer_error`, unless it is empty, for the error of a peer that cannot connect.
   void (*connect)(c10d::Backend& backend, int device_index, std::chrono::milliseconds time,
-                  const std::function<std::string()>& told);
+                  const std::function<std::string()>& peer_error);
 };
 
 // The name of the function in the library that returns it.

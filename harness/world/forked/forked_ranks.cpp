@@ -32,7 +32,7 @@ CaseReply run_forked(const ForkedRanks& ranks, Workplace& workplace, KeptWorlds&
   });
   CaseReply reply;
   auto watch = workplace.watch(deadline, stop_descriptor, reply.stacks);
-  watch.good_status = kPlayed;
+  watch.good_status = kCaseHasRun;
   if (ranks.when_late)
     watch.on_deadline = [&, take_stacks = watch.on_deadline](const auto& late) {
       take_stacks(late);

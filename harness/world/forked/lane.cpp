@@ -15,7 +15,7 @@ namespace {
 constexpr std::chrono::seconds kServerSlack{60};
 
 bool exited_well(const ChildEnd& end) {
-  return end == ChildEnd{ChildEnd::Kind::exited, kPlayed};
+  return end == ChildEnd{ChildEnd::Kind::exited, kCaseHasRun};
 }
 
 ZygoteServer served_by(const std::shared_ptr<ForkedServer>& server) {

@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 // The variables that launchers set for their processes, so that code which reads them finds the
 // right values.
-void tell_environment(int rank, int size) {
+void set_environment(int rank, int size) {
   setenv("RANK", std::to_string(rank).c_str(), 1);
   setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
 }
@@ -35,7 +35,7 @@ void set_signals() {
 // rank that left a moment earlier would break its peers, whose stacks are just being taken.
 constexpr std::chrono::minutes kBeyondDeadline{1};
 
-// The parts of a case that a Play refers to.
+// The parts of a case that a RankRun refers to.
 struct CaseParts {
   explicit CaseParts(const Case& c) : injections(world_of(c).injections), hash(hash_of(c)) {}
   const std::vector<Injection> injections;
@@ -68,8 +68,8 @@ RankRunParts parts_of(const RankTask& task, const CaseParts& c, const RankDevice
             return kept->group;
           },
       .scratch = task.scratch,
-      .objection = [backend =
-                        device.backend] { return backend ? backend->objection() : std::string(); }};
+      .device_error =
+          [backend = device.backend] { return backend ? backend->device_error() : std::string(); }};
 }
 
 // Note [Threads after a fork]
@@ -90,13 +90,13 @@ RankDevice device_of(const DeviceBackend* backend, int rank, int size,
 
 int run_rank(const RankTask& task) {
   set_signals();
-  tell_environment(task.rank, task.size);
+  set_environment(task.rank, task.size);
   const CaseParts c(task.c);
   const RankDevice device = device_of(task.backend, task.rank, task.size, task.device);
-  auto& play = *new Play(parts_of(task, c, device, nullptr));  // never destroyed, nor its groups
-  if (!ended_well(play.run())) _exit(1);
+  auto& run = *new RankRun(parts_of(task, c, device, nullptr));  // never destroyed, nor its groups
+  if (!ended_well(run.run())) _exit(1);
   task.rendezvous.wait_for_others(task.size, task.deadline + kBeyondDeadline);
-  _exit(kPlayed);
+  _exit(kCaseHasRun);
 }
 
 namespace {
@@ -108,14 +108,14 @@ constexpr std::chrono::hours kKeptPatience{24};
 class WarmRank {
  public:
   explicit WarmRank(const WarmRankParts& is) : is_(is) {
-    tell_environment(is.rank, is.size);
+    set_environment(is.rank, is.size);
     device_ = device_of(is.backend, is.rank, is.size, {});
     const auto store = is.rendezvous.open_store(kKeptPatience);
     std::vector<int> all(static_cast<size_t>(is.size));
     std::iota(all.begin(), all.end(), 0);
-    const auto unheard = std::make_shared<TapLog>("world", nobody_, no_injections_, no_sites_);
+    const auto unrecorded = std::make_shared<TapLog>("world", nobody_, no_injections_, no_sites_);
     kept_ = make_group(all, is.rank, kKeptPatience, store, is.rendezvous.listens_on(), device_,
-                       unheard);
+                       unrecorded);
     use_once();
     ambient_ = Ambient::capture();
     holdings_ = Holdings::now();
@@ -136,7 +136,7 @@ class WarmRank {
                         .scratch = is_.scratch,
                         .deadline = Clock::now() + order.limit};
     const CaseParts c(order.c);
-    auto play = std::make_unique<Play>(parts_of(task, c, device_, &kept_));
+    auto play = std::make_unique<RankRun>(parts_of(task, c, device_, &kept_));
     if (!ended_well(play->run())) return false;
     is_.rendezvous.wait_for_others(is_.size, task.deadline + kBeyondDeadline);
     auto left = pending(*play);
@@ -164,7 +164,7 @@ class WarmRank {
     generator.set_current_seed(0);
   }
 
-  static std::vector<std::string> pending(const Play& play) {
+  static std::vector<std::string> pending(const RankRun& play) {
     const auto count = play.pending_collectives();
     if (count == 0) return {};
     return {std::to_string(count) + " collective(s) still under way"};

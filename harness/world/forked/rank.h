@@ -32,11 +32,11 @@ struct RankTask {
 
 // The exit status of a rank whose program returned, and which left with the others; a program that
 // ends its own process does not have it.
-inline constexpr int kPlayed = 66;
+inline constexpr int kCaseHasRun = 66;
 
-// Runs the program and records how it ended. Returns the exit status of the process: kPlayed for a
-// program that returned or refused, 1 for any other. The process must then _exit: the group is not
-// destroyed, which blocks while a collective is pending.
+// Runs the program and records how it ended. Returns the exit status of the process: kCaseHasRun
+// for a program that returned or refused, 1 for any other. The process must then _exit: the group
+// is not destroyed, which blocks while a collective is pending.
 int run_rank(const RankTask& task);
 
 // One rank of a world that runs many cases: its group is made once; everything else is made for

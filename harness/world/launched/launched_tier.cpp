@@ -20,7 +20,7 @@ namespace {
 constexpr std::chrono::seconds kLeavePatience{5};
 
 bool ended_as_it_should(const RankReply& reply) {
-  return reply.end == ChildEnd{ChildEnd::Kind::exited, kPlayed};
+  return reply.end == ChildEnd{ChildEnd::Kind::exited, kCaseHasRun};
 }
 
 // Times of unrelated clocks have no order.

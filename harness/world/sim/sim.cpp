@@ -21,7 +21,7 @@ constexpr int kHostRanksLeast = 16;
 // How the ranks of a simulated world ended when their host did: the one that ran as the host did,
 // the others cut off. Those of a host that lives on have reported themselves how they ended.
 std::vector<ChildEnd> ends_in_host(const ChildEnd& host, bool is_alive, int running, int size) {
-  std::vector<ChildEnd> ends(static_cast<size_t>(size), {ChildEnd::Kind::exited, kPlayed});
+  std::vector<ChildEnd> ends(static_cast<size_t>(size), {ChildEnd::Kind::exited, kCaseHasRun});
   if (is_alive) return ends;
   for (int rank = 0; rank < size; ++rank)
     ends[static_cast<size_t>(rank)] =

@@ -62,7 +62,7 @@ class World {
  private:
   struct Rank {
     std::optional<RankAmbient> ambient;
-    std::unique_ptr<Play> play;
+    std::unique_ptr<RankRun> play;
     std::vector<std::string> left;
   };
   Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
@@ -84,7 +84,7 @@ class World {
       scheduler_.advance(links_.computing(rank, work));
     });
     auto& self = at(rank);
-    self.play = std::make_unique<Play>(parts_of(rank));
+    self.play = std::make_unique<RankRun>(parts_of(rank));
     const Ending ending = self.play->run();
     if (!ended_well(ending)) return leave(rank, ending);
     if (const auto pending = self.play->pending_collectives(); pending > 0)

@@ -18,7 +18,7 @@ constexpr char kHere[] = "127.0.0.1";
 const std::string kKeys = "keys";
 
 // What became of each process of a rendezvous at one port, which a thread each plays.
-class Meeting {
+class HereOnly {
  public:
   StorePlace place() const {
     return {.address = kHere,
@@ -76,37 +76,37 @@ TEST(Rendezvous, AllReceiveRankZerosText) {
   for (const int size : {1, 2, 5}) {
     std::vector<RendezvousRank> others;
     for (int rank = size - 1; rank > 0; --rank) others.push_back(rank_of(rank, size));
-    EXPECT_EQ(Meeting().outcomes(rank_of(0, size), others),
+    EXPECT_EQ(HereOnly().outcomes(rank_of(0, size), others),
               std::vector<std::string>(static_cast<size_t>(size), "rank 0's text"));
   }
 }
 
 TEST(Rendezvous, RanksThatDoNotComeAreNamedToAllThatDid) {
-  EXPECT_EQ(Meeting().outcomes(rank_of(0, 6), {rank_of(2, 6)}, 300ms),
+  EXPECT_EQ(HereOnly().outcomes(rank_of(0, 6), {rank_of(2, 6)}, 300ms),
             std::vector<std::string>(2, "these ranks did not come: 1, 3-5 (these did: 0, 2)"));
 }
 
 TEST(Rendezvous, ARankThatComesTwiceIsRefusedOnAll) {
-  const auto found = Meeting().outcomes(rank_of(0, 3), {rank_of(1, 3), rank_of(1, 3)});
+  const auto found = HereOnly().outcomes(rank_of(0, 3), {rank_of(1, 3), rank_of(1, 3)});
   EXPECT_TRUE(found[0].starts_with("rank 1 has met here before: two processes have this rank"))
       << found[0];
   EXPECT_EQ(found, std::vector<std::string>(3, found[0]));
 }
 
 TEST(Rendezvous, AProcessThatComesAfterAllHaveComeIsRefusedAlone) {
-  Meeting meeting;
-  EXPECT_EQ(meeting.outcomes(rank_of(0, 2), {rank_of(1, 2)}),
+  HereOnly here;
+  EXPECT_EQ(here.outcomes(rank_of(0, 2), {rank_of(1, 2)}),
             std::vector<std::string>(2, "rank 0's text"));
   EXPECT_TRUE(
-      Meeting::outcome(meeting.place(), rank_of(1, 2)).starts_with("rank 1 has met here before"));
+      HereOnly::outcome(here.place(), rank_of(1, 2)).starts_with("rank 1 has met here before"));
 }
 
 TEST(Rendezvous, OtherWorldSizesAndVersionsAreRefusedOnAll) {
-  EXPECT_EQ(Meeting().outcomes(rank_of(0, 2), {rank_of(1, 3)}),
+  EXPECT_EQ(HereOnly().outcomes(rank_of(0, 2), {rank_of(1, 3)}),
             std::vector<std::string>(2,
                                      "the processes do not agree on the world size: rank 0 has "
                                      "2, and rank 1 has 3"));
-  const auto found = Meeting().outcomes(rank_of(0, 2), {rank_of(1, 2, "Lockstep 2")});
+  const auto found = HereOnly().outcomes(rank_of(0, 2), {rank_of(1, 2, "Lockstep 2")});
   EXPECT_TRUE(
       found[0].starts_with("the processes do not agree on the version: rank 0 has "
                            "Lockstep 1 on PyTorch 2."))
@@ -119,7 +119,7 @@ TEST(Rendezvous, APlaceWhereNobodyListensIsSaid) {
   { port = listen_on(kHere).port; }
   StorePlace nowhere{
       .address = kHere, .port = port, .holder = "rank 0, which holds it,", .keys = kKeys};
-  EXPECT_EQ(Meeting::outcome(std::move(nowhere), rank_of(1, 2), 200ms),
+  EXPECT_EQ(HereOnly::outcome(std::move(nowhere), rank_of(1, 2), 200ms),
             "no store answers there: rank 0, which holds it, has not come, has ended, or is on "
             "another host (Connection refused)");
 }
@@ -128,7 +128,7 @@ TEST(Rendezvous, AProgramThatIsNoStoreIsSaid) {
   const auto silent = listen_on(kHere);
   StorePlace place{
       .address = kHere, .port = silent.port, .holder = "rank 0, which holds it,", .keys = kKeys};
-  EXPECT_TRUE(Meeting::outcome(std::move(place), rank_of(1, 2), 500ms)
+  EXPECT_TRUE(HereOnly::outcome(std::move(place), rank_of(1, 2), 500ms)
                   .starts_with("what accepts connections there does not answer as a store: it is "
                                "another program, or rank 0, which holds it, is stopped"));
   StorePlace taken{.address = kHere,
@@ -136,25 +136,24 @@ TEST(Rendezvous, AProgramThatIsNoStoreIsSaid) {
                    .holder = "rank 0, which holds it,",
                    .keys = kKeys,
                    .is_in_use = true};
-  EXPECT_TRUE(Meeting::outcome(std::move(taken), rank_of(0, 2), 500ms)
+  EXPECT_TRUE(HereOnly::outcome(std::move(taken), rank_of(0, 2), 500ms)
                   .starts_with("rank 0 cannot open the store there: the port is in use"));
 }
 
 // A process that sets the keys that it knows beforehand.
 TEST(Rendezvous, RankZerosTextIsAtNoKeyThatIsKnownBeforehand) {
-  Meeting meeting;
-  const auto port = meeting.place().port;
-  auto rank_zero =
-      std::async(std::launch::async, [served = meeting.place_of_rank_zero()]() mutable {
-        return Meeting::outcome(std::move(served), rank_of(0, 2));
-      });
+  HereOnly here;
+  const auto port = here.place().port;
+  auto rank_zero = std::async(std::launch::async, [served = here.place_of_rank_zero()]() mutable {
+    return HereOnly::outcome(std::move(served), rank_of(0, 2));
+  });
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(port);
   options.waitWorkers = false;
   const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::TCPStore>(kHere, options);
   for (const char* const key : {"reply/", "reply/1", "rank_zero", "reply/0", "reply/2"})
     store->set(kKeys + "/" + key, std::string("a stranger's text"));
-  EXPECT_EQ(Meeting::outcome(meeting.place(), rank_of(1, 2)), "rank 0's text");
+  EXPECT_EQ(HereOnly::outcome(here.place(), rank_of(1, 2)), "rank 0's text");
   EXPECT_EQ(rank_zero.get(), "rank 0's text");
 }
 

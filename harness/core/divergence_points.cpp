@@ -98,8 +98,8 @@ bool is_stuck(const RankHistory& rank) {
   return rank.ending.kind == Ending::Kind::stuck;
 }
 
-std::optional<int64_t> first_parting_of(const Ladder& ladder, const std::set<int>& members,
-                                        bool is_hang) {
+std::optional<int64_t> first_divergence_of(const Ladder& ladder, const std::set<int>& members,
+                                           bool is_hang) {
   for (const auto& [sequence, by_rank] : ladder)
     if (any_part(by_rank, members) || (is_hang && !is_done_by_all(by_rank))) return sequence;
   return {};
@@ -120,13 +120,13 @@ int remoteness(const History& history, const DivergencePoint& divergence_point) 
   return all_wait_elsewhere ? 2 : 1;
 }
 
-std::optional<DivergencePoint> find_parting(const std::map<std::string, Ladder>& all,
-                                            const History& history) {
+std::optional<DivergencePoint> find_divergence_point(const std::map<std::string, Ladder>& all,
+                                                     const History& history) {
   const bool is_hang = std::any_of(history.ranks().begin(), history.ranks().end(), is_stuck);
   std::vector<DivergencePoint> divergence_points;
   for (const auto& [group, rungs] : all) {
     auto members = members_of(group, rungs, history.size());
-    const auto at = first_parting_of(rungs, members, is_hang);
+    const auto at = first_divergence_of(rungs, members, is_hang);
     if (!at) continue;
     auto shown = shown_ranks(rungs.at(*at), members);
     divergence_points.push_back({group, rungs, std::move(members), *at, std::move(shown)});
@@ -168,19 +168,19 @@ std::string text_of(const DivergencePoint& divergence_point) {
 
 }  // namespace
 
-std::optional<FirstParting> first_divergence_point(const History& history) {
+std::optional<FirstDivergence> first_divergence_point(const History& history) {
   const auto all = ladders(history);
-  const auto divergence_point = find_parting(all, history);
+  const auto divergence_point = find_divergence_point(all, history);
   if (!divergence_point) return {};
   if (auto mismatch =
           mismatch_at(divergence_point->group, divergence_point->at, divergence_point->rung()))
-    return FirstParting{.text = *mismatch, .is_mismatch = true};
-  return FirstParting{.text = text_of(*divergence_point)};
+    return FirstDivergence{.text = *mismatch, .is_mismatch = true};
+  return FirstDivergence{.text = text_of(*divergence_point)};
 }
 
 std::vector<std::string> ladder(const History& history) {
   const auto all = ladders(history);
-  const auto divergence_point = find_parting(all, history);
+  const auto divergence_point = find_divergence_point(all, history);
   if (!divergence_point) return {};
   const auto& [group, rungs, members, at, ranks] = *divergence_point;
   std::vector<std::vector<std::string>> lines{{group == kWorld ? "collective" : group}};
@@ -200,7 +200,7 @@ std::vector<std::string> ladder(const History& history) {
 
 std::vector<std::pair<int, Collective>> issued_where_ranks_part(const History& history) {
   const auto all = ladders(history);
-  const auto divergence_point = find_parting(all, history);
+  const auto divergence_point = find_divergence_point(all, history);
   if (!divergence_point) return {};
   std::vector<std::pair<int, Collective>> issued;
   for (const int rank : divergence_point->shown)

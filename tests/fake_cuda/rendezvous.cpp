@@ -1,4 +1,4 @@
-#include "tests/fake_cuda/meeting.h"
+#include "tests/fake_cuda/rendezvous.h"
 
 #include "tests/fake_cuda/sockets.h"
 
@@ -73,17 +73,17 @@ bool connect_all(const std::vector<Card>& cards, int rank, int listener,
 
 }  // namespace
 
-std::uint16_t open_meeting() {
+std::uint16_t open_rendezvous() {
   const Listener listener = listen_on_loopback();
   std::thread(serve, listener.socket).detach();
   return listener.port;
 }
 
-Met meet(std::uint16_t port, const Member& member, const std::atomic<bool>& stop) {
+Connected rendezvous(std::uint16_t port, const Member& member, const std::atomic<bool>& stop) {
   const Listener listener = listen_on_loopback();
   Card card{member.rank, member.size, listener.port, {}};
   std::snprintf(card.gpu, sizeof card.gpu, "%s", member.gpu.c_str());
-  Met met;
+  Connected met;
   std::vector<Card> cards(static_cast<std::size_t>(member.size));
   const int desk = connect_to_loopback(port);
   if (desk < 0 || !send_whole(desk, &card, sizeof card) ||

@@ -13,9 +13,9 @@ namespace lockstep::fake_cuda {
 // where it listens itself, and when all have come each is told the whole table. Then every two
 // ranks connect.
 
-// The address of a new meeting, for which this process listens in a thread of its own, until all
+// The address of a new rendezvous, for which this process listens in a thread of its own, until all
 // have come, or as long as it lives.
-std::uint16_t open_meeting();
+std::uint16_t open_rendezvous();
 
 struct Member {
   int rank = 0;
@@ -23,13 +23,13 @@ struct Member {
   std::string gpu;  // host and GPU; equal ones are refused
 };
 
-struct Met {
+struct Connected {
   std::vector<int> sockets;  // to each rank, by rank; -1 for this one
   std::string problem;       // why not; empty: all are there
   bool is_misuse = false;    // of NCCL, not of the network
 };
 
 // Blocks until all ranks have come. `stop` is looked at; ends soon after it is set.
-Met meet(std::uint16_t port, const Member& member, const std::atomic<bool>& stop);
+Connected rendezvous(std::uint16_t port, const Member& member, const std::atomic<bool>& stop);
 
 }  // namespace lockstep::fake_cuda
