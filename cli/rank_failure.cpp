@@ -38,14 +38,14 @@ std::filesystem::path error_file_of(const ProgramRanks& ranks, int rank) {
 }
 
 std::optional<ReportedError> error_reported_in(const std::filesystem::path& file) {
-  Json told;
+  Json report;
   try {
-    told = parse_json(read_file(file), file.string());
+    report = parse_json(read_file(file), file.string());
   } catch (const FieldError&) {
     return {};
   }
-  if (!told.is_object() || !told.contains("message")) return {};
-  const Json& message = told["message"];
+  if (!report.is_object() || !report.contains("message")) return {};
+  const Json& message = report["message"];
   if (message.is_string())
     return ReportedError{.sentence = message.get<std::string>(), .time_ns = {}};
   if (!message.is_object() || !message.contains("message") || !message["message"].is_string())

@@ -169,7 +169,7 @@ std::string failure_of(c10d::Backend& backend) {
       return "NCCL aborted its operations after an error: a peer died, or the network or the GPU "
              "failed";
     case c10d::ErrorType::REMOTE_ERROR:
-      return "NCCL aborted its operations, since a peer told of an error";
+      return "NCCL aborted its operations, since a peer reported an error";
   }
   return "NCCL aborted its operations";
 }

@@ -29,8 +29,8 @@ class Watchdog {
   // exchanges with the store.
   void look(std::chrono::milliseconds waited);
 
-  // What to append to the error at the timeout: "; these ranks do not wait as this one does: 2-3
-  // (...)". Empty where nothing is known.
+  // Returns the end of the timeout error: "; these ranks do not wait as this one does: 2-3 (...)",
+  // or "" where nothing is known.
   std::string who_does_not_wait();
 
  private:

@@ -20,8 +20,8 @@ namespace lockstep {
 // instance and layers, on the same group or another. Where the backend cannot split groups the
 // layers stay on the instance's.
 
-// What must be equal on all ranks: the names of the module's layers that train over ranks, and
-// which of them do so over `group`. Local.
+// Lists what must be equal on all ranks: the names of the module's layers that train over ranks,
+// and which of them do so over `group`. Local.
 std::string text_of_layers_over_ranks(const torch::nn::Module& module,
                                       const c10::intrusive_ptr<c10d::ProcessGroup>& group);
 

@@ -24,7 +24,7 @@ namespace lockstep {
 // Unless said otherwise a call is Local and does not block. Source: docs/semantics.md 2.3 to 2.6.
 class BackwardPass {
  public:
-  // What a pass works on. All of it outlives the pass.
+  // The objects that a pass works on. All of them outlive the pass.
   struct Context {
     const ReducerOptions& options;
     Communicator& communicator;
@@ -100,7 +100,7 @@ class BackwardPass {
   bool came_through_an_output_ = false;
   bool is_shadow_ = false;
 
-  // Of a reduced pass.
+  // Empty in a local pass.
   std::optional<PassBuckets> buckets_;
   std::optional<StaticGraph::Pass> counts_;  // where the graph is static
   std::string validation_error_;             // of this rank

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-// What a reducer keeps for one set of parameters, from pass to pass; made anew when they change.
+// The state that a reducer keeps from pass to pass; made anew when the set of parameters changes.
 struct ReducedModel {
   ReducedModel(Parameters given, const ReducerOptions& options)
       : parameters(std::move(given)),

@@ -10,7 +10,7 @@ namespace lockstep {
 
 // The sentences of a pass that could not be averaged; docs/semantics.md 2.7. Pure.
 
-// What a rank says of its pass: these begin it, or are all of it.
+// The report of a rank on its pass begins with one of these, or is one of them.
 inline constexpr const char* kLacks = "lacks ";
 inline constexpr const char* kNoInputs = "has no inputs left";
 

@@ -22,7 +22,7 @@ struct BackendDecision {
   std::string why_no_nccl;       // if nothing was requested and there is none
   std::string validation_error;  // why this rank cannot have what was requested
 
-  // What ranks compare, such as "cpu:gloo,cuda:nccl by default".
+  // The text that ranks compare, such as "cpu:gloo,cuda:nccl by default".
   Property property() const;
   std::string because() const;
 };

@@ -12,9 +12,9 @@
 
 namespace lockstep {
 
-// What a rank sends when it arrives.
+// The message of a rank that arrives.
 struct Introduction {
-  // What must be equal on all ranks, and why this one cannot take part, if it cannot.
+  // The values that must be equal on all ranks, and why this rank cannot take part, if it cannot.
   RankDescription description;
   std::string place;  // for `check_places`
 };

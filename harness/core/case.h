@@ -149,7 +149,7 @@ int world_size(const Case& c);
 // Names a case among all cases: sixteen hexadecimal digits of scenario and value.
 std::string hash_of(const Case& c);
 
-// What a shrunk case was before.
+// The drawn case that a shrunk case comes from.
 struct Origin {
   Json drawn;             // the value of the case as it was drawn
   int steps = 0;          // down from there

@@ -13,7 +13,7 @@ struct Comparison {
   // The largest distance allowed, element by element: float64, of the value's shape; one for each
   // rank or a single one for all. Empty: equal bits, but for the sign of zero; NaN equals NaN.
   std::vector<TensorValue> bounds = {};
-  // What mistakes would have recorded instead; called only where a rank differs.
+  // The values that known mistakes would have recorded; called only where a rank differs.
   std::function<Explanations()> explanations = nullptr;
 };
 

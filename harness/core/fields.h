@@ -71,8 +71,8 @@ constexpr Allowed at_most(size_t longest, Allowed elements) {
   return elements;
 }
 
-// What a field costs a reader of a failing case: shrinking tries every step of one kind before any
-// of the next. The cost of a struct's field is that of every field in it; `shape` leaves it to
+// The cost of a field to a reader of a failing case: shrinking tries every step of one kind before
+// any of the next. The cost of a struct's field is that of every field in it; `shape` leaves it to
 // them.
 //   world       the number of ranks
 //   shape       steps, layers, batches, options: in the order of the list
@@ -113,7 +113,7 @@ struct UnknownField : FieldError {
 template <class T>
 Json to_json(const T& value);
 
-// What a field means that JSON leaves out. Optional fields are always empty then.
+// The meaning of a field that JSON leaves out. Optional fields are always empty then.
 enum class Absent { keeps_default, is_refused };
 
 // The value `json` describes. Throws FieldError, whose text starts with the path of the wrong

@@ -1,4 +1,4 @@
-// What each rank observed, in order; the only thing a check sees.
+// The observations of each rank, in order; a check sees nothing else.
 #pragma once
 
 #include "harness/core/case.h"

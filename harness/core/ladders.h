@@ -25,7 +25,7 @@ std::set<int> members_of(const std::string& group, const Ladder& ladder, int wor
 const Collective* last_issued(const Ladder& ladder, int rank,
                               int64_t most = std::numeric_limits<int64_t>::max());
 
-// What differs on a rung; nothing where all collectives on it agree.
+// Returns what differs on a rung; nothing where all collectives on it agree.
 std::optional<std::string> mismatch_at(const std::string& group, int64_t sequence,
                                        const Rung& by_rank);
 

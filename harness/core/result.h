@@ -29,7 +29,7 @@ struct CaseGroup {
   NumberSet numbers;                // from 1
 };
 
-// What is known of one field of a smallest case, from cases that differ from it in this field
+// The facts about one field of a smallest case, from cases that differ from it in this field
 // alone.
 struct FieldNote {
   std::string path;    // "world.size"
@@ -100,7 +100,7 @@ struct Result {
   std::vector<CaseGroup> groups;  // every case counted above, by the first number of each group
 };
 
-// What a run set out to do for one result. Shards of one campaign have the same plans.
+// The cases that a run set out to judge for one result. Shards of one campaign have the same plans.
 struct Planned {
   std::string scenario, exactness;  // the whole claim, whichever cases run
   Setting setting;

@@ -23,7 +23,7 @@ struct TierTraits {
   bool has_call_sites = true;
   // Its ranks are in processes that a launcher starts, this one among them.
   bool is_launched = false;
-  // What carries its collectives, whatever the setting wants; "": the setting's backend.
+  // The backend of its collectives, whatever the setting wants; "": the setting's backend.
   const char* own_backend = "";
 };
 

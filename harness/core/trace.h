@@ -51,9 +51,9 @@ std::optional<FirstDivergence> first_divergence_point(const History& history);
 // that differ and a few others. Empty where no group diverges.
 std::vector<std::string> ladder(const History& history);
 
-// What each rank of the group issued at the first place where the ranks diverge, for the ranks that
-// the ladder shows; for a rank that is missing there the last it issued in the group, if any. Empty
-// where no group diverges.
+// Returns what each rank of the group issued at the first place where the ranks diverge, for the
+// ranks that the ladder shows; for a rank that is missing there the last it issued in the group, if
+// any. Empty where no group diverges.
 std::vector<std::pair<int, Collective>> issued_where_ranks_part(const History& history);
 
 // How far each group has come, a line each: "ranks 0,1: rank 0 done with #3; rank 1 in #3". Empty

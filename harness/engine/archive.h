@@ -1,4 +1,4 @@
-// What a run leaves on disk, under one root (".lockstep" unless told otherwise):
+// The files that a run leaves on disk, under one root (".lockstep" by default):
 //
 //   runs/<time>-<id>/run.json          what was found, once the run is over
 //   runs/<time>-<id>/{junit.xml,summary.md}   the same for CI servers and for reading
@@ -46,7 +46,7 @@ class Archive : public Listener {
   // The path of a case under failures/, whether it is saved or not.
   std::filesystem::path file_of(const Case& c) const;
 
-  // What the archived case was before it was shrunk. None where it was not, or has no file.
+  // The drawn case that the archived case was shrunk from. None where it was not, or has no file.
   std::optional<Origin> origin_of(const Case& c) const;
 
   // The folder for the output of a failing case; not made yet.

@@ -7,7 +7,7 @@
 //
 // A tier that breaks (TierError) makes the case inconclusive. A tier that is lost for good
 // (TierLost) also ends the campaign: jobs without a result then are not_finished, for that reason.
-// What the listener throws ends the run and is thrown by run().
+// An exception of the listener ends the run and is thrown by run().
 #pragma once
 
 #include "harness/engine/case_run.h"
@@ -87,7 +87,7 @@ class Campaign {
     std::map<std::string, Verdict> shown = {};  // by the hash of a case that shows the failure
   };
 
-  // Of what a lane does next: a candidate, a job to shrink, or a case.
+  // The next work of a lane: a candidate, a job to shrink, or a case.
   struct Task {
     std::shared_ptr<Batch> batch;
     size_t job = 0, index = 0;

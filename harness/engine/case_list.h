@@ -21,7 +21,7 @@ class CaseList {
 
   Case operator[](size_t index) const;
 
-  // What is known of a case without drawing it again.
+  // These facts about a case are known without drawing it again.
   int world_size(size_t index) const { return shared_->entries[index].world_size; }
   const std::string& values(size_t index) const;  // of its field "values"; empty where it has none
 

@@ -33,7 +33,7 @@ struct Goal {
   int plays = 1, failures = 1;  // this many of at most so many plays
 };
 
-// What shrinking needs of a campaign.
+// The services of a campaign that shrinking needs.
 class TrialRunner {
  public:
   virtual ~TrialRunner() = default;

@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-// What to run: `cases` in this order.
+// The cases to run, in this order.
 struct Job {
   Scenario scenario;
   Setting setting;

@@ -13,8 +13,8 @@ namespace lockstep {
 
 using TrialTime = std::chrono::steady_clock::time_point;
 
-// What a play of a candidate says of the failure: that it shows it, that it passes, or something
-// else: another failure, or a refusal.
+// The outcome of running a candidate: it shows the failure, it passes, or it ends in another way
+// (another failure, or a refusal).
 enum class Outcome { shows, passes, other };
 
 // Plays candidates, several at once where there is room.
@@ -43,7 +43,7 @@ class Search {
   // is no such case, or if the search ended before that was known.
   std::optional<size_t> first(const std::vector<Case>& cases, Outcome wanted, size_t begin = 0);
 
-  // Of a case that was played.
+  // None for a case that has not run.
   std::optional<Outcome> outcome(const Case& c) const;
 
   enum class End { none, runs, time };

@@ -89,7 +89,7 @@ void clear(StackBoard::Slot& slot);
 // called before, here or in a process that this one was forked from.
 std::vector<uint64_t> own_stack();
 
-// What is known of a frame: a line for its function and one for each function that this was inlined
+// The lines of a frame: a line for its function and one for each function that this was inlined
 // into. `is_librarys`: from a header of LibTorch or of C++, or from a file without line numbers.
 struct FrameLine {
   std::string text;

@@ -13,7 +13,7 @@ namespace lockstep {
 
 class JournalWriter;
 
-// What an injected "throw" throws.
+// An injected "throw" throws this.
 struct InjectedError : std::runtime_error {
   using runtime_error::runtime_error;
 };
@@ -26,7 +26,7 @@ struct PlannedFailures {
 };
 PlannedFailures blows_to_this_process();
 
-// What happens to a collective.
+// The effect of an injection on a collective.
 struct Treatment {
   enum class Kind { carried, failed, dropped, duplicated, corrupted };
   Kind kind = Kind::carried;

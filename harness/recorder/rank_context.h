@@ -24,7 +24,7 @@ struct Subject;
 class Injector;
 class JournalWriter;
 
-// What a tier gives a rank. Referred-to values outlive the RankContext.
+// The parts that a tier gives a rank. Referred-to values outlive the RankContext.
 struct RankParts {
   int rank = 0;
   int size = 1;

@@ -1,4 +1,4 @@
-// What this program runs on, for `doctor` and for the headline of a run. No torch.
+// Describes what this program runs on, for `doctor` and for the headline of a run. No torch.
 #pragma once
 
 #include <string>

@@ -15,7 +15,7 @@ class Ambient {
  public:
   static Ambient capture();
 
-  // What differs in `now`, a sentence each: "grad mode was on and is off".
+  // Returns what differs in `now`, a sentence each: "grad mode was on and is off".
   std::vector<std::string> differences(const Ambient& now) const;
 
   // The differences that a program must not leave behind: changes of the environment and of the

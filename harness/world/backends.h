@@ -17,7 +17,7 @@ struct KnownBackend {
   // Why this machine or this program cannot use it; empty: it can. Found without a thread and
   // without querying a driver, since ranks are forked afterwards.
   std::string why_not;
-  // What is wrong with the request for it, which is no reason to skip; empty: nothing.
+  // The mistake in the request for it, which is no reason to skip; empty: none.
   std::string misuse = "";
   std::shared_ptr<const DeviceBackend> device;  // null: tensors are on the CPU
 };

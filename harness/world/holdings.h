@@ -22,7 +22,7 @@ struct Holdings {
   // The holdings of this process later, to be compared with this.
   Holdings later() const;
 
-  // What `later` has beyond this, a phrase each: "2 thread(s) more than before".
+  // Returns what `later` has beyond this, a phrase each: "2 thread(s) more than before".
   std::vector<std::string> more_in(const Holdings& later) const;
 };
 

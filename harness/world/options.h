@@ -1,5 +1,5 @@
-// What a case may request of a subject. Plain numbers and no torch, so that the structs of cases
-// can hold them as fields.
+// The options that a case may request of a subject. Plain numbers and no torch, so that the structs
+// of cases can hold them as fields.
 #pragma once
 
 #include "harness/core/fields.h"

@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-// What a world gives one of its ranks for a case. Referred-to values outlive the run.
+// The parts that a world gives one of its ranks for a case. Referred-to values outlive the run.
 struct RankRunParts {
   const Scenario& scenario;
   const Case& c;

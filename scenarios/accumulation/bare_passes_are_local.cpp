@@ -81,7 +81,7 @@ bool runs_on(const Backward& backward, int rank) {
   return backward.bare == nullptr || (backward.bare->ranks >> rank) % 2 == 1;
 }
 
-// What backward number `index` adds to the gradient on `rank`: multiples of the world size.
+// Backward number `index` adds this to the gradient on `rank`: multiples of the world size.
 std::vector<double> part(const Beside& c, size_t index, int rank) {
   std::vector<double> out;
   for (uint64_t element = 0; element < 3; ++element)
@@ -171,7 +171,7 @@ Values averaged(Values by_rank) {
   return by_rank;
 }
 
-// What ranks hold after a backward, and what they would hold had it been taken for the other kind.
+// Compares the gradients after a backward, also with those of a backward of the other kind.
 Comparison after(const Backward& backward, const Row& row, Values& held) {
   Comparison out{.row = row};
   const bool is_bare = backward.bare != nullptr;

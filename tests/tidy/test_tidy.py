@@ -95,6 +95,8 @@ MISTAKES = [
      "harness/core/a.cpp:1 harness/core/a.cpp:2 harness/core/a.cpp:3 harness/core/a.cpp:4"),
     ("words", {"ddp/a.h": "#pragma once\nint node_count();\nint master;\n", "harness/core/b.h": "int worker_id;\n"},
      "ddp/a.h:2 ddp/a.h:3 harness/core/b.h:1"),
+    ("words", {"ddp/a.h": "#pragma once\n// Of a rank.\nint a;\n// A rank says\n// What it has.\nint b;\n  // What is it.\n"},
+     "ddp/a.h:2 ddp/a.h:7"),
     ("long_file", {"ddp/a.cpp": "\n" * 301, "a script": "#!/bin/sh\n" + "\n" * 300}, "a script:301 ddp/a.cpp:301"),
     ("places", {"README.md": f"fine\nlook in {PLACE}main\n"}, "README.md:2"),
     ("patterns", {"scenarios/a.cpp": 'x(recorded_instead(\n    {"mixed", "text"}, v));\n'}, "scenarios/a.cpp:1"),

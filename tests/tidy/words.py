@@ -30,6 +30,18 @@ REFUSED = {
 # Names in headers of ddp/ and harness/; upstream's stay in .cpp files.
 NO_NAMES = re.compile(r"(?<![a-zA-Z])(?:nodes?|master|worker_?id|nproc)(?![a-z])")
 
+# A comment that begins so is half a sentence: it has no subject.
+HEADLESS = re.compile(r"^[ ]*//[ ](?:Who|What|Whose|Of)[ ]")
+
+
+def headless(text):
+    """Lines of comments that begin without a subject."""
+    before = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if HEADLESS.match(line) and not before.lstrip().startswith("//"):
+            yield number
+        before = line
+
 
 def words(tree):
     """One word for one thing, and where the field has one, the field's."""
@@ -44,3 +56,5 @@ def words(tree):
             code = re.sub(r"#[^\n]*", "", tree.code(path))
             for match in NO_NAMES.finditer(code):
                 yield Problem(path, line_of(code, match.start()), f"'{match.group()}' is no word of this house")
+            for line in headless(tree.text[path]):
+                yield Problem(path, line, "a comment without a subject: begin with the thing or with a verb")

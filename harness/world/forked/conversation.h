@@ -61,7 +61,7 @@ LaneRequest lane_request_in(const std::string& text);  // throws TierError, as a
 // The stacks of ranks that were late or have crashed.
 using StacksByRank = std::map<int, std::vector<ThreadStack>>;
 
-// What became of the processes of a case.
+// The ends of the processes of a case.
 struct CaseReply {
   GroupReport group;  // of the ranks; simulated ones end as the thread of a process can
   std::vector<std::vector<std::string>> left;  // by rank: what it left behind in its process; or {}
@@ -72,7 +72,7 @@ struct CaseReply {
 std::string text_of(const CaseReply& reply);
 CaseReply case_reply_in(const std::string& text);
 
-// What a process that lives on between cases receives for each case.
+// A process that lives on between cases receives this for each case.
 struct Order {
   const Scenario& scenario;
   Case c;

@@ -15,7 +15,7 @@ class Lane {
   Lane(const SingleThreaded& alone, const std::vector<Scenario>& scenarios,
        const Subjects& subjects, const ForkedOptions& options, std::span<const int> close_there);
 
-  // What a case gave: its history, and the choices of its schedule, where they were requested.
+  // The outcome of a case: its history, and the choices of its schedule, where they were requested.
   struct Outcome {
     History history;
     std::vector<sim::Choice> choices;

@@ -24,7 +24,8 @@ class LaneMemory {
   std::span<StackBoard::Slot> crashes;  // by the process's number in its group
   std::span<std::byte> store;
 
-  // Of rank `rank` in a world of `size`; the journals of a large world are shorter.
+  // Returns the journal of rank `rank` in a world of `size`; the journals of a large world are
+  // shorter.
   std::span<std::byte> journal(int rank, int size) const;
 
   // For a new case of `size` ranks, or for as many that are to rendezvous.

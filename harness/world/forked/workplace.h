@@ -1,5 +1,5 @@
-// What the parts of a server process share: what ranks may run, where they write, and how those
-// that are late or crash are looked at.
+// The parts of a server process share this: what ranks may run, where they write, and how late or
+// crashed ranks are examined.
 #pragma once
 
 #include "harness/core/scenario.h"

@@ -26,21 +26,21 @@ uint32_t word_of(ServerWord word) {
 }
 
 // Why rank 0 cannot have sent it, or "". The server checks requests.
-std::string problem_of(const Message& heard) {
-  if (heard.kind == word_of(RemoteWord::end)) {
+std::string problem_of(const Message& received) {
+  if (received.kind == word_of(RemoteWord::end)) {
     try {
-      campaign_end_in(heard.text);
+      campaign_end_in(received.text);
       return "";
     } catch (const TierError& error) {
       return error.what();
     }
   }
-  if (heard.kind == word_of(ServerWord::request)) return "";
+  if (received.kind == word_of(ServerWord::request)) return "";
   const bool is_order =
-      heard.kind == word_of(ServerWord::stop) || heard.kind == word_of(ServerWord::go_on);
-  if (is_order && heard.text.empty()) return "";
-  return "a message of kind " + std::to_string(heard.kind) + " and " +
-         std::to_string(heard.text.size()) + " bytes";
+      received.kind == word_of(ServerWord::stop) || received.kind == word_of(ServerWord::go_on);
+  if (is_order && received.text.empty()) return "";
+  return "a message of kind " + std::to_string(received.kind) + " and " +
+         std::to_string(received.text.size()) + " bytes";
 }
 
 }  // namespace
@@ -59,23 +59,23 @@ CampaignEnd serve_rank_zero(const Descriptor& rank_zero, const Zygote& server,
                                    pollfd{server.descriptor(), POLLIN, 0}};
     if (poll(readable.data(), readable.size(), kInterruptPoll_ms) < 1) continue;
     if (readable[0].revents != 0) {
-      const auto heard = receive_message(rank_zero.number(), kRequestBytesMost);
-      if (!heard)
+      const auto received = receive_message(rank_zero.number(), kRequestBytesMost);
+      if (!received)
         return {.why =
                     "rank 0's process ended, or cannot be reached any more, before the campaign "
                     "had ended"};
-      if (const auto problem = problem_of(*heard); !problem.empty())
+      if (const auto problem = problem_of(*received); !problem.empty())
         return {.why =
                     "rank 0 sent " + problem + ": what answers there is no rank 0 of this program"};
-      if (heard->kind == word_of(RemoteWord::end)) return campaign_end_in(heard->text);
-      send_message(server.descriptor(), *heard);
+      if (received->kind == word_of(RemoteWord::end)) return campaign_end_in(received->text);
+      send_message(server.descriptor(), *received);
     }
     if (readable[1].revents != 0) {
-      const auto heard = receive_message(server.descriptor());
-      if (!heard)
+      const auto received = receive_message(server.descriptor());
+      if (!received)
         return {.why = "the server process (pid " + std::to_string(server.pid()) +
                        ") of this rank is gone"};
-      send_message(rank_zero.number(), *heard);
+      send_message(rank_zero.number(), *received);
     }
   }
 }

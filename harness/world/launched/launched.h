@@ -1,4 +1,4 @@
-// What a launched process of a campaign starts with. No torch.
+// The start of a launched process of a campaign. No torch.
 //
 // Each of these processes forks a server first thing, as for the cold tier. Then they rendezvous
 // (remotes.h). Rank 0's process has the tier (launched_tier.h), and sends every server the request
@@ -20,7 +20,7 @@ std::unique_ptr<Zygote> launched_server(const SingleThreaded& alone,
                                         const Subjects& subjects,
                                         const ForkedOptions& options = {});
 
-// What rank 0's process knows of the campaign's processes.
+// The campaign's processes, as rank 0's process knows them.
 struct LaunchedParts {
   std::unique_ptr<Zygote> server;
   Handshake own;

@@ -154,7 +154,7 @@ LaunchedTier::Round LaunchedTier::play_round(RankRequest request, ServedStore& s
     if (!round.is_cut) readable.push_back({wake_.number(), POLLIN, 0});
     poll(readable.data(), readable.size(), milliseconds_until(round.limit));
     for (int rank = 0; rank < size(); ++rank)
-      if (readable[static_cast<size_t>(rank)].revents != 0) hear(rank, round, store);
+      if (readable[static_cast<size_t>(rank)].revents != 0) receive_from(rank, round, store);
     let_late_ones_go_on(round);
     if (Clock::now() >= round.limit) on_limit(round);
   }
@@ -162,30 +162,32 @@ LaunchedTier::Round LaunchedTier::play_round(RankRequest request, ServedStore& s
 }
 
 // A process without a rank in this world is polled as well: it may be gone, or be interrupted.
-void LaunchedTier::hear(int rank, Round& round, ServedStore& store) {
-  const auto heard = receive_message(sockets_[static_cast<size_t>(rank)], kReplyBytesMost);
+void LaunchedTier::receive_from(int rank, Round& round, ServedStore& store) {
+  const auto received = receive_message(sockets_[static_cast<size_t>(rank)], kReplyBytesMost);
   const auto at = static_cast<size_t>(rank);
   const bool is_awaited = at < round.replies.size() && !round.replies[at];
-  const bool is_known = heard && (heard->kind <= static_cast<uint32_t>(ServerWord::go_on) ||
-                                  heard->kind == static_cast<uint32_t>(RemoteWord::interrupted));
+  const bool is_known =
+      received && (received->kind <= static_cast<uint32_t>(ServerWord::go_on) ||
+                   received->kind == static_cast<uint32_t>(RemoteWord::interrupted));
   if (!is_known) {
-    lose(rank, heard ? "sent what no member sends: a message of kind " + std::to_string(heard->kind)
-                     : "is gone");
+    lose(rank,
+         received ? "sent what no member sends: a message of kind " + std::to_string(received->kind)
+                  : "is gone");
     sockets_[at] = -1;  // no longer polled
     if (is_awaited) round.replies[at].emplace();
-  } else if (heard->kind == static_cast<uint32_t>(RemoteWord::interrupted)) {
+  } else if (received->kind == static_cast<uint32_t>(RemoteWord::interrupted)) {
     if (parts_.on_interrupt) parts_.on_interrupt();
     stopped_ = true;
   } else if (!is_awaited) {
     return;
-  } else if (heard->kind == static_cast<uint32_t>(ServerWord::late)) {
+  } else if (received->kind == static_cast<uint32_t>(ServerWord::late)) {
     round.late[at] = true;
-  } else if (heard->kind == static_cast<uint32_t>(ServerWord::failure)) {
-    if (round.failure.empty()) round.failure = name_of(member(rank)) + ": " + heard->text;
+  } else if (received->kind == static_cast<uint32_t>(ServerWord::failure)) {
+    if (round.failure.empty()) round.failure = name_of(member(rank)) + ": " + received->text;
     round.replies[at].emplace();
     cut(round);
-  } else if (heard->kind == static_cast<uint32_t>(ServerWord::reply)) {
-    take_reply(rank, heard->text, round, store);
+  } else if (received->kind == static_cast<uint32_t>(ServerWord::reply)) {
+    take_reply(rank, received->text, round, store);
   }
 }
 

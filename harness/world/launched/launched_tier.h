@@ -57,7 +57,7 @@ class LaunchedTier final : public Tier {
   bool send(int rank, ServerWord word, const std::string& text = "");
   void lose(int rank, const std::string& how);
   Round play_round(RankRequest request, ServedStore& store);
-  void hear(int rank, Round& round, ServedStore& store);
+  void receive_from(int rank, Round& round, ServedStore& store);
   void take_reply(int rank, const std::string& text, Round& round, ServedStore& store);
   void let_late_ones_go_on(Round& round);
   void cut(Round& round);

@@ -16,12 +16,13 @@ std::string LaunchedTier::answer_of(int rank, const std::string& request) {
     poll(&readable, 1, milliseconds_until(until));
     if (Clock::now() >= until) lose(rank, "does not answer");
     if (readable.revents == 0) continue;
-    const auto heard = receive_message(socket, kReplyBytesMost);
-    if (!heard) lose(rank, "is gone");
-    if (!heard) break;
-    if (heard->kind == static_cast<uint32_t>(ServerWord::reply)) return heard->text;
-    if (heard->kind == static_cast<uint32_t>(ServerWord::failure)) throw TierError(heard->text);
-    if (heard->kind == static_cast<uint32_t>(RemoteWord::interrupted) && parts_.on_interrupt)
+    const auto received = receive_message(socket, kReplyBytesMost);
+    if (!received) lose(rank, "is gone");
+    if (!received) break;
+    if (received->kind == static_cast<uint32_t>(ServerWord::reply)) return received->text;
+    if (received->kind == static_cast<uint32_t>(ServerWord::failure))
+      throw TierError(received->text);
+    if (received->kind == static_cast<uint32_t>(RemoteWord::interrupted) && parts_.on_interrupt)
       parts_.on_interrupt();
   }
   throw TierLost(lost_);

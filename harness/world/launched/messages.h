@@ -1,4 +1,4 @@
-// What rank 0's lane and the server of each launched process send each other about one rank. Both
+// The messages of rank 0's lane and the server of each launched process about one rank. Both
 // come over a network, so that every field is read with its range.
 #pragma once
 
@@ -65,7 +65,7 @@ MemberRequest member_request_in(const std::string& text);  // throws TierError, 
 // its range.
 Case case_in(const RankRequest& request, const Scenario& scenario);
 
-// What became of the rank.
+// The end of the rank.
 struct RankReply {
   ChildEnd end;
   int left_running = 0;             // processes that it had started and that still ran then

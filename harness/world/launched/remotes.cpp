@@ -29,8 +29,8 @@ Message message(RemoteWord word, std::string text) {
   return {static_cast<uint32_t>(word), std::move(text)};
 }
 
-bool is(RemoteWord word, const Message& heard) {
-  return heard.kind == static_cast<uint32_t>(word);
+bool is(RemoteWord word, const Message& received) {
+  return received.kind == static_cast<uint32_t>(word);
 }
 
 std::string first_line_of(const std::string& file) {
@@ -66,22 +66,23 @@ std::string proof_of_welcome(const std::string& secret, const std::string& nonce
   return proof_for(secret, "welcome\n" + nonce);
 }
 
-struct Heard {
+struct Introduced {
   Handshake handshake;
   std::string nonce;
 };
 
 // Nothing for a message that is no handshake, or does not know the token or the secret.
-std::optional<Heard> introduced(const Message& heard, const std::string& token,
-                                const std::string& secret) {
-  if (!is(RemoteWord::handshake, heard)) return {};
+std::optional<Introduced> introduced(const Message& received, const std::string& token,
+                                     const std::string& secret) {
+  if (!is(RemoteWord::handshake, received)) return {};
   const std::string what = "the first message of a launched process";
   try {
-    const auto [line, bytes] = line_and_bytes(heard.text, what);
-    const auto told = from_wire<Introduction>(line, what);
-    if (!same_proof(told.proof, proof_of_member(secret, told.nonce, bytes))) return {};
+    const auto [line, bytes] = line_and_bytes(received.text, what);
+    const auto introduction = from_wire<Introduction>(line, what);
+    if (!same_proof(introduction.proof, proof_of_member(secret, introduction.nonce, bytes)))
+      return {};
     auto handshake = handshake_in(std::string(bytes));
-    if (handshake.token == token) return Heard{std::move(handshake), told.nonce};
+    if (handshake.token == token) return Introduced{std::move(handshake), introduction.nonce};
   } catch (const TierError&) {
   }
   return {};
@@ -246,12 +247,12 @@ std::vector<RemoteProcess> gather(const ListeningSocket& listener, const Handsha
                        hint_of(own.listens_on) +
                        (secret.empty() ? "" : "; one with another LOCKSTEP_SECRET is turned away"));
     for (auto& [connection, message] : reception.next(until)) {
-      auto heard = introduced(message, own.token, secret);
-      if (!heard) continue;
-      const int rank = heard->handshake.rank;
+      auto received = introduced(message, own.token, secret);
+      if (!received) continue;
+      const int rank = received->handshake.rank;
       if (rank < 1 || rank >= size || came.contains(rank)) continue;
-      came.emplace(rank, RemoteProcess{std::move(heard->handshake), std::move(connection)});
-      nonces[rank] = heard->nonce;
+      came.emplace(rank, RemoteProcess{std::move(received->handshake), std::move(connection)});
+      nonces[rank] = received->nonce;
     }
   }
   for (const auto& [rank, member] : came)
@@ -275,21 +276,22 @@ Descriptor join(const std::string& address, int port, const Handshake& own, Cloc
                 const std::string& secret) {
   Descriptor connection = connected(address, port, own, until);
   const auto handshake = text_of(own);
-  Introduction told{.nonce = fresh_token(), .proof = ""};
-  told.proof = proof_of_member(secret, told.nonce, handshake);
+  Introduction introduction{.nonce = fresh_token(), .proof = ""};
+  introduction.proof = proof_of_member(secret, introduction.nonce, handshake);
   send_message(connection.number(),
-               message(RemoteWord::handshake, with_bytes(to_wire(told), handshake)));
+               message(RemoteWord::handshake, with_bytes(to_wire(introduction), handshake)));
   const bool answered = is_readable(connection.number(), until);
-  const auto heard =
+  const auto received =
       answered ? receive_message(connection.number(), kAnswerBytesMost) : std::nullopt;
   const auto rank_zero = "rank 0 at " + address + ", port " + std::to_string(port);
-  if (!heard)
+  if (!received)
     throw TierError(rank_zero + (answered ? " closed the connection" : " did not answer in time"));
-  if (is(RemoteWord::refusal, *heard) && heard->text.size() <= kSentenceBytesMost &&
-      is_one_line(heard->text))
-    throw TierError(heard->text);
-  if (!is(RemoteWord::welcome, *heard)) throw TierError(rank_zero + " answers what it should not");
-  if (!same_proof(heard->text, proof_of_welcome(secret, told.nonce)))
+  if (is(RemoteWord::refusal, *received) && received->text.size() <= kSentenceBytesMost &&
+      is_one_line(received->text))
+    throw TierError(received->text);
+  if (!is(RemoteWord::welcome, *received))
+    throw TierError(rank_zero + " answers what it should not");
+  if (!same_proof(received->text, proof_of_welcome(secret, introduction.nonce)))
     throw TierError(rank_zero + " does not prove that it has the LOCKSTEP_SECRET of this process");
   return connection;
 }

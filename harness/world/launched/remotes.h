@@ -27,8 +27,8 @@ enum class RemoteWord : uint32_t {
   end,              // rank 0's last: text of a CampaignEnd
 };
 
-// What a program could run, by name, for comparison: its subjects, and its scenarios with a hash of
-// each one's smallest case.
+// Lists what a program can run, by name, for comparison: its subjects, and its scenarios with a
+// hash of each one's smallest case.
 struct RunnableProgram {
   std::map<std::string, std::string> subjects = {}, scenarios = {};
   bool operator==(const RunnableProgram&) const = default;
@@ -71,7 +71,8 @@ struct Handshake {
   }
 };
 
-// Of this process, without local rank and devices. Reads the host's name and the kernel's boot id.
+// Describes this process, without local rank and devices. Reads the host's name and the kernel's
+// boot id.
 Handshake handshake_of(int rank, const std::string& listens_on, const std::string& token,
                        RunnableProgram program);
 

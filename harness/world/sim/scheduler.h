@@ -34,7 +34,7 @@ class Event {
   std::vector<int> waiting_;
 };
 
-// What a rank waits for: "collective #3, allreduce of 6 float32; rank 2 has not come".
+// Describes what a rank waits for: "collective #3, allreduce of 6 float32; rank 2 has not come".
 using What = std::function<std::string()>;
 
 // Called in the thread of the rank, as it begins to run, and as it is about to stop running.

@@ -91,8 +91,8 @@ class LiveMember : public testing_support::LeavesNothing {
     return answer().value_or(Message{.kind = 0, .text = "no answer"});
   }
 
-  static bool is(ServerWord word, const Message& heard) {
-    return heard.kind == static_cast<uint32_t>(word);
+  static bool is(ServerWord word, const Message& received) {
+    return received.kind == static_cast<uint32_t>(word);
   }
 
   const fs::path folder_ = fs::temp_directory_path() / ("strangers." + std::to_string(getpid()));
@@ -116,8 +116,8 @@ TEST_F(LiveMember, RemovesNoFolderThatAMessageNames) {
 
 TEST_F(LiveMember, WritesNoOutputWhereAMessageSays) {
   answer_to(request());
-  const auto heard = answer_to(text_of(LaneRequest{.keep = KeepRequest{folder_ / "chosen"}}));
-  EXPECT_TRUE(is(ServerWord::failure, heard)) << heard.text;
+  const auto received = answer_to(text_of(LaneRequest{.keep = KeepRequest{folder_ / "chosen"}}));
+  EXPECT_TRUE(is(ServerWord::failure, received)) << received.text;
   EXPECT_FALSE(fs::exists(folder_ / "chosen"));
 }
 
@@ -135,10 +135,10 @@ TEST_F(LiveMember, RefusesAFieldOutOfItsRangeByName) {
       {"subject", std::string(201, 'x'), "a text of 201 bytes is too long"},
       {"device", Json{{"index", 1024}}, "1024 is too large"}};
   for (const auto& [field, value, wrong] : kWrong) {
-    const auto heard = answer_to(request_with(field, value));
-    EXPECT_TRUE(is(ServerWord::failure, heard));
-    EXPECT_NE(heard.text.find(".run." + field), std::string::npos) << heard.text;
-    EXPECT_NE(heard.text.find(wrong), std::string::npos) << heard.text;
+    const auto received = answer_to(request_with(field, value));
+    EXPECT_TRUE(is(ServerWord::failure, received));
+    EXPECT_NE(received.text.find(".run." + field), std::string::npos) << received.text;
+    EXPECT_NE(received.text.find(wrong), std::string::npos) << received.text;
   }
   const auto beyond = answer_to(request_with("rank", 1));
   EXPECT_NE(beyond.text.find("is for rank 1 of a world of 1"), std::string::npos) << beyond.text;
@@ -167,14 +167,14 @@ TEST_F(LiveMember, AnswersWhateverComesAndLivesOn) {
   for (int i = 0; i < 150; ++i) {
     const auto text = mutated(request(), random);
     send(ServerWord::request, text);
-    auto heard = answer(500ms);
-    if (!heard) {  // its rank waits, as it was asked to
+    auto received = answer(500ms);
+    if (!received) {  // its rank waits, as it was asked to
       send(ServerWord::stop, "");
-      heard = answer();
+      received = answer();
     }
-    ASSERT_TRUE(heard) << i << ": "
-                       << Json(text).dump(-1, ' ', true, Json::error_handler_t::replace);
-    if (is(ServerWord::failure, *heard)) EXPECT_FALSE(heard->text.empty());
+    ASSERT_TRUE(received) << i << ": "
+                          << Json(text).dump(-1, ' ', true, Json::error_handler_t::replace);
+    if (is(ServerWord::failure, *received)) EXPECT_FALSE(received->text.empty());
   }
   EXPECT_TRUE(is(ServerWord::reply, answer_to(request())));
 }
