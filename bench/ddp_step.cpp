@@ -12,8 +12,8 @@
 #include "ddp/init.h"
 #include "harness/core/json.h"
 #include "harness/core/text.h"
-#include "harness/world/gloo.h"
-#include "harness/world/subject.h"
+#include "harness/worlds/gloo.h"
+#include "harness/worlds/subject.h"
 #include "scenarios/subjects/subjects.h"
 
 #include <torch/csrc/distributed/c10d/FileStore.hpp>

@@ -24,7 +24,7 @@ comes.
 --device cuda: a world of one on one GPU, over NCCL: what the reducer's own work adds, since nothing travels. A
 step's time is then that of all steps of a turn, to the end of the last kernel, by their number. No memory.
 
---cured: without the stalls of Gloo's event loop (Note [Gloo's stall] in harness/world/gloo.h), on every
+--cured: without the stalls of Gloo's event loop (Note [Gloo's stall] in harness/worlds/gloo.h), on every
 side alike: what users of none of them have. --quick: few steps, to see whether it works.
 
 Any Python starts it. ./lockstep setup --peer makes the one that plays PyTorch's side; without it that side

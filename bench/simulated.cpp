@@ -11,9 +11,9 @@
 #include "bench/rounds.h"
 #include "harness/process/zygote.h"
 #include "harness/recorder/rank_context.h"
-#include "harness/world/ambient.h"
-#include "harness/world/subject.h"
-#include "harness/world/tiers.h"
+#include "harness/worlds/ambient.h"
+#include "harness/worlds/subject.h"
+#include "harness/worlds/tiers.h"
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>

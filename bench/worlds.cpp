@@ -19,11 +19,11 @@
 #include "harness/process/shared_memory.h"
 #include "harness/process/zygote.h"
 #include "harness/recorder/rank_context.h"
-#include "harness/world/ambient.h"
-#include "harness/world/gloo.h"
-#include "harness/world/shared_memory_store.h"
-#include "harness/world/subject.h"
-#include "harness/world/tiers.h"
+#include "harness/worlds/ambient.h"
+#include "harness/worlds/gloo.h"
+#include "harness/worlds/shared_memory_store.h"
+#include "harness/worlds/subject.h"
+#include "harness/worlds/tiers.h"
 
 #include <torch/torch.h>
 

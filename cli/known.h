@@ -3,8 +3,8 @@
 
 #include "cli/usage.h"
 #include "harness/core/tier.h"
-#include "harness/world/backends.h"
-#include "harness/world/subjects.h"
+#include "harness/worlds/backends.h"
+#include "harness/worlds/subjects.h"
 
 namespace lockstep::cli {
 

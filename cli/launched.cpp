@@ -6,7 +6,7 @@
 #include "ddp/rendezvous/launcher.h"
 #include "ddp/rendezvous/listening.h"
 #include "harness/process/secret.h"
-#include "harness/world/launched/rendezvous.h"
+#include "harness/worlds/launched/rendezvous.h"
 
 namespace lockstep::cli {
 

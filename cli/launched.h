@@ -2,7 +2,7 @@
 // ddp/ launched.cpp includes only what reads a launcher's variables.
 #pragma once
 
-#include "harness/world/launched/remotes.h"
+#include "harness/worlds/launched/remotes.h"
 
 #include <memory>
 #include <optional>

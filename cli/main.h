@@ -6,7 +6,7 @@
 #pragma once
 
 #include "harness/core/scenario.h"
-#include "harness/world/subjects.h"
+#include "harness/worlds/subjects.h"
 
 #include <vector>
 

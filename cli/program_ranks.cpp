@@ -7,7 +7,7 @@
 #include "harness/core/tier.h"
 #include "harness/process/descriptor.h"
 #include "harness/process/message.h"
-#include "harness/world/launched/remotes.h"
+#include "harness/worlds/launched/remotes.h"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 #include "cli/usage.h"
 #include "harness/core/text.h"
 #include "harness/process/single_threaded.h"
-#include "harness/world/calibration.h"
+#include "harness/worlds/calibration.h"
 
 #include <cmath>
 #include <iostream>

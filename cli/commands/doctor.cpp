@@ -6,7 +6,7 @@
 #include "cli/print.h"
 #include "harness/core/text.h"
 #include "harness/cuda/nccl.h"
-#include "harness/world/about.h"
+#include "harness/worlds/about.h"
 
 #include <cstdio>
 #include <utility>

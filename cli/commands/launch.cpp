@@ -10,8 +10,8 @@
 #include "harness/process/secret.h"
 #include "harness/process/single_threaded.h"
 #include "harness/process/zygote.h"
-#include "harness/world/launched/remotes.h"
-#include "harness/world/served_store.h"
+#include "harness/worlds/launched/remotes.h"
+#include "harness/worlds/served_store.h"
 
 #include <array>
 #include <cerrno>

@@ -5,7 +5,7 @@
 
 #include "harness/core/compare.h"
 #include "harness/recorder/rank_context.h"
-#include "harness/world/subject.h"
+#include "harness/worlds/subject.h"
 #include "scenarios/cases/stateful.h"
 
 #include <rapidcheck.h>

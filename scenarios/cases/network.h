@@ -2,7 +2,7 @@
 #pragma once
 
 #include "harness/recorder/rank_context.h"
-#include "harness/world/subject.h"
+#include "harness/worlds/subject.h"
 #include "scenarios/cases/training.h"
 
 #include <functional>

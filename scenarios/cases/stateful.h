@@ -2,7 +2,7 @@
 #pragma once
 
 #include "harness/core/scenario.h"
-#include "harness/world/options.h"
+#include "harness/worlds/options.h"
 
 namespace lockstep::scenarios {
 

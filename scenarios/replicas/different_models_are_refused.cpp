@@ -7,7 +7,7 @@
 #include "harness/core/compare.h"
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
-#include "harness/world/subject.h"
+#include "harness/worlds/subject.h"
 
 #include <torch/torch.h>
 

@@ -11,7 +11,7 @@
 #include "harness/core/scenario.h"
 #include "harness/core/text.h"
 #include "harness/recorder/rank_context.h"
-#include "harness/world/subject.h"
+#include "harness/worlds/subject.h"
 #include "reference/sampling.h"
 #include "scenarios/cases/sampling.h"
 

@@ -4,7 +4,7 @@
 //
 // Not supported: Python's join, communication hooks, mixed precision, ignored names, sparse
 // gradients and devices other than the CPU.
-#include "harness/world/subject.h"
+#include "harness/worlds/subject.h"
 #include "scenarios/subjects/subjects.h"
 
 #include <torch/csrc/autograd/engine.h>

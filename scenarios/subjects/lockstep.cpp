@@ -3,7 +3,7 @@
 #include "ddp/distributed_sampler.h"
 #include "ddp/sync_batch_norm.h"
 #include "harness/recorder/rank_context.h"
-#include "harness/world/subject.h"
+#include "harness/worlds/subject.h"
 #include "scenarios/subjects/subjects.h"
 
 #include <torch/torch.h>

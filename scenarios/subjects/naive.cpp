@@ -2,7 +2,7 @@
 // backward divide and all-reduce each gradient. Nothing is bucketed or overlapped. A reader can
 // check this subject by eye, and it has the same properties.
 #include "harness/recorder/rank_context.h"
-#include "harness/world/subject.h"
+#include "harness/worlds/subject.h"
 #include "scenarios/subjects/subjects.h"
 
 #include <torch/torch.h>

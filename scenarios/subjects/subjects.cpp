@@ -1,6 +1,6 @@
 #include "scenarios/subjects/subjects.h"
 
-#include "harness/world/subject.h"
+#include "harness/worlds/subject.h"
 
 namespace lockstep {
 

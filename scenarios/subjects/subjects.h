@@ -1,7 +1,7 @@
 // The subjects that come with Lockstep. To add your own see examples/.
 #pragma once
 
-#include "harness/world/subjects.h"
+#include "harness/worlds/subjects.h"
 
 namespace lockstep {
 

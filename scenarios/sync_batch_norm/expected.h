@@ -2,7 +2,7 @@
 #pragma once
 
 #include "harness/core/compare.h"
-#include "harness/world/subject.h"
+#include "harness/worlds/subject.h"
 #include "reference/batch_norm.h"
 #include "scenarios/cases/layer.h"
 

@@ -26,7 +26,7 @@
 #include "harness/core/compare.h"
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
-#include "harness/world/subject.h"
+#include "harness/worlds/subject.h"
 #include "scenarios/cases/network.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/sync_batch_norm/expected.h"

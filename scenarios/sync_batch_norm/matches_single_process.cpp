@@ -20,7 +20,7 @@
 // could still drift apart, so running statistics are also compared between ranks, bit for bit.
 #include "harness/core/compare.h"
 #include "harness/recorder/rank_context.h"
-#include "harness/world/subject.h"
+#include "harness/worlds/subject.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/sync_batch_norm/expected.h"
 

@@ -9,7 +9,7 @@
 #include "harness/core/scenario.h"
 #include "harness/core/values.h"
 #include "harness/recorder/rank_context.h"
-#include "harness/world/subject.h"
+#include "harness/worlds/subject.h"
 #include "scenarios/sync_batch_norm/expected.h"
 
 #include <rapidcheck.h>

@@ -4,7 +4,7 @@
 
 #include "harness/core/case.h"
 #include "harness/core/history.h"
-#include "harness/world/options.h"
+#include "harness/worlds/options.h"
 #include "reference/rounding.h"
 
 #include <string>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "harness/core/scenario.h"
-#include "harness/world/subjects.h"
+#include "harness/worlds/subjects.h"
 
 namespace lockstep::toys {
 

@@ -62,11 +62,11 @@ class Tree:
             (folder / ".venv").symlink_to(ROOT / ".venv")
         must("git", "-C", folder, "fetch", "--quiet", ROOT, "HEAD")
         must("git", "-C", folder, "reset", "--quiet", "--hard", "FETCH_HEAD")
-        must("cmake", "--preset", "release", *libtorch_of(ROOT / "build/release/CMakeCache.txt"),
+        must("cmake", "--preset", "dev", *libtorch_of(ROOT / "build/release/CMakeCache.txt"),
              *(["-DLOCKSTEP_NCCL=ON"] if needs_nccl else []), cwd=folder)
 
     def build(self):
-        done = run("ninja", "-C", self.folder / "build/release", "-j", self.jobs, *self.targets)
+        done = run("ninja", "-C", self.folder / "build/dev", "-j", self.jobs, *self.targets)
         return "" if done.returncode == 0 else done.stdout[-1500:]
 
     def play(self, places):
@@ -82,7 +82,7 @@ class Tree:
         report = self.folder / "build/run.json"
         report.unlink(missing_ok=True)
         how = ("--tier", "cold", "--timeout", "10") if backend in BACKENDS else ON_GPUS
-        done = run(self.folder / "build/release/cli/lockstep", "run", *scenarios, "--seed", SEED, "-q", "--no-shrink", "--backend", backend,
+        done = run(self.folder / "build/dev/cli/lockstep", "run", *scenarios, "--seed", SEED, "-q", "--no-shrink", "--backend", backend,
                    "--out", out, "--json", report, *how, cwd=self.folder)
         run("rm", "-rf", out)
         if not report.exists():

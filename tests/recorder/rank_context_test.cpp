@@ -3,7 +3,7 @@
 #include "harness/process/shared_memory.h"
 #include "harness/recorder/injector.h"
 #include "harness/recorder/journal.h"
-#include "harness/world/subject.h"
+#include "harness/worlds/subject.h"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 // do. What it does without them is compared with ours in differential_test.cpp.
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
-#include "harness/world/subject.h"
-#include "harness/world/tiers.h"
+#include "harness/worlds/subject.h"
+#include "harness/worlds/tiers.h"
 #include "scenarios/cases/network.h"
 #include "scenarios/subjects/subjects.h"
 #include "tests/scenarios/difference.h"

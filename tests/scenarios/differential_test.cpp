@@ -10,8 +10,8 @@
 // have two ranks.
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
-#include "harness/world/subject.h"
-#include "harness/world/tiers.h"
+#include "harness/worlds/subject.h"
+#include "harness/worlds/tiers.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/network.h"

@@ -2,7 +2,7 @@
 // whatever ddp/ does.
 #pragma once
 
-#include "harness/world/subject.h"
+#include "harness/worlds/subject.h"
 
 #include <string>
 #include <vector>

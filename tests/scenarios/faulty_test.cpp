@@ -4,7 +4,7 @@
 
 #include "harness/core/scenario.h"
 #include "harness/engine/draw.h"
-#include "harness/world/tiers.h"
+#include "harness/worlds/tiers.h"
 #include "scenarios/catalogue.h"
 
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 // A tier decides where a case runs, not what it shows: the same cases on simulated, warm and cold
 // worlds give the same verdicts, and where a case is exact every rank records the same bits.
-#include "harness/world/tiers.h"
+#include "harness/worlds/tiers.h"
 
 #include "harness/core/trace.h"
 #include "harness/engine/draw.h"
-#include "harness/world/subject.h"
+#include "harness/worlds/subject.h"
 #include "scenarios/catalogue.h"
 #include "scenarios/subjects/subjects.h"
 

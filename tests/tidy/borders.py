@@ -1,7 +1,7 @@
 """Which folder may include which: the directions of the house."""
 
 # Folder -> the folders and files it may include; the longest folder that holds a file decides.
-CORE, PROCESS, ENGINE, WORLD = "harness/core", "harness/process", "harness/engine", "harness/world"
+CORE, PROCESS, ENGINE, WORLD = "harness/core", "harness/process", "harness/engine", "harness/worlds"
 ACCELERATOR, CUDA, RECORDER = "harness/accelerator", "harness/cuda", "harness/recorder"
 PUBLIC = tuple("ddp/" + name + ".h" for name in (
     "batch_norm", "bucket_plan", "convert_sync_batchnorm", "distributed_data_parallel", "distributed_sampler", "errors", "init",

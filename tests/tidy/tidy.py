@@ -27,7 +27,7 @@ FRAGILE = {"Gloo": re.compile(r"ProcessGroupGloo|^gloo/"), "NCCL": re.compile(r"
 # Path -> why it may be longer than this.
 LINES_MAX = 300
 LONG_FILES = {
-    "harness/world/shared_memory_store.cpp": "the table and the store over it share one lock and one layout",
+    "harness/worlds/shared_memory_store.cpp": "the table and the store over it share one lock and one layout",
     "harness/recorder/tap.cpp": "an override for each virtual of c10d::Backend; in one place none is missed",
     "tests/ddp/consistency/errors_test.cpp": "each kind of disagreement with its sentence, side by side",
     "tests/ddp/reducer/gradients_test.cpp": "one list of propositions on one small world",

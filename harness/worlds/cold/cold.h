@@ -1,0 +1,24 @@
+// The cold tier: the ranks of a world are processes, forked for one case.
+#pragma once
+
+#include "harness/worlds/forked/forked_tier.h"
+#include "harness/worlds/forked/server.h"
+
+namespace lockstep {
+
+class ColdTier final : public ForkedTier {
+ public:
+  explicit ColdTier(std::shared_ptr<Lane> lane) : ForkedTier(kCold, std::move(lane)) {}
+};
+
+class ColdServer final : public TierServer {
+ public:
+  ColdServer(Workplace& workplace, KeptWorlds& kept) : workplace_(workplace), kept_(kept) {}
+  CaseReply run(const CaseRequest& request, const std::string& text, int stop_descriptor) override;
+
+ private:
+  Workplace& workplace_;
+  KeptWorlds& kept_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,207 @@
+#include "harness/worlds/forked/rank.h"
+
+#include "harness/process/zygote.h"
+#include "harness/worlds/ambient.h"
+#include "harness/worlds/forked/group.h"
+#include "harness/worlds/holdings.h"
+#include "harness/worlds/run_rank.h"
+#include "harness/worlds/subject.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <numeric>
+#include <stdexcept>
+#include <unistd.h>
+
+namespace lockstep {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The variables that launchers set for their processes, so that code which reads them finds the
+// right values.
+void set_environment(int rank, int size) {
+  setenv("RANK", std::to_string(rank).c_str(), 1);
+  setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
+}
+
+// As in a Python program: writing to a dead peer is an error, not the end of the process.
+void set_signals() {
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+// By how much a rank's own timeout exceeds the case's: the deadline decides, and reports "stuck". A
+// rank that left a moment earlier would break its peers, whose stacks are just being taken.
+constexpr std::chrono::minutes kBeyondDeadline{1};
+
+// The parts of a case that a RankRun refers to.
+struct CaseParts {
+  explicit CaseParts(const Case& c) : injections(world_of(c).injections), hash(hash_of(c)) {}
+  const std::vector<Injection> injections;
+  const std::string hash;
+};
+
+// The group of the whole world is `kept` or, where that is null, made at the program's first use.
+RankRunParts parts_of(const RankTask& task, const CaseParts& c, const RankDevice& device,
+                      const TappedGroup* kept) {
+  const auto patience =
+      std::chrono::ceil<std::chrono::milliseconds>(task.deadline - Clock::now()) + kBeyondDeadline;
+  const auto store = task.rendezvous.open_store(patience);
+  return {
+      .scenario = task.scenario,
+      .c = task.c,
+      .injections = c.injections,
+      .case_hash = c.hash,
+      .subject = task.subject,
+      .rank = task.rank,
+      .size = task.size,
+      .journal = task.journal,
+      .device = device.device,
+      .store = store,
+      .make_group =
+          [=, rank = task.rank, size = task.size, listens_on = task.rendezvous.listens_on()](
+              const std::vector<int>& ranks, const std::shared_ptr<TapLog>& log) {
+            if (!kept || ranks.size() != static_cast<size_t>(size))
+              return make_group(ranks, rank, patience, store, listens_on, device, log).group;
+            for (const auto& tap : kept->taps) tap->follow(log);
+            return kept->group;
+          },
+      .scratch = task.scratch,
+      .device_error =
+          [backend = device.backend] { return backend ? backend->device_error() : std::string(); }};
+}
+
+// Note [Threads after a fork]
+// In a forked process LibTorch makes its thread pool anew at the first use, which autograd's
+// threads of two devices must not do at once: one would find no pool, and abort.
+RankDevice device_of(const DeviceBackend* backend, int rank, int size,
+                     const std::optional<DeviceAssignment>& device) {
+  at::set_num_threads(at::get_num_threads());
+  if (!backend) return {};
+  if (device) return {backend, backend->take(*device, rank)};
+  const auto seen = backend->seen();
+  if (!seen.problem.empty()) throw std::runtime_error("there is no device: " + seen.problem);
+  const auto world = std::to_string(getppid());
+  return {backend, backend->take(device_on_this_host(seen, rank, size, world), rank)};
+}
+
+}  // namespace
+
+int run_rank(const RankTask& task) {
+  set_signals();
+  set_environment(task.rank, task.size);
+  const CaseParts c(task.c);
+  const RankDevice device = device_of(task.backend, task.rank, task.size, task.device);
+  auto& run = *new RankRun(parts_of(task, c, device, nullptr));  // never destroyed, nor its groups
+  if (!ended_well(run.run())) _exit(1);
+  task.rendezvous.wait_for_others(task.size, task.deadline + kBeyondDeadline);
+  _exit(kCaseHasRun);
+}
+
+namespace {
+
+// A world's own group may wait without limit: the server keeps the deadlines.
+constexpr std::chrono::hours kKeptPatience{24};
+
+// The process of a rank between two cases.
+class WarmRank {
+ public:
+  explicit WarmRank(const WarmRankParts& is) : is_(is) {
+    set_environment(is.rank, is.size);
+    device_ = device_of(is.backend, is.rank, is.size, {});
+    const auto store = is.rendezvous.open_store(kKeptPatience);
+    std::vector<int> all(static_cast<size_t>(is.size));
+    std::iota(all.begin(), all.end(), 0);
+    const auto unrecorded = std::make_shared<TapLog>("world", nobody_, no_injections_, no_sites_);
+    kept_ = make_group(all, is.rank, kKeptPatience, store, is.rendezvous.listens_on(), device_,
+                       unrecorded);
+    use_once();
+    ambient_ = Ambient::capture();
+    holdings_ = Holdings::now();
+  }
+
+  // True if the rank can run another case.
+  bool play(const Order& order) {
+    ambient_.restore();
+    const RankTask task{.scenario = order.scenario,
+                        .c = order.c,
+                        .subject = order.subject,
+                        .rank = is_.rank,
+                        .size = is_.size,
+                        .journal = is_.journal,
+                        .rendezvous = is_.rendezvous,
+                        .backend = is_.backend,
+                        .device = {},
+                        .scratch = is_.scratch,
+                        .deadline = Clock::now() + order.limit};
+    const CaseParts c(order.c);
+    auto play = std::make_unique<RankRun>(parts_of(task, c, device_, &kept_));
+    if (!ended_well(play->run())) return false;
+    is_.rendezvous.wait_for_others(is_.size, task.deadline + kBeyondDeadline);
+    auto left = pending(*play);
+    // With collectives under way destroying their group would block; the process ends anyway.
+    if (left.empty())
+      play.reset();
+    else
+      play.release();
+    append(left, changes());
+    is_.done(left);
+    return left.empty();
+  }
+
+ private:
+  // Makes now what is made at its first use: threads of the autograd engine, buffers of Gloo.
+  void use_once() {
+    for (const c10::Device& device : {c10::Device(c10::kCPU), device_.device}) {
+      const auto parameter = torch::ones({1}, device).requires_grad_();
+      (parameter * 2).sum().backward();
+      std::vector<at::Tensor> tensors{torch::ones({1}, device)};
+      kept_.group->allreduce(tensors)->wait();
+      tensors.front().cpu();
+    }
+    auto generator = at::detail::getDefaultCPUGenerator();
+    generator.set_current_seed(0);
+  }
+
+  static std::vector<std::string> pending(const RankRun& play) {
+    const auto count = play.pending_collectives();
+    if (count == 0) return {};
+    return {std::to_string(count) + " collective(s) still under way"};
+  }
+
+  // The generator, grad mode and the default dtype are restored before every case.
+  std::vector<std::string> changes() const {
+    std::vector<std::string> out;
+    auto now = Ambient::capture();
+    for (auto& difference : ambient_.lasting_differences(now)) out.push_back(std::move(difference));
+    append(out, holdings_.more_in(holdings_.later()));
+    return out;
+  }
+
+  static void append(std::vector<std::string>& all, std::vector<std::string> more) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
+
+  const WarmRankParts& is_;
+  std::vector<std::byte> scrap_ = std::vector<std::byte>(size_t{1} << 16);
+  JournalWriter nobody_{scrap_};  // records what happens between cases
+  Injector no_injections_{{}, 0, nobody_};
+  CallSites no_sites_{nobody_, false};
+  RankDevice device_;
+  TappedGroup kept_;
+  Ambient ambient_;
+  Holdings holdings_;
+};
+
+}  // namespace
+
+int serve_rank(const WarmRankParts& is) {
+  set_signals();
+  auto& kept = *new WarmRank(is);  // never destroyed, nor its group
+  while (const auto order = is.next())
+    if (!kept.play(*order)) return 1;
+  return 0;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,107 @@
+#include "harness/worlds/run_rank.h"
+
+#include "harness/core/text.h"
+#include "harness/worlds/scratch.h"
+#include "harness/worlds/subject.h"
+
+#include <cstdio>
+#include <iostream>
+
+namespace lockstep {
+
+namespace {
+
+std::filesystem::path made_scratch(const std::filesystem::path& folder) {
+  make_scratch(folder);
+  return folder;
+}
+
+// The name of a group in the trace.
+std::string name_of_group(const std::vector<int>& ranks, int world_size) {
+  if (ranks.size() == static_cast<size_t>(world_size)) return "world";
+  std::vector<std::string> names;
+  for (const int rank : ranks) names.push_back(std::to_string(rank));
+  return "ranks " + joined(names, ",");
+}
+
+// Texts without native backtraces, whose addresses differ between runs.
+template <class Program>
+Ending ending_of(const Program& program) {
+  try {
+    program();
+    return {Ending::Kind::returned, ""};
+  } catch (const Unsupported& error) {
+    return {Ending::Kind::refused, error.what()};
+  } catch (const JournalFull& error) {
+    return {Ending::Kind::overflowed, error.what()};
+  } catch (const c10::Error& error) {
+    return {Ending::Kind::threw, error.what_without_backtrace()};
+  } catch (const std::exception& error) {
+    return {Ending::Kind::threw, error.what()};
+  } catch (...) {
+    return {Ending::Kind::threw, "something that is no std::exception"};
+  }
+}
+
+}  // namespace
+
+bool ended_well(const Ending& ending) {
+  return ending.kind == Ending::Kind::returned || ending.kind == Ending::Kind::refused;
+}
+
+RankRun::RankRun(RankRunParts parts)
+    : parts_(std::move(parts)),
+      journal_(parts_.journal),
+      injector_(parts_.injections, parts_.rank, journal_, parts_.planned_failures),
+      sites_(journal_, parts_.call_sites),
+      here_({.rank = parts_.rank,
+             .size = parts_.size,
+             .subject = parts_.subject,
+             .device = parts_.device,
+             .journal = journal_,
+             .injector = injector_,
+             .store = parts_.store,
+             .make_group = [this](const std::vector<int>& ranks) { return group_of(ranks); },
+             .make_scratch = [this] { return made_scratch(parts_.scratch); }}) {
+  journal_.append(FrameKind::begin, {{"protocol", kProtocol},
+                                     {"rank", parts_.rank},
+                                     {"world", parts_.size},
+                                     {"case", parts_.case_hash}});
+}
+
+Ending RankRun::run() {
+  const Ending ending = ending_of([&] {
+    parts_.scenario.program(parts_.c, here_);
+    const std::string device_error = parts_.device_error ? parts_.device_error() : "";
+    if (!device_error.empty()) throw std::runtime_error(device_error);
+  });
+  for (const auto& log : logs_) log->settle();
+  end(ending);
+  std::cout.flush();
+  std::fflush(nullptr);
+  return ending;
+}
+
+// A full journal has no room for an ending; its flag says so.
+void RankRun::end(const Ending& ending) {
+  try {
+    auto timed = ending;
+    timed.at.ns = TapLog::monotonic_ns();
+    journal_.finish(timed);
+  } catch (const JournalFull&) {
+  }
+}
+
+size_t RankRun::pending_collectives() const {
+  size_t pending = 0;
+  for (const auto& log : logs_) pending += log->pending();
+  return pending;
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> RankRun::group_of(const std::vector<int>& ranks) {
+  logs_.push_back(std::make_shared<TapLog>(name_of_group(ranks, parts_.size), journal_, injector_,
+                                           sites_, parts_.clock));
+  return parts_.make_group(ranks, logs_.back());
+}
+
+}  // namespace lockstep

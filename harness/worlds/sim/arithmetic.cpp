@@ -1,0 +1,208 @@
+#include "harness/worlds/sim/arithmetic.h"
+
+#include "harness/worlds/sim/reduction.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <numeric>
+
+namespace lockstep::sim {
+
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using Calls = std::vector<const Call*>;
+using Reduction = c10d::ReduceOp;
+
+// Hidden from autograd, as on a network: the same bytes, in memory order.
+void deliver(const at::Tensor& from, const at::Tensor& to) {
+  require_sendable(from);
+  require_sendable(to);
+  TORCH_CHECK(from.numel() == to.numel() && from.scalar_type() == to.scalar_type(), "a message of ",
+              from.numel(), " ", from.scalar_type(), " does not fit into ", to.numel(), " ",
+              to.scalar_type());
+  if (from.numel() > 0) std::memmove(to.data_ptr(), from.const_data_ptr(), from.nbytes());
+}
+
+at::Tensor reduced_input(const Calls& members, size_t i, const ReductionOrder& order) {
+  Tensors parts;
+  for (const auto* call : members) parts.push_back(call->inputs.at(i));
+  return reduced(parts, members.front()->reduction, order);
+}
+
+size_t root_of(const Calls& members) {
+  const auto root = static_cast<size_t>(members.front()->root);
+  TORCH_CHECK(root < members.size(), "rank ", root, " of a group of ", members.size(),
+              " cannot be the root");
+  return root;
+}
+
+// The `part`-th of as many equal parts as the group has ranks.
+at::Tensor part_of(const at::Tensor& whole, size_t part, size_t of) {
+  const auto plain = flat(whole);
+  const auto parts = static_cast<int64_t>(of);
+  TORCH_CHECK(plain.numel() % parts == 0, plain.numel(), " elements are not ", parts,
+              " equal parts");
+  const int64_t length = plain.numel() / parts;
+  return plain.narrow(0, static_cast<int64_t>(part) * length, length);
+}
+
+void broadcast(const Calls& members, const ReductionOrder&) {
+  const size_t root = root_of(members);
+  for (size_t m = 0; m < members.size(); ++m)
+    for (size_t i = 0; m != root && i < members[m]->outputs.size(); ++i)
+      deliver(members[root]->inputs.at(i), members[m]->outputs[i]);
+}
+
+void allreduce(const Calls& members, const ReductionOrder& order) {
+  for (size_t i = 0; i < members.front()->inputs.size(); ++i) {
+    const auto sum = reduced_input(members, i, order);
+    for (const auto* call : members) deliver(sum, call->outputs.at(i));
+  }
+}
+
+void allreduce_sparse(const Calls& members, const ReductionOrder&) {
+  TORCH_CHECK(members.front()->reduction == Reduction::SUM, "sparse tensors are only summed");
+  auto sum = members.front()->inputs.at(0).clone();
+  for (size_t m = 1; m < members.size(); ++m) sum = sum + members[m]->inputs.at(0);
+  sum = sum.coalesce();
+  for (const auto* call : members) call->outputs.at(0).variable_data().copy_(sum);
+}
+
+void reduce(const Calls& members, const ReductionOrder& order) {
+  const Call& root = *members[root_of(members)];
+  for (size_t i = 0; i < root.outputs.size(); ++i)
+    deliver(reduced_input(members, i, order), root.outputs[i]);
+}
+
+// Outputs are listed by input, then by rank; those of the coalesced one by rank, then by input.
+void all_gather(const Calls& members, const ReductionOrder&) {
+  const size_t inputs = members.front()->inputs.size(), world = members.size();
+  const bool by_member = members.front()->op == "allgather_coalesced";
+  for (const auto* call : members)
+    for (size_t m = 0; m < world; ++m)
+      for (size_t i = 0; i < inputs; ++i)
+        deliver(members[m]->inputs.at(i),
+                call->outputs.at(by_member ? m * inputs + i : i * world + m));
+}
+
+void all_gather_into_one(const Calls& members, const ReductionOrder&) {
+  for (const auto* call : members)
+    for (size_t i = 0; i < call->outputs.size(); ++i)
+      for (size_t m = 0; m < members.size(); ++m)
+        deliver(flat(members[m]->inputs.at(i)), part_of(call->outputs[i], m, members.size()));
+}
+
+void gather(const Calls& members, const ReductionOrder&) {
+  const Call& root = *members[root_of(members)];
+  for (size_t m = 0; m < members.size(); ++m) deliver(members[m]->inputs.at(0), root.outputs.at(m));
+}
+
+void scatter(const Calls& members, const ReductionOrder&) {
+  const Call& root = *members[root_of(members)];
+  for (size_t m = 0; m < members.size(); ++m) deliver(root.inputs.at(m), members[m]->outputs.at(0));
+}
+
+void reduce_scatter(const Calls& members, const ReductionOrder& order) {
+  for (size_t m = 0; m < members.size(); ++m)
+    deliver(reduced_input(members, m, order), members[m]->outputs.at(0));
+}
+
+void reduce_scatter_of_one(const Calls& members, const ReductionOrder& order) {
+  for (size_t i = 0; i < members.front()->inputs.size(); ++i) {
+    const auto sum = reduced_input(members, i, order);
+    for (size_t m = 0; m < members.size(); ++m)
+      deliver(part_of(sum, m, members.size()), flat(members[m]->outputs.at(i)));
+  }
+}
+
+void all_to_all(const Calls& members, const ReductionOrder&) {
+  // All are read before any is written: an output may also be another's input.
+  std::vector<Tensors> sent;
+  for (const auto* call : members) {
+    sent.emplace_back();
+    for (const auto& tensor : call->inputs) sent.back().push_back(flat(tensor).clone());
+  }
+  for (size_t m = 0; m < members.size(); ++m)
+    for (size_t from = 0; from < members.size(); ++from)
+      deliver(sent[from].at(m), members[m]->outputs.at(from));
+}
+
+// Splits along the first axis.
+Tensors split(const at::Tensor& whole, std::vector<int64_t> sizes, size_t world) {
+  if (sizes.empty()) {
+    TORCH_CHECK(whole.size(0) % static_cast<int64_t>(world) == 0, whole.size(0), " rows are not ",
+                world, " equal parts");
+    sizes.assign(world, whole.size(0) / static_cast<int64_t>(world));
+  }
+  TORCH_CHECK(whole.is_contiguous(), "all-to-all wants contiguous tensors");
+  TORCH_CHECK(sizes.size() == world &&
+                  std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) == whole.size(0),
+              "split sizes ", sizes, " do not make ", whole.size(0), " rows for ", world, " ranks");
+  return whole.variable_data().split_with_sizes(sizes);
+}
+
+void all_to_all_of_one(const Calls& members, const ReductionOrder&) {
+  const size_t world = members.size();
+  std::vector<Tensors> sent;
+  for (const auto* call : members)
+    sent.push_back(split(call->inputs.at(0).clone(), call->input_sizes, world));
+  for (size_t m = 0; m < world; ++m) {
+    const auto into = split(members[m]->outputs.at(0), members[m]->output_sizes, world);
+    for (size_t from = 0; from < world; ++from) deliver(sent[from][m], into[from]);
+  }
+}
+
+// The first sends, the second receives.
+void pass_on(const Calls& members, const ReductionOrder&) {
+  for (size_t i = 0; i < members[1]->outputs.size(); ++i)
+    deliver(members[0]->inputs.at(i), members[1]->outputs[i]);
+}
+
+void nothing(const Calls&, const ReductionOrder&) {}
+
+}  // namespace
+
+void carry_out(const Calls& members, const ReductionOrder& order) {
+  static const std::map<std::string, void (*)(const Calls&, const ReductionOrder&)> kOperations{
+      {"broadcast", broadcast},
+      {"allreduce", allreduce},
+      {"allreduce_coalesced", allreduce},
+      {"allreduce_sparse", allreduce_sparse},
+      {"reduce", reduce},
+      {"allgather", all_gather},
+      {"allgather_coalesced", all_gather},
+      {"_allgather_base", all_gather_into_one},
+      {"allgather_into_tensor_coalesced", all_gather_into_one},
+      {"gather", gather},
+      {"scatter", scatter},
+      {"reduce_scatter", reduce_scatter},
+      {"_reduce_scatter_base", reduce_scatter_of_one},
+      {"reduce_scatter_tensor_coalesced", reduce_scatter_of_one},
+      {"alltoall", all_to_all},
+      {"alltoall_base", all_to_all_of_one},
+      {"send", pass_on},
+      {"barrier", nothing},
+      {"monitoredBarrier", nothing}};
+  const auto found = kOperations.find(members.front()->op);
+  TORCH_CHECK(found != kOperations.end(), "simulated ranks do not know the collective ",
+              members.front()->op);
+  for (const auto* call : members)
+    TORCH_CHECK(call->reduction == members.front()->reduction,
+                "the ranks asked for different reductions: ", static_cast<int>(call->reduction),
+                " and ", static_cast<int>(members.front()->reduction));
+  const at::AutoDispatchBelowADInplaceOrView behind_autograds_back;
+  found->second(members, order);
+}
+
+int64_t bytes_of(const Call& call) {
+  int64_t bytes = 0;
+  for (const auto& tensor : call.inputs.empty() ? call.outputs : call.inputs)
+    if (tensor.defined() && !tensor.is_sparse()) bytes += static_cast<int64_t>(tensor.nbytes());
+  return bytes;
+}
+
+}  // namespace lockstep::sim

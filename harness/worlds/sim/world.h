@@ -1,0 +1,49 @@
+// One case in a simulated world, in this process.
+#pragma once
+
+#include "harness/core/scenario.h"
+#include "harness/worlds/sim/chooser.h"
+#include "harness/worlds/sim/rank_threads.h"
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+struct Subject;
+}
+
+namespace lockstep::sim {
+
+struct SimTask {
+  RankThreads& rank_threads;  // its threads are used by one case after another
+  const Scenario& scenario;
+  const Case& c;
+  const WorldSpec& spec;  // of the case
+  const Subject& subject;
+  std::vector<std::span<std::byte>> journals;  // by rank
+  std::filesystem::path scratch;               // made by the first rank that wants it
+  std::chrono::milliseconds limit{};           // of virtual time
+  bool call_sites = false;                     // recorded
+  // The rank that runs, for the process that finds this one dead.
+  std::atomic<int>& running;
+  // Called in the rank's thread, before it runs: redirects its output.
+  std::function<void(int rank)> redirect;
+};
+
+struct SimReport {
+  std::vector<std::vector<std::string>> left;  // by rank: what it left unfinished
+  std::vector<Choice> choices;                 // of the rank that runs next
+  // Frozen threads are left in this process, which must not run another case.
+  bool has_frozen_ranks = false;
+};
+
+// Runs the case and records how every rank ended. When no rank can run any more, the ranks that
+// wait and the rank that they wait for are `stuck`; no clock decides this.
+SimReport play_simulated(const SimTask& task);
+
+}  // namespace lockstep::sim

@@ -1,0 +1,146 @@
+#include "harness/worlds/subject.h"
+
+#include "harness/core/text.h"
+#include "harness/recorder/rank_context.h"
+#include "harness/worlds/subjects.h"
+
+#include <set>
+
+namespace lockstep {
+
+namespace {
+
+[[noreturn]] void refuse(const Subject& subject, const std::string& what) {
+  throw Unsupported("the subject '" + subject.name + "' does not " + what);
+}
+
+// The children of `model`, by name, on the rank's device.
+class Moved final : public Model {
+ public:
+  Moved(std::shared_ptr<Model> model, const c10::Device& device)
+      : model_(std::move(model)), device_(device) {
+    model_->to(device_);
+    for (const auto& child : model_->named_children()) register_module(child.key(), child.value());
+  }
+
+  at::Tensor forward(const at::Tensor& input) override {
+    return model_->forward(input.to(device_)).to(input.device());
+  }
+
+ private:
+  const std::shared_ptr<Model> model_;
+  const c10::Device device_;
+};
+
+// Records the buckets before a backward pass can issue anything.
+class Watched final : public Replica {
+ public:
+  Watched(std::unique_ptr<Replica> replica, RankContext& here)
+      : replica_(std::move(replica)), here_(here) {
+    record_buckets();
+  }
+
+  at::Tensor forward(const at::Tensor& input) override {
+    auto output = replica_->forward(input.to(here_.device()));
+    record_buckets();
+    return output.to(input.device());
+  }
+  void backward(const at::Tensor& loss) override { replica_->backward(loss); }
+  void no_sync(const std::function<void()>& steps) override { replica_->no_sync(steps); }
+  void join(const std::string& kind, const std::function<void()>& steps) override {
+    replica_->join(kind, steps);
+  }
+  void finish() override { replica_->finish(); }
+  BucketLayout buckets() const override { return replica_->buckets(); }
+
+ private:
+  void record_buckets() {
+    auto now = replica_->buckets();
+    if (now == recorded_) return;
+    here_.record(now);
+    recorded_ = std::move(now);
+  }
+
+  const std::unique_ptr<Replica> replica_;
+  RankContext& here_;
+  BucketLayout recorded_;
+};
+
+}  // namespace
+
+void Replica::no_sync(const std::function<void()>&) {
+  throw Unsupported("this subject has no no_sync");
+}
+
+void Replica::join(const std::string& kind, const std::function<void()>&) {
+  throw Unsupported("this subject has no join of the kind '" + kind + "'");
+}
+
+std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
+                              const WrapOptions& options) {
+  if (!here.subject().wrap) refuse(here.subject(), "wrap models");
+  return wrap(here, std::move(model), options, here.group());
+}
+
+std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
+                              const WrapOptions& options, const Group& group) {
+  if (!here.subject().wrap) refuse(here.subject(), "wrap models");
+  if (!here.device().is_cpu()) model->to(here.device());
+  return std::make_unique<Watched>(here.subject().wrap(std::move(model), group, options), here);
+}
+
+std::unique_ptr<Shard> shard(RankContext& here, const ShardOptions& options) {
+  if (!here.subject().shard) refuse(here.subject(), "shard datasets");
+  return here.subject().shard(options, here);
+}
+
+std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& options) {
+  // Before the ranks rendezvous.
+  if (!here.subject().sync_batch_norm) return sync_batch_norm(here, options, Group());
+  return sync_batch_norm(here, options, here.group());
+}
+
+std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& options,
+                                       const Group& group) {
+  if (!here.subject().sync_batch_norm)
+    refuse(here.subject(), "normalise over the batches of all ranks");
+  auto model = here.subject().sync_batch_norm(options, group);
+  if (here.device().is_cpu()) return model;
+  return std::make_shared<Moved>(std::move(model), here.device());
+}
+
+Subjects::Subjects() : Subjects(std::vector<Subject>{}) {}
+
+Subjects::Subjects(std::initializer_list<Subject> subjects)
+    : Subjects(std::vector<Subject>(subjects)) {}
+
+Subjects::Subjects(std::vector<Subject> subjects)
+    : subjects_(std::make_shared<const std::vector<Subject>>(std::move(subjects))) {
+  std::set<std::string> seen;
+  for (const auto& subject : *subjects_) {
+    if (subject.name.empty()) throw std::invalid_argument("a subject needs a name");
+    if (!seen.insert(subject.name).second)
+      throw std::invalid_argument("two subjects are called '" + subject.name + "'");
+  }
+}
+
+std::vector<std::string> Subjects::names() const {
+  std::vector<std::string> names;
+  for (const auto& subject : *subjects_) names.push_back(subject.name);
+  return names;
+}
+
+bool Subjects::contains(const std::string& name) const {
+  for (const auto& subject : *subjects_)
+    if (subject.name == name) return true;
+  return false;
+}
+
+const Subject& Subjects::at(const std::string& name) const {
+  for (const auto& subject : *subjects_)
+    if (subject.name == name) return subject;
+  throw std::out_of_range("no subject '" + name + "'" + did_you_mean(name, names()) +
+                          "; there are: " + joined(names(), ", "));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,102 @@
+// A subject: the data-parallel code under test, as a value of optional parts. Lockstep's own,
+// PyTorch's C++ Reducer and a user's are all one of these; an empty part means "does not offer
+// this".
+#pragma once
+
+#include "harness/core/history.h"
+#include "harness/worlds/options.h"
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+class RankContext;
+using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
+
+// Thrown by a part for a feature it lacks, before its first collective and on every rank: the case
+// ends `refused`, a skip with this text as its reason.
+struct Unsupported : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+// A model as scenarios build it. LibTorch's own modules have no common forward to call.
+class Model : public torch::nn::Module {
+ public:
+  using torch::nn::Module::Module;
+  virtual at::Tensor forward(const at::Tensor& input) = 0;
+};
+
+// A wrapped model on one rank.
+class Replica {
+ public:
+  virtual ~Replica() = default;
+
+  // Collective where the subject's forward is collective.
+  virtual at::Tensor forward(const at::Tensor& input) = 0;
+
+  // Collective. Back-propagates; on return the gradients of the model are the averaged ones.
+  virtual void backward(const at::Tensor& loss) { loss.backward(); }
+
+  // Runs `steps` with gradients accumulating locally instead of being averaged. Throws Unsupported
+  // unless the subject offers it.
+  virtual void no_sync(const std::function<void()>& steps);
+
+  // Collective. `steps` calls forward once for each input of this rank. Where other ranks have more
+  // inputs, all ranks throw in the same step (`kind` "throws"), or an exhausted rank shadows the
+  // others and averages are over the world ("world") or over the active ranks ("live"). Throws
+  // Unsupported for a kind that the subject does not offer.
+  virtual void join(const std::string& kind, const std::function<void()>& steps);
+
+  // At the end of a training: throws an error that occurred and was not reported yet.
+  virtual void finish() {}
+
+  // The gradients it reduces together in the backward pass of the last forward, or of the next one
+  // before there was any; nothing where the subject does not say. Local.
+  virtual BucketLayout buckets() const { return {}; }
+};
+
+// One rank's share of a dataset.
+class Shard {
+ public:
+  virtual ~Shard() = default;
+  virtual void set_epoch(int64_t epoch) = 0;
+
+  // One pass: the indices this rank would train on, in order.
+  virtual std::vector<int64_t> draw() = 0;
+};
+
+struct Subject {
+  std::string name;
+  // Over the ranks of `group`.
+  std::function<std::unique_ptr<Replica>(std::shared_ptr<Model>, const Group& group,
+                                         const WrapOptions&)>
+      wrap = nullptr;
+  std::function<std::unique_ptr<Shard>(const ShardOptions&, RankContext&)> shard = nullptr;
+  // Over the batches of `group`: a model of one layer, whose parameters and buffers have the names
+  // of torch::nn::BatchNorm's after "norm." and are float32 at first.
+  std::function<std::shared_ptr<Model>(const NormOptions&, const Group& group)> sync_batch_norm =
+      nullptr;
+};
+
+// For programs: the part of `here`'s subject, or Unsupported where that part is empty. wrap is
+// collective over the group, by default the whole world's. Its replica's buckets are recorded
+// whenever they change. Models are moved to the rank's device; forwards take inputs there and bring
+// outputs back.
+std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
+                              const WrapOptions& options);
+std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
+                              const WrapOptions& options, const Group& group);
+std::unique_ptr<Shard> shard(RankContext& here, const ShardOptions& options);
+// Over the whole world unless a group is given.
+std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& options);
+std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& options,
+                                       const Group& group);
+
+}  // namespace lockstep

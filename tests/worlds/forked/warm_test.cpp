@@ -1,0 +1,136 @@
+#include "harness/process/network.h"
+#include "tests/worlds/forked/toys.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+namespace lockstep {
+namespace {
+
+class WarmTest : public ForkedTest {
+ protected:
+  std::vector<int64_t> pids(int size) {
+    std::vector<int64_t> out;
+    for (const auto& value : play(toy("tell_pid", size)).row({1, "acting"}, "pid").by_rank)
+      out.push_back(as_integers(value).at(0));
+    return out;
+  }
+  std::vector<std::string> left_behind(const History& history) {
+    std::vector<std::string> out;
+    for (int rank = 0; rank < history.size(); ++rank)
+      for (const auto& event : history.ranks()[static_cast<size_t>(rank)].events)
+        if (const auto* left = std::get_if<LeftBehind>(&event.what))
+          out.push_back("rank " + std::to_string(rank) + ": " + left->what);
+    return out;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Tiers, WarmTest, ::testing::Values("warm"),
+                         [](const auto& tier) { return std::string(tier.param); });
+
+TEST_P(WarmTest, AWorldIsKeptForTheNextCaseOfItsSize) {
+  const auto two = pids(2), three = pids(3);
+  EXPECT_EQ(pids(2), two);
+  EXPECT_EQ(pids(3), three);
+  EXPECT_NE(two.front(), three.front());
+}
+
+TEST_P(WarmTest, AWorldThatEndedBadlyIsReplaced) {
+  const auto before = pids(2);
+  for (const char* act : {"kill", "throw", "exit_0", "segv"}) {
+    play(toy(act, 2, 1));
+    EXPECT_NE(pids(2), before) << act;
+  }
+}
+
+TEST_P(WarmTest, WhatACaseLeavesInAProcessIsALeakAndItsWorldIsReplaced) {
+  const std::vector<std::pair<std::string, std::string>> leaks{
+      {"leave_a_thread", "rank 1: 1 thread(s) more than before"},
+      {"leave_a_descriptor", "rank 1: 1 open descriptor(s) more than before"},
+      {"change_the_environment", "rank 1: the environment has gained LOCKSTEP_TOY"},
+      {"leave_a_collective", "rank 1: 1 collective(s) still under way"},
+      {"fork_and_leave", "rank 1: a process that it started"}};
+  for (const auto& [act, what] : leaks) {
+    const auto before = pids(2);
+    const auto history = play(toy(act, 2, 1));
+    const auto left = left_behind(history);
+    EXPECT_NE(std::find(left.begin(), left.end(), what), left.end()) << act;
+    EXPECT_EQ(judge(scenario_, {scenario_.name, to_json(toy(act, 2, 1))}, history).kind,
+              Verdict::Kind::leak)
+        << act;
+    EXPECT_NE(pids(2), before) << act;
+  }
+}
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+// A connection to each port on which process `pid` listens, as anybody could make it.
+std::vector<Descriptor> strangers_of(pid_t pid) {
+  std::set<std::string> own;
+  const auto folder = "/proc/" + std::to_string(pid) + "/fd/";
+  for (const auto& name : testing_support::entries(folder)) {
+    std::error_code gone;
+    own.insert(std::filesystem::read_symlink(folder + name, gone).string());
+  }
+  std::vector<Descriptor> strangers;
+  std::ifstream sockets("/proc/net/tcp");
+  std::string line;
+  for (std::getline(sockets, line); std::getline(sockets, line);) {
+    std::istringstream fields(line);
+    const std::vector<std::string> field(std::istream_iterator<std::string>{fields}, {});
+    const bool is_listening = field.at(3) == "0A";
+    if (!is_listening || !own.contains("socket:[" + field.at(9) + "]")) continue;
+    const auto port = std::stoi(field.at(1).substr(field.at(1).find(':') + 1), nullptr, 16);
+    strangers.push_back(connect_to("127.0.0.1", port, Clock::now() + 30s));
+  }
+  return strangers;
+}
+
+TEST_P(WarmTest, WhoConnectsToTheBackendFromOutsideIsNoLeakOfTheCase) {
+  const auto before = pids(2);
+  const auto pid = static_cast<pid_t>(before.at(1));
+  const auto descriptors = testing_support::descriptors_of(pid);
+  const auto strangers = strangers_of(pid);
+  ASSERT_FALSE(strangers.empty());
+  ASSERT_TRUE(testing_support::eventually(
+      [&] { return testing_support::descriptors_of(pid) >= descriptors + strangers.size(); }));
+  EXPECT_EQ(left_behind(play(toy("reduce_and_record", 2))), std::vector<std::string>{});
+  EXPECT_EQ(pids(2), before);
+  const auto history = play(toy("leave_a_descriptor", 2, 1));
+  EXPECT_EQ(left_behind(history),
+            std::vector<std::string>{"rank 1: 1 open descriptor(s) more than before"});
+}
+
+TEST_P(WarmTest, GeneratorGradModeAndDefaultDtypeArePutBackAndAreNoLeak) {
+  const auto before = pids(2);
+  const auto first = play(toy("look_around", 2));
+  EXPECT_TRUE(left_behind(play(toy("change_ambience", 2))).empty());
+  EXPECT_EQ(play(toy("look_around", 2)), first);
+  EXPECT_EQ(as_integers(first.row({1, "acting"}, "ambience").by_rank[0]),
+            (std::vector<int64_t>{1, 1}));
+  EXPECT_EQ(pids(2), before);
+}
+
+// The tier decides where a case runs, not what it shows.
+TEST_P(WarmTest, ACaseShowsWhatItShowsInAColdWorld) {
+  for (const char* act : {"reduce_and_record", "train", "reduce_in_halves"}) {
+    const auto c = toy(act, 4);
+    const auto cold = lane().play(scenario_, {scenario_.name, to_json(c)}, {.subject = "bare"},
+                                  {std::chrono::seconds(60)});
+    EXPECT_EQ(play(c), cold) << act;
+    EXPECT_EQ(play(c), cold) << act << " again";
+  }
+}
+
+TEST_P(WarmTest, WorldsOfManySizesMakeRoomForEachOther) {
+  for (int round = 0; round < 2; ++round)
+    for (int size = 1; size <= 8; ++size) EXPECT_EQ(pids(size).size(), static_cast<size_t>(size));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,67 @@
+#include "harness/worlds/sim/chooser.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace lockstep::sim {
+namespace {
+
+std::vector<int> chosen(Chooser chooser, const std::vector<int>& runnable, int times) {
+  std::vector<int> out;
+  for (int i = 0; i < times; ++i) out.push_back(chooser.choose(runnable));
+  return out;
+}
+
+TEST(Chooser, AListIsReadInOrderModuloWhoCanRunAndBehindItsEndTheFirstRuns) {
+  const Schedule schedule{.choices = {2, 4, 1}};
+  EXPECT_EQ(chosen(Chooser(schedule, 8), {3, 5, 7}, 5), (std::vector<int>{7, 5, 5, 3, 3}));
+}
+
+TEST(Chooser, WhereOneAloneCanRunNoChoiceIsMade) {
+  Chooser chooser({.choices = {1}}, 2);
+  EXPECT_EQ(chooser.choose({1}), 1);
+  EXPECT_TRUE(chooser.choices().empty());
+  EXPECT_EQ(chooser.choose({0, 1}), 1);
+  EXPECT_EQ(chooser.choices(), (std::vector<Choice>{{1, 2}}));
+}
+
+TEST(Chooser, UniformChoicesComeFromTheSeedAndReachEverybody) {
+  const auto with = [](uint64_t seed) {
+    return chosen(Chooser({.policy = "uniform", .seed = seed}, 3), {0, 1, 2}, 100);
+  };
+  EXPECT_EQ(with(1), with(1));
+  EXPECT_NE(with(1), with(2));
+  const auto seen = with(3);
+  EXPECT_EQ(std::set<int>(seen.begin(), seen.end()).size(), 3u);
+}
+
+TEST(Chooser, ByPriorityTheSameRankRunsUntilAChange) {
+  const auto still = chosen(Chooser({.policy = "priority", .seed = 4}, 4), {0, 1, 2, 3}, 50);
+  EXPECT_EQ(std::set<int>(still.begin(), still.end()).size(), 1u);
+  const auto changing =
+      chosen(Chooser({.policy = "priority", .changes = 2, .seed = 4}, 4), {0, 1, 2, 3}, 200);
+  EXPECT_EQ(std::set<int>(changing.begin(), changing.end()).size(), 3u) << "two were made the last";
+  std::set<int> firsts;
+  for (uint64_t seed = 0; seed < 20; ++seed)
+    firsts.insert(Chooser({.policy = "priority", .seed = seed}, 4).choose({0, 1, 2, 3}));
+  EXPECT_EQ(firsts.size(), 4u);
+}
+
+// A made-up program: three choices, of which the second has a third way if the first was 1.
+TEST(NextChoices, GoThroughEveryWayOnce) {
+  std::set<std::vector<int>> seen;
+  std::vector<int> list;
+  do {
+    Chooser chooser({.choices = list}, 3);
+    const int first = chooser.choose({0, 1});
+    const int second = chooser.choose(first == 1 ? std::vector{0, 1, 2} : std::vector{0, 1});
+    const int third = chooser.choose({0, 1});
+    EXPECT_TRUE(seen.insert({first, second, third}).second);
+    list = next_choices(chooser.choices());
+  } while (!list.empty());
+  EXPECT_EQ(seen.size(), 10u);
+}
+
+}  // namespace
+}  // namespace lockstep::sim

@@ -1,0 +1,176 @@
+// Simulated worlds as a tier: what they do beyond what every tier does (forked/forked_test.cpp).
+#include "tests/worlds/forked/toys.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <set>
+#include <unistd.h>
+
+namespace lockstep {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = Ending::Kind;
+
+class SimTest : public ForkedTest {
+ protected:
+  History play_as(const std::string& tier, const Toy& toy) {
+    return lane().play(scenario_, {scenario_.name, to_json(toy)},
+                       {"bare", tier, tier == "sim" ? "memory" : "gloo"}, {60s});
+  }
+  Toy scheduled(const std::string& act, int size, const Schedule& schedule) {
+    Toy c = toy(act, size);
+    c.world.schedule = schedule;
+    return c;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Tiers, SimTest, ::testing::Values("sim"),
+                         [](const auto& tier) { return std::string(tier.param); });
+
+TEST_P(SimTest, ACaseShowsWhatItShowsInAColdWorld) {
+  for (const char* act :
+       {"reduce_and_record", "train", "reduce_in_halves", "look_around", "collectives"})
+    for (const int size : {2, 4})
+      EXPECT_EQ(play_as("sim", toy(act, size)), play_as("cold", toy(act, size)))
+          << act << " in a world of " << size;
+}
+
+// Gloo itself says in which order its ring adds.
+TEST_P(SimTest, TheRingAddsInTheOrderOfGloos) {
+  for (const int size : {2, 3, 4, 5}) {
+    Toy c = toy("reduce_reals", size);
+    c.world.reduction = "ring";
+    EXPECT_EQ(play_as("sim", c).row({1, "acting"}, "sum").by_rank,
+              play_as("cold", c).row({1, "acting"}, "sum").by_rank)
+        << size;
+    c.world.reduction = "flat";
+    if (size > 2) {
+      EXPECT_NE(play_as("sim", c).row({1, "acting"}, "sum").by_rank,
+                play_as("cold", c).row({1, "acting"}, "sum").by_rank)
+          << "the numbers do not show an order";
+    }
+  }
+}
+
+TEST_P(SimTest, TheSameScheduleGivesTheSameHistoryAndAnotherOneMayNot) {
+  const auto with = [&](uint64_t seed) {
+    return hash_of(play(scheduled("race", 4, {.policy = "uniform", .seed = seed})));
+  };
+  std::set<std::string> seen;
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    const auto first = with(seed);
+    EXPECT_EQ(with(seed), first) << seed;
+    seen.insert(first);
+  }
+  EXPECT_GT(seen.size(), 1u) << "the race is never run otherwise";
+}
+
+// Rank 2 comes first in one order of six.
+TEST_P(SimTest, AnExhaustiveScheduleFindsTheOneOrderThatFails) {
+  scenario_.checks = [](const Case&, const History& history) -> Findings {
+    const auto order = history.row({1, "acting"}, "place").by_rank;
+    if (as_integers(order[2])[0] == 1 && as_integers(order[1])[0] == 2)
+      return {{"Rank 2 must not come before rank 1 before rank 0", "", "", "it did"}};
+    return {};
+  };
+  lanes_.clear();
+  const auto history = play(scheduled("race", 3, {.policy = "exhaustive"}));
+  const auto order = history.row({1, "acting"}, "place").by_rank;
+  EXPECT_EQ(as_integers(order[2])[0], 1);
+  EXPECT_EQ(as_integers(order[1])[0], 2);
+}
+
+TEST_P(SimTest, NothingOfOneRankReachesAnother) {
+  const auto history = play(scheduled("meddle", 3, {.policy = "uniform", .seed = 5}));
+  ASSERT_EQ(endings(history), std::vector<Ending>(3));
+  const auto kept = history.row({1, "acting"}, "kept").by_rank;
+  for (const auto& of_rank : kept)
+    EXPECT_EQ(as_integers(of_rank), (std::vector<int64_t>{1, 1, 1, 1}));
+  const auto draws = history.row({1, "acting"}, "draws").by_rank;
+  EXPECT_EQ(draws[0], draws[1]) << "every rank has a generator of its own, at the same seed";
+  EXPECT_EQ(draws[0], draws[2]);
+}
+
+// Its threads do, since starting some anew for each case would take a sixth of its time.
+TEST_P(SimTest, NothingOfOneCaseReachesTheNext) {
+  for (int i = 0; i < 2; ++i) {
+    const auto history = play(toy("meddle", 2));
+    ASSERT_EQ(endings(history), std::vector<Ending>(2));
+    for (const auto& found : history.row({1, "acting"}, "found").by_rank)
+      EXPECT_EQ(as_integers(found), (std::vector<int64_t>{1, 1, 0, 1, 1, 1})) << "case " << i;
+  }
+}
+
+TEST_P(SimTest, AHostThatDiedBetweenTwoCasesIsReplaced) {
+  play(toy("return", 2));
+  for (const pid_t server : testing_support::children_of(getpid()))
+    for (const pid_t host : testing_support::children_of(server)) kill(host, SIGKILL);
+  EXPECT_EQ(endings(play(toy("return", 2))), std::vector<Ending>(2));
+}
+
+TEST_P(SimTest, DifferentCollectivesAreAnErrorOnEveryRankThatShowsBoth) {
+  const auto history = play(toy("part_ways", 3, 2));
+  const std::string why =
+      "collective #0 differs: rank 0 issued allreduce of 2 float32, rank 2 allreduce of 3 float32";
+  EXPECT_EQ(endings(history),
+            (std::vector<Ending>{{Kind::threw, why}, {Kind::threw, why}, {Kind::threw, why}}));
+}
+
+TEST_P(SimTest, WhoWaitsForARankThatIsGoneIsToldHowItWent) {
+  Toy c = toy("reduce_and_record", 3);
+  c.world.injections = {{.kind = "kill", .rank = 2, .collective = 0}};
+  const Ending told{Kind::threw, "rank 2 never came to collective #0: signalled (SIGKILL)"};
+  EXPECT_EQ(endings(play(c)), (std::vector<Ending>{told, told, {Kind::signalled, "SIGKILL"}}));
+  EXPECT_EQ(endings(play(toy("reduce_and_record", 3))), std::vector<Ending>(3));
+}
+
+TEST_P(SimTest, AStoppedRankLeavesItsPeersStuckAndNobodyWaitsForADeadline) {
+  Toy c = toy("reduce_and_record", 2);
+  c.world.injections = {{.kind = "stop", .rank = 1, .at = {1, "acting"}}};
+  const auto began = std::chrono::steady_clock::now();
+  const auto history = play(c, 10min);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 5min);
+  EXPECT_EQ(history.ranks()[0].ending.kind, Kind::stuck);
+  EXPECT_EQ(history.ranks()[1].ending.kind, Kind::stuck);
+}
+
+TEST_P(SimTest, RanksThatWaitForEachOtherAreStuckAtOnce) {
+  const auto history = play(toy("deadlock", 2), 10min);
+  EXPECT_EQ(endings(history),
+            (std::vector<Ending>{{Kind::stuck,
+                                  "nobody can run any more; it waits for recv of 1 float32 from "
+                                  "rank 1, which nobody has answered"},
+                                 {Kind::stuck,
+                                  "nobody can run any more; it waits for recv of 1 float32 from "
+                                  "rank 0, which nobody has answered"}}));
+}
+
+TEST_P(SimTest, ADelayPassesInVirtualTime) {
+  Toy c = toy("reduce_and_record", 2);
+  c.world.injections = {{.kind = "delay", .rank = 0, .at = {1, "acting"}, .amount = 20'000'000}};
+  EXPECT_EQ(endings(play(c)), std::vector<Ending>(2)) << "nobody sleeps for five hours";
+}
+
+// An all-reduce takes two milliseconds, and what a rank does meanwhile three times 0.4.
+TEST_P(SimTest, OverlapIsSeenInVirtualTime) {
+  const auto from_first_to_last_collective = [&](const char* act) {
+    Toy c = toy(act, 2);
+    c.world.timing = {.latency_ns = 1'000'000, .operation_ns = 400'000};
+    const auto all = play(c).collectives(0);
+    return all.back().times.queued_ns - all.front().times.queued_ns;
+  };
+  EXPECT_EQ(from_first_to_last_collective("reduce_then_compute"), 2'000'000 + 3 * 400'000);
+  EXPECT_EQ(from_first_to_last_collective("reduce_and_compute"), 2'000'000);
+}
+
+TEST_P(SimTest, WorldsAreLarge) {
+  const auto history = play(toy("reduce_and_record", 1024));
+  const auto sum = history.row({1, "acting"}, "sum").by_rank;
+  ASSERT_EQ(sum.size(), 1024u);
+  for (const auto& of_rank : sum) EXPECT_EQ(as_doubles(of_rank)[0], 1024 * 1025 / 2);
+}
+
+}  // namespace
+}  // namespace lockstep
