@@ -34,8 +34,9 @@ struct DistributedSamplerOptions {
 //
 // The data loader copies its sampler, so copies share what a program says and asks through any of
 // them: the epoch, and how far the pass over the data has come that a copy drew from last. Each
-// copy draws for itself and has its own dataset size. Ten samples, two ranks, seed 0, epoch 0: rank
-// 0 gets 4 7 3 0 6 and rank 1 gets 1 5 9 8 2.
+// copy draws for itself and has its own dataset size. Two data loaders on copies of one sampler
+// overwrite each other's position: give each a sampler of its own. Ten samples, two ranks, seed 0,
+// epoch 0: rank 0 gets 4 7 3 0 6 and rank 1 gets 1 5 9 8 2.
 //
 // Everything here is Local and does not block; the global random generator is not touched. A world
 // of one gets the whole order. Source: torch/utils/data/distributed.py; docs/semantics.md 4.
@@ -66,8 +67,9 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   void save(torch::serialize::OutputArchive& archive, std::size_t samples_used) const;
 
   // The next pass, of this copy or of another, begins at the saved position, the passes after it at
-  // the start; an epoch that was over when it was saved has nothing left. Throws UsageError, and
-  // changes nothing, if the archive's sampler had other ranks, seed, shuffle or drop_last.
+  // the start; an epoch that was over when it was saved has nothing left. A copy keeps its dataset
+  // size, and its next() throws UsageError if the position belongs to another. Throws UsageError,
+  // and changes nothing, if the archive's sampler had other ranks, seed, shuffle or drop_last.
   void load(torch::serialize::InputArchive& archive) override;
 
   // Takes effect at the next reset() (the data loader's begin()); at least 0. Without it

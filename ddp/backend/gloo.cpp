@@ -101,4 +101,11 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(
   return c10::make_intrusive<GlooBackend>(store, rank, world_size, gloo);
 }
 
+bool is_closed_connection(const std::string& message) {
+  const auto texts = {"Connection closed by peer", "Connection reset by peer", "Broken pipe",
+                      "Socket closed"};
+  return std::any_of(texts.begin(), texts.end(),
+                     [&](const char* text) { return message.find(text) != std::string::npos; });
+}
+
 }  // namespace lockstep

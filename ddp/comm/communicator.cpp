@@ -1,5 +1,6 @@
 #include "ddp/comm/communicator.h"
 
+#include "ddp/backend/gloo.h"
 #include "ddp/comm/split_group.h"
 #include "ddp/errors.h"
 
@@ -69,9 +70,17 @@ std::shared_ptr<c10d::Work> Communicator::shared(c10::intrusive_ptr<c10d::Work> 
 }
 
 // A peer that ended without an error explains connections that are closed, and a store that is
-// gone.
+// gone. One whose process ended earlier has posted nothing.
 std::string Communicator::cause_with_ended_peer(const Operation& operation,
                                                 std::string cause) const {
+  if (is_closed_connection(cause)) {
+    const std::string peer = world_size() == 2 ? "rank " + std::to_string(1 - rank()) : "a peer";
+    cause = peer +
+            " left: it closed its connection, as a process does that is killed, crashes, or calls "
+            "exit() before its DistributedDataParallel is destroyed (" +
+            cause + ")";
+  }
+  if (!notice_) return cause;
   const auto number = is_instances_ ? std::optional(operation.sequence_number) : std::nullopt;
   const auto ended = notice_->ended_peer(number);
   if (ended && cause != *ended) return *ended + " (" + cause + ")";
@@ -89,7 +98,7 @@ void Communicator::fail(const Operation& operation, std::chrono::milliseconds wa
                         std::string cause) const {
   if (const auto sentence = peer_error()) {
     cause = *sentence;
-  } else if (notice_ && failure_->empty()) {
+  } else if (failure_->empty()) {
     cause = cause_with_ended_peer(operation, std::move(cause));
   }
   const std::string where = name_.empty() ? "" : " of " + name_;

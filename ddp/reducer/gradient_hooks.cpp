@@ -88,8 +88,10 @@ Recording begin_recording() {
   return {.thread = at::RecordFunction::currentThreadId(), .first = next, .end = next};
 }
 
-void finish_recording(Recording& recording) {
+bool finish_recording(Recording& recording) {
+  if (recording.thread != at::RecordFunction::currentThreadId()) return false;
   recording.end = at::sequence_number::peek();
+  return true;
 }
 
 bool this_pass_runs_any_of(const std::deque<Recording>& recordings) {

@@ -58,9 +58,10 @@ struct Recording {
   std::uint64_t end = 0;
 };
 
-// Records on this thread until finish_recording() is called there. Local.
+// Records on this thread until finish_recording() is called there, which returns false on any
+// other. Local.
 Recording begin_recording();
-void finish_recording(Recording& recording);
+bool finish_recording(Recording& recording);
 
 // Called on a thread that runs a backward pass: whether its graph has a function of one of these,
 // except the root, which autograd does not list if it is the only one. Walks all functions.

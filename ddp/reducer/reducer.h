@@ -127,6 +127,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
 
   // Around and in a pass; mutex_ is held.
   void on_output_gradient(bool synchronised);
+  void remember_functions_of_gradients();
   void on_gradient(std::size_t index);
   void begin_pass();
   BackwardPass::Context context();
@@ -149,6 +150,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   mutable std::mutex mutex_;  // hooks may run on autograd's threads
   std::unique_ptr<ReducedModel> model_;
   SynchronisedForwards forwards_;
+  bool gradients_are_recorded_ = false;  // of a pass under way: Note [Functions of gradients]
   std::function<int()> ask_divisor_;
 
   // The pass under way, from its first gradient to its end.

@@ -10,14 +10,26 @@
 namespace lockstep {
 
 void Reducer::on_output_gradient(bool synchronised) {
-  if ((pass_ && pass_->is_reduced()) || failure_ || !hooks_ ||
-      !hooks_->may_be_reached_by_this_pass()) {
-    return;
-  }
+  if (failure_ || !hooks_) return;
+  if (synchronised) remember_functions_of_gradients();
+  if ((pass_ && pass_->is_reduced()) || !hooks_->may_be_reached_by_this_pass()) return;
   if (!pass_) begin_pass();
   if (!synchronised) return;
   pass_->comes_through_an_output();
   reduce_pass();
+}
+
+// Note [Functions of gradients]. An end on another thread cannot know what this one has recorded.
+void Reducer::remember_functions_of_gradients() {
+  if (!at::GradMode::is_enabled() || std::exchange(gradients_are_recorded_, true)) return;
+  at_end_of_this_pass(
+      [reducer = weak_from_this(), recording = begin_recording()](bool thrown) mutable {
+        const auto self = reducer.lock();
+        if (!self) return;
+        const std::lock_guard lock(self->mutex_);
+        self->gradients_are_recorded_ = false;
+        if (!thrown && finish_recording(recording)) self->forwards_.remember(recording);
+      });
 }
 
 void Reducer::on_gradient(std::size_t index) {

@@ -25,7 +25,11 @@ void SynchronisedForwards::forward_begins() {
 void SynchronisedForwards::forward_ends(const std::optional<std::vector<at::Tensor>>& outputs,
                                         bool synchronised, const Listener& on_output_gradient) {
   last_one_decides_ = synchronised && !(outputs && have_graphs(*outputs));
-  if (synchronised) remember();
+  if (synchronised) {
+    finish_recording(current_);
+    remember(current_);
+    are_outstanding_ = true;
+  }
   if (outputs) {
     for (const at::Tensor& output : *outputs) {
       on_gradient_of(output,
@@ -35,12 +39,10 @@ void SynchronisedForwards::forward_ends(const std::optional<std::vector<at::Tens
 }
 
 // Passes through an output of a forward dropped here are still reduced.
-void SynchronisedForwards::remember() {
+void SynchronisedForwards::remember(const Recording& recording) {
   constexpr std::size_t kRemembered = 1024;
-  finish_recording(current_);
-  remembered_.push_back(current_);
+  remembered_.push_back(recording);
   if (remembered_.size() > kRemembered) remembered_.pop_front();
-  are_outstanding_ = true;
 }
 
 bool SynchronisedForwards::reduce_this_pass() const {

@@ -20,6 +20,12 @@ namespace lockstep {
 // cannot be seen, that forward decides as well, once: a pass that goes through no output and runs
 // no known function may recompute a segment inside that forward's pass.
 //
+// Note [Functions of gradients]
+// With create_graph a pass records functions too, such as those of a gradient penalty. Where the
+// module multiplies its parameters and its input alone, they hold nothing that forward recorded. So
+// what a pass records after it has come through an output of a synchronised forward counts as
+// recorded by that forward.
+//
 // Source: docs/semantics.md 1.4 and 0.12, docs/decisions/0007-the-graph-decides.md.
 
 // Remembers the forwards of one instance and decides which backward passes are reduced. Everything
@@ -36,6 +42,10 @@ class SynchronisedForwards {
   void forward_ends(const std::optional<std::vector<at::Tensor>>& outputs, bool synchronised,
                     const Listener& on_output_gradient);
 
+  // From now on a pass that runs a function of this recording is reduced, as if a synchronised
+  // forward had recorded it. Of such recordings and forwards the last 1,024 are remembered.
+  void remember(const Recording& recording);
+
   // Called on a thread of a pass at its first gradient: whether this pass, which has come through
   // no output, is reduced.
   bool reduce_this_pass() const;
@@ -48,10 +58,8 @@ class SynchronisedForwards {
   void none_is_outstanding() { are_outstanding_ = last_one_decides_ = false; }
 
  private:
-  void remember();
-
   Recording current_;                 // the current or last forward's
-  std::deque<Recording> remembered_;  // the last synchronised ones
+  std::deque<Recording> remembered_;  // of synchronised ones, and of gradients
   bool last_one_decides_ = false;
   bool are_outstanding_ = false;
 };

@@ -231,7 +231,6 @@ void DistributedSampler::load(torch::serialize::InputArchive& archive) {
                      std::to_string(pass.position) + ", expected at most " + std::to_string(share));
   }
   set_epoch(epoch);
-  dataset_size_ = pass.dataset_size;
   order_.reset();
   progress_->is_loaded = pass.position > 0;
   progress_->pass.reset();

@@ -71,6 +71,10 @@ class Builder : public nlohmann::json_sax<Json> {
 
  private:
   bool add(Json value) {
+    if (++value_count_ > kJsonValuesMost) {
+      why_refused = "has more than " + std::to_string(kJsonValuesMost) + " values";
+      return false;
+    }
     if (open_.empty())
       root = std::move(value);
     else if (open_.back().is_object)
@@ -98,6 +102,7 @@ class Builder : public nlohmann::json_sax<Json> {
 
   std::vector<Unfinished> open_;
   std::string name_;  // of the next value in an object
+  size_t value_count_ = 0;
 };
 
 }  // namespace

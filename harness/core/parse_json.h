@@ -7,6 +7,8 @@
 namespace lockstep {
 
 inline constexpr size_t kJsonLevelsMost = 100;
+// A value takes up to a hundred bytes where its text takes three. Our own files have thousands.
+inline constexpr size_t kJsonValuesMost = 2'000'000;
 
 // The text is not JSON.
 struct NotJson : FieldError {
@@ -14,8 +16,8 @@ struct NotJson : FieldError {
 };
 
 // Fields keep their order. Throws NotJson, or FieldError for a text that is nested more than
-// `kJsonLevelsMost` levels deep or has a field twice in one object. `name`, for example of a file,
-// begins the sentence.
+// `kJsonLevelsMost` levels deep, has more than `kJsonValuesMost` values or has a field twice in one
+// object. `name`, for example of a file, begins the sentence.
 Json parse_json(const std::string& text, const std::string& name);
 
 }  // namespace lockstep

@@ -20,19 +20,22 @@ namespace lockstep {
 namespace {
 
 // "function at /folder/of/file.cpp:12 (discriminator 6)" without the folder and the text after the
-// line.
-FrameLine shortened(std::string line) {
+// line. An inlined function of the C++ library, which has no namespace here, is "function in
+// header.h:12".
+FrameLine shortened(std::string line, bool is_inlined) {
   if (const auto behind = line.rfind(" (discriminator "); behind != std::string::npos)
     line.resize(behind);
   const auto at = line.rfind(" at ");
   const auto slash = line.rfind('/');
   const bool has_no_line = line.ends_with(":?");
-  const bool is_librarys = has_no_line || line.find("/torch/include/") != std::string::npos ||
-                           line.find("/include/c++/") != std::string::npos;
+  const bool is_of_cpp = line.find("/include/c++/") != std::string::npos;
+  const bool is_librarys =
+      has_no_line || is_of_cpp || line.find("/torch/include/") != std::string::npos;
   if (has_no_line) line.resize(line.size() - 2);
   if (at == std::string::npos || slash == std::string::npos || slash < at)
     return {line, is_librarys};
-  return {line.substr(0, at + 4) + line.substr(slash + 1), is_librarys};
+  return {line.substr(0, at) + (is_inlined && is_of_cpp ? " in " : " at ") + line.substr(slash + 1),
+          is_librarys};
 }
 
 std::string demangled(const char* name) {
@@ -119,7 +122,8 @@ KnownFrames lines_at(const std::set<uint64_t>& addresses) {
       if (answers[i].empty()) continue;
       auto& of_frame = lines[all[i].first];
       of_frame.clear();
-      for (const auto& line : answers[i]) of_frame.push_back(shortened(line));
+      for (const auto& line : answers[i])
+        of_frame.push_back(shortened(line, /*is_inlined=*/&line != &answers[i].back()));
     }
   }
   return lines;

@@ -57,5 +57,17 @@ TEST(ParseJson, ReadsAMillionFields) {
   EXPECT_EQ(parse_json(text + "}", "").size(), 1'000'000u);
 }
 
+// 64 MiB of them would take 1.9 GB.
+TEST(ParseJson, AllowsTwoMillionValuesAndNoMore) {
+  const auto list_of = [](const char* value, size_t count) {
+    std::string text = "[";
+    for (size_t i = 0; i < count; ++i) text += (i == 0 ? "" : ",") + std::string(value);
+    return text + "]";
+  };
+  EXPECT_EQ(refusal(list_of("{}", kJsonValuesMost - 1)), "accepted") << "the list is one of them";
+  for (const char* value : {"{}", "0", "[]"})
+    EXPECT_EQ(refusal(list_of(value, kJsonValuesMost)), "x.json: has more than 2000000 values");
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -1,5 +1,6 @@
 #include "harness/process/stacks.h"
 
+#include "harness/core/stack_text.h"
 #include "harness/process/child_group.h"
 #include "harness/process/shared_memory.h"
 
@@ -8,6 +9,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <memory>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <thread>
@@ -72,6 +74,30 @@ TEST(Stacks, EveryThreadAnswers) {
   EXPECT_FALSE(names(seen[0], "spins_for_ever"));
   EXPECT_TRUE(names(seen[0], "pause")) << ::testing::PrintToString(lines_of(seen[0]));
   EXPECT_TRUE(names(seen[1], "spins_for_ever"));
+}
+
+struct NeverMade {
+  NeverMade() {
+    for (;;) pause();
+  }
+};
+
+[[gnu::noinline]] void makes(const std::function<void()>& make) {
+  make();
+}
+
+// They have lines, and inlined ones have no namespace.
+TEST(Stacks, AStoryLeavesOutTheHeadersOfTheStandardLibrary) {
+  const auto seen = seen_of([] { makes([] { std::make_shared<NeverMade>(); }); });
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_TRUE(names(seen[0], "make_shared")) << ::testing::PrintToString(lines_of(seen[0]));
+  bool is_found = false;
+  for (const auto& line : story_of_stack(lines_of(seen[0]))) {
+    is_found |= line.find("lockstep::makes at ") != std::string::npos;
+    for (const char* header : {"shared_ptr", "construct", "alloc_traits", "invoke"})
+      EXPECT_EQ(line.find(header), std::string::npos) << line;
+  }
+  EXPECT_TRUE(is_found) << ::testing::PrintToString(lines_of(seen[0]));
 }
 
 TEST(Stacks, OfAStoppedProcessTheKernelTells) {

@@ -133,6 +133,70 @@ TEST(BarePasses, OfAPenaltyOfASynchronisedForwardAreReduced) {
   EXPECT_EQ(reports, same(2, "12 12 "));
 }
 
+// The slope of x w0 w1 holds products of the weights alone: its graph has no function of a forward,
+// only those that the pass through the output has recorded.
+struct Product : torch::nn::Module {
+  at::Tensor first = register_parameter("first", torch::full({1, 1}, 2.0, at::kDouble));
+  at::Tensor second = register_parameter("second", torch::full({1, 1}, 3.0, at::kDouble));
+  at::Tensor forward(const at::Tensor& input) { return input.mm(first).mm(second); }
+};
+
+// Of `share` times the slope, through the output that `forward` returns.
+template <class Forward>
+void backward_of_slope(const Forward& forward, double share) {
+  const auto input = torch::full({1, 1}, share, torch::requires_grad().dtype(at::kDouble));
+  const auto slope = torch::autograd::grad({forward(input)}, {input}, {}, /*retain_graph=*/true,
+                                           /*create_graph=*/true);
+  (slope[0] * share).sum().backward();
+}
+
+TEST(BarePasses, OfAGradientWhoseGraphHasNoFunctionOfItsForwardAreReduced) {
+  const auto reports = run_world(2, [](const Group& group) {
+    const auto net = std::make_shared<Product>();
+    DistributedDataParallel ddp(net, {.process_group = group});
+    const auto forward = [&](const at::Tensor& input) { return ddp.forward(input); };
+    std::string report;
+    const auto note = [&] {
+      report += numbers(net->first.grad()) + " " + numbers(net->second.grad()) + "; ";
+      net->zero_grad();
+    };
+    for (int step = 0; step < 2; ++step) {
+      backward_of_slope(forward, share(group));
+      note();
+    }
+    const auto guard = ddp.no_sync();
+    backward_of_slope(forward, share(group));
+    note();
+    return report;
+  });
+  EXPECT_EQ(reports, (std::vector<std::string>{"9 6; 9 6; 6 4; ", "9 6; 9 6; 12 8; "}));
+}
+
+// The bare module's passes of one rank, between passes of all: none of them is taken for another.
+TEST(BarePasses, OfAGradientOfTheBareModuleStayLocal) {
+  const auto reports = run_world(2, [](const Group& group) {
+    const auto net = std::make_shared<Product>();
+    DistributedDataParallel ddp(net, {.process_group = group});
+    const auto forward = [&](const at::Tensor& input) { return ddp.forward(input); };
+    const auto bare = [&](const at::Tensor& input) { return net->forward(input); };
+    std::string report;
+    for (int step = 0; step < 2; ++step) {
+      const auto loss = forward(torch::ones({1, 1}, at::kDouble));
+      if (group->getRank() == 0) backward_of_slope(bare, 100.0);
+      net->zero_grad();
+      backward_of_slope(forward, share(group));
+      if (group->getRank() == 0) backward_of_slope(bare, 100.0);
+      report += numbers(net->first.grad()) + "; ";
+      net->zero_grad();
+      loss.sum().backward();
+      report += numbers(net->first.grad()) + "; ";
+      net->zero_grad();
+    }
+    return report;
+  });
+  EXPECT_EQ(reports, (std::vector<std::string>{"309; 3; 309; 3; ", "9; 3; 9; 3; "}));
+}
+
 struct Unseen {
   at::Tensor value;
 };

@@ -117,6 +117,43 @@ TEST(OnADevice, GradientsOfOneBucketMayComeFromSeveralStreams) {
   EXPECT_EQ(reports, same(2, right));
 }
 
+// Autograd's thread of the device runs the pass that records a gradient's functions, and ends it.
+TEST(OnADevice, AGradientOfAGradientIsAveraged) {
+  struct Product : torch::nn::Module {
+    Product() {
+      for (const char* name : {"first", "second"})
+        weights.push_back(register_parameter(name, torch::full({1}, 3.0, at::kDouble)));
+    }
+    at::Tensor forward(const at::Tensor& input) { return input * weights[0] * weights[1]; }
+    std::vector<at::Tensor> weights;
+  };
+  const auto reports = run_on_devices(2, [&](const Group& group) {
+    const auto net = std::make_shared<Product>();
+    net->to(accelerator_device());
+    net->weights = net->parameters();
+    DistributedDataParallel ddp(net, {.process_group = group});
+    std::string report;
+    const auto backward_of_slope = [&](const auto& forward, double share) {
+      net->zero_grad();
+      const auto input = torch::full({1}, share, torch::dtype(at::kDouble))
+                             .to(accelerator_device())
+                             .requires_grad_();
+      const auto slope = torch::autograd::grad({forward(input)}, {input}, {},
+                                               /*retain_graph=*/true, /*create_graph=*/true);
+      (slope[0] * share).sum().backward();
+      report += numbers(net->weights[0].grad().cpu()) + "; ";
+    };
+    for (int step = 0; step < 2; ++step) {
+      backward_of_slope([&](const at::Tensor& input) { return ddp.forward(input); },
+                        2.0 * (group->getRank() + 1));
+      if (group->getRank() == 0)
+        backward_of_slope([&](const at::Tensor& input) { return net->forward(input); }, 100.0);
+    }
+    return report + forgotten();
+  });
+  EXPECT_EQ(reports, (std::vector<std::string>{"9; 300; 9; 300; ", "9; 9; "}));
+}
+
 TEST(OnADevice, AModuleMayBeSplitOverSeveral) {
   const auto reports = run_on_devices(2, [&](const Group& group) {
     Terms net(4);

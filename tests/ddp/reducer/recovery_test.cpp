@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/torch.h>
 
+#include <cstdlib>
 #include <sstream>
 #include <unistd.h>
 
@@ -67,6 +68,37 @@ TEST(Recovery, GoesOnWithTheRanksThatLive) {
   const std::string good = "3 3 | 30 30; ";
   for (const std::size_t rank : {0U, 1U}) {
     EXPECT_EQ(reports[rank], "told; unfinished; " + good + good + good + "2");
+  }
+}
+
+// Gloo says only that a connection is closed. In a world of two that is the other rank's.
+TEST(Recovery, SaysThatAPeerLeftWhoseProcessEndedBeforeItsObjectWasDestroyed) {
+  for (const bool quickly : {false, true}) {
+    for (const int world : {2, 3}) {
+      const auto reports = run_world(
+          world,
+          [quickly](const Group& group) {
+            Terms net(1);
+            DistributedDataParallel ddp(net, {.process_group = group});
+            ddp.forward(Loss{{0, 1.0}}).backward();
+            if (group->getRank() == 1) quickly ? std::quick_exit(0) : std::exit(0);
+            ddp.forward(Loss{{0, 1.0}}).backward();
+            return std::string("finished");
+          },
+          std::chrono::seconds(5));
+      const std::string who = world == 2 ? "rank 1" : "a peer";
+      for (int rank = 0; rank < world; ++rank) {
+        if (rank == 1) continue;
+        const std::string& report = reports[static_cast<std::size_t>(rank)];
+        EXPECT_NE(report.find(" ms: " + who +
+                              " left: it closed its connection, as a process does that is killed, "
+                              "crashes, or calls exit() before its DistributedDataParallel is "
+                              "destroyed ("),
+                  std::string::npos)
+            << report;
+        EXPECT_EQ(report.back(), ')') << report;
+      }
+    }
   }
 }
 

@@ -150,7 +150,7 @@ TEST(DistributedSampler, GoesOnWhereItWasSaved) {
     std::stringstream stream;
     out.save_to(stream);
 
-    auto restored = sampler_of(1, 2, 0, {.seed = 4});
+    auto restored = sampler_of(10, 2, 0, {.seed = 4});
     torch::serialize::InputArchive in;
     in.load_from(stream);
     restored.load(in);

@@ -1,5 +1,6 @@
 // The sampler behind LibTorch's data loader, which draws from a copy.
 #include "ddp/distributed_sampler.h"
+#include "ddp/errors.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -156,6 +157,48 @@ TEST(SamplerBehindALoader, KeepsALoadedPositionForItsEpochAlone) {
   auto copy = read_back(again);
   second.sampler.load(copy);
   EXPECT_EQ(second.pass(), from(second.sampler.indices(), 6));
+}
+
+// The loader copies the sampler after the load, so that the copy's dataset is the sampler's.
+TEST(SamplerBehindALoader, RefusesAPositionInADatasetOfAnotherSize) {
+  DistributedSampler saved = first_of_two(12);
+  saved.next(2);
+  torch::serialize::OutputArchive out;
+  saved.save(out);
+  for (const std::size_t size : {8U, 20U}) {
+    DistributedSampler sampler = first_of_two(size);
+    auto in = read_back(out);
+    sampler.load(in);
+    EXPECT_EQ(sampler.size(), size / 2);
+    const auto loader = torch::data::make_data_loader(Numbers(size), sampler, 3);
+    try {
+      static_cast<void>(*loader->begin());
+      ADD_FAILURE() << "a dataset of " << size;
+    } catch (const UsageError& error) {
+      EXPECT_EQ(std::string(error.what()),
+                "DistributedSampler: the loaded position belongs to a dataset of 12 samples, but "
+                "this sampler's has " +
+                    std::to_string(size) +
+                    "; use a dataset of the saved size, or begin another epoch with set_epoch()");
+    }
+    sampler.set_epoch(1);
+    Indices seen;
+    for (const auto& batch : *loader) seen.insert(seen.end(), batch.begin(), batch.end());
+    EXPECT_EQ(seen, sampler.indices());
+  }
+}
+
+// The start of an epoch is a place in a dataset of any size.
+TEST(SamplerBehindALoader, TakesTheStartOfAnEpochToADatasetOfAnotherSize) {
+  DistributedSampler saved = first_of_two(12), sampler = first_of_two(20);
+  saved.set_epoch(3);
+  torch::serialize::OutputArchive out;
+  saved.save(out);
+  auto in = read_back(out);
+  sampler.load(in);
+  EXPECT_EQ(sampler.epoch(), 3);
+  EXPECT_EQ(sampler.size(), 10U);
+  EXPECT_EQ(sampler.next(20), sampler.indices());
 }
 
 }  // namespace
