@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
 #include <iostream>
 #include <new>
@@ -149,6 +150,8 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   std::signal(SIGXFSZ, SIG_IGN);
   // Nor may a request for a status report that comes before one can be given, or after.
   std::signal(SIGUSR1, SIG_IGN);
+  // As in a shell, an empty TMPDIR is one that is not set.
+  if (const char* folder = std::getenv("TMPDIR"); folder && !*folder) ::unsetenv("TMPDIR");
   if (working_folder_is_gone())
     return refuse("the working folder has been deleted; change to one that is there", kUsage);
   const Known known{argc > 0 ? argv[0] : "lockstep", std::move(subjects), std::move(scenarios)};
