@@ -16,10 +16,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
 #include <iostream>
 #include <new>
 #include <poll.h>
+#include <sstream>
 #include <unistd.h>
 
 namespace lockstep {
@@ -71,6 +73,14 @@ int refuse(const std::string& text, int status) {
   return status;
 }
 
+// What --help and --version ask for.
+int show(CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream text;
+  const int status = app.exit(error, text, text);
+  print(text.str());
+  return status;
+}
+
 std::string see_help(const std::string& text, const std::string& program) {
   return text + "\n'" + program + " --help' shows the usage";
 }
@@ -80,7 +90,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
   const auto commands = command_names(app);
   const std::string first = argc > 1 ? argv[1] : "";
   if (first.empty()) {
-    std::cerr << app.help();
+    print_help_to_stderr(app.help());
     return kUsage;
   }
   if (first[0] != '-' && std::find(commands.begin(), commands.end(), first) == commands.end())
@@ -94,7 +104,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
     app.parse(std::move(arguments));
     return status;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
+    if (error.get_exit_code() == 0) return show(app, error);
     return refuse(see_help(sentence(app, error), program + " " + first), kUsage);
   } catch (const UsageError& error) {
     return refuse(error.what(), kUsage);
@@ -140,6 +150,8 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   std::signal(SIGXFSZ, SIG_IGN);
   // Nor may a request for a status report that comes before one can be given, or after.
   std::signal(SIGUSR1, SIG_IGN);
+  // As in a shell, an empty TMPDIR is one that is not set.
+  if (const char* folder = std::getenv("TMPDIR"); folder && !*folder) ::unsetenv("TMPDIR");
   if (working_folder_is_gone())
     return refuse("the working folder has been deleted; change to one that is there", kUsage);
   const Known known{argc > 0 ? argv[0] : "lockstep", std::move(subjects), std::move(scenarios)};

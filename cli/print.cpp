@@ -31,4 +31,8 @@ void print_to_stderr(const std::string& sentence) {
   std::cerr << fitted_to(STDERR_FILENO, "lockstep: " + sentence, 0) + "\n";
 }
 
+void print_help_to_stderr(const std::string& help) {
+  std::cerr << fitted_to(STDERR_FILENO, help, 0);
+}
+
 }  // namespace lockstep::cli

@@ -10,5 +10,6 @@ namespace lockstep::cli {
 // On stdout; nowhere wider than `columns_most`, unless that is 0.
 void print(const std::string& text, size_t columns_most = 0);
 void print_to_stderr(const std::string& sentence);  // "lockstep: ..."
+void print_help_to_stderr(const std::string& help);
 
 }  // namespace lockstep::cli

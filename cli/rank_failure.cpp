@@ -73,6 +73,11 @@ int first_failed(const ProgramRanks& ranks, const GroupReport& report) {
   return first;
 }
 
+// Every line of a report after the first has its rank's prefix, as the rank's output has.
+static std::string with_prefixes(const std::string& report, int rank) {
+  return joined(split(report, '\n'), "\n[" + std::to_string(rank) + "] ");
+}
+
 std::string failure_text(const ProgramRanks& ranks, const GroupReport& report, int rank) {
   const auto& end = report.ends[static_cast<size_t>(rank)];
   if (ended_alike(ranks, report)) return "every rank exited with code " + std::to_string(end.code);
@@ -80,7 +85,7 @@ std::string failure_text(const ProgramRanks& ranks, const GroupReport& report, i
                                                       : "by " + signal_name(end.code);
   const auto reported = error_reported_in(error_file_of(ranks, rank));
   return "rank " + std::to_string(rank) + " failed first, " + how +
-         (reported ? ": " + reported->sentence : "");
+         (reported ? ": " + with_prefixes(reported->sentence, rank) : "");
 }
 
 std::string killed_text(const GroupReport& report) {

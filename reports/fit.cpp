@@ -26,6 +26,10 @@ Letters letters_of(const std::string& line) {
   return letters;
 }
 
+void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
+  lines.insert(lines.end(), more.begin(), more.end());
+}
+
 size_t indent_of(const std::string& line) {
   return std::min(line.find_first_not_of(' '), line.size());
 }
@@ -106,22 +110,6 @@ std::string cut(const std::string& line, const std::string& sign, size_t columns
   return joined(Letters(letters.begin(), letters.begin() + static_cast<long>(room)), "") + sign;
 }
 
-std::vector<std::string> fitted_table(const std::vector<std::string>& lines, const Style& style) {
-  if (width_of(lines) <= style.columns) return lines;
-  const size_t indent = indent_of(lines.front());
-  std::vector<Letters> letters;
-  for (const auto& line : lines) letters.push_back(letters_of(line));
-  const auto rows = cells_of(letters, indent);
-  const auto sign = shown("…", style);
-  std::vector<std::string> table;
-  for (size_t count = rows.front().size() - 1; count > 0; --count) {
-    table = with_columns(rows, count, sign);
-    if (indent + width_of(table) <= style.columns) break;
-  }
-  for (auto& line : table) line = cut(std::string(indent, ' ') + line, sign, style.columns);
-  return table;
-}
-
 struct Manner {
   size_t begin = 0;    // of the first word that can be wrapped
   std::string prefix;  // of the lines below the first
@@ -142,23 +130,83 @@ Manner manner_of(const std::string& line, size_t columns) {
   return {second, std::string(second, ' '), end};
 }
 
+// A word of a line, and whether a blank is before it.
+struct Word {
+  std::string text;
+  bool has_blank = true;
+};
+
+// JSON may be broken behind any comma outside of its strings.
+std::vector<Word> words_of(const std::string& text, size_t columns) {
+  std::vector<Word> words;
+  for (const auto& word : split(text, ' ')) {
+    words.push_back({word});
+    if (!word.starts_with('{') || width(word) <= columns) continue;
+    words.back().text.clear();
+    bool is_in_string = false;
+    for (size_t at = 0; at < word.size(); ++at) {
+      words.back().text += word[at];
+      if (word[at] == '"') is_in_string = !is_in_string;
+      if (is_in_string && word[at] == '\\' && at + 1 < word.size()) words.back().text += word[++at];
+      if (!is_in_string && word[at] == ',') words.push_back({"", false});
+    }
+  }
+  return words;
+}
+
 std::vector<std::string> wrapped(const std::string& line, size_t columns) {
   if (width(line) <= columns) return {line};
   const auto manner = manner_of(line, columns);
+  const std::string least(indent_of(line) + 2, ' ');
   std::vector<std::string> lines{line.substr(0, manner.begin)};
   bool is_begun = false;
-  for (const auto& word : split(line.substr(manner.begin), ' ')) {
-    const size_t wanted = width(lines.back()) + 1 + width(word) + width(manner.end);
+  for (const auto& [word, has_blank] : words_of(line.substr(manner.begin), columns)) {
+    const std::string blank = is_begun && has_blank ? " " : "";
+    const size_t wanted = width(lines.back()) + width(blank + word) + width(manner.end);
     if (is_begun && wanted > columns) {
       lines.back().erase(lines.back().find_last_not_of(' ') + 1);
       lines.back() += manner.end;
-      lines.push_back(manner.prefix + word);
+      const bool is_label = manner.end.empty() && manner.prefix.size() > least.size() &&
+                            manner.prefix.find_first_not_of(' ') == std::string::npos;
+      const bool fits_below =
+          width(manner.prefix + word) > columns && width(least + word) <= columns;
+      lines.push_back((is_label && fits_below ? least : manner.prefix) + word);
     } else {
-      lines.back() += (is_begun ? " " : "") + word;
+      lines.back() += blank + word;
     }
     is_begun = true;
   }
   return lines;
+}
+
+// "2 columns left out: ratio, ranks agree", from the table's first row; the last column is a mark.
+std::string left_out_text(const std::vector<std::string>& header, size_t kept) {
+  const std::vector<std::string> names(header.begin() + static_cast<long>(kept), header.end() - 1);
+  return std::to_string(names.size()) + (names.size() == 1 ? " column" : " columns") +
+         " left out: " + joined(names, ", ");
+}
+
+std::vector<std::string> fitted_table(const std::vector<std::string>& lines, const Style& style) {
+  if (width_of(lines) <= style.columns) return lines;
+  const size_t indent = indent_of(lines.front());
+  std::vector<Letters> letters;
+  for (const auto& line : lines) letters.push_back(letters_of(line));
+  const auto rows = cells_of(letters, indent);
+  const size_t column_count = rows.front().size();
+  std::vector<std::string> table;
+  if (column_count < 3) {
+    for (const auto& line : lines) append(table, wrapped(line, style.columns));
+    return table;
+  }
+  const auto sign = shown("…", style);
+  const std::string blanks(indent, ' ');
+  size_t kept = column_count - 1;
+  do {
+    table = with_columns(rows, --kept, sign);
+  } while (kept > 1 && indent + width_of(table) > style.columns);
+  for (auto& line : table) line = cut(blanks + line, sign, style.columns);
+  append(table, wrapped(blanks + sign + " " + left_out_text(rows.front(), kept), style.columns));
+  return table;
 }
 
 }  // namespace
@@ -166,17 +214,14 @@ std::vector<std::string> wrapped(const std::string& line, size_t columns) {
 std::vector<std::string> fitted(const std::vector<std::string>& lines, const Style& style) {
   if (style.columns == 0) return lines;
   std::vector<std::string> out;
-  const auto append = [&](const std::vector<std::string>& more) {
-    out.insert(out.end(), more.begin(), more.end());
-  };
   for (auto line = lines.begin(); line != lines.end();) {
     auto behind = line + 1;
     while (behind != lines.end() && may_be_of_table(*line) && is_row_below(*behind, *line))
       ++behind;
     if (behind - line > 1)
-      append(fitted_table({line, behind}, style));
+      append(out, fitted_table({line, behind}, style));
     else
-      append(wrapped(*line, style.columns));
+      append(out, wrapped(*line, style.columns));
     line = behind;
   }
   return out;

@@ -9,8 +9,9 @@
 namespace lockstep::reports {
 
 // `lines`, none wider than `style.columns`, except for a single wider word, such as a path, which
-// stays whole so that it can be copied. Sentences are broken between words and indented; commands
-// are continued with a backslash; tables lose whole columns, and mark where.
+// stays whole so that it can be copied. Sentences are broken between words and indented, JSON
+// behind commas; commands are continued with a backslash; tables lose whole columns, mark where and
+// name what is left out.
 std::vector<std::string> fitted(const std::vector<std::string>& lines, const Style& style);
 
 // One line of cells separated by two blanks: it loses its last cells.

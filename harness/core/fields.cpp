@@ -1,5 +1,6 @@
 #include "harness/core/fields.h"
 
+#include "harness/core/characters.h"
 #include "harness/core/parse_json.h"
 #include "harness/core/text.h"
 
@@ -14,8 +15,8 @@ void refuse(const std::string& at, const Json& found, const std::string& expecte
 
 void refuse_unknown(const std::string& at, const std::string& name,
                     const std::vector<std::string>& known) {
-  throw UnknownField(at + ": unknown field '" + excerpt(name) + "'" + did_you_mean(name, known) +
-                     "; known: " + joined(known, ", "));
+  throw UnknownField(at + ": unknown field '" + excerpt(one_line(name)) + "'" +
+                     did_you_mean(name, known) + "; known: " + joined(known, ", "));
 }
 
 void refuse_absent(const std::string& at, const std::string& name) {

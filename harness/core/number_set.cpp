@@ -14,11 +14,17 @@ bool begins_earlier(const Range& a, const Range& b) {
   return a.first < b.first;
 }
 
+// As NumberSet writes it: not "07", nor "-0".
+std::optional<int64_t> number_of(std::string_view text) {
+  const auto number = parsed_int(text);
+  return number && std::to_string(*number) == text ? number : std::nullopt;
+}
+
 // "7" or "9-30".
 std::optional<Range> range_of(std::string_view text, int64_t least, int64_t most) {
   const auto dash = text.find('-');
-  const auto first = parsed_int(text.substr(0, dash));
-  const auto last = dash == std::string_view::npos ? first : parsed_int(text.substr(dash + 1));
+  const auto first = number_of(text.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : number_of(text.substr(dash + 1));
   if (!first || !last || *first < least || *last > most) return {};
   if (dash != std::string_view::npos && *first >= *last) return {};
   return Range{static_cast<int>(*first), static_cast<int>(*last)};

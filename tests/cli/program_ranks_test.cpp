@@ -33,6 +33,19 @@ TEST(ProgramRanks, EachHasItsPlaceAndAllHaveOneStore) {
   EXPECT_EQ(value_of("LOCKSTEP_SECRET", ranks, 2), "s");
 }
 
+TEST(ProgramRanks, ALineOfAReportHasThePrefixOfItsRank) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("reports." + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  const ProgramRanks ranks{.command = {"true"}, .count = 2, .folder = folder};
+  std::ofstream(error_file_of(ranks, 1)) << R"({"message": "no room:\n  on /data"})";
+  GroupReport report;
+  report.ends = {{ChildEnd::Kind::exited, 0}, {ChildEnd::Kind::exited, 3}};
+  EXPECT_EQ(failure_text(ranks, report, 1),
+            "rank 1 failed first, with exit code 3: no room:\n[1]   on /data");
+  std::filesystem::remove_all(folder);
+}
+
 class ErrorFiles : public ::testing::Test {
  protected:
   ~ErrorFiles() override { std::filesystem::remove(file_); }

@@ -84,6 +84,9 @@ class Limits(ProgramCase):
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         self.assert_told((done.returncode, done.stdout, done.stderr), "/proc")
 
+    def test_an_empty_name_of_a_temporary_folder_is_none(self):
+        self.assertEqual(self.run_program("run", "toys.hold", TMPDIR="")[0], 0)
+
     def test_a_temporary_folder_that_is_not_there(self):
         for command in (["run", "toys.hold"], ["launch", "-n", "2", "true"]):
             self.assert_told(self.run_program(*command, TMPDIR="/no/such"), "TMPDIR is /no/such", "set TMPDIR")

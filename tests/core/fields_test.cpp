@@ -261,5 +261,14 @@ TEST(Fields, AMessageWithoutAFieldIsRefusedWhereACaseKeepsItsDefault) {
   EXPECT_THROW(from_json<Said>(json, "message", Absent::is_refused), FieldError);
 }
 
+TEST(Fields, AnUnknownFieldIsQuotedInOneLine) {
+  try {
+    fields::refuse_unknown("case", "a\nb", {"c"});
+    FAIL() << "it returned";
+  } catch (const UnknownField& error) {
+    EXPECT_EQ(std::string(error.what()), "case: unknown field 'a\\x0ab'; known: c");
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -17,8 +17,10 @@ TEST(NumberSet, IsWrittenAsRangesAndReadBack) {
 }
 
 TEST(NumberSet, ATextThatIsNoListOfNumbersGivesNone) {
-  for (const char* text : {"", "0", "10", "1,1", "3-2", "2-2", "1-10", "1-2-3", "5,4", "1,", ",1",
-                           "-1", "x", "1 ", "1-", "99999999999999999999", "1-3,2-4"})
+  for (const char* text :
+       {"",        "0",  "10",   "1,1", "3-2", "2-2", "1-10", "1-2-3",
+        "5,4",     "1,", ",1",   "-1",  "x",   "1 ",  "1-",   "99999999999999999999",
+        "1-3,2-4", "01", "1-03", "+1"})
     EXPECT_EQ(NumberSet::parsed(text, 9), std::nullopt) << text;
 }
 

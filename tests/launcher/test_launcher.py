@@ -220,6 +220,12 @@ class Limits(Launcher):
         self.assertEqual(self.calls(), [])
         self.assert_ran(self.limited("--nofile=64"))
 
+    def test_little_memory_is_refused_before_anything_is_done(self):
+        self.assert_refused(self.limited("--data=51200000"), "50000 KiB are allowed", "(ulimit -d 131072)")
+        self.assert_refused(self.limited("--as=409600000"), "400000 KiB are allowed", "(ulimit -v 524288)")
+        self.assertEqual(self.calls(), [])
+        self.assert_ran(self.limited("--data=%d" % (128 << 20), "--as=%d" % (512 << 20)))
+
     @unittest.skipIf(os.getuid() != 0, "only root can be another user")
     def test_few_processes_are_refused_before_anything_is_done(self):
         other = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", "bash"]

@@ -21,9 +21,28 @@ TEST(Fit, ATableLosesWholeColumnsAndShowsWhere) {
   EXPECT_EQ(fitted(kTable, {.columns = 60}),
             (Lines{"    name          reference  rank 0  rank 1        ULP  …",
                    "    fc.bias[0]         -0.5    -0.5    -0.5          0  …",
-                   "    fc.weight[0]      0.125    0.25    0.25  8,388,608  …  ◄"}));
+                   "    fc.weight[0]      0.125    0.25    0.25  8,388,608  …  ◄",
+                   "    … 2 columns left out: ratio, ranks agree"}));
   EXPECT_EQ(fitted(kTable, {.columns = 30}),
-            (Lines{"    name          …", "    fc.bias[0]    …", "    fc.weight[0]  …  ◄"}));
+            (Lines{"    name          …", "    fc.bias[0]    …", "    fc.weight[0]  …  ◄",
+                   "    … 6 columns left out:", "      reference, rank 0, rank",
+                   "      1, ULP, ratio, ranks", "      agree"}));
+}
+
+TEST(Fit, LinesWithoutCommonColumnsAreNoTable) {
+  EXPECT_EQ(fitted({"a  b  cdefghijkl", "abcdef  ghi  j"}, {.columns = 14}),
+            (Lines{"a  b", "   cdefghijkl", "abcdef  ghi  j"}));
+}
+
+TEST(Fit, JsonIsBrokenBehindCommasThatAreInNoString) {
+  EXPECT_EQ(
+      fitted({R"(  case   {"a":[1,2],"b":"x,\",y","c":{"d":1}})"}, {.columns = 24}),
+      (Lines{R"(  case   {"a":[1,2],)", R"(         "b":"x,\",y",)", R"(         "c":{"d":1}})"}));
+}
+
+TEST(Fit, AWordTooWideForItsLabelStandsBelow) {
+  EXPECT_EQ(fitted({"  libtorch   2.11 (/usr/lib/libtorch.so)"}, {.columns = 28}),
+            (Lines{"  libtorch   2.11", "    (/usr/lib/libtorch.so)"}));
 }
 
 TEST(Fit, WhatFitsAndWhatIsForNoTerminalStaysAsItIs) {

@@ -244,8 +244,11 @@ std::vector<RemoteProcess> gather(const ListeningSocket& listener, const Handsha
     if (Clock::now() >= until)
       refuse(came, who_did_not_come(came, size) + " did not connect to rank 0 at " +
                        own.listens_on + ", port " + std::to_string(listener.port) + ", in time" +
-                       hint_of(own.listens_on) +
-                       (secret.empty() ? "" : "; one with another LOCKSTEP_SECRET is turned away"));
+                       (secret.empty() ? "; rank 0 has no LOCKSTEP_SECRET, and one that has does "
+                                         "not connect"
+                                       : "; rank 0 has a LOCKSTEP_SECRET, and one with another, or "
+                                         "with none, does not connect or is turned away") +
+                       hint_of(own.listens_on));
     for (auto& [connection, message] : reception.next(until)) {
       auto received = introduced(message, own.token, secret);
       if (!received) continue;

@@ -206,6 +206,17 @@ TEST(Members, RankZeroThatIsNotThereIsNamedByItsAddress) {
                 "the address that the others have as MASTER_ADDR");
 }
 
+// A process that has no secret where rank 0 has one, or the other way round, never connects.
+TEST(Members, ThatDoNotComeMayHaveAnotherSecret) {
+  const auto listener = listen_on(kHere);
+  for (const char* const secret : {"", "secret"}) {
+    const auto said = reason([&] { gather(listener, handshake(0), 2, in(10ms), secret); });
+    const auto cause = said.find(*secret ? "rank 0 has a LOCKSTEP_SECRET, and one with another"
+                                         : "rank 0 has no LOCKSTEP_SECRET, and one that has");
+    EXPECT_LT(cause, said.find("that is loopback")) << said;
+  }
+}
+
 TEST(Members, RankZeroThatSaysNothingIsNotWaitedForEver) {
   const auto listener = listen_on(kHere);  // the kernel accepts for it
   EXPECT_NE(reason([&] {
