@@ -106,7 +106,7 @@ void Communicator::fail(const Operation& operation, std::chrono::milliseconds wa
                                  waited, cause);
   if (failure_->empty()) *failure_ = error.what();
   if (notice_) notice_->post(error.what());
-  let_go_of_devices();
+  abort_device_backends();
   throw error;
 }
 

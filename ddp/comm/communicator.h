@@ -122,7 +122,7 @@ class Communicator {
   // Aborts, for good, the operations under way on devices whose streams wait, over every backend of
   // the group: otherwise, after a failure elsewhere too, a device would wait for peers that issue
   // nothing any more. Local.
-  void let_go_of_devices() const;
+  void abort_device_backends() const;
 
   // From now on, waits have the timeout of `other`.
   void take_timeout_of(const Communicator& other) { timeout_ = other.timeout_; }

@@ -39,7 +39,7 @@ bool Communicator::streams_wait(const c10::Device& device) const {
   return backend && backend->getBackendName() != "gloo";
 }
 
-void Communicator::let_go_of_devices() const {
+void Communicator::abort_device_backends() const {
   for (const c10::Device& device : group_->getDeviceTypes()) {
     if (streams_wait(device)) abort_backend(backend_of(device.type()));
   }

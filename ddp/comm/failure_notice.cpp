@@ -96,9 +96,9 @@ std::string FailureNotice::exchange(const Exchange& exchange) noexcept {
   return "";
 }
 
-void FailureNotice::set_moment(std::int64_t forward_count) {
+void FailureNotice::set_forward_count(std::int64_t forward_count) {
   const std::lock_guard lock(mutex_);
-  moment_ = forward_count;
+  forward_count_ = forward_count;
   last_failure_->set("");
 }
 
@@ -123,7 +123,7 @@ void FailureNotice::post_that_it_is_unwound() noexcept {
 std::string FailureNotice::post_for_good(const std::string& sentence) noexcept {
   const std::lock_guard lock(mutex_);
   // If this forward threw, that is why this rank cannot continue.
-  std::string cause = reported_at_ == moment_ ? reported_ : sentence;
+  std::string cause = reported_at_ == forward_count_ ? reported_ : sentence;
   report_for_the_program(cause);
   post_until(std::numeric_limits<std::int64_t>::max(), cause);
   return cause;
@@ -131,15 +131,15 @@ std::string FailureNotice::post_for_good(const std::string& sentence) noexcept {
 
 void FailureNotice::post_for_now(const std::string& sentence) noexcept {
   const std::lock_guard lock(mutex_);
-  const std::string& cause = reported_at_ == moment_ ? reported_ : sentence;
+  const std::string& cause = reported_at_ == forward_count_ ? reported_ : sentence;
   post_until(std::numeric_limits<std::int64_t>::max() - 1, cause);
 }
 
 void FailureNotice::post_of_this_forward(const std::string& sentence) noexcept {
   const std::lock_guard lock(mutex_);
   reported_ = sentence;
-  reported_at_ = moment_;
-  post_until(moment_, sentence);
+  reported_at_ = forward_count_;
+  post_until(forward_count_, sentence);
 }
 
 // Posts "RANK MOMENT SENTENCE", where MOMENT is the last forward that it counts for.
@@ -163,7 +163,7 @@ void FailureNotice::post_until(std::int64_t moment, const std::string& sentence)
 // succeeded.
 void FailureNotice::post_end(const PeacefulEnd& end) noexcept {
   const std::lock_guard lock(mutex_);
-  const EndOfRank mine{rank_, end.issued_count, moment_, end.pass_count};
+  const EndOfRank mine{rank_, end.issued_count, forward_count_, end.pass_count};
   exchange(
       [key = end_key(), mine, tcp = store_ ? tcp_store_in(store_) : nullptr](c10d::Store& store) {
         constexpr std::chrono::milliseconds kLongestAnswer{200};
@@ -188,7 +188,7 @@ std::optional<std::string> FailureNotice::ended_peer(
   }));
   if (!end || end->rank == rank_) return std::nullopt;
   const bool is_missing =
-      sequence_number ? end->issued_count <= *sequence_number : end->moment < moment_;
+      sequence_number ? end->issued_count <= *sequence_number : end->moment < forward_count_;
   if (!is_missing) return std::nullopt;
   return "rank " + std::to_string(end->rank) + " ended after " + std::to_string(end->pass_count) +
          " synchronised backward" + (end->pass_count == 1 ? "" : "s") +
@@ -230,7 +230,7 @@ std::optional<std::string> FailureNotice::read() noexcept {
   const std::size_t second = text.find(' ', first + 1);
   if (first == std::string::npos || second == std::string::npos) return std::nullopt;
   const std::string rank = text.substr(0, first);
-  if (rank == std::to_string(rank_) || std::stoll(text.substr(first + 1)) < moment_) {
+  if (rank == std::to_string(rank_) || std::stoll(text.substr(first + 1)) < forward_count_) {
     return std::nullopt;
   }
   std::string sentence = text.substr(second + 1);

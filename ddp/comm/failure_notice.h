@@ -48,7 +48,7 @@ class FailureNotice {
   void clear() noexcept;
 
   // Sets how many forwards this rank has begun.
-  void set_moment(std::int64_t forward_count);
+  void set_forward_count(std::int64_t forward_count);
 
   // Posts that this rank cannot continue. The launcher receives the message too.
   void post(const std::string& sentence) noexcept;
@@ -106,7 +106,7 @@ class FailureNotice {
   std::atomic<bool> server_has_left_ = false;
   std::mutex mutex_;  // guards what follows
   c10::intrusive_ptr<c10d::Store> store_;
-  std::int64_t moment_ = 0;
+  std::int64_t forward_count_ = 0;
   std::string reported_;  // of the forward that threw
   std::int64_t reported_at_ = -1;
 };

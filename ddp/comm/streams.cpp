@@ -102,7 +102,7 @@ void ArrivalStreams::wait_for_producer_stream(std::size_t index, const at::Tenso
   }
 }
 
-void FlagsUnderWay::follow(const at::Tensor& flag) {
+void PendingFlagCopies::follow(const at::Tensor& flag) {
   const c10::Stream stream = current_stream_of(flag.device());
   at::Tensor value = at::empty({1}, flag.options().device(at::kCPU).pinned_memory(true));
   value.copy_(flag, /*non_blocking=*/true);
@@ -111,7 +111,7 @@ void FlagsUnderWay::follow(const at::Tensor& flag) {
 
 // Destroying a tensor of pinned memory while its device is lost ends the process, since its
 // allocator throws in a destructor. So the tensor is leaked; the process will end soon.
-FlagsUnderWay::Flag::~Flag() {
+PendingFlagCopies::Flag::~Flag() {
   try {
     is_here.is_passed();
   } catch (const std::exception&) {
@@ -119,11 +119,11 @@ FlagsUnderWay::Flag::~Flag() {
   }
 }
 
-bool FlagsUnderWay::have_come(std::size_t lag) const {
+bool PendingFlagCopies::have_come(std::size_t lag) const {
   return flags_.size() <= lag || flags_[flags_.size() - lag - 1].is_here.is_passed();
 }
 
-bool FlagsUnderWay::one_is_raised() {
+bool PendingFlagCopies::one_is_raised() {
   bool is_raised = false;
   for (; !flags_.empty() && flags_.front().is_here.is_passed(); flags_.pop_front()) {
     is_raised = is_raised || flags_.front().value.item<double>() != 0.0;

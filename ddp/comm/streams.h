@@ -84,7 +84,7 @@ class ArrivalStreams {
 };
 
 // Flags of earlier passes that are being copied from a device to the host.
-class FlagsUnderWay {
+class PendingFlagCopies {
  public:
   // Starts a copy of `flag`, one element, behind the work of the current stream of its device.
   void follow(const at::Tensor& flag);

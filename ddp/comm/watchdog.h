@@ -16,9 +16,7 @@ namespace lockstep {
 // has given none since three quarters of the timeout, when it expires, is not waiting: it is slow,
 // stopped or cut off. A rank that began to wait up to half a timeout later is still recognised.
 //
-// Watches one wait. Everything is Local.
-//
-// One wait. Everything is Local.
+// Finds out during one wait which peers do not wait. Everything is Local.
 class Watchdog {
  public:
   // `notice` may be null or without a store: then no rank is named. Nor is one named if the timeout

@@ -50,7 +50,7 @@ std::shared_ptr<DataParallelCore> DataParallelCore::create(
 DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
                                    DistributedDataParallelOptions options)
     : module_(std::move(module)), options_(std::move(options)) {
-  const bool has_layers = join_group(nullptr);
+  const bool has_layers = attach_group(nullptr);
   ModuleState state = state_of(*module_, options_);
   if (options_.init_sync) {
     report_if_it_throws([&] {
@@ -82,7 +82,7 @@ DataParallelCore::~DataParallelCore() {
 // Compares the ranks' descriptions on the group that all of them know; see Note [Instances on one
 // group]. After a failure on the same group there may be collectives that only some ranks issued,
 // which the next one would match: then the group is split first, through the store alone.
-bool DataParallelCore::join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before) {
+bool DataParallelCore::attach_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before) {
   const auto& group = options_.process_group;
   const bool was_used_before = group == before;
   // A bad timeout is reported on all ranks, by the agreement below.
@@ -93,7 +93,7 @@ bool DataParallelCore::join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& 
   const std::string name = "instance " + std::to_string(member_->made_before()) + " on its group";
   notice_ = std::make_shared<FailureNotice>(group->getStore(), communicator_->rank(), name,
                                             member_->last_failure());
-  notice_->set_moment(moment_);
+  notice_->set_forward_count(event_count_);
   if (communicator_->rank() == 0) notice_->clear();
   const auto use_own_subgroup = [&] {
     if (communicator_->world_size() == 1) return;
@@ -149,7 +149,7 @@ void DataParallelCore::before_forward(bool outputs_are_known, const std::type_in
           (options_.static_graph ? "static_graph" : "find_unused_parameters") +
           " needs; specialise lockstep::OutputTensors for it (ddp/outputs.h)");
     }
-    notice_->set_moment(++moment_);
+    notice_->set_forward_count(++event_count_);
     reducer_->check_finished(/*lag=*/1);
     const bool is_due = options_.buffer_sync_lag ? synchronise_buffers_next_ : no_sync_depth_ == 0;
     const bool synchronises_buffers = is_due && buffers_ && buffers_->has_any();
@@ -197,7 +197,7 @@ void DataParallelCore::update_process_group(c10::intrusive_ptr<c10d::ProcessGrou
   member_.reset();
   bool has_layers = false;
   try {
-    has_layers = join_group(before);
+    has_layers = attach_group(before);
   } catch (const std::exception& error) {
     reducer_->fail("update_process_group: " + first_line(error));
     throw;
@@ -212,7 +212,7 @@ void DataParallelCore::update_process_group(c10::intrusive_ptr<c10d::ProcessGrou
 // first, so the exchange reports this call as the difference.
 void DataParallelCore::update_trainable_parameters() {
   report_if_it_throws([&] {
-    notice_->set_moment(++moment_);
+    notice_->set_forward_count(++event_count_);
     reducer_->check_finished(/*lag=*/0);
     RankDescription description = describe_rank(*module_, options_, *member_, *communicator_);
     description.properties.insert(description.properties.begin(),

@@ -78,8 +78,9 @@ class DataParallelCore {
   friend class NoSyncGuard;
   DataParallelCore(std::shared_ptr<torch::nn::Module> module,
                    DistributedDataParallelOptions options);
-  // Whether the module has layers that train over ranks.
-  bool join_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before);
+  // Attaches the instance to its process group. Returns whether the module has SyncBatchNorm
+  // layers.
+  bool attach_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before);
   bool synchronises_gradients() const;
   void report_if_it_throws(const std::function<void()>& act);
   int take_part_in_join(bool synchronises_buffers);
@@ -99,7 +100,7 @@ class DataParallelCore {
   std::unique_ptr<BufferSync> buffers_;
   int no_sync_depth_ = 0;
   std::int64_t forward_count_ = 0;
-  std::int64_t moment_ = 0;             // counts forwards, and beginnings and ends of joins
+  std::int64_t event_count_ = 0;        // counts forwards, and beginnings and ends of joins
   std::shared_ptr<JoinUnderWay> join_;  // null where there is none
   bool has_begun_a_join_ = false;
   bool synchronise_buffers_next_ = true;

@@ -63,7 +63,7 @@ std::optional<std::string> DataParallelCore::validation_error_to(const JoinOptio
 
 std::shared_ptr<JoinUnderWay> DataParallelCore::begin_join(const JoinOptions& options) {
   report_if_it_throws([&] {
-    notice_->set_moment(++moment_);
+    notice_->set_forward_count(++event_count_);
     reducer_->check_finished(/*lag=*/1);
     agree(*communicator_,
           {.properties = properties_of(options), .validation_error = validation_error_to(options)});
@@ -135,7 +135,7 @@ void DataParallelCore::finish_join(JoinUnderWay& join) {
       reducer_->check_finished(/*lag=*/0);
       for (;;) {
         // An exception in the previous forward does not concern a rank that waits for the next one.
-        notice_->set_moment(++moment_);
+        notice_->set_forward_count(++event_count_);
         const JoinSync sync = look_who_has_inputs({});
         if (sync.active.empty()) break;
         shadow(sync);
@@ -151,7 +151,7 @@ void DataParallelCore::finish_join(JoinUnderWay& join) {
 // Shadows one step of the ranks that have inputs.
 void DataParallelCore::shadow(const JoinSync& sync) {
   if (sync.next.kind == NextStep::Kind::backward) {
-    --moment_;  // it belongs to the previous forward
+    --event_count_;  // it belongs to the previous forward
     reducer_->shadow(divisor_of(sync, join_->options));
     return;
   }

@@ -44,16 +44,16 @@ class BackwardPass {
   bool is_reduced() const { return buckets_.has_value(); }
   bool is_shadow() const { return is_shadow_; }
 
-  // The gradient of a parameter is in .grad. In a reduced pass Collective in effect; does not
-  // block; throws CommunicationError.
+  // The gradient of a parameter is in .grad. In a reduced pass it issues collectives, as on every
+  // rank; does not block; throws CommunicationError.
   void gradient_arrives(std::size_t index);
 
   // Those that arrived, in order; one that came twice occurs twice.
   const std::vector<std::size_t>& arrivals() const { return arrivals_; }
 
-  // Whether its end is awaited: true from await_end(), which returns whether it was not, until
-  // end_has_come(). The end that has come may be that of a nested pass: Note [Nested backward
-  // passes].
+  // await_end() returns false if a callback at the end of the pass is queued already;
+  // end_has_come() says that it has run. It may have run at the end of a nested pass: Note [Nested
+  // backward passes].
   bool await_end() { return !std::exchange(end_is_awaited_, true); }
   void end_has_come() { end_is_awaited_ = false; }
 
@@ -64,7 +64,8 @@ class BackwardPass {
   void autograd_threw() { validation_error_ = "an exception was thrown in the backward pass"; }
 
   // Autograd is done: packs and launches what is left. `error_before`: of this rank, from before
-  // the pass, or empty. Collective in effect; does not block; throws CommunicationError.
+  // the pass, or empty. Issues collectives, as on every rank; does not block; throws
+  // CommunicationError.
   void launch_the_rest(const std::string& error_before);
 
   // Called in this order after that. Collective; they block and throw CommunicationError.

@@ -24,8 +24,9 @@ class BucketLauncher {
         is_ready_(payloads.size(), false),
         is_skipped_(payloads.size(), false) {}
 
-  // The bucket is packed. Collective in effect: starts the sum of every bucket that is next in
-  // order. Does not block. Throws CommunicationError.
+  // The bucket is packed. Issues collectives in the order of the plan, so every rank must come to
+  // it: starts the sum of every bucket that is next in order. Does not block. Throws
+  // CommunicationError.
   void bucket_ready(std::size_t bucket_index);
 
   // The pass has ended, and all buckets are packed: starts the remaining sums. As above.

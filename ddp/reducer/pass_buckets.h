@@ -17,8 +17,8 @@
 
 namespace lockstep {
 
-// How a gradient takes part in a pass: as it arrived; with what .grad holds, since this rank does
-// not use the parameter; or with zeros.
+// The value of a gradient in a pass. arrived: the new gradient. unused: the existing .grad, since
+// this rank does not use the parameter. missing: zeros.
 enum class GradientArrival { arrived, unused, missing };
 
 // Note [The flag in the last bucket]

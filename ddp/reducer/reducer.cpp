@@ -114,7 +114,7 @@ void Reducer::leave_out_forward(std::int64_t forward_number) {
 void Reducer::fail(const std::string& sentence) {
   const std::lock_guard lock(mutex_);
   give_up(sentence);
-  communicator_->let_go_of_devices();
+  communicator_->abort_device_backends();
 }
 
 void Reducer::fail_unless_failed(const std::string& sentence) {
@@ -127,7 +127,7 @@ void Reducer::restart(std::shared_ptr<Communicator> communicator, bool ends_with
                       std::vector<Parameter> trainable, std::vector<NamedTensor> frozen) {
   const std::lock_guard lock(mutex_);
   pass_.reset();
-  ends_to_come_ = std::make_shared<int>(0);
+  pending_end_callbacks_ = std::make_shared<int>(0);
   communicator_ = std::move(communicator);
   options_.ends_with_an_exception = ends_with_an_exception;
   model_ =
@@ -151,7 +151,7 @@ void Reducer::update_parameters(std::vector<Parameter> trainable, std::vector<Na
   for (std::size_t i = 0; i < model_->parameters.count(); ++i) {
     if (used.contains(model_->parameters[i].unsafeGetTensorImpl())) model_->usage.gradient_came(i);
   }
-  forwards_.none_is_outstanding();
+  forwards_.clear_outstanding();
   listen();
 }
 

@@ -155,14 +155,14 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
 
   // The pass under way, from its first gradient to its end.
   std::shared_ptr<BackwardPass> pass_;
-  // Callbacks at ends of passes that are still to come. restart() makes a new count: a callback of
-  // before belongs to a pass that is no longer observed.
-  std::shared_ptr<int> ends_to_come_ = std::make_shared<int>(0);
+  // The number of callbacks that wait for the ends of their passes. restart() makes a new count: an
+  // older callback belongs to a pass that is no longer observed.
+  std::shared_ptr<int> pending_end_callbacks_ = std::make_shared<int>(0);
   std::condition_variable ends_have_come_;
 
   std::string left_out_;                // the validation_error of a rank whose forward threw
   std::optional<std::string> failure_;  // of communication: this object is unusable
-  FlagsUnderWay late_flags_;
+  PendingFlagCopies late_flags_;
 
   // Statistics of passes without an error, and the last error.
   std::int64_t buckets_reduced_ = 0;

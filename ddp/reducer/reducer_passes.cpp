@@ -54,16 +54,16 @@ BackwardPass::Context Reducer::context() {
 }
 
 void Reducer::reduce_pass() {
-  forwards_.none_is_outstanding();
+  forwards_.clear_outstanding();
   model_->usage.pass_is_reduced();
   until_communication_fails([&] { pass_->reduce(ask_divisor_); });
 }
 
 // The callback does nothing if its pass is no longer observed when it runs.
 void Reducer::call_at_end_of_this_pass(void (Reducer::*act)(bool thrown)) {
-  ++*ends_to_come_;
+  ++*pending_end_callbacks_;
   at_end_of_this_pass([self = shared_from_this(), act, pass = std::weak_ptr(pass_),
-                       to_come = std::weak_ptr(ends_to_come_)](bool thrown) {
+                       to_come = std::weak_ptr(pending_end_callbacks_)](bool thrown) {
     const std::lock_guard lock(self->mutex_);
     const auto count = to_come.lock();
     if (count && --*count == 0) self->ends_have_come_.notify_all();
@@ -163,7 +163,7 @@ void Reducer::drop_pass() {
 void Reducer::shadow(int divisor) {
   const at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
-  forwards_.none_is_outstanding();
+  forwards_.clear_outstanding();
   model_->usage.pass_is_reduced();
   pass_ = std::make_shared<BackwardPass>(context());
   try {
@@ -188,7 +188,7 @@ void Reducer::until_communication_fails(const std::function<void()>& act) {
     give_up(first_line(error));
     communicator_->report("rank " + std::to_string(communicator_->rank()) +
                           ": its device failed: " + *failure_);
-    communicator_->let_go_of_devices();
+    communicator_->abort_device_backends();
     throw;
   } catch (const std::exception&) {
     if (pass_ && pass_->is_reduced()) end_pass();
@@ -233,7 +233,8 @@ void Reducer::read_late_flags(std::size_t lag) {
 
 void Reducer::let_passes_end(std::unique_lock<std::mutex>& lock) {
   if (is_on_a_thread_of_a_pass()) return;
-  ends_have_come_.wait_for(lock, communicator_->timeout(), [&] { return *ends_to_come_ == 0; });
+  ends_have_come_.wait_for(lock, communicator_->timeout(),
+                           [&] { return *pending_end_callbacks_ == 0; });
 }
 
 void Reducer::let_passes_end() {

@@ -55,7 +55,7 @@ class SynchronisedForwards {
 
   // No forward so far waits for its backward, and the last one decides no more: a reduced pass
   // begins, or the parameters have changed.
-  void none_is_outstanding() { are_outstanding_ = last_one_decides_ = false; }
+  void clear_outstanding() { are_outstanding_ = last_one_decides_ = false; }
 
  private:
   Recording current_;                 // the current or last forward's

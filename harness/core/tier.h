@@ -38,7 +38,7 @@ inline constexpr TierTraits kWarm{.name = "warm"};
 inline constexpr TierTraits kCold{.name = "cold"};
 inline constexpr TierTraits kLaunched{.name = "launched", .is_launched = true};
 
-// All of them, as the command line lists them.
+// All tiers, the cheapest first: help lists them in this order, and shrinking tries them in it.
 std::span<const TierTraits> known_tiers();
 std::vector<std::string> names_of_tiers();
 
@@ -54,7 +54,7 @@ struct Setting {
 // Throws TierError for a tier that does not exist.
 const TierTraits& traits_of(const Setting& setting);
 
-// How a case runs; never part of the case either.
+// The limit and the recording of one run of a case; never part of the case either.
 struct CaseRunOptions {
   std::chrono::milliseconds limit{};  // for one case, from the moment its world starts
   // Tiers without call sites at a case's first run record them, too: it takes a tenth of the time
@@ -73,8 +73,8 @@ struct TierLost : TierError {
   using TierError::TierError;
 };
 
-// One lane: runs one case at a time. Lanes are made before the first thread of the program, and
-// from then on each is used by one thread.
+// Runs one case at a time, for the lane that owns it. Tiers are made before the first thread of the
+// program, and from then on each is used by one thread.
 class Tier {
  public:
   virtual ~Tier() = default;

@@ -4,8 +4,8 @@
 
 namespace lockstep {
 
-void Affinity::stay_on(std::optional<int> core) {
-  if (!core) return roam();
+void Affinity::pin_to(std::optional<int> core) {
+  if (!core) return unpin();
   if (before_) return;
   cpu_set_t allowed, one;
   if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
@@ -14,7 +14,7 @@ void Affinity::stay_on(std::optional<int> core) {
   if (sched_setaffinity(0, sizeof(one), &one) == 0) before_ = allowed;
 }
 
-void Affinity::roam() {
+void Affinity::unpin() {
   if (const auto before = std::exchange(before_, {}))
     sched_setaffinity(0, sizeof(*before), &*before);
 }

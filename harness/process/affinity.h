@@ -11,14 +11,14 @@ namespace lockstep {
 class Affinity {
  public:
   Affinity() = default;
-  ~Affinity() { roam(); }
+  ~Affinity() { unpin(); }
   Affinity(const Affinity&) = delete;
   Affinity& operator=(const Affinity&) = delete;
 
   // From now on `core` alone; where there is none, any core that was allowed before.
-  void stay_on(std::optional<int> core);
+  void pin_to(std::optional<int> core);
   // The cores that were allowed before.
-  void roam();
+  void unpin();
 
  private:
   std::optional<cpu_set_t> before_;  // absent while any core is allowed

@@ -21,7 +21,7 @@ std::string moment_of(const Injection& injection) {
 }  // namespace
 
 // Exits at once, like a rank that is ended from outside its program.
-PlannedFailures blows_to_this_process() {
+PlannedFailures fault_actions_of_this_process() {
   return {.delay = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); },
           .kill = [] { kill(getpid(), SIGKILL); },
           .stop = [] { kill(getpid(), SIGSTOP); },
@@ -36,7 +36,7 @@ Injector::Injector(const std::vector<Injection>& all, int rank, JournalWriter& j
 }
 
 void Injector::strike(const Injection& injection) {
-  using Kind = Treatment::Kind;
+  using Kind = CollectiveFault::Kind;
   static const std::map<std::string, Kind> kTreatments{{"error", Kind::failed},
                                                        {"drop", Kind::dropped},
                                                        {"duplicate", Kind::duplicated},
@@ -67,7 +67,7 @@ void Injector::strike(const Injection& injection) {
   }
 }
 
-Treatment Injector::at_collective(int64_t sequence) {
+CollectiveFault Injector::at_collective(int64_t sequence) {
   strike_where([&](const Injection& planted) { return planted.collective == sequence; });
   std::unique_lock lock(mutex_);
   const auto slow_by = slow_by_;

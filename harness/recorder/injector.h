@@ -24,10 +24,10 @@ struct PlannedFailures {
   std::function<void()> kill, stop;
   std::function<void(int status)> exit;
 };
-PlannedFailures blows_to_this_process();
+PlannedFailures fault_actions_of_this_process();
 
 // The effect of an injection on a collective.
-struct Treatment {
+struct CollectiveFault {
   enum class Kind { carried, failed, dropped, duplicated, corrupted };
   Kind kind = Kind::carried;
   int bit = 0;                           // of a corrupted one
@@ -39,11 +39,11 @@ class Injector {
  public:
   // `journal` outlives the injector. Injections of `all` for other ranks are left out.
   Injector(const std::vector<Injection>& all, int rank, JournalWriter& journal,
-           PlannedFailures planned_failures = blows_to_this_process());
+           PlannedFailures planned_failures = fault_actions_of_this_process());
 
   // Called before the rank issues collective `sequence`, and as it enters `moment`. Any thread.
   // Throws InjectedError.
-  Treatment at_collective(int64_t sequence);
+  CollectiveFault at_collective(int64_t sequence);
   void at_moment(const Moment& moment);
 
  private:
@@ -53,7 +53,7 @@ class Injector {
 
   std::mutex mutex_;  // guards what follows
   std::vector<Injection> planted_;
-  Treatment next_;                       // of the next collective
+  CollectiveFault next_;                 // of the next collective
   std::chrono::milliseconds slow_by_{};  // before each collective
   std::chrono::milliseconds late_by_{};  // each collective's result
   JournalWriter& journal_;

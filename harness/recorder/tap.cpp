@@ -202,7 +202,7 @@ Tap::Tap(BackendPtr backend, std::shared_ptr<TapLog> log, std::shared_ptr<Carrie
 
 template <class Issue>
 WorkPtr Tap::through(Call call, const Issue& issue) {
-  using Kind = Treatment::Kind;
+  using Kind = CollectiveFault::Kind;
   const auto [issued, treatment] = log_->issue(call);
   const auto outputs = call.outputs;
   if (treatment.kind == Kind::failed) fail_as_injected(issued);
@@ -446,8 +446,8 @@ void Tap::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ra
             .timeout = options.timeout,
             .is_async = options.asyncOp};
   const auto [issued, treatment] = log_->issue(call);
-  if (treatment.kind == Treatment::Kind::failed) fail_as_injected(issued);
-  if (treatment.kind == Treatment::Kind::dropped) return log_->done(issued.sequence);
+  if (treatment.kind == CollectiveFault::Kind::failed) fail_as_injected(issued);
+  if (treatment.kind == CollectiveFault::Kind::dropped) return log_->done(issued.sequence);
   if (carrier_) {
     carrier_->carry(std::move(call), issued, log_)->wait(options.timeout);
     return;

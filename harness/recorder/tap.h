@@ -39,7 +39,7 @@ class TapLog : public std::enable_shared_from_this<TapLog> {
   // Injections strike, then the collective is on record.
   struct Issued {
     Collective collective;
-    Treatment treatment;
+    CollectiveFault treatment;
   };
   Issued issue(const Call& call);
 

@@ -41,7 +41,7 @@ class DeviceBackend {
   // Collective; blocks.
   virtual c10::intrusive_ptr<c10d::Backend> make(const Wanted& wanted) const = 0;
 
-  // Makes the stream stand still for about `time` before what is submitted to it next; the host
+  // Enqueues a delay of about `time` on the stream, before what is submitted to it next; the host
   // continues. Does nothing on a device that is never late.
   virtual void hold_up(const c10::Stream&, std::chrono::milliseconds) const {}
 

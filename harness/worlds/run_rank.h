@@ -34,7 +34,7 @@ struct RankRunParts {
   // Called once the program has returned: what it did wrong that no record shows.
   std::function<std::string()> device_error = {};
   bool call_sites = true;  // collectives are recorded with where they were issued from
-  PlannedFailures planned_failures = blows_to_this_process();
+  PlannedFailures planned_failures = fault_actions_of_this_process();
   TapLog::Clock clock = TapLog::monotonic_ns;
 };
 

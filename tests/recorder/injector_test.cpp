@@ -50,7 +50,7 @@ TEST(Injector, EachKindStrikesAfterItIsOnRecord) {
 }
 
 TEST(Injector, WhatConcernsACollectiveStrikesTheNextOne) {
-  using Fate = Treatment::Kind;
+  using Fate = CollectiveFault::Kind;
   const SharedMemory memory(1 << 16);
   JournalWriter journal(memory.bytes());
   Injector injector(
@@ -88,7 +88,7 @@ TEST(Injector, ResultsAreLateFromThereOnWhateverElseBefallsThem) {
   EXPECT_EQ(injector.at_collective(1).late_by, 7ms);
   const auto next = injector.at_collective(2);
   EXPECT_EQ(next.late_by, 7ms);
-  EXPECT_EQ(next.kind, Treatment::Kind::duplicated);
+  EXPECT_EQ(next.kind, CollectiveFault::Kind::duplicated);
   EXPECT_EQ(injector.at_collective(3).late_by, 7ms);
 }
 

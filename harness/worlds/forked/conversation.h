@@ -27,7 +27,7 @@ struct CaseRequest {
   int size = 1;               // of the case's world
   std::chrono::milliseconds limit{};
   bool call_sites = false;  // of simulated worlds; of others always
-  bool choices = false;     // reply with the choices of who ran next
+  bool choices = false;     // the reply includes the scheduler's choices
   std::string case_value;   // JSON, behind the fields
   static constexpr auto fields() {
     return std::tuple{field("scenario", &CaseRequest::scenario, line_up_to(4096)),
@@ -47,7 +47,7 @@ struct KeepRequest {
   static constexpr auto fields() { return std::tuple{field("folder", &KeepRequest::folder)}; }
 };
 
-// One of them.
+// Exactly one member is set.
 struct LaneRequest {
   std::optional<CaseRequest> run = {};
   std::optional<KeepRequest> keep = {};
@@ -72,8 +72,8 @@ struct CaseReply {
 std::string text_of(const CaseReply& reply);
 CaseReply case_reply_in(const std::string& text);
 
-// A process that lives on between cases receives this for each case.
-struct Order {
+// The next case of a process that lives on between cases.
+struct CaseAssignment {
   const Scenario& scenario;
   Case c;
   const Subject& subject;

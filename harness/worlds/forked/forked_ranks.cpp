@@ -10,7 +10,7 @@ CaseReply run_forked(const ForkedRanks& ranks, Workplace& workplace, KeptWorlds&
                      int stop_descriptor) {
   const auto deadline = std::chrono::steady_clock::now() + ranks.limit;
   const auto& memory = workplace.memory();
-  workplace.affinity.roam();
+  workplace.affinity.unpin();
   kept.end_all();
   memory.clear(ranks.count);
   workplace.capture->start(ranks.count);

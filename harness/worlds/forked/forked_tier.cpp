@@ -9,7 +9,7 @@ namespace lockstep {
 History ForkedTier::play(const Scenario& scenario, const Case& c, const Setting& setting,
                          const CaseRunOptions& options) {
   const auto request = request_for(scenario, c, setting, options);
-  lane().affinity.roam();
+  lane().affinity.unpin();
   return lane().run(request).history;
 }
 

@@ -58,16 +58,16 @@ void KeptWorlds::run(KeptWorld& world, const CaseRequest& request, const std::st
   workplace_.remove_scratch();
 }
 
-std::optional<Order> next_order(KeptSocket& socket, const Workplace& workplace) {
+std::optional<CaseAssignment> next_case(KeptSocket& socket, const Workplace& workplace) {
   const auto text = socket.next();
   if (!text) return {};
   const auto request = lane_request_in(*text).run.value();
-  return Order{.scenario = workplace.scenario(request.scenario),
-               .c = {request.scenario, Json::parse(request.case_value)},
-               .subject = workplace.subject(request.subject),
-               .limit = request.limit,
-               .call_sites = request.call_sites,
-               .choices = request.choices};
+  return CaseAssignment{.scenario = workplace.scenario(request.scenario),
+                        .c = {request.scenario, Json::parse(request.case_value)},
+                        .subject = workplace.subject(request.subject),
+                        .limit = request.limit,
+                        .call_sites = request.call_sites,
+                        .choices = request.choices};
 }
 
 }  // namespace lockstep

@@ -51,7 +51,7 @@ class KeptWorlds {
 };
 
 // The next case that such a process receives; nothing at the end.
-std::optional<Order> next_order(KeptSocket& socket, const Workplace& workplace);
+std::optional<CaseAssignment> next_case(KeptSocket& socket, const Workplace& workplace);
 
 // The time for making a world, beyond the case's own: the case does not cause it.
 inline constexpr std::chrono::seconds kMakingPatience{30};

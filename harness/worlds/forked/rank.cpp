@@ -122,7 +122,7 @@ class WarmRank {
   }
 
   // True if the rank can run another case.
-  bool play(const Order& order) {
+  bool play(const CaseAssignment& order) {
     ambient_.restore();
     const RankTask task{.scenario = order.scenario,
                         .c = order.c,

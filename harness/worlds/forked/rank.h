@@ -50,7 +50,7 @@ struct WarmRankParts {
   const DeviceBackend* backend = nullptr;
   std::filesystem::path scratch;
   // Blocks for the next case; nothing at the end.
-  std::function<std::optional<Order>()> next;
+  std::function<std::optional<CaseAssignment>()> next;
   // Receives what the case left behind in this process, a sentence each; the rank must not be used
   // again unless it is empty.
   std::function<void(const std::vector<std::string>& left)> done;

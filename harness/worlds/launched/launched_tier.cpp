@@ -148,10 +148,10 @@ LaunchedTier::Round LaunchedTier::play_round(RankRequest request, ServedStore& s
       lose(rank, "is gone");
   }
   while (round.awaited() > 0) {
-    if ((stopped_ || !lost_.empty()) && !round.is_cut) cut(round);
+    if ((stopped_ || !lost_.empty()) && !round.stop_is_sent) cut(round);
     std::vector<pollfd> readable;
     for (const int socket : sockets_) readable.push_back({socket, POLLIN, 0});
-    if (!round.is_cut) readable.push_back({wake_.number(), POLLIN, 0});
+    if (!round.stop_is_sent) readable.push_back({wake_.number(), POLLIN, 0});
     poll(readable.data(), readable.size(), milliseconds_until(round.limit));
     for (int rank = 0; rank < size(); ++rank)
       if (readable[static_cast<size_t>(rank)].revents != 0) receive_from(rank, round, store);
@@ -200,14 +200,14 @@ void LaunchedTier::take_reply(int rank, const std::string& text, Round& round, S
     reply.emplace();
     return;
   }
-  if (ended_as_it_should(*reply) || round.is_called_off) return;
-  round.is_called_off = true;
+  if (ended_as_it_should(*reply) || round.has_bad_end) return;
+  round.has_bad_end = true;
   try {
     call_off(store);
   } catch (const std::exception&) {
     // The own store failed: then nothing works here, and all end at the deadline.
   }
-  if (!round.is_cut) round.limit = std::min(round.limit, Clock::now() + parts_.grace);
+  if (!round.stop_is_sent) round.limit = std::min(round.limit, Clock::now() + parts_.grace);
 }
 
 // Note [Late together]
@@ -228,8 +228,8 @@ void LaunchedTier::let_late_ones_go_on(Round& round) {
 }
 
 void LaunchedTier::cut(Round& round) {
-  if (round.is_cut) return;
-  round.is_cut = true;
+  if (round.stop_is_sent) return;
+  round.stop_is_sent = true;
   round.limit = Clock::now() + kAnswerSlack;
   for (size_t rank = 0; rank < round.replies.size(); ++rank)
     if (!round.replies[rank]) send(static_cast<int>(rank), ServerWord::stop);
@@ -237,7 +237,7 @@ void LaunchedTier::cut(Round& round) {
 
 // The grace is over, or a server does not reply.
 void LaunchedTier::on_limit(Round& round) {
-  if (round.is_called_off && !round.is_cut) return cut(round);
+  if (round.has_bad_end && !round.stop_is_sent) return cut(round);
   for (size_t rank = 0; rank < round.replies.size(); ++rank) {
     if (round.replies[rank]) continue;
     lose(static_cast<int>(rank), "does not answer");

@@ -41,8 +41,8 @@ class LaunchedTier final : public Tier {
     std::vector<std::optional<RankReply>> replies;  // by rank
     std::vector<bool> late;                         // at the deadline, and has reported so
     Clock::time_point limit;                        // for each server that has not replied
-    bool is_cut = false;                            // all received a stop
-    bool is_called_off = false;                     // a rank ended badly
+    bool stop_is_sent = false;                      // all received a stop
+    bool has_bad_end = false;                       // a rank ended badly
     std::string failure;                            // what a server could not do
     int awaited() const;
   };

@@ -50,7 +50,7 @@ struct LookRequest {
   }
 };
 
-// One of them.
+// Exactly one member is set.
 struct MemberRequest {
   std::optional<RankRequest> run = {};
   std::optional<LookRequest> look = {};

@@ -11,12 +11,12 @@
 
 namespace lockstep::sim {
 
-// One collective of all members. `Brought` is a member's part of it: its tensors.
-template <class Brought>
-struct Session {
+// One collective of all members. `RankArguments` is a member's part of it: its tensors.
+template <class RankArguments>
+struct PendingCollective {
   int64_t number = 0;
-  std::vector<std::optional<Collective>> issued;  // by member
-  std::vector<std::optional<Brought>> brought;    // by member
+  std::vector<std::optional<Collective>> issued;      // by member
+  std::vector<std::optional<RankArguments>> brought;  // by member
   Nanoseconds last_arrival{};
   int here = 0;
   size_t first = 0;  // the member that came first
@@ -25,10 +25,10 @@ struct Session {
 };
 
 // Only rank threads call it, of which one runs at a time.
-template <class Brought>
+template <class RankArguments>
 class CollectiveMatcher {
  public:
-  using SessionPtr = std::shared_ptr<Session<Brought>>;
+  using PendingPtr = std::shared_ptr<PendingCollective<RankArguments>>;
 
   // `ranks` are the members' ranks in the world; `scheduler` outlives the matcher.
   CollectiveMatcher(std::string group, std::vector<int> ranks, Scheduler& scheduler)
@@ -42,7 +42,7 @@ class CollectiveMatcher {
 
   // Adds `member` to its next session. The session is over at once if it cannot succeed: the ranks
   // issued different collectives, or a member that has not joined has ended.
-  SessionPtr join(int member, const Collective& issued, Brought brought) {
+  PendingPtr join(int member, const Collective& issued, RankArguments brought) {
     const auto at = static_cast<size_t>(member);
     const auto session = session_at(joined_[at]++);
     session->issued[at] = issued;
@@ -60,11 +60,11 @@ class CollectiveMatcher {
   }
 
   // True if every member joined and nothing was wrong.
-  bool is_complete(const Session<Brought>& session) const {
+  bool is_complete(const PendingCollective<RankArguments>& session) const {
     return session.here == static_cast<int>(ranks_.size()) && session.error.empty();
   }
 
-  void fail(Session<Brought>& session, const std::string& error) {
+  void fail(PendingCollective<RankArguments>& session, const std::string& error) {
     session.error = error;
     scheduler_.happen(session.over, session.last_arrival);
   }
@@ -81,7 +81,7 @@ class CollectiveMatcher {
   }
 
   // "collective #3, allreduce of 6 float32; rank 2 has not come".
-  std::string waiting_text(const Session<Brought>& session, int member) const {
+  std::string waiting_text(const PendingCollective<RankArguments>& session, int member) const {
     std::string missing;
     int count = 0;
     for (size_t i = 0; i < ranks_.size(); ++i) {
@@ -96,10 +96,10 @@ class CollectiveMatcher {
   }
 
  private:
-  SessionPtr session_at(int64_t number) {
+  PendingPtr session_at(int64_t number) {
     auto& session = open_[number];
     if (!session) {
-      session = std::make_shared<Session<Brought>>();
+      session = std::make_shared<PendingCollective<RankArguments>>();
       session->number = number;
       session->issued.resize(ranks_.size());
       session->brought.resize(ranks_.size());
@@ -107,7 +107,7 @@ class CollectiveMatcher {
     return session;
   }
 
-  void fail_for_the_gone(Session<Brought>& session) {
+  void fail_for_the_gone(PendingCollective<RankArguments>& session) {
     for (size_t i = 0; i < ranks_.size(); ++i)
       if (!left_[i].empty() && !session.issued[i])
         return fail(session, "rank " + std::to_string(ranks_[i]) + " never came to " +
@@ -120,7 +120,7 @@ class CollectiveMatcher {
   std::vector<int64_t> joined_;    // by member: how many it has joined
   std::vector<std::string> left_;  // by member: how it ended; empty if it has not
   bool somebody_left_ = false;
-  std::map<int64_t, SessionPtr> open_;  // that not every member has joined
+  std::map<int64_t, PendingPtr> open_;  // that not every member has joined
 };
 
 }  // namespace lockstep::sim

@@ -34,7 +34,7 @@ std::string problem_with_threads(RankThreads& rank_threads) {
   }
 }
 
-HostReport report_on(const Order& order, const Host& host, RankThreads& rank_threads,
+HostReport report_on(const CaseAssignment& order, const Host& host, RankThreads& rank_threads,
                      const Holdings& before) {
   const WorldSpec spec = world_of(order.c);
   std::vector<std::span<std::byte>> journals;

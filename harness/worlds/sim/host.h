@@ -14,14 +14,14 @@
 
 namespace lockstep {
 struct HostReport;
-struct Order;
+struct CaseAssignment;
 }  // namespace lockstep
 
 namespace lockstep::sim {
 
 struct Host {
   // Blocks for the next case; nullopt at the end.
-  std::function<std::optional<Order>()> next;
+  std::function<std::optional<CaseAssignment>()> next;
   std::function<void(const HostReport&)> done;
   std::function<std::span<std::byte>(int rank, int size)> journal;
   std::filesystem::path scratch;

@@ -35,7 +35,7 @@ std::vector<ChildEnd> ends_in_host(const ChildEnd& host, bool is_alive, int runn
 History SimTier::play(const Scenario& scenario, const Case& c, const Setting& setting,
                       const CaseRunOptions& options) {
   const auto request = request_for(scenario, c, setting, options);
-  lane().affinity.stay_on(lane().options().core);
+  lane().affinity.pin_to(lane().options().core);
   if (world_of(c).schedule.policy == "exhaustive") return play_exhaustively(scenario, c, request);
   return lane().run(request).history;
 }
@@ -59,7 +59,7 @@ History SimTier::play_exhaustively(const Scenario& scenario, Case c, CaseRequest
 
 // A host that died before it let any rank run died between two cases: no case caused that.
 CaseReply SimServer::run(const CaseRequest& request, const std::string& text, int stop_descriptor) {
-  workplace_.affinity.stay_on(workplace_.options().core);
+  workplace_.affinity.pin_to(workplace_.options().core);
   const bool was_there = !host_.expired();
   auto reply = run_in_host(request, text, stop_descriptor);
   const bool began =

@@ -127,7 +127,7 @@ class DeviceSlot final : public Carrier {
     const auto outputs = call.outputs;
     const bool sends = call.op == "send";
     const std::string text = text_of(issued) + ", which nobody has answered";
-    SharedGroup::Brought brought{std::move(call), issued, log};
+    SharedGroup::RankArguments brought{std::move(call), issued, log};
     const auto message = sends ? group_->send(member_, std::move(brought))
                                : group_->receive(member_, std::move(brought));
     return c10::make_intrusive<SimWork>(
@@ -169,7 +169,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> SharedGroup::joined_by(
   return joined;
 }
 
-void SharedGroup::complete(Session& session) {
+void SharedGroup::complete(PendingCollective& session) {
   std::vector<const Call*> calls;
   int64_t bytes = 0;
   for (const auto& one : session.brought) {
@@ -190,7 +190,7 @@ void SharedGroup::complete(Session& session) {
   }
 }
 
-SharedGroup::MessagePtr SharedGroup::send(int member, Brought brought) {
+SharedGroup::MessagePtr SharedGroup::send(int member, RankArguments brought) {
   auto message = std::make_shared<Message>();
   message->from = member;
   message->posted = scheduler_.now();
@@ -213,7 +213,7 @@ SharedGroup::MessagePtr SharedGroup::send(int member, Brought brought) {
 }
 
 // Until delivery, `from` of a receive request is the rank that requests it.
-SharedGroup::MessagePtr SharedGroup::receive(int member, Brought brought) {
+SharedGroup::MessagePtr SharedGroup::receive(int member, RankArguments brought) {
   auto message = std::make_shared<Message>();
   message->from = member;
   message->posted = scheduler_.now();

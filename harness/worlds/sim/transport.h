@@ -38,16 +38,16 @@ class SharedGroup {
 
  private:
   friend class DeviceSlot;
-  struct Brought {
+  struct RankArguments {
     Call call;
     Collective issued;
     std::shared_ptr<TapLog> log;
   };
-  using Session = sim::Session<Brought>;
+  using PendingCollective = sim::PendingCollective<RankArguments>;
 
   // A send or recv that the other side has not matched.
   struct Message {
-    Brought brought;
+    RankArguments brought;
     int from = 0;
     Nanoseconds posted{};
     Event over;
@@ -55,9 +55,9 @@ class SharedGroup {
   };
   using MessagePtr = std::shared_ptr<Message>;
 
-  void complete(Session& session);
-  MessagePtr send(int member, Brought brought);
-  MessagePtr receive(int member, Brought brought);
+  void complete(PendingCollective& session);
+  MessagePtr send(int member, RankArguments brought);
+  MessagePtr receive(int member, RankArguments brought);
   void deliver(Message& sent, Message& received);
   void fail_if_gone(Message& message, int peer);
 
@@ -66,7 +66,7 @@ class SharedGroup {
   const ReductionOrder order_;
   const Links& links_;
   Scheduler& scheduler_;
-  CollectiveMatcher<Brought> matcher_;
+  CollectiveMatcher<RankArguments> matcher_;
   Nanoseconds busy_until_{};  // collectives of a group are carried one after another
   std::deque<MessagePtr> sent_, wanted_;
   std::map<int, std::string> gone_;  // by member

@@ -17,7 +17,7 @@ constexpr int kKeptRanksMost = 16;
 CaseReply WarmServer::run(const CaseRequest& request, const std::string& text,
                           int stop_descriptor) {
   CaseReply reply;
-  workplace_.affinity.roam();
+  workplace_.affinity.unpin();
   const auto deadline = std::chrono::steady_clock::now() + request.limit + kMakingPatience;
   KeptWorld& world = world_for(request, stop_descriptor);
   reply.group.stopped = !kept_.wait_until_ready(
