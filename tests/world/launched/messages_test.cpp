@@ -4,7 +4,7 @@
 #include "harness/core/tier.h"
 #include "harness/process/secret.h"
 #include "harness/world/launched/remotes.h"
-#include "tests/world/launched/mutations.h"
+#include "tests/mutations.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include "harness/world/launched/agent.h"
 #include "harness/world/launched/launched_tier.h"
 #include "tests/world/forked/toys.h"
-#include "tests/world/launched/mutations.h"
+#include "tests/mutations.h"
 
 #include <future>
 #include <poll.h>
