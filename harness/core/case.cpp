@@ -63,7 +63,7 @@ SavedCase parse_case_file(const std::string& text, const std::string& path) {
     throw FieldError(path +
                      ": not a Lockstep case file; expected an object with \"lockstep_case\"");
   if (file["lockstep_case"] != kCaseFileVersion)
-    throw OtherVersion(path + ": case file version " + file["lockstep_case"].dump() +
+    throw OtherVersion(path + ": case file version " + excerpt(file["lockstep_case"].dump()) +
                        "; this program reads version " + std::to_string(kCaseFileVersion));
   for (const auto& [name, part] : file.items())
     if (name != "lockstep_case" && name != "scenario" && name != "value" && name != "shrunk")

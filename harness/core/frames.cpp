@@ -2,6 +2,7 @@
 
 #include "harness/core/bucket_matcher.h"
 #include "harness/core/parse_json.h"
+#include "harness/core/text.h"
 
 #include <algorithm>
 #include <cstring>
@@ -22,15 +23,24 @@ struct Lengths {
 };
 static_assert(sizeof(Lengths) == 16);
 
+const Json& part(const Json& header, const char* name, const std::string& where) {
+  if (!header.is_object() || !header.contains(name))
+    throw FieldError(where + ": no '" + name + "' in " + excerpt(header.dump()));
+  return header[name];
+}
+
 template <class T>
 T required(const Json& header, const char* name, const std::string& where) {
-  if (!header.is_object() || !header.contains(name))
-    throw FieldError(where + ": no '" + name + "' in " + header.dump());
-  try {
-    return header[name].get<T>();
-  } catch (const Json::exception&) {
-    throw FieldError(where + ": '" + name + "' is " + header[name].dump());
-  }
+  T value{};
+  fields::read(part(header, name, where), value, Allowed{}, where + "." + name,
+               Absent::keeps_default);
+  return value;
+}
+
+// -1 where it is not there.
+template <class T>
+T number_or_none(const Json& header, const char* name, const std::string& where) {
+  return header.is_object() && header.contains(name) ? required<T>(header, name, where) : T{-1};
 }
 
 Collective collective_in(const Json& header, const std::string& where) {
@@ -40,15 +50,19 @@ Collective collective_in(const Json& header, const std::string& where) {
           .sequence = required<int64_t>(header, "sequence", where),
           .elements = required<int64_t>(header, "elements", where),
           .root = required<int>(header, "root", where),
-          .times = {.queued_ns = header.value("ns", int64_t{-1})},
-          .site = {header.value("site", -1)}};
+          .times = {.queued_ns = number_or_none<int64_t>(header, "ns", where)},
+          .site = {number_or_none<int>(header, "site", where)}};
 }
 
 BucketLayout layout_in(const Json& header, const std::string& where) {
   BucketLayout layout;
-  for (const auto& bucket : required<Json>(header, "buckets", where))
-    layout.buckets.push_back({required<std::vector<std::string>>(bucket, "parameters", where),
-                              required<int64_t>(bucket, "elements", where)});
+  const auto& buckets = part(header, "buckets", where);
+  if (!buckets.is_array()) fields::refuse(where + ".buckets", buckets, "a list");
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    const auto at = where + ".buckets[" + std::to_string(i) + "]";
+    layout.buckets.push_back({required<std::vector<std::string>>(buckets[i], "parameters", at),
+                              required<int64_t>(buckets[i], "elements", at)});
+  }
   return layout;
 }
 
@@ -157,7 +171,8 @@ RankHistory rank_history(const Frames& frames, const std::string& whose) {
       }
       case FrameKind::done:
         mark_done(rank, required<std::string>(header, "group", where),
-                  required<int64_t>(header, "sequence", where), header.value("ns", int64_t{-1}));
+                  required<int64_t>(header, "sequence", where),
+                  number_or_none<int64_t>(header, "ns", where));
         break;
       case FrameKind::injection:
         add(from_json<Injection>(header, where));
@@ -166,6 +181,7 @@ RankHistory rank_history(const Frames& frames, const std::string& whose) {
         add(LeftBehind{required<std::string>(header, "what", where)});
         break;
       case FrameKind::site:
+        required<int>(header, "site", where);
         break;
       case FrameKind::layout: {
         auto layout = layout_in(header, where);
@@ -176,9 +192,10 @@ RankHistory rank_history(const Frames& frames, const std::string& whose) {
       case FrameKind::ending: {
         const auto name = required<std::string>(header, "kind", where);
         const auto kind = ending_named(name);
-        if (!kind) throw FieldError(where + ": unknown ending '" + name + "'");
-        rank.ending = {
-            *kind, required<std::string>(header, "why", where), {header.value("ns", int64_t{-1})}};
+        if (!kind) throw FieldError(where + ": unknown ending '" + excerpt(name) + "'");
+        rank.ending = {*kind,
+                       required<std::string>(header, "why", where),
+                       {number_or_none<int64_t>(header, "ns", where)}};
         break;
       }
       default:
@@ -192,8 +209,10 @@ RankHistory rank_history(const Frames& frames, const std::string& whose) {
 std::map<int, std::vector<uint64_t>> call_sites(const Frames& frames) {
   std::map<int, std::vector<uint64_t>> sites;
   for (const auto& frame : frames.frames) {
-    if (frame.kind != FrameKind::site) continue;
-    auto& addresses = sites[frame.header.value("site", -1)];
+    if (frame.kind != FrameKind::site || frame.payload.size() < sizeof(uint64_t)) continue;
+    const auto number = frame.header.find("site");
+    if (number == frame.header.end() || !number->is_number_integer()) continue;
+    auto& addresses = sites[number->get<int>()];
     addresses.resize(frame.payload.size() / sizeof(uint64_t));
     std::memcpy(addresses.data(), frame.payload.data(), addresses.size() * sizeof(uint64_t));
   }

@@ -73,7 +73,8 @@ Frames read_frames(const std::byte* bytes, size_t size);
 // naming the record.
 RankHistory rank_history(const Frames& frames, const std::string& where);
 
-// The call sites among a rank's frames, by number.
+// The call sites among a rank's frames, by number. Frames that rank_history refuses are passed
+// over.
 std::map<int, std::vector<uint64_t>> call_sites(const Frames& frames);
 
 // The bytes a rank with this history would have written, except its call sites; the inverse of

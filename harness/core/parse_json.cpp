@@ -38,6 +38,8 @@ Json finished(Unfinished value) {
 
 class Builder : public nlohmann::json_sax<Json> {
  public:
+  explicit Builder(const std::string& text) : text_(text) {}
+
   Json root;
   std::string why_not_json, why_refused;
 
@@ -63,9 +65,11 @@ class Builder : public nlohmann::json_sax<Json> {
     return !twice && end();
   }
 
-  bool parse_error(size_t, const std::string&, const Json::exception& error) override {
+  // The library does not say where a number is too large.
+  bool parse_error(size_t bytes_read, const std::string&, const Json::exception& error) override {
     const std::string what = error.what();  // "[json.exception...] parse error at line 1, ..."
     why_not_json = excerpt(what.substr(what.find("] ") + 2));  // it quotes all that was read last
+    if (!dynamic_cast<const Json::parse_error*>(&error)) why_not_json += line_at(bytes_read);
     return false;
   }
 
@@ -100,6 +104,13 @@ class Builder : public nlohmann::json_sax<Json> {
     return add(finished(std::move(ended)));
   }
 
+  std::string line_at(size_t bytes_read) const {
+    const auto end =
+        text_.begin() + static_cast<std::ptrdiff_t>(std::min(bytes_read, text_.size()));
+    return " at line " + std::to_string(1 + std::count(text_.begin(), end, '\n'));
+  }
+
+  const std::string& text_;
   std::vector<Unfinished> open_;
   std::string name_;  // of the next value in an object
   size_t value_count_ = 0;
@@ -108,7 +119,7 @@ class Builder : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Json parse_json(const std::string& text, const std::string& name) {
-  Builder builder;
+  Builder builder(text);
   if (Json::sax_parse(text, &builder)) return std::move(builder.root);
   if (builder.why_refused.empty()) throw NotJson(name + ": not JSON: " + builder.why_not_json);
   throw FieldError(name + ": " + builder.why_refused);

@@ -62,30 +62,38 @@ TEST(Frames, ARecordThatWasNeverCommittedEndsTheReadingWithAReason) {
   EXPECT_NE(broken.tail.find("commit word"), std::string::npos);
 }
 
-TEST(Frames, AnyGarbageIsReadWithoutHarm) {
-  uint64_t state = 1;
-  for (int round = 0; round < 2000; ++round) {
-    auto bytes = frames_of(an_eventful_rank());
-    for (int i = 0; i < 4; ++i) {
-      state = state * 6364136223846793005u + 1442695040888963407u;
-      bytes[(state >> 33) % bytes.size()] = static_cast<char>(state >> 25);
-    }
+TEST(Frames, WhatNoWriterWritesIsRefusedByRecordAndPath) {
+  const auto refusal = [](FrameKind kind, const char* header) {
+    Frames frames;
+    frames.frames.push_back({kind, Json::parse(header), {}});
     try {
-      rank_history(read(bytes), "rank 0");
-    } catch (const FieldError&) {
+      rank_history(frames, "rank 3");
+    } catch (const FieldError& error) {
+      return std::string(error.what());
     }
-  }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(refusal(FrameKind::observation, R"({"name":"x"})"),
+            "rank 3, record 0: no 'dtype' in {\"name\":\"x\"}");
+  EXPECT_EQ(refusal(FrameKind::observation, R"({"name":"x","dtype":"int64","shape":[1,2.5]})"),
+            "rank 3, record 0.shape[1]: expected a whole number, found 2.5");
+  EXPECT_EQ(refusal(FrameKind::layout, R"({"buckets":{"elements":1}})"),
+            "rank 3, record 0.buckets: expected a list, found {\"elements\":1}");
+  EXPECT_EQ(refusal(FrameKind::layout, R"({"buckets":[{"parameters":[3],"elements":1}]})"),
+            "rank 3, record 0.buckets[0].parameters[0]: expected a string, found 3");
+  EXPECT_EQ(refusal(FrameKind::done, R"({"group":"world","sequence":0,"ns":"soon"})"),
+            "rank 3, record 0.ns: expected a whole number, found \"soon\"");
+  EXPECT_EQ(refusal(FrameKind::site, "[]"), "rank 3, record 0: no 'site' in []");
 }
 
-TEST(Frames, WhatNoWriterWritesIsRefusedByRecord) {
+TEST(Frames, CallSitesWithoutANumberArePassedOver) {
   Frames frames;
-  frames.frames.push_back({FrameKind::observation, Json::parse(R"({"name":"x"})"), {}});
-  try {
-    rank_history(frames, "rank 3");
-    FAIL();
-  } catch (const FieldError& error) {
-    EXPECT_STREQ(error.what(), "rank 3, record 0: no 'dtype' in {\"name\":\"x\"}");
-  }
+  const std::vector<std::byte> address(8, std::byte{1});
+  frames.frames.push_back({FrameKind::site, Json::parse("[]"), address});
+  frames.frames.push_back({FrameKind::site, {{"site", "x"}}, address});
+  frames.frames.push_back({FrameKind::site, {{"site", 4}}, address});
+  EXPECT_EQ(call_sites(frames),
+            (std::map<int, std::vector<uint64_t>>{{4, {0x0101'0101'0101'0101u}}}));
 }
 
 TEST(Frames, AllReducesAreMatchedToTheBucketsInForceByTheirOrderAndSize) {

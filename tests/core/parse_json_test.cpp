@@ -33,6 +33,7 @@ TEST(ParseJson, RefusesWhatTheLibraryRefuses) {
   for (const char* text : {"", "{", "[1,]", "nul", "{\"a\" 1}", "1 2", "\"\xff\"", "1e999"})
     EXPECT_THROW(parse_json(text, ""), NotJson) << text;
   EXPECT_TRUE(refusal("{").starts_with("x.json: not JSON: parse error at line 1, column 2"));
+  EXPECT_EQ(refusal("[1,\n1e999]"), "x.json: not JSON: number overflow parsing '1e999' at line 2");
   EXPECT_LT(refusal("\"" + std::string(1 << 20, 'a')).size(), 300u);
 }
 

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <iomanip>
 #include <iostream>
-#include <queue>
 #include <set>
 
 namespace lockstep {
@@ -132,125 +131,6 @@ TEST(Shrink, ACaseWithTheWorldOfAnotherBugIsLeftAlone) {
   Search search(trials);
   search.allow(TrialTime::max(), kRunsMost);
   EXPECT_EQ(planted::typed(shrink(scenario, start, search).smallest()), hang.smallest);
-}
-
-// Small domains, where every smaller case can be enumerated.
-struct Small {
-  WorldSpec world;
-  int steps = 1, groups = 1;
-  std::vector<int> parts;
-  bool flag = false;
-  std::string mode = "a";
-  uint64_t seed = 0;
-  static constexpr auto fields() {
-    return std::tuple{field("world", &Small::world),
-                      field("steps", &Small::steps, between(1, 6)),
-                      field("groups", &Small::groups, between(1, 4)),
-                      field("parts", &Small::parts, between(0, 2)),
-                      field("flag", &Small::flag),
-                      field("mode", &Small::mode, one_of("a|b|c")),
-                      field("seed", &Small::seed, {}, Cost::numbers)};
-  }
-};
-
-Scenario small_scenario() {
-  return scenario<Small>({.name = "toys.small",
-                          .cases = rc::gen::just(Small{}),
-                          .program = [](const Small&, RankContext&) {},
-                          .checks = {}});
-}
-
-Case erased(const Small& c) {
-  return {"toys.small", to_json(c)};
-}
-
-// Obvious and slow: every case below the start, by any number of steps.
-std::vector<Case> all_below(const Scenario& scenario, const Case& start) {
-  std::map<std::string, Case> seen{{start.value.dump(), start}};
-  std::queue<Case> open({start});
-  for (; !open.empty(); open.pop())
-    for (const auto& c : scenario.smaller(open.front()))
-      if (seen.try_emplace(c.value.dump(), c).second) open.push(c);
-  std::vector<Case> all;
-  for (auto& [text, c] : seen) all.push_back(std::move(c));
-  return all;
-}
-
-// Cost to a reader, of the fields that are numbers, flags or words.
-auto cost_of(const Case& c) {
-  const auto is = from_json<Small>(c.value, "case");
-  return std::tuple(is.world.size, is.steps, is.groups, is.flag, is.mode, is.seed);
-}
-
-Descent shrunk(const Scenario& scenario, const Case& start,
-               const std::function<bool(const Case&)>& fails) {
-  PlantedTrials trials(fails);
-  Search search(trials);
-  search.allow(TrialTime::max(), 1'000'000);
-  return shrink(scenario, start, search);
-}
-
-// Fails where one of a few conjunctions of lower bounds holds: what is harder than a failing case
-// fails as well.
-struct Bounds {
-  int world, steps, groups;
-  bool flag;
-  int mode;
-  uint64_t seed;
-  bool hold(const Small& c) const {
-    return c.world.size >= world && c.steps >= steps && c.groups >= groups && c.flag >= flag &&
-           c.mode[0] - 'a' >= mode && c.seed >= seed;
-  }
-};
-
-TEST(Shrink, WhereHarderCasesFailTooTheSmallestIsTheOneAnExhaustiveSearchFinds) {
-  const auto scenario = small_scenario();
-  const auto start =
-      erased({.world = {.size = 4}, .steps = 5, .groups = 3, .flag = true, .mode = "c", .seed = 3});
-  const auto below = all_below(scenario, start);
-  ASSERT_EQ(below.size(), 4u * 5 * 3 * 2 * 3 * 4);
-  EXPECT_TRUE(rc::check([&] {
-    const auto any = [](int least, int most) { return *rc::gen::inRange(least, most + 1); };
-    std::vector<Bounds> some(static_cast<size_t>(any(1, 4)));
-    for (auto& one : some)
-      one = {any(1, 4),      any(1, 5), any(1, 3),
-             any(0, 1) == 1, any(0, 2), static_cast<uint64_t>(any(0, 3))};
-    const auto fails = [&](const Case& c) {
-      const auto is = from_json<Small>(c.value, "case");
-      return std::any_of(some.begin(), some.end(), [&](const Bounds& one) { return one.hold(is); });
-    };
-    const Case* least = nullptr;
-    for (const auto& c : below)
-      if (fails(c) && (!least || cost_of(c) < cost_of(*least))) least = &c;
-    RC_ASSERT(least != nullptr);
-    RC_ASSERT(shrunk(scenario, start, fails).smallest().value.dump() == least->value.dump());
-  }));
-}
-
-TEST(Shrink, WhateverFailsNoCaseOneOrTwoStepsBelowTheSmallestDoes) {
-  const auto scenario = small_scenario();
-  EXPECT_TRUE(rc::check([&] {
-    const auto salt = *rc::gen::arbitrary<uint32_t>();
-    const auto share = *rc::gen::inRange(1, 60);  // of all cases, in percent
-    const auto start =
-        erased({.world = {.size = *rc::gen::inRange(1, 5)},
-                .steps = *rc::gen::inRange(1, 6),
-                .parts = *rc::gen::container<std::vector<int>>(
-                    static_cast<size_t>(*rc::gen::inRange(0, 3)), rc::gen::inRange(0, 3)),
-                .flag = *rc::gen::arbitrary<bool>(),
-                .seed = *rc::gen::inRange<uint64_t>(0, 4)});
-    const auto fails = [&](const Case& c) {
-      return c == start || std::stoull(hash_of(c).substr(0, 8), nullptr, 16) * (salt | 1) % 100 <
-                               static_cast<uint64_t>(share);
-    };
-    const auto descent = shrunk(scenario, start, fails);
-    RC_ASSERT(descent.is_smallest);
-    RC_ASSERT(fails(descent.smallest()));
-    for (const auto& one : scenario.smaller(descent.smallest())) {
-      RC_ASSERT(!fails(one));
-      for (const auto& two : scenario.smaller(one)) RC_ASSERT(!fails(two));
-    }
-  }));
 }
 
 TEST(Shrink, ABudgetOfRunsEndsItWithTheSmallestSoFar) {

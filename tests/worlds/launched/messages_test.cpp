@@ -4,7 +4,7 @@
 #include "harness/core/tier.h"
 #include "harness/process/secret.h"
 #include "harness/worlds/launched/remotes.h"
-#include "tests/worlds/launched/mutations.h"
+#include "tests/mutations.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include "harness/process/message.h"
 #include "harness/worlds/launched/agent.h"
 #include "harness/worlds/launched/launched_tier.h"
+#include "tests/mutations.h"
 #include "tests/worlds/forked/toys.h"
-#include "tests/worlds/launched/mutations.h"
 
 #include <future>
 #include <poll.h>

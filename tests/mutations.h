@@ -1,4 +1,4 @@
-// Messages as a stranger might send them: valid ones with something changed, and noise.
+// Texts as a stranger might send or write them: valid ones with something changed, and noise.
 #pragma once
 
 #include <array>
