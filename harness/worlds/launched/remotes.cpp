@@ -156,27 +156,6 @@ std::string who_did_not_come(const std::map<int, RemoteProcess>& came, int size)
   return (missing.size() == 1 ? "rank " : "ranks ") + joined(missing, ", ");
 }
 
-using Names = std::map<std::string, std::string>;
-
-// The first name that one has and the other lacks.
-std::string missing_name(const Names& all, const Names& in) {
-  for (const auto& [name, value] : all)
-    if (!in.contains(name)) return name;
-  return "";
-}
-
-std::string difference_in(const std::string& what, const Names& ours, const Names& theirs,
-                          const std::string& who) {
-  if (const auto name = missing_name(ours, theirs); !name.empty())
-    return who + " has no " + what + " '" + name + "', which rank 0 has";
-  if (const auto name = missing_name(theirs, ours); !name.empty())
-    return who + " has the " + what + " '" + name + "', which rank 0 has not";
-  for (const auto& [name, value] : ours)
-    if (value != theirs.at(name))
-      return who + " has a " + what + " '" + name + "' with other cases than rank 0's";
-  return "";
-}
-
 // Rank 0's own MASTER_ADDR may be localhost where the others' is its address.
 std::string hint_of(const std::string& address) {
   const bool is_loopback =
@@ -210,24 +189,6 @@ Handshake handshake_of(int rank, const std::string& listens_on, const std::strin
           .program = std::move(program),
           .local_rank = {},
           .devices = {}};
-}
-
-RunnableProgram program_of(const std::vector<Scenario>& scenarios,
-                           const std::vector<std::string>& subjects) {
-  RunnableProgram program;
-  for (const auto& name : subjects) program.subjects[name] = "";
-  for (const auto& scenario : scenarios)
-    program.scenarios[scenario.name] = hash_of(scenario.smallest());
-  return program;
-}
-
-std::string difference(const RunnableProgram& ours, const RunnableProgram& theirs, int rank) {
-  const auto who = "rank " + std::to_string(rank);
-  const auto subjects = difference_in("subject", ours.subjects, theirs.subjects, who);
-  const auto found = !subjects.empty()
-                         ? subjects
-                         : difference_in("scenario", ours.scenarios, theirs.scenarios, who);
-  return found.empty() ? "" : "the processes are not of one program: " + found;
 }
 
 std::string name_of(const Handshake& member) {

@@ -6,9 +6,9 @@
 // (process/zygote.h), and these.
 #pragma once
 
-#include "harness/core/scenario.h"
 #include "harness/process/network.h"
 #include "harness/worlds/devices.h"
+#include "harness/worlds/launched/runnable_program.h"
 #include "harness/worlds/wire.h"
 
 #include <limits>
@@ -26,24 +26,6 @@ enum class RemoteWord : uint32_t {
   interrupted,      // a process was interrupted, and requests that rank 0 end the campaign
   end,              // rank 0's last: text of a CampaignEnd
 };
-
-// Lists what a program can run, by name, for comparison: its subjects, and its scenarios with a
-// hash of each one's smallest case.
-struct RunnableProgram {
-  std::map<std::string, std::string> subjects = {}, scenarios = {};
-  bool operator==(const RunnableProgram&) const = default;
-  static constexpr auto fields() {
-    return std::tuple{
-        field("subjects", &RunnableProgram::subjects, at_most(1u << 16, line_up_to(256))),
-        field("scenarios", &RunnableProgram::scenarios, at_most(1u << 16, line_up_to(256)))};
-  }
-};
-RunnableProgram program_of(const std::vector<Scenario>& scenarios,
-                           const std::vector<std::string>& subjects);
-
-// The sentence about the first difference, or "" where there is none.
-std::string difference(const RunnableProgram& program_of_rank_zero, const RunnableProgram& program,
-                       int rank);
 
 // The description that a launched process sends.
 struct Handshake {
