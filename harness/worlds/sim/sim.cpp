@@ -112,7 +112,7 @@ std::weak_ptr<KeptWorld> SimServer::make(int ranks_most, int stop_descriptor) {
       1, ranks_most,
       [&](int, KeptSocket& socket, Capture& capture) {
         return sim::serve_host(
-            {.next = [&] { return next_order(socket, workplace_); },
+            {.next = [&] { return next_case(socket, workplace_); },
              .done = [&](const HostReport& report) { socket.report(to_wire(report)); },
              .journal = [&](int rank, int size) { return workplace_.memory().journal(rank, size); },
              .scratch = workplace_.scratch(),

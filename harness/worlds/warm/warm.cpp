@@ -63,7 +63,7 @@ std::weak_ptr<KeptWorld> WarmServer::make(const CaseRequest& request, int stop_d
                            .rendezvous = rendezvous,
                            .backend = backend,
                            .scratch = workplace_.scratch(),
-                           .next = [&] { return next_order(socket, workplace_); },
+                           .next = [&] { return next_case(socket, workplace_); },
                            .done =
                                [&](const std::vector<std::string>& left) {
                                  socket.report(to_wire(RankReport{left}));
