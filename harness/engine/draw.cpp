@@ -175,6 +175,7 @@ CaseList draw_cases(const Scenario& scenario, const DrawOptions& options,
                     const std::vector<Case>& archived, const std::function<void()>& on_draw) {
   Drawer drawer(scenario, options, on_draw);
   drawer.add_archived(archived);
+  if (options.only_archived) return drawer.take();
   drawer.add_exhaustive();
   drawer.add_drawn();
   return drawer.take();

@@ -17,6 +17,9 @@ struct DrawOptions {
   // by default draws none here either.
   std::optional<int> cases;
 
+  // The archived cases and no others.
+  bool only_archived = false;
+
   // If not empty: every case has one of these world sizes, and exhaustive cases each of them.
   std::vector<int> worlds;
 
