@@ -66,12 +66,16 @@ std::vector<Setting> settings_of(const RunFlags& flags, const Known& known) {
 
 DrawOptions draw_options_of(const RunFlags& flags) {
   if (flags.failed)
-    for (const auto& [flag, given] :
-         {std::pair("--shard", &flags.shard), std::pair("--cases", &flags.cases)})
-      if (!given->empty())
+    for (const auto& [flag, is_given] :
+         {std::pair("--shard", !flags.shard.empty()), std::pair("--cases", !flags.cases.empty()),
+          std::pair("--for", !flags.time.empty()), std::pair("--until-fail", flags.until_fail)})
+      if (is_given)
         throw UsageError(std::string("--failed and ") + flag +
                          " exclude each other: --failed runs the archived cases of this machine, "
                          "all of them");
+  if (draws_on(flags) && !flags.shard.empty())
+    throw UsageError(std::string("--shard and ") + (flags.until_fail ? "--until-fail" : "--for") +
+                     " exclude each other: the shards of a campaign have one list of cases");
   DrawOptions options{.only_archived = flags.failed};
   options.seed = flags.seed.empty() ? std::random_device()() : seed_value("--seed", flags.seed);
   if (!flags.cases.empty())
@@ -113,12 +117,12 @@ std::vector<Case> archived_for(const Scenario& scenario, const RunFlags& flags) 
   return {};
 }
 
-CaseList cases_of(const Scenario& scenario, const DrawOptions& options, const RunFlags& flags,
-                  DrawProgress& progress) {
+GrowingCases cases_of(const Scenario& scenario, const DrawOptions& options, const RunFlags& flags,
+                      DrawProgress& progress) {
   const auto archived = archived_for(scenario, flags);
   try {
     progress.begin(scenario.name);
-    return draw_cases(scenario, options, archived, [&] { progress.looked_at_a_case(); });
+    return {scenario, options, archived, [&] { progress.looked_at_a_case(); }};
   } catch (const FieldError& error) {
     throw UsageError((options.set.empty() ? "" : "--set: ") + scenario.name + ": " + error.what());
   }
@@ -149,7 +153,8 @@ std::vector<Job> jobs_of(const RunFlags& flags, const Known& known, const DrawOp
                         {.unicode = locale_is_utf8()}, is_terminal(STDERR_FILENO));
   for (const auto& scenario : scenarios) {
     const auto missing = missing_field(scenario, draw);
-    const auto cases = missing ? CaseList() : cases_of(scenario, draw, flags, progress);
+    auto growing = missing ? GrowingCases() : cases_of(scenario, draw, flags, progress);
+    const auto& cases = growing.list();
     if (flags.failed && !missing && cases.empty()) continue;
     const auto left_out = missing ? "no field '" + *missing + "' for --set" : "";
     for (const auto& setting : settings) {
@@ -158,6 +163,8 @@ std::vector<Job> jobs_of(const RunFlags& flags, const Known& known, const DrawOp
       const auto played = few ? cases.a_few(kCasesInProcesses) : cases;
       jobs.push_back({scenario, setting, why_not.empty() ? played : CaseList(),
                       left_out.empty() ? why_not : left_out, shard});
+      if (draws_on(flags) && !few && !jobs.back().cases.empty())
+        jobs.back().more = [growing]() mutable { return growing.grow(); };
     }
   }
   if (jobs.empty())

@@ -13,11 +13,11 @@ namespace lockstep::cli {
 struct RunFlags {
   Selection selection;
   std::string tiers, backends = "gloo", subjects, worlds, seed, cases, shard, slots, timeout,
-                     rendezvous_timeout, shrink_time;
+                     rendezvous_timeout, shrink_time, time, max_fail, repeat, slowest;
   std::vector<std::string> set;
   std::string junit, json, out = ".lockstep", colour = "auto";
-  bool thorough = false, failed = false, plan = false, stop_at_first = false, keep_going = false,
-       no_shrink = false, quiet = false;
+  bool thorough = false, failed = false, plan = false, until_fail = false, stop_at_first = false,
+       keep_going = false, no_shrink = false, quiet = false;
   int verbose = 0;
 };
 
@@ -28,6 +28,11 @@ std::string tiers_of(const RunFlags& flags);
 std::optional<RunShard> shard_option_of(const RunFlags& flags);
 
 DrawOptions draw_options_of(const RunFlags& flags);
+
+// True of a run that draws more cases until its time is over or one fails.
+inline bool draws_on(const RunFlags& flags) {
+  return flags.until_fail || !flags.time.empty();
+}
 
 // Draws the cases. Throws UsageError and NothingSelected.
 std::vector<Job> jobs_of(const RunFlags& flags, const Known& known, const DrawOptions& draw);

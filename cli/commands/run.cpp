@@ -8,7 +8,9 @@
 #include "cli/sharding.h"
 #include "cli/shrinking.h"
 #include "cli/usage.h"
+#include "harness/engine/cut_off.h"
 #include "harness/process/single_threaded.h"
+#include "reports/style.h"
 
 #include <algorithm>
 
@@ -17,6 +19,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr int kSlotsMost = 4096;
+constexpr int kFailuresMost = 1'000'000;
 
 CommandOptions command_options_of(const RunFlags& flags, uint64_t seed) {
   CommandOptions options{.seed = seed,
@@ -33,7 +36,25 @@ CommandOptions command_options_of(const RunFlags& flags, uint64_t seed) {
     options.rendezvous_timeout = time_limit("--rendezvous-timeout", flags.rendezvous_timeout);
   if (flags.stop_at_first && flags.keep_going)
     throw UsageError("-x and --keep-going exclude each other");
-  if (flags.stop_at_first) options.campaign.after_failure = AfterFailure::stop_all;
+  if (flags.keep_going && (!flags.max_fail.empty() || flags.until_fail))
+    throw UsageError((flags.until_fail ? "--until-fail" : "--max-fail") +
+                     std::string(" and --keep-going exclude each other"));
+  if (!flags.max_fail.empty() && (flags.stop_at_first || flags.until_fail))
+    throw UsageError((flags.until_fail ? "--until-fail" : "-x") +
+                     std::string(" and --max-fail exclude each other"));
+  if (flags.stop_at_first || flags.until_fail || !flags.max_fail.empty())
+    options.campaign.after_failure = AfterFailure::stop_all;
+  if (!flags.max_fail.empty())
+    options.campaign.failures_most =
+        static_cast<int>(whole_number("--max-fail", flags.max_fail, 1, kFailuresMost));
+  if (!flags.time.empty()) options.campaign.time = duration("--for", flags.time);
+  options.campaign.draws_on = draws_on(flags);
+  if (!flags.repeat.empty())
+    options.campaign.repeat =
+        static_cast<int>(whole_number("--repeat", flags.repeat, 1, kRepeatMost));
+  if (!flags.slowest.empty())
+    options.slowest = static_cast<size_t>(
+        whole_number("--slowest", flags.slowest, 1, static_cast<int64_t>(kSlowestMost)));
   if (flags.keep_going) options.campaign.after_failure = AfterFailure::keep_going;
   words("--color", flags.colour, {"auto", "always", "never"});
   if (flags.quiet && flags.verbose > 0) throw UsageError("-q and -v exclude each other");
@@ -48,6 +69,19 @@ bool fixes_world(const DrawOptions& draw) {
   return !draw.worlds.empty() ||
          std::any_of(draw.set.begin(), draw.set.end(),
                      [](const auto& fixed) { return fixed.first == "world.size"; });
+}
+
+// A run that was killed could not say so itself.
+void tell_of_cut_off(const std::filesystem::path& out, const std::string& program) {
+  const auto last = newest_run(out);
+  const auto cut_off = last.empty() ? std::nullopt : read_cut_off(last);
+  if (!cut_off) return;
+  const auto& first = cut_off->cases.front();
+  const auto others = static_cast<int64_t>(cut_off->cases.size()) - 1;
+  print_to_stderr("the last run was cut off while " + first.c.scenario + ", case " +
+                  std::to_string(first.number) + " of " + std::to_string(first.of) + ", ran" +
+                  (others > 0 ? ", and " + reports::counted(others, "other case") : "") + "; '" +
+                  program + " replay' runs " + (others > 0 ? "them" : "it"));
 }
 
 int run(const RunFlags& flags, const Known& known, SingleThreaded alone) {
@@ -71,6 +105,7 @@ int run(const RunFlags& flags, const Known& known, SingleThreaded alone) {
     print(plan_text(jobs, flags.out));
     return kHeld;
   }
+  tell_of_cut_off(flags.out, known.program);
   // In a setting that this machine can run: elsewhere a canary would fail for lack of a device.
   const auto played =
       std::find_if(jobs.begin(), jobs.end(), [](const Job& job) { return job.left_out.empty(); });
@@ -104,6 +139,11 @@ void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& stat
   option("--shard", flags->shard, "I/N",
          "plays every Nth case from the Ith; auto: as Slurm, GitLab or CircleCI says");
   option("--cases", flags->cases, "N", "cases drawn for a scenario (its own number)");
+  option("--for", flags->time, "TIME",
+         "draw on once all cases have run, until this time is over: 90s, 10m, 1.5h");
+  command->add_flag("--until-fail", flags->until_fail,
+                    "draw on until a case fails, or --for is over");
+  option("--repeat", flags->repeat, "N", "run each case N times, as long as it passes");
   repeated("--set", flags->set, "FIELD=VALUE", "fixes a field of every case");
   option("-j", flags->slots, "SLOTS", "ranks alive at once (twice the cores)");
   option("--timeout", flags->timeout, "SECONDS", "deadline of one case (30)");
@@ -113,6 +153,7 @@ void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& stat
   option("--rendezvous-timeout", flags->rendezvous_timeout, "SECONDS",
          "how long launched processes wait for each other (300)");
   command->add_flag("-x", flags->stop_at_first, "stop at the first failure");
+  option("--max-fail", flags->max_fail, "N", "stop once N scenarios have failed");
   command->add_flag("--keep-going", flags->keep_going,
                     "judge every case; count the failures of each signature, tell its first");
   option("--junit", flags->junit, "FILE", "write JUnit XML");
@@ -121,6 +162,7 @@ void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& stat
                     "print what would run, how many cases and how long they took before; run none");
   option("--out", flags->out, "FOLDER", "where runs and failures are kept");
   option("--color", flags->colour, "WHEN", "auto, always or never");
+  option("--slowest", flags->slowest, "N", "list the N slowest cases, at most 10");
   command->add_flag("-q", flags->quiet, "print failures and the summary only");
   command->add_flag("-v", flags->verbose,
                     "print a line for each case; -vv: also what every rank recorded");

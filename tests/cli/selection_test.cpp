@@ -121,6 +121,15 @@ TEST(Usage, ADeadlineIsMoreThanNothing) {
     EXPECT_THROW(time_limit("--timeout", text), UsageError) << text;
 }
 
+TEST(Usage, ATimeHasAUnitOrIsInSeconds) {
+  EXPECT_EQ(duration("--for", "90s"), std::chrono::seconds(90));
+  EXPECT_EQ(duration("--for", "10m"), std::chrono::minutes(10));
+  EXPECT_EQ(duration("--for", "1.5h"), std::chrono::minutes(90));
+  EXPECT_EQ(duration("--for", "2"), std::chrono::seconds(2));
+  for (const char* text : {"", "m", "10x", "1m30s", "0s", "-1m", "nan", "169h", "m5"})
+    EXPECT_THROW(duration("--for", text), UsageError) << text;
+}
+
 Run run_with(std::vector<Result::Kind> kinds) {
   lockstep::Run run;
   for (const auto kind : kinds) {
