@@ -11,7 +11,7 @@ enum ExitCode : int {
   kHeld = 0,
   kFailed = 1,        // failed, hung, crashed, leaked or flaky; or the canary passed
   kUsage = 2,         // also a limit of this machine, or an unwritable folder where nothing failed
-  kInconclusive = 3,  // something could not be judged, and nothing failed
+  kInconclusive = 3,  // something could not be judged, or not in time, and nothing failed
   kNothingSelected = 4,
   kInternal = 70,
   kAllSkipped = 77,
@@ -41,6 +41,7 @@ inline ExitCode exit_code_of(const Run& run) {
   if (run.canary == Run::Canary::inconclusive) return kInconclusive;
   if (any([](const Result& result) { return result.kind == Result::Kind::inconclusive; }))
     return kInconclusive;
+  if (!run.not_finished.empty() && run.missing_shards.empty()) return kInconclusive;
   if (any([](const Result& result) { return result.kind == Result::Kind::pass; })) return kHeld;
   // A shard cannot know whether its whole campaign was skipped; the report of all shards does.
   return run.shard ? kHeld : kAllSkipped;

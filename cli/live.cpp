@@ -97,7 +97,7 @@ void Live::print_what_runs() {
 
 void Live::on_verdict(const Turn& turn, const History& history, const Verdict& verdict) {
   if (!turn.is_trial) slow_.ended(turn, options_.now());
-  if (!turn.is_trial && turn.play == 1) ++cases_;
+  if (!turn.is_trial && (turn.play == 1 || options_.cases == 0)) ++cases_;
   if (options_.detail == Detail::verbose)
     print(shown("    " + reports::padded(std::string(name_of(verdict.kind)), 12) + "  " +
                     turn.c.scenario + (turn.is_trial ? "  shrinking case " : "  case ") +
@@ -121,15 +121,19 @@ void Live::on_result(const Result& result) {
 }
 
 void Live::summary() {
-  print(reports::summary(run_, options_.out));
+  print(reports::slowest(run_, options_.slowest, options_.out) +
+        reports::summary(run_, options_.out));
 }
 
 std::string Live::progress_line() const {
   const std::string results =
       "[" + std::to_string(results_) + "/" + std::to_string(options_.results) + "] ";
-  const std::string cases = with_commas(cases_) + " of " + reports::counted(options_.cases, "case");
+  const bool is_bounded = options_.cases > 0;
+  const std::string cases =
+      is_bounded ? with_commas(cases_) + " of " + reports::counted(options_.cases, "case")
+                 : reports::counted(cases_, "case");
   if (options_.progress_is_live)
-    return results + bar(cases_, options_.cases) + "  " + cases + "  " +
+    return results + (is_bounded ? bar(cases_, options_.cases) + "  " : "") + cases + "  " +
            (trials_ > 0 ? shrinking_text() : scenario_);
   const auto time = std::chrono::duration_cast<std::chrono::seconds>(options_.now() - began_);
   return results + cases + "  " + std::to_string(time.count()) + " s  " +

@@ -31,12 +31,6 @@ namespace {
 // More lanes only cost memory: each has a server process of its own.
 constexpr int kLanesMost = 16;
 
-bool wants_colour(const std::string& colour) {
-  if (colour != "auto") return colour == "always";
-  const char* no_colour = std::getenv("NO_COLOR");
-  return is_terminal(STDOUT_FILENO) && !(no_colour && *no_colour);
-}
-
 // The scenarios that ranks must know; lanes run no others.
 std::vector<Scenario> scenarios_of(const std::vector<Job>& jobs) {
   std::vector<Scenario> scenarios;
@@ -112,9 +106,11 @@ LiveOptions live_options(const std::vector<Job>& jobs, const CommandOptions& opt
                    .progress_is_live = is_terminal(STDERR_FILENO),
                    .detail = options.detail,
                    .show_rows = options.show_rows,
+                   .slowest = options.slowest,
                    .results = static_cast<int64_t>(jobs.size()),
                    .deadline = options.campaign.deadline};
   for (const auto& job : jobs) live.cases += case_count(job);
+  if (options.campaign.draws_on || options.campaign.repeat > 1) live.cases = 0;
   return live;
 }
 
@@ -127,12 +123,6 @@ std::vector<Setting> settings_of(const std::vector<Job>& jobs) {
 }
 
 }  // namespace
-
-reports::Style style_of_stdout(const std::string& colour) {
-  return {.colour = wants_colour(colour),
-          .unicode = locale_is_utf8(),
-          .columns = columns_if_terminal(STDOUT_FILENO)};
-}
 
 int default_slots() {
   return 2 * core_count();

@@ -18,6 +18,7 @@ struct CommandOptions {
   std::string colour = "auto";
   Detail detail = Detail::normal;
   bool show_rows = false;
+  size_t slowest = 0;                     // cases that the summary lists
   std::optional<LaunchedPlace> launched;  // of this process, where launched worlds are run
   std::chrono::milliseconds rendezvous_timeout{std::chrono::minutes(5)};
 };
@@ -39,6 +40,9 @@ int play(const Known& known, SingleThreaded alone, std::vector<Job> jobs, std::v
 void check_writable(const std::filesystem::path& path);
 void write_report(const std::filesystem::path& path, const std::string& text);
 reports::Style style_of_stdout(const std::string& colour);
+
+// How often a case can be asked to run, with --repeat or --until-fail.
+inline constexpr int kRepeatMost = 1'000'000;
 
 // Rank slots for this machine. A rank of a small case mostly waits for its peers, so there are more
 // slots than cores.

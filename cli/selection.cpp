@@ -1,5 +1,6 @@
 #include "cli/selection.h"
 
+#include "cli/tag_expression.h"
 #include "cli/usage.h"
 #include "harness/core/text.h"
 
@@ -21,9 +22,18 @@ bool any_matches(const std::string& name, const std::vector<std::string>& patter
                      [&](const auto& pattern) { return matches(name, pattern); });
 }
 
-bool has_any_tag(const Scenario& scenario, const std::vector<std::string>& tags) {
-  return std::any_of(tags.begin(), tags.end(),
-                     [&](const auto& tag) { return has_tag(scenario, tag); });
+using Expressions = std::vector<TagExpression>;
+
+bool any_holds(const Scenario& scenario, const Expressions& expressions) {
+  return std::any_of(expressions.begin(), expressions.end(), [&](const auto& expression) {
+    return expression.holds([&](const std::string& tag) { return has_tag(scenario, tag); });
+  });
+}
+
+Expressions expressions_of(const std::string& flag, const std::vector<std::string>& texts) {
+  Expressions expressions;
+  for (const auto& text : texts) expressions.emplace_back(flag, text);
+  return expressions;
 }
 
 std::vector<std::string> names_of(const std::vector<Scenario>& all) {
@@ -54,15 +64,16 @@ void refuse_unknown_patterns(const std::vector<Scenario>& all,
                             std::to_string(names.size()));
 }
 
-void refuse_unknown_tags(const std::vector<Scenario>& all, const std::vector<std::string>& tags) {
+void refuse_unknown_tags(const std::vector<Scenario>& all, const Expressions& expressions) {
   std::set<std::string> known;
   for (const auto& scenario : all) known.insert(scenario.tags.begin(), scenario.tags.end());
   known.erase("canary");
   const std::vector<std::string> names(known.begin(), known.end());
-  for (const auto& tag : tags)
-    if (!known.contains(tag))
-      throw NothingSelected("no scenario has the tag '" + tag + "'" + did_you_mean(tag, names) +
-                            "; known: " + joined(names, ", "));
+  for (const auto& expression : expressions)
+    for (const auto& tag : expression.tags())
+      if (!known.contains(tag))
+        throw NothingSelected("no scenario has the tag '" + tag + "'" + did_you_mean(tag, names) +
+                              "; known: " + joined(names, ", "));
 }
 
 }  // namespace
@@ -73,14 +84,17 @@ bool has_tag(const Scenario& scenario, const std::string& tag) {
 
 std::vector<Scenario> selected(const std::vector<Scenario>& all, const Selection& selection) {
   refuse_unknown_patterns(all, selection.patterns);
-  refuse_unknown_tags(all, selection.tags);
-  refuse_unknown_tags(all, selection.not_tags);
+  refuse_unknown_patterns(all, selection.excluded);
+  const auto tags = expressions_of("--tag", selection.tags);
+  const auto not_tags = expressions_of("--not-tag", selection.not_tags);
+  refuse_unknown_tags(all, tags);
+  refuse_unknown_tags(all, not_tags);
   std::vector<Scenario> out;
   for (const auto& scenario : all)
     if (!has_tag(scenario, "canary") &&
         (selection.patterns.empty() || any_matches(scenario.name, selection.patterns)) &&
-        (selection.tags.empty() || has_any_tag(scenario, selection.tags)) &&
-        !has_any_tag(scenario, selection.not_tags))
+        !any_matches(scenario.name, selection.excluded) &&
+        (tags.empty() || any_holds(scenario, tags)) && !any_holds(scenario, not_tags))
       out.push_back(scenario);
   if (out.empty()) throw NothingSelected("no scenario is left after these names and tags");
   return out;

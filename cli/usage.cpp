@@ -48,6 +48,19 @@ std::chrono::milliseconds time_limit(const std::string& flag, const std::string&
   return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
 
+std::chrono::milliseconds duration(const std::string& flag, const std::string& text) {
+  const std::string_view units = "smh";
+  const auto unit = text.empty() ? std::string_view::npos : units.find(text.back());
+  const bool has_unit = unit != std::string_view::npos;
+  double value = 0;
+  if (!read_whole(std::string_view(text).substr(0, text.size() - has_unit), value))
+    refuse(flag, text, "a time such as 90s, 10m or 1.5h");
+  const double seconds = value * (unit == 1 ? 60 : unit == 2 ? 3600 : 1);
+  if (!(seconds >= 0.001 && seconds <= 7 * kSecondsADay))
+    refuse(flag, text, "more than 0 and at most a week");
+  return std::chrono::milliseconds(std::llround(seconds * 1000));
+}
+
 std::vector<std::string> words(const std::string& flag, const std::string& text,
                                const std::vector<std::string>& known) {
   const auto given = split(text, ',');

@@ -28,6 +28,9 @@ uint64_t seed_value(const std::string& flag, const std::string& text);
 // Seconds, more than 0 and at most a day: "30", "0.5".
 std::chrono::milliseconds time_limit(const std::string& flag, const std::string& text);
 
+// "90s", "10m", "1.5h", or seconds: more than 0 and at most a week.
+std::chrono::milliseconds duration(const std::string& flag, const std::string& text);
+
 // The comma-separated words, each one of `known`.
 std::vector<std::string> words(const std::string& flag, const std::string& text,
                                const std::vector<std::string>& known);

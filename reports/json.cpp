@@ -114,6 +114,16 @@ Json plan_json(const std::vector<Planned>& plan) {
   return all;
 }
 
+Json slowest_json(const std::vector<SlowCase>& slowest) {
+  Json all = Json::array();
+  for (const auto& slow : slowest) {
+    all.push_back(setting_json(slow.scenario, slow.setting));
+    all.back()["case"] = slow.number;
+    all.back()["seconds"] = in_seconds(slow.took);
+  }
+  return all;
+}
+
 Json shared_json(const std::vector<SharedDevices>& shared) {
   Json all = Json::array();
   for (const auto& one : shared)
@@ -175,6 +185,7 @@ Json run_json(const Run& run) {
     json["not_finished"].push_back(setting_json(skip.scenario, skip.setting));
     json["not_finished"].back()["reason"] = one_line(skip.reason);
   }
+  if (!run.slowest.empty()) json["slowest"] = slowest_json(run.slowest);
   return json;
 }
 

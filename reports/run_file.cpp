@@ -217,6 +217,13 @@ SharedDevices shared_devices_in(const At& at) {
           .world_most = at["world_most"].number(2, kWorldMost)};
 }
 
+SlowCase slow_of(const At& at) {
+  return {.scenario = at["scenario"].line(),
+          .setting = setting_of(at),
+          .number = at["case"].number(1, kCasesMost),
+          .took = at["seconds"].time()};
+}
+
 Planned planned_of(const At& at) {
   return {.scenario = at["scenario"].line(),
           .exactness = at["exactness"].line(),
@@ -264,6 +271,9 @@ Run run_of(const Json& json, const std::string& file) {
     run.results.push_back(result_of(one, run));
   for (const auto& one : at_most(run.plan.size(), at["not_finished"]))
     run.not_finished.push_back({one["scenario"].line(), setting_of(one), one["reason"].line()});
+  if (at.has("slowest"))
+    for (const auto& one : at_most(kSlowestMost, at["slowest"]))
+      run.slowest.push_back(slow_of(one));
   return run;
 }
 

@@ -28,11 +28,19 @@ std::vector<std::string> table_of(const Finding& finding) {
   return lines;
 }
 
+// "played 5 times: pass 3 times, fail, pass".
 std::string runs_text(const Failure& failure) {
-  std::vector<std::string> names;
-  for (const auto kind : failure.plays) names.emplace_back(name_of(kind));
-  return "played " + counted(static_cast<int64_t>(names.size()), "time") + ": " +
-         joined(names, ", ");
+  std::vector<std::pair<std::string, int64_t>> alike;
+  for (const auto kind : failure.plays) {
+    const std::string name(name_of(kind));
+    if (alike.empty() || alike.back().first != name) alike.emplace_back(name, 0);
+    ++alike.back().second;
+  }
+  std::vector<std::string> parts;
+  for (const auto& [name, times] : alike)
+    parts.push_back(name + (times == 1 ? "" : " " + counted(times, "time")));
+  return "played " + counted(static_cast<int64_t>(failure.plays.size()), "time") + ": " +
+         joined(parts, ", ");
 }
 
 std::vector<std::string> where_to_go_on(const Result& result, const std::string& program) {

@@ -265,4 +265,18 @@ std::string summary(const Run& run, const Style& style) {
                              : "run: " + (run.folder.parent_path() / "latest").string() + "\n");
 }
 
+std::string slowest(const Run& run, size_t most, const Style& style) {
+  if (run.slowest.empty() || most == 0) return "";
+  const Columns columns = columns_for(run);
+  std::string text = "slowest cases\n";
+  for (size_t i = 0; i < std::min(most, run.slowest.size()); ++i) {
+    const auto& slow = run.slowest[i];
+    text += "  " + right_aligned(seconds(slow.took), 5) + "s  " +
+            padded(slow.scenario, columns.scenario) + "  " +
+            padded(setting_text(slow.setting, run.settings), columns.setting) + "   case " +
+            std::to_string(slow.number) + "\n";
+  }
+  return fitted_text(shown(text, style), style);
+}
+
 }  // namespace lockstep::reports

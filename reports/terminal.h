@@ -24,4 +24,7 @@ std::string result_text(const Result& result, const Run& run, const Columns& col
                         const Style& style);
 std::string summary(const Run& run, const Style& style);
 
+// A line for each of the `most` cases that took longest; empty where no case ran.
+std::string slowest(const Run& run, size_t most, const Style& style);
+
 }  // namespace lockstep::reports

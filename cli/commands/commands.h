@@ -11,7 +11,8 @@ class SingleThreaded;
 
 namespace lockstep::cli {
 
-struct Known;  // cli/known.h
+struct Known;      // cli/known.h
+struct Selection;  // cli/selection.h
 
 void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& status);
 void add_list(CLI::App& app, const Known& known, int& status);
@@ -22,6 +23,9 @@ void add_launch(CLI::App& app, SingleThreaded& alone, int& status);
 void add_shard(CLI::App& app, int& status);
 void add_calibrate(CLI::App& app, SingleThreaded& alone, int& status);
 void add_doctor(CLI::App& app, int& status);
+
+// Adds the names and the flags that select scenarios.
+void add_selection(CLI::App& command, Selection& selection);
 
 // Refuses an empty value.
 inline CLI::Validator not_empty() {

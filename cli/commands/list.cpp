@@ -33,14 +33,7 @@ int list(const Known& known, const Selection& selection) {
 void add_list(CLI::App& app, const Known& known, int& status) {
   auto* command = app.add_subcommand("list", "scenarios with claim, tags, tiers, backends");
   const auto selection = std::make_shared<Selection>();
-  command->add_option("SELECT", selection->patterns, "globs, or the beginnings of names")
-      ->type_name("");
-  command->add_option("--tag", selection->tags, "scenarios with this tag")
-      ->allow_extra_args(false)
-      ->type_name("TAG");
-  command->add_option("--not-tag", selection->not_tags, "no scenario with this tag")
-      ->allow_extra_args(false)
-      ->type_name("TAG");
+  add_selection(*command, *selection);
   command->callback([selection, &known, &status] { status = list(known, *selection); });
 }
 

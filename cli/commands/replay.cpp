@@ -1,9 +1,11 @@
 #include "cli/commands/commands.h"
 #include "cli/known.h"
 #include "cli/play.h"
+#include "cli/print.h"
 #include "cli/shrinking.h"
 #include "cli/usage.h"
 #include "harness/core/text.h"
+#include "harness/engine/cut_off.h"
 #include "harness/process/single_threaded.h"
 
 #include <algorithm>
@@ -13,22 +15,26 @@ namespace lockstep::cli {
 namespace {
 
 struct Flags {
-  std::string file, subject, tier = "cold", backend = "gloo", timeout, out = ".lockstep",
-                             colour = "auto";
-  std::string shrink_time;
-  bool shrink = false, verbose = false;
+  std::string file, subject, tier, backend, timeout, out = ".lockstep", colour = "auto";
+  std::string shrink_time, repeat, time;
+  bool shrink = false, until_fail = false, verbose = false;
 };
+
+// `file` is where the name was found, for the error.
+const Scenario& scenario_of(const Known& known, const std::string& name, const std::string& file) {
+  std::vector<std::string> names;
+  for (const auto& scenario : known.scenarios) names.push_back(scenario.name);
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end())
+    throw UsageError(file + ": this program has no scenario '" + name + "'" +
+                     did_you_mean(name, names));
+  return known.scenarios[static_cast<size_t>(found - names.begin())];
+}
 
 // The scenario of a case file and the case as that scenario reads it.
 std::pair<const Scenario&, SavedCase> read_case(const Known& known, const std::string& file) {
   const auto [c, origin] = read_case_file(file);
-  std::vector<std::string> names;
-  for (const auto& scenario : known.scenarios) names.push_back(scenario.name);
-  const auto found = std::find(names.begin(), names.end(), c.scenario);
-  if (found == names.end())
-    throw UsageError(file + ": this program has no scenario '" + c.scenario + "'" +
-                     did_you_mean(c.scenario, names));
-  const auto& scenario = known.scenarios[static_cast<size_t>(found - names.begin())];
+  const auto& scenario = scenario_of(known, c.scenario, file);
   try {
     return {scenario, {scenario.parse(c.value), origin}};
   } catch (const FieldError& error) {
@@ -36,31 +42,93 @@ std::pair<const Scenario&, SavedCase> read_case(const Known& known, const std::s
   }
 }
 
+// What is played again: cases of one scenario, and where each ran; an empty setting is the flags'.
+struct Replayed {
+  const Scenario* scenario;
+  std::vector<Case> cases;
+  std::optional<Setting> setting;
+};
+
+// The cases that ran when the newest run that was cut off ended, by scenario and setting.
+std::vector<Replayed> cut_off_cases(const Known& known, const std::string& out) {
+  const auto cut_off = newest_cut_off(out);
+  if (!cut_off)
+    throw UsageError("no run in " + (std::filesystem::path(out) / "runs").string() +
+                     " was cut off; replay FILE runs a case file");
+  std::vector<Replayed> all;
+  for (const auto& one : cut_off->cases) {
+    const auto& scenario = scenario_of(known, one.c.scenario, cut_off->folder.string());
+    const auto same = std::find_if(all.begin(), all.end(), [&](const Replayed& other) {
+      return other.scenario == &scenario && other.setting == one.setting;
+    });
+    const bool is_new = same == all.end();
+    auto& into = is_new ? all.emplace_back(Replayed{&scenario, {}, one.setting}) : *same;
+    into.cases.push_back(scenario.parse(one.c.value));
+  }
+  print_to_stderr(cut_off->folder.string() + " was cut off; what ran there runs again");
+  return all;
+}
+
+std::vector<Job> jobs_of(const Flags& flags, const Known& known,
+                         const std::vector<Replayed>& replayed) {
+  const auto given = [](const std::string& flag, const std::string& otherwise) {
+    return flag.empty() ? otherwise : flag;
+  };
+  std::vector<Job> jobs;
+  for (const auto& [scenario, cases, where] : replayed) {
+    const auto was = where.value_or(Setting{default_subject(known), "cold", "gloo"});
+    for (const auto& name :
+         words("--subject", given(flags.subject, was.subject), known.subjects.names()))
+      for (const auto& tier : words("--tier", given(flags.tier, was.tier), names_of_tiers())) {
+        const std::string own = find_tier(tier)->own_backend;
+        const auto backends =
+            !own.empty() && flags.backend.empty()
+                ? std::vector{own}
+                : words("--backend", given(flags.backend, was.backend), names_of(known.backends));
+        for (const auto& backend : backends) {
+          const auto setting = setting_of(name, tier, backend);
+          const auto why_not = why_not_here(setting, known);
+          jobs.push_back(
+              {*scenario, setting, why_not.empty() ? CaseList(cases) : CaseList(), why_not});
+        }
+      }
+  }
+  return jobs;
+}
+
 int replay(const Flags& flags, const Known& known, SingleThreaded alone) {
-  auto [scenario, saved] = read_case(known, flags.file);
-  const Case& c = saved.c;
-  const auto subject = flags.subject.empty() ? default_subject(known) : flags.subject;
-  const auto subjects = words("--subject", subject, known.subjects.names());
-  const auto tiers = words("--tier", flags.tier, names_of_tiers());
-  const auto backends = words("--backend", flags.backend, names_of(known.backends));
-  words("--color", flags.colour, {"auto", "always", "never"});
   CommandOptions options{.out = flags.out, .colour = flags.colour, .show_rows = flags.verbose};
+  std::vector<Replayed> replayed;
+  if (flags.file.empty()) {
+    replayed = cut_off_cases(known, flags.out);
+  } else {
+    auto [scenario, saved] = read_case(known, flags.file);
+    replayed.push_back({&scenario, {saved.c}, {}});
+    options.campaign.case_file = flags.file;
+    options.campaign.case_origin = saved.origin;
+  }
+  auto jobs = jobs_of(flags, known, replayed);
+  words("--color", flags.colour, {"auto", "always", "never"});
+  std::vector<std::string> tiers;
+  for (const auto& job : jobs)
+    if (std::find(tiers.begin(), tiers.end(), job.setting.tier) == tiers.end())
+      tiers.push_back(job.setting.tier);
   options.launched = place_for(tiers);
-  options.campaign.slots = std::max(default_slots(), world_size(c));
-  options.campaign.case_file = flags.file;
-  options.campaign.case_origin = saved.origin;
+  options.campaign.slots = default_slots();
+  for (const auto& one : replayed)
+    for (const auto& c : one.cases)
+      options.campaign.slots = std::max(options.campaign.slots, world_size(c));
   if (flags.shrink || !flags.shrink_time.empty())
     options.campaign.shrink =
         shrink_options(flags.shrink_time, known, options.launched.has_value());
+  if (flags.until_fail && !flags.repeat.empty())
+    throw UsageError("--until-fail and --repeat exclude each other");
+  if (flags.until_fail) options.campaign.repeat = kRepeatMost;
+  if (!flags.repeat.empty())
+    options.campaign.repeat =
+        static_cast<int>(whole_number("--repeat", flags.repeat, 1, kRepeatMost));
+  if (!flags.time.empty()) options.campaign.time = duration("--for", flags.time);
   if (!flags.timeout.empty()) options.campaign.deadline = time_limit("--timeout", flags.timeout);
-  std::vector<Job> jobs;
-  for (const auto& name : subjects)
-    for (const auto& tier : tiers)
-      for (const auto& backend : backends) {
-        const auto setting = setting_of(name, tier, backend);
-        const auto why_not = why_not_here(setting, known);
-        jobs.push_back({scenario, setting, why_not.empty() ? CaseList({c}) : CaseList(), why_not});
-      }
   return play(known, std::move(alone), std::move(jobs), {}, options);
 }
 
@@ -70,11 +138,18 @@ void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& s
   auto* command = app.add_subcommand("replay", "one case again, exactly");
   const auto flags = std::make_shared<Flags>();
   const auto option = text_options_of(*command);
-  command->add_option("FILE", flags->file, "a case file")->required()->type_name("");
+  command->add_option("FILE", flags->file, "a case file; none: what ran when a run was killed")
+      ->check(not_empty())
+      ->type_name("");
   option("--subject", flags->subject, "SUBJECTS", "whose data parallelism is judged: a,b");
-  option("--tier", flags->tier, "TIERS", "where ranks live: sim, warm, cold, launched");
-  option("--backend", flags->backend, "BACKENDS", "what carries the collectives");
+  option("--tier", flags->tier, "TIERS",
+         "where ranks live: sim, warm, cold, launched (cold, or where the run was killed)");
+  option("--backend", flags->backend, "BACKENDS", "what carries the collectives (gloo)");
   option("--timeout", flags->timeout, "SECONDS", "deadline of one play (30)");
+  option("--repeat", flags->repeat, "N", "run it N times, as long as it passes");
+  command->add_flag("--until-fail", flags->until_fail,
+                    "run it until it fails, or --for is over; at most a million times");
+  option("--for", flags->time, "TIME", "the time for that: 90s, 10m, 1.5h");
   command->add_flag("--shrink", flags->shrink,
                     "search for a smaller case that fails alike, and save it");
   option("--shrink-time", flags->shrink_time, "SECONDS", "the time for that (10)");

@@ -1,188 +1,27 @@
 #include "cli/commands/commands.h"
-#include "cli/draw_progress.h"
+#include "cli/exit_codes.h"
 #include "cli/known.h"
-#include "cli/machine.h"
+#include "cli/plan.h"
 #include "cli/play.h"
 #include "cli/print.h"
-#include "cli/selection.h"
+#include "cli/run_jobs.h"
 #include "cli/sharding.h"
 #include "cli/shrinking.h"
 #include "cli/usage.h"
-#include "harness/core/text.h"
-#include "harness/engine/canary.h"
-#include "harness/engine/draw.h"
+#include "harness/engine/cut_off.h"
 #include "harness/process/single_threaded.h"
+#include "reports/style.h"
 
 #include <algorithm>
-#include <iostream>
-#include <random>
-#include <unistd.h>
 
 namespace lockstep::cli {
 
 namespace {
 
-constexpr int kCasesMost = 1'000'000;
-constexpr int kWorldMost = 1024;
 constexpr int kSlotsMost = 4096;
+constexpr int kFailuresMost = 1'000'000;
 
-// As typed.
-struct Flags {
-  Selection selection;
-  std::string tiers, backends = "gloo", subjects, worlds, seed, cases, shard, slots, timeout,
-                     rendezvous_timeout, shrink_time;
-  std::vector<std::string> set;
-  std::string junit, json, out = ".lockstep", colour = "auto";
-  bool thorough = false, stop_at_first = false, keep_going = false, no_shrink = false,
-       quiet = false;
-  int verbose = 0;
-};
-
-// Of each scenario, where --tier does not say where to run: every case in simulated worlds, and so
-// many in worlds of processes, where a case takes ten times as long.
-constexpr size_t kCasesInProcesses = 8;
-
-bool runs_few_in_processes(const Flags& flags) {
-  return flags.tiers.empty() && !flags.thorough && flags.backends == Setting().backend;
-}
-
-std::string tiers_of(const Flags& flags) {
-  if (flags.thorough && !flags.tiers.empty())
-    throw UsageError(
-        "--thorough and --tier exclude each other: --thorough runs on sim, warm and cold");
-  if (!flags.tiers.empty()) return flags.tiers;
-  // Simulated worlds have a backend of their own.
-  if (flags.backends != Setting().backend) return flags.thorough ? "warm,cold" : "cold";
-  return flags.thorough ? "sim,warm,cold" : "sim,cold";
-}
-
-std::vector<Setting> settings_of(const Flags& flags, const Known& known) {
-  std::vector<Setting> settings;
-  const auto tiers = words("--tier", tiers_of(flags), names_of_tiers());
-  for (const auto& tier : tiers)
-    if (const std::string own = find_tier(tier)->own_backend;
-        !own.empty() && flags.backends != Setting().backend)
-      throw UsageError("--backend " + flags.backends + ": " + tier +
-                       " worlds carry collectives in " + own + "; leave " + tier +
-                       " out of --tier");
-  const auto subjects = flags.subjects.empty() ? default_subject(known) : flags.subjects;
-  for (const auto& subject : words("--subject", subjects, known.subjects.names()))
-    for (const auto& tier : tiers)
-      for (const auto& backend : words("--backend", flags.backends, names_of(known.backends))) {
-        const auto setting = setting_of(subject, tier, backend);
-        if (std::find(settings.begin(), settings.end(), setting) == settings.end())
-          settings.push_back(setting);
-      }
-  return settings;
-}
-
-DrawOptions draw_options_of(const Flags& flags) {
-  DrawOptions options;
-  options.seed = flags.seed.empty() ? std::random_device()() : seed_value("--seed", flags.seed);
-  if (!flags.cases.empty())
-    options.cases = static_cast<int>(whole_number("--cases", flags.cases, 1, kCasesMost));
-  if (!flags.worlds.empty())
-    for (const auto& world : split(flags.worlds, ','))
-      options.worlds.push_back(static_cast<int>(whole_number("--world", world, 1, kWorldMost)));
-  for (const auto& assignment : flags.set) {
-    if (assignment.starts_with("world.size=") && !options.worlds.empty())
-      throw UsageError("--world and --set world.size exclude each other");
-    const auto equals = assignment.find('=');
-    if (equals == std::string::npos || equals == 0)
-      throw UsageError("--set " + assignment + ": expected FIELD=VALUE");
-    options.set.emplace_back(assignment.substr(0, equals), assignment.substr(equals + 1));
-  }
-  return options;
-}
-
-std::optional<RunShard> shard_option_of(const Flags& flags) {
-  if (flags.shard.empty()) return {};
-  const auto shard = shard_value(flags.shard);
-  if (flags.seed.empty())
-    throw UsageError("--shard " + flags.shard +
-                     " needs --seed: without one every shard would draw other cases");
-  return shard;
-}
-
-// Failures archived on this machine are not part of a campaign spread over several: they would
-// shift the case numbers on this machine only.
-std::vector<Case> archived_for(const Scenario& scenario, const Flags& flags) {
-  const auto archived = archived_failures(flags.out, scenario);
-  if (flags.shard.empty()) return archived;
-  if (!archived.empty())
-    print_to_stderr(scenario.name + ": a shard leaves out what is archived in " +
-                    (std::filesystem::path(flags.out) / "failures").string() +
-                    "; a run without --shard plays it");
-  return {};
-}
-
-CaseList cases_of(const Scenario& scenario, const DrawOptions& options, const Flags& flags,
-                  DrawProgress& progress) {
-  const auto archived = archived_for(scenario, flags);
-  try {
-    progress.begin(scenario.name);
-    return draw_cases(scenario, options, archived, [&] { progress.looked_at_a_case(); });
-  } catch (const FieldError& error) {
-    throw UsageError((options.set.empty() ? "" : "--set: ") + scenario.name + ": " + error.what());
-  }
-}
-
-// The first field of --set that this scenario's cases do not have.
-std::optional<std::string> missing_field(const Scenario& scenario, const DrawOptions& options) {
-  for (const auto& [path, text] : options.set) {
-    try {
-      with_value(scenario.smallest().value, path, text);
-    } catch (const UnknownField&) {
-      return path;
-    } catch (const FieldError&) {
-      continue;  // it has the field; drawing reports the wrong value
-    }
-  }
-  return {};
-}
-
-std::vector<Job> jobs_of(const Flags& flags, const Known& known, const DrawOptions& draw) {
-  const auto settings = settings_of(flags, known);
-  const auto shard = shard_option_of(flags).value_or(RunShard());
-  std::vector<Job> jobs;
-  const auto scenarios = selected(known.scenarios, flags.selection);
-  DrawProgress progress(static_cast<int64_t>(scenarios.size()), flags.quiet,
-                        {.unicode = locale_is_utf8()}, is_terminal(STDERR_FILENO));
-  for (const auto& scenario : scenarios) {
-    const auto missing = missing_field(scenario, draw);
-    const auto cases = missing ? CaseList() : cases_of(scenario, draw, flags, progress);
-    const auto left_out = missing ? "no field '" + *missing + "' for --set" : "";
-    for (const auto& setting : settings) {
-      const auto why_not = why_not_here(setting, known);
-      const bool few = traits_of(setting).ranks_are_processes && runs_few_in_processes(flags);
-      const auto played = few ? cases.a_few(kCasesInProcesses) : cases;
-      jobs.push_back({scenario, setting, why_not.empty() ? played : CaseList(),
-                      left_out.empty() ? why_not : left_out, shard});
-    }
-  }
-  // A mistyped name is in no scenario; drawing reports the known fields.
-  if (std::all_of(jobs.begin(), jobs.end(), [](const Job& job) { return !job.left_out.empty(); }))
-    cases_of(jobs.front().scenario, draw, flags, progress);
-  return jobs;
-}
-
-// A launched world has a fixed size: the canary that fails at any size runs at this one, the others
-// if they fit.
-std::vector<Job> canaries_of(const Known& known, const Setting& setting,
-                             const std::optional<LaunchedPlace>& launched) {
-  auto own = canary().smallest();
-  if (launched) own.value["world"]["size"] = launched->size;
-  std::vector<Job> jobs{{canary(), setting, std::vector{canary().parse(own.value)}}};
-  for (const auto& scenario : known.scenarios) {
-    if (!has_tag(scenario, "canary")) continue;
-    const auto smallest = scenario.smallest();
-    if (!launched || world_size(smallest) <= launched->size)
-      jobs.push_back({scenario, setting, std::vector{smallest}});
-  }
-  return jobs;
-}
-
-CommandOptions command_options_of(const Flags& flags, uint64_t seed) {
+CommandOptions command_options_of(const RunFlags& flags, uint64_t seed) {
   CommandOptions options{.seed = seed,
                          .shard = shard_option_of(flags),
                          .out = flags.out,
@@ -197,7 +36,25 @@ CommandOptions command_options_of(const Flags& flags, uint64_t seed) {
     options.rendezvous_timeout = time_limit("--rendezvous-timeout", flags.rendezvous_timeout);
   if (flags.stop_at_first && flags.keep_going)
     throw UsageError("-x and --keep-going exclude each other");
-  if (flags.stop_at_first) options.campaign.after_failure = AfterFailure::stop_all;
+  if (flags.keep_going && (!flags.max_fail.empty() || flags.until_fail))
+    throw UsageError((flags.until_fail ? "--until-fail" : "--max-fail") +
+                     std::string(" and --keep-going exclude each other"));
+  if (!flags.max_fail.empty() && (flags.stop_at_first || flags.until_fail))
+    throw UsageError((flags.until_fail ? "--until-fail" : "-x") +
+                     std::string(" and --max-fail exclude each other"));
+  if (flags.stop_at_first || flags.until_fail || !flags.max_fail.empty())
+    options.campaign.after_failure = AfterFailure::stop_all;
+  if (!flags.max_fail.empty())
+    options.campaign.failures_most =
+        static_cast<int>(whole_number("--max-fail", flags.max_fail, 1, kFailuresMost));
+  if (!flags.time.empty()) options.campaign.time = duration("--for", flags.time);
+  options.campaign.draws_on = draws_on(flags);
+  if (!flags.repeat.empty())
+    options.campaign.repeat =
+        static_cast<int>(whole_number("--repeat", flags.repeat, 1, kRepeatMost));
+  if (!flags.slowest.empty())
+    options.slowest = static_cast<size_t>(
+        whole_number("--slowest", flags.slowest, 1, static_cast<int64_t>(kSlowestMost)));
   if (flags.keep_going) options.campaign.after_failure = AfterFailure::keep_going;
   words("--color", flags.colour, {"auto", "always", "never"});
   if (flags.quiet && flags.verbose > 0) throw UsageError("-q and -v exclude each other");
@@ -214,7 +71,20 @@ bool fixes_world(const DrawOptions& draw) {
                      [](const auto& fixed) { return fixed.first == "world.size"; });
 }
 
-int run(const Flags& flags, const Known& known, SingleThreaded alone) {
+// A run that was killed could not say so itself.
+void tell_of_cut_off(const std::filesystem::path& out, const std::string& program) {
+  const auto last = newest_run(out);
+  const auto cut_off = last.empty() ? std::nullopt : read_cut_off(last);
+  if (!cut_off) return;
+  const auto& first = cut_off->cases.front();
+  const auto others = static_cast<int64_t>(cut_off->cases.size()) - 1;
+  print_to_stderr("the last run was cut off while " + first.c.scenario + ", case " +
+                  std::to_string(first.number) + " of " + std::to_string(first.of) + ", ran" +
+                  (others > 0 ? ", and " + reports::counted(others, "other case") : "") + "; '" +
+                  program + " replay' runs " + (others > 0 ? "them" : "it"));
+}
+
+int run(const RunFlags& flags, const Known& known, SingleThreaded alone) {
   auto draw = draw_options_of(flags);
   const auto tiers = words("--tier", tiers_of(flags), names_of_tiers());
   draw.schedules = std::any_of(tiers.begin(), tiers.end(), [](const std::string& tier) {
@@ -231,6 +101,11 @@ int run(const Flags& flags, const Known& known, SingleThreaded alone) {
         shrink_options(flags.shrink_time, known, options.launched.has_value());
   if (options.launched && !fixes_world(draw)) draw.worlds = {options.launched->size};
   auto jobs = jobs_of(flags, known, draw);
+  if (flags.plan) {
+    print(plan_text(jobs, flags.out));
+    return kHeld;
+  }
+  tell_of_cut_off(flags.out, known.program);
   // In a setting that this machine can run: elsewhere a canary would fail for lack of a device.
   const auto played =
       std::find_if(jobs.begin(), jobs.end(), [](const Job& job) { return job.left_out.empty(); });
@@ -243,18 +118,15 @@ int run(const Flags& flags, const Known& known, SingleThreaded alone) {
 
 void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& status) {
   auto* command = app.add_subcommand("run", "run scenarios (all by default), judge, report");
-  const auto flags = std::make_shared<Flags>();
-  auto& selection = flags->selection;
-  command->add_option("SELECT", selection.patterns, "globs, or the beginnings of names")
-      ->type_name("")
-      ->check(not_empty());
+  const auto flags = std::make_shared<RunFlags>();
+  add_selection(*command, flags->selection);
   const auto repeated = [&](const char* name, std::vector<std::string>& value,
                             const char* placeholder, const char* help) {
     command->add_option(name, value, help)->allow_extra_args(false)->type_name(placeholder);
   };
   const auto option = text_options_of(*command);
-  repeated("--tag", selection.tags, "TAG", "scenarios with this tag");
-  repeated("--not-tag", selection.not_tags, "TAG", "no scenario with this tag");
+  command->add_flag("--failed", flags->failed,
+                    "only what failed in earlier runs and is archived in FOLDER/failures");
   option("--tier", flags->tiers, "TIERS",
          "where ranks live; cold: forked for each case; warm: kept for the next; sim: simulated; "
          "launched: in the processes that a launcher has started, of which rank 0 reports "
@@ -267,6 +139,11 @@ void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& stat
   option("--shard", flags->shard, "I/N",
          "plays every Nth case from the Ith; auto: as Slurm, GitLab or CircleCI says");
   option("--cases", flags->cases, "N", "cases drawn for a scenario (its own number)");
+  option("--for", flags->time, "TIME",
+         "draw on once all cases have run, until this time is over: 90s, 10m, 1.5h");
+  command->add_flag("--until-fail", flags->until_fail,
+                    "draw on until a case fails, or --for is over");
+  option("--repeat", flags->repeat, "N", "run each case N times, as long as it passes");
   repeated("--set", flags->set, "FIELD=VALUE", "fixes a field of every case");
   option("-j", flags->slots, "SLOTS", "ranks alive at once (twice the cores)");
   option("--timeout", flags->timeout, "SECONDS", "deadline of one case (30)");
@@ -276,12 +153,16 @@ void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& stat
   option("--rendezvous-timeout", flags->rendezvous_timeout, "SECONDS",
          "how long launched processes wait for each other (300)");
   command->add_flag("-x", flags->stop_at_first, "stop at the first failure");
+  option("--max-fail", flags->max_fail, "N", "stop once N scenarios have failed");
   command->add_flag("--keep-going", flags->keep_going,
                     "judge every case; count the failures of each signature, tell its first");
   option("--junit", flags->junit, "FILE", "write JUnit XML");
   option("--json", flags->json, "FILE", "write everything found as JSON");
+  command->add_flag("--plan", flags->plan,
+                    "print what would run, how many cases and how long they took before; run none");
   option("--out", flags->out, "FOLDER", "where runs and failures are kept");
   option("--color", flags->colour, "WHEN", "auto, always or never");
+  option("--slowest", flags->slowest, "N", "list the N slowest cases, at most 10");
   command->add_flag("-q", flags->quiet, "print failures and the summary only");
   command->add_flag("-v", flags->verbose,
                     "print a line for each case; -vv: also what every rank recorded");

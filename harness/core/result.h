@@ -4,6 +4,7 @@
 #include "harness/core/number_set.h"
 #include "harness/core/tier.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -126,6 +127,16 @@ struct SharedDevices {
   bool operator==(const SharedDevices&) const = default;
 };
 
+// A case that was among those that took longest.
+struct SlowCase {
+  std::string scenario;
+  Setting setting;
+  int number = 1;  // among its scenario's cases
+  std::chrono::milliseconds took{};
+  bool operator==(const SlowCase&) const = default;
+};
+inline constexpr size_t kSlowestMost = 10;
+
 // One invocation of `run` or `replay`.
 struct Run {
   // Whether the scenario that must fail did: `passed` and `inconclusive` mean that nothing else in
@@ -144,6 +155,7 @@ struct Run {
   std::vector<Planned> plan;
   std::vector<Result> results;  // in the order of the plan
   std::vector<Skip> not_finished;
+  std::vector<SlowCase> slowest;  // at most kSlowestMost, the slowest first
   Canary canary = Canary::not_played;
   bool interrupted = false;
   std::chrono::milliseconds took{};
@@ -206,6 +218,13 @@ inline std::string_view name_of(Run::Canary canary) {
       return "inconclusive";
   }
   return "?";
+}
+
+// Adds a case to the slowest ones, unless they all took longer.
+inline void add_slow(std::vector<SlowCase>& slowest, SlowCase one) {
+  const auto shorter = [](const SlowCase& a, const SlowCase& b) { return a.took > b.took; };
+  slowest.insert(std::upper_bound(slowest.begin(), slowest.end(), one, shorter), std::move(one));
+  if (slowest.size() > kSlowestMost) slowest.pop_back();
 }
 
 // True of a shard in which no scenario has a case.

@@ -8,6 +8,7 @@
 #include <ctime>
 #include <fcntl.h>
 #include <random>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -148,6 +149,7 @@ Archive::Archive(fs::path root) : root_(std::move(root)) {
   ::unlink((folder_ / "probe").c_str());
   events_ = open_for_writing(folder_ / "events.jsonl", O_APPEND);
   if (events_ < 0) give_up(folder_ / "events.jsonl", errno);
+  ::flock(events_, LOCK_EX | LOCK_NB);  // held as long as the run lives: Note [Cut off]
   point_latest_to(folder_);
 }
 

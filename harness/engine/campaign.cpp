@@ -3,6 +3,7 @@
 #include "harness/process/system_limit.h"
 
 #include <system_error>
+#include <utility>
 
 namespace lockstep {
 
@@ -71,8 +72,9 @@ class Campaign::PlayTime {
 void Campaign::run(const std::atomic<bool>& interrupted, Run& run) {
   const auto began = Clock::now();
   interrupted_ = &interrupted;
+  began_ = options_.now();
   for (auto& running : jobs_)
-    if (running.tally.complete()) close(running);
+    if (running.tally.complete() && !may_grow(running)) close(running);
   std::vector<std::jthread> threads;
   std::unique_lock lock(mutex_);
   for (size_t lane = 0; lane < lanes_.size() && !broken_; ++lane)
@@ -152,86 +154,82 @@ void Campaign::play_canaries(Tier& tier) {
   }
 }
 
-// Blocks while others are at work that may leave something to do. The lane is busy from then on.
-std::optional<Campaign::Task> Campaign::next_task() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    if (stopped_ || !lost_.empty()) return {};
-    if (auto task = find_task()) {
-      ++lanes_busy_;
-      return task;
-    }
-    if (lanes_busy_ == 0) return {};
-    changed_.wait(lock);
-  }
-}
-
-std::optional<Campaign::Task> Campaign::find_task() {
-  if (batch_)
-    if (const auto index = batch_->list.next()) return Task{.batch = batch_, .index = *index};
-  if (const auto job = job_to_shrink()) {
-    jobs_[*job].stage = RunningJob::Stage::shrinking;
-    return Task{.job = *job, .shrinks = true};
-  }
-  for (size_t job = 0; job < jobs_.size(); ++job) {
-    // Cases of lower numbers still decide the result of a job that has failed.
-    if (!hand_out_ && jobs_[job].evidence.empty()) continue;
-    if (const auto index = jobs_[job].tally.next()) return Task{.job = job, .index = *index};
-  }
-  return {};
-}
-
 void Campaign::play(Tier& tier, const Task& task) {
-  if (task.batch)
-    play_candidate(tier, *task.batch, task.index);
-  else if (task.shrinks)
-    shrink(tier, jobs_[task.job]);
-  else
-    play_case(tier, task);
+  switch (task.kind) {
+    case Task::Kind::candidate:
+      return play_candidate(tier, *task.batch, task.index);
+    case Task::Kind::shrinks:
+      return shrink(tier, jobs_[task.job]);
+    case Task::Kind::ends:
+      return end_job(tier, jobs_[task.job]);
+    case Task::Kind::plays:
+      return play_case(tier, task);
+  }
 }
 
 void Campaign::play_case(Tier& tier, const Task& task) {
   RunningJob& running = jobs_[task.job];
-  const Job& job = running.tally.job();
-  const int taken = slots_.take(ranks_alive(job, task.index));
   std::unique_lock lock(mutex_);
+  const int ranks = ranks_alive(running.tally.job(), task.index);
+  lock.unlock();
+  const int taken = slots_.take(ranks);
+  lock.lock();
   if (taken == 0) throw Interrupted();
   if (!running.tally.worth_playing(task.index)) {
     slots_.give_back(taken);
     running.tally.dropped(task.index);
   } else {
     lock.unlock();
-    auto [verdict, evidence] = play_first(tier, running, task.index);
+    auto [verdict, passes, evidence] = play_first(tier, running, task.index);
     slots_.give_back(taken);
     lock.lock();
     if (evidence) running.evidence[task.index] = std::move(*evidence);
-    if (is_failure(verdict.kind) && options_.after_failure == AfterFailure::stop_all)
+    if (is_failure(verdict.kind) && !std::exchange(running.has_failed, true) &&
+        ++failed_ >= options_.failures_most && options_.after_failure == AfterFailure::stop_all)
       hand_out_ = false;
-    running.tally.played(task.index, std::move(verdict));
+    running.tally.played(task.index, std::move(verdict), passes);
     if (!lost_.empty()) running.tally.hand_out_no_more();
   }
   // Only the lane that returned the last case comes here with the tally complete.
-  if (!running.tally.complete()) return;
+  if (!running.tally.complete() || may_grow(running)) return;
+  if (!running.tally.any_played() || running.stage != RunningJob::Stage::playing) return;
+  running.stage = RunningJob::Stage::ends;
   lock.unlock();
+  end_job(tier, running);
+}
+
+// Of a job whose cases have all come back.
+void Campaign::end_job(Tier& tier, RunningJob& running) {
   for (const auto culprit : running.tally.culprits())
     if (is_failure(running.tally.verdict(culprit).kind)) play_again(tier, running, culprit);
-  lock.lock();
+  const std::lock_guard lock(mutex_);
   shrink_or_close(running);
 }
 
 // The evidence of a failure that may be reported.
-std::pair<Verdict, std::optional<Evidence>> Campaign::play_first(Tier& tier, RunningJob& running,
-                                                                 size_t index) {
+Campaign::First Campaign::play_first(Tier& tier, RunningJob& running, size_t index) {
   const PlayTime time(*this, running);
   const Job& job = running.tally.job();
   auto played = play_once(tier, job, index, 1, {&archive_, &live_});
   if (wants_replay(job, index, played.verdict))
     played = with_replay(std::move(played), play_once(tier, job, index, 2, {}));
-  if (!is_failure(played.verdict.kind) || !may_be_told(running, index, played.verdict))
-    return {std::move(played.verdict), {}};
-  auto evidence =
-      keep_evidence(tier, archive_.logs_for(job.cases[index], job.setting), played.history);
-  return {std::move(played.verdict), std::move(evidence)};
+  int passes = 0;
+  while (played.verdict.kind == Verdict::Kind::pass && passes + 1 < options_.repeat &&
+         !time_is_over()) {
+    ++passes;
+    played = play_once(tier, job, index, passes + 1, {&archive_, &live_});
+  }
+  First first{.verdict = played.verdict, .passes = passes};
+  if (is_failure(played.verdict.kind) && may_be_told(running, index, played.verdict))
+    first.evidence =
+        keep_evidence(tier, archive_.logs_for(cases_of(job)[index], job.setting), played.history);
+  return first;
+}
+
+// Another lane may let them grow.
+CaseList Campaign::cases_of(const Job& job) {
+  const std::lock_guard lock(mutex_);
+  return job.cases;
 }
 
 bool Campaign::may_be_told(const RunningJob& running, size_t index, const Verdict& verdict) {
@@ -241,14 +239,16 @@ bool Campaign::may_be_told(const RunningJob& running, size_t index, const Verdic
 
 void Campaign::play_again(Tier& tier, RunningJob& running, size_t culprit) {
   const Job& job = running.tally.job();
-  const int plays = plays_wanted(running.tally.verdict(culprit).kind);
-  for (int play = 2; play <= plays && !running.tally.flaky(culprit); ++play) {
+  const int first = running.tally.passes(culprit) + 1;
+  const int last = first + plays_wanted(running.tally.verdict(culprit).kind) - 1;
+  for (int play = first + 1; play <= last; ++play) {
     const int taken = slots_.take(ranks_alive(job, culprit));
     if (taken == 0) throw Interrupted();
     std::optional<PlayTime> time(std::in_place, *this, running);
     auto played = play_once(tier, job, culprit, play, {&archive_, &live_});
     // Its evidence gets the call sites that the first run of some tiers lacks.
-    if (play == 2 && !traits_of(job.setting).has_call_sites && is_failure(played.verdict.kind))
+    if (play == first + 1 && !traits_of(job.setting).has_call_sites &&
+        is_failure(played.verdict.kind))
       running.evidence[culprit] =
           keep_evidence(tier, archive_.logs_for(job.cases[culprit], job.setting), played.history);
     time.reset();
@@ -259,21 +259,28 @@ void Campaign::play_again(Tier& tier, RunningJob& running, size_t culprit) {
 
 CaseRun Campaign::play_once(Tier& tier, const Job& job, size_t index, int play,
                             std::initializer_list<Listener*> listeners) {
-  const Case c = job.cases[index];
+  const auto cases = cases_of(job);
+  const Case c = cases[index];
   const Turn turn{.c = c,
                   .setting = job.setting,
                   .number = static_cast<int>(index) + 1,
-                  .of = static_cast<int>(job.cases.size()),
+                  .of = static_cast<int>(cases.size()),
                   .play = play};
   {
     const std::lock_guard lock(mutex_);
     for (auto* listener : listeners) listener->on_case(turn);
   }
   if (stopped()) throw Interrupted();
+  const auto began = options_.now();
   auto played =
       run_case(tier, job.scenario, turn.c, turn.setting,
                {.limit = options_.deadline, .call_sites = play > 1 || !options_.case_file.empty()});
+  const auto took = options_.now() - began;
   const std::lock_guard lock(mutex_);
+  // Of canaries only the archive hears.
+  if (play == 1 && listeners.size() > 1)
+    add_slow(slowest_, {job.scenario.name, job.setting, turn.number,
+                        std::chrono::duration_cast<std::chrono::milliseconds>(took)});
   if (!played.lost.empty()) lost_ = played.lost;
   // The keys that interrupt the runner reach its ranks too: what they did then says nothing.
   if (stopped()) throw Interrupted();

@@ -30,9 +30,21 @@ struct CampaignOptions {
   // Ranks alive at once over all lanes; at least 1. A larger world runs alone.
   int slots = 1;
 
-  // `stop_all`: after the first failure of any job no further case starts; jobs without a result
+  // `stop_all`: once `failures_most` jobs have failed no further case starts; jobs without a result
   // then are not_finished. `keep_going`: every case of every job runs.
   AfterFailure after_failure = AfterFailure::go_on;
+  int failures_most = 1;
+
+  // From the beginning of the campaign. Afterwards no case starts, but those that run again or are
+  // candidates; jobs that have run no case until then are not_finished.
+  std::optional<std::chrono::milliseconds> time = {};
+
+  // Once all cases have run, jobs that hold are asked for more, until the time is over or a failure
+  // stops all.
+  bool draws_on = false;
+
+  // How often a case runs that passes each time.
+  int repeat = 1;
 
   // The clock for the duration of results.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
@@ -68,8 +80,9 @@ class Campaign {
     int plays = 0;                        // of its cases, right now
     Clock::time_point since;              // start of the oldest of these, if there is one
     Clock::duration took{};               // while at least one ran, up to `since`
-    enum class Stage { playing, waits_to_shrink, shrinking, closed };
+    enum class Stage { playing, ends, waits_to_shrink, shrinking, closed };
     Stage stage = Stage::playing;
+    bool has_failed = false, has_no_more = false;
     std::map<size_t, SmallestFailure> smallest;  // by the index of a failing case
     std::optional<Result> result;
   };
@@ -87,11 +100,12 @@ class Campaign {
     std::map<std::string, Verdict> shown = {};  // by the hash of a case that shows the failure
   };
 
-  // The next work of a lane: a candidate, a job to shrink, or a case.
+  // The next work of a lane: to play a candidate or a case, or to shrink or end a job.
   struct Task {
-    std::shared_ptr<Batch> batch;
+    enum class Kind { candidate, plays, shrinks, ends };
+    Kind kind = Kind::plays;
     size_t job = 0, index = 0;
-    bool shrinks = false;
+    std::shared_ptr<Batch> batch = {};
   };
 
   void work(size_t lane);
@@ -100,10 +114,21 @@ class Campaign {
   void play_canaries(Tier& tier);
   std::optional<Task> next_task();
   std::optional<Task> find_task();
+  std::optional<Task> find_case();
+  std::optional<Task> find_job_to_end();
+  bool may_grow(const RunningJob& running) const;
+  void grow_all();
+  bool time_is_over() const;
   void play(Tier& tier, const Task& task);
   void play_case(Tier& tier, const Task& task);
-  std::pair<Verdict, std::optional<Evidence>> play_first(Tier& tier, RunningJob& running,
-                                                         size_t index);
+  void end_job(Tier& tier, RunningJob& running);
+  struct First {
+    Verdict verdict;
+    int passes = 0;  // before it
+    std::optional<Evidence> evidence;
+  };
+  First play_first(Tier& tier, RunningJob& running, size_t index);
+  CaseList cases_of(const Job& job);
   bool may_be_told(const RunningJob& running, size_t index, const Verdict& verdict);
   void play_again(Tier& tier, RunningJob& running, size_t culprit);
   CaseRun play_once(Tier& tier, const Job& job, size_t index, int play,
@@ -142,6 +167,10 @@ class Campaign {
   std::vector<RunningJob> jobs_;
   size_t reported_ = 0;  // jobs whose results the listeners have
   bool hand_out_ = true;
+  int failed_ = 0;       // jobs
+  size_t next_job_ = 0;  // from which a case is looked for
+  std::optional<Clock::time_point> began_;
+  std::vector<SlowCase> slowest_;
   std::string lost_;  // why the tier is lost, or nothing
   Run::Canary canary_ = Run::Canary::not_played;
   std::exception_ptr broken_;

@@ -65,6 +65,7 @@ void Campaign::report_in_order() {
 void Campaign::finish(Run& run) {
   const std::string why = run.interrupted  ? "the run was interrupted"
                           : !lost_.empty() ? lost_
+                          : time_is_over() ? "its time was over before a case of it had run"
                                            : "an earlier failure ended the run";
   for (auto& running : jobs_)
     if (running.stage == RunningJob::Stage::waits_to_shrink) close(running);
@@ -81,6 +82,13 @@ void Campaign::finish(Run& run) {
     }
     run.results.push_back(*running.result);
   }
+  for (auto& planned_job : run.plan)
+    for (const auto& running : jobs_)
+      if (const Job& job = running.tally.job(); job.more &&
+                                                job.scenario.name == planned_job.scenario &&
+                                                job.setting == planned_job.setting)
+        planned_job = planned(job);
+  run.slowest = slowest_;
   run.canary = canary_;
 }
 

@@ -9,7 +9,7 @@ namespace lockstep {
 CaseList::CaseList(std::vector<Case> cases) {
   CaseListBuilder builder;
   for (const auto& c : cases) builder.keep(c);
-  *this = builder.take();
+  *this = builder.list();
 }
 
 Case CaseList::operator[](size_t index) const {
@@ -42,13 +42,13 @@ CaseList CaseList::a_few(size_t most) const {
 }
 
 void CaseListBuilder::keep(const Case& c) {
-  list_->kept.push_back(c);
-  add(c, -static_cast<int>(list_->kept.size()));
+  list_.kept.push_back(c);
+  add(c, -static_cast<int>(list_.kept.size()));
 }
 
 void CaseListBuilder::keep_archived(const Case& c) {
   keep(c);
-  ++list_->archived;
+  ++list_.archived;
 }
 
 void CaseListBuilder::draw_again(const Case& c, int number) {
@@ -56,21 +56,21 @@ void CaseListBuilder::draw_again(const Case& c, int number) {
 }
 
 void CaseListBuilder::add(const Case& c, int number) {
-  auto& words = list_->words;
+  auto& words = list_.words;
   const auto word = c.value.contains("values") ? c.value["values"].get<std::string>() : "";
   const auto found = std::find(words.begin(), words.end(), word);
   const auto at = static_cast<uint32_t>(found - words.begin());
   if (found == words.end()) words.push_back(word);
-  list_->entries.push_back({number, world_size(c), at});
+  list_.entries.push_back({number, world_size(c), at});
   hashes_ += hash_of(c);
 }
 
-CaseList CaseListBuilder::take(CaseList::Draw draw) {
-  list_->draw = std::move(draw);
-  list_->entries.shrink_to_fit();
-  list_->hash = hash_of(hashes_);
+CaseList CaseListBuilder::list(CaseList::Draw draw) const {
+  const auto shared = std::make_shared<CaseList::Shared>(list_);
+  shared->draw = std::move(draw);
+  shared->hash = hash_of(hashes_);
   CaseList out;
-  out.shared_ = std::move(list_);
+  out.shared_ = shared;
   return out;
 }
 

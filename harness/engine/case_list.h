@@ -59,15 +59,15 @@ class CaseListBuilder {
   void keep(const Case& c);
   void keep_archived(const Case& c);  // before all others
   void draw_again(const Case& c, int number);
-  size_t size() const { return list_->entries.size(); }
+  size_t size() const { return list_.entries.size(); }
 
-  // `draw` outlives the builder: it is called as long as the list is alive.
-  CaseList take(CaseList::Draw draw = {});
+  // The cases so far. `draw` outlives the builder: it is called as long as the list is alive.
+  CaseList list(CaseList::Draw draw = {}) const;
 
  private:
   void add(const Case& c, int number);
   std::string hashes_;  // of all cases, one after the other
-  std::shared_ptr<CaseList::Shared> list_ = std::make_shared<CaseList::Shared>();
+  CaseList::Shared list_;
 };
 
 }  // namespace lockstep

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kSizeMost = 100;     // RapidCheck's own scale
 constexpr int kRamp = 4;           // cases have their full size after one in so many
+constexpr int kGrowthMost = 1000;  // cases that a list grows by
 constexpr int kDrawsPerCase = 4;   // draws spent on finding a case not seen before
 constexpr uint64_t kDrawCase = 0;  // what a number drawn from the run's seed is used for
 constexpr uint64_t kDrawWorld = 1;
@@ -109,12 +110,14 @@ class Draws {
   const DrawOptions options_;
 };
 
-class Drawer {
+}  // namespace
+
+class GrowingCases::Drawer {
  public:
-  Drawer(const Scenario& scenario, const DrawOptions& options, const std::function<void()>& on_draw)
+  Drawer(const Scenario& scenario, const DrawOptions& options, std::function<void()> on_draw)
       : scenario_(scenario),
         options_(options),
-        on_draw_(on_draw),
+        on_draw_(std::move(on_draw)),
         draws_(std::make_shared<const Draws>(scenario, options)) {}
 
   void add_archived(const std::vector<Case>& archived) {
@@ -135,19 +138,24 @@ class Drawer {
     }
   }
 
-  void add_drawn() {
-    const int wanted = draws_->wanted();
+  // No call of `on_draw` comes from here on.
+  void hush() { on_draw_ = nullptr; }
+
+  int first_draws() const { return draws_->wanted(); }
+
+  void add_drawn(int wanted) {
     int found = 0;
-    for (int number = 0; found < wanted && number < kDrawsPerCase * wanted; ++number) {
-      auto c = draws_->plain(number);
+    for (const int end = number_ + kDrawsPerCase * wanted; found < wanted && number_ < end;
+         ++number_) {
+      auto c = draws_->plain(number_);
       if (!is_new(c)) continue;
       ++found;
-      cases_.draw_again(draws_->completed(std::move(c), number), number);
+      cases_.draw_again(draws_->completed(std::move(c), number_), number_);
     }
   }
 
-  CaseList take() {
-    return cases_.take(
+  CaseList list() const {
+    return cases_.list(
         [draws = draws_](int number) { return draws->completed(draws->plain(number), number); });
   }
 
@@ -161,23 +169,37 @@ class Drawer {
     return seen_.insert(hash_of(c)).second;
   }
 
-  const Scenario& scenario_;
-  const DrawOptions& options_;
-  const std::function<void()>& on_draw_;
+  const Scenario scenario_;
+  const DrawOptions options_;
+  std::function<void()> on_draw_;
   const std::shared_ptr<const Draws> draws_;
   std::set<std::string> seen_;
   CaseListBuilder cases_;
+  int number_ = 0;  // of the next draw
 };
 
-}  // namespace
+GrowingCases::GrowingCases(const Scenario& scenario, const DrawOptions& options,
+                           const std::vector<Case>& archived, std::function<void()> on_draw)
+    : drawer_(std::make_shared<Drawer>(scenario, options, std::move(on_draw))) {
+  drawer_->add_archived(archived);
+  if (!options.only_archived) {
+    drawer_->add_exhaustive();
+    drawer_->add_drawn(drawer_->first_draws());
+  }
+  drawer_->hush();
+  list_ = drawer_->list();
+}
+
+const CaseList& GrowingCases::grow() {
+  if (drawer_->first_draws() == 0) return list_;
+  const auto quarter = static_cast<int>(std::min<size_t>(list_.size() / 4, kGrowthMost));
+  drawer_->add_drawn(std::clamp(drawer_->first_draws(), quarter, kGrowthMost));
+  return list_ = drawer_->list();
+}
 
 CaseList draw_cases(const Scenario& scenario, const DrawOptions& options,
-                    const std::vector<Case>& archived, const std::function<void()>& on_draw) {
-  Drawer drawer(scenario, options, on_draw);
-  drawer.add_archived(archived);
-  drawer.add_exhaustive();
-  drawer.add_drawn();
-  return drawer.take();
+                    const std::vector<Case>& archived, std::function<void()> on_draw) {
+  return GrowingCases(scenario, options, archived, std::move(on_draw)).list();
 }
 
 Json told_of(const Case& c) {

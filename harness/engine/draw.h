@@ -17,6 +17,9 @@ struct DrawOptions {
   // by default draws none here either.
   std::optional<int> cases;
 
+  // The archived cases and no others.
+  bool only_archived = false;
+
   // If not empty: every case has one of these world sizes, and exhaustive cases each of them.
   std::vector<int> worlds;
 
@@ -33,11 +36,28 @@ struct DrawOptions {
 };
 
 // No case occurs twice. Archived cases that `worlds` or `set` would change are left out. `on_draw`
-// is called for each case that is examined. Throws FieldError where a path of `set` does not exist
-// or its value violates the limits of a field.
+// is called for each case that is examined, and no longer than the call. Throws FieldError where a
+// path of `set` does not exist or its value violates the limits of a field.
 CaseList draw_cases(const Scenario& scenario, const DrawOptions& options,
-                    const std::vector<Case>& archived = {},
-                    const std::function<void()>& on_draw = {});
+                    const std::vector<Case>& archived = {}, std::function<void()> on_draw = {});
+
+// The same list, and on request a longer one: at each call with about a quarter more drawn cases,
+// at least as many as the scenario draws and at most a thousand. A call that finds no case that is
+// new returns the list unchanged. Cases do not depend on how long the list becomes. Copies grow
+// together.
+class GrowingCases {
+ public:
+  GrowingCases() = default;  // of no scenario: no cases
+  GrowingCases(const Scenario& scenario, const DrawOptions& options,
+               const std::vector<Case>& archived = {}, std::function<void()> on_draw = {});
+  const CaseList& list() const { return list_; }
+  const CaseList& grow();
+
+ private:
+  class Drawer;
+  std::shared_ptr<Drawer> drawer_;
+  CaseList list_;
+};
 
 // The value of a case for people, without the defaults that concern only simulated worlds.
 Json told_of(const Case& c);

@@ -189,6 +189,7 @@ void merge_heads(const std::vector<NamedRun>& runs, Run& out) {
     out.canary = worse(out.canary, run.canary);
     out.interrupted = out.interrupted || run.interrupted;
     out.took += run.took;
+    for (const auto& slow : run.slowest) add_slow(out.slowest, slow);
     for (const auto& setting : run.settings)
       if (std::find(out.settings.begin(), out.settings.end(), setting) == out.settings.end())
         out.settings.push_back(setting);

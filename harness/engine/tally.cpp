@@ -43,21 +43,6 @@ std::string reason(const Verdict& verdict) {
 // useless as in the order of the list.
 constexpr size_t kWindow = 16;
 
-std::vector<size_t> long_ones_first(const Job& job) {
-  std::vector<size_t> order;
-  std::vector<int> sizes;
-  for (size_t index = 0; index < job.cases.size(); ++index) {
-    sizes.push_back(job.cases.world_size(index));
-    if (job.shard.plays(static_cast<int64_t>(index) + 1)) order.push_back(index);
-  }
-  for (size_t begin = 0; begin < order.size(); begin += kWindow) {
-    const auto first = order.begin() + static_cast<std::ptrdiff_t>(begin);
-    const auto last = first + static_cast<std::ptrdiff_t>(std::min(kWindow, order.size() - begin));
-    std::stable_sort(first, last, [&](size_t a, size_t b) { return sizes[a] > sizes[b]; });
-  }
-  return order;
-}
-
 // A verdict that must be reported.
 bool does_not_hold(const Verdict& verdict) {
   return is_failure(verdict.kind) || verdict.kind == Verdict::Kind::inconclusive;
@@ -99,8 +84,39 @@ Tally::Tally(Job job, AfterFailure after_failure)
     : job_(std::move(job)),
       keeps_going_(after_failure == AfterFailure::keep_going),
       verdicts_(job_.cases.size()),
-      order_(long_ones_first(job_)),
-      stop_at_(job_.cases.size()) {}
+      stop_at_(job_.cases.size()) {
+  hand_out_from(0);
+}
+
+void Tally::hand_out_from(size_t first) {
+  const auto begin = static_cast<std::ptrdiff_t>(order_.size());
+  for (size_t index = first; index < job_.cases.size(); ++index)
+    if (job_.shard.plays(static_cast<int64_t>(index) + 1)) order_.push_back(index);
+  const auto by_size = [&](size_t a, size_t b) {
+    return job_.cases.world_size(a) > job_.cases.world_size(b);
+  };
+  const auto window = static_cast<std::ptrdiff_t>(kWindow);
+  for (auto from = order_.begin() + begin; from != order_.end();) {
+    const auto to = from + std::min(window, order_.end() - from);
+    std::stable_sort(from, to, by_size);
+    from = to;
+  }
+}
+
+bool Tally::grow() {
+  const size_t before = job_.cases.size();
+  if (!job_.more || stop_at_ < before) return false;
+  job_.cases = job_.more();
+  verdicts_.resize(job_.cases.size());
+  stop_at_ = job_.cases.size();
+  hand_out_from(before);
+  return job_.cases.size() > before;
+}
+
+bool Tally::any_played() const {
+  return std::any_of(verdicts_.begin(), verdicts_.end(),
+                     [](const auto& verdict) { return verdict.has_value(); });
+}
 
 std::optional<size_t> Tally::next() {
   while (next_ < order_.size()) {
@@ -118,14 +134,16 @@ bool Tally::complete() const {
                       [&](size_t index) { return worth_playing(index); });
 }
 
-void Tally::played(size_t index, Verdict verdict) {
+void Tally::played(size_t index, Verdict verdict, int passes) {
   --running_;
   if (is_failure(verdict.kind) && !keeps_going_) stop_at_ = std::min(stop_at_, index + 1);
   if (verdict.kind == Verdict::Kind::inconclusive && ++inconclusive_ >= kInconclusiveMost &&
       !keeps_going_)
     hand_out_no_more();
   verdicts_[index] = std::move(verdict);
-  if (does_not_hold(*verdicts_[index])) remember_signature(index);
+  if (!does_not_hold(*verdicts_[index])) return;
+  if (passes > 0) passes_[index] = passes;
+  remember_signature(index);
 }
 
 // Only the first case of a signature keeps its findings: there may be thousands of cases.
@@ -158,6 +176,7 @@ std::vector<size_t> Tally::culprits() const {
 }
 
 bool Tally::flaky(size_t index) const {
+  if (passes_.contains(index) && is_failure(verdicts_[index]->kind)) return true;
   const auto again = again_.find(index);
   return again != again_.end() &&
          std::any_of(again->second.begin(), again->second.end(), [&](const Verdict& verdict) {
@@ -183,8 +202,10 @@ Failure Tally::failure(size_t index) const {
                   .unlike_default = unlike(c.value, job_.scenario.parse(Json::object()).value),
                   .number = static_cast<int>(index) + 1,
                   .of = static_cast<int>(job_.cases.size()),
-                  .archived = index < job_.cases.archived(),
-                  .plays = {verdicts_[index]->kind}};
+                  .archived = index < job_.cases.archived()};
+  if (const auto passes = passes_.find(index); passes != passes_.end())
+    failure.plays.resize(static_cast<size_t>(passes->second), Verdict::Kind::pass);
+  failure.plays.push_back(verdicts_[index]->kind);
   if (const auto again = again_.find(index); again != again_.end())
     for (const auto& verdict : again->second) failure.plays.push_back(verdict.kind);
   return failure;

@@ -22,6 +22,9 @@ struct Job {
   CaseList cases;
   std::string left_out = {};  // why there are none; empty: there should be
   RunShard shard = {};        // only these of `cases` run; numbers stay those of the list
+
+  // The same cases and more, or as many where there are no others. Empty: `cases` is all.
+  std::function<CaseList()> more = {};
 };
 
 // The job of a whole campaign, for the reader of its shards.
@@ -39,10 +42,17 @@ class Tally {
   // The index of the next case to run, or none. Each is handed out once.
   std::optional<size_t> next();
 
-  // Every index handed out comes back through one of these: run, or no longer worth running.
+  // Every index handed out comes back through one of these: run, or no longer worth running. A case
+  // may have been run several times, with `passes` that came before the verdict.
   bool worth_playing(size_t index) const { return index < stop_at_; }
-  void played(size_t index, Verdict verdict);
+  void played(size_t index, Verdict verdict, int passes = 0);
   void dropped(size_t index);
+
+  // Asks the job for more cases. False: it has no others, or a failing case stopped it.
+  bool grow();
+
+  // True once a case was run.
+  bool any_played() const;
 
   // True if no case that was not handed out yet will be.
   void hand_out_no_more() { next_ = order_.size(); }
@@ -54,6 +64,7 @@ class Tally {
   // the tally keeps going, the first case of each signature, failing ones first.
   std::vector<size_t> culprits() const;
   const Verdict& verdict(size_t index) const { return *verdicts_[index]; }
+  int passes(size_t index) const { return passes_.contains(index) ? passes_.at(index) : 0; }
 
   // True if no case of a lower number has this verdict's signature so far.
   bool is_first_of_its_signature(size_t index, const Verdict& verdict) const;
@@ -68,6 +79,7 @@ class Tally {
 
  private:
   void remember_signature(size_t index);
+  void hand_out_from(size_t first);
   std::vector<CaseGroup> groups() const;
   Failure failure(size_t index) const;
   Result::Found found(size_t index) const;
@@ -76,6 +88,7 @@ class Tally {
   const bool keeps_going_;
   std::vector<std::optional<Verdict>> verdicts_;
   std::map<std::string, size_t> first_of_;  // by signature, the lowest index so far
+  std::map<size_t, int> passes_;            // of a culprit, before the verdict
   std::map<size_t, std::vector<Verdict>> again_;
   std::vector<size_t> order_;  // the order in which cases are handed out
   size_t next_ = 0;            // in `order_`

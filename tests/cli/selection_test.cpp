@@ -52,6 +52,49 @@ TEST(Selection, TagsAreAlternativesAndUnwantedOnesDecide) {
   EXPECT_EQ(names({.tags = {"core"}, .not_tags = {"fast"}}), (Names{"gradients.accumulate"}));
 }
 
+TEST(Selection, ATagIsAnExpressionInWhichNotBindsBeforeAndAndAndBeforeOr) {
+  const auto count = [](const char* tags) {
+    try {
+      return names({.tags = {tags}}).size();
+    } catch (const NothingSelected&) {
+      return size_t{0};
+    }
+  };
+  EXPECT_EQ(names({.tags = {"core and not fast"}}), (Names{"gradients.accumulate"}));
+  EXPECT_EQ(names({.tags = {"not core"}}), (Names{"buffers.follow_rank_zero"}));
+  EXPECT_EQ(count("not core or fast"), 2u);
+  EXPECT_EQ(count("not(core or fast)"), 1u);
+  EXPECT_EQ(count("core or core and not core"), 2u);
+  EXPECT_EQ(count("(core or core) and not core"), 0u);
+  EXPECT_EQ(count("not not fast"), 1u);
+  EXPECT_EQ(names({.not_tags = {"core and fast"}}).size(), 2u);
+}
+
+TEST(Selection, AnExpressionThatIsNoneIsRefusedWhereItBreaks) {
+  const auto why = [](const char* tags) {
+    try {
+      names({.tags = {tags}});
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_TRUE(why("core and").starts_with("--tag core and: expected a tag at the end"));
+  EXPECT_TRUE(why("core fast")
+                  .starts_with("--tag core fast: expected 'and', 'or' or the end "
+                               "before 'fast'"));
+  EXPECT_TRUE(why("(core").starts_with("--tag (core: expected ')' at the end"));
+  EXPECT_TRUE(why("or core").starts_with("--tag or core: expected a tag before 'or'"));
+  EXPECT_TRUE(why(" ").starts_with("--tag  : expected a tag at the end"));
+}
+
+TEST(Selection, WhatIsExcludedIsLeftOutWhateverElseSelectsIt) {
+  EXPECT_EQ(names({.patterns = {"grad"}, .excluded = {"*.match"}}),
+            (Names{"gradients.accumulate"}));
+  EXPECT_NE(refusal({.excluded = {"gradients.mach"}}).find("did you mean 'gradients.match'"),
+            std::string::npos);
+}
+
 TEST(Selection, WhatMatchesNothingIsRefusedWithNearNames) {
   EXPECT_NE(refusal({.patterns = {"gradients.mach"}}).find("did you mean 'gradients.match'"),
             std::string::npos);
@@ -76,6 +119,15 @@ TEST(Usage, ADeadlineIsMoreThanNothing) {
   EXPECT_EQ(time_limit("--timeout", "0.5"), std::chrono::milliseconds(500));
   for (const char* text : {"0", "-1", "nan", "inf", "", "1s", "90000"})
     EXPECT_THROW(time_limit("--timeout", text), UsageError) << text;
+}
+
+TEST(Usage, ATimeHasAUnitOrIsInSeconds) {
+  EXPECT_EQ(duration("--for", "90s"), std::chrono::seconds(90));
+  EXPECT_EQ(duration("--for", "10m"), std::chrono::minutes(10));
+  EXPECT_EQ(duration("--for", "1.5h"), std::chrono::minutes(90));
+  EXPECT_EQ(duration("--for", "2"), std::chrono::seconds(2));
+  for (const char* text : {"", "m", "10x", "1m30s", "0s", "-1m", "nan", "169h", "m5"})
+    EXPECT_THROW(duration("--for", text), UsageError) << text;
 }
 
 Run run_with(std::vector<Result::Kind> kinds) {

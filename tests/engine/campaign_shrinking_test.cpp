@@ -171,7 +171,7 @@ TEST(CampaignShrinking, TheTimeEndsItWithTheSmallestSoFarAndTheNextRunContinues)
   CaseListBuilder list;
   for (const auto& c : archived_failures(bench.folder.path(), scenario)) list.keep_archived(c);
   ASSERT_EQ(list.size(), 1u);
-  const auto next = bench.run({{scenario, kSim, list.take()}}, plays(bug), shrinking());
+  const auto next = bench.run({{scenario, kSim, list.list()}}, plays(bug), shrinking());
   const auto& second = *next.results.at(0).failure;
   EXPECT_EQ(planted::typed(second.c), bug.smallest);
   EXPECT_EQ(second.shrunk->drawn, large(bug).value) << "still as it was drawn at first";
@@ -185,7 +185,7 @@ TEST(CampaignShrinking, ACaseWrittenByHandStaysBesideTheSmallerOne) {
   const auto file = bench.archive.save_failure({large(bug)});
   CaseListBuilder list;
   list.keep_archived(large(bug));
-  bench.run({{planted::scenario_of_planted(), kSim, list.take()}}, plays(bug), shrinking());
+  bench.run({{planted::scenario_of_planted(), kSim, list.list()}}, plays(bug), shrinking());
   EXPECT_TRUE(std::filesystem::exists(file));
   EXPECT_EQ(files_in(bench.folder.path() / "failures").size(), 2u);
 }

@@ -39,6 +39,27 @@ TEST(Draw, ScenariosOfOneRunDoNotShareTheirCases) {
             values(drawn(holds_unless_one("toys.b"), {.seed = 7})));
 }
 
+TEST(Draw, AListThatGrowsBeginsWithTheSameCasesAndHasNoneTwice) {
+  const auto scenario = holds_unless_one();
+  const DrawOptions options{.seed = 7, .schedules = true};
+  const auto plain = drawn(scenario, options);
+  GrowingCases growing(scenario, options);
+  for (int times = 0; times < 4; ++times) growing.grow();
+  const auto all = toys::all_of(growing.list());
+  ASSERT_EQ(all.size(), 5 * plain.size());
+  EXPECT_TRUE(std::equal(plain.begin(), plain.end(), all.begin()));
+  std::set<std::string> hashes;
+  for (const auto& c : all) hashes.insert(hash_of(c));
+  EXPECT_EQ(hashes.size(), all.size());
+}
+
+TEST(Draw, AListGrowsUntilThereIsNoOtherCase) {
+  const auto scenario = holds_unless_one();
+  GrowingCases growing(scenario, {.seed = 7, .worlds = {2}, .set = {{"value", "3"}}});
+  EXPECT_EQ(growing.list().size(), 1u);
+  EXPECT_EQ(growing.grow().size(), 1u);
+}
+
 TEST(Draw, SchedulesAreDrawnBesideTheCasesAndChangeNothingElse) {
   const auto scenario = holds_unless_one();
   const auto plain = drawn(scenario, {.seed = 7});

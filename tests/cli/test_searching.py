@@ -1,0 +1,146 @@
+"""How much of the cases a run plays: which scenarios, archived failures alone, until when, how often."""
+
+import os
+import unittest
+
+from program_case import ProgramCase
+
+
+class Selecting(ProgramCase):
+    def test_failed_plays_what_is_archived_and_nothing_else(self):
+        self.run_program("run", "toys.hold", "toys.multiply", "--seed", "7")
+        archived = self.latest()["results"][-1]["failure"]["case"]
+        status, _, _ = self.run_program("run", "--failed", "--seed", "8")
+        played = [event for event in self.events() if event["event"] == "case"]
+        self.assertEqual(status, 1)
+        self.assertEqual({event["scenario"] for event in played}, {"toys.multiply"})
+        self.assertTrue(all(event["case"] == archived for event in played))
+        self.assertEqual([result["scenario"] for result in self.latest()["results"]], ["toys.multiply"])
+
+    def test_failed_without_an_archived_failure_selects_nothing(self):
+        status, _, error = self.run_program("run", "--failed")
+        self.assertEqual((status, error), (4, "lockstep: no failure of these scenarios is archived in .lockstep/failures\n"))
+
+    def test_what_is_excluded_is_not_played(self):
+        self.run_program("run", "toys.hold", "--exclude", "*_too")
+        self.assertEqual([result["scenario"] for result in self.latest()["results"]], ["toys.hold"])
+
+
+class Planning(ProgramCase):
+    def test_a_plan_plays_nothing_and_says_how_many_cases_a_run_plays(self):
+        status, out, _ = self.run_program("run", "toys.hold", "--seed", "7", "--plan")
+        self.assertEqual(status, 0)
+        self.assertFalse(os.path.exists(self.path("runs")), "nothing has run")
+        self.assertIn("10 cases   the time is not known: no earlier run is kept", out)
+        self.run_program("run", "toys.hold", "--seed", "7")
+        self.assertEqual(sum(result["judged"] for result in self.latest()["results"]), 10)
+
+    def test_the_time_of_a_plan_is_that_of_earlier_runs(self):
+        self.run_program("run", "toys.hold_too", "--seed", "7")
+        file = os.path.join(os.path.realpath(self.path("runs", "latest")), "run.json")
+        with open(file, encoding="utf-8") as run:
+            text = run.read()
+        seconds = self.latest()["results"][0]["seconds"]
+        with open(file, "w", encoding="utf-8") as run:  # Four cases in eight seconds: two a case.
+            run.write(text.replace('"seconds": %s' % seconds, '"seconds": 8.0'))
+        out = self.run_program("run", "toys.hold_too", "toys.bare", "--cases", "2", "--plan")[1]
+        self.assertRegex(out, r"toys.hold_too +toy cold gloo +2 cases +4\.0 s\n")
+        self.assertRegex(out, r"toys.bare +toy cold gloo +1 case +2\.0 s\n", "as the others of its tier")
+
+
+class Budgets(ProgramCase):
+    def cases(self, *arguments):
+        status, out, _ = self.run_program("run", "toys.hold_too", "--seed", "7", "-j", "1", *arguments)
+        return status, out, [event["case"] for event in self.events() if event["event"] == "case"]
+
+    def test_a_run_for_a_time_begins_with_the_cases_of_one_without(self):
+        plain = self.cases()[2]
+        status, _, longer = self.cases("--for", "4s")
+        self.assertEqual((status, longer[:len(plain)]), (0, plain))
+        self.assertGreater(len(longer), len(plain))
+        self.assertEqual(len(set(map(str, longer))), len(longer), "none comes twice")
+        self.assertEqual(self.latest()["plan"][0]["cases"], self.latest()["results"][0]["judged"])
+
+    def test_what_had_no_time_is_inconclusive_and_named(self):
+        status, out, _ = self.run_program("run", "toys.hold", "toys.bare", "--for", "0.001s", "-j", "1")
+        self.assertEqual(status, 3)
+        self.assertRegex(out, r"no result for \d scenarios?: its time was over before a case of it had run")
+
+    def test_until_fail_ends_with_a_failure(self):
+        status, out, _ = self.run_program("run", "toys.multiply", "toys.hold_too", "--set", "world.size=2", "--cases",
+                                          "1", "--until-fail", "--seed", "7", "--no-shrink")
+        self.assertEqual(status, 1)
+        self.assertIn("FAIL", out)
+        failed = [result for result in self.latest()["results"] if result["result"] == "fail"]
+        self.assertGreaterEqual(failed[0]["failure"]["case"]["factor"], 40)
+
+    def test_each_case_runs_as_often_as_asked_for(self):
+        plays = [event["play"] for event in self.events_of("--repeat", "3")]
+        self.assertEqual(plays, [1, 2, 3] * 4)
+
+    def events_of(self, *arguments):
+        self.cases(*arguments)
+        return [event for event in self.events() if event["event"] == "verdict"]
+
+    def test_so_many_failures_stop_a_run(self):
+        run = ["run", "toys.average", "toys.exit", "toys.throw", "--no-shrink", "-j", "1", "--max-fail"]
+        for most, results in (("1", 1), ("2", 2), ("9", 3)):
+            self.assertEqual(self.run_program(*run, most)[0], 1)
+            self.assertEqual(len(self.latest()["results"]), results, most)
+
+    def test_a_replay_until_it_fails_ends_with_the_play_that_failed(self):
+        file = os.path.join(self.folder, "case.json")
+        with open(file, "w", encoding="ascii") as case:
+            case.write('{"lockstep_case": 1, "scenario": "toys.hold", "value": {"world": {"size": 2}}}')
+        self.assertEqual(self.run_program("replay", file, "--repeat", "3")[0], 0)
+        self.assertEqual(len([event for event in self.events() if event["event"] == "verdict"]), 3)
+        self.assertEqual(self.run_program("replay", file, "--until-fail", "--for", "0.5s")[0], 0)
+        self.assertGreater(len([event for event in self.events() if event["event"] == "verdict"]), 1)
+
+    def test_the_slowest_cases_are_listed_on_request(self):
+        out = self.cases("--slowest", "2")[1]
+        self.assertRegex(out, r"slowest cases\n( +\d+\.\ds  toys\.hold_too  cold   case \d+\n){2}1 scenario")
+        self.assertEqual(len(self.latest()["slowest"]), 4)
+
+
+class CutOff(ProgramCase):
+    def kill_while_it_waits(self):
+        process = self.start_waiting("-j", "2", "--cases", "2")
+        process.kill()
+        self.finish(process)
+        running = [event["case"] for event in self.events() if event["event"] == "case"]
+        self.wait_until_nothing_runs()
+        self.release()
+        for file in os.listdir(self.temporary):  # A killed run tidies nothing up.
+            os.remove(os.path.join(self.temporary, file))
+        return running
+
+    def wait_until_nothing_runs(self):
+        self.assertEqual(self.left_running(), [])
+
+    def test_replay_runs_what_ran_when_a_runner_was_killed(self):
+        running = self.kill_while_it_waits()
+        status, _, error = self.run_program("replay", TOYS_PIPE=self.pipe)
+        self.assertEqual(status, 0, error)
+        self.assertRegex(error, r"runs/\d{8}-\d{6}-[0-9a-f]{4} was cut off; what ran there runs again\n")
+        self.assertEqual([event["case"] for event in self.events() if event["event"] == "case"], running)
+        self.assertEqual(self.latest()["results"][0]["scenario"], "toys.wait")
+
+    def test_the_next_run_says_what_ran_when_a_runner_was_killed(self):
+        self.kill_while_it_waits()
+        said = "the last run was cut off while toys.wait, case "
+        self.assertIn(said, self.run_program("run", "toys.hold", "--cases", "2")[2])
+        self.assertNotIn(said, self.run_program("run", "toys.hold", "--cases", "2")[2], "once")
+
+    def test_a_run_that_ended_or_goes_on_was_not_cut_off(self):
+        self.run_program("run", "toys.multiply", "--seed", "7")
+        waiting = self.start_waiting("--cases", "1")
+        status, _, error = self.run_program("replay")
+        self.assertEqual((status, error), (2, "lockstep: no run in .lockstep/runs was cut off; replay FILE runs a case file\n"))
+        self.assertNotIn("cut off", self.run_program("run", "toys.hold", "--cases", "2")[2])
+        self.release()
+        self.assertEqual(self.finish(waiting)[0], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
