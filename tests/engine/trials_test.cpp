@@ -42,6 +42,27 @@ TEST(Search, TheFirstWantedCaseIsFound) {
   EXPECT_EQ(search.outcome(cases({99}).front()), std::nullopt);
 }
 
+// As a loop over all cases one by one finds it, on lists longer than what is played at once.
+TEST(Search, TheFirstWantedCaseIsFoundFromAnywhereOnAndRoundTheEnd) {
+  EXPECT_TRUE(rc::check([] {
+    const auto values = *rc::gen::resize(
+        150, rc::gen::container<std::vector<int64_t>>(rc::gen::inRange<int64_t>(0, 50)));
+    RC_PRE(!values.empty());
+    const auto begin = *rc::gen::inRange<size_t>(0, values.size());
+    const auto wanted = *rc::gen::element<int64_t>(13, 29, 50);
+    std::optional<size_t> expected;
+    for (size_t i = 0; i < values.size() && !expected; ++i)
+      if (values[(begin + i) % values.size()] == wanted) expected = (begin + i) % values.size();
+    std::vector<int64_t> scripted(values);  // 1 shows the failure
+    for (auto& value : scripted) value = 10 * value + (value == wanted);
+    Scripted trials;
+    trials.plays_most = 1000;
+    Search search(trials);
+    search.allow(TrialTime::max(), 1000);
+    RC_ASSERT(search.first(cases(scripted), Outcome::shows, begin) == expected);
+  }));
+}
+
 TEST(Search, AKnownCaseIsNeitherPlayedNorCountedAgain) {
   Scripted trials;
   Search search(trials);

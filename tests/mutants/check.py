@@ -11,6 +11,7 @@ import pathlib
 import re
 import sys
 
+import faults
 import mutant
 
 NAME = re.compile(r'\.name = "([\w.]+)"')
@@ -42,6 +43,9 @@ def problems(root):
         yield f"{name}.toml names {scenario}, whose must_catch does not name it"
     for each in mutants:
         yield from each.problems(root)
+    for name, place in faults.Page.read(root / "docs/faults.md").lines:
+        if (place.split(" on ")[0], name) not in claimed:
+            yield f"docs/faults.md: {place} catches {name}, says its line, and no mutant of this folder does"
     if not mutants:
         yield "there is no mutant"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants each mistake of this folder and sees whether the scenario it names catches it.
 
-usage: try.py [--jobs N] [--tree FOLDER] [--backend NAME] [NAME...]
+usage: try.py [--jobs N] [--tree FOLDER] [--preset NAME] [--backend NAME] [--faults FILE] [NAME...]
 
 A mutant is a mistake in ddp/, or in a program of scenarios/ as a user would make it; mutant.py says
 what its file holds. What a mutant says of backends that need a GPU is tried with --backend alone, and
@@ -9,15 +9,20 @@ then nothing else: mutants that name no such backend are left out. Mutants are p
 clone of the committed tree, in FOLDER (build/mutants), where the program without a mutant must pass
 first. Exit 0: every mutant was caught as it says; 1: one was not, or the program without one fails,
 or one does not build.
+
+With --faults each failure is shrunk, and FILE, docs/faults.md say, gets the lines of the mutants that were caught;
+those of mutants that were not tried stay. --preset ci builds faster, and the tree may be one that is built already.
 """
 
 import argparse
+import dataclasses
 import json
 import pathlib
 import re
 import subprocess
 import sys
 
+import faults
 import mutant
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -51,73 +56,89 @@ def libtorch_of(cache):
     return [f"-DLOCKSTEP_TORCH={found[1]}"] if found else []
 
 
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a run says of one scenario."""
+
+    result: str
+    pattern: str
+    text: str
+    seconds: float
+    failure: dict  # as in run.json; empty where there is none
+
+    @classmethod
+    def of(cls, result):
+        first = (result["findings"] or [{"pattern": "", "text": ""}])[0]
+        return cls(result["result"], first["pattern"], first["text"].split("\n")[0], result["seconds"],
+                   result.get("failure", {}))
+
+
 class Tree:
     """A clone in which mutants are planted, built and run, one after the other."""
 
-    def __init__(self, folder, jobs, needs_nccl):
-        self.folder, self.jobs = folder, jobs
+    def __init__(self, folder, jobs, preset, needs_nccl):
+        self.folder, self.jobs, self.built = folder, jobs, folder / "build" / preset
         self.targets = ["lockstep", "lockstep_harness_nccl"] if needs_nccl else ["lockstep"]
         if not (folder / ".git").exists():
             must("git", "clone", "--quiet", ROOT, folder)
             (folder / ".venv").symlink_to(ROOT / ".venv")
         must("git", "-C", folder, "fetch", "--quiet", ROOT, "HEAD")
         must("git", "-C", folder, "reset", "--quiet", "--hard", "FETCH_HEAD")
-        must("cmake", "--preset", "dev", *libtorch_of(ROOT / "build/release/CMakeCache.txt"),
+        must("cmake", "--preset", preset, *libtorch_of(ROOT / "build/release/CMakeCache.txt"),
              *(["-DLOCKSTEP_NCCL=ON"] if needs_nccl else []), cwd=folder)
 
     def build(self):
-        done = run("ninja", "-C", self.folder / "build/dev", "-j", self.jobs, *self.targets)
+        done = run("ninja", "-C", self.built, "-j", self.jobs, *self.targets)
         return "" if done.returncode == 0 else done.stdout[-1500:]
 
-    def play(self, places):
-        """{(scenario, backend): (result, pattern, text)} of a run of these."""
+    def play(self, places, shrinks=False):
+        """{(scenario, backend): Outcome} of a run of these."""
         results = {}
         for backend in sorted({backend for _, backend in places}):
             scenarios = sorted({scenario for scenario, at in places if at == backend})
-            results |= {(name, backend): found for name, found in self.play_on(backend, scenarios).items()}
+            results |= {(name, backend): found for name, found in self.play_on(backend, scenarios, shrinks).items()}
         return results
 
-    def play_on(self, backend, scenarios):
+    def play_on(self, backend, scenarios, shrinks):
         out = self.folder / "build/run"
         report = self.folder / "build/run.json"
         report.unlink(missing_ok=True)
         how = ("--tier", "cold", "--timeout", "10") if backend in BACKENDS else ON_GPUS
-        done = run(self.folder / "build/dev/cli/lockstep", "run", *scenarios, "--seed", SEED, "-q", "--no-shrink", "--backend", backend,
-                   "--out", out, "--json", report, *how, cwd=self.folder)
+        done = run(self.built / "cli/lockstep", "run", *scenarios, "--seed", SEED, "-q", "--backend", backend,
+                   "--out", out, "--json", report, *how, *(() if shrinks else ("--no-shrink",)), cwd=self.folder)
         run("rm", "-rf", out)
         if not report.exists():
             sys.exit(f"try.py: the run wrote no report:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        results = {}
-        for result in json.loads(report.read_text())["results"]:
-            first = (result["findings"] or [{"pattern": "", "text": ""}])[0]
-            results[result["scenario"]] = (result["result"], first["pattern"], first["text"].split("\n")[0])
-        return results
+        return {result["scenario"]: Outcome.of(result) for result in json.loads(report.read_text())["results"]}
 
     def restore(self):
         must("git", "-C", self.folder, "checkout", "--quiet", ".")
 
 
-def tried(tree, planted, backends):
-    """Lines that say what became of a mutant, and whether it was caught as it says."""
+def tried(tree, planted, backends, page):
+    """Lines that say what became of a mutant, and whether it was caught as it says. `page` gets what was caught."""
     wanted = expectations(planted, backends)
     planted.plant(tree.folder)
     try:
         trouble = tree.build()
         if trouble:
             return [f"{planted.name}: does not build\n{trouble}"], False
-        results = tree.play([(each.scenario, each.backend) for each in wanted])
+        outcomes = tree.play([(each.scenario, each.backend) for each in wanted], shrinks=page is not None)
     finally:
         tree.restore()
     lines, caught = [], True
     for each in wanted:
-        result, found, text = results[each.scenario, each.backend]
+        outcome = outcomes[each.scenario, each.backend]
         # A world that hangs on GPUs may do so for reasons of its own.
         unclear = ("pass", "skip", "inconclusive") + (() if each.backend in BACKENDS else ("hang",))
-        as_said = result not in unclear and (not each.pattern or each.pattern == found)
+        as_said = outcome.result not in unclear and (not each.pattern or each.pattern == outcome.pattern)
         caught = caught and as_said
-        word = "caught" if as_said else "ESCAPED" if result == "pass" else "MISNAMED"
+        word = "caught" if as_said else "ESCAPED" if outcome.result == "pass" else "MISNAMED"
         place = each.scenario if each.backend == "gloo" else f"{each.scenario} on {each.backend}"
-        lines.append(f"{word:9} {planted.name:42} {place:40} {result} {found}\n          {text}")
+        lines.append(f"{word:9} {planted.name:42} {place:40} {outcome.result} {outcome.pattern}\n"
+                     f"          {outcome.text}")
+        if page and as_said:
+            page.add(planted, place, outcome)
     return lines, caught
 
 
@@ -125,11 +146,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", default="2")
     parser.add_argument("--tree", type=pathlib.Path, default=ROOT / "build/mutants")
+    parser.add_argument("--preset", default="release")
     parser.add_argument("--backend")
+    parser.add_argument("--faults", type=pathlib.Path)
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     backends = (arguments.backend,) if arguments.backend else BACKENDS
     mutants = mutant.load_all()
+    count = len(mutants)
     unknown = set(arguments.names) - {each.name for each in mutants}
     if unknown:
         sys.exit(f"try.py: no mutant is called {', '.join(sorted(unknown))}")
@@ -137,17 +161,20 @@ def main():
                and expectations(each, backends)]
     if not mutants:
         sys.exit(f"try.py: none of these mutants says that it is caught on {' or '.join(backends)}")
-    tree = Tree(arguments.tree, arguments.jobs, "nccl" in backends)
+    page = faults.Page.read(arguments.faults) if arguments.faults else None
+    tree = Tree(arguments.tree, arguments.jobs, arguments.preset, "nccl" in backends)
     trouble = tree.build()
     if trouble:
         sys.exit(f"try.py: the tree without a mutant does not build:\n{trouble}")
     places = sorted({(each.scenario, each.backend) for planted in mutants for each in expectations(planted, backends)})
-    for (scenario, backend), (result, _, text) in tree.play(places).items():
-        if result != "pass":
-            sys.exit(f"try.py: {scenario} on {backend} does not pass without a mutant: {result}: {text}")
+    for (scenario, backend), outcome in tree.play(places).items():
+        if outcome.result != "pass":
+            sys.exit(f"try.py: {scenario} on {backend} does not pass without a mutant: {outcome.result}: {outcome.text}")
     caught = 0
     for planted in mutants:
-        lines, as_said = tried(tree, planted, backends)
+        lines, as_said = tried(tree, planted, backends, page)
+        if page:
+            page.write(arguments.faults, count)
         print("\n".join(lines), flush=True)
         caught += as_said
     print(f"{caught} of {len(mutants)} caught as they say")
