@@ -11,7 +11,7 @@ first. Exit 0: every mutant was caught as it says; 1: one was not, or the progra
 or one does not build.
 
 With --faults each failure is shrunk, and FILE, docs/faults.md say, gets the lines of the mutants that were caught;
-those of mutants that were not tried stay. --preset ci builds faster, and the tree may be one that is built already.
+those of mutants that were not tried stay. The tree may be one that is built already, and --preset another.
 """
 
 import argparse
@@ -146,7 +146,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", default="2")
     parser.add_argument("--tree", type=pathlib.Path, default=ROOT / "build/mutants")
-    parser.add_argument("--preset", default="release")
+    parser.add_argument("--preset", default="dev")
     parser.add_argument("--backend")
     parser.add_argument("--faults", type=pathlib.Path)
     parser.add_argument("names", nargs="*")
