@@ -73,18 +73,18 @@ std::shared_ptr<c10d::Work> Communicator::shared(c10::intrusive_ptr<c10d::Work> 
 // gone. One whose process ended earlier has posted nothing.
 std::string Communicator::cause_with_ended_peer(const Operation& operation,
                                                 std::string cause) const {
-  if (is_closed_connection(cause)) {
+  const bool is_closed = is_closed_connection(cause);
+  const auto number = is_instances_ ? std::optional(operation.sequence_number) : std::nullopt;
+  const auto ended = notice_ ? notice_->ended_peer(number) : std::nullopt;
+  if (ended) return is_closed || cause == *ended ? *ended : *ended + " (" + cause + ")";
+  if (is_closed) {
     const std::string peer = world_size() == 2 ? "rank " + std::to_string(1 - rank()) : "a peer";
     cause = peer +
             " left: it closed its connection, as a process does that is killed, crashes, or calls "
             "exit() before its DistributedDataParallel is destroyed (" +
             cause + ")";
   }
-  if (!notice_) return cause;
-  const auto number = is_instances_ ? std::optional(operation.sequence_number) : std::nullopt;
-  const auto ended = notice_->ended_peer(number);
-  if (ended && cause != *ended) return *ended + " (" + cause + ")";
-  if (!ended && notice_->server_has_left()) {
+  if (notice_ && notice_->server_has_left()) {
     cause +=
         "; the store of the group is gone too: the process that served it, mostly rank 0's, "
         "has ended. If it made fewer steps than this rank, join() is for uneven inputs "

@@ -69,17 +69,18 @@ std::string without_return_type(std::string name) {
   return type == Text::npos ? name : name.substr(type + 1);
 }
 
-// The end of the function's name, where " at file:line" or " in library" begins.
+// The end of the function's name, where " at file:line", " at file" or " in library" begins.
 size_t place_of(Text line) {
-  const auto at = line.rfind(" at ");
-  if (at != Text::npos && line.find(':', at) != Text::npos) return at;
+  const Text at_file = " at ";
+  const auto at = line.rfind(at_file);
+  if (at != Text::npos && line.find_first_of(" (", at + at_file.size()) == Text::npos) return at;
   const auto in = line.rfind(" in ");
   return in == Text::npos ? line.size() : in;
 }
 
 bool has_line(Text line) {
-  const auto place = place_of(line);
-  return line.substr(place).starts_with(" at ");
+  const auto place = line.substr(place_of(line));
+  return place.starts_with(" at ") && place.find(':') != Text::npos;
 }
 
 bool starts_with_any(Text frame, std::initializer_list<Text> names) {

@@ -26,7 +26,8 @@ TEST(StackText, AFrameIsItsFunctionAndItsPlace) {
       {"a function in libc.so.6", "a function in libc.so.6"},
       {"sleeping in futex_wait_queue", "sleeping in futex_wait_queue"},
       {"at an address of no file", "at an address of no file"},
-      {"f(int) [clone .cold] at a.cpp:?", "f at a.cpp:?"}};
+      {"f(int) [clone .cold] at a.cpp:?", "f at a.cpp:?"},
+      {"void toys::crashes(lockstep::RankContext&) at toys.cpp", "toys::crashes at toys.cpp"}};
   for (const auto& [line, text] : frames) EXPECT_EQ(short_frame(line), text);
 }
 

@@ -57,6 +57,7 @@ class Ending(Launched):
                 other = said[1 - early]
                 self.assertEqual(other.status, 1, str(other))
                 self.assertIn("rank %d ended after 3 synchronised backwards" % early, other.err)
+                self.assertNotIn("left: it closed its connection", other.err)
                 self.assertIn("join", other.err)
 
     def test_a_rank_that_has_no_handle_any_more_is_not_waited_for(self):
