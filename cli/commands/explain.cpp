@@ -5,6 +5,7 @@
 #include "cli/selection.h"
 #include "harness/core/text.h"
 #include "harness/engine/draw.h"
+#include "harness/engine/schema.h"
 
 namespace lockstep::cli {
 
@@ -18,8 +19,7 @@ void print_part(const std::string& label, const std::string& text) {
   print("  " + label + std::string(16 - label.size(), ' ') + text + "\n", kColumns);
 }
 
-int explain(const Known& known, const std::string& name) {
-  const Scenario& scenario = scenario_named(known.scenarios, name);
+int explain(const Known& known, const Scenario& scenario) {
   print(scenario.name + "\n");
   print_part("claim", scenario.claim);
   print_part("a pass means", scenario.exactness);
@@ -39,11 +39,25 @@ int explain(const Known& known, const std::string& name) {
 void add_explain(CLI::App& app, const Known& known, int& status) {
   auto* command = app.add_subcommand(
       "explain", "what a scenario checks, its source, the usual mistake, its smallest case");
-  const auto name = std::make_shared<std::string>();
-  command->add_option("NAME", *name, "a scenario, or the beginning of its name")
+  struct Flags {
+    std::string name;
+    bool shows_case = false, shows_schema = false;
+  };
+  const auto flags = std::make_shared<Flags>();
+  command->add_option("NAME", flags->name, "a scenario, or the beginning of its name")
       ->required()
       ->type_name("");
-  command->callback([name, &known, &status] { status = explain(known, *name); });
+  command->add_flag("--case", flags->shows_case,
+                    "print its smallest case with every field, as a file that replay takes");
+  command->add_flag("--schema", flags->shows_schema, "print the JSON schema of its case files");
+  command->callback([flags, &known, &status] {
+    if (flags->shows_case && flags->shows_schema)
+      throw UsageError("--case and --schema exclude each other");
+    const auto& scenario = scenario_named(known.scenarios, flags->name);
+    if (flags->shows_case) print(case_file({.c = scenario.smallest()}));
+    if (flags->shows_schema) print(schema_of_case_file(scenario).dump(2) + "\n");
+    status = flags->shows_case || flags->shows_schema ? kHeld : explain(known, scenario);
+  });
 }
 
 }  // namespace lockstep::cli

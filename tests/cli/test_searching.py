@@ -1,5 +1,6 @@
 """How much of the cases a run plays: which scenarios, archived failures alone, until when, how often."""
 
+import json
 import os
 import unittest
 
@@ -140,6 +141,29 @@ class CutOff(ProgramCase):
         self.assertNotIn("cut off", self.run_program("run", "toys.hold", "--cases", "2")[2])
         self.release()
         self.assertEqual(self.finish(waiting)[0], 0)
+
+
+class CaseFiles(ProgramCase):
+    def test_the_case_that_is_explained_is_one_that_replay_takes(self):
+        status, text, _ = self.run_program("explain", "toys.hold_too", "--case")
+        self.assertEqual(status, 0)
+        self.assertEqual(list(json.loads(text)["value"]), ["world", "factor", "loud"], "every field is there")
+        with open(os.path.join(self.folder, "case.json"), "w", encoding="utf-8") as file:
+            file.write(text)
+        self.assertEqual(self.run_program("replay", "case.json")[0], 0)
+
+    def test_a_schema_says_what_replay_takes(self):
+        schema = json.loads(self.run_program("explain", "toys.hold_too", "--schema")[1])
+        value = schema["properties"]["value"]
+        self.assertEqual(value["properties"]["factor"],
+                         {"minimum": 1, "maximum": 100, "type": "integer", "default": 1})
+        self.assertEqual(value["properties"]["world"]["properties"]["reduction"]["enum"],
+                         ["flat", "ring", "tree", "permuted"])
+        self.assertFalse(value["additionalProperties"])
+        self.assertEqual(schema["properties"]["scenario"], {"const": "toys.hold_too"})
+
+    def test_a_case_and_a_schema_are_not_printed_together(self):
+        self.assertEqual(self.run_program("explain", "toys.hold_too", "--case", "--schema")[0], 2)
 
 
 if __name__ == "__main__":
