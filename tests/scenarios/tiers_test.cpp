@@ -43,6 +43,12 @@ bool is_exact(const Case& c) {
          c.value.value("values", "exact") == "exact";
 }
 
+std::string findings_of(const Verdict& verdict) {
+  std::string text = ": " + std::string(name_of(verdict.kind));
+  for (const auto& finding : verdict.findings) text += ", " + finding.rule + ": " + finding.text;
+  return text;
+}
+
 // One lane for all, made before a reference is computed: that starts threads.
 class Tiers : public ::testing::Test {
  protected:
@@ -71,7 +77,9 @@ TEST_F(Tiers, ShowTheSame) {
       ++played;
       for (const char* tier : {"warm", "cold"}) {
         const auto other = play(scenario, c, tier);
-        ASSERT_EQ(judge(scenario, c, other), verdict) << tier;
+        const auto others = judge(scenario, c, other);
+        ASSERT_EQ(others, verdict)
+            << tier << findings_of(others) << "; sim" << findings_of(verdict);
         // How far ranks came before they heard of another's end, and in what words, differs.
         if (!is_exact(c) || scenario.judges_endings) continue;
         ASSERT_EQ(other, sim) << tier;
