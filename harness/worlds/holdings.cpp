@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
 
 namespace lockstep {
 
@@ -97,6 +98,17 @@ std::vector<std::string> Holdings::more_in(const Holdings& later) const {
   more(descriptors, later.descriptors, "open descriptor(s) more than before");
   if (later.child) out.push_back("a process that it started");
   return out;
+}
+
+std::vector<std::string> Holdings::lasting_more(std::chrono::milliseconds limit) const {
+  constexpr std::chrono::milliseconds kPause{5};
+  const auto until = std::chrono::steady_clock::now() + limit;
+  auto more = more_in(later());
+  while (!more.empty() && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(kPause);
+    more = more_in(later());
+  }
+  return more;
 }
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // Resources of a process that a case may use and must not leave behind.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -24,6 +25,12 @@ struct Holdings {
 
   // Returns what `later` has beyond this, a phrase each: "2 thread(s) more than before".
   std::vector<std::string> more_in(const Holdings& later) const;
+
+  // Returns what this process holds beyond this, as above, and still holds after `limit`: threads
+  // that end and connections that close in the background are no leak. Blocks only where there is
+  // more.
+  std::vector<std::string> lasting_more(
+      std::chrono::milliseconds limit = std::chrono::milliseconds(500)) const;
 };
 
 }  // namespace lockstep

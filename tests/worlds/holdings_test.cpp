@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace lockstep {
 namespace {
 
@@ -45,6 +47,23 @@ TEST(Holdings, SocketsThatACaseMakesAreLeaks) {
   const auto client = connect_to(kHere, listener.port, patience());
   const auto accepted = accept_from(listener.socket, patience());
   EXPECT_EQ(before.more_in(before.later()), Phrases{"3 open descriptor(s) more than before"});
+}
+
+// The thread that closes it ends a moment after the case; the limit is for a busy machine.
+TEST(Holdings, WhatEndsInTheBackgroundIsNoLeak) {
+  const auto before = Holdings::now();
+  auto listener = listen_on(kHere);
+  const std::jthread closer([&] {
+    accept_from(listener.socket, std::chrono::steady_clock::now() + 20ms);
+    listener.socket.close();
+  });
+  EXPECT_EQ(before.lasting_more(30s), Phrases{});
+}
+
+TEST(Holdings, WhatStaysIsALeak) {
+  const auto before = Holdings::now();
+  const auto listener = listen_on(kHere);
+  EXPECT_EQ(before.lasting_more(10ms), Phrases{"1 open descriptor(s) more than before"});
 }
 
 }  // namespace

@@ -175,7 +175,7 @@ class WarmRank {
     std::vector<std::string> out;
     auto now = Ambient::capture();
     for (auto& difference : ambient_.lasting_differences(now)) out.push_back(std::move(difference));
-    append(out, holdings_.more_in(holdings_.later()));
+    append(out, holdings_.lasting_more());
     return out;
   }
 
