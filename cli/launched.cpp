@@ -8,14 +8,17 @@
 #include "harness/process/secret.h"
 #include "harness/worlds/launched/rendezvous.h"
 
+#include <algorithm>
+
 namespace lockstep::cli {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// To connect to rank 0, once all have arrived.
-constexpr std::chrono::seconds kConnectPatience{30};
+// To connect to rank 0, once all have arrived, is allowed the time that all had to arrive, but at
+// most this.
+constexpr std::chrono::milliseconds kConnectPatience{30'000};
 
 Launch launch_here() {
   try {
@@ -98,7 +101,7 @@ LaunchedWorld met(const LaunchedPlace& place, std::chrono::milliseconds limit,
       {.rank = place.rank, .size = place.size, .version = std::string("Lockstep ") + kVersion},
       text, limit);
   together.store = std::move(rendezvous.store);
-  const auto until = Clock::now() + kConnectPatience;
+  const auto until = Clock::now() + std::min(limit, kConnectPatience);
   if (place.rank == 0) {
     together.members = gather(listener, together.own, place.size, until, secret);
     return together;

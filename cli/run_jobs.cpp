@@ -128,6 +128,14 @@ GrowingCases cases_of(const Scenario& scenario, const DrawOptions& options, cons
   }
 }
 
+// The fields that have this name inside another one.
+std::string fields_named(const std::string& name, const Scenario& scenario) {
+  std::vector<std::string> paths;
+  for (const auto& leaf : scenario.leaves)
+    if (leaf.path.ends_with("." + name)) paths.push_back(leaf.path);
+  return paths.empty() ? "" : " (did you mean '" + joined(paths, "' or '") + "'?)";
+}
+
 // The first field of --set that this scenario's cases do not have.
 std::optional<std::string> missing_field(const Scenario& scenario, const DrawOptions& options) {
   for (const auto& [path, text] : options.set) {
@@ -156,7 +164,8 @@ std::vector<Job> jobs_of(const RunFlags& flags, const Known& known, const DrawOp
     auto growing = missing ? GrowingCases() : cases_of(scenario, draw, flags, progress);
     const auto& cases = growing.list();
     if (flags.failed && !missing && cases.empty()) continue;
-    const auto left_out = missing ? "no field '" + *missing + "' for --set" : "";
+    const auto left_out =
+        missing ? "no field '" + *missing + "' for --set" + fields_named(*missing, scenario) : "";
     for (const auto& setting : settings) {
       const auto why_not = why_not_here(setting, known);
       const bool few = traits_of(setting).ranks_are_processes && runs_few_in_processes(flags);

@@ -59,7 +59,7 @@ void refuse_unknown_patterns(const std::vector<Scenario>& all,
   for (const auto& pattern : patterns)
     if (std::none_of(names.begin(), names.end(),
                      [&](const auto& name) { return matches(name, pattern); }))
-      throw NothingSelected("no scenario is named '" + pattern + "'" +
+      throw NothingSelected("no scenario is named '" + excerpt(pattern) + "'" +
                             near_patterns(pattern, names) + "; 'list' shows all " +
                             std::to_string(names.size()));
 }
@@ -72,8 +72,8 @@ void refuse_unknown_tags(const std::vector<Scenario>& all, const Expressions& ex
   for (const auto& expression : expressions)
     for (const auto& tag : expression.tags())
       if (!known.contains(tag))
-        throw NothingSelected("no scenario has the tag '" + tag + "'" + did_you_mean(tag, names) +
-                              "; known: " + joined(names, ", "));
+        throw NothingSelected("no scenario has the tag '" + excerpt(tag) + "'" +
+                              did_you_mean(tag, names) + "; known: " + joined(names, ", "));
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ const Scenario& scenario_named(const std::vector<Scenario>& all, const std::stri
   }
   if (found.size() == 1) return *found.front();
   if (found.empty())
-    throw NothingSelected("no scenario is named '" + name + "'" +
+    throw NothingSelected("no scenario is named '" + excerpt(name) + "'" +
                           near_patterns(name, names_of(all)));
   std::vector<std::string> names;
   for (const auto* scenario : found) names.push_back(scenario->name);

@@ -37,11 +37,12 @@ function(lockstep_library name)
   endif()
 endfunction()
 
-# lockstep_test(NAME [PLAIN | TORCH] [APART] SOURCES a.cpp ... [LINK target ...])
+# lockstep_test(NAME [PLAIN | TORCH] [APART] [LONG] SOURCES a.cpp ... [LINK target ...])
+# LONG: ctest starts its tests first.
 # A GoogleTest program. Its files go into a library of their own: CMake compiles executables with
 # -fPIE, which silently drops a precompiled header.
 function(lockstep_test name)
-  cmake_parse_arguments(arg "TORCH;APART;PLAIN" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;APART;PLAIN;LONG" "" "SOURCES;LINK" ${ARGN})
   set(how)
   foreach(option TORCH APART PLAIN)
     if(arg_${option})
@@ -53,6 +54,10 @@ function(lockstep_test name)
   # Whole, since nothing refers to a test by name.
   target_link_libraries(${name} PRIVATE -Wl,--whole-archive ${name}_cases -Wl,--no-whole-archive
                                         ${arg_LINK} GTest::gtest)
+  set(cost 0)
+  if(arg_LONG)
+    set(cost 200)
+  endif()
   gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT 900)
+                       PROPERTIES TIMEOUT 900 COST ${cost})
 endfunction()

@@ -8,11 +8,15 @@ namespace lockstep {
 
 namespace {
 
-// A parameter that forward returns unchanged has no function that identifies its passes.
+// A parameter that forward returns unchanged has no function that identifies its passes, and
+// matters only where nothing else that it returns has one.
 bool have_graphs(const std::vector<at::Tensor>& outputs) {
-  return std::none_of(outputs.begin(), outputs.end(), [](const at::Tensor& each) {
+  const auto has_graph = [](const at::Tensor& each) { return each.grad_fn() != nullptr; };
+  const auto is_parameter = [](const at::Tensor& each) {
     return each.requires_grad() && each.is_leaf();
-  });
+  };
+  return std::any_of(outputs.begin(), outputs.end(), has_graph) ||
+         std::none_of(outputs.begin(), outputs.end(), is_parameter);
 }
 
 }  // namespace

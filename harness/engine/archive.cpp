@@ -1,6 +1,7 @@
 #include "harness/engine/archive.h"
 
 #include "harness/core/characters.h"
+#include "harness/core/text.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -274,10 +275,22 @@ std::vector<Case> archived_failures(const fs::path& root, const Scenario& scenar
       files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   std::vector<Case> cases;
-  for (const auto& file : files)
-    if (const Case c = read_archived(file); c.scenario == scenario.name)
-      cases.push_back(parsed(scenario, c, file));
-  return cases;
+  std::optional<std::string> problem;
+  std::vector<std::string> refused;
+  for (const auto& file : files) {
+    try {
+      if (const Case c = read_archived(file); c.scenario == scenario.name)
+        cases.push_back(parsed(scenario, c, file));
+    } catch (const FieldError& error) {
+      if (!problem) problem = error.what();
+      refused.push_back(one_line(file.filename().string()));
+    }
+  }
+  if (!problem) return cases;
+  refused.erase(refused.begin());
+  throw FieldError(*problem + (refused.empty() ? ""
+                                               : "; beside it these cannot be played: " +
+                                                     excerpt(joined(refused, ", "))));
 }
 
 }  // namespace lockstep

@@ -114,6 +114,18 @@ TEST(Archive, AFileThatIsRefusedComesWithTheCureOfItsReason) {
   EXPECT_TRUE(refusal_of_archived(folder.path()).ends_with("which is for case files"));
 }
 
+TEST(Archive, AllFilesThatAreRefusedAreNamed) {
+  const Folder folder;
+  fs::create_directories(folder.path() / "failures");
+  for (const char* name : {"toys.numbers-1.json", "toys.numbers-2.json", "toys.numbers-3.json"})
+    std::ofstream(folder.path() / "failures" / name) << "{}";
+  const auto refusal = refusal_of_archived(folder.path());
+  EXPECT_NE(refusal.find("toys.numbers-1.json: "), std::string::npos) << refusal;
+  EXPECT_TRUE(refusal.ends_with(
+      "; beside it these cannot be played: toys.numbers-2.json, toys.numbers-3.json"))
+      << refusal;
+}
+
 TEST(Archive, AFileThatThisUserMayNotReadIsNotToBeDeleted) {
   const Folder folder;
   const auto file = folder.path() / "failures/toys.numbers-123456.json";

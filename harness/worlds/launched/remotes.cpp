@@ -160,8 +160,8 @@ std::string who_did_not_come(const std::map<int, RemoteProcess>& came, int size)
 std::string hint_of(const std::string& address) {
   const bool is_loopback =
       address.starts_with("127.") || address == "::1" || address == "localhost";
-  return is_loopback ? "; that is loopback, which no other host reaches: give rank 0 the address "
-                       "that the others have as MASTER_ADDR"
+  return is_loopback ? "; that is loopback, which no other host reaches: with ranks on several "
+                       "hosts give rank 0 the address that the others have as MASTER_ADDR"
                      : "";
 }
 

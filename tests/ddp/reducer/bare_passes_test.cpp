@@ -76,13 +76,11 @@ TEST(BarePasses, OfTheBareModuleOnOneRankStayLocalAtEveryMoment) {
         }
         return report;
       });
-      const std::vector<std::string> step =
-          moment == "before forward"    ? std::vector<std::string>{"100 100 | none; 53 53 | 1 1; ",
-                                                                   "none | none; 53 53 | 1 1; "}
-          : moment == "before backward" ? std::vector<std::string>{"100 100 | none; 53 53 | 1 1; ",
-                                                                   "none | none; 53 53 | 1 1; "}
-                                        : std::vector<std::string>{"none | none; 103 103 | 1 1; ",
-                                                                   "none | none; 3 3 | 1 1; "};
+      using Reports = std::vector<std::string>;
+      const auto step =
+          moment == "after backward"
+              ? Reports{"none | none; 103 103 | 1 1; ", "none | none; 3 3 | 1 1; "}
+              : Reports{"100 100 | none; 53 53 | 1 1; ", "none | none; 53 53 | 1 1; "};
       EXPECT_EQ(reports, (std::vector<std::string>{step[0] + step[0] + step[0],
                                                    step[1] + step[1] + step[1]}))
           << moment;
@@ -242,7 +240,6 @@ TEST(BarePasses, OfOutputsThatCannotBeSeenAreThoseOfTheirForwards) {
   EXPECT_EQ(reports, (std::vector<std::string>{"100 200 30 100 3 3 100 ", "400 30 3 3 "}));
 }
 
-// A parameter that forward returns as it is has no graph to be known by.
 TEST(BarePasses, OfAParameterThatForwardReturnsAreReducedOnce) {
   struct Table : torch::nn::Module {
     at::Tensor weight = register_parameter("weight", torch::ones({1}, at::kDouble));
@@ -262,6 +259,22 @@ TEST(BarePasses, OfAParameterThatForwardReturnsAreReducedOnce) {
     return report;
   });
   EXPECT_EQ(reports, (std::vector<std::string>{"3 103 3 103 ", "3 3 3 3 "}));
+}
+
+TEST(BarePasses, StayLocalWhereForwardReturnsAParameterBesideAnOutput) {
+  struct Tied : torch::nn::Module {
+    at::Tensor weight = register_parameter("weight", torch::ones({1}, at::kDouble));
+    std::pair<at::Tensor, at::Tensor> forward(double factor) { return {weight * factor, weight}; }
+  };
+  const auto reports = run_world(2, [](const Group& group) {
+    const auto net = std::make_shared<Tied>();
+    DistributedDataParallel ddp(net, {.process_group = group});
+    const auto [output, weight] = ddp.forward(share(group));
+    if (group->getRank() == 0) net->forward(100).first.backward();
+    (output * weight).backward();
+    return numbers(net->weight.grad());
+  });
+  EXPECT_EQ(reports, (std::vector<std::string>{"56", "56"}));  // (100 + 2 * 2 + 2 * 4) / 2
 }
 
 TEST(BarePasses, OfTheBareModuleStayLocalInAJoin) {
