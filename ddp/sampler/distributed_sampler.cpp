@@ -232,7 +232,8 @@ void DistributedSampler::load(torch::serialize::InputArchive& archive) {
   }
   set_epoch(epoch);
   order_.reset();
-  progress_->is_loaded = pass.position > 0;
+  // A pass of which nothing was used is a new one, unless it was of an earlier epoch.
+  progress_->is_loaded = pass.position > 0 || pass.epoch != epoch;
   progress_->pass.reset();
   if (progress_->is_loaded) progress_->pass = pass;
 }

@@ -64,9 +64,13 @@ struct Injection {
 //   priority    the first one in an order of all ranks drawn from `seed`; at `changes` drawn points
 //               the first rank becomes the last
 //   exhaustive  every schedule, one after another, until one fails; for tiny worlds
+// `results` decides when a rank has the result of a collective in its tensors: at_once, when the
+// last rank has come; at_wait, when the rank itself has waited for it; drawn, either, for each
+// collective and rank by `seed`.
 struct Schedule {
   std::vector<int> choices;
   std::string policy = "listed";
+  std::string results = "at_once";
   int changes = 0;
   uint64_t seed = 0;
   auto operator<=>(const Schedule&) const = default;
@@ -74,6 +78,7 @@ struct Schedule {
     return std::tuple{
         field("choices", &Schedule::choices, at_least(0)),
         field("policy", &Schedule::policy, one_of("listed|uniform|priority|exhaustive")),
+        field("results", &Schedule::results, one_of("at_once|at_wait|drawn")),
         field("changes", &Schedule::changes, between(0, 1000)), field("seed", &Schedule::seed)};
   }
 };

@@ -85,10 +85,12 @@ class Draws {
     const auto drawn = bits(kDrawSchedule, number);
     constexpr std::array kPolicies{"listed", "uniform", "uniform", "priority"};
     constexpr std::array kReductions{"flat", "ring", "tree", "permuted"};
+    constexpr std::array kResults{"at_once", "at_wait", "drawn"};
     auto& world = c.value["world"];
     world["reduction"] = kReductions[drawn % kReductions.size()];
     Schedule schedule{.policy = kPolicies[drawn / 4 % kPolicies.size()]};
-    if (schedule.policy != "listed") schedule.seed = drawn >> 32;
+    schedule.results = kResults[drawn / 64 % kResults.size()];
+    if (schedule.policy != "listed" || schedule.results == "drawn") schedule.seed = drawn >> 32;
     if (schedule.policy == "priority") schedule.changes = static_cast<int>(drawn / 16 % 4);
     world["schedule"] = to_json(schedule);
     return fixed(c);

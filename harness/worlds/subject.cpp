@@ -76,6 +76,34 @@ void Replica::join(const std::string& kind, const std::function<void()>&) {
   throw Unsupported("this subject has no join of the kind '" + kind + "'");
 }
 
+namespace {
+
+[[noreturn]] void no_parts_of_a_pass() {
+  throw Unsupported("this subject's sampler draws whole passes alone");
+}
+
+}  // namespace
+
+void Shard::begin(std::optional<int64_t>) {
+  no_parts_of_a_pass();
+}
+
+std::vector<int64_t> Shard::next(int64_t) {
+  no_parts_of_a_pass();
+}
+
+std::string Shard::save(std::optional<int64_t>) {
+  no_parts_of_a_pass();
+}
+
+void Shard::load(const std::string&) {
+  no_parts_of_a_pass();
+}
+
+void Shard::go_on_with_a_copy() {
+  no_parts_of_a_pass();
+}
+
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
                               const WrapOptions& options) {
   if (!here.subject().wrap) refuse(here.subject(), "wrap models");

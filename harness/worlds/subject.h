@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -70,6 +71,14 @@ class Shard {
 
   // One pass: the indices this rank would train on, in order.
   virtual std::vector<int64_t> draw() = 0;
+
+  // A pass in parts. Each throws Unsupported unless the subject offers it, and any other exception
+  // where it refuses.
+  virtual void begin(std::optional<int64_t> length);  // over a dataset of that size, if given
+  virtual std::vector<int64_t> next(int64_t most);    // samples, at least 1; none at the end
+  virtual std::string save(std::optional<int64_t> samples_used);
+  virtual void load(const std::string& saved);
+  virtual void go_on_with_a_copy();
 };
 
 struct Subject {

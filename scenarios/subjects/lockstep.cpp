@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <set>
+#include <sstream>
 
 namespace lockstep {
 
@@ -104,6 +105,39 @@ class Sharded : public Shard {
   }
 
   void set_epoch(int64_t epoch) override { sampler_.set_epoch(epoch); }
+
+  void begin(std::optional<int64_t> length) override {
+    if (length)
+      sampler_.reset(static_cast<size_t>(*length));
+    else
+      sampler_.reset();
+  }
+
+  std::vector<int64_t> next(int64_t most) override {
+    const auto batch = sampler_.next(static_cast<size_t>(most));
+    if (!batch) return {};
+    return {batch->begin(), batch->end()};
+  }
+
+  std::string save(std::optional<int64_t> samples_used) override {
+    torch::serialize::OutputArchive archive;
+    if (samples_used)
+      sampler_.save(archive, static_cast<size_t>(*samples_used));
+    else
+      sampler_.save(archive);
+    std::ostringstream bytes;
+    archive.save_to(bytes);
+    return bytes.str();
+  }
+
+  void load(const std::string& saved) override {
+    std::istringstream bytes(saved);
+    torch::serialize::InputArchive archive;
+    archive.load_from(bytes);
+    sampler_.load(archive);
+  }
+
+  void go_on_with_a_copy() override { sampler_ = DistributedSampler(sampler_); }
 
   std::vector<int64_t> draw() override {
     std::vector<int64_t> samples;

@@ -198,6 +198,31 @@ void carry_out(const Calls& members, const ReductionOrder& order) {
   found->second(members, order);
 }
 
+bool is_written(const Call& call, size_t member) {
+  const bool is_root = static_cast<int64_t>(member) == call.root;
+  if (call.op == "broadcast") return !is_root;
+  return is_root || (call.op != "reduce" && call.op != "gather");
+}
+
+Call on_copies(const Call& call) {
+  const at::AutoDispatchBelowADInplaceOrView behind_autograds_back;
+  std::map<const c10::TensorImpl*, at::Tensor> copies;
+  const auto copy = [&](at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    auto& copied = copies[tensor.unsafeGetTensorImpl()];
+    if (!copied.defined()) copied = tensor.clone();
+    tensor = copied;
+  };
+  Call copied = call;
+  std::for_each(copied.inputs.begin(), copied.inputs.end(), copy);
+  std::for_each(copied.outputs.begin(), copied.outputs.end(), copy);
+  return copied;
+}
+
+void deliver(const Tensors& from, const Tensors& to) {
+  for (size_t i = 0; i < from.size(); ++i) deliver(from[i], to.at(i));
+}
+
 int64_t bytes_of(const Call& call) {
   int64_t bytes = 0;
   for (const auto& tensor : call.inputs.empty() ? call.outputs : call.inputs)

@@ -16,6 +16,16 @@ namespace lockstep::sim {
 // exist, sizes that do not fit.
 void carry_out(const std::vector<const Call*>& members, const ReductionOrder& order);
 
+// Whether carry_out writes the outputs of this member: the root of a broadcast is not written, and
+// of a reduce and a gather it alone.
+bool is_written(const Call& call, size_t member);
+
+// The same call on copies of its tensors; a tensor that is input and output has one copy.
+Call on_copies(const Call& call);
+
+// Copies the bytes of each tensor. Throws c10::Error where the sizes differ.
+void deliver(const std::vector<at::Tensor>& from, const std::vector<at::Tensor>& to);
+
 // The bytes of one member's message.
 int64_t bytes_of(const Call& call);
 

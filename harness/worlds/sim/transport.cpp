@@ -1,5 +1,7 @@
 #include "harness/worlds/sim/transport.h"
 
+#include "harness/worlds/sim/work.h"
+
 #include <torch/torch.h>
 
 namespace lockstep::sim {
@@ -7,10 +9,6 @@ namespace lockstep::sim {
 namespace {
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
-using Milliseconds = std::chrono::milliseconds;
-
-// The cost of polling for completion, so that a rank that only polls reaches its timeout, too.
-constexpr Nanoseconds kLook = std::chrono::microseconds(50);
 
 // The timeout that a group of simulated ranks reports; it ends no wait.
 constexpr std::chrono::minutes kPatience{5};
@@ -23,67 +21,6 @@ class Nowhere final : public c10d::Backend {
   c10::intrusive_ptr<Options> getBackendOptions() override {
     return c10::make_intrusive<Options>("memory", kPatience);
   }
-};
-
-// Waits for an event of the scheduler.
-class SimWork final : public c10d::Work {
- public:
-  struct Parts {
-    Scheduler& scheduler;
-    Event& over;
-    std::string& error;
-    std::shared_ptr<void> owner;  // of the event and the error
-    What what;
-    std::vector<at::Tensor> outputs;
-    Milliseconds timeout;
-    std::function<int()> source = [] { return -1; };
-  };
-  explicit SimWork(Parts parts) : parts_(std::move(parts)) {}
-
-  bool isCompleted() override {
-    if (is_over()) return true;
-    parts_.scheduler.stand_back(kLook, parts_.what);
-    return is_over();
-  }
-  bool isSuccess() const override { return is_over() && parts_.error.empty(); }
-  std::exception_ptr exception() const override {
-    if (!is_over() || parts_.error.empty()) return nullptr;
-    return std::make_exception_ptr(std::runtime_error(parts_.error));
-  }
-  int sourceRank() const override { return parts_.source(); }
-  std::vector<at::Tensor> result() override { return parts_.outputs; }
-  void synchronize() override {}
-
-  bool wait(Milliseconds timeout) override {
-    if (timeout <= Milliseconds::zero()) timeout = parts_.timeout;
-    const bool in_time =
-        timeout <= Milliseconds::zero()
-            ? parts_.scheduler.wait(parts_.over, parts_.what)
-            : parts_.scheduler.wait(parts_.over, parts_.what, Nanoseconds(timeout));
-    if (!in_time)
-      throw std::runtime_error("timed out after " + std::to_string(timeout.count()) +
-                               " ms, waiting for " + parts_.what());
-    if (!parts_.error.empty()) throw std::runtime_error(parts_.error);
-    return true;
-  }
-
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
-    parts_.scheduler.wait(parts_.over, parts_.what);
-    auto future =
-        c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
-    if (parts_.error.empty())
-      future->markCompleted(c10::IValue(parts_.outputs));
-    else
-      future->setError(exception());
-    return future;
-  }
-
- private:
-  bool is_over() const {
-    return parts_.over.has_happened() && parts_.over.when() <= parts_.scheduler.now();
-  }
-
-  const Parts parts_;
 };
 
 }  // namespace
@@ -99,7 +36,7 @@ class DeviceSlot final : public Carrier {
     const auto outputs = call.outputs;
     const auto timeout = call.timeout;
     auto& matcher = group_->matcher_;
-    const auto session = matcher.join(member_, issued, {std::move(call), issued, log});
+    const auto session = matcher.join(member_, issued, {std::move(call), issued, log, {}});
     if (matcher.is_complete(*session)) group_->complete(*session);
     return c10::make_intrusive<SimWork>(SimWork::Parts{
         .scheduler = group_->scheduler_,
@@ -109,7 +46,13 @@ class DeviceSlot final : public Carrier {
         .what = [group = group_, session = session.get(),
                  member = member_] { return group->matcher_.waiting_text(*session, member); },
         .outputs = outputs,
-        .timeout = timeout});
+        .timeout = timeout,
+        .arrive =
+            [session, outputs, at = static_cast<size_t>(member_)] {
+              auto& brought = session->brought[at];
+              if (brought) deliver(brought->result, outputs);
+              brought.reset();
+            }});
   }
 
   Part split(const std::vector<int>& members, const std::string& name) override {
@@ -137,7 +80,7 @@ class DeviceSlot final : public Carrier {
                        .owner = message,
                        .what = [text] { return text; },
                        .outputs = outputs,
-                       .timeout = Milliseconds::zero(),
+                       .timeout = std::chrono::milliseconds::zero(),
                        .source = [message = message.get()] { return message->from; }});
   }
 
@@ -146,11 +89,12 @@ class DeviceSlot final : public Carrier {
 };
 
 SharedGroup::SharedGroup(const std::string& name, const std::vector<int>& ranks,
-                         const ReductionOrder& order, const Links& links, Scheduler& scheduler,
-                         Find find)
+                         const ReductionOrder& order, const Arrival& arrival, const Links& links,
+                         Scheduler& scheduler, Find find)
     : name_(name),
       find_(std::move(find)),
       order_(order),
+      arrival_(arrival),
       links_(links),
       scheduler_(scheduler),
       matcher_(name, ranks, scheduler) {}
@@ -169,12 +113,23 @@ c10::intrusive_ptr<c10d::ProcessGroup> SharedGroup::joined_by(
   return joined;
 }
 
+bool SharedGroup::arrives_late(const PendingCollective& session, size_t member) const {
+  const Call& call = session.brought[member]->call;
+  return call.op != "allreduce_sparse" && is_written(call, member) &&
+         arrival_.is_late(session.number, member);
+}
+
 void SharedGroup::complete(PendingCollective& session) {
   std::vector<const Call*> calls;
   int64_t bytes = 0;
-  for (const auto& one : session.brought) {
-    calls.push_back(&one->call);
-    bytes = std::max(bytes, bytes_of(one->call));
+  for (size_t member = 0; member < session.brought.size(); ++member) {
+    auto& one = *session.brought[member];
+    bytes = std::max(bytes, bytes_of(one.call));
+    if (arrives_late(session, member)) {
+      one.call = on_copies(one.call);
+      one.result = one.call.outputs;
+    }
+    calls.push_back(&one.call);
   }
   try {
     carry_out(calls, order_);
@@ -186,7 +141,8 @@ void SharedGroup::complete(PendingCollective& session) {
   scheduler_.happen(session.over, busy_until_);
   for (auto& one : session.brought) {
     one->log->done(one->issued.sequence, busy_until_.count());
-    one.reset();  // only owners keep tensors alive
+    one->call = {};  // only owners keep tensors alive
+    if (one->result.empty()) one.reset();
   }
 }
 

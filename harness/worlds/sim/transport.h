@@ -7,6 +7,7 @@
 
 #include "harness/recorder/tap.h"
 #include "harness/worlds/sim/arithmetic.h"
+#include "harness/worlds/sim/arrival.h"
 #include "harness/worlds/sim/collective_matcher.h"
 #include "harness/worlds/sim/links.h"
 
@@ -25,7 +26,7 @@ class SharedGroup {
 
   // `ranks` are the members' ranks in the world. `scheduler` and `links` outlive the group.
   SharedGroup(const std::string& name, const std::vector<int>& ranks, const ReductionOrder& order,
-              const Links& links, Scheduler& scheduler, Find find);
+              const Arrival& arrival, const Links& links, Scheduler& scheduler, Find find);
 
   // The group as `member` sees it: its collectives go into `log`.
   static c10::intrusive_ptr<c10d::ProcessGroup> joined_by(const std::shared_ptr<SharedGroup>& group,
@@ -42,6 +43,7 @@ class SharedGroup {
     Call call;
     Collective issued;
     std::shared_ptr<TapLog> log;
+    std::vector<at::Tensor> result;  // that has not arrived in the member's own tensors
   };
   using PendingCollective = sim::PendingCollective<RankArguments>;
 
@@ -56,6 +58,7 @@ class SharedGroup {
   using MessagePtr = std::shared_ptr<Message>;
 
   void complete(PendingCollective& session);
+  bool arrives_late(const PendingCollective& session, size_t member) const;
   MessagePtr send(int member, RankArguments brought);
   MessagePtr receive(int member, RankArguments brought);
   void deliver(Message& sent, Message& received);
@@ -64,6 +67,7 @@ class SharedGroup {
   const std::string name_;
   const Find find_;
   const ReductionOrder order_;
+  const Arrival arrival_;
   const Links& links_;
   Scheduler& scheduler_;
   CollectiveMatcher<RankArguments> matcher_;

@@ -125,7 +125,8 @@ class World {
     auto& group = groups_[{name, ranks}];
     if (!group) {
       group = std::make_shared<SharedGroup>(
-          name, ranks, ReductionOrder{spec_.reduction, spec_.schedule.seed}, links_, scheduler_,
+          name, ranks, ReductionOrder{spec_.reduction, spec_.schedule.seed},
+          Arrival(spec_.schedule), links_, scheduler_,
           [this](const auto& other, const auto& of) { return shared_group(other, of); });
       for (const auto& [gone, how] : gone_) group->leave(gone, how);
     }

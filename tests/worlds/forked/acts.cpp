@@ -18,6 +18,15 @@ void all_reduce(RankContext& here, int64_t elements) {
   here.record("sum", tensors[0]);
 }
 
+void look_before_waiting(RankContext& here) {
+  std::vector<at::Tensor> first{torch::full({2}, here.rank() + 1.0)}, second{torch::ones({1})};
+  const auto work = here.group()->allreduce(first);
+  here.group()->allreduce(second)->wait();
+  here.record("before waiting", first[0]);
+  work->wait();
+  here.record("after waiting", first[0]);
+}
+
 // The first half of the ranks and the second, each in a group of its own.
 void all_reduce_in_halves(RankContext& here) {
   const int half = here.size() / 2, first = here.rank() < half ? 0 : half;

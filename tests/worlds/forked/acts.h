@@ -25,5 +25,7 @@ void compute(RankContext& here, bool before_waiting);
 // Three all-reduces, of which the guilty rank leaves out one, adds one or makes another one.
 void part_in(const std::string& how, RankContext& here, bool is_guilty);
 void four_rounds(RankContext& here);
+// Waits for the second of two all-reduces and looks at the first.
+void look_before_waiting(RankContext& here);
 
 }  // namespace lockstep

@@ -23,6 +23,7 @@ namespace {
 
 void act_out(const std::string& act, RankContext& here) {
   if (act == "four_rounds") four_rounds(here);
+  if (act == "look_before_waiting") look_before_waiting(here);
   if (act == "collectives") all_collectives(here);
   if (act == "reduce_reals") all_reduce_reals(here);
   if (act == "race") race(here);
@@ -105,7 +106,7 @@ bool everybody_acts(const std::string& act) {
          act == "broadcast" || act == "reduce_and_record" || act == "look_around" ||
          act == "change_ambience" || act == "tell_pid" || act == "collectives" ||
          act == "reduce_reals" || act == "four_rounds" || act == "race" || act == "meddle" ||
-         act == "reduce_then_compute" || act == "reduce_and_compute" || act == "deadlock";
+         act == "reduce_then_compute" || act == "reduce_and_compute" || act == "deadlock" || act == "look_before_waiting";
 }
 
 void play_toy(const Toy& c, RankContext& here) {

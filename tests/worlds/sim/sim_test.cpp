@@ -67,6 +67,35 @@ TEST_P(SimTest, TheSameScheduleGivesTheSameHistoryAndAnotherOneMayNot) {
   EXPECT_GT(seen.size(), 1u) << "the race is never run otherwise";
 }
 
+TEST_P(SimTest, AResultMayArriveWhenTheRankWaitsForItAndNoSooner) {
+  const auto sums = [&](const Schedule& schedule, const char* moment) {
+    const auto history = play(scheduled("look_before_waiting", 3, schedule));
+    std::vector<double> sums;
+    for (const auto& value : history.row({1, "acting"}, moment).by_rank)
+      sums.push_back(as_doubles(value)[0]);
+    return sums;
+  };
+  using Sums = std::vector<double>;
+  EXPECT_EQ(sums({}, "before waiting"), (Sums{6, 6, 6}));
+  EXPECT_EQ(sums({.results = "at_wait"}, "before waiting"), (Sums{1, 2, 3}));
+  EXPECT_EQ(sums({.results = "at_wait"}, "after waiting"), (Sums{6, 6, 6}));
+  std::set<Sums> seen;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const Schedule drawn{.results = "drawn", .seed = seed};
+    seen.insert(sums(drawn, "before waiting"));
+    EXPECT_EQ(sums(drawn, "after waiting"), (Sums{6, 6, 6}));
+  }
+  EXPECT_EQ(seen.size(), 8u) << "each rank has it or has it not";
+}
+
+TEST_P(SimTest, WhenResultsArriveChangesNothingForAProgramThatWaits) {
+  for (const char* act : {"collectives", "reduce_in_halves", "four_rounds", "train"}) {
+    const auto at_once = play(scheduled(act, 4, {}));
+    for (const char* results : {"at_wait", "drawn"})
+      EXPECT_EQ(play(scheduled(act, 4, {.results = results})), at_once) << act << " " << results;
+  }
+}
+
 // Rank 2 comes first in one order of six.
 TEST_P(SimTest, AnExhaustiveScheduleFindsTheOneOrderThatFails) {
   scenario_.checks = [](const Case&, const History& history) -> Findings {

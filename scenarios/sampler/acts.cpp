@@ -1,0 +1,124 @@
+#include "scenarios/sampler/acts.h"
+
+#include "reference/sampling.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace lockstep::scenarios {
+
+namespace {
+
+// What semantics 4 says of one rank's sampler.
+class SamplerRules {
+ public:
+  SamplerRules(const Acts& c, int rank, SamplerMistake mistake)
+      : c_(c), rank_(rank), mistake_(mistake), length_(c.length) {}
+
+  Samples run(const Act& step) {
+    if (step.act == "draw") return draw(step.amount);
+    if (step.act == "begin") begin();
+    if (step.act == "resize") {
+      length_ = step.amount;
+      begin();
+    }
+    if (step.act == "epoch") set_epoch(step.amount);
+    if (step.act == "save") save();
+    if (step.act == "save at") return save_at(step.amount);
+    if (!saved_) return {};
+    if (step.act == "load") load();
+    if (step.act == "restart") load();
+    return step.act == "reseed" ? kRefused : Samples();
+  }
+
+ private:
+  struct Pass {
+    int64_t epoch = 0, length = 0, position = 0;
+  };
+  struct Saved {
+    int64_t epoch = 0;
+    Pass pass;
+  };
+
+  void begin() {
+    begun_.reset();
+    if (!is_loaded_ || mistake_ == SamplerMistake::loaded_position_reset) {
+      pass_.reset();
+      is_loaded_ = false;
+    }
+  }
+
+  void set_epoch(int64_t epoch) {
+    if (is_loaded_ && epoch != pass_->epoch && mistake_ != SamplerMistake::loaded_epoch_kept) {
+      pass_.reset();
+      is_loaded_ = false;
+    }
+    epoch_ = epoch;
+  }
+
+  Samples draw(int64_t most) {
+    if (most == 0) return {};
+    if (!begun_) {
+      const Pass next = is_loaded_ ? *pass_ : Pass{.epoch = epoch_, .length = length_};
+      if (next.length != length_) return kRefused;
+      begun_ = next;
+      is_loaded_ = false;
+    }
+    const auto order = begun_->length == 0 ? Samples()
+                                           : reference::rank_order({.length = begun_->length,
+                                                                    .world_size = c_.world.size,
+                                                                    .shuffle = c_.shuffle,
+                                                                    .drop_last = c_.drop_last,
+                                                                    .seed = c_.seed,
+                                                                    .epoch = begun_->epoch},
+                                                                   rank_);
+    const auto all = static_cast<int64_t>(order.size());
+    const int64_t end = std::min(all, begun_->position + most);
+    Samples drawn(order.begin() + begun_->position, order.begin() + end);
+    begun_->position = end;
+    if (!is_loaded_) pass_ = begun_;
+    return drawn;
+  }
+
+  void save() { saved_ = Saved{epoch_, pass_.value_or(Pass{.epoch = epoch_, .length = length_})}; }
+
+  Samples save_at(int64_t used) {
+    if (used > (pass_ ? pass_->position : 0)) return kRefused;
+    save();
+    if (mistake_ != SamplerMistake::used_ignored) saved_->pass.position = used;
+    return {};
+  }
+
+  void load() {
+    epoch_ = saved_->epoch;
+    pass_ = saved_->pass;
+    is_loaded_ = pass_->position > 0 || pass_->epoch != epoch_;
+    if (!is_loaded_) pass_.reset();
+    if (is_loaded_ && mistake_ == SamplerMistake::position_lost) pass_->position = 0;
+    begun_.reset();
+  }
+
+  const Acts& c_;
+  const int rank_;
+  const SamplerMistake mistake_;
+  int64_t length_;
+  int64_t epoch_ = 0;
+  std::optional<Pass> pass_;   // that was drawn from last; if `is_loaded_`, the next one
+  std::optional<Pass> begun_;  // that this copy draws from
+  bool is_loaded_ = false;
+  std::optional<Saved> saved_;
+};
+
+}  // namespace
+
+std::vector<std::vector<TensorValue>> expected_samples(const Acts& c, SamplerMistake mistake) {
+  std::vector<std::vector<TensorValue>> all(c.acts.size());
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    SamplerRules rules(c, rank, mistake);
+    for (size_t step = 0; step < c.acts.size(); ++step)
+      all[step].push_back(int64_values(rules.run(c.acts[step])));
+  }
+  return all;
+}
+
+}  // namespace lockstep::scenarios

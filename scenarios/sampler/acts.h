@@ -1,0 +1,71 @@
+// The shape Acts: what a program does with its sampler, one act after another, and what each act
+// must draw.
+#pragma once
+
+#include "harness/core/case.h"
+#include "harness/core/history.h"
+
+#include <vector>
+
+namespace lockstep::scenarios {
+
+// What a step does; `amount` is a number of samples, an epoch or a dataset's size.
+//   draw     draws at most `amount` samples of the pass
+//   begin    begins a pass
+//   resize   begins a pass over a dataset of `amount` samples
+//   epoch    sets the epoch `amount`
+//   copy     goes on with a copy, as a data loader does
+//   save     saves, to be loaded later
+//   save at  saves, naming `amount` samples as used
+//   load     loads what was saved last into this sampler
+//   restart  loads what was saved last into a new sampler
+//   reseed   loads it into a new sampler of another seed, which must refuse it, and drops that one
+struct Act {
+  std::string act = "draw";
+  int64_t amount = 1;
+  auto operator<=>(const Act&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("act", &Act::act,
+              one_of("draw|begin|resize|epoch|copy|save|save at|load|restart|reseed")),
+        field("amount", &Act::amount, between(0, 1'000'000))};
+  }
+};
+
+struct Acts {
+  WorldSpec world;
+  std::vector<Act> acts;
+  int64_t length = 1;
+  bool shuffle = false;
+  bool drop_last = false;
+  int64_t seed = 0;
+  auto operator<=>(const Acts&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("world", &Acts::world),
+                      field("acts", &Acts::acts),
+                      field("length", &Acts::length, between(0, 1'000'000)),
+                      field("shuffle", &Acts::shuffle),
+                      field("drop_last", &Acts::drop_last),
+                      field("seed", &Acts::seed, between(0, 1LL << 62), Cost::numbers)};
+  }
+};
+
+using Samples = std::vector<int64_t>;
+
+// What an act records that was refused.
+const Samples kRefused{-1};
+
+// Mistakes that users meet, which explain a failure.
+enum class SamplerMistake {
+  none,
+  position_lost,
+  loaded_position_reset,
+  loaded_epoch_kept,
+  used_ignored
+};
+
+// What docs/semantics.md 4 says of each act, by act, then by rank; with a mistake, what a sampler
+// that makes it would do.
+std::vector<std::vector<TensorValue>> expected_samples(const Acts& c, SamplerMistake mistake);
+
+}  // namespace lockstep::scenarios

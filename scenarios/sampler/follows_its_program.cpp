@@ -1,0 +1,211 @@
+// A sampler that is begun, drawn from in parts, copied, saved, loaded, resized and set to other
+// epochs draws what docs/semantics.md 4 says, whatever the order of these.
+//
+// A case is a program as data: a list of acts, run on every rank on a sampler of its own. Each act
+// records what it drew, or that it was refused. The reference follows the same list with the few
+// values that the semantics names (the epoch set last, one pass and whether it was loaded), and
+// takes every order from reference/sampling.h. Sequences shrink by dropping acts. The numbers that
+// LibTorch's own generator gives after all acts show whether the sampler has touched it.
+#include "harness/core/compare.h"
+#include "harness/core/scenario.h"
+#include "harness/recorder/rank_context.h"
+#include "harness/worlds/subject.h"
+#include "scenarios/sampler/acts.h"
+
+#include <torch/torch.h>
+
+#include <array>
+
+namespace lockstep::scenarios::sampler_follows_its_program {
+namespace {
+
+constexpr int64_t kGeneratorSeed = 17;
+
+Samples from_the_default_generator() {
+  const auto drawn = torch::randint(1 << 20, {4}, at::kLong);
+  return {drawn.const_data_ptr<int64_t>(), drawn.const_data_ptr<int64_t>() + 4};
+}
+
+ShardOptions options_of(const Acts& c) {
+  return {.length = c.length, .shuffle = c.shuffle, .drop_last = c.drop_last, .seed = c.seed};
+}
+
+// Runs the acts on one rank.
+class Acting {
+ public:
+  Acting(const Acts& c, RankContext& here)
+      : c_(c), here_(here), sampler_(shard(here, options_of(c))) {}
+
+  Samples run(const Act& step) {
+    try {
+      return run_unless_refused(step);
+    } catch (const Unsupported&) {
+      throw;
+    } catch (const std::exception&) {
+      return kRefused;
+    }
+  }
+
+ private:
+  Samples run_unless_refused(const Act& step) {
+    if (step.act == "draw") return step.amount == 0 ? Samples() : sampler_->next(step.amount);
+    if (step.act == "begin") sampler_->begin({});
+    if (step.act == "resize") sampler_->begin(length_ = step.amount);
+    if (step.act == "epoch") sampler_->set_epoch(step.amount);
+    if (step.act == "copy") sampler_->go_on_with_a_copy();
+    if (step.act == "save") saved_ = sampler_->save({});
+    if (step.act == "save at") saved_ = sampler_->save(step.amount);
+    if (saved_.empty()) return {};
+    if (step.act == "load") sampler_->load(saved_);
+    if (step.act == "restart") load_into_a_new_one();
+    if (step.act == "reseed") {
+      auto options = options_of(c_);
+      options.seed ^= 1;
+      shard(here_, options)->load(saved_);
+    }
+    return {};
+  }
+
+  // With the dataset's size at that moment.
+  void load_into_a_new_one() {
+    auto options = options_of(c_);
+    options.length = length_;
+    sampler_ = shard(here_, options);
+    sampler_->load(saved_);
+  }
+
+  const Acts& c_;
+  RankContext& here_;
+  std::unique_ptr<Shard> sampler_;
+  int64_t length_ = c_.length;
+  std::string saved_;
+};
+
+void program(const Acts& c, RankContext& here) {
+  torch::manual_seed(kGeneratorSeed);
+  Acting acting(c, here);
+  for (size_t step = 0; step < c.acts.size(); ++step) {
+    here.enter(static_cast<int>(step), "act");
+    here.record("samples", acting.run(c.acts[step]));
+  }
+  here.enter(static_cast<int>(c.acts.size()), "end");
+  here.record("default generator", from_the_default_generator());
+}
+
+Explanations usual_mistakes(const Acts& c, size_t step) {
+  const auto instead = [&](SamplerMistake mistake, const char* pattern, const char* text) {
+    return recorded_instead({pattern, text}, expected_samples(c, mistake)[step]);
+  };
+  return {
+      instead(SamplerMistake::position_lost, "position_lost",
+              "the epoch from its start: the loaded position is lost"),
+      instead(SamplerMistake::loaded_position_reset, "loaded_position_reset",
+              "the epoch from its start: beginning a pass dropped the loaded position"),
+      instead(SamplerMistake::loaded_epoch_kept, "loaded_epoch_kept",
+              "the loaded pass, though another epoch was set after it was loaded"),
+      instead(SamplerMistake::used_ignored, "samples_used_ignored",
+              "the samples after those drawn, not after those named as used"),
+  };
+}
+
+Findings every_act_draws_what_it_should(const Acts& c, const History& h) {
+  const auto right = expected_samples(c, SamplerMistake::none);
+  std::vector<Comparison> rows;
+  for (size_t step = 0; step < c.acts.size(); ++step)
+    rows.push_back({.row = h.row({static_cast<int>(step), "act"}, "samples"),
+                    .expected = right[step],
+                    .explanations = [&c, step] { return usual_mistakes(c, step); }});
+  return equal("Every act must draw what the sampler's rules say, or be refused", rows);
+}
+
+Findings the_default_generator_is_untouched(const Acts& c, const History& h) {
+  auto generator = at::detail::createCPUGenerator(kGeneratorSeed);
+  const auto drawn = torch::randint(1 << 20, {4}, generator, at::kLong);
+  const Samples right(drawn.const_data_ptr<int64_t>(), drawn.const_data_ptr<int64_t>() + 4);
+  const std::vector<TensorValue> expected(static_cast<size_t>(c.world.size), int64_values(right));
+  return equal("A sampler must leave LibTorch's default generator alone",
+               {{.row = h.row({static_cast<int>(c.acts.size()), "end"}, "default generator"),
+                 .expected = expected}});
+}
+
+// Every pair of acts between a save in mid-epoch and three draws.
+std::vector<Acts> every_small_one() {
+  constexpr std::array kBetween{"begin", "resize", "epoch", "copy", "load", "restart", "reseed"};
+  std::vector<Acts> all;
+  for (const char* saving : {"save", "save at"})
+    for (const char* first : kBetween)
+      for (const char* second : kBetween)
+        all.push_back({.world = {.size = 2},
+                       .acts = {{"epoch", 3},
+                                {"draw", 2},
+                                {saving, 1},
+                                {first, 7},
+                                {second, 9},
+                                {"draw", 2},
+                                {"begin", 0},
+                                {"draw", 3}},
+                       .length = 9,
+                       .shuffle = true});
+  return all;
+}
+
+rc::Gen<Acts> cases() {
+  using rc::gen::inRange;
+  const auto act = rc::gen::weightedElement<std::string>({{6, "draw"},
+                                                          {2, "begin"},
+                                                          {1, "resize"},
+                                                          {2, "epoch"},
+                                                          {1, "copy"},
+                                                          {2, "save"},
+                                                          {1, "save at"},
+                                                          {2, "load"},
+                                                          {2, "restart"},
+                                                          {1, "reseed"}});
+  const auto step = rc::gen::apply(
+      [](std::string name, int64_t amount) {
+        return Act{std::move(name), amount};
+      },
+      act, rc::gen::oneOf(inRange<int64_t>(0, 8), inRange<int64_t>(0, 60)));
+  const auto world = rc::gen::build<WorldSpec>(rc::gen::set(&WorldSpec::size, inRange(1, 6)));
+  return rc::gen::build<Acts>(
+      rc::gen::set(&Acts::world, world),
+      rc::gen::set(&Acts::acts, rc::gen::container<std::vector<Act>>(step)),
+      rc::gen::set(&Acts::length, rc::gen::oneOf(inRange<int64_t>(0, 12), inRange<int64_t>(0, 60),
+                                                 inRange<int64_t>(0, 5000))),
+      rc::gen::set(&Acts::shuffle, rc::gen::weightedElement<bool>({{4, true}, {1, false}})),
+      rc::gen::set(&Acts::drop_last),
+      rc::gen::set(&Acts::seed, rc::gen::oneOf(inRange<int64_t>(0, 1 << 20),
+                                               inRange<int64_t>((1LL << 32) - 8, (1LL << 32) + 8),
+                                               inRange<int64_t>((1LL << 62) - 8, 1LL << 62))));
+}
+
+}  // namespace
+
+Scenario follows_its_program() {
+  return scenario<Acts>({
+      .name = "sampler.follows_its_program",
+      .claim = "A sampler that is saved, loaded, copied, resized and set to other epochs in any "
+               "order goes on where it was, and refuses a position of another dataset.",
+      .exactness = "same order",
+      .source = "docs/semantics.md 0.6 and 4",
+      .not_covered = "data loaders with workers, another world size, datasets of 2^32 samples",
+      .usual_mistake = "saving the model and not the sampler: after a restart the epoch begins "
+                       "again, and some samples are trained on twice.",
+      .tags = {"sampler"},
+      .must_catch = {"sampler_begin_drops_the_loaded_position", "sampler_epoch_saved_for_the_pass",
+                     "sampler_keeps_the_loaded_pass", "sampler_samples_used_ignored",
+                     "sampler_uses_the_default_generator"},
+      .draws = 100,
+      .start = {.world = {.size = 2}},
+      .every = every_small_one,
+      .cases = cases(),
+      .program = program,
+      .checks = {every_act_draws_what_it_should, the_default_generator_is_untouched},
+  });
+}
+
+std::vector<Scenario> all() {
+  return {follows_its_program()};
+}
+
+}  // namespace lockstep::scenarios::sampler_follows_its_program
