@@ -1,0 +1,126 @@
+#include "reference/replicas.h"
+
+#include "reference/rounding.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace lockstep::reference {
+
+namespace {
+
+int bits_of(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kDouble:
+      return 53;
+    case at::kHalf:
+      return 11;
+    case at::kBFloat16:
+      return 8;
+    default:
+      return 24;
+  }
+}
+
+at::Tensor finite_part(const at::Tensor& values) {
+  return at::where(at::isfinite(values), values, at::zeros_like(values));
+}
+
+bool fits(const at::Tensor& values, at::ScalarType dtype) {
+  const auto finite = finite_part(values);
+  return at::equal(finite.to(dtype).to(at::kDouble), finite);
+}
+
+// Whether multiplying by the rounded 1/W, and dividing by W, both give the very number in `dtype`.
+bool scales_exactly(const at::Tensor& values, int world, at::ScalarType dtype) {
+  const auto narrow = finite_part(values).to(dtype);
+  const auto right = finite_part(values) / world;
+  return at::equal((narrow * (1.0 / world)).to(at::kDouble), right) &&
+         at::equal((narrow / world).to(at::kDouble), right);
+}
+
+}  // namespace
+
+Replicas::Replicas(int world_size, const std::vector<StoredParameter>& parameters)
+    : stored_(parameters), ranks_(static_cast<size_t>(world_size)) {
+  for (auto& rank : ranks_) {
+    for (const auto& each : stored_) rank.parameters.push_back(each.value);
+    rank.gradients.resize(stored_.size());
+    rank.came.resize(stored_.size(), false);
+  }
+}
+
+void Replicas::certify(bool holds, const char* why_not) {
+  if (!holds && why_not_.empty()) why_not_ = why_not;
+}
+
+void Replicas::add(int rank, const std::vector<at::Tensor>& gradients) {
+  auto& mine = ranks_[static_cast<size_t>(rank)];
+  for (size_t p = 0; p < stored_.size(); ++p) {
+    if (!gradients[p].defined()) continue;
+    auto& gradient = mine.gradients[p];
+    gradient = gradient.defined() ? gradient + gradients[p] : gradients[p];
+    mine.came[p] = true;
+    certify(fits(gradients[p], stored_[p].dtype) && fits(gradient, stored_[p].dtype),
+            "a gradient needs more bits");
+  }
+}
+
+at::Tensor Replicas::average_of(size_t p) {
+  at::Tensor sum = at::zeros_like(stored_[p].value), sizes = sum;
+  double unit = 0;
+  for (const auto& rank : ranks_) {
+    if (!rank.gradients[p].defined()) continue;
+    const auto share = rank.gradients[p] / world_size();
+    certify(scales_exactly(rank.gradients[p], world_size(), stored_[p].dtype),
+            "a gradient divided by the world size needs more bits");
+    sum = sum + share;
+    sizes = sizes + finite_part(share).abs();
+    const double finest = finest_bit(finite_part(share));
+    if (finest > 0) unit = unit > 0 ? std::min(unit, finest) : finest;
+  }
+  const bool is_exact =
+      unit == 0 || sizes.max().item<double>() <= std::ldexp(unit, bits_of(stored_[p].dtype));
+  certify(is_exact, "a sum over the ranks needs more bits");
+  return sum;
+}
+
+void Replicas::average() {
+  for (size_t p = 0; p < stored_.size(); ++p) {
+    const bool is_used = std::any_of(ranks_.begin(), ranks_.end(), [p](const Rank& rank) {
+      return rank.came[p] && rank.gradients[p].defined();
+    });
+    if (!is_used) continue;
+    const auto average = average_of(p);
+    for (auto& rank : ranks_) rank.gradients[p] = average;
+  }
+  for (auto& rank : ranks_) rank.came.assign(stored_.size(), false);
+}
+
+void Replicas::clear(Cleared how) {
+  for (auto& rank : ranks_)
+    for (auto& gradient : rank.gradients)
+      if (gradient.defined())
+        gradient = how == Cleared::to_none ? at::Tensor() : at::zeros_like(gradient);
+}
+
+void Replicas::update(double rate, bool only_if_finite) {
+  for (auto& rank : ranks_) {
+    const bool is_finite =
+        std::all_of(rank.gradients.begin(), rank.gradients.end(), [](const at::Tensor& each) {
+          return !each.defined() || at::isfinite(each).all().item<bool>();
+        });
+    if (only_if_finite && !is_finite) continue;
+    for (size_t p = 0; p < stored_.size(); ++p) {
+      if (!rank.gradients[p].defined()) continue;
+      const auto step = rank.gradients[p] * rate;
+      rank.parameters[p] = rank.parameters[p] - step;
+      certify(fits(step, stored_[p].dtype) && fits(rank.parameters[p], stored_[p].dtype),
+              "an updated parameter needs more bits");
+    }
+  }
+}
+
+}  // namespace lockstep::reference

@@ -1,0 +1,62 @@
+// The parameters and gradients of W data-parallel replicas in the course of a training, from the
+// definition, in double precision: what local backward passes add, what an average leaves, what
+// clearing and an update do. It certifies that a narrower format holds every number exactly,
+// whatever the order of sums.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep::reference {
+
+// A parameter as it is stored, with its value at the start, float64.
+struct StoredParameter {
+  at::ScalarType dtype = at::kFloat;
+  at::Tensor value;
+};
+
+enum class Cleared { to_none, in_place };
+
+class Replicas {
+ public:
+  Replicas(int world_size, const std::vector<StoredParameter>& parameters);
+
+  // A backward pass of `rank` brought these gradients, float64; undefined where none came.
+  void add(int rank, const std::vector<at::Tensor>& gradients);
+
+  // The end of a pass that is reduced: each gradient that a pass has brought to some rank since the
+  // last average becomes the average over all ranks, in which a rank without one counts as zero.
+  void average();
+
+  void clear(Cleared how);
+
+  // p -= rate * gradient, where there is one; of a rank with a gradient that is not finite nothing
+  // moves if `only_if_finite`. `rate` is a power of two.
+  void update(double rate, bool only_if_finite);
+
+  int world_size() const { return static_cast<int>(ranks_.size()); }
+  size_t parameter_count() const { return stored_.size(); }
+  const at::Tensor& parameter(int rank, size_t p) const { return at(rank).parameters[p]; }
+  const at::Tensor& gradient(int rank, size_t p) const { return at(rank).gradients[p]; }
+
+  // Why the numbers so far are not exact in their formats; empty where they are. Infinities and
+  // what comes of them are exact.
+  const std::string& why_not_exact() const { return why_not_; }
+
+ private:
+  struct Rank {
+    std::vector<at::Tensor> parameters, gradients;
+    std::vector<bool> came;  // since the last average
+  };
+  const Rank& at(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
+  void certify(bool holds, const char* why_not);
+  at::Tensor average_of(size_t p);
+
+  std::vector<StoredParameter> stored_;
+  std::vector<Rank> ranks_;
+  std::string why_not_;
+};
+
+}  // namespace lockstep::reference

@@ -1,0 +1,133 @@
+// The shape Programme: models, and the steps of a training as data, which every rank runs.
+#pragma once
+
+#include "harness/core/scenario.h"
+#include "harness/worlds/options.h"
+
+namespace lockstep::scenarios::programs {
+
+// A layer with parameters of `size` rows. `vector` [size] and `transposed` [3, size], which lies in
+// memory by columns, are multiplied by inputs; `linear` is [size, 3] and a bias; `embedding` is
+// [size, 2], of which a forward uses three rows.
+struct LayerSpec {
+  std::string kind = "vector";
+  int64_t size = 1;
+  std::string dtype = "float32";
+  std::string use = "once";  // twice: called twice; squared: with its own square as weight
+  std::string frozen = "none";
+  bool tied = false;  // its weight is that of the layer before it; kind, size and dtype are as well
+  auto operator<=>(const LayerSpec&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("kind", &LayerSpec::kind, one_of("vector|linear|transposed|embedding")),
+                      field("size", &LayerSpec::size, between(0, 1 << 20)),
+                      field("dtype", &LayerSpec::dtype, one_of("float32|float64|float16|bfloat16")),
+                      field("use", &LayerSpec::use, one_of("once|twice|squared")),
+                      field("frozen", &LayerSpec::frozen, one_of("none|weight|all")),
+                      field("tied", &LayerSpec::tied)};
+  }
+};
+
+// One step. Which of its fields matter is its operation's:
+//   forward            of the wrapped model, in training; its graph stays open
+//   backward           through the graph of open forward number `of`, counted cyclically
+//   backward_retained  the same, and the graph stays open
+//   backward_together  one pass through all open graphs of the model, the sum of their losses
+//   bare               forward and backward of the model itself, past its replica, on `ranks`
+//   evaluate, infer    a forward in evaluation mode without gradients, or in inference mode
+//   throw              a forward that throws on every rank and is caught
+//   zero_none          gradients are dropped; zero_in_place: they are filled with zeros
+//   update             parameters move along their gradients
+//   update_if_finite   the same, on ranks on which all gradients are finite
+struct Step {
+  std::string op = "forward";
+  int model = 0;                // counted cyclically
+  int no_sync = 0;              // guards of this model's no_sync around the step
+  bool inside_another = false;  // in no_sync of the next model
+  int of = 0;
+  bool thread = false;  // backward: on a thread of its own
+  // forward, bare: the loss has a term of the first parameter itself, beside that of the output, or
+  // alone, so that forward does not use it; beside, where that would mean nothing.
+  std::string direct = "no";
+  std::vector<int> unused;  // forward, bare: bit l of a rank's number leaves out its layer l
+  int infinite = 0;         // forward, bare: bit r gives the loss of rank r an infinite weight
+  int ranks = 15;           // bare: bit r, counted cyclically, runs it on rank r
+  auto operator<=>(const Step&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("op", &Step::op,
+              one_of("forward|backward|backward_retained|backward_together|bare|evaluate|infer|"
+                     "throw|zero_none|zero_in_place|update|update_if_finite")),
+        field("model", &Step::model, between(0, 7)),
+        field("no_sync", &Step::no_sync, between(0, 3)),
+        field("inside_another", &Step::inside_another),
+        field("of", &Step::of, between(0, 15)),
+        field("thread", &Step::thread),
+        field("direct", &Step::direct, one_of("no|beside|alone")),
+        field("unused", &Step::unused, between(0, (1 << 30) - 1)),
+        field("infinite", &Step::infinite, between(0, 15)),
+        field("ranks", &Step::ranks, between(0, 15))};
+  }
+};
+
+// Every model has a parameter of one element, the first, which each loss uses on every rank, and
+// then the layers; the next model has them in an order that begins one later.
+struct Programme {
+  WorldSpec world;
+  std::vector<Step> steps;
+  std::vector<LayerSpec> layers;
+  int models = 1;                    // each wrapped, on one group
+  std::vector<std::string> buffers;  // of each model: their dtypes
+  bool order_by_rank = false;  // rank r calls its layers from number r on, so gradients of ranks
+                               // become ready in different orders
+  WrapOptions options;
+  int learning_rate_log2 = -2;
+  uint64_t seed = 0;
+  auto operator<=>(const Programme&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("world", &Programme::world),
+        field("steps", &Programme::steps),
+        field("layers", &Programme::layers),
+        field("models", &Programme::models, between(1, 4)),
+        field("buffers", &Programme::buffers, one_of("float32|float64|int64|int32")),
+        field("order_by_rank", &Programme::order_by_rank),
+        field("options", &Programme::options),
+        field("learning_rate_log2", &Programme::learning_rate_log2, between(-10, 4), Cost::numbers),
+        field("seed", &Programme::seed, {}, Cost::numbers)};
+  }
+};
+
+// The layers of model `model`, in its order; ties are resolved.
+std::vector<LayerSpec> layers_of(const Programme& c, int model);
+
+inline int model_of(const Programme& c, const Step& step) {
+  return step.model % c.models;
+}
+
+// Whether forward leaves out the first parameter, of which the loss has a term.
+bool is_alone(const Programme& c, const Step& step);
+
+// The layers that rank `rank` leaves out in this step, as bits.
+uint32_t left_out(const Programme& c, const Step& step, int rank);
+
+inline bool has_bit(int bits, int rank) {
+  return (bits >> (rank % 4)) % 2 == 1;
+}
+
+// A step that runs.
+struct Action {
+  int number = 0;  // of its step in the case
+  Step step;
+  int model = 0;
+  std::vector<int> graphs;       // backward: the numbers of the forwards' steps
+  std::vector<int> closed;       // those whose graphs it frees
+  bool is_synchronised = false;  // forward: outside of no_sync; backward: through such a forward
+};
+
+// The steps that mean something where they stand: a backward needs an open graph, a synchronised
+// forward uses every parameter unless options allow otherwise, and what docs/semantics.md calls
+// misuse is left out. So any list of steps is a programme, and the rest of a list from which one is
+// dropped.
+std::vector<Action> actions_of(const Programme& c);
+
+}  // namespace lockstep::scenarios::programs

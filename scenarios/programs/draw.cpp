@@ -1,0 +1,237 @@
+#include "scenarios/programs/draw.h"
+
+#include <algorithm>
+
+namespace lockstep::scenarios::programs {
+
+namespace {
+
+using rc::gen::element;
+using rc::gen::inRange;
+using rc::gen::set;
+using rc::gen::weightedElement;
+
+template <class T>
+rc::Gen<std::vector<T>> lists(size_t least, size_t most, const rc::Gen<T>& elements) {
+  return rc::gen::mapcat(inRange<size_t>(least, most + 1), [elements](size_t count) {
+    return rc::gen::container<std::vector<T>>(count, elements);
+  });
+}
+
+rc::Gen<bool> one_in(size_t count) {
+  return weightedElement<bool>({{count - 1, false}, {1, true}});
+}
+
+// Around vector widths, and around the sizes at which kernels use more threads.
+rc::Gen<int64_t> sizes() {
+  return rc::gen::weightedOneOf<int64_t>(
+      {{12, element<int64_t>(0, 1, 1, 2, 3, 4, 5, 7, 8, 9)},
+       {4, element<int64_t>(15, 16, 17, 31, 32, 33, 63, 64, 65)},
+       {2, element<int64_t>(127, 128, 129, 255, 257, 1000, 1023, 1025)}});
+}
+
+rc::Gen<LayerSpec> layers() {
+  return rc::gen::build<LayerSpec>(
+      set(&LayerSpec::kind,
+          weightedElement<std::string>(
+              {{4, "vector"}, {2, "linear"}, {1, "transposed"}, {1, "embedding"}})),
+      set(&LayerSpec::size, sizes()),
+      set(&LayerSpec::dtype,
+          weightedElement<std::string>(
+              {{10, "float32"}, {4, "float64"}, {1, "float16"}, {1, "bfloat16"}})),
+      set(&LayerSpec::use,
+          weightedElement<std::string>({{6, "once"}, {2, "twice"}, {1, "squared"}})),
+      set(&LayerSpec::frozen,
+          weightedElement<std::string>({{8, "none"}, {1, "weight"}, {1, "all"}})),
+      set(&LayerSpec::tied, one_in(6)));
+}
+
+// Few bits are left over for gradients that depend on parameters which move, and for averages over
+// worlds that are no powers of two; see Replicas::why_not_exact.
+LayerSpec with_room(LayerSpec layer, const Programme& c) {
+  const bool is_half = layer.dtype == "float16" || layer.dtype == "bfloat16";
+  if (is_half && (c.world.size == 3 || layer.use == "squared")) layer.dtype = "float32";
+  if (layer.use == "squared") layer.dtype = "float64";
+  return layer;
+}
+
+rc::Gen<Step> steps() {
+  const auto ops = weightedElement<std::string>({{10, "forward"},
+                                                 {10, "backward"},
+                                                 {2, "backward_retained"},
+                                                 {2, "backward_together"},
+                                                 {2, "bare"},
+                                                 {2, "evaluate"},
+                                                 {1, "infer"},
+                                                 {1, "throw"},
+                                                 {4, "zero_none"},
+                                                 {3, "zero_in_place"},
+                                                 {3, "update"},
+                                                 {1, "update_if_finite"}});
+  // Often alike on all ranks: a parameter that no rank uses is a case of its own.
+  const auto mask = rc::gen::weightedOneOf<int>({{3, element(1, 2, 4, 8)}, {1, inRange(0, 32)}});
+  return rc::gen::build<Step>(
+      set(&Step::op, ops), set(&Step::model, weightedElement<int>({{3, 0}, {1, 1}, {1, 2}})),
+      set(&Step::no_sync, weightedElement<int>({{6, 0}, {2, 1}, {1, 2}})),
+      set(&Step::inside_another, one_in(6)), set(&Step::of, inRange(0, 4)),
+      set(&Step::thread, one_in(8)),
+      set(&Step::direct, weightedElement<std::string>({{6, "no"}, {1, "beside"}, {1, "alone"}})),
+      set(&Step::unused,
+          rc::gen::weightedOneOf<std::vector<int>>({{2, rc::gen::just(std::vector<int>{})},
+                                                    {1, lists(1, 1, mask)},
+                                                    {1, lists(2, 3, mask)}})),
+      set(&Step::infinite, weightedElement<int>({{20, 0}, {1, 1}, {1, 2}})),
+      set(&Step::ranks, weightedElement<int>({{3, 15}, {1, 1}, {1, 2}, {1, 6}})));
+}
+
+rc::Gen<WrapOptions> wrap_options() {
+  const auto drawn = rc::gen::build<WrapOptions>(
+      set(&WrapOptions::broadcast_buffers, rc::gen::map(one_in(4), [](bool off) { return !off; })),
+      set(&WrapOptions::bucket_cap_bytes,
+          element<int64_t>(0, 0, 1, 8, 16, 40, 100, 1 << 10, 1 << 20)),
+      set(&WrapOptions::find_unused_parameters),
+      set(&WrapOptions::gradient_as_bucket_view, one_in(2)),
+      set(&WrapOptions::static_graph, one_in(5)),
+      set(&WrapOptions::skip_all_reduce_unused_params, one_in(3)),
+      set(&WrapOptions::batched_grad_copy, one_in(4)));
+  return rc::gen::map(drawn, [](WrapOptions options) {
+    if (!options.find_unused_parameters && !options.static_graph)
+      options.skip_all_reduce_unused_params = false;
+    return options;
+  });
+}
+
+// The steps that mean something, of one mask for a whole programme where its graph is static.
+Programme tidied(Programme c) {
+  if (c.options.static_graph) {
+    const auto first = std::find_if(c.steps.begin(), c.steps.end(), [](const Step& each) {
+      return each.op == "forward" || each.op == "bare";
+    });
+    const auto unused = first == c.steps.end() ? std::vector<int>{} : first->unused;
+    for (auto& step : c.steps) step.unused = unused;
+  } else if (!c.options.find_unused_parameters) {
+    for (auto& step : c.steps)
+      if (step.op == "forward" && step.no_sync == 0) step.unused.clear();
+  }
+  for (auto& layer : c.layers) layer = with_room(layer, c);
+  std::vector<Step> steps;
+  for (auto& action : actions_of(c)) steps.push_back(std::move(action.step));
+  c.steps = std::move(steps);
+  return c;
+}
+
+rc::Gen<std::vector<LayerSpec>> layer_lists() {
+  LayerSpec large;
+  const auto large_ones = rc::gen::map(element<int64_t>(4097, 32767, 32768, 32769, 65537, 100003),
+                                       [large](int64_t size) {
+                                         auto layer = large;
+                                         layer.size = size;
+                                         return std::vector<LayerSpec>{{}, layer, {.size = 3}};
+                                       });
+  return rc::gen::weightedOneOf<std::vector<LayerSpec>>({{60, lists(1, 5, layers())},
+                                                         {4, lists(6, 30, layers())},
+                                                         {1, lists(31, 70, layers())},
+                                                         {2, large_ones}});
+}
+
+}  // namespace
+
+rc::Gen<Programme> programmes() {
+  const auto world = rc::gen::build<WorldSpec>(
+      set(&WorldSpec::size, weightedElement<int>({{4, 2}, {3, 3}, {3, 4}})));
+  return rc::gen::map(
+      rc::gen::build<Programme>(
+          set(&Programme::world, world), set(&Programme::steps, lists(2, 24, steps())),
+          set(&Programme::layers, layer_lists()),
+          set(&Programme::models, weightedElement<int>({{5, 1}, {2, 2}, {1, 3}})),
+          set(&Programme::buffers,
+              lists(0, 2, element<std::string>("float32", "float64", "int64", "int32"))),
+          set(&Programme::order_by_rank), set(&Programme::options, wrap_options()),
+          set(&Programme::learning_rate_log2, inRange(-3, 0)),
+          set(&Programme::seed, inRange<uint64_t>(0, 1 << 20))),
+      tidied);
+}
+
+namespace {
+
+// Heads that take turns: layer 0 is left out in one step and used in the next or in a window of
+// no_sync before it.
+std::vector<Programme> alternating_heads() {
+  const Step all, without{.unused = {1}}, on_rank_zero{.unused = {0, 1}},
+      backward{.op = "backward"}, window{.no_sync = 1}, together{.op = "backward_together"},
+      in_place{.op = "zero_in_place"}, none{.op = "zero_none"}, evaluate{.op = "evaluate"};
+  const std::vector<std::vector<Step>> loops{
+      {all, backward, without, backward, on_rank_zero, backward},
+      {all, backward, in_place, without, backward, none, without, backward},
+      {all, backward, window, backward, without, backward},
+      {all, backward, window, without, together},
+      {all, evaluate, without, backward, backward},
+      {without, all, backward, backward, {.op = "bare", .ranks = 2}, without, backward}};
+  std::vector<Programme> all_of_them;
+  for (const auto& loop : loops)
+    for (const bool views : {false, true})
+      for (const bool skips : {false, true})
+        all_of_them.push_back({.world = {.size = 2},
+                               .steps = loop,
+                               .layers = {{.size = 3}, {.size = 2}},
+                               .options = {.bucket_cap_bytes = 1,
+                                           .find_unused_parameters = true,
+                                           .gradient_as_bucket_view = views,
+                                           .skip_all_reduce_unused_params = skips},
+                               .seed = 5});
+  return all_of_them;
+}
+
+}  // namespace
+
+std::vector<Programme> idioms() {
+  const Step forward, local{.no_sync = 1}, backward{.op = "backward"}, none{.op = "zero_none"},
+      in_place{.op = "zero_in_place"}, update{.op = "update"};
+  const std::vector<std::vector<Step>> loops{
+      {forward, backward, update, none, forward, backward, update, none, forward, backward},
+      {forward, backward, update, in_place, forward, backward, update, in_place, forward, backward},
+      {forward, backward, forward, backward, forward, backward},
+      {local, backward, local, backward, forward, backward, update, in_place, local, backward,
+       forward, backward},
+      {forward, forward, backward, backward, forward, {.op = "backward_retained"}, backward},
+      {forward,
+       backward,
+       {.op = "evaluate"},
+       forward,
+       backward,
+       {.op = "infer"},
+       forward,
+       backward},
+      {forward, {.op = "throw"}, backward, forward, backward},
+      {forward, {.op = "bare", .ranks = 1}, backward, {.op = "bare"}, forward, backward},
+      {forward,
+       {.infinite = 1},
+       {.op = "backward_together"},
+       {.op = "update_if_finite"},
+       in_place,
+       forward,
+       backward,
+       {.op = "update_if_finite"}}};
+  auto all = alternating_heads();
+  for (const auto& loop : loops)
+    for (const int world : {2, 3})
+      for (const bool views : {false, true})
+        for (const int64_t cap : {0, 1}) {
+          Programme c{.world = {.size = world},
+                      .steps = loop,
+                      .layers = {{.kind = "linear", .size = 3}, {.size = 5}, {.use = "twice"}},
+                      .buffers = {"float32"},
+                      .options = {.bucket_cap_bytes = cap, .gradient_as_bucket_view = views},
+                      .seed = 3};
+          all.push_back(c);
+        }
+  for (const bool views : {false, true})
+    all.push_back({.world = {.size = 2},
+                   .steps = loops[1],
+                   .layers = {{.size = 32767}, {.size = 100003}, {.size = 0}, {.size = 32768}},
+                   .options = {.gradient_as_bucket_view = views},
+                   .seed = 4});
+  return all;
+}
+
+}  // namespace lockstep::scenarios::programs

@@ -1,0 +1,118 @@
+#include "scenarios/programs/follow.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+namespace lockstep::scenarios::programs {
+
+namespace {
+
+std::vector<reference::StoredParameter> stored(const LayeredModel& model) {
+  std::vector<reference::StoredParameter> out;
+  for (const auto& [name, value] : model.distinct_parameters())
+    out.push_back({value.scalar_type(), value.detach().to(at::kDouble)});
+  return out;
+}
+
+}  // namespace
+
+FollowedModel::FollowedModel(const Programme& c, const std::vector<Action>& actions, int model)
+    : c_(c),
+      actions_(actions),
+      module_(c, model, build_seed(c, 0), at::kDouble),
+      replicas_(c.world.size, stored(LayeredModel(c, model, build_seed(c, 0)))) {
+  module_.eval();
+  for (const auto& [name, value] : LayeredModel(c, model, build_seed(c, 0)).distinct_parameters()) {
+    names_.push_back(name);
+    forms_.push_back(form_of(value));
+  }
+  for (const auto& each : module_.distinct_parameters()) leaves_.push_back(each.value);
+  std::vector<int64_t> start;
+  for (const auto& buffer : module_.buffers())
+    start.push_back(buffer[0].to(at::kLong).item<int64_t>());
+  buffers_.assign(static_cast<size_t>(c.world.size), start);
+}
+
+void FollowedModel::follow(const Action& action) {
+  const auto& op = action.step.op;
+  otherwise_.clear();
+  if (op == "forward" || op == "throw" || op == "evaluate" || op == "infer") begin_forward();
+  if (op == "forward" || op == "throw")
+    for (int rank = 0; rank < c_.world.size; ++rank) count(action, rank);
+  if (op == "forward") {
+    Graph graph{.is_synchronised = action.is_synchronised, .by_rank = {}};
+    for (int rank = 0; rank < c_.world.size; ++rank)
+      graph.by_rank.push_back(gradients_of(action, rank));
+    graphs_[action.number] = std::move(graph);
+  }
+  // The forward before decides whether a forward begins with rank 0's buffers; one that throws
+  // decides nothing. docs/semantics.md 1.3.
+  if (op == "forward") sends_buffers_next_ = action.is_synchronised;
+  if (op == "evaluate" || op == "infer") sends_buffers_next_ = false;
+  if (op == "bare") run_bare(action);
+  if (op.starts_with("backward")) run_backward(action);
+  if (op == "zero_none") replicas_.clear(reference::Cleared::to_none);
+  if (op == "zero_in_place") replicas_.clear(reference::Cleared::in_place);
+  if (op.starts_with("update"))
+    replicas_.update(std::ldexp(1.0, c_.learning_rate_log2), op == "update_if_finite");
+}
+
+void FollowedModel::begin_forward() {
+  if (sends_buffers_next_ && c_.options.broadcast_buffers)
+    buffers_.assign(buffers_.size(), std::vector<int64_t>(buffers_.front()));
+}
+
+void FollowedModel::count(const Action& action, int rank) {
+  const auto added = added_to_buffers(input_of(c_, action, rank, 1));
+  for (auto& buffer : buffers_[static_cast<size_t>(rank)]) buffer += added;
+}
+
+FollowedModel::Gradients FollowedModel::gradients_of(const Action& action, int rank) {
+  std::vector<at::Tensor> trainable;
+  {
+    const torch::NoGradGuard no_grad;
+    for (size_t p = 0; p < leaves_.size(); ++p) {
+      leaves_[p].copy_(replicas_.parameter(rank, p));
+      if (leaves_[p].requires_grad()) trainable.push_back(leaves_[p]);
+    }
+  }
+  module_.call = call_of(c_, action, rank);
+  auto output = module_.forward(input_of(c_, action, rank, module_.input_count()));
+  if (action.step.direct != "no") output = output + module_.first().sum() * kDirect;
+  const auto came = torch::autograd::grad({output * weight_of(c_, actions_, action, rank)},
+                                          trainable, {}, false, false, /*allow_unused=*/true);
+  Gradients out(leaves_.size());
+  for (size_t p = 0, next = 0; p < leaves_.size(); ++p)
+    if (leaves_[p].requires_grad()) out[p] = came[next++];
+  return out;
+}
+
+void FollowedModel::run_bare(const Action& action) {
+  for (int rank = 0; rank < c_.world.size; ++rank) {
+    if (!has_bit(action.step.ranks, rank)) continue;
+    count(action, rank);
+    replicas_.add(rank, gradients_of(action, rank));
+  }
+  otherwise_ = {replicas_};
+  otherwise_.front().average();
+}
+
+void FollowedModel::run_backward(const Action& action) {
+  for (const int number : action.graphs)
+    for (int rank = 0; rank < c_.world.size; ++rank)
+      replicas_.add(rank, graphs_.at(number).by_rank[static_cast<size_t>(rank)]);
+  otherwise_ = {replicas_};
+  (action.is_synchronised ? replicas_ : otherwise_.front()).average();
+  for (const int number : action.closed) graphs_.erase(number);
+}
+
+std::vector<at::Tensor> FollowedModel::otherwise(size_t p) const {
+  std::vector<at::Tensor> out;
+  if (!otherwise_.empty())
+    for (int rank = 0; rank < c_.world.size; ++rank)
+      out.push_back(otherwise_.front().gradient(rank, p));
+  return out;
+}
+
+}  // namespace lockstep::scenarios::programs

@@ -1,0 +1,168 @@
+#include "scenarios/programs/layers.h"
+
+#include "scenarios/cases/tensors.h"
+
+#include <torch/torch.h>
+
+#include <set>
+
+namespace lockstep::scenarios::programs {
+
+namespace {
+
+constexpr int64_t kColumns = 3;   // of a linear or transposed weight
+constexpr int64_t kSamples = 2;   // that a linear layer sees
+constexpr int64_t kLookUps = 3;   // of an embedding
+constexpr int64_t kEmbedded = 2;  // columns of an embedding
+constexpr int64_t kParameterMost = 2;
+
+// An embedding has a row at least.
+int64_t rows_of(const LayerSpec& spec) {
+  return spec.kind == "embedding" ? std::max<int64_t>(spec.size, 1) : spec.size;
+}
+
+std::vector<int64_t> weight_shape(const LayerSpec& spec) {
+  const auto rows = rows_of(spec);
+  if (spec.kind == "linear") return {rows, kColumns};
+  if (spec.kind == "transposed") return {kColumns, rows};
+  if (spec.kind == "embedding") return {rows, kEmbedded};
+  return {rows};
+}
+
+// Inputs of one call.
+int64_t inputs_of(const LayerSpec& spec) {
+  if (spec.kind == "linear") return kSamples * (kColumns + spec.size);
+  if (spec.kind == "transposed") return kColumns * spec.size;
+  if (spec.kind == "embedding") return kLookUps * (1 + kEmbedded);
+  return spec.size;
+}
+
+int64_t calls_of(const LayerSpec& spec) {
+  return spec.use == "twice" ? 2 : 1;
+}
+
+// Cuts a row of numbers into tensors, one after another.
+class Cutter {
+ public:
+  explicit Cutter(const at::Tensor& row) : row_(row) {}
+  at::Tensor next(at::IntArrayRef shape) {
+    const auto count = c10::multiply_integers(shape);
+    const auto part = row_.narrow(0, at_, count).view(shape);
+    at_ += count;
+    return part;
+  }
+  void skip(int64_t count) { at_ += count; }
+
+ private:
+  const at::Tensor row_;
+  int64_t at_ = 0;
+};
+
+}  // namespace
+
+int64_t added_to_buffers(const at::Tensor& input) {
+  return static_cast<int64_t>(input.narrow(0, 0, 1).abs().item<double>());
+}
+
+LayeredModel::LayeredModel(const Programme& c, int model, uint64_t build_seed,
+                           std::optional<at::ScalarType> dtype)
+    : dtype_(dtype),
+      next_value_{
+          .seed = build_seed, .stream = Stream::parameter, .step = static_cast<uint64_t>(model)} {
+  first_ = register_parameter("first", drawn({1}, at::kFloat));
+  const auto layers = layers_of(c, model);
+  for (size_t i = 0; i < layers.size(); ++i) add(layers[i], i);
+  for (size_t b = 0; b < c.buffers.size(); ++b)
+    buffers_.push_back(register_buffer(
+        "buffer" + std::to_string(b),
+        torch::full({2}, static_cast<int64_t>(build_seed % 5) + static_cast<int64_t>(b),
+                    dtype_named(c.buffers[b]))));
+}
+
+at::Tensor LayeredModel::drawn(at::IntArrayRef shape, at::ScalarType dtype) {
+  auto values = whole_numbers(next_value_, kParameterMost, shape).to(dtype_.value_or(dtype));
+  next_value_.index += static_cast<uint64_t>(values.numel());
+  return values;
+}
+
+void LayeredModel::add(const LayerSpec& spec, size_t number) {
+  Layer layer{.spec = spec, .weight = {}, .bias = {}};
+  const auto name = "layer" + std::to_string(number);
+  const auto dtype = dtype_named(spec.dtype);
+  if (spec.tied) {
+    layer.weight = register_parameter(name + "_weight", layers_.back().weight,
+                                      layers_.back().weight.requires_grad());
+  } else {
+    auto values = drawn(weight_shape(spec), dtype);
+    if (spec.kind == "transposed") values = values.t().contiguous().t();
+    layer.weight = register_parameter(name + "_weight", values, spec.frozen == "none");
+  }
+  if (spec.kind == "linear")
+    layer.bias =
+        register_parameter(name + "_bias", drawn({spec.size}, dtype), spec.frozen != "all");
+  layers_.push_back(std::move(layer));
+}
+
+int64_t LayeredModel::input_count() const {
+  int64_t count = 1;
+  for (const auto& layer : layers_) count += calls_of(layer.spec) * inputs_of(layer.spec);
+  return count;
+}
+
+namespace {
+
+// One call of a layer: a sum of its parameters times inputs, which no order of additions makes
+// round in the gradients.
+at::Tensor called(const LayerSpec& spec, const at::Tensor& weight, const at::Tensor& bias,
+                  Cutter& inputs) {
+  const auto dtype = weight.scalar_type();
+  if (spec.kind == "linear") {
+    const auto x = inputs.next({kSamples, kColumns}).to(dtype);
+    const auto factors = inputs.next({kSamples, spec.size}).to(dtype);
+    return (torch::linear(x, weight, bias) * factors).sum();
+  }
+  if (spec.kind == "embedding") {
+    const auto rows = inputs.next({kLookUps}).to(at::kLong).remainder(rows_of(spec));
+    const auto factors = inputs.next({kLookUps, kEmbedded}).to(dtype);
+    return (torch::embedding(weight, rows) * factors).sum();
+  }
+  const auto x = inputs.next(weight_shape(spec)).to(dtype);
+  return (weight * x).sum();
+}
+
+}  // namespace
+
+at::Tensor LayeredModel::forward(const at::Tensor& input) {
+  std::vector<Cutter> inputs;
+  int64_t begin = 1;
+  for (const auto& layer : layers_) {
+    const auto count = calls_of(layer.spec) * inputs_of(layer.spec);
+    inputs.emplace_back(input.narrow(0, begin, count));
+    begin += count;
+  }
+  auto sum = input.narrow(0, 0, 1).sum();
+  if (call.uses_first) sum = sum * first_.to(at::kDouble).sum();
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const auto at = (i + call.first_layer) % layers_.size();
+    if (at < 30 && (call.left_out >> at) % 2 == 1) continue;
+    const auto& [spec, weight, bias] = layers_[at];
+    const auto used = spec.use == "squared" ? weight * weight : weight;
+    for (int64_t each = 0; each < calls_of(spec); ++each)
+      sum = sum + called(spec, used, bias, inputs[at]).to(at::kDouble);
+  }
+  if (is_training())
+    for (auto& buffer : buffers_) buffer.add_(added_to_buffers(input));
+  if (call.throws) throw PlannedException("this forward throws as planned");
+  return sum;
+}
+
+std::vector<Named> LayeredModel::distinct_parameters() const {
+  std::set<const at::TensorImpl*> seen;
+  std::vector<Named> out;
+  for (const auto& each : named_parameters())
+    if (seen.insert(each.value().unsafeGetTensorImpl()).second)
+      out.push_back({each.key(), each.value()});
+  return out;
+}
+
+}  // namespace lockstep::scenarios::programs

@@ -1,0 +1,67 @@
+// The models of a Programme as LibTorch modules.
+#pragma once
+
+#include "harness/core/values.h"
+#include "harness/worlds/subject.h"
+#include "scenarios/programs/case.h"
+
+#include <optional>
+#include <stdexcept>
+
+namespace lockstep::scenarios::programs {
+
+// How the next forward goes.
+struct Call {
+  uint32_t left_out = 0;  // bit l: without layer l
+  bool uses_first = true;
+  size_t first_layer = 0;
+  bool throws = false;  // at its end
+};
+
+// What a forward throws that was told to.
+struct PlannedException : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+struct Named {
+  std::string name;
+  at::Tensor value;
+};
+
+class LayeredModel : public Model {
+ public:
+  // Parameters and buffers are drawn from `build_seed`. With `dtype` all parameters are of that
+  // one.
+  LayeredModel(const Programme& c, int model, uint64_t build_seed,
+               std::optional<at::ScalarType> dtype = {});
+
+  Call call;
+
+  // `input`: input_count() numbers, float64. Returns one number, float64: the sum over the layers.
+  // In training every buffer grows by input_sum(input).
+  at::Tensor forward(const at::Tensor& input) override;
+  int64_t input_count() const;
+
+  // Each parameter once; of a shared one the first name.
+  std::vector<Named> distinct_parameters() const;
+  const at::Tensor& first() const { return first_; }
+
+ private:
+  struct Layer {
+    LayerSpec spec;
+    at::Tensor weight, bias;
+  };
+  at::Tensor drawn(at::IntArrayRef shape, at::ScalarType dtype);
+  void add(const LayerSpec& spec, size_t number);
+
+  const std::optional<at::ScalarType> dtype_;
+  Counter next_value_;
+  at::Tensor first_;
+  std::vector<Layer> layers_;
+  std::vector<at::Tensor> buffers_;
+};
+
+// A whole number from 1 to 3 that a forward with this input adds to each buffer.
+int64_t added_to_buffers(const at::Tensor& input);
+
+}  // namespace lockstep::scenarios::programs

@@ -1,0 +1,180 @@
+#include "scenarios/programs/run.h"
+
+#include "scenarios/programs/values.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <exception>
+#include <map>
+#include <thread>
+
+namespace lockstep::scenarios::programs {
+
+namespace {
+
+// One model on this rank.
+struct Trained {
+  std::shared_ptr<LayeredModel> module;
+  std::unique_ptr<Replica> replica;
+  std::unique_ptr<torch::optim::SGD> optimizer;
+  std::map<int, at::Tensor> losses;  // of open graphs, by the number of the forward's step
+};
+
+void inside_no_sync(Replica& replica, int guards, const std::function<void()>& act) {
+  if (guards == 0) return act();
+  replica.no_sync([&] { inside_no_sync(replica, guards - 1, act); });
+}
+
+void on_another_thread(const std::function<void()>& act) {
+  std::exception_ptr thrown;
+  std::thread([&] {
+    try {
+      act();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  }).join();
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+// Runs the programme on one rank.
+class Runner {
+ public:
+  Runner(const Programme& c, RankContext& here) : c_(c), here_(here), actions_(actions_of(c)) {
+    for (int model = 0; model < c.models; ++model) {
+      auto& each = models_.emplace_back();
+      each.module = std::make_shared<LayeredModel>(c, model, build_seed(c, here.rank()));
+      each.replica = wrap(here, each.module, c.options);
+      std::vector<at::Tensor> trainable;
+      for (const auto& [name, value] : each.module->distinct_parameters())
+        if (value.requires_grad()) trainable.push_back(value);
+      each.optimizer =
+          std::make_unique<torch::optim::SGD>(trainable, std::ldexp(1.0, c.learning_rate_log2));
+    }
+  }
+
+  void run() {
+    for (const auto& action : actions_) {
+      here_.enter(action.number, action.step.op);
+      try {
+        run(action);
+      } catch (const PlannedException&) {
+      }
+      here_.enter(action.number, kAfter);
+      record(action.model);
+    }
+    for (auto& each : models_) each.replica->finish();
+    here_.enter(static_cast<int>(c_.steps.size()), kAfter);
+    for (int model = 0; model < c_.models; ++model) record(model);
+  }
+
+ private:
+  void run(const Action& action) {
+    auto& replica = *models_[static_cast<size_t>(action.model)].replica;
+    const auto act = [&] {
+      inside_no_sync(replica, action.step.no_sync, [&] { run_inside(action); });
+    };
+    if (!action.step.inside_another || c_.models == 1) return act();
+    models_[static_cast<size_t>((action.model + 1) % c_.models)].replica->no_sync(act);
+  }
+
+  void run_inside(const Action& action) {
+    auto& model = models_[static_cast<size_t>(action.model)];
+    const auto& op = action.step.op;
+    if (op == "forward") model.losses[action.number] = forward(action, *model.replica);
+    if (op.starts_with("backward")) backward(action, model);
+    if (op == "bare" && has_bit(action.step.ranks, here_.rank())) bare(action, *model.module);
+    if (op == "evaluate" || op == "infer") evaluate(action, model);
+    if (op == "throw") model.replica->forward(prepared(action));
+    if (op.starts_with("zero")) model.module->zero_grad(/*set_to_none=*/op == "zero_none");
+    if (op == "update" || (op == "update_if_finite" && is_finite(model))) model.optimizer->step();
+  }
+
+  // The model's next forward is this one.
+  at::Tensor prepared(const Action& action) {
+    auto& module = *models_[static_cast<size_t>(action.model)].module;
+    module.call = call_of(c_, action, here_.rank());
+    return input_of(c_, action, here_.rank(), module.input_count());
+  }
+
+  at::Tensor loss(const Action& action, at::Tensor output) {
+    const auto& module = *models_[static_cast<size_t>(action.model)].module;
+    if (action.step.direct != "no")
+      output = output + (module.first().sum() * kDirect).to(output.device(), at::kDouble);
+    return output * weight_of(c_, actions_, action, here_.rank());
+  }
+
+  at::Tensor forward(const Action& action, Replica& replica) {
+    return loss(action, replica.forward(prepared(action)));
+  }
+
+  void bare(const Action& action, LayeredModel& module) {
+    loss(action, module.forward(prepared(action).to(here_.device()))).backward();
+  }
+
+  void backward(const Action& action, Trained& model) {
+    at::Tensor sum;
+    for (const int graph : action.graphs) {
+      const auto& each = model.losses.at(graph);
+      sum = sum.defined() ? sum + each : each;
+    }
+    const bool retains = action.closed.empty();
+    const auto act = [&] {
+      retains ? sum.backward({}, /*retain_graph=*/true) : model.replica->backward(sum);
+    };
+    action.step.thread&& here_.device().is_cpu() ? on_another_thread(act) : act();
+    for (const int graph : action.closed) model.losses.erase(graph);
+  }
+
+  void evaluate(const Action& action, Trained& model) {
+    const auto input = prepared(action);
+    model.module->eval();
+    if (action.step.op == "infer") {
+      const c10::InferenceMode inference;
+      model.replica->forward(input);
+    } else {
+      const torch::NoGradGuard no_grad;
+      model.replica->forward(input);
+    }
+    model.module->train();
+  }
+
+  static bool is_finite(const Trained& model) {
+    for (const auto& each : model.module->distinct_parameters())
+      if (each.value.grad().defined() && !each.value.grad().isfinite().all().item<bool>())
+        return false;
+    return true;
+  }
+
+  void record(const std::string& name, const at::Tensor& value, const at::Tensor& like) {
+    for (const auto& part : shown(name, value, form_of(like))) here_.record(part.name, part.value);
+  }
+
+  void record(int number) {
+    const auto& module = *models_[static_cast<size_t>(number)].module;
+    for (const auto& [name, value] : module.distinct_parameters()) {
+      record(name_in_records(number, name + ".grad"), value.grad(), value);
+      record(name_in_records(number, name), value, value);
+    }
+    for (const auto& each : module.named_buffers())
+      record(name_in_records(number, each.key()), each.value(), each.value());
+  }
+
+  const Programme& c_;
+  RankContext& here_;
+  const std::vector<Action> actions_;
+  std::vector<Trained> models_;
+};
+
+}  // namespace
+
+std::string name_in_records(int model, const std::string& name) {
+  return "model" + std::to_string(model) + "." + name;
+}
+
+void run(const Programme& c, RankContext& here) {
+  Runner(c, here).run();
+}
+
+}  // namespace lockstep::scenarios::programs

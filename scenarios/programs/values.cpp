@@ -1,0 +1,85 @@
+#include "scenarios/programs/values.h"
+
+#include "harness/core/values.h"
+#include "scenarios/cases/tensors.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace lockstep::scenarios::programs {
+
+namespace {
+
+constexpr int64_t kInputMost = 3;
+constexpr int64_t kShownWhole = 2048;  // elements
+constexpr int64_t kShownOfLarge = 32;  // at each end
+
+// The most averages that one gradient of the model goes through before it is cleared.
+int averages_most(const std::vector<Action>& actions, int model) {
+  int most = 1, now = 0;
+  for (const auto& action : actions) {
+    if (action.model != model) continue;
+    if (action.step.op.starts_with("zero")) now = 0;
+    if (action.step.op.starts_with("backward") && action.is_synchronised) ++now;
+    most = std::max(most, now);
+  }
+  return most;
+}
+
+// By their values: zeros of both signs count alike, and so does all that is no number.
+int64_t checksum(const at::Tensor& value) {
+  const auto plain = value.to(at::kDouble).contiguous().reshape({-1}) + 0.0;
+  const auto numbers = at::where(plain.isnan(), torch::full_like(plain, 0.125), plain);
+  const auto factors = torch::arange(numbers.numel(), at::kLong) * 2 + 1;
+  return (numbers.view(at::kLong) * factors).sum().item<int64_t>();
+}
+
+}  // namespace
+
+at::Tensor input_of(const Programme& c, const Action& action, int rank, int64_t count) {
+  auto values = whole_numbers({.seed = c.seed,
+                               .stream = Stream::input,
+                               .rank = static_cast<uint64_t>(rank),
+                               .step = static_cast<uint64_t>(action.number)},
+                              kInputMost, {count});
+  return values.masked_fill_(values == 0, static_cast<double>(kInputMost));
+}
+
+Call call_of(const Programme& c, const Action& action, int rank) {
+  return {.left_out = left_out(c, action.step, rank),
+          .uses_first = !is_alone(c, action.step),
+          .first_layer = c.order_by_rank ? static_cast<size_t>(rank) : 0,
+          .throws = action.step.op == "throw"};
+}
+
+double weight_of(const Programme& c, const std::vector<Action>& actions, const Action& action,
+                 int rank) {
+  if (rank < 4 && has_bit(action.step.infinite, rank))
+    return std::numeric_limits<double>::infinity();
+  const auto drawn = bits_at({.seed = c.seed,
+                              .stream = Stream::cotangent,
+                              .rank = static_cast<uint64_t>(rank),
+                              .step = static_cast<uint64_t>(action.number)});
+  return std::pow(c.world.size, averages_most(actions, action.model)) *
+         static_cast<double>(1 + drawn % 3);
+}
+
+Form form_of(const at::Tensor& tensor) {
+  return {tensor.scalar_type(), tensor.numel()};
+}
+
+std::vector<Named> shown(const std::string& name, const at::Tensor& value, const Form& form) {
+  const auto stored =
+      value.defined() ? value.detach().cpu().to(form.dtype) : torch::empty({0}, form.dtype);
+  if (form.count <= kShownWhole) return {{name, stored.clone()}};
+  const auto row = stored.contiguous().reshape({-1});
+  const auto end = std::min(kShownOfLarge, row.numel());
+  const auto ends = torch::cat({row.narrow(0, 0, end), row.narrow(0, row.numel() - end, end)});
+  return {{name + " (its ends)", ends},
+          {name + " (checksum)", torch::full({1}, checksum(stored), at::kLong)}};
+}
+
+}  // namespace lockstep::scenarios::programs

@@ -1,0 +1,37 @@
+// The numbers of a Programme: what ranks feed to a forward, and what they record.
+#pragma once
+
+#include "scenarios/programs/layers.h"
+
+namespace lockstep::scenarios::programs {
+
+// Each rank builds its models from another seed; rank 0's counts.
+inline uint64_t build_seed(const Programme& c, int rank) {
+  return c.seed * 1024 + static_cast<uint64_t>(rank);
+}
+
+// The input of the forward of an action: whole numbers from -3 to 3 without zero, float64.
+at::Tensor input_of(const Programme& c, const Action& action, int rank, int64_t count);
+
+Call call_of(const Programme& c, const Action& action, int rank);
+
+// The factor of a forward's output in its loss. Averaging leaves whole numbers whole: it is a
+// multiple of the world size to the power of the averages that a gradient can go through.
+double weight_of(const Programme& c, const std::vector<Action>& actions, const Action& action,
+                 int rank);
+
+// The factor of a parameter of which a loss has a term of its own, beside weight_of.
+inline constexpr double kDirect = 2;
+
+// What a tensor is, whether or not a rank has it.
+struct Form {
+  at::ScalarType dtype = at::kFloat;
+  int64_t count = 1;  // elements
+};
+Form form_of(const at::Tensor& tensor);
+
+// A tensor of a form as it is recorded: whole if it is small; otherwise its first and last
+// elements, and a checksum of all of them. An undefined one has no elements.
+std::vector<Named> shown(const std::string& name, const at::Tensor& value, const Form& form);
+
+}  // namespace lockstep::scenarios::programs

@@ -1,0 +1,84 @@
+#include "reference/replicas.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace lockstep::reference {
+namespace {
+
+at::Tensor row(std::vector<double> values) {
+  return torch::tensor(values, at::kDouble);
+}
+
+Replicas two_ranks(at::ScalarType dtype = at::kFloat) {
+  return {2, {{dtype, row({1, 2})}, {dtype, row({3})}}};
+}
+
+TEST(Replicas, HoldWhatLocalPassesAddUntilAnAverage) {
+  auto replicas = two_ranks();
+  replicas.add(0, {row({2, 4}), row({6})});
+  replicas.add(0, {row({2, 0}), row({0})});
+  replicas.add(1, {row({8, 2}), row({-2})});
+  EXPECT_TRUE(at::equal(replicas.gradient(0, 0), row({4, 4})));
+  EXPECT_TRUE(at::equal(replicas.gradient(1, 0), row({8, 2})));
+  replicas.average();
+  for (const int rank : {0, 1}) {
+    EXPECT_TRUE(at::equal(replicas.gradient(rank, 0), row({6, 3})));
+    EXPECT_TRUE(at::equal(replicas.gradient(rank, 1), row({2})));
+  }
+  EXPECT_EQ(replicas.why_not_exact(), "");
+}
+
+TEST(Replicas, AverageOnlyWhatSomeRankUsed) {
+  auto replicas = two_ranks();
+  replicas.add(0, {row({2, 4}), row({6})});
+  replicas.add(1, {row({4, 8}), row({2})});
+  replicas.average();
+  replicas.add(1, {row({2, 2}), {}});
+  replicas.average();
+  EXPECT_TRUE(at::equal(replicas.gradient(0, 0), row({4, 7})));
+  EXPECT_TRUE(at::equal(replicas.gradient(0, 1), row({4})));
+  replicas.clear(Cleared::to_none);
+  replicas.add(0, {row({2, 2}), {}});
+  replicas.average();
+  EXPECT_TRUE(at::equal(replicas.gradient(1, 0), row({1, 1})));
+  EXPECT_FALSE(replicas.gradient(1, 1).defined());
+}
+
+TEST(Replicas, UpdateEachRankByItsOwnGradientUnlessThatIsNotFinite) {
+  auto replicas = two_ranks();
+  replicas.add(0, {row({4, 4}), {}});
+  replicas.add(1, {row({INFINITY, 4}), row({4})});
+  replicas.update(0.25, /*only_if_finite=*/true);
+  EXPECT_TRUE(at::equal(replicas.parameter(0, 0), row({0, 1})));
+  EXPECT_TRUE(at::equal(replicas.parameter(0, 1), row({3})));
+  EXPECT_TRUE(at::equal(replicas.parameter(1, 1), row({3})));
+  replicas.clear(Cleared::in_place);
+  EXPECT_TRUE(at::equal(replicas.gradient(1, 0), row({0, 0})));
+  EXPECT_EQ(replicas.why_not_exact(), "");
+}
+
+TEST(Replicas, SayWhyNumbersDoNotFitTheirFormat) {
+  auto wide = two_ranks(at::kBFloat16);
+  wide.add(0, {row({257, 0}), {}});
+  EXPECT_EQ(wide.why_not_exact(), "a gradient needs more bits");
+
+  Replicas three(3, {{at::kFloat, row({1})}});
+  three.add(0, {row({4})});
+  three.average();
+  EXPECT_EQ(three.why_not_exact(), "a gradient divided by the world size needs more bits");
+
+  auto apart = two_ranks();
+  apart.add(0, {row({16777216, 0}), {}});
+  apart.add(1, {row({1, 0}), {}});
+  apart.average();
+  EXPECT_EQ(apart.why_not_exact(), "a sum over the ranks needs more bits");
+
+  auto moved = two_ranks();
+  moved.add(0, {row({1, 0}), {}});
+  moved.update(0x1p-30, /*only_if_finite=*/false);
+  EXPECT_EQ(moved.why_not_exact(), "an updated parameter needs more bits");
+}
+
+}  // namespace
+}  // namespace lockstep::reference

@@ -1,0 +1,94 @@
+#include "harness/core/scenario.h"
+#include "scenarios/catalogue.h"
+#include "scenarios/programs/draw.h"
+#include "scenarios/programs/values.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <set>
+
+namespace lockstep::scenarios::programs {
+namespace {
+
+std::vector<std::string> operations(const Programme& c) {
+  std::vector<std::string> out;
+  for (const auto& action : actions_of(c)) out.push_back(action.step.op);
+  return out;
+}
+
+TEST(Programmes, LeaveOutStepsThatMeanNothing) {
+  Programme c{.world = {.size = 2},
+              .steps = {{.op = "backward"}, {}, {.op = "backward"}, {.op = "backward"}, {}},
+              .layers = {{}, {}}};
+  EXPECT_EQ(operations(c), (std::vector<std::string>{"forward", "backward", "forward"}));
+  // Without find_unused_parameters only a local forward may leave out layers.
+  c.steps = {{.unused = {1}}, {.no_sync = 1, .unused = {0, 1}}, {.unused = {4}}};
+  EXPECT_EQ(actions_of(c).size(), 2u);
+  c.options.find_unused_parameters = true;
+  EXPECT_EQ(actions_of(c).size(), 3u);
+  // A static graph is that of the first forward.
+  c.options.static_graph = true;
+  EXPECT_EQ(actions_of(c).size(), 1u);
+}
+
+TEST(Programmes, AnUpdateWaitsForGraphsThatHaveSavedParameters) {
+  Programme c{.world = {.size = 2}, .steps = {{}, {.op = "update"}}, .layers = {{}}};
+  EXPECT_EQ(actions_of(c).size(), 2u);
+  c.layers.front().use = "squared";
+  EXPECT_EQ(actions_of(c).size(), 1u);
+}
+
+TEST(Programmes, ABackwardKnowsItsGraphs) {
+  const Programme c{.world = {.size = 2},
+                    .steps = {{.no_sync = 1},
+                              {},
+                              {.op = "backward", .of = 2},
+                              {},
+                              {.op = "backward_retained", .of = 1},
+                              {.op = "backward_together"}}};
+  const auto actions = actions_of(c);
+  ASSERT_EQ(actions.size(), 6u);
+  EXPECT_EQ(actions[2].graphs, std::vector<int>{0});
+  EXPECT_FALSE(actions[2].is_synchronised);
+  EXPECT_EQ(actions[4].graphs, std::vector<int>{3});
+  EXPECT_TRUE(actions[4].closed.empty());
+  EXPECT_EQ(actions[5].graphs, (std::vector<int>{1, 3}));
+  EXPECT_TRUE(actions[5].is_synchronised);
+}
+
+TEST(Programmes, DrawnOnesHoldOnlyStepsThatMeanSomethingAndEveryOperation) {
+  const auto programmes_of = scenario_in_catalogue("programs.match_single_process");
+  std::set<std::string> seen;
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    const auto c = from_json<Programme>(programmes_of.draw(seed, 100).value, "case");
+    const auto actions = actions_of(c);
+    EXPECT_EQ(actions.size(), c.steps.size());
+    for (const auto& action : actions) seen.insert(action.step.op);
+  }
+  EXPECT_EQ(seen.size(), 12u);
+}
+
+TEST(Programmes, RecordsOfLargeTensorsShowEveryElement) {
+  const auto value = torch::arange(5000, at::kFloat);
+  const auto form = form_of(value);
+  const auto whole = shown("w", value, form);
+  ASSERT_EQ(whole.size(), 2u);
+  for (const int64_t at : {0, 2500, 4999}) {
+    auto other = value.clone();
+    other[at] += 1;
+    EXPECT_FALSE(at::equal(shown("w", other, form).back().value, whole.back().value)) << at;
+  }
+  auto swapped = value.clone();
+  swapped[2000] = 3000;
+  swapped[3000] = 2000;
+  EXPECT_FALSE(at::equal(shown("w", swapped, form).back().value, whole.back().value));
+  auto negative = torch::zeros({5000}), zeros = torch::zeros({5000});
+  negative.neg_();
+  EXPECT_TRUE(
+      at::equal(shown("w", negative, form).back().value, shown("w", zeros, form).back().value));
+  EXPECT_EQ(shown("w", at::Tensor(), form).size(), 2u);
+}
+
+}  // namespace
+}  // namespace lockstep::scenarios::programs
