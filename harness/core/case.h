@@ -63,7 +63,8 @@ struct Injection {
 //   uniform     any of them, drawn from `seed`
 //   priority    the first one in an order of all ranks drawn from `seed`; at `changes` drawn points
 //               the first rank becomes the last
-//   exhaustive  every schedule, one after another, until one fails; for tiny worlds
+//   exhaustive  every schedule, one after another, until one fails; for tiny worlds. Where there
+//               are very many, those that differ in the first choices
 struct Schedule {
   std::vector<int> choices;
   std::string policy = "listed";
