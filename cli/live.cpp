@@ -103,7 +103,7 @@ void Live::on_verdict(const Turn& turn, const History& history, const Verdict& v
                     turn.c.scenario + (turn.is_trial ? "  shrinking case " : "  case ") +
                     std::to_string(turn.number) + " of " + std::to_string(turn.of) +
                     (turn.play > 1 ? ", play " + std::to_string(turn.play) : "") + "  " +
-                    told_of(turn.c).dump(),
+                    displayed_value(turn.c).dump(),
                 options_.out) +
           "\n");
   if (turn.is_trial) return;

@@ -136,13 +136,14 @@ std::string fields_named(const std::string& name, const Scenario& scenario) {
   return paths.empty() ? "" : " (did you mean '" + joined(paths, "' or '") + "'?)";
 }
 
-// The first field of --set that this scenario's cases do not have.
+// Why a field of --set cannot be fixed in this scenario's cases; nothing if all can.
 std::optional<std::string> missing_field(const Scenario& scenario, const DrawOptions& options) {
   for (const auto& [path, text] : options.set) {
+    if (is_among(scenario.unused, path)) return "does not use the field '" + path + "' of --set";
     try {
       with_value(scenario.smallest().value, path, text);
     } catch (const UnknownField&) {
-      return path;
+      return "no field '" + path + "' for --set" + fields_named(path, scenario);
     } catch (const FieldError&) {
       continue;  // it has the field; drawing reports the wrong value
     }
@@ -164,14 +165,14 @@ std::vector<Job> jobs_of(const RunFlags& flags, const Known& known, const DrawOp
     auto growing = missing ? GrowingCases() : cases_of(scenario, draw, flags, progress);
     const auto& cases = growing.list();
     if (flags.failed && !missing && cases.empty()) continue;
-    const auto left_out =
-        missing ? "no field '" + *missing + "' for --set" + fields_named(*missing, scenario) : "";
+    const auto left_out = missing.value_or("");
     for (const auto& setting : settings) {
       const auto why_not = why_not_here(setting, known);
       const bool few = traits_of(setting).ranks_are_processes && runs_few_in_processes(flags);
       const auto played = few ? cases.a_few(kCasesInProcesses) : cases;
       jobs.push_back({scenario, setting, why_not.empty() ? played : CaseList(),
                       left_out.empty() ? why_not : left_out, shard});
+      jobs.back().judges_shares = draw.worlds.empty() && draw.set.empty() && !flags.failed && !few;
       if (draws_on(flags) && !few && !jobs.back().cases.empty())
         jobs.back().more = [growing]() mutable { return growing.grow(); };
     }

@@ -2,6 +2,7 @@
 
 #include "harness/core/characters.h"
 #include "harness/core/groups.h"
+#include "reports/coverage.h"
 #include "reports/devices.h"
 #include "reports/style.h"
 
@@ -110,6 +111,7 @@ Json plan_json(const std::vector<Planned>& plan) {
     all.back()["exactness"] = planned.exactness;
     all.back()["cases"] = planned.cases;
     all.back()["hash"] = planned.hash;
+    if (planned.pairs.all > 0) all.back()["pairs"] = json_of(planned.pairs);
   }
   return all;
 }
@@ -146,6 +148,8 @@ Json result_json(const Result& result, const Run& run) {
   json["refused"] = counts(result.refused);
   json["labels"] = counts(result.labels);
   if (!result.signatures.empty()) json["signatures"] = counts(result.signatures);
+  if (!result.required_shares.empty()) json["required_shares"] = json_of(result.required_shares);
+  if (result.schedules.cases > 0) json["schedules"] = json_of(result.schedules);
   json["world_min"] = result.world_min;
   json["world_max"] = result.world_max;
   json["seconds"] = in_seconds(result.took);

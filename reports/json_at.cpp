@@ -58,6 +58,12 @@ bool At::truth() const {
   return json_.get<bool>();
 }
 
+double At::share() const {
+  if (!json_.is_number() || !(json_.get<double>() >= 0 && json_.get<double>() <= 1))
+    expected("a number from 0 to 1");
+  return json_.get<double>();
+}
+
 int64_t At::whole(int64_t least, int64_t most) const {
   const bool fits =
       json_.is_number_integer() &&

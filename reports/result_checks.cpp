@@ -47,7 +47,10 @@ void check_kind(const At& at, const Result& result) {
   const bool holds = result.kind == Result::Kind::pass || result.kind == Result::Kind::skip;
   check_verdict(at, result.kind, result.worst);
   if (holds && result.failure) at["failure"].wrong("a result that holds has none");
-  if (!holds && result.judged > 0 && !result.failure) at.wrong("the field 'failure' is missing");
+  const bool only_misses_a_share =
+      result.kind == Result::Kind::fail && !missed_shares(result).empty();
+  if (!holds && result.judged > 0 && !result.failure && !only_misses_a_share)
+    at.wrong("the field 'failure' is missing");
   if (result.kind == Result::Kind::skip && result.refused.empty())
     at["refused"].wrong("a result that is skipped has a reason");
 }

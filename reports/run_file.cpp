@@ -5,6 +5,7 @@
 #include "harness/core/parse_json.h"
 #include "harness/core/read_file.h"
 #include "harness/core/text.h"
+#include "reports/coverage.h"
 #include "reports/json.h"
 #include "reports/json_at.h"
 #include "reports/result_checks.h"
@@ -197,6 +198,8 @@ Result result_of(const At& at, const Run& run) {
                 .took = at["seconds"].time()};
   check_signature(at, result.worst);
   if (at.has("signatures")) result.signatures = counts(at["signatures"]);
+  if (at.has("required_shares")) result.required_shares = required_shares_at(at["required_shares"]);
+  if (at.has("schedules")) result.schedules = schedules_at(at["schedules"]);
   check_sharing(at, result, run);
   const auto* planned = planned_for(run, result);
   if (!planned) at.wrong("is not in the plan");
@@ -229,7 +232,8 @@ Planned planned_of(const At& at) {
           .exactness = at["exactness"].line(),
           .setting = setting_of(at),
           .cases = at["cases"].whole(0, kCasesMost),
-          .hash = at["hash"].line()};
+          .hash = at["hash"].line(),
+          .pairs = at.has("pairs") ? pairs_at(at["pairs"]) : PairCoverage()};
 }
 
 void check_version(const Json& json, const std::string& file) {

@@ -2,6 +2,7 @@
 
 #include "harness/core/groups.h"
 #include "harness/core/text.h"
+#include "reports/coverage.h"
 #include "reports/devices.h"
 #include "reports/fit.h"
 #include "reports/story.h"
@@ -89,8 +90,10 @@ std::string cases_text(const Result& result, const Columns& columns) {
   if (is_failure(result.kind) || result.failure)
     return result.failure ? "   case " + std::to_string(result.failure->number) + " of " +
                                 std::to_string(result.failure->of)
-                          : "   no case";
-  const std::string notes = both(worlds_text(result), refused_text(result), " · ");
+           : result.judged > 0 ? right_aligned(with_commas(result.judged), kCasesColumns) + " cases"
+                               : "   no case";
+  const std::string notes = both(both(worlds_text(result), refused_text(result), " · "),
+                                 schedules_text(result.schedules), " · ");
   return right_aligned(with_commas(result.judged), kCasesColumns) +
          (result.judged == 1 ? " case   " : " cases  ") +
          padded(result.exactness, columns.exactness) + "     " + notes;
@@ -150,7 +153,7 @@ std::string canary_text(const Run& run, const Style& style) {
 }
 
 std::string remarks(const Run& run) {
-  std::string text;
+  std::string text = shares_text(run) + pairs_text(run);
   if (run.canary == Run::Canary::passed)
     text += "✗ A scenario that must fail passed: the passes above prove nothing\n";
   if (run.canary == Run::Canary::inconclusive)

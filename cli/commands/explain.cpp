@@ -7,6 +7,8 @@
 #include "harness/engine/draw.h"
 #include "harness/engine/schema.h"
 
+#include <cmath>
+
 namespace lockstep::cli {
 
 namespace {
@@ -27,7 +29,12 @@ int explain(const Known& known, const Scenario& scenario) {
   print_part("usual mistake", scenario.usual_mistake);
   print_part("not covered", scenario.not_covered);
   print_part("must catch", joined(scenario.must_catch, ", "));
-  print_part("smallest case", told_of(scenario.smallest()).dump());
+  print_part("smallest case", displayed_value(scenario.smallest()).dump());
+  for (const auto& [label, share] : scenario.required_shares)
+    print_part(
+        label == scenario.required_shares.front().label ? "must draw" : "",
+        label + ", in " + std::to_string(std::lround(100 * share)) + " % of its drawn cases");
+  if (!scenario.unused.empty()) print_part("does not use", joined(scenario.unused, ", "));
   print_part("run it", known.program + " run" +
                            (has_tag(scenario, "canary") ? "   (part of every full run)"
                                                         : " " + scenario.name));

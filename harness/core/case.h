@@ -63,7 +63,8 @@ struct Injection {
 //   uniform     any of them, drawn from `seed`
 //   priority    the first one in an order of all ranks drawn from `seed`; at `changes` drawn points
 //               the first rank becomes the last
-//   exhaustive  every schedule, one after another, until one fails; for tiny worlds
+//   exhaustive  every schedule, one after another, until one fails; for tiny worlds. Where there
+//               are very many, those that differ in the first choices
 // `results` decides when a rank has the result of a collective in its tensors: at_once, when the
 // last rank has come; at_wait, when the rank itself has waited for it; drawn, either, for each
 // collective and rank by `seed`.

@@ -3,6 +3,7 @@
 #include "harness/core/text.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace lockstep {
 
@@ -76,6 +77,51 @@ std::string claimed(const std::string& exactness, const Result& result) {
   if (at == std::string::npos || result.judged == 0) return exactness;
   if (count == 0) return exactness.substr(0, at);
   return count == result.judged ? exactness.substr(at + kReal.size()) : exactness;
+}
+
+int64_t count_of(const std::string& label, const Result& result) {
+  const auto found = result.labels.find(label);
+  return found == result.labels.end() ? 0 : found->second;
+}
+
+std::vector<RequiredShare> missed_shares(const Result& result) {
+  std::vector<RequiredShare> missed;
+  const auto drawn = count_of(kDrawn, result);
+  if (drawn < kDrawnForShares) return missed;
+  for (const auto& required : result.required_shares)
+    if (static_cast<double>(count_of(required.label, result)) <
+        required.share * static_cast<double>(drawn))
+      missed.push_back(required);
+  return missed;
+}
+
+std::string share_text(const RequiredShare& share, const Result& result) {
+  const auto percent = [](double part) { return std::to_string(std::lround(100 * part)) + " %"; };
+  const auto count = count_of(share.label, result), drawn = count_of(kDrawn, result);
+  const auto part = static_cast<double>(count) / static_cast<double>(std::max<int64_t>(drawn, 1));
+  return share.label + ": " + with_commas(count) + " of " + with_commas(drawn) + " drawn cases (" +
+         percent(part) + "), at least " + percent(share.share) + " required";
+}
+
+void judge_shares(Result& result) {
+  const auto missed = missed_shares(result);
+  if (result.kind != Result::Kind::pass || missed.empty()) return;
+  std::vector<std::string> texts;
+  for (const auto& share : missed) texts.push_back(share_text(share, result));
+  result.kind = Result::Kind::fail;
+  result.worst = {Verdict::Kind::fail,
+                  {{"A run must draw its share of every kind of case that the scenario requires",
+                    "label_missed", "", joined(texts, "; ")}}};
+}
+
+void add(ScheduleCounts& counts, const ScheduleCounts& more) {
+  if (more.complete < more.cases)
+    counts.decisions_min = counts.complete < counts.cases
+                               ? std::min(counts.decisions_min, more.decisions_min)
+                               : more.decisions_min;
+  counts.schedules += more.schedules;
+  counts.cases += more.cases;
+  counts.complete += more.complete;
 }
 
 std::string shard_text(const RunShard& shard) {

@@ -28,6 +28,25 @@ bool comes_before(const Result::Found& a, const Result::Found& b);
 // cases whose `values` are real: a part without cases is left out.
 std::string claimed(const std::string& exactness, const Result& result);
 
+// The label of drawn cases, where their scenario requires shares; only these have its labels.
+inline constexpr char kDrawn[] = "drawn";
+
+// Fewer drawn cases are too few to judge shares.
+inline constexpr int64_t kDrawnForShares = 25;
+
+int64_t count_of(const std::string& label, const Result& result);
+
+// The required shares that the result's drawn cases do not have; none where they are too few.
+std::vector<RequiredShare> missed_shares(const Result& result);
+
+// "real values: 3 of 160 drawn cases (2 %), at least 10 % required".
+std::string share_text(const RequiredShare& share, const Result& result);
+
+// Makes a result that passed and misses a share a failure without a case.
+void judge_shares(Result& result);
+
+void add(ScheduleCounts& counts, const ScheduleCounts& more);
+
 // "2/5", and back; none for text that is no shard of at most kShardsMost.
 inline constexpr int kShardsMost = 10'000;
 std::string shard_text(const RunShard& shard);

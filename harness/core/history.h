@@ -129,12 +129,24 @@ struct NotSeen : std::runtime_error {
   int rank;
 };
 
+// The schedules in which a simulated world ran a case that asks for all of them (Schedule,
+// "exhaustive"). Not part of a comparison.
+struct SchedulesTried {
+  int64_t count = 0;         // 0: the case does not ask for all
+  bool complete = true;      // there is no other schedule
+  int decisions = 0;         // otherwise: none that differs in the first so many choices
+  std::vector<int> choices;  // of the schedule that the history is of
+  bool operator==(const SchedulesTried&) const { return true; }
+};
+
 class History {
  public:
   History() = default;
-  explicit History(std::vector<RankHistory> ranks) : ranks_(std::move(ranks)) {}
+  explicit History(std::vector<RankHistory> ranks, SchedulesTried schedules = {})
+      : ranks_(std::move(ranks)), schedules_(std::move(schedules)) {}
 
   const std::vector<RankHistory>& ranks() const { return ranks_; }
+  const SchedulesTried& schedules() const { return schedules_; }
   int size() const { return static_cast<int>(ranks_.size()); }
 
   // All rows of a phase, in rank 0's order. Throws NotSeen if there is none, or if a rank lacks
@@ -155,6 +167,7 @@ class History {
 
  private:
   std::vector<RankHistory> ranks_;
+  SchedulesTried schedules_;
 };
 
 // Identifies a history: everything but times and the texts of exceptions, which contain times, so

@@ -61,7 +61,7 @@ class Builder : public nlohmann::json_sax<Json> {
 
   bool end_object() override {
     const auto twice = name_that_comes_twice(open_.back());
-    if (twice) why_refused = "has the field " + Json(*twice).dump() + " twice";
+    if (twice) why_refused = "has the field " + Json(*twice).dump() + " twice" + place();
     return !twice && end();
   }
 
@@ -90,7 +90,8 @@ class Builder : public nlohmann::json_sax<Json> {
 
   bool begin(bool is_object) {
     if (open_.size() == kJsonLevelsMost) {
-      why_refused = "is nested more than " + std::to_string(kJsonLevelsMost) + " levels deep";
+      why_refused =
+          "is nested more than " + std::to_string(kJsonLevelsMost) + " levels deep" + place();
       return false;
     }
     open_.push_back({.is_object = is_object, .name = std::move(name_)});
@@ -102,6 +103,19 @@ class Builder : public nlohmann::json_sax<Json> {
     open_.pop_back();
     name_ = std::move(ended.name);
     return add(finished(std::move(ended)));
+  }
+
+  // Where the innermost unfinished value is: ", in results[2].case"; nothing for the whole text.
+  std::string place() const {
+    std::string path;
+    for (size_t i = 1; i < open_.size(); ++i) {
+      const auto& around = open_[i - 1];
+      if (!around.is_object)
+        path += "[" + std::to_string(around.elements.size()) + "]";
+      else
+        path += (path.empty() ? "" : ".") + open_[i].name;
+    }
+    return path.empty() ? "" : ", in " + excerpt(one_line(path));
   }
 
   std::string line_at(size_t bytes_read) const {

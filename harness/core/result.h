@@ -74,6 +74,22 @@ struct Failure {
   std::optional<Shrunk> shrunk;           // none: it was not tried
 };
 
+// How often simulated worlds ran in other orders of their ranks, where cases ask for every
+// schedule.
+struct ScheduleCounts {
+  int64_t schedules = 0, cases = 0;
+  int64_t complete = 0;  // cases that have no other schedule
+  int decisions_min =
+      0;  // of the others: none has another one that differs in so many first choices
+  bool operator==(const ScheduleCounts&) const = default;
+};
+
+// How many pairs of options a list of cases covers, of those that the values of each make.
+struct PairCoverage {
+  int64_t covered = 0, all = 0;
+  bool operator==(const PairCoverage&) const = default;
+};
+
 // The result of one scenario in one setting.
 struct Result {
   // `flaky`: the same case gave different verdicts; `skip`: every case was refused.
@@ -96,7 +112,11 @@ struct Result {
   std::map<std::string, int64_t> refused;  // number of refused cases by reason
   std::map<std::string, int64_t> labels;   // number of judged cases by what they had: "world 3"
   std::map<std::string, int64_t> signatures;  // where the run kept going: cases by signature
-  int world_min = 0, world_max = 0;           // among judged cases; 0 without any
+  // Judged by `labels`, among the drawn cases. Empty where the user narrowed the list, or not all
+  // of it ran.
+  std::vector<RequiredShare> required_shares;
+  ScheduleCounts schedules;
+  int world_min = 0, world_max = 0;  // among judged cases; 0 without any
   std::chrono::milliseconds took{};
   std::vector<CaseGroup> groups;  // every case counted above, by the first number of each group
 };
@@ -107,6 +127,7 @@ struct Planned {
   Setting setting;
   int64_t cases = 0;  // in the whole campaign
   std::string hash;   // of all of them
+  PairCoverage pairs = {};
   bool operator==(const Planned&) const = default;
 };
 

@@ -16,6 +16,14 @@ struct Refused : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
+// A kind of case, and the least share of a scenario's drawn cases that must be of it, from 0 to 1:
+// a run that hardly met the hard cases proves little.
+struct RequiredShare {
+  std::string label;
+  double share = 0;
+  bool operator==(const RequiredShare&) const = default;
+};
+
 // Type-erased: the form that the engine and the command line use.
 struct Scenario {
   std::string name;         // "family.proposition"
@@ -36,11 +44,22 @@ struct Scenario {
   std::function<Case(const Json& value)> parse;
   std::function<std::vector<Case>(const Case&)> smaller;
   std::function<Case()> smallest;
-  std::vector<Leaf> leaves;  // of its cases
+  std::vector<Leaf> leaves;         // of its cases, without those beneath `unused`
+  std::vector<std::string> unused;  // fields of its shape for which `parse` takes the default alone
+
+  std::vector<RequiredShare> required_shares;   // at most 32
+  std::function<uint32_t(const Case&)> labels;  // bit i: the case has the label of share i
 
   std::function<void(const Case&, RankContext&)> program;
   std::function<Findings(const Case&, const History&)> checks;
   bool judges_endings = false;  // the checks judge how ranks end
+};
+
+template <CaseType C>
+struct Label {
+  std::string name;  // "ranks with unequal batches"
+  double share = 0;  // the least among drawn cases
+  bool (*holds)(const C&);
 };
 
 // The fields that a scenario file sets.
@@ -55,10 +74,22 @@ struct Spec {
   void (*program)(const C&, RankContext&);
   std::vector<Findings (*)(const C&, const History&)> checks;  // pointers: nothing captured
   bool judges_endings = false;
+  std::vector<Label<C>> labels = {};
+  // The fields of the shape that neither the program nor the checks look at.
+  std::vector<std::string> unused = {};
 };
 
 template <CaseType C>
 Scenario scenario(Spec<C> spec);
+
+// True if `path` is one of these fields, or beneath one: "groups", "network.hidden[1]".
+bool is_among(const std::vector<std::string>& fields, std::string_view path);
+
+// Replaces these fields of `value` by those of `defaults`; throws FieldError, naming the first one
+// that is not the same there.
+Json with_defaults(const std::vector<std::string>& unused, Json value, const Json& defaults);
+void require_defaults(const std::vector<std::string>& unused, const Json& value,
+                      const Json& defaults, const std::string& scenario);
 
 // Pure. Endings first (crash before hang before leak), unless the checks judge them; then vacuity,
 // then the checks. A check that throws makes the case inconclusive, never a pass.

@@ -10,7 +10,10 @@ namespace lockstep {
 template <CaseType C>
 Scenario scenario(Spec<C> given) {
   const auto spec = std::make_shared<const Spec<C>>(std::move(given));
-  const auto erased = [spec](const C& c) { return Case{spec->name, to_json(c)}; };
+  const auto defaults = std::make_shared<const Json>(to_json(C{}));
+  const auto erased = [spec, defaults](const C& c) {
+    return Case{spec->name, with_defaults(spec->unused, to_json(c), *defaults)};
+  };
   const auto typed = [](const Case& c) { return from_json<C>(c.value, "case"); };
   Scenario out;
   out.name = spec->name;
@@ -32,14 +35,29 @@ Scenario scenario(Spec<C> given) {
   out.draw = [spec, erased](uint64_t seed, int size) {
     return erased(spec->cases(rc::Random(seed), size).value());
   };
-  out.parse = [erased](const Json& value) { return erased(from_json<C>(value, "case")); };
+  out.unused = spec->unused;
+  out.parse = [spec, defaults](const Json& value) {
+    Case c{spec->name, to_json(from_json<C>(value, "case"))};
+    require_defaults(spec->unused, c.value, *defaults, spec->name);
+    return c;
+  };
   out.smaller = [erased, typed](const Case& c) {
     std::vector<Case> all;
     auto candidates = smaller_by_field(typed(c));
     while (auto candidate = candidates.next()) all.push_back(erased(*candidate));
     return all;
   };
-  out.leaves = leaves_of<C>();
+  for (auto& leaf : leaves_of<C>())
+    if (!is_among(spec->unused, leaf.path)) out.leaves.push_back(std::move(leaf));
+  for (const auto& label : spec->labels) out.required_shares.push_back({label.name, label.share});
+  out.labels = [spec, typed](const Case& c) {
+    uint32_t labels = 0;
+    if (spec->labels.empty()) return labels;
+    const C value = typed(c);
+    for (size_t i = 0; i < spec->labels.size(); ++i)
+      labels |= static_cast<uint32_t>(spec->labels[i].holds(value)) << i;
+    return labels;
+  };
   out.smallest = [spec, erased] { return erased(spec->start); };
   out.program = [spec, typed](const Case& c, RankContext& here) { spec->program(typed(c), here); };
   out.checks = [spec, typed](const Case& c, const History& history) {

@@ -180,13 +180,14 @@ void Campaign::play_case(Tier& tier, const Task& task) {
     running.tally.dropped(task.index);
   } else {
     lock.unlock();
-    auto [verdict, passes, evidence] = play_first(tier, running, task.index);
+    auto [verdict, passes, schedules, evidence] = play_first(tier, running, task.index);
     slots_.give_back(taken);
     lock.lock();
     if (evidence) running.evidence[task.index] = std::move(*evidence);
     if (is_failure(verdict.kind) && !std::exchange(running.has_failed, true) &&
         ++failed_ >= options_.failures_most && options_.after_failure == AfterFailure::stop_all)
       hand_out_ = false;
+    running.tally.tried_schedules(task.index, schedules);
     running.tally.played(task.index, std::move(verdict), passes);
     if (!lost_.empty()) running.tally.hand_out_no_more();
   }
@@ -219,7 +220,7 @@ Campaign::First Campaign::play_first(Tier& tier, RunningJob& running, size_t ind
     ++passes;
     played = play_once(tier, job, index, passes + 1, {&archive_, &live_});
   }
-  First first{.verdict = played.verdict, .passes = passes};
+  First first{.verdict = played.verdict, .passes = passes, .schedules = played.history.schedules()};
   if (is_failure(played.verdict.kind) && may_be_told(running, index, played.verdict))
     first.evidence =
         keep_evidence(tier, archive_.logs_for(cases_of(job)[index], job.setting), played.history);

@@ -125,6 +125,7 @@ class Campaign {
   struct First {
     Verdict verdict;
     int passes = 0;  // before it
+    SchedulesTried schedules;
     std::optional<Evidence> evidence;
   };
   First play_first(Tier& tier, RunningJob& running, size_t index);

@@ -39,7 +39,8 @@ void Campaign::use_smallest(Verdict& verdict, Failure& failure, RunningJob& runn
   auto& smallest = found->second;
   const Job& job = running.tally.job();
   failure.c = smallest.c;
-  failure.unlike_default = unlike(smallest.c.value, job.scenario.parse(Json::object()).value);
+  failure.unlike_default =
+      fields_that_differ(smallest.c.value, job.scenario.parse(Json::object()).value);
   failure.shrunk = smallest.shrunk;
   if (smallest.evidence) running.evidence[index] = *smallest.evidence;
   verdict = smallest.verdict;

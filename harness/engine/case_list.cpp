@@ -29,6 +29,7 @@ CaseList CaseList::a_few(size_t most) const {
   if (size() <= archived() + most) return *this;
   const auto few = std::make_shared<Shared>(*shared_);
   few->entries.resize(archived());
+  few->pairs = {};
   const size_t last = size() - archived() - 1;
   for (size_t i = 0; i < most; ++i) {
     const size_t index = archived() + (most == 1 ? 0 : i * last / (most - 1));
@@ -43,7 +44,7 @@ CaseList CaseList::a_few(size_t most) const {
 
 void CaseListBuilder::keep(const Case& c) {
   list_.kept.push_back(c);
-  add(c, -static_cast<int>(list_.kept.size()));
+  add(c, -static_cast<int>(list_.kept.size()), 0);
 }
 
 void CaseListBuilder::keep_archived(const Case& c) {
@@ -51,23 +52,24 @@ void CaseListBuilder::keep_archived(const Case& c) {
   ++list_.archived;
 }
 
-void CaseListBuilder::draw_again(const Case& c, int number) {
-  add(c, number);
+void CaseListBuilder::draw_again(const Case& c, int number, uint32_t labels) {
+  add(c, number, labels);
 }
 
-void CaseListBuilder::add(const Case& c, int number) {
+void CaseListBuilder::add(const Case& c, int number, uint32_t labels) {
   auto& words = list_.words;
   const auto word = c.value.contains("values") ? c.value["values"].get<std::string>() : "";
   const auto found = std::find(words.begin(), words.end(), word);
   const auto at = static_cast<uint32_t>(found - words.begin());
   if (found == words.end()) words.push_back(word);
-  list_.entries.push_back({number, world_size(c), at});
+  list_.entries.push_back({number, world_size(c), at, labels});
   hashes_ += hash_of(c);
 }
 
-CaseList CaseListBuilder::list(CaseList::Draw draw) const {
+CaseList CaseListBuilder::list(CaseList::Draw draw, PairCoverage pairs) const {
   const auto shared = std::make_shared<CaseList::Shared>(list_);
   shared->draw = std::move(draw);
+  shared->pairs = pairs;
   shared->hash = hash_of(hashes_);
   CaseList out;
   out.shared_ = shared;

@@ -2,6 +2,7 @@
 // of many thousands of cases holds a few bytes of each.
 #pragma once
 
+#include "harness/core/result.h"
 #include "harness/core/scenario.h"
 
 #include <cstdint>
@@ -25,6 +26,14 @@ class CaseList {
   int world_size(size_t index) const { return shared_->entries[index].world_size; }
   const std::string& values(size_t index) const;  // of its field "values"; empty where it has none
 
+  bool is_drawn(size_t index) const { return shared_->entries[index].number >= 0; }
+
+  // The labels of its scenario that it has, a bit each; a case that was not drawn has none.
+  uint32_t labels(size_t index) const { return shared_->entries[index].labels; }
+
+  // The pairs of options in these cases, of all that could be (option_pairs.h).
+  PairCoverage pairs() const { return shared_ ? shared_->pairs : PairCoverage(); }
+
   // How many cases at the beginning come from archived failures.
   size_t archived() const { return shared_ ? shared_->archived : 0; }
 
@@ -41,6 +50,7 @@ class CaseList {
     int number = 0;  // of the draw; for a kept case -1 minus its index
     int world_size = 1;
     uint32_t values = 0;  // index of a word
+    uint32_t labels = 0;
   };
   struct Shared {
     Draw draw;
@@ -49,6 +59,7 @@ class CaseList {
     std::vector<std::string> words;
     std::string hash;
     size_t archived = 0;
+    PairCoverage pairs;
   };
 
   std::shared_ptr<const Shared> shared_;  // copies of a job are of the same cases
@@ -58,14 +69,14 @@ class CaseListBuilder {
  public:
   void keep(const Case& c);
   void keep_archived(const Case& c);  // before all others
-  void draw_again(const Case& c, int number);
+  void draw_again(const Case& c, int number, uint32_t labels);
   size_t size() const { return list_.entries.size(); }
 
   // The cases so far. `draw` outlives the builder: it is called as long as the list is alive.
-  CaseList list(CaseList::Draw draw = {}) const;
+  CaseList list(CaseList::Draw draw = {}, PairCoverage pairs = {}) const;
 
  private:
-  void add(const Case& c, int number);
+  void add(const Case& c, int number, uint32_t labels);
   std::string hashes_;  // of all cases, one after the other
   CaseList::Shared list_;
 };

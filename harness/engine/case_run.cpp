@@ -1,5 +1,9 @@
 #include "harness/engine/case_run.h"
 
+#include "harness/core/text.h"
+
+#include <algorithm>
+
 namespace lockstep {
 
 namespace {
@@ -18,6 +22,15 @@ Verdict not_repeatable() {
             "the case (a clock, an address, what an earlier case left)"}}};
 }
 
+// The story says which schedule of many it was that failed.
+void name_schedule(const SchedulesTried& tried, Verdict& verdict) {
+  if (tried.count == 0 || !is_failure(verdict.kind) || verdict.findings.empty()) return;
+  auto& text = verdict.findings.front().text;
+  const auto end = std::min(text.find('\n'), text.size());
+  text.insert(end, " (schedule " + with_commas(tried.count) + ": world.schedule.choices " +
+                       Json(tried.choices).dump() + ")");
+}
+
 }  // namespace
 
 CaseRun run_case(Tier& tier, const Scenario& scenario, const Case& c, const Setting& setting,
@@ -26,6 +39,7 @@ CaseRun run_case(Tier& tier, const Scenario& scenario, const Case& c, const Sett
   try {
     run.history = tier.play(scenario, c, setting, options);
     run.verdict = judge(scenario, c, run.history);
+    name_schedule(run.history.schedules(), run.verdict);
   } catch (const TierLost& error) {
     run.verdict = broken_tier(error.what());
     run.lost = error.what();

@@ -2,9 +2,11 @@
 
 #include "harness/core/text.h"
 #include "harness/core/values.h"
+#include "harness/engine/option_pairs.h"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <mutex>
 #include <set>
 
@@ -12,14 +14,18 @@ namespace lockstep {
 
 namespace {
 
-constexpr int kSizeMost = 100;     // RapidCheck's own scale
-constexpr int kRamp = 4;           // cases have their full size after one in so many
-constexpr int kGrowthMost = 1000;  // cases that a list grows by
-constexpr int kDrawsPerCase = 4;   // draws spent on finding a case not seen before
-constexpr uint64_t kDrawCase = 0;  // what a number drawn from the run's seed is used for
+constexpr int kSizeMost = 100;        // RapidCheck's own scale
+constexpr int kRamp = 4;              // cases have their full size after one in so many
+constexpr int kGrowthMost = 1000;     // cases that a list grows by
+constexpr int kCandidates = 4;        // draws of which one becomes a case
+constexpr int kSwarmCandidates = 12;  // where options should be absent
+constexpr int kPicksMost = 1 << 27;   // candidate i of pick p is draw number i * kPicksMost + p
+constexpr int kPicksPerCase = 4;      // choices among so many that are spent on finding a new case
+constexpr uint64_t kDrawCase = 0;     // what a number drawn from the run's seed is used for
 constexpr uint64_t kDrawWorld = 1;
 constexpr uint64_t kDrawSchedule = 2;
 constexpr uint64_t kDrawLate = 3;
+constexpr uint64_t kDrawSwarm = 4;
 constexpr int kCasesPerLateOne = 4;
 constexpr int kLateByMs =
     10;  // a host issues a step's kernels in less, also where ranks share a GPU
@@ -42,12 +48,17 @@ class Draws {
 
   // The part of the case that decides whether it was seen before.
   Case plain(int number) const {
-    const int size = std::min(kSizeMost, kRamp * number * kSizeMost / wanted());
+    const int64_t grown = int64_t{kRamp} * (number % kPicksMost) * kSizeMost / wanted();
+    const int size = static_cast<int>(std::min<int64_t>(kSizeMost, grown));
     Case c = draw_alone(scenario_, bits(kDrawCase, number), size);
     if (const auto& worlds = options_.worlds; !worlds.empty())
       c = in_world(std::move(c), worlds[bits(kDrawWorld, number) % worlds.size()]);
     return fixed(c);
   }
+
+  // The options that the case of that pick should not have on, a bit each: half of all for every
+  // second case, none for the others.
+  uint64_t absent_options(int pick) const { return pick % 2 == 0 ? 0 : bits(kDrawSwarm, pick); }
 
   // Adds how the case runs.
   Case completed(Case c, int number) const {
@@ -120,7 +131,8 @@ class GrowingCases::Drawer {
       : scenario_(scenario),
         options_(options),
         on_draw_(std::move(on_draw)),
-        draws_(std::make_shared<const Draws>(scenario, options)) {}
+        draws_(std::make_shared<const Draws>(scenario, options)),
+        pairs_(scenario) {}
 
   void add_archived(const std::vector<Case>& archived) {
     for (const auto& c : archived) {
@@ -128,7 +140,8 @@ class GrowingCases::Drawer {
       const auto& worlds = options_.worlds;
       const bool wanted = worlds.empty() ||
                           std::find(worlds.begin(), worlds.end(), world_size(read)) != worlds.end();
-      if (wanted && draws_->fixed(read) == read && is_new(read)) cases_.keep_archived(read);
+      if (wanted && draws_->fixed(read) == read && archived_.insert(looked_at(read)).second)
+        cases_.keep_archived(read);
     }
   }
 
@@ -147,37 +160,76 @@ class GrowingCases::Drawer {
 
   void add_drawn(int wanted) {
     int found = 0;
-    for (const int end = number_ + kDrawsPerCase * wanted; found < wanted && number_ < end;
-         ++number_) {
-      auto c = draws_->plain(number_);
-      if (!is_new(c)) continue;
+    for (const int end = pick_ + kPicksPerCase * wanted; found < wanted && pick_ < end; ++pick_) {
+      const auto best = best_candidate();
+      if (!best) continue;
       ++found;
-      cases_.draw_again(draws_->completed(std::move(c), number_), number_);
+      seen_.insert(best->hash);
+      pairs_.cover(best->values);
+      if (archived_.contains(best->hash)) continue;
+      const auto c = draws_->completed(best->c, best->number);
+      cases_.draw_again(c, best->number, scenario_.labels(c));
     }
   }
 
   CaseList list() const {
     return cases_.list(
-        [draws = draws_](int number) { return draws->completed(draws->plain(number), number); });
+        [draws = draws_](int number) { return draws->completed(draws->plain(number), number); },
+        {.covered = pairs_.covered(), .all = pairs_.all()});
   }
 
  private:
   void add_exhaustive(const Case& c) {
-    if (is_new(c)) cases_.keep(c);
+    const auto hash = looked_at(c);
+    if (!seen_.insert(hash).second) return;
+    pairs_.cover(pairs_.values_of(c));
+    if (!archived_.contains(hash)) cases_.keep(c);
   }
 
-  bool is_new(const Case& c) {
+  struct Candidate {
+    Case c;
+    int number;
+    std::string hash;
+    OptionPairs::Values values;
+    int on_though_absent;  // options
+    int64_t gain;
+  };
+
+  // Of the draws for this pick; none: there is no case that is new among them.
+  std::optional<Candidate> best_candidate() {
+    const auto absent = draws_->absent_options(pick_);
+    std::optional<Candidate> best;
+    for (int i = 0; i < (absent == 0 ? kCandidates : kSwarmCandidates); ++i) {
+      const int number = i * kPicksMost + pick_;
+      auto c = draws_->plain(number);
+      auto hash = looked_at(c);
+      if (seen_.contains(hash)) continue;
+      auto values = pairs_.values_of(c);
+      const int others = std::popcount(values.on & absent);
+      const auto gain = pairs_.gain(values);
+      if (!best || others < best->on_though_absent ||
+          (others == best->on_though_absent && gain > best->gain))
+        best = {std::move(c), number, std::move(hash), std::move(values), others, gain};
+      // No other one can be better, or is likely to be found that is as good.
+      if (best->on_though_absent == 0 && (absent != 0 || pairs_.covered() == pairs_.all())) break;
+    }
+    return best;
+  }
+
+  // The hash of a case that is examined.
+  std::string looked_at(const Case& c) const {
     if (on_draw_) on_draw_();
-    return seen_.insert(hash_of(c)).second;
+    return hash_of(c);
   }
 
   const Scenario scenario_;
   const DrawOptions options_;
   std::function<void()> on_draw_;
   const std::shared_ptr<const Draws> draws_;
-  std::set<std::string> seen_;
+  std::set<std::string> seen_, archived_;  // hashes
+  OptionPairs pairs_;
   CaseListBuilder cases_;
-  int number_ = 0;  // of the next draw
+  int pick_ = 0;  // the number of the next choice among draws
 };
 
 GrowingCases::GrowingCases(const Scenario& scenario, const DrawOptions& options,
@@ -204,22 +256,22 @@ CaseList draw_cases(const Scenario& scenario, const DrawOptions& options,
   return GrowingCases(scenario, options, archived, std::move(on_draw)).list();
 }
 
-Json told_of(const Case& c) {
-  Json told = c.value;
-  if (!told.is_object() || !told.contains("world")) return told;
-  auto& world = told["world"];
+Json displayed_value(const Case& c) {
+  Json value = c.value;
+  if (!value.is_object() || !value.contains("world")) return value;
+  auto& world = value["world"];
   const Json defaults = to_json(WorldSpec{});
   for (const char* field : {"reduction", "schedule", "timing"})
     if (world.value(field, Json()) == defaults[field]) world.erase(field);
-  return told;
+  return value;
 }
 
-Json unlike(const Json& value, const Json& defaults) {
+Json fields_that_differ(const Json& value, const Json& defaults) {
   Json out = Json::object();
   for (const auto& [name, part] : value.items()) {
     const Json other = defaults.value(name, Json());
     if (part == other) continue;
-    out[name] = part.is_object() && other.is_object() ? unlike(part, other) : part;
+    out[name] = part.is_object() && other.is_object() ? fields_that_differ(part, other) : part;
   }
   return out;
 }

@@ -1,6 +1,12 @@
 // The cases on which a scenario is judged: archived failures, then the exhaustive ones, then cases
 // drawn from the run's seed, growing in size over the first quarter. The same options always give
-// the same list.
+// the same list, whatever is archived: a case that is comes first instead of in its place.
+//
+// Each drawn case is the best of a few draws. For every second one it is drawn first which options
+// may be on at all (swarm): where most options are on in most cases, a mistake that shows only
+// without one of them is hidden. The draw with the fewest others on is taken, and of equal ones
+// that which covers the most new pairs of options. Since each is a draw of the scenario's own, no
+// rule between its fields can be broken.
 #pragma once
 
 #include "harness/engine/case_list.h"
@@ -60,10 +66,10 @@ class GrowingCases {
 };
 
 // The value of a case for people, without the defaults that concern only simulated worlds.
-Json told_of(const Case& c);
+Json displayed_value(const Case& c);
 
 // The fields of `value` that differ from `defaults`, nested as they were; lists are compared as a
 // whole.
-Json unlike(const Json& value, const Json& defaults);
+Json fields_that_differ(const Json& value, const Json& defaults);
 
 }  // namespace lockstep

@@ -150,8 +150,11 @@ Result merged_result(const std::vector<const Result*>& results, const Planned& p
   out.others = kept_going ? others_of(results, out) : std::vector<Result::Found>();
   out.groups.clear();
   out.took = {};
+  out.schedules = {};
   for (const auto* result : results) {
     out.took += result->took;
+    add(out.schedules, result->schedules);
+    if (result->required_shares.empty()) out.required_shares.clear();
     for (const auto& group : result->groups) add(out.groups, group);
   }
   if (out.failure && is_failure(out.kind) && !kept_going)
@@ -164,6 +167,7 @@ Result merged_result(const std::vector<const Result*>& results, const Planned& p
   out.signatures.clear();
   count_groups(out);
   out.exactness = claimed(planned.exactness, out);
+  judge_shares(out);
   return out;
 }
 

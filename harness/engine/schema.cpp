@@ -2,6 +2,8 @@
 
 #include "harness/core/text.h"
 
+#include <algorithm>
+
 namespace lockstep {
 
 namespace {
@@ -61,8 +63,9 @@ Json properties_of(const std::vector<Leaf>& leaves, const Json& defaults, const 
       properties[name] = object_of(properties_of(leaves, value, path + "."));
       continue;
     }
-    for (const auto& leaf : leaves)
-      if (leaf.path == path) properties[name] = schema_of(leaf);
+    const auto leaf = std::find_if(leaves.begin(), leaves.end(),
+                                   [&](const Leaf& each) { return each.path == path; });
+    properties[name] = leaf == leaves.end() ? Json{{"const", value}} : schema_of(*leaf);
     properties[name]["default"] = value;
   }
   return properties;

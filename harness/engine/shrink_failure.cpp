@@ -211,7 +211,7 @@ std::optional<SmallestFailure> shrink_failure(const Scenario& scenario, const Fo
   auto smallest = FailureShrinker(scenario, found, options, runner).run(known);
   if (smallest)
     smallest->shrunk.drawn_unlike_default =
-        unlike(smallest->shrunk.drawn, scenario.parse(Json::object()).value);
+        fields_that_differ(smallest->shrunk.drawn, scenario.parse(Json::object()).value);
   return smallest;
 }
 

@@ -58,8 +58,8 @@ Verdict without_story(const Verdict& verdict) {
 }
 
 // The group in which a case counts, without its number.
-CaseGroup group_of(const Verdict& verdict, const CaseList& cases, size_t index,
-                   bool with_signature) {
+CaseGroup group_of(const Verdict& verdict, const Job& job, size_t index, bool with_signature) {
+  const CaseList& cases = job.cases;
   if (verdict.kind == Verdict::Kind::refused)
     return {.verdict = verdict.kind, .reason = reason(verdict)};
   CaseGroup group{.verdict = verdict.kind, .world = cases.world_size(index)};
@@ -67,6 +67,11 @@ CaseGroup group_of(const Verdict& verdict, const CaseList& cases, size_t index,
   group.labels.push_back("world " + std::to_string(group.world));
   if (const auto& values = cases.values(index); !values.empty())
     group.labels.push_back("values " + values);
+  const auto& required = job.scenario.required_shares;
+  if (required.empty() || !cases.is_drawn(index)) return group;
+  group.labels.push_back(kDrawn);
+  for (size_t i = 0; i < required.size(); ++i)
+    if (cases.labels(index) >> i & 1) group.labels.push_back(required[i].label);
   return group;
 }
 
@@ -77,7 +82,8 @@ Planned planned(const Job& job) {
           .exactness = job.scenario.exactness,
           .setting = job.setting,
           .cases = static_cast<int64_t>(job.cases.size()),
-          .hash = job.cases.hash()};
+          .hash = job.cases.hash(),
+          .pairs = job.cases.pairs()};
 }
 
 Tally::Tally(Job job, AfterFailure after_failure)
@@ -189,7 +195,7 @@ std::vector<CaseGroup> Tally::groups() const {
   std::vector<CaseGroup> groups;
   for (size_t index = 0; index < stop_at_; ++index) {
     if (!verdicts_[index]) continue;
-    auto group = group_of(*verdicts_[index], job_.cases, index, keeps_going_);
+    auto group = group_of(*verdicts_[index], job_, index, keeps_going_);
     group.numbers = {static_cast<int>(index) + 1};
     add(groups, std::move(group));
   }
@@ -198,11 +204,12 @@ std::vector<CaseGroup> Tally::groups() const {
 
 Failure Tally::failure(size_t index) const {
   const Case c = job_.cases[index];
-  Failure failure{.c = c,
-                  .unlike_default = unlike(c.value, job_.scenario.parse(Json::object()).value),
-                  .number = static_cast<int>(index) + 1,
-                  .of = static_cast<int>(job_.cases.size()),
-                  .archived = index < job_.cases.archived()};
+  Failure failure{
+      .c = c,
+      .unlike_default = fields_that_differ(c.value, job_.scenario.parse(Json::object()).value),
+      .number = static_cast<int>(index) + 1,
+      .of = static_cast<int>(job_.cases.size()),
+      .archived = index < job_.cases.archived()};
   if (const auto passes = passes_.find(index); passes != passes_.end())
     failure.plays.resize(static_cast<size_t>(passes->second), Verdict::Kind::pass);
   failure.plays.push_back(verdicts_[index]->kind);
@@ -216,12 +223,37 @@ Result::Found Tally::found(size_t index) const {
   return {flaky(index) ? Result::Kind::flaky : result_kind(verdict.kind), verdict, failure(index)};
 }
 
+bool Tally::every_case_has_a_verdict() const {
+  for (size_t index = 0; index < verdicts_.size(); ++index)
+    if (job_.shard.plays(static_cast<int64_t>(index) + 1) && !verdicts_[index]) return false;
+  return true;
+}
+
+void Tally::tried_schedules(size_t index, const SchedulesTried& tried) {
+  if (tried.count == 0) return;
+  schedules_[index] = {.schedules = tried.count,
+                       .cases = 1,
+                       .complete = tried.complete ? 1 : 0,
+                       .decisions_min = tried.complete ? 0 : tried.decisions};
+}
+
+ScheduleCounts Tally::schedule_counts() const {
+  ScheduleCounts all;
+  for (const auto& [index, counts] : schedules_)
+    if (index < stop_at_) add(all, counts);
+  return all;
+}
+
 Result Tally::result() const {
   Result result{.scenario = job_.scenario.name,
                 .claim = job_.scenario.claim,
                 .exactness = job_.scenario.exactness,
                 .setting = job_.setting};
   result.groups = groups();
+  result.schedules = schedule_counts();
+  // Cases grow along a list: one that was cut short has other shares.
+  if (job_.judges_shares && every_case_has_a_verdict())
+    result.required_shares = job_.scenario.required_shares;
   count_groups(result);
   result.exactness = claimed(result.exactness, result);
   if (!job_.left_out.empty()) {
@@ -246,6 +278,7 @@ Result Tally::result() const {
                     {{"A scenario must be judged on at least one case", "vacuous", "",
                       "there was no case to play"}}};
   }
+  if (job_.shard.of == 1) judge_shares(result);
   return result;
 }
 

@@ -23,6 +23,10 @@ struct Job {
   std::string left_out = {};  // why there are none; empty: there should be
   RunShard shard = {};        // only these of `cases` run; numbers stay those of the list
 
+  // The shares of labels that the scenario requires are judged; false where the user narrowed the
+  // cases.
+  bool judges_shares = false;
+
   // The same cases and more, or as many where there are no others. Empty: `cases` is all.
   std::function<CaseList()> more = {};
 };
@@ -47,6 +51,9 @@ class Tally {
   bool worth_playing(size_t index) const { return index < stop_at_; }
   void played(size_t index, Verdict verdict, int passes = 0);
   void dropped(size_t index);
+
+  // In which schedules a case ran that asks for all of them; before `played`.
+  void tried_schedules(size_t index, const SchedulesTried& tried);
 
   // Asks the job for more cases. False: it has no others, or a failing case stopped it.
   bool grow();
@@ -81,6 +88,8 @@ class Tally {
   void remember_signature(size_t index);
   void hand_out_from(size_t first);
   std::vector<CaseGroup> groups() const;
+  bool every_case_has_a_verdict() const;
+  ScheduleCounts schedule_counts() const;
   Failure failure(size_t index) const;
   Result::Found found(size_t index) const;
 
@@ -90,6 +99,7 @@ class Tally {
   std::map<std::string, size_t> first_of_;  // by signature, the lowest index so far
   std::map<size_t, int> passes_;            // of a culprit, before the verdict
   std::map<size_t, std::vector<Verdict>> again_;
+  std::map<size_t, ScheduleCounts> schedules_;
   std::vector<size_t> order_;  // the order in which cases are handed out
   size_t next_ = 0;            // in `order_`
   size_t stop_at_ = 0;         // the index of the first case that is not worth running

@@ -15,10 +15,12 @@
 #include "harness/core/values.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <bit>
 
 namespace lockstep::scenarios::accumulation_bare_passes_are_local {
@@ -252,6 +254,14 @@ rc::Gen<Beside> cases() {
       rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>(), rc::gen::inRange<uint64_t>(0, 1000));
 }
 
+bool has_pass_on_some_ranks(const Beside& c) {
+  const int all = (1 << c.world.size) - 1;
+  return std::any_of(c.passes.begin(), c.passes.end(), [all](const BarePass& pass) {
+    const int ranks = pass.ranks & all;
+    return ranks != 0 && ranks != all;
+  });
+}
+
 }  // namespace
 
 Scenario bare_passes_are_local() {
@@ -272,6 +282,10 @@ Scenario bare_passes_are_local() {
       .cases = cases(),
       .program = program,
       .checks = {bare_passes_add_up_locally},
+      .labels = {{"four ranks", 0.15, [](const Beside& c) { return c.world.size == 4; }},
+                 {"a loss of what the module kept", 0.1,
+                  [](const Beside& c) { return c.loss_of == "kept"; }},
+                 {"a pass on some ranks alone", 0.4, has_pass_on_some_ranks}},
   });
 }
 

@@ -17,6 +17,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <bit>
 
 namespace lockstep::scenarios::accumulation_graphs_decide {
@@ -186,6 +187,11 @@ Scenario graphs_decide() {
       .cases = cases(),
       .program = program,
       .checks = {each_is_as_its_forward_was},
+      .labels = {{"four ranks", 0.15, [](const Graphs& c) { return c.world.size == 4; }},
+                 {"a local forward", 0.4,
+                  [](const Graphs& c) {
+                    return std::count(c.forwards.begin(), c.forwards.end(), "local") > 0;
+                  }}},
   });
 }
 

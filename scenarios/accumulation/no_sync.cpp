@@ -9,6 +9,7 @@
 // stay the same.
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
+#include "scenarios/cases/labels.h"
 
 #include <torch/torch.h>
 
@@ -52,6 +53,7 @@ using MicroBatch = std::function<void(int step, int micro_batch, Replica&)>;
 void train(const Training& c, RankContext& here, const MicroBatch& local,
            const MicroBatch& synchronised) {
   const auto model = std::make_shared<Network>(c, build_seed(c, here.rank()));
+  if (c.network.order_by_rank) model->set_first_branch(here.rank());
   const auto replica = wrap(here, model, c.options);
   torch::optim::SGD optimizer(model->parameters(), std::ldexp(1.0, c.learning_rate_log2));
   for (int step = 0; step < c.steps; ++step) {
@@ -208,6 +210,12 @@ Scenario no_sync_accumulates() {
       .cases = cases(),
       .program = no_sync_around_forward_and_backward,
       .checks = {windows_add_up, a_window_is_reduced_once},
+      .labels = {{"three ranks and more", 0.3, has_three_ranks<Training>},
+                 {"parts of unequal size", 0.4, has_unequal_parts},
+                 {"several buckets", 0.2, has_several_buckets},
+                 {"a window of three and more", 0.3,
+                  [](const Training& c) { return c.micro_batches > 2; }}},
+      .unused = {"groups"},
   });
 }
 
@@ -229,6 +237,12 @@ Scenario is_decided_at_forward() {
       .cases = cases(),
       .program = backward_on_the_other_side,
       .checks = {windows_add_up, a_window_is_reduced_once},
+      .labels = {{"three ranks and more", 0.3, has_three_ranks<Training>},
+                 {"parts of unequal size", 0.35, has_unequal_parts},
+                 {"several buckets", 0.15, has_several_buckets},
+                 {"a window of three and more", 0.25,
+                  [](const Training& c) { return c.micro_batches > 2; }}},
+      .unused = {"groups"},
   });
 }
 

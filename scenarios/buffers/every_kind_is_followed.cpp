@@ -8,6 +8,7 @@
 // second forward on.
 #include "scenarios/buffers/experiment.h"
 #include "scenarios/cases/expect.h"
+#include "scenarios/cases/labels.h"
 
 #include <torch/torch.h>
 
@@ -158,6 +159,13 @@ Scenario every_kind_is_followed() {
       .program = program,
       .checks = {forwards_begin_right_and_add_their_own_samples,
                  buffers::backward_changes_no_buffer},
+      .labels = {{"three ranks and more", 0.3, has_three_ranks<Stateful>},
+                 {"batches of unequal size", 0.06, has_unequal_batches},
+                 {"buffers that are broadcast", 0.3,
+                  [](const Stateful& c) { return c.options.broadcast_buffers; }},
+                 {"buffers that are replaced", 0.1,
+                  [](const Stateful& c) { return c.reassigned; }}},
+      .unused = {"dtype", "values", "seed"},
   });
 }
 

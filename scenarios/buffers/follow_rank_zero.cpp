@@ -14,6 +14,7 @@
 #include "reference/running_statistics.h"
 #include "scenarios/buffers/experiment.h"
 #include "scenarios/cases/expect.h"
+#include "scenarios/cases/labels.h"
 
 #include <torch/torch.h>
 
@@ -216,6 +217,12 @@ Scenario follow_rank_zero() {
       .program = program,
       .checks = {forwards_begin_right_and_add_the_ranks_own_batch,
                  buffers::backward_changes_no_buffer},
+      .labels = {{"three ranks and more", 0.25, has_three_ranks<Stateful>},
+                 {"batches of unequal size", 0.03, has_unequal_batches},
+                 {"buffers that are broadcast", 0.25,
+                  [](const Stateful& c) { return c.options.broadcast_buffers; }},
+                 {"real values", 0.1, has_real_values<Stateful>}},
+      .unused = {"reassigned"},
   });
 }
 
@@ -239,6 +246,13 @@ Scenario lag_behind_local_forwards() {
       .program = program,
       .checks = {forwards_begin_right_and_add_the_ranks_own_batch,
                  buffers::backward_changes_no_buffer},
+      .labels = {{"three ranks and more", 0.35, has_three_ranks<Stateful>},
+                 {"batches of unequal size", 0.07, has_unequal_batches},
+                 {"buffers that are broadcast", 0.35,
+                  [](const Stateful& c) { return c.options.broadcast_buffers; }},
+                 {"a forward that does not synchronise", 0.06, has_unsynchronised_forward},
+                 {"real values", 0.15, has_real_values<Stateful>}},
+      .unused = {"reassigned"},
   });
 }
 

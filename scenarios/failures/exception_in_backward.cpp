@@ -7,6 +7,7 @@
 // calls the harness from inside each branch's backward.
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
+#include "scenarios/cases/labels.h"
 
 #include <torch/torch.h>
 
@@ -122,7 +123,6 @@ Findings the_other_steps_are_averaged(const Training& c, const History& h) {
 
 Training struck(Training c, int rank, int step) {
   c.steps = std::max(c.steps, 2);
-  c.optimizer = "none";
   c.world.injections = {
       {.kind = "throw", .rank = rank % c.world.size, .at = {step % (c.steps - 1), kInBackward}}};
   return c;
@@ -173,6 +173,9 @@ Scenario exception_in_backward_is_told() {
       .cases = cases(),
       .program = program,
       .checks = {all_are_told_by_name, the_other_steps_are_averaged},
+      .labels = {{"three ranks and more", 0.2, has_three_ranks<Training>},
+                 {"several buckets", 0.1, has_several_buckets}},
+      .unused = {"micro_batches", "groups", "optimizer", "learning_rate_log2"},
   });
 }
 

@@ -8,6 +8,7 @@
 #include "harness/core/trace.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
+#include "scenarios/cases/labels.h"
 
 #include <algorithm>
 
@@ -72,6 +73,7 @@ void program(const Training& c, RankContext& here) {
   here.enter(0, "there");
   here.record("rank", std::vector<int64_t>{here.rank()});
   const auto model = std::make_shared<Network>(c, build_seed(c, here.rank()));
+  if (c.network.order_by_rank) model->set_first_branch(here.rank());
   const auto replica = wrap(here, model, c.options);
   for (int step = 0; step < c.steps; ++step) {
     model->zero_grad(/*set_to_none=*/true);
@@ -175,6 +177,8 @@ Scenario survivors_are_told() {
       .program = program,
       .checks = {survivors_throw, the_struck_rank_ends_as_planted},
       .judges_endings = true,
+      .labels = {{"three ranks and more", 0.15, has_three_ranks<Training>}},
+      .unused = {"micro_batches", "groups", "optimizer", "learning_rate_log2"},
   });
 }
 

@@ -17,6 +17,7 @@
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
+#include "scenarios/cases/labels.h"
 #include "scenarios/cases/network.h"
 
 #include <torch/torch.h>
@@ -65,10 +66,14 @@ void program(const Training& world, RankContext& here) {
   torch::optim::SGD optimizer(model->parameters(), std::ldexp(1.0, c.learning_rate_log2));
   for (int step = 0; step < c.steps; ++step) {
     optimizer.zero_grad();
-    here.enter(step, "forward");
-    const auto loss = loss_of_part(c, batch_index(c, step, 0), rank, *replica);
-    here.enter(step, "backward");
-    replica->backward(loss);
+    const auto take = [&](int micro_batch) {
+      here.enter(step, "forward");
+      const auto loss = loss_of_part(c, batch_index(c, step, micro_batch), rank, *replica);
+      here.enter(step, "backward");
+      replica->backward(loss);
+    };
+    for (int m = 0; m + 1 < c.micro_batches; ++m) replica->no_sync([&] { take(m); });
+    take(c.micro_batches - 1);
     here.enter(step, "after backward");
     record_gradients(here, *model);
     if (c.optimizer == "sgd") optimizer.step();
@@ -166,6 +171,12 @@ Findings ranks_hold_the_same_bits(const Training& world, const History& h) {
   });
 }
 
+// Windows of several micro-batches, one time in four.
+rc::Gen<Training> cases() {
+  return with(trainings(), &Training::micro_batches,
+              rc::gen::weightedElement<int>({{6, 1}, {1, 2}, {1, 3}}));
+}
+
 rc::Gen<Training> in_groups() {
   const auto worlds = rc::gen::element(std::pair{4, 2}, std::pair{6, 2}, std::pair{6, 3});
   return rc::gen::apply(
@@ -174,7 +185,7 @@ rc::Gen<Training> in_groups() {
         c.groups = world.second;
         return c;
       },
-      trainings(), worlds);
+      cases(), worlds);
 }
 
 std::vector<Training> smallest_groups() {
@@ -193,7 +204,8 @@ Scenario match_single_process() {
           "for bit where the numbers are exact, within a derived bound where they round.",
       .exactness = "bit-equal · real: bounded",
       .source = "torch.nn.parallel.DistributedDataParallel; Li et al. 2020; docs/semantics.md",
-      .not_covered = "parameters without gradient, gradient accumulation, values of buffers",
+      .not_covered = "parameters without gradient, what micro-batches add up to before the last "
+                     "one, values of buffers",
       .usual_mistake = "a sum where an average belongs, or an average of averages over parts of "
                        "unequal size.",
       .tags = {"core", "gradients"},
@@ -205,10 +217,17 @@ Scenario match_single_process() {
       .draws = 160,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
-      .cases = trainings(),
+      .cases = cases(),
       .program = program,
       .checks = {replicas_start_as_rank_zero, every_gradient_is_defined,
                  steps_are_those_of_one_process, ranks_hold_the_same_bits},
+      .labels = {{"three ranks and more", 0.4, has_three_ranks<Training>},
+                 {"parts of unequal size", 0.4, has_unequal_parts},
+                 {"an empty part", 0.3, has_empty_part},
+                 {"several buckets", 0.25, has_several_buckets},
+                 {"real values", 0.06, has_real_values<Training>},
+                 {"a window of no_sync", 0.1,
+                  [](const Training& c) { return c.micro_batches > 1; }}},
   });
 }
 
@@ -233,6 +252,10 @@ Scenario average_over_the_group() {
       .program = program,
       .checks = {replicas_start_as_rank_zero, every_gradient_is_defined,
                  steps_are_those_of_one_process, ranks_hold_the_same_bits},
+      .labels = {{"parts of unequal size", 0.4, has_unequal_parts},
+                 {"several buckets", 0.2, has_several_buckets},
+                 {"groups of three", 0.1,
+                  [](const Training& c) { return c.world.size / c.groups == 3; }}},
   });
 }
 

@@ -8,6 +8,7 @@
 #include "harness/core/values.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
+#include "scenarios/cases/labels.h"
 
 #include <torch/torch.h>
 
@@ -49,6 +50,7 @@ class Silenced : public Network {
 
 void program(const Training& c, RankContext& here) {
   const auto model = std::make_shared<Silenced>(c, build_seed(c, here.rank()));
+  if (c.network.order_by_rank) model->set_first_branch(here.rank());
   const auto replica = wrap(here, model, c.options);
   for (int step = 0; step < c.steps; ++step) {
     model->is_cut = [&](int branch) { return is_silent(c, step, here.rank(), branch); };
@@ -122,7 +124,6 @@ rc::Gen<Training> cases() {
   // find_unused_parameters would count it as unused, and leave it undefined if it is so on all
   // ranks.
   auto drawn = changed(trainings(), [](Training& c) {
-    c.optimizer = "none";
     c.options.find_unused_parameters = c.options.skip_all_reduce_unused_params = false;
   });
   return with(std::move(drawn), &Training::steps, rc::gen::inRange(2, 5));
@@ -149,6 +150,11 @@ Scenario undefined_counts_as_zero() {
       .cases = cases(),
       .program = program,
       .checks = {silent_ranks_count_as_zero},
+      .labels = {{"three ranks and more", 0.25, has_three_ranks<Training>},
+                 {"several buckets", 0.15, has_several_buckets},
+                 {"several branches", 0.25,
+                  [](const Training& c) { return c.network.branches > 1; }}},
+      .unused = {"micro_batches", "groups", "optimizer", "learning_rate_log2"},
   });
 }
 

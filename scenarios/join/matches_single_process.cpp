@@ -15,6 +15,7 @@
 #include "harness/core/values.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
+#include "scenarios/cases/labels.h"
 #include "scenarios/join/shrinking.h"
 
 #include <torch/torch.h>
@@ -231,6 +232,12 @@ Scenario matches_single_process() {
       .cases = cases(),
       .program = program,
       .checks = {steps_average_over_who_has_inputs, all_end_with_the_last_ones_state},
+      .labels = {{"three ranks and more", 0.3, has_three_ranks<Shrinking>},
+                 {"uneven inputs", 0.4,
+                  [](const Shrinking& c) { return differs_between_ranks(c.inputs, c.world.size); }},
+                 {"a division by who has inputs", 0.15,
+                  [](const Shrinking& c) { return c.divides == "live"; }},
+                 {"an optimizer", 0.15, [](const Shrinking& c) { return c.optimizer == "sgd"; }}},
   });
 }
 

@@ -15,6 +15,7 @@
 #include "harness/core/values.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
+#include "scenarios/cases/labels.h"
 
 #include <torch/torch.h>
 
@@ -244,6 +245,10 @@ Scenario uneven_inputs_are_told() {
       .cases = cases(),
       .program = program,
       .checks = {all_ranks_stop_together, the_steps_made_are_averaged},
+      .labels = {{"three ranks and more", 0.25, has_three_ranks<Uneven>},
+                 {"uneven inputs", 0.4, is_uneven},
+                 {"windows of no_sync", 0.25, [](const Uneven& c) { return c.micro_batches > 1; }},
+                 {"a layer that communicates", 0.1, [](const Uneven& c) { return c.normalises; }}},
   });
 }
 

@@ -6,6 +6,7 @@
 // still falls. Every rank converts, so every rank must notice.
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
+#include "scenarios/cases/labels.h"
 
 #include <torch/torch.h>
 
@@ -14,6 +15,7 @@ namespace {
 
 void program(const Training& c, RankContext& here) {
   const auto model = std::make_shared<Network>(c, build_seed(c, here.rank()));
+  if (c.network.order_by_rank) model->set_first_branch(here.rank());
   const auto replica = wrap(here, model, c.options);
   here.enter(0, "converted");
   model->to(c.dtype == "float64" ? at::kFloat : at::kDouble);
@@ -47,7 +49,6 @@ Findings averaged_or_refused(const Training& c, const History& h) {
 
 rc::Gen<Training> cases() {
   return changed(trainings(), [](Training& c) {
-    c.steps = 1;
     c.values = "exact";  // whole numbers survive a narrower dtype
     c.network.buffers.clear();
   });
@@ -72,6 +73,9 @@ Scenario conversion_is_noticed() {
       .cases = cases(),
       .program = program,
       .checks = {averaged_or_refused},
+      .labels = {{"three ranks and more", 0.1, has_three_ranks<Training>},
+                 {"several buckets", 0.06, has_several_buckets}},
+      .unused = {"steps", "micro_batches", "groups", "optimizer", "learning_rate_log2"},
   });
 }
 

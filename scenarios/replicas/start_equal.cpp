@@ -6,6 +6,7 @@
 // of rank 0. The forward's own broadcast of buffers would hide a missing one, so no forward runs.
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
+#include "scenarios/cases/labels.h"
 
 namespace lockstep::scenarios::replicas_start_equal {
 namespace {
@@ -93,6 +94,12 @@ Scenario start_equal() {
       .cases = trainings(),
       .program = program,
       .checks = {parameters_start_as_rank_zeros, buffers_start_as_rank_zeros},
+      .labels = {{"three ranks and more", 0.25, has_three_ranks<Training>},
+                 {"buffers", 0.25, [](const Training& c) { return !c.network.buffers.empty(); }},
+                 {"a frozen parameter", 0.08,
+                  [](const Training& c) { return c.network.frozen != "none"; }}},
+      .unused = {"steps", "network.order_by_rank", "batch_log2", "shares", "micro_batches",
+                 "groups", "optimizer", "learning_rate_log2"},
   });
 }
 

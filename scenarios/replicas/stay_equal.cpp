@@ -8,6 +8,7 @@
 // diverge; momentum and decay keep a difference that plain SGD would forget.
 #include "harness/core/compare.h"
 #include "scenarios/cases/draw.h"
+#include "scenarios/cases/labels.h"
 #include "scenarios/cases/network.h"
 #include "scenarios/cases/tensors.h"
 
@@ -70,6 +71,7 @@ void record_state(RankContext& here, const Network& model, torch::optim::Optimiz
 
 void program(const Training& c, RankContext& here) {
   const auto model = std::make_shared<Network>(c, build_seed(c, here.rank()));
+  if (c.network.order_by_rank) model->set_first_branch(here.rank());
   const auto replica = wrap(here, model, c.options);
   here.enter(0, "wrapped");
   record_parameters(here, *model);
@@ -86,7 +88,7 @@ void program(const Training& c, RankContext& here) {
     replica->backward(loss);
     here.enter(step, "after backward");
     record_gradients(here, *model);
-    optimizer->step();
+    if (c.optimizer != "none") optimizer->step();
     here.enter(step, "after update");
     record_parameters(here, *model);
     record_state(here, *model, *optimizer);
@@ -145,6 +147,18 @@ Scenario stay_equal() {
       .program = program,
       .checks = {parameters_are_equal, buffers_are_equal_where_a_forward_begins,
                  every_backward_communicates},
+      .labels = {{"three ranks and more", 0.3, has_three_ranks<Training>},
+                 {"parts of unequal size", 0.4, has_unequal_parts},
+                 {"real values", 0.02, has_real_values<Training>},
+                 {"buffers that are broadcast", 0.08,
+                  [](const Training& c) {
+                    return c.options.broadcast_buffers && !c.network.buffers.empty();
+                  }},
+                 {"an optimizer with a state", 0.25,
+                  [](const Training& c) {
+                    return c.optimizer == "momentum" || c.optimizer == "adam";
+                  }}},
+      .unused = {"micro_batches", "groups"},
   });
 }
 

@@ -13,6 +13,7 @@
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "reference/sampling.h"
+#include "scenarios/cases/labels.h"
 #include "scenarios/cases/sampling.h"
 
 #include <algorithm>
@@ -195,6 +196,12 @@ Scenario partitions_the_dataset() {
       .program = program,
       .checks = {samples_are_in_range, ranks_draw_equally_many, ranks_share_the_dataset,
                  order_is_that_of_seed_and_epoch},
+      .labels = {{"three ranks and more", 0.4, has_three_ranks<Sampling>},
+                 {"a length that the ranks do not divide", 0.4,
+                  [](const Sampling& c) { return c.length % c.world.size != 0; }},
+                 {"a loader", 0.1, [](const Sampling& c) { return c.through_loader; }},
+                 {"samples that are dropped", 0.05,
+                  [](const Sampling& c) { return c.drop_last && c.length % c.world.size != 0; }}},
   });
 }
 

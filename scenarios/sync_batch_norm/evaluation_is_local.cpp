@@ -15,6 +15,7 @@
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/recorder/tensors.h"
+#include "scenarios/cases/labels.h"
 #include "scenarios/cases/network.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/sync_batch_norm/expected.h"
@@ -232,6 +233,10 @@ Scenario evaluation_is_local() {
       .program = program,
       .checks = {evaluation_communicates_nothing, outputs_are_by_running_statistics,
                  evaluation_leaves_no_trace},
+      .labels = {{"three ranks and more", 0.3, has_three_ranks<Layer>},
+                 {"no running statistics", 0.05,
+                  [](const Layer& c) { return !c.norm.track_running_stats; }}},
+      .unused = {"upstream"},
   });
 }
 

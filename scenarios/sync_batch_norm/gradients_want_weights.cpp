@@ -16,6 +16,7 @@
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/sync_batch_norm/expected.h"
 
@@ -229,6 +230,8 @@ Scenario gradients_want_weights() {
       .program = program,
       .checks = {weighted_losses_give_one_processs_gradients,
                  unweighted_losses_give_an_average_of_averages},
+      .labels = labels_of_batches(0.3, 0.4),
+      .unused = {"upstream"},
   });
 }
 

@@ -27,6 +27,7 @@
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/cases/labels.h"
 #include "scenarios/cases/network.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/sync_batch_norm/expected.h"
@@ -213,6 +214,12 @@ Scenario keeps_buffers_equal_under_ddp() {
       .program = program,
       .checks = {running_statistics_move_towards_what_they_see, synchronised_ones_are_equal,
                  plain_ones_differ},
+      .labels = {{"three ranks and more", 0.3, has_three_ranks<UnderDdp>},
+                 {"batches of unequal size", 0.4,
+                  [](const UnderDdp& c) { return differs_between_ranks(c.samples, c.world.size); }},
+                 {"a plain layer", 0.05, [](const UnderDdp& c) { return c.norm == "plain"; }},
+                 {"no broadcast of buffers", 0.05,
+                  [](const UnderDdp& c) { return !c.broadcast_buffers; }}},
   });
 }
 

@@ -21,10 +21,10 @@
 #include "harness/core/compare.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/sync_batch_norm/expected.h"
 
-#include <rapidcheck.h>
 #include <torch/torch.h>
 
 namespace lockstep::scenarios::sync_batch_norm_matches_single_process {
@@ -224,8 +224,7 @@ std::vector<Layer> every_small_one() {
 }
 
 rc::Gen<NormOptions> norms() {
-  using rc::gen::inRange;
-  using rc::gen::set;
+  using rc::gen::inRange, rc::gen::set;
   return rc::gen::build<NormOptions>(set(&NormOptions::channels, inRange<int64_t>(1, 5)),
                                      set(&NormOptions::eps_log2, inRange<int64_t>(-17, 2)),
                                      set(&NormOptions::momentum_log2, inRange<int64_t>(-4, 1)),
@@ -290,6 +289,7 @@ Scenario matches_single_process() {
       .cases = layers(),
       .program = program,
       .checks = {everything_is_as_in_one_process, ranks_hold_the_same_running_statistics},
+      .labels = labels_of_layers(),
   });
 }
 

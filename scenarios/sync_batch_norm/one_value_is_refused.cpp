@@ -10,6 +10,7 @@
 #include "harness/core/values.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/cases/labels.h"
 #include "scenarios/sync_batch_norm/expected.h"
 
 #include <rapidcheck.h>
@@ -121,6 +122,8 @@ Scenario one_value_is_refused() {
       .cases = layers(),
       .program = program,
       .checks = {one_value_is_refused_and_no_more, the_rest_is_normalised},
+      .labels = {{"three ranks and more", 0.2, has_three_ranks<Layer>}},
+      .unused = {"steps", "upstream", "gradient_layout"},
   });
 }
 

@@ -8,6 +8,7 @@
 #include "harness/core/values.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
+#include "scenarios/cases/labels.h"
 
 #include <torch/torch.h>
 
@@ -117,7 +118,6 @@ rc::Gen<Training> cases() {
   auto drawn = rc::gen::apply(
       [](Training c, int branches, bool is_static, bool skips) {
         c.network.branches = branches;
-        c.optimizer = "none";
         c.options.static_graph = is_static;
         c.options.find_unused_parameters = !is_static;
         c.options.skip_all_reduce_unused_params = skips;
@@ -149,6 +149,14 @@ Scenario are_averaged_over_all_ranks() {
       .cases = cases(),
       .program = program,
       .checks = {users_and_others_hold_the_average},
+      .labels = {{"three ranks and more", 0.3, has_three_ranks<Training>},
+                 {"several buckets", 0.3, has_several_buckets},
+                 {"a static graph", 0.1, [](const Training& c) { return c.options.static_graph; }},
+                 {"unused parameters that are found", 0.35,
+                  [](const Training& c) { return c.options.find_unused_parameters; }},
+                 {"unused parameters that are skipped", 0.15,
+                  [](const Training& c) { return c.options.skip_all_reduce_unused_params; }}},
+      .unused = {"micro_batches", "groups", "optimizer", "learning_rate_log2"},
   });
 }
 

@@ -8,5 +8,6 @@ int main(int argc, char** argv) {
   return lockstep::main(argc, argv, toys::subjects(),
                         std::getenv("TOYS_CANARY_PASSES") ? toys::with_a_canary_that_passes()
                         : std::getenv("TOYS_CRATES")      ? toys::crates()
+                        : std::getenv("TOYS_KINDS")       ? toys::kinds_of_cases()
                                                           : toys::scenarios());
 }

@@ -104,6 +104,73 @@ class Budgets(ProgramCase):
         self.assertEqual(len(self.latest()["slowest"]), 4)
 
 
+class Shares(ProgramCase):
+    def run_kinds(self, *arguments):
+        return self.run_program("run", *arguments, "--seed", "7", TOYS_KINDS="1")
+
+    def test_a_run_that_misses_a_share_is_red_and_says_which(self):
+        status, out, _ = self.run_kinds("kinds.missed")
+        self.assertEqual(status, 1)
+        self.assertRegex(out, r"FAIL .* kinds\.missed .* 30 cases\n")
+        self.assertRegex(out, r"\n  a loud one: \d+ of 30 drawn cases \(\d+ %\), at least 90 % required\n")
+        self.assertRegex(out, r"\nlabels: 0 of 1 required share met; the closest: kinds\.missed, a loud one: ")
+        result = self.latest()["results"][0]
+        self.assertEqual((result["result"], result["findings"][0]["pattern"]), ("fail", "label_missed"))
+        self.assertEqual(result["required_shares"], [{"label": "a loud one", "share": 0.9}])
+        self.assertEqual(result["labels"]["drawn"], 30)
+        self.assertFalse(os.path.exists(self.path("failures")) and os.listdir(self.path("failures")))
+        status, again, _ = self.run_program("report", self.path("runs", "latest"), TOYS_KINDS="1")
+        self.assertEqual(status, 1)
+        self.assertIn("at least 90 % required", again)
+
+    def test_a_run_that_has_its_shares_says_how_far(self):
+        status, out, _ = self.run_kinds("kinds.met")
+        self.assertEqual(status, 0)
+        self.assertRegex(out, r"\nlabels: 1 of 1 required share met; the closest: kinds\.met, a loud one: \d+ of 30 ")
+        self.assertRegex(out, r"\npairs of options: 4 of 4 covered\n")
+        self.assertEqual(self.latest()["plan"][0]["pairs"], {"covered": 4, "all": 4})
+
+    def test_shares_of_cases_that_were_chosen_are_not_judged(self):
+        for arguments in (["--set", "loud=false"], ["--world", "2"], ["--set", "number=5"]):
+            status, out, _ = self.run_kinds("kinds.missed", *arguments)
+            self.assertEqual((status, "labels:" in out), (0, False), arguments)
+        self.assertNotIn("required_shares", self.latest()["results"][0])
+
+    def test_few_cases_are_said_to_be_too_few(self):
+        status, out, _ = self.run_kinds("kinds.missed", "--cases", "20")
+        self.assertEqual(status, 0)
+        self.assertIn("\nlabels: 1 result drew fewer than 25 cases, too few to judge their shares\n", out)
+
+    def test_shards_judge_shares_together(self):
+        for shard in ("1/2", "2/2"):
+            self.assertEqual(self.run_kinds("kinds.missed", "--shard", shard, "--out", "s" + shard[0])[0], 0)
+        status, out, _ = self.run_program("report", "s1/runs/latest", "s2/runs/latest", TOYS_KINDS="1")
+        self.assertEqual(status, 1)
+        self.assertIn("of 30 drawn cases", out)
+
+    def test_a_field_that_a_scenario_does_not_use_is_refused(self):
+        status, out, _ = self.run_kinds("--set", "colour=green")
+        self.assertRegex(out, r"SKIP .* kinds\.plain .* does not use the field 'colour' of --set\n")
+        status, _, error = self.run_kinds("kinds.plain", "--set", "colour=green")
+        self.assertEqual(status, 2)
+        self.assertIn("case.colour: \"green\", but kinds.plain does not use it; leave it out, or at its default, \"red\"", error)
+        explained = self.run_program("explain", "kinds.plain", TOYS_KINDS="1")[1]
+        self.assertIn("does not use    colour\n", explained)
+        self.assertIn("must draw       a loud one, in 20 % of its drawn cases\n", explained)
+        schema = json.loads(self.run_program("explain", "kinds.plain", "--schema", TOYS_KINDS="1")[1])
+        self.assertEqual(schema["properties"]["value"]["properties"]["colour"], {"const": "red", "default": "red"})
+
+
+class Schedules(ProgramCase):
+    def test_every_schedule_is_tried_and_counted(self):
+        status, out, _ = self.run_program("run", "toys.hold_too", "--tier", "sim", "--seed", "7", "--world", "3",
+                                          "--cases", "2", "--set", "world.schedule.policy=exhaustive")
+        self.assertEqual(status, 0)
+        self.assertRegex(out, r" world 3 · 12 schedules, all of 2 cases\n")
+        self.assertEqual(self.latest()["results"][0]["schedules"],
+                         {"played": 12, "cases": 2, "complete": 2, "decisions_min": 0})
+
+
 class CutOff(ProgramCase):
     def kill_while_it_waits(self):
         process = self.start_waiting("-j", "2", "--cases", "2")

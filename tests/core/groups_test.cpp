@@ -39,5 +39,49 @@ TEST(Groups, RefusedCasesCountAsNothingElse) {
   EXPECT_EQ(result.world_max, 4);
 }
 
+// So many drawn cases, of which so many are hard.
+Result drawn(int64_t cases, int64_t hard) {
+  Result result{.judged = cases + 5, .required_shares = {{"hard", 0.2}, {"any", 0}}};
+  result.labels = {{kDrawn, cases}, {"hard", hard}};
+  return result;
+}
+
+TEST(Groups, AShareIsOneOfTheDrawnCases) {
+  EXPECT_TRUE(missed_shares(drawn(100, 20)).empty());
+  EXPECT_EQ(missed_shares(drawn(100, 19)), (std::vector<RequiredShare>{{"hard", 0.2}}));
+  EXPECT_EQ(share_text({"hard", 0.2}, drawn(1100, 190)),
+            "hard: 190 of 1,100 drawn cases (17 %), at least 20 % required");
+}
+
+TEST(Groups, FewDrawnCasesAreNotJudged) {
+  EXPECT_TRUE(missed_shares(drawn(kDrawnForShares - 1, 0)).empty());
+  EXPECT_FALSE(missed_shares(drawn(kDrawnForShares, 0)).empty());
+}
+
+TEST(Groups, AResultThatHoldsAndMissesAShareFailsAndAnotherStaysWhatItIs) {
+  auto result = drawn(100, 19);
+  judge_shares(result);
+  EXPECT_EQ(result.kind, Result::Kind::fail);
+  ASSERT_EQ(result.worst.findings.size(), 1u);
+  EXPECT_EQ(result.worst.findings[0].pattern, "label_missed");
+  EXPECT_EQ(result.worst.findings[0].text, share_text({"hard", 0.2}, result));
+  auto met = drawn(100, 20);
+  judge_shares(met);
+  EXPECT_EQ(met.kind, Result::Kind::pass);
+  auto hung = drawn(100, 19);
+  hung.kind = Result::Kind::hang;
+  judge_shares(hung);
+  EXPECT_EQ(hung.kind, Result::Kind::hang);
+}
+
+TEST(Groups, CountsOfSchedulesAddUpAndTheLeastDecisionsCount) {
+  ScheduleCounts all;
+  add(all, {.schedules = 6, .cases = 1, .complete = 1});
+  add(all, {.schedules = 20, .cases = 1, .decisions_min = 9});
+  add(all, {.schedules = 30, .cases = 2, .complete = 1, .decisions_min = 7});
+  add(all, {.schedules = 2, .cases = 1, .complete = 1});
+  EXPECT_EQ(all, (ScheduleCounts{.schedules = 58, .cases = 5, .complete = 3, .decisions_min = 7}));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -40,14 +40,23 @@ TEST(ParseJson, RefusesWhatTheLibraryRefuses) {
 TEST(ParseJson, AllowsAHundredLevelsAndNoMore) {
   for (const auto& [open, close] : {std::pair{"[", "]"}, std::pair{"{\"a\":", "}"}}) {
     EXPECT_EQ(refusal(nested(100, open, close)), "accepted");
-    EXPECT_EQ(refusal(nested(101, open, close)), "x.json: is nested more than 100 levels deep");
-    EXPECT_EQ(refusal(nested(1'000'000, open, close)),
-              "x.json: is nested more than 100 levels deep");
+    for (const size_t levels : {size_t{101}, size_t{1'000'000}})
+      EXPECT_TRUE(refusal(nested(levels, open, close))
+                      .starts_with("x.json: is nested more than 100 levels deep, in "))
+          << refusal(nested(levels, open, close));
   }
+  EXPECT_EQ(
+      refusal("{\"a\": [1, {\"b\": " + nested(100, "[", "]") + "}]}")
+          .substr(0,
+                  std::string("x.json: is nested more than 100 levels deep, in a[1].b[0]").size()),
+      "x.json: is nested more than 100 levels deep, in a[1].b[0]");
 }
 
 TEST(ParseJson, RefusesAFieldThatComesTwice) {
-  EXPECT_EQ(refusal(R"([{"a": 1, "b": {"a": 2}, "a": 3}])"), "x.json: has the field \"a\" twice");
+  EXPECT_EQ(refusal(R"({"a": 1, "b": {"a": 2}, "a": 3})"), "x.json: has the field \"a\" twice");
+  EXPECT_EQ(refusal(R"([0, {"b": [[], {"c": {"a": 1, "a": 3}}]}])"),
+            "x.json: has the field \"a\" twice, in [1].b[1].c");
+  EXPECT_EQ(refusal("{\"a\\n\": {\"b\": 1, \"b\": 1}}").find('\n'), std::string::npos);
 }
 
 // Comparing each name with all before would take minutes.

@@ -232,18 +232,18 @@ TEST(Draw, AnArchivedCaseThatFlagsWouldChangeIsLeftOut) {
       EXPECT_NE(c, archived.front());
 }
 
-TEST(Draw, WhatConcernsSimulatedWorldsIsToldWhereItSaysSomething) {
+TEST(Draw, WhatConcernsSimulatedWorldsIsDisplayedWhereItSaysSomething) {
   Case c = holds_unless_one().smallest();
-  EXPECT_EQ(told_of(c).at("world"), (Json{{"injections", Json::array()}, {"size", 2}}));
+  EXPECT_EQ(displayed_value(c).at("world"), (Json{{"injections", Json::array()}, {"size", 2}}));
   c.value["world"]["reduction"] = "ring";
-  EXPECT_EQ(told_of(c).at("world").at("reduction"), "ring");
+  EXPECT_EQ(displayed_value(c).at("world").at("reduction"), "ring");
 }
 
 TEST(Draw, WhatDiffersFromTheDefaultIsAllThatIsLeft) {
   const auto defaults = Json::parse(R"({"a": 1, "b": {"c": 2, "d": 3}, "e": [1]})");
   const auto value = Json::parse(R"({"a": 1, "b": {"c": 2, "d": 4}, "e": []})");
-  EXPECT_EQ(unlike(value, defaults).dump(), R"({"b":{"d":4},"e":[]})");
-  EXPECT_EQ(unlike(defaults, defaults).dump(), "{}");
+  EXPECT_EQ(fields_that_differ(value, defaults).dump(), R"({"b":{"d":4},"e":[]})");
+  EXPECT_EQ(fields_that_differ(defaults, defaults).dump(), "{}");
 }
 
 TEST(Draw, AFewCasesAreTheArchivedOnesTheSmallestAndSomeOfEverySize) {
@@ -261,6 +261,38 @@ TEST(Draw, AFewCasesAreTheArchivedOnesTheSmallestAndSomeOfEverySize) {
   EXPECT_NE(few.hash(), all.hash());
   EXPECT_EQ(few.hash(), all.a_few(8).hash());
   EXPECT_EQ(all.a_few(1000).hash(), all.hash());
+}
+
+TEST(Draw, WhatIsArchivedChangesNoOtherCaseOfTheList) {
+  const auto scenario = holds_unless_one();
+  const auto plain = drawn(scenario, {.seed = 7});
+  const auto archived = std::vector{plain[5], toys::cases_of(scenario, {1000}).front()};
+  const auto with = drawn(scenario, {.seed = 7}, archived);
+  auto expected = archived;
+  for (const auto& c : plain)
+    if (std::find(archived.begin(), archived.end(), c) == archived.end()) expected.push_back(c);
+  EXPECT_EQ(with, expected);
+}
+
+// Cases above 500 are hard.
+Scenario with_a_label() {
+  auto scenario = holds_unless_one();
+  scenario.required_shares = {{"odd", 0.3}, {"hard", 0.3}};
+  scenario.labels = [](const Case& c) {
+    return static_cast<uint32_t>(value_of(c) % 2 == 1) | (value_of(c) > 500 ? 2u : 0u);
+  };
+  return scenario;
+}
+
+TEST(Draw, LabelsAreKnownOfDrawnCasesAlone) {
+  auto scenario = with_a_label();
+  scenario.every = [] { return toys::cases_of(holds_unless_one(), {901}); };
+  const auto archived = toys::cases_of(scenario, {903});
+  const auto cases = draw_cases(scenario, {.seed = 7}, archived);
+  for (size_t index = 0; index < cases.size(); ++index) {
+    EXPECT_EQ(cases.is_drawn(index), index >= 2);
+    EXPECT_EQ(cases.labels(index), index >= 2 ? scenario.labels(cases[index]) : 0u);
+  }
 }
 
 }  // namespace

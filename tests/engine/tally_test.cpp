@@ -1,5 +1,6 @@
 #include "harness/engine/tally.h"
 
+#include "harness/engine/draw.h"
 #include "tests/engine/toys.h"
 
 #include <gtest/gtest.h>
@@ -202,6 +203,81 @@ TEST(Tally, ASignatureThatChangesWhenPlayedAgainIsFlakyAndTheOthersAreNot) {
   const auto result = tally.result();
   EXPECT_EQ(result.kind, Result::Kind::fail);
   EXPECT_EQ(result.others.at(0).kind, Result::Kind::flaky);
+}
+
+// Draws 40 cases, of which a share above `hard_from` must be hard.
+Job job_with_shares(int64_t hard_from) {
+  auto scenario = toys::holds_unless_one();
+  scenario.draws = 40;
+  scenario.required_shares = {{"hard", 0.25}};
+  scenario.labels = [hard_from](const Case& c) {
+    return static_cast<uint32_t>(toys::value_of(c) >= hard_from);
+  };
+  scenario.every = [] { return toys::cases_of(toys::holds_unless_one(), {0, 1000}); };
+  return {.scenario = scenario, .cases = draw_cases(scenario, {.seed = 3}), .judges_shares = true};
+}
+
+Result all_pass(const Job& job, size_t but = 0) {
+  Tally tally(job);
+  for (size_t i = but; i < job.cases.size(); ++i) tally.played(*tally.next(), verdict(Kind::pass));
+  return tally.result();
+}
+
+TEST(Tally, ARunWhoseDrawnCasesMissAShareFailsWithoutACase) {
+  const auto met = all_pass(job_with_shares(300));
+  EXPECT_EQ(met.kind, Result::Kind::pass);
+  EXPECT_EQ(met.labels.at("drawn"), 40) << "those that are always tried are none";
+  EXPECT_GE(met.labels.at("hard"), 10);
+  const auto missed = all_pass(job_with_shares(1000));
+  EXPECT_EQ(missed.kind, Result::Kind::fail);
+  EXPECT_EQ(missed.worst.findings.at(0).pattern, "label_missed");
+  EXPECT_EQ(missed.worst.findings.at(0).text,
+            "hard: 0 of 40 drawn cases (0 %), at least 25 % required");
+  EXPECT_FALSE(missed.failure);
+  EXPECT_EQ(missed.judged, 42);
+}
+
+TEST(Tally, SharesOfCasesThatAUserNarrowedOrThatDidNotAllRunAreNotJudged) {
+  auto narrowed = job_with_shares(1000);
+  narrowed.judges_shares = false;
+  EXPECT_EQ(all_pass(narrowed).kind, Result::Kind::pass);
+  EXPECT_TRUE(all_pass(narrowed).required_shares.empty());
+  EXPECT_EQ(all_pass(job_with_shares(1000), 1).kind, Result::Kind::pass);
+}
+
+TEST(Tally, RefusedCasesAreInNoShare) {
+  const auto job = job_with_shares(300);
+  Tally tally(job);
+  while (const auto index = tally.next())
+    tally.played(*index,
+                 verdict(toys::value_of(job.cases[*index]) >= 300 ? Kind::refused : Kind::pass));
+  const auto result = tally.result();
+  EXPECT_EQ(result.labels.count("hard"), 0u);
+  EXPECT_LT(result.labels.at("drawn"), 40);
+}
+
+TEST(Tally, AShardDoesNotJudgeShares) {
+  auto job = job_with_shares(1000);
+  job.shard = {1, 1};
+  EXPECT_EQ(all_pass(job).kind, Result::Kind::fail);
+  job.shard = {1, 2};
+  Tally tally(job);
+  while (const auto index = tally.next()) tally.played(*index, verdict(Kind::pass));
+  EXPECT_EQ(tally.result().kind, Result::Kind::pass);
+  EXPECT_FALSE(tally.result().required_shares.empty()) << "the report of all shards judges them";
+}
+
+TEST(Tally, CountsTheSchedulesOfTheCasesThatCount) {
+  auto tally = tally_of({1, 2, 3});
+  for (int i = 0; i < 3; ++i) tally.next();
+  tally.tried_schedules(0, {.count = 6});
+  tally.tried_schedules(1, {.count = 20, .complete = false, .decisions = 4});
+  tally.tried_schedules(2, {.count = 100});
+  tally.played(0, verdict(Kind::pass));
+  tally.played(1, verdict(Kind::fail));
+  tally.dropped(2);
+  EXPECT_EQ(tally.result().schedules,
+            (ScheduleCounts{.schedules = 26, .cases = 2, .complete = 1, .decisions_min = 4}));
 }
 
 }  // namespace

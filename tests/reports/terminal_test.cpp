@@ -240,6 +240,7 @@ TEST(Terminal, WhatHasNoResultIsCounted) {
 TEST(Terminal, AResultWithoutAnyCaseIsShownToo) {
   auto result = failing();
   result.failure.reset();
+  result.judged = 0;
   EXPECT_NE(result_text(result, run_of({}), kColumns, {}).find("no case"), std::string::npos);
 }
 

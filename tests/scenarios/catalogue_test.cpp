@@ -1,5 +1,7 @@
 #include "scenarios/catalogue.h"
 
+#include "harness/engine/draw.h"
+
 #include <gtest/gtest.h>
 
 #include <set>
@@ -31,6 +33,40 @@ TEST(Catalogue, DrawnCasesAreCasesAndTheSameSeedDrawsTheSame) {
       EXPECT_EQ(c, scenario.parse(c.value));
       EXPECT_GE(world_size(c), 2);
     }
+}
+
+// By three tenths more, so that a run with any other seed is not red by chance.
+TEST(Catalogue, DrawnCasesHaveTheSharesThatTheirScenariosRequire) {
+  for (const auto& scenario : catalogue())
+    for (uint64_t seed = 0; seed < 10; ++seed) {
+      const auto cases = draw_cases(scenario, {.seed = seed, .schedules = true});
+      int64_t drawn = 0;
+      std::vector<int64_t> counts(scenario.required_shares.size());
+      for (size_t index = 0; index < cases.size(); ++index) {
+        if (!cases.is_drawn(index)) continue;
+        ++drawn;
+        for (size_t i = 0; i < counts.size(); ++i) counts[i] += cases.labels(index) >> i & 1;
+      }
+      for (size_t i = 0; i < counts.size(); ++i) {
+        const auto& [label, share] = scenario.required_shares[i];
+        EXPECT_GE(static_cast<double>(counts[i]), 1.3 * share * static_cast<double>(drawn))
+            << scenario.name << ", " << label << ": " << counts[i] << " of " << drawn << ", seed "
+            << seed;
+      }
+    }
+}
+
+TEST(Catalogue, EveryScenarioThatDrawsRequiresWorldsOrPartsOfSomeKind) {
+  for (const auto& scenario : catalogue()) {
+    EXPECT_EQ(scenario.required_shares.empty(), scenario.draws <= 1) << scenario.name;
+    std::set<std::string> labels;
+    for (const auto& [label, share] : scenario.required_shares) {
+      EXPECT_TRUE(labels.insert(label).second) << scenario.name << ": " << label;
+      EXPECT_GT(share, 0);
+      EXPECT_LT(share, 1);
+    }
+    EXPECT_LE(labels.size(), 32u);
+  }
 }
 
 TEST(Catalogue, EveryShrinkIsACase) {

@@ -60,12 +60,4 @@ size_t Chooser::first_in_priority(const std::vector<int>& runnable) {
   return static_cast<size_t>(first() - runnable.begin());
 }
 
-std::vector<int> next_choices(std::vector<Choice> made) {
-  while (!made.empty() && made.back().taken + 1 == made.back().of) made.pop_back();
-  std::vector<int> next;
-  for (const auto& choice : made) next.push_back(choice.taken);
-  if (!next.empty()) ++next.back();
-  return next;
-}
-
 }  // namespace lockstep::sim

@@ -21,7 +21,7 @@ struct Choice {
 class Chooser {
  public:
   // "exhaustive" chooses as "listed" does: the caller lists every sequence of choices
-  // (next_choices).
+  // (EverySchedule).
   Chooser(const Schedule& schedule, int ranks);
 
   // Returns one of `runnable`, which holds ranks in ascending order and is not empty.
@@ -41,8 +41,5 @@ class Chooser {
   uint64_t made_ = 0;
   std::vector<Choice> choices_;
 };
-
-// The list of choices that follows `made`, in counting order; empty after the last one.
-std::vector<int> next_choices(std::vector<Choice> made);
 
 }  // namespace lockstep::sim

@@ -1,6 +1,7 @@
 #include "harness/worlds/sim/sim.h"
 
 #include "harness/worlds/forked/rank.h"
+#include "harness/worlds/sim/every_schedule.h"
 #include "harness/worlds/sim/host.h"
 #include "harness/worlds/wire.h"
 
@@ -40,21 +41,24 @@ History SimTier::play(const Scenario& scenario, const Case& c, const Setting& se
   return lane().run(request).history;
 }
 
-// The first history that fails is returned; else the last.
 History SimTier::play_exhaustively(const Scenario& scenario, Case c, CaseRequest request) {
   auto& schedule = c.value["world"]["schedule"];
   schedule["policy"] = "listed";
   request.choices = true;
-  for (int played = 0; played < kSchedulesMost; ++played) {
+  sim::EverySchedule every;
+  for (;;) {
+    const auto choices = every.next();
+    schedule["choices"] = choices;
     request.case_value = c.value.dump();
     auto once = lane().run(request);
-    if (is_failure(judge(scenario, c, once.history).kind)) return std::move(once.history);
-    const auto next = sim::next_choices(once.choices);
-    if (next.empty()) return std::move(once.history);
-    schedule["choices"] = next;
+    every.made(std::move(once.choices));
+    const bool fails = is_failure(judge(scenario, c, once.history).kind);
+    if (fails || every.is_complete() || every.count() == kSchedulesMost)
+      return History(once.history.ranks(), {.count = every.count(),
+                                            .complete = every.is_complete(),
+                                            .decisions = every.decisions(),
+                                            .choices = choices});
   }
-  throw TierError("this world can be scheduled in more than " + std::to_string(kSchedulesMost) +
-                  " ways, which is too many to try all");
 }
 
 // A host that died before it let any rank run died between two cases: no case caused that.

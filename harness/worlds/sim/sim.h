@@ -15,6 +15,7 @@ class SimTier final : public ForkedTier {
                const CaseRunOptions& options) override;
 
  private:
+  // Plays every schedule, until one fails: its history, else the last one.
   History play_exhaustively(const Scenario& scenario, Case c, CaseRequest request);
 };
 

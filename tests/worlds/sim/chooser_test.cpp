@@ -48,20 +48,5 @@ TEST(Chooser, ByPriorityTheSameRankRunsUntilAChange) {
   EXPECT_EQ(firsts.size(), 4u);
 }
 
-// A made-up program: three choices, of which the second has a third way if the first was 1.
-TEST(NextChoices, GoThroughEveryWayOnce) {
-  std::set<std::vector<int>> seen;
-  std::vector<int> list;
-  do {
-    Chooser chooser({.choices = list}, 3);
-    const int first = chooser.choose({0, 1});
-    const int second = chooser.choose(first == 1 ? std::vector{0, 1, 2} : std::vector{0, 1});
-    const int third = chooser.choose({0, 1});
-    EXPECT_TRUE(seen.insert({first, second, third}).second);
-    list = next_choices(chooser.choices());
-  } while (!list.empty());
-  EXPECT_EQ(seen.size(), 10u);
-}
-
 }  // namespace
 }  // namespace lockstep::sim

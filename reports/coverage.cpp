@@ -1,0 +1,120 @@
+#include "reports/coverage.h"
+
+#include "harness/core/characters.h"
+#include "harness/core/groups.h"
+#include "harness/core/text.h"
+#include "reports/style.h"
+
+#include <limits>
+
+namespace lockstep::reports {
+
+namespace {
+
+constexpr int64_t kMost = 1'000'000'000'000'000;
+
+}  // namespace
+
+std::string schedules_text(const ScheduleCounts& counts) {
+  if (counts.cases == 0) return "";
+  const auto cases = counted(counts.cases, "case");
+  const auto text = counted(counts.schedules, "schedule") + ", ";
+  if (counts.complete == counts.cases) return text + "all of " + cases;
+  return text + "all of " + with_commas(counts.complete) + " of " + cases +
+         ", the others up to decision " + std::to_string(counts.decisions_min);
+}
+
+std::string shares_text(const Run& run) {
+  int64_t met = 0, judged = 0, too_few = 0;
+  std::string closest;
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& result : run.results) {
+    if (result.required_shares.empty()) continue;
+    const auto drawn = count_of(kDrawn, result);
+    too_few += drawn < kDrawnForShares;
+    if (drawn < kDrawnForShares) continue;
+    judged += static_cast<int64_t>(result.required_shares.size());
+    met += static_cast<int64_t>(result.required_shares.size() - missed_shares(result).size());
+    for (const auto& share : result.required_shares) {
+      const double margin = static_cast<double>(count_of(share.label, result)) /
+                            (share.share * static_cast<double>(drawn));
+      if (margin >= least) continue;
+      least = margin;
+      closest = result.scenario + ", " + share_text(share, result);
+    }
+  }
+  std::string text;
+  if (judged > 0)
+    text += "labels: " + with_commas(met) + " of " + counted(judged, "required share") +
+            " met; the closest: " + closest + "\n";
+  if (too_few > 0)
+    text += "labels: " + counted(too_few, "result") + " drew fewer than " +
+            std::to_string(kDrawnForShares) + " cases, too few to judge their shares\n";
+  return text;
+}
+
+std::string pairs_text(const Run& run) {
+  std::map<std::string, const Planned*> lists;
+  for (const auto& planned : run.plan)
+    if (planned.pairs.all > 0) lists.emplace(planned.scenario, &planned);
+  PairCoverage sum;
+  const Planned* least = nullptr;
+  const auto share = [](const PairCoverage& pairs) {
+    return static_cast<double>(pairs.covered) / static_cast<double>(pairs.all);
+  };
+  for (const auto& [scenario, planned] : lists) {
+    sum.covered += planned->pairs.covered;
+    sum.all += planned->pairs.all;
+    if (!least || share(planned->pairs) < share(least->pairs)) least = planned;
+  }
+  const auto text = [](const PairCoverage& pairs) {
+    return with_commas(pairs.covered) + " of " + with_commas(pairs.all);
+  };
+  if (!least) return "";
+  return "pairs of options: " + text(sum) + " covered" +
+         (lists.size() > 1 ? "; the fewest: " + text(least->pairs) + " of " + least->scenario
+                           : "") +
+         "\n";
+}
+
+Json json_of(const std::vector<RequiredShare>& shares) {
+  Json all = Json::array();
+  for (const auto& [label, share] : shares)
+    all.push_back({{"label", one_line(label)}, {"share", share}});
+  return all;
+}
+
+Json json_of(const ScheduleCounts& counts) {
+  return {{"played", counts.schedules},
+          {"cases", counts.cases},
+          {"complete", counts.complete},
+          {"decisions_min", counts.decisions_min}};
+}
+
+Json json_of(const PairCoverage& pairs) {
+  return {{"covered", pairs.covered}, {"all", pairs.all}};
+}
+
+std::vector<RequiredShare> required_shares_at(const At& at) {
+  std::vector<RequiredShare> shares;
+  for (const auto& one : at.elements())
+    shares.push_back({one["label"].line(), one["share"].share()});
+  return shares;
+}
+
+ScheduleCounts schedules_at(const At& at) {
+  ScheduleCounts counts{.schedules = at["played"].whole(1, kMost),
+                        .cases = at["cases"].whole(1, kMost),
+                        .complete = at["complete"].whole(0, kMost),
+                        .decisions_min = at["decisions_min"].number(0)};
+  if (counts.complete > counts.cases) at["complete"].wrong("is more than 'cases'");
+  return counts;
+}
+
+PairCoverage pairs_at(const At& at) {
+  PairCoverage pairs{.covered = at["covered"].whole(0, kMost), .all = at["all"].whole(1, kMost)};
+  if (pairs.covered > pairs.all) at["covered"].wrong("is more than 'all'");
+  return pairs;
+}
+
+}  // namespace lockstep::reports

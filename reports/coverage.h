@@ -1,0 +1,29 @@
+// How far the cases of a run covered what they should: shares of labels, pairs of options,
+// schedules.
+#pragma once
+
+#include "harness/core/result.h"
+#include "reports/json_at.h"
+
+namespace lockstep::reports {
+
+// "16,384 schedules, all of 2 of 3 cases, the others up to decision 12"; empty where no case ran in
+// every schedule.
+std::string schedules_text(const ScheduleCounts& counts);
+
+// Lines of a run's summary; empty where there is nothing to say. How many required shares are met
+// and which is the closest, and which results drew too few cases.
+std::string shares_text(const Run& run);
+
+// Of the lists of cases that were drawn; the same list in several settings counts once.
+std::string pairs_text(const Run& run);
+
+// The same in run.json.
+Json json_of(const std::vector<RequiredShare>& shares);
+Json json_of(const ScheduleCounts& counts);
+Json json_of(const PairCoverage& pairs);
+std::vector<RequiredShare> required_shares_at(const At& at);
+ScheduleCounts schedules_at(const At& at);
+PairCoverage pairs_at(const At& at);
+
+}  // namespace lockstep::reports

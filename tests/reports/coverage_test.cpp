@@ -1,0 +1,130 @@
+#include "reports/coverage.h"
+
+#include "harness/core/groups.h"
+#include "reports/json.h"
+#include "reports/run_file.h"
+#include "reports/terminal.h"
+#include "tests/reports/samples.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::reports {
+namespace {
+
+using Kind = Result::Kind;
+using samples::passing;
+using samples::run_of;
+
+constexpr Columns kColumns{30, 4, 9};
+
+std::string refusal(const Json& json) {
+  try {
+    reports::run_of(json, "run.json");
+  } catch (const FieldError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+// Of 200 drawn cases `hard` are hard, where a quarter must be.
+Result with_shares(int64_t hard, const std::string& scenario = "a.b") {
+  auto result = passing();
+  result.scenario = scenario;
+  result.labels["drawn"] = 200;
+  result.labels["hard"] = hard;
+  result.required_shares = {{"hard", 0.25}};
+  judge_shares(result);
+  return result;
+}
+
+TEST(Coverage, TheSummarySaysHowManySharesAreMetAndWhichIsTheClosest) {
+  EXPECT_NE(summary(run_of({with_shares(80), with_shares(60, "a.c"), passing()}), {})
+                .find("labels: 2 of 2 required shares met; the closest: a.c, hard: 60 of 200 drawn "
+                      "cases (30 %), at least 25 % required\n"),
+            std::string::npos)
+      << summary(run_of({with_shares(80), with_shares(60, "a.c"), passing()}), {});
+  EXPECT_EQ(summary(run_of({passing()}), {}).find("labels"), std::string::npos);
+}
+
+TEST(Coverage, AMissedShareIsTheStoryOfItsResult) {
+  const auto text = result_text(with_shares(3), run_of({}), kColumns, {});
+  EXPECT_NE(text.find("  FAIL   2.9s"), std::string::npos);
+  EXPECT_NE(text.find("400 cases\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  hard: 3 of 200 drawn cases (2 %), at least 25 % required\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(Coverage, TooFewDrawnCasesAreSaidToBe) {
+  auto few = with_shares(60);
+  few.labels["drawn"] = 20;
+  EXPECT_NE(summary(run_of({few}), {})
+                .find("labels: 1 result drew fewer than 25 cases, too few to judge their shares\n"),
+            std::string::npos);
+}
+
+TEST(Coverage, TheSummarySaysHowManyPairsOfOptionsTheCasesCover) {
+  auto run = run_of({});
+  run.plan = {{.scenario = "a.b", .pairs = {44, 48}},
+              {.scenario = "a.b", .setting = {.tier = "warm"}, .pairs = {44, 48}},
+              {.scenario = "a.c", .pairs = {12, 12}}};
+  EXPECT_NE(
+      summary(run, {}).find("pairs of options: 56 of 60 covered; the fewest: 44 of 48 of a.b\n"),
+      std::string::npos)
+      << summary(run, {});
+}
+
+TEST(Coverage, APassOfEveryScheduleSaysHowManyThereWere) {
+  auto result = passing();
+  result.schedules = {.schedules = 1200, .cases = 400, .complete = 400};
+  EXPECT_NE(result_text(result, run_of({}), kColumns, {})
+                .find("worlds 2-4 · 1,200 schedules, all of 400 cases\n"),
+            std::string::npos);
+  result.schedules = {.schedules = 41'000, .cases = 400, .complete = 398, .decisions_min = 12};
+  EXPECT_NE(result_text(result, run_of({}), kColumns, {})
+                .find("41,000 schedules, all of 398 of 400 cases, the others up to decision 12\n"),
+            std::string::npos);
+}
+
+TEST(Coverage, SharesSchedulesAndPairsAreRead) {
+  auto run = run_of({passing()});
+  auto& result = run.results[0];
+  result.labels = {{"world 2", 200}, {"world 4", 200}, {"drawn", 200}, {"hard", 200}};
+  result.groups[1].labels = {"world 4", "drawn", "hard"};
+  result.required_shares = {{"hard", 0.25}};
+  result.schedules = {.schedules = 120, .cases = 3, .complete = 2, .decisions_min = 9};
+  run.plan[0].pairs = {.covered = 44, .all = 48};
+  const auto json = run_json(run);
+  EXPECT_EQ(run_json(reports::run_of(json, "run.json")), json);
+  EXPECT_EQ(reports::run_of(json, "run.json").results[0].required_shares, result.required_shares);
+  EXPECT_EQ(reports::run_of(json, "run.json").results[0].schedules, result.schedules);
+  EXPECT_EQ(reports::run_of(json, "run.json").plan[0].pairs, run.plan[0].pairs);
+  const auto refused = [&](const char* at, const Json& value) {
+    auto changed = json;
+    changed[Json::json_pointer(at)] = value;
+    return refusal(changed);
+  };
+  EXPECT_NE(refused("/results/0/required_shares/0/share", 1.5).find("a number from 0 to 1"),
+            std::string::npos);
+  EXPECT_NE(refused("/results/0/schedules/complete", 4).find("more than 'cases'"),
+            std::string::npos);
+  EXPECT_NE(refused("/plan/0/pairs/covered", 49).find("more than 'all'"), std::string::npos);
+}
+
+// It has no case to blame.
+TEST(Coverage, AResultThatMissesAShareNeedsNoFailureAndAnotherOneDoes) {
+  auto run = run_of({passing()});
+  auto& result = run.results[0];
+  result.labels["drawn"] = 200;
+  result.groups[1].labels.push_back("drawn");
+  result.required_shares = {{"hard", 0.25}};
+  judge_shares(result);
+  ASSERT_EQ(result.kind, Kind::fail);
+  auto json = run_json(run);
+  EXPECT_EQ(run_json(reports::run_of(json, "run.json")), json);
+  json["results"][0].erase("required_shares");
+  EXPECT_NE(refusal(json).find("the field 'failure' is missing"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep::reports

@@ -1,0 +1,161 @@
+// No scenario ignores a field that a user can set: for each there is a case in which another value
+// gives another history or another verdict. Fields that a scenario does not use are among its
+// `unused`, and refused.
+#include "harness/core/history.h"
+#include "harness/engine/draw.h"
+#include "harness/worlds/subject.h"
+#include "harness/worlds/tiers.h"
+#include "scenarios/catalogue.h"
+#include "scenarios/subjects/subjects.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace lockstep::scenarios {
+namespace {
+
+constexpr int kDrawnBases = 24;
+
+// Programs hand them to the subject as they are, and to a tier.
+bool is_passed_on(const std::string& path) {
+  return path.starts_with("world.") || path.starts_with("options.") || path.starts_with("norm.");
+}
+
+// The claim is that they make no difference: in another layout, by another way, in another order.
+bool makes_no_difference(const std::string& scenario, const std::string& path) {
+  static const std::map<std::string, std::set<std::string>> kOfScenarios{
+      {"sampler.partitions_the_dataset", {"through_loader", "batch_size"}},
+      {"accumulation.bare_passes_are_local", {"loss_of"}},
+      {"buffers.every_kind_is_followed", {"reassigned"}}};
+  const auto own = kOfScenarios.find(scenario);
+  return path == "layout" || path == "gradient_layout" || path == "network.order_by_rank" ||
+         (own != kOfScenarios.end() && own->second.contains(path));
+}
+
+// No rank leaves a record of what they change: one ends first, or the subject refuses the model.
+bool is_not_recorded(const std::string& scenario, const std::string& path) {
+  static const std::set<std::string> kNumbers{"batch_log2", "shares", "values", "seed"};
+  return (scenario == "failures.survivors_are_told" ||
+          scenario == "replicas.conversion_is_noticed") &&
+         kNumbers.contains(path);
+}
+
+std::vector<Json> other_values(const Leaf& leaf, const Json& value) {
+  const auto words = [&] {
+    std::vector<Json> all;
+    std::string rest(leaf.allowed.choices);
+    for (size_t at = 0; !rest.empty();) {
+      at = std::min(rest.find('|'), rest.size());
+      all.push_back(rest.substr(0, at));
+      rest.erase(0, at + 1);
+    }
+    return all;
+  };
+  switch (leaf.type) {
+    case Leaf::Type::truth:
+      return {!value.get<bool>()};
+    case Leaf::Type::word:
+      return words();
+    case Leaf::Type::seed:
+      return {value.get<uint64_t>() + 1};
+    case Leaf::Type::real:
+      return {value.get<double>() + 1};
+    case Leaf::Type::whole:
+      return {value.get<int64_t>() + 1, value.get<int64_t>() - 1, value.get<int64_t>() + 3};
+    case Leaf::Type::list:
+      break;
+  }
+  auto elements = words();
+  for (const auto& element : {Json(0), Json(1), Json(3), Json::object()})
+    elements.push_back(element);
+  std::vector<Json> all;
+  for (const auto& element : elements)
+    for (auto list : {Json::array(), value}) {
+      list.push_back(element);
+      all.push_back(list);
+      list.insert(list.begin(), elements.front());
+      all.push_back(list);
+    }
+  return all;
+}
+
+class Fields : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    lanes_ = forked_lanes({}, catalogue(), Subjects{lockstep_subject()}, 1);
+  }
+  static void TearDownTestSuite() { lanes_.clear(); }
+
+  static std::string shown_by(const Scenario& scenario, const Case& c) {
+    const auto history =
+        lanes_[0]->play(scenario, c, {"lockstep", "sim", "memory"}, {std::chrono::minutes(5)});
+    return hash_of(history) + " " + std::string(name_of(judge(scenario, c, history).kind));
+  }
+
+  static bool matters(const Scenario& scenario, const Leaf& leaf, const Case& base) {
+    auto path = "/" + leaf.path;
+    std::replace(path.begin(), path.end(), '.', '/');
+    const Json::json_pointer at(path);
+    const auto before = shown_by(scenario, base);
+    for (const auto& value : other_values(leaf, base.value.at(at))) {
+      auto changed = base.value;
+      changed[at] = value;
+      try {
+        if (const auto c = scenario.parse(changed); c != base && shown_by(scenario, c) != before)
+          return true;
+      } catch (const FieldError&) {
+        continue;  // not a value of this field
+      }
+    }
+    return false;
+  }
+
+ private:
+  static inline std::vector<std::unique_ptr<Tier>> lanes_;
+};
+
+std::vector<Case> bases_of(const Scenario& scenario) {
+  std::vector<Case> all{scenario.smallest()};
+  if (const auto every = scenario.every(); !every.empty()) all.push_back(every.back());
+  const auto drawn = draw_cases(scenario, {.seed = 5, .cases = kDrawnBases});
+  for (size_t i = drawn.size() - std::min<size_t>(drawn.size(), kDrawnBases); i < drawn.size(); ++i)
+    all.push_back(drawn[i]);
+  return all;
+}
+
+TEST_F(Fields, ThatNothingDependsOnAreRefused) {
+  int tried = 0;
+  for (const auto& scenario : catalogue()) {
+    if (scenario.draws <= 1) continue;
+    const auto bases = bases_of(scenario);
+    for (const auto& leaf : scenario.leaves) {
+      if (is_passed_on(leaf.path) || makes_no_difference(scenario.name, leaf.path) ||
+          is_not_recorded(scenario.name, leaf.path))
+        continue;
+      ++tried;
+      EXPECT_TRUE(std::any_of(bases.begin(), bases.end(),
+                              [&](const Case& base) { return matters(scenario, leaf, base); }))
+          << scenario.name << " ignores " << leaf.path;
+    }
+  }
+  EXPECT_GE(tried, 150);
+}
+
+TEST_F(Fields, ThatAreUnusedAreRefusedByPathAndTakenAtTheirDefault) {
+  const auto scenario = scenario_in_catalogue("replicas.stay_equal");
+  EXPECT_EQ(scenario.parse({{"micro_batches", 1}}), scenario.parse(Json::object()));
+  try {
+    scenario.parse({{"micro_batches", 2}});
+    FAIL() << "it was accepted";
+  } catch (const FieldError& error) {
+    EXPECT_STREQ(error.what(),
+                 "case.micro_batches: 2, but replicas.stay_equal does not use it; leave it out, or "
+                 "at its default, 1");
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::scenarios
