@@ -10,6 +10,7 @@
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/cases/labels.h"
 #include "scenarios/sampler/acts.h"
 
 #include <torch/torch.h>
@@ -149,6 +150,17 @@ std::vector<Acts> every_small_one() {
   return all;
 }
 
+// Whether acts of these kinds come one after another, with any others between them.
+bool has_in_order(const Acts& c, const std::vector<std::string>& kinds) {
+  auto kind = kinds.begin();
+  for (const auto& [act, amount] : c.acts) {
+    const bool is_it = act == *kind || (*kind == "load" && act == "restart") ||
+                       (*kind == "save" && act == "save at");
+    if (is_it && ++kind == kinds.end()) return true;
+  }
+  return false;
+}
+
 rc::Gen<Acts> cases() {
   using rc::gen::inRange;
   const auto act = rc::gen::weightedElement<std::string>({{6, "draw"},
@@ -201,6 +213,19 @@ Scenario follows_its_program() {
       .cases = cases(),
       .program = program,
       .checks = {every_act_draws_what_it_should, the_default_generator_is_untouched},
+      .labels = {{"three ranks and more", 0.3, has_three_ranks<Acts>},
+                 {"a draw after a position in mid-epoch was loaded", 0.15,
+                  [](const Acts& c) {
+                    return has_in_order(c, {"draw", "save", "load", "draw"});
+                  }},
+                 {"another epoch after a load", 0.05,
+                  [](const Acts& c) {
+                    return has_in_order(c, {"save", "load", "epoch", "draw"});
+                  }},
+                 {"a dataset that changes its size", 0.1,
+                  [](const Acts& c) {
+                    return has_in_order(c, {"resize", "draw"});
+                  }}},
   });
 }
 
