@@ -106,6 +106,15 @@ void Replicas::clear(Cleared how) {
         gradient = how == Cleared::to_none ? at::Tensor() : at::zeros_like(gradient);
 }
 
+void Replicas::scale(int rank, double factor) {
+  auto& gradients = ranks_[static_cast<size_t>(rank)].gradients;
+  for (size_t p = 0; p < gradients.size(); ++p) {
+    if (!gradients[p].defined()) continue;
+    gradients[p] = gradients[p] * factor;
+    certify(fits(gradients[p], stored_[p].dtype), "a scaled gradient needs more bits");
+  }
+}
+
 void Replicas::update(double rate, bool only_if_finite) {
   for (auto& rank : ranks_) {
     const bool is_finite =

@@ -32,6 +32,9 @@ class Replicas {
 
   void clear(Cleared how);
 
+  // The gradients of a rank are multiplied by a power of two.
+  void scale(int rank, double factor);
+
   // p -= rate * gradient, where there is one; of a rank with a gradient that is not finite nothing
   // moves if `only_if_finite`. `rate` is a power of two.
   void update(double rate, bool only_if_finite);

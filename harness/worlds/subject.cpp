@@ -45,6 +45,12 @@ class Watched final : public Replica {
     record_buckets();
     return output.to(input.device());
   }
+  std::vector<at::Tensor> outputs(const at::Tensor& input) override {
+    auto outputs = replica_->outputs(input.to(here_.device()));
+    record_buckets();
+    for (auto& output : outputs) output = output.to(input.device());
+    return outputs;
+  }
   void backward(const at::Tensor& loss) override { replica_->backward(loss); }
   void no_sync(const std::function<void()>& steps) override { replica_->no_sync(steps); }
   void join(const std::string& kind, const std::function<void()>& steps) override {
@@ -67,6 +73,10 @@ class Watched final : public Replica {
 };
 
 }  // namespace
+
+std::vector<at::Tensor> Replica::outputs(const at::Tensor&) {
+  throw Unsupported("this subject takes models with one output alone");
+}
 
 void Replica::no_sync(const std::function<void()>&) {
   throw Unsupported("this subject has no no_sync");

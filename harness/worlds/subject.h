@@ -32,6 +32,13 @@ class Model : public torch::nn::Module {
  public:
   using torch::nn::Module::Module;
   virtual at::Tensor forward(const at::Tensor& input) = 0;
+
+  // For a model with several outputs: all of them.
+  virtual std::vector<at::Tensor> outputs(const at::Tensor& input) { return {forward(input)}; }
+  struct AllOutputs {};
+  std::vector<at::Tensor> forward(const at::Tensor& input, AllOutputs /*unused*/) {
+    return outputs(input);
+  }
 };
 
 // A wrapped model on one rank.
@@ -41,6 +48,10 @@ class Replica {
 
   // Collective where the subject's forward is collective.
   virtual at::Tensor forward(const at::Tensor& input) = 0;
+
+  // The same, and returns all outputs of the model. Throws Unsupported unless the subject offers
+  // it.
+  virtual std::vector<at::Tensor> outputs(const at::Tensor& input);
 
   // Collective. Back-propagates; on return the gradients of the model are the averaged ones.
   virtual void backward(const at::Tensor& loss) { loss.backward(); }

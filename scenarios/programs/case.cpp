@@ -30,6 +30,13 @@ uint32_t left_out(const Programme& c, const Step& step, int rank) {
   return bits & ((uint32_t{1} << layers) - 1);
 }
 
+uint32_t left_out_of_loss(const Programme& c, const Step& step, int rank) {
+  if (step.left_out_of_loss.empty()) return 0;
+  const auto bits = static_cast<uint32_t>(
+      step.left_out_of_loss[static_cast<size_t>(rank) % step.left_out_of_loss.size()]);
+  return bits & ((uint32_t{1} << c.outputs) - 1) & ~uint32_t{1};
+}
+
 namespace {
 
 bool finds_unused(const Programme& c) {
@@ -116,12 +123,15 @@ class Progress {
   // A static graph is one graph, on each rank. Where unused parameters are not found, every
   // synchronised pass brings all gradients.
   bool may_leave_out(const Step& step, bool is_synchronised) {
-    const auto bits = left_out_by_rank(c_, step);
+    auto bits = left_out_by_rank(c_, step);
+    for (int rank = 0; rank < c_.world.size; ++rank)
+      bits.push_back(left_out_of_loss(c_, step, rank));
     if (c_.options.static_graph) {
       if (!static_bits_) static_bits_ = bits;
       return bits == *static_bits_;
     }
-    return finds_unused(c_) || !is_synchronised || reaches_all(step);
+    return finds_unused(c_) || !is_synchronised ||
+           std::all_of(bits.begin(), bits.end(), [](uint32_t each) { return each == 0; });
   }
 
   bool reaches_all(const Step& step) const {
@@ -144,7 +154,7 @@ class Progress {
 
 // Where unused parameters are found this is misuse; and an output needs a graph.
 bool is_alone(const Programme& c, const Step& step) {
-  if (step.direct != "alone" || finds_unused(c)) return false;
+  if (step.direct != "alone" || finds_unused(c) || !step.left_out_of_loss.empty()) return false;
   const auto layers = layers_of(c, model_of(c, step));
   const auto bits = left_out_by_rank(c, step);
   return std::all_of(bits.begin(), bits.end(), [&](uint32_t left_out) {

@@ -36,6 +36,7 @@ struct LayerSpec {
 //   evaluate, infer    a forward in evaluation mode without gradients, or in inference mode
 //   throw              a forward that throws on every rank and is caught
 //   zero_none          gradients are dropped; zero_in_place: they are filled with zeros
+//   scale              gradients are doubled in place on `ranks`, as clipping changes them
 //   update             parameters move along their gradients
 //   update_if_finite   the same, on ranks on which all gradients are finite
 struct Step {
@@ -48,21 +49,24 @@ struct Step {
   // forward, bare: the loss has a term of the first parameter itself, beside that of the output, or
   // alone, so that forward does not use it; beside, where that would mean nothing.
   std::string direct = "no";
+  // forward, bare: bit o of a rank's number leaves its output o out of the loss.
+  std::vector<int> left_out_of_loss;
   std::vector<int> unused;  // forward, bare: bit l of a rank's number leaves out its layer l
   int infinite = 0;         // forward, bare: bit r gives the loss of rank r an infinite weight
-  int ranks = 15;           // bare: bit r, counted cyclically, runs it on rank r
+  int ranks = 15;           // bare, scale: bit r, counted cyclically, is rank r's
   auto operator<=>(const Step&) const = default;
   static constexpr auto fields() {
     return std::tuple{
         field("op", &Step::op,
               one_of("forward|backward|backward_retained|backward_together|bare|evaluate|infer|"
-                     "throw|zero_none|zero_in_place|update|update_if_finite")),
+                     "throw|zero_none|zero_in_place|scale|update|update_if_finite")),
         field("model", &Step::model, between(0, 7)),
         field("no_sync", &Step::no_sync, between(0, 3)),
         field("inside_another", &Step::inside_another),
         field("of", &Step::of, between(0, 15)),
         field("thread", &Step::thread),
         field("direct", &Step::direct, one_of("no|beside|alone")),
+        field("left_out_of_loss", &Step::left_out_of_loss, between(0, 15)),
         field("unused", &Step::unused, between(0, (1 << 30) - 1)),
         field("infinite", &Step::infinite, between(0, 15)),
         field("ranks", &Step::ranks, between(0, 15))};
@@ -75,6 +79,7 @@ struct Programme {
   WorldSpec world;
   std::vector<Step> steps;
   std::vector<LayerSpec> layers;
+  int outputs = 1;                   // layer l is part of output l, counted cyclically
   int models = 1;                    // each wrapped, on one group
   std::vector<std::string> buffers;  // of each model: their dtypes
   bool order_by_rank = false;  // rank r calls its layers from number r on, so gradients of ranks
@@ -88,6 +93,7 @@ struct Programme {
         field("world", &Programme::world),
         field("steps", &Programme::steps),
         field("layers", &Programme::layers),
+        field("outputs", &Programme::outputs, between(1, 4)),
         field("models", &Programme::models, between(1, 4)),
         field("buffers", &Programme::buffers, one_of("float32|float64|int64|int32")),
         field("order_by_rank", &Programme::order_by_rank),
@@ -109,6 +115,9 @@ bool is_alone(const Programme& c, const Step& step);
 
 // The layers that rank `rank` leaves out in this step, as bits.
 uint32_t left_out(const Programme& c, const Step& step, int rank);
+
+// The outputs that are no part of the loss of rank `rank`, as bits; the first always is.
+uint32_t left_out_of_loss(const Programme& c, const Step& step, int rank);
 
 inline bool has_bit(int bits, int rank) {
   return (bits >> (rank % 4)) % 2 == 1;

@@ -66,6 +66,7 @@ rc::Gen<Step> steps() {
                                                  {1, "throw"},
                                                  {4, "zero_none"},
                                                  {3, "zero_in_place"},
+                                                 {1, "scale"},
                                                  {3, "update"},
                                                  {1, "update_if_finite"}});
   // Often alike on all ranks: a parameter that no rank uses is a case of its own.
@@ -80,6 +81,9 @@ rc::Gen<Step> steps() {
           rc::gen::weightedOneOf<std::vector<int>>({{2, rc::gen::just(std::vector<int>{})},
                                                     {1, lists(1, 1, mask)},
                                                     {1, lists(2, 3, mask)}})),
+      set(&Step::left_out_of_loss,
+          rc::gen::weightedOneOf<std::vector<int>>(
+              {{5, rc::gen::just(std::vector<int>{})}, {1, lists(1, 3, element(2, 4, 0))}})),
       set(&Step::infinite, weightedElement<int>({{20, 0}, {1, 1}, {1, 2}})),
       set(&Step::ranks, weightedElement<int>({{3, 15}, {1, 1}, {1, 2}, {1, 6}})));
 }
@@ -107,11 +111,17 @@ Programme tidied(Programme c) {
     const auto first = std::find_if(c.steps.begin(), c.steps.end(), [](const Step& each) {
       return each.op == "forward" || each.op == "bare";
     });
-    const auto unused = first == c.steps.end() ? std::vector<int>{} : first->unused;
-    for (auto& step : c.steps) step.unused = unused;
+    const Step graph = first == c.steps.end() ? Step() : *first;
+    for (auto& step : c.steps) {
+      step.unused = graph.unused;
+      step.left_out_of_loss = graph.left_out_of_loss;
+    }
   } else if (!c.options.find_unused_parameters) {
     for (auto& step : c.steps)
-      if (step.op == "forward" && step.no_sync == 0) step.unused.clear();
+      if (step.op == "forward" && step.no_sync == 0) {
+        step.unused.clear();
+        step.left_out_of_loss.clear();
+      }
   }
   for (auto& layer : c.layers) layer = with_room(layer, c);
   std::vector<Step> steps;
@@ -143,6 +153,7 @@ rc::Gen<Programme> programmes() {
       rc::gen::build<Programme>(
           set(&Programme::world, world), set(&Programme::steps, lists(2, 24, steps())),
           set(&Programme::layers, layer_lists()),
+          set(&Programme::outputs, weightedElement<int>({{3, 1}, {1, 2}, {1, 3}})),
           set(&Programme::models, weightedElement<int>({{5, 1}, {2, 2}, {1, 3}})),
           set(&Programme::buffers,
               lists(0, 2, element<std::string>("float32", "float64", "int64", "int32"))),
@@ -163,9 +174,11 @@ std::vector<Programme> alternating_heads() {
   const std::vector<std::vector<Step>> loops{
       {all, backward, without, backward, on_rank_zero, backward},
       {all, backward, in_place, without, backward, none, without, backward},
+      {all, backward, {.op = "scale", .ranks = 1}, without, backward, on_rank_zero, backward},
       {all, backward, window, backward, without, backward},
       {all, backward, window, without, together},
       {all, evaluate, without, backward, backward},
+      {all, backward, {.left_out_of_loss = {2}}, backward, {.left_out_of_loss = {0, 2}}, backward},
       {without, all, backward, backward, {.op = "bare", .ranks = 2}, without, backward}};
   std::vector<Programme> all_of_them;
   for (const auto& loop : loops)
@@ -174,6 +187,7 @@ std::vector<Programme> alternating_heads() {
         all_of_them.push_back({.world = {.size = 2},
                                .steps = loop,
                                .layers = {{.size = 3}, {.size = 2}},
+                               .outputs = 2,
                                .options = {.bucket_cap_bytes = 1,
                                            .find_unused_parameters = true,
                                            .gradient_as_bucket_view = views,

@@ -54,6 +54,9 @@ void FollowedModel::follow(const Action& action) {
   if (op.starts_with("backward")) run_backward(action);
   if (op == "zero_none") replicas_.clear(reference::Cleared::to_none);
   if (op == "zero_in_place") replicas_.clear(reference::Cleared::in_place);
+  if (op == "scale")
+    for (int rank = 0; rank < c_.world.size; ++rank)
+      if (has_bit(action.step.ranks, rank)) replicas_.scale(rank, kScale);
   if (op.starts_with("update"))
     replicas_.update(std::ldexp(1.0, c_.learning_rate_log2), op == "update_if_finite");
 }
@@ -78,7 +81,8 @@ FollowedModel::Gradients FollowedModel::gradients_of(const Action& action, int r
     }
   }
   module_.call = call_of(c_, action, rank);
-  auto output = module_.forward(input_of(c_, action, rank, module_.input_count()));
+  auto output = sum_of_outputs(c_, action, rank,
+                               module_.outputs(input_of(c_, action, rank, module_.input_count())));
   if (action.step.direct != "no") output = output + module_.first().sum() * kDirect;
   const auto came = torch::autograd::grad({output * weight_of(c_, actions_, action, rank)},
                                           trainable, {}, false, false, /*allow_unused=*/true);

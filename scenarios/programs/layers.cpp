@@ -67,6 +67,7 @@ int64_t added_to_buffers(const at::Tensor& input) {
 LayeredModel::LayeredModel(const Programme& c, int model, uint64_t build_seed,
                            std::optional<at::ScalarType> dtype)
     : dtype_(dtype),
+      output_count_(static_cast<size_t>(c.outputs)),
       next_value_{
           .seed = build_seed, .stream = Stream::parameter, .step = static_cast<uint64_t>(model)} {
   first_ = register_parameter("first", drawn({1}, at::kFloat));
@@ -133,6 +134,12 @@ at::Tensor called(const LayerSpec& spec, const at::Tensor& weight, const at::Ten
 }  // namespace
 
 at::Tensor LayeredModel::forward(const at::Tensor& input) {
+  at::Tensor sum;
+  for (const auto& each : outputs(input)) sum = sum.defined() ? sum + each : each;
+  return sum;
+}
+
+std::vector<at::Tensor> LayeredModel::outputs(const at::Tensor& input) {
   std::vector<Cutter> inputs;
   int64_t begin = 1;
   for (const auto& layer : layers_) {
@@ -140,20 +147,22 @@ at::Tensor LayeredModel::forward(const at::Tensor& input) {
     inputs.emplace_back(input.narrow(0, begin, count));
     begin += count;
   }
-  auto sum = input.narrow(0, 0, 1).sum();
-  if (call.uses_first) sum = sum * first_.to(at::kDouble).sum();
+  std::vector<at::Tensor> sums(output_count_, torch::zeros({}, input.options()));
+  sums.front() = input.narrow(0, 0, 1).sum();
+  if (call.uses_first) sums.front() = sums.front() * first_.to(at::kDouble).sum();
   for (size_t i = 0; i < layers_.size(); ++i) {
     const auto at = (i + call.first_layer) % layers_.size();
     if (at < 30 && (call.left_out >> at) % 2 == 1) continue;
     const auto& [spec, weight, bias] = layers_[at];
     const auto used = spec.use == "squared" ? weight * weight : weight;
+    auto& sum = sums[at % output_count_];
     for (int64_t each = 0; each < calls_of(spec); ++each)
       sum = sum + called(spec, used, bias, inputs[at]).to(at::kDouble);
   }
   if (is_training())
     for (auto& buffer : buffers_) buffer.add_(added_to_buffers(input));
   if (call.throws) throw PlannedException("this forward throws as planned");
-  return sum;
+  return sums;
 }
 
 std::vector<Named> LayeredModel::distinct_parameters() const {

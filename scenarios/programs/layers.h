@@ -37,9 +37,11 @@ class LayeredModel : public Model {
 
   Call call;
 
-  // `input`: input_count() numbers, float64. Returns one number, float64: the sum over the layers.
+  // `input`: input_count() numbers, float64. Returns one number, float64: the sum over the layers;
+  // outputs() returns the parts of that sum.
   // In training every buffer grows by input_sum(input).
   at::Tensor forward(const at::Tensor& input) override;
+  std::vector<at::Tensor> outputs(const at::Tensor& input) override;
   int64_t input_count() const;
 
   // Each parameter once; of a shared one the first name.
@@ -55,6 +57,7 @@ class LayeredModel : public Model {
   void add(const LayerSpec& spec, size_t number);
 
   const std::optional<at::ScalarType> dtype_;
+  const size_t output_count_;
   Counter next_value_;
   at::Tensor first_;
   std::vector<Layer> layers_;

@@ -88,6 +88,7 @@ class Runner {
     if (op == "evaluate" || op == "infer") evaluate(action, model);
     if (op == "throw") model.replica->forward(prepared(action));
     if (op.starts_with("zero")) model.module->zero_grad(/*set_to_none=*/op == "zero_none");
+    if (op == "scale" && has_bit(action.step.ranks, here_.rank())) scale(*model.module);
     if (op == "update" || (op == "update_if_finite" && is_finite(model))) model.optimizer->step();
   }
 
@@ -98,7 +99,8 @@ class Runner {
     return input_of(c_, action, here_.rank(), module.input_count());
   }
 
-  at::Tensor loss(const Action& action, at::Tensor output) {
+  at::Tensor loss(const Action& action, const std::vector<at::Tensor>& outputs) {
+    auto output = sum_of_outputs(c_, action, here_.rank(), outputs);
     const auto& module = *models_[static_cast<size_t>(action.model)].module;
     if (action.step.direct != "no")
       output = output + (module.first().sum() * kDirect).to(output.device(), at::kDouble);
@@ -106,11 +108,13 @@ class Runner {
   }
 
   at::Tensor forward(const Action& action, Replica& replica) {
-    return loss(action, replica.forward(prepared(action)));
+    const auto input = prepared(action);
+    return loss(action, c_.outputs == 1 ? std::vector<at::Tensor>{replica.forward(input)}
+                                        : replica.outputs(input));
   }
 
   void bare(const Action& action, LayeredModel& module) {
-    loss(action, module.forward(prepared(action).to(here_.device()))).backward();
+    loss(action, module.outputs(prepared(action).to(here_.device()))).backward();
   }
 
   void backward(const Action& action, Trained& model) {
@@ -138,6 +142,11 @@ class Runner {
       model.replica->forward(input);
     }
     model.module->train();
+  }
+
+  static void scale(const LayeredModel& module) {
+    for (const auto& each : module.distinct_parameters())
+      if (each.value.grad().defined()) each.value.grad().mul_(kScale);
   }
 
   static bool is_finite(const Trained& model) {

@@ -67,6 +67,15 @@ double weight_of(const Programme& c, const std::vector<Action>& actions, const A
          static_cast<double>(1 + drawn % 3);
 }
 
+at::Tensor sum_of_outputs(const Programme& c, const Action& action, int rank,
+                          const std::vector<at::Tensor>& outputs) {
+  auto sum = outputs.front();
+  const auto left_out = left_out_of_loss(c, action.step, rank);
+  for (size_t i = 1; i < outputs.size(); ++i)
+    if ((left_out >> i) % 2 == 0) sum = sum + outputs[i];
+  return sum;
+}
+
 Form form_of(const at::Tensor& tensor) {
   return {tensor.scalar_type(), tensor.numel()};
 }

@@ -20,6 +20,10 @@ Call call_of(const Programme& c, const Action& action, int rank);
 double weight_of(const Programme& c, const std::vector<Action>& actions, const Action& action,
                  int rank);
 
+// The sum of the outputs that are part of the loss.
+at::Tensor sum_of_outputs(const Programme& c, const Action& action, int rank,
+                          const std::vector<at::Tensor>& outputs);
+
 // The factor of a parameter of which a loss has a term of its own, beside weight_of.
 inline constexpr double kDirect = 2;
 
@@ -29,6 +33,9 @@ struct Form {
   int64_t count = 1;  // elements
 };
 Form form_of(const at::Tensor& tensor);
+
+// What `scale` multiplies gradients by.
+inline constexpr double kScale = 2;
 
 // A tensor of a form as it is recorded: whole if it is small; otherwise its first and last
 // elements, and a checksum of all of them. An undefined one has no elements.

@@ -35,6 +35,9 @@ class Wrapped : public Replica {
   Wrapped(std::shared_ptr<Model> model, DistributedDataParallelOptions options)
       : parameters_(trainable(*model)), ddp_(std::move(model), std::move(options)) {}
   at::Tensor forward(const at::Tensor& input) override { return ddp_.forward(input); }
+  std::vector<at::Tensor> outputs(const at::Tensor& input) override {
+    return ddp_.forward(input, Model::AllOutputs());
+  }
   void no_sync(const std::function<void()>& body) override {
     const auto guard = ddp_.no_sync();
     body();

@@ -45,6 +45,20 @@ TEST(Replicas, AverageOnlyWhatSomeRankUsed) {
   EXPECT_FALSE(replicas.gradient(1, 1).defined());
 }
 
+TEST(Replicas, KeepWhatARankDidToAGradientThatNobodyUses) {
+  auto replicas = two_ranks();
+  replicas.add(0, {row({2, 4}), row({6})});
+  replicas.average();
+  replicas.scale(1, 2);
+  replicas.average();
+  EXPECT_TRUE(at::equal(replicas.gradient(0, 1), row({3})));
+  EXPECT_TRUE(at::equal(replicas.gradient(1, 1), row({6})));
+  replicas.add(1, {{}, row({2})});
+  replicas.average();
+  EXPECT_TRUE(at::equal(replicas.gradient(0, 1), row({5.5})));
+  EXPECT_TRUE(at::equal(replicas.gradient(1, 0), row({2, 4})));
+}
+
 TEST(Replicas, UpdateEachRankByItsOwnGradientUnlessThatIsNotFinite) {
   auto replicas = two_ranks();
   replicas.add(0, {row({4, 4}), {}});

@@ -27,6 +27,12 @@ TEST(Programmes, LeaveOutStepsThatMeanNothing) {
   EXPECT_EQ(actions_of(c).size(), 2u);
   c.options.find_unused_parameters = true;
   EXPECT_EQ(actions_of(c).size(), 3u);
+  c.steps.push_back({.left_out_of_loss = {2}});
+  EXPECT_EQ(actions_of(c).size(), 4u);
+  c.outputs = 2;
+  c.options.find_unused_parameters = false;
+  EXPECT_EQ(actions_of(c).size(), 2u);
+  c.options.find_unused_parameters = true;
   // A static graph is that of the first forward.
   c.options.static_graph = true;
   EXPECT_EQ(actions_of(c).size(), 1u);
@@ -66,7 +72,7 @@ TEST(Programmes, DrawnOnesHoldOnlyStepsThatMeanSomethingAndEveryOperation) {
     EXPECT_EQ(actions.size(), c.steps.size());
     for (const auto& action : actions) seen.insert(action.step.op);
   }
-  EXPECT_EQ(seen.size(), 12u);
+  EXPECT_EQ(seen.size(), 13u);
 }
 
 TEST(Programmes, RecordsOfLargeTensorsShowEveryElement) {
