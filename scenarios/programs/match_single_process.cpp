@@ -15,6 +15,7 @@
 // list of steps is a programme, and shrinking drops steps.
 #include "harness/core/compare.h"
 #include "harness/recorder/tensors.h"
+#include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/programs/draw.h"
 #include "scenarios/programs/follow.h"
@@ -22,6 +23,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <map>
 
 namespace lockstep::scenarios::programs_match_single_process {
@@ -143,6 +145,14 @@ Findings every_step_is_that_of_one_process(const Programme& c, const History& h)
   return {};
 }
 
+bool has_step(const Programme& c, bool (*is_it)(const Step&)) {
+  return std::any_of(c.steps.begin(), c.steps.end(), is_it);
+}
+
+bool has_layer(const Programme& c, bool (*is_it)(const LayerSpec&)) {
+  return std::any_of(c.layers.begin(), c.layers.end(), is_it);
+}
+
 }  // namespace
 
 Scenario match_single_process() {
@@ -172,6 +182,36 @@ Scenario match_single_process() {
       .cases = programmes(),
       .program = run,
       .checks = {every_step_is_that_of_one_process},
+      .labels = {{"three ranks and more", 0.2, has_three_ranks<Programme>},
+                 {"a window of no_sync", 0.2,
+                  [](const Programme& c) {
+                    return has_step(c, [](const Step& step) { return step.no_sync > 0; });
+                  }},
+                 {"an evaluation", 0.1,
+                  [](const Programme& c) {
+                    return has_step(c, [](const Step& step) {
+                      return step.op == "evaluate" || step.op == "infer";
+                    });
+                  }},
+                 {"a forward that throws", 0.05,
+                  [](const Programme& c) {
+                    return has_step(c, [](const Step& step) { return step.op == "throw"; });
+                  }},
+                 {"layers that a forward leaves out", 0.05,
+                  [](const Programme& c) {
+                    return has_step(c, [](const Step& step) { return !step.unused.empty(); });
+                  }},
+                 {"several models", 0.1, [](const Programme& c) { return c.models > 1; }},
+                 {"half precision", 0.1,
+                  [](const Programme& c) {
+                    return has_layer(c, [](const LayerSpec& layer) {
+                      return layer.dtype == "float16" || layer.dtype == "bfloat16";
+                    });
+                  }},
+                 {"a parameter of 32,768 elements and more", 0.02,
+                  [](const Programme& c) {
+                    return has_layer(c, [](const LayerSpec& layer) { return layer.size >= 32768; });
+                  }}},
   });
 }
 

@@ -9,10 +9,11 @@ import re
 HEAD = """# Planted mistakes, and the smallest case that shows each
 
 Each mutant of `tests/mutants` is a mistake planted in `ddp/` or in a training program. `tests/mutants/try.py --faults
-docs/faults.md` plants them one by one, runs the scenarios that must catch them (seed 7, forked worlds), shrinks what
-failed ([shrinking.md](shrinking.md)), and writes this page. *Smallest case* gives the fields that differ from their
-defaults. *Case* is the number of the drawn case that failed first, *seconds* what all cases took until then, its
-second run included, *down* the steps from there to the smallest case, and *runs* the cases tried on the way.
+docs/faults.md` plants them one by one, runs the scenarios that must catch them (seed 7, simulated worlds where no
+backend is named), shrinks what failed ([shrinking.md](shrinking.md)), and writes this page. *Smallest case* gives the
+fields that differ from their defaults. *Case* is the number of the drawn case that failed first, *seconds* what all
+cases took until then, its second run included, *down* the steps from there to the smallest case, and *runs* the cases
+tried on the way.
 """
 COLUMNS = """| mutant | mistake | caught by | as | smallest case | case | seconds | down | runs |
 |---|---|---|---|---|---:|---:|---:|---:|

@@ -1,7 +1,7 @@
 """A planted mistake: a TOML file of this folder, read, checked and planted.
 
 mistake       what is wrong, and where it was seen
-[[caught_by]] scenario, which must fail; backend (gloo) on which it does; pattern, the diagnosis that it
+[[caught_by]] scenario, which must fail; backend (memory) on which it does; pattern, the diagnosis that it
               must give (any); note, for the reader
 [[change]]    file, old, new: `old` is in the file exactly once and begins a line; `new` replaces it
 
@@ -20,7 +20,7 @@ KEYS = {"": {"mistake", "caught_by", "change"}, "caught_by": {"scenario", "backe
 @dataclasses.dataclass(frozen=True)
 class CaughtBy:
     scenario: str
-    backend: str = "gloo"
+    backend: str = "memory"
     pattern: str = ""
     note: str = ""
 
