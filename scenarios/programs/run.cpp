@@ -176,6 +176,18 @@ class Runner {
   std::vector<Trained> models_;
 };
 
+// With a backend that the host does not wait for, a synchronised forward that threw ends the
+// instance.
+void refuse_where_the_host_does_not_wait(const Programme& c, RankContext& here) {
+  if (here.device().is_cpu()) return;
+  const auto backend = here.group()->getBackend(here.device().type())->getBackendName();
+  if (backend == "gloo") return;
+  for (const auto& action : actions_of(c))
+    if (action.step.op == "throw" && action.step.no_sync == 0)
+      throw Unsupported("on a device over " + backend +
+                        " a forward that throws ends the instance (docs/semantics.md 2.8)");
+}
+
 }  // namespace
 
 std::string name_in_records(int model, const std::string& name) {
@@ -183,6 +195,7 @@ std::string name_in_records(int model, const std::string& name) {
 }
 
 void run(const Programme& c, RankContext& here) {
+  refuse_where_the_host_does_not_wait(c, here);
   Runner(c, here).run();
 }
 
