@@ -138,10 +138,10 @@ rc::Gen<std::vector<LayerSpec>> layer_lists() {
                                          layer.size = size;
                                          return std::vector<LayerSpec>{{}, layer, {.size = 3}};
                                        });
-  return rc::gen::weightedOneOf<std::vector<LayerSpec>>({{60, lists(1, 5, layers())},
-                                                         {4, lists(6, 30, layers())},
-                                                         {1, lists(31, 70, layers())},
-                                                         {2, large_ones}});
+  return rc::gen::weightedOneOf<std::vector<LayerSpec>>({{52, lists(1, 5, layers())},
+                                                         {5, lists(6, 30, layers())},
+                                                         {2, lists(31, 70, layers())},
+                                                         {10, large_ones}});
 }
 
 }  // namespace

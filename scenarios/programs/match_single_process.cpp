@@ -209,9 +209,9 @@ Scenario match_single_process() {
                       return layer.dtype == "float16" || layer.dtype == "bfloat16";
                     });
                   }},
-                 {"a parameter of 32,768 elements and more", 0.02,
+                 {"a parameter of 4,097 elements and more", 0.03,
                   [](const Programme& c) {
-                    return has_layer(c, [](const LayerSpec& layer) { return layer.size >= 32768; });
+                    return has_layer(c, [](const LayerSpec& layer) { return layer.size >= 4097; });
                   }}},
   });
 }
