@@ -105,7 +105,8 @@ class Tree:
         report.unlink(missing_ok=True)
         how = ("--tier", BACKENDS[backend], "--timeout", "10") if backend in BACKENDS else ON_GPUS
         how += () if backend == "memory" else ("--backend", backend)
-        done = run(self.built / "cli/lockstep", "run", *scenarios, "--seed", SEED, "-q", "--out", out, "--json", report, *how, *(() if shrinks else ("--no-shrink",)), cwd=self.folder)
+        done = run(self.built / "cli/lockstep", "run", *scenarios, "--seed", SEED, "-q", "--out", out,
+                   "--json", report, *how, *(() if shrinks else ("--no-shrink",)), cwd=self.folder)
         run("rm", "-rf", out)
         if not report.exists():
             sys.exit(f"try.py: the run wrote no report:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
