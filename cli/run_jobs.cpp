@@ -89,7 +89,11 @@ DrawOptions draw_options_of(const RunFlags& flags) {
     const auto equals = assignment.find('=');
     if (equals == std::string::npos || equals == 0)
       throw UsageError("--set " + assignment + ": expected FIELD=VALUE");
-    options.set.emplace_back(assignment.substr(0, equals), assignment.substr(equals + 1));
+    const auto path = assignment.substr(0, equals);
+    if (std::any_of(options.set.begin(), options.set.end(),
+                    [&](const auto& other) { return other.first == path; }))
+      throw UsageError("--set " + path + "=... is given twice");
+    options.set.emplace_back(path, assignment.substr(equals + 1));
   }
   return options;
 }

@@ -101,6 +101,7 @@ int replay(const Flags& flags, const Known& known, SingleThreaded alone) {
   std::vector<Replayed> replayed;
   if (flags.file.empty()) {
     replayed = cut_off_cases(known, flags.out);
+    options.campaign.after_failure = AfterFailure::keep_going;
   } else {
     auto [scenario, saved] = read_case(known, flags.file);
     replayed.push_back({&scenario, {saved.c}, {}});

@@ -34,6 +34,8 @@ CommandOptions command_options_of(const RunFlags& flags, uint64_t seed) {
   if (!flags.timeout.empty()) options.campaign.deadline = time_limit("--timeout", flags.timeout);
   if (!flags.rendezvous_timeout.empty())
     options.rendezvous_timeout = time_limit("--rendezvous-timeout", flags.rendezvous_timeout);
+  if (!flags.json.empty() && flags.json == flags.junit)
+    throw UsageError("--json and --junit name the same file");
   if (flags.stop_at_first && flags.keep_going)
     throw UsageError("-x and --keep-going exclude each other");
   if (flags.keep_going && (!flags.max_fail.empty() || flags.until_fail))

@@ -16,7 +16,7 @@ void add_selection(CLI::App& command, Selection& selection) {
   };
   repeated("--exclude", selection.excluded, "SELECT", "leave out what these match");
   repeated("--tag", selection.tags, "TAGS",
-           "scenarios with this tag, or these: \"core and not (join or slow)\"");
+           "scenarios with this tag, or these: \"core and not (join or buffers)\"");
   repeated("--not-tag", selection.not_tags, "TAGS", "no scenario with this tag");
 }
 

@@ -24,7 +24,7 @@ constexpr int kNameAttempts = 100;
 
 [[noreturn]] void give_up(const fs::path& path, int error) {
   throw ArchiveError(path.string() + ": " + std::strerror(error) +
-                     "; a run must be able to write there (--out DIR names another folder)");
+                     "; a run must be able to write there (--out FOLDER names another one)");
 }
 
 void write_all(int file, std::string_view text, const fs::path& path) {

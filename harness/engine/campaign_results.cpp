@@ -69,7 +69,9 @@ void Campaign::finish(Run& run) {
                           : time_is_over() ? "its time was over before a case of it had run"
                                            : "an earlier failure ended the run";
   for (auto& running : jobs_)
-    if (running.stage == RunningJob::Stage::waits_to_shrink) close(running);
+    if (running.stage == RunningJob::Stage::waits_to_shrink ||
+        (run.interrupted && running.has_failed && running.stage != RunningJob::Stage::closed))
+      close(running);
   for (size_t job = 0; job < jobs_.size(); ++job) {
     const auto& running = jobs_[job];
     if (!running.result) {

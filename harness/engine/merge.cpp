@@ -144,8 +144,9 @@ std::vector<Result::Found> others_of(const std::vector<const Result*>& results,
   return others;
 }
 
+// Shares are those of the whole list: `all_shards` are there.
 Result merged_result(const std::vector<const Result*>& results, const Planned& planned,
-                     bool kept_going) {
+                     bool kept_going, bool all_shards) {
   Result out = deciding(results);
   out.others = kept_going ? others_of(results, out) : std::vector<Result::Found>();
   out.groups.clear();
@@ -167,6 +168,7 @@ Result merged_result(const std::vector<const Result*>& results, const Planned& p
   out.signatures.clear();
   count_groups(out);
   out.exactness = claimed(planned.exactness, out);
+  if (!all_shards) out.required_shares.clear();
   judge_shares(out);
   return out;
 }
@@ -178,7 +180,8 @@ void merge_part(const std::vector<NamedRun>& runs, const Planned& planned, Run& 
   if (!parts.not_finished.empty() && !failed) {
     out.not_finished.push_back(*parts.not_finished.front());
   } else if (!parts.results.empty()) {
-    out.results.push_back(merged_result(parts.results, planned, out.kept_going));
+    out.results.push_back(
+        merged_result(parts.results, planned, out.kept_going, out.missing_shards.empty()));
   } else {
     out.not_finished.push_back(
         {planned.scenario, planned.setting, "the shards with its cases are missing"});

@@ -89,6 +89,7 @@ Planned planned(const Job& job) {
 Tally::Tally(Job job, AfterFailure after_failure)
     : job_(std::move(job)),
       keeps_going_(after_failure == AfterFailure::keep_going),
+      listed_(job_.cases.size()),
       verdicts_(job_.cases.size()),
       stop_at_(job_.cases.size()) {
   hand_out_from(0);
@@ -223,8 +224,8 @@ Result::Found Tally::found(size_t index) const {
   return {flaky(index) ? Result::Kind::flaky : result_kind(verdict.kind), verdict, failure(index)};
 }
 
-bool Tally::every_case_has_a_verdict() const {
-  for (size_t index = 0; index < verdicts_.size(); ++index)
+bool Tally::the_list_has_verdicts() const {
+  for (size_t index = 0; index < listed_; ++index)
     if (job_.shard.plays(static_cast<int64_t>(index) + 1) && !verdicts_[index]) return false;
   return true;
 }
@@ -251,8 +252,9 @@ Result Tally::result() const {
                 .setting = job_.setting};
   result.groups = groups();
   result.schedules = schedule_counts();
-  // Cases grow along a list: one that was cut short has other shares.
-  if (job_.judges_shares && every_case_has_a_verdict())
+  // Cases grow along a list: one that was cut short has other shares. What was drawn beyond it is
+  // as large as its end.
+  if (job_.judges_shares && the_list_has_verdicts())
     result.required_shares = job_.scenario.required_shares;
   count_groups(result);
   result.exactness = claimed(result.exactness, result);

@@ -88,13 +88,14 @@ class Tally {
   void remember_signature(size_t index);
   void hand_out_from(size_t first);
   std::vector<CaseGroup> groups() const;
-  bool every_case_has_a_verdict() const;
+  bool the_list_has_verdicts() const;
   ScheduleCounts schedule_counts() const;
   Failure failure(size_t index) const;
   Result::Found found(size_t index) const;
 
   Job job_;
   const bool keeps_going_;
+  const size_t listed_;  // the cases of the job at first
   std::vector<std::optional<Verdict>> verdicts_;
   std::map<std::string, size_t> first_of_;  // by signature, the lowest index so far
   std::map<size_t, int> passes_;            // of a culprit, before the verdict

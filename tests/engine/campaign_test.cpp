@@ -179,6 +179,22 @@ TEST(Campaign, AnInterruptEndsWhatIsBeingPlayed) {
   EXPECT_EQ(run.not_finished[0].scenario, "toys.b");
 }
 
+TEST(Campaign, WhatHadFailedBeforeAnInterruptIsReportedAndSaved) {
+  Bench bench;
+  int plays = 0;
+  const auto run = bench.run({job_of(holds_unless_one(), {1})}, [&](const Case& c, FakeTier& tier) {
+    if (++plays == 1) return recorded(c, 1);
+    bench.interrupted = true;
+    tier.block();
+    return History();
+  });
+  EXPECT_TRUE(run.interrupted);
+  ASSERT_EQ(run.results.size(), 1u);
+  EXPECT_EQ(run.results[0].kind, Result::Kind::fail);
+  EXPECT_EQ(run.results[0].failure->plays.size(), 1u);
+  EXPECT_FALSE(run.results[0].failure->case_file.empty());
+}
+
 TEST(Campaign, WhatARankDidWhenInterruptedIsNoVerdict) {
   Bench bench;
   const auto run = bench.run({job_of(holds_unless_one(), {2})}, [&](const Case& c, FakeTier&) {
