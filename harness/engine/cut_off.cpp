@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <fcntl.h>
 #include <fstream>
+#include <string_view>
 #include <sys/file.h>
+#include <tuple>
 #include <unistd.h>
 
 namespace lockstep {
@@ -13,14 +15,20 @@ namespace {
 namespace fs = std::filesystem;
 constexpr size_t kRunsMost = 20;
 
-// The newest first: their names begin with the time.
+// The newest first: their names begin with the time, in seconds, and in one second several may have
+// begun.
 std::vector<fs::path> runs_below(const fs::path& root) {
-  std::vector<fs::path> folders;
+  constexpr size_t kTime = std::string_view("20261123-040335").size();
+  std::vector<std::tuple<std::string, fs::file_time_type, fs::path>> begun;
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(root / "runs", none))
-    if (!entry.is_symlink(none)) folders.push_back(entry.path());
-  std::sort(folders.rbegin(), folders.rend());
-  if (folders.size() > kRunsMost) folders.resize(kRunsMost);
+    if (!entry.is_symlink(none))
+      begun.emplace_back(entry.path().filename().string().substr(0, kTime),
+                         fs::last_write_time(entry.path() / "events.jsonl", none), entry.path());
+  std::sort(begun.rbegin(), begun.rend());
+  std::vector<fs::path> folders;
+  for (auto& [time, written, folder] : begun)
+    if (folders.size() < kRunsMost) folders.push_back(std::move(folder));
   return folders;
 }
 

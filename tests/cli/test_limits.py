@@ -40,7 +40,7 @@ class Limits(ProgramCase):
 
     def test_file_sizes(self):
         told = self.finish_with(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)), "run", "--tier", "cold", "toys.hold")
-        self.assert_told(told, "File too large", "--out DIR")
+        self.assert_told(told, "File too large", "--out FOLDER")
 
     @unittest.skipIf(os.getuid() != 0, "only root can be another user")
     def test_processes(self):
