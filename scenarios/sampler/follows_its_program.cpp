@@ -178,7 +178,7 @@ rc::Gen<Acts> cases() {
         return Act{std::move(name), amount};
       },
       act, rc::gen::oneOf(inRange<int64_t>(0, 8), inRange<int64_t>(0, 60)));
-  const auto world = rc::gen::build<WorldSpec>(rc::gen::set(&WorldSpec::size, inRange(1, 6)));
+  const auto world = rc::gen::build<WorldSpec>(rc::gen::set(&WorldSpec::size, inRange(2, 7)));
   return rc::gen::build<Acts>(
       rc::gen::set(&Acts::world, world),
       rc::gen::set(&Acts::acts, rc::gen::container<std::vector<Act>>(step)),

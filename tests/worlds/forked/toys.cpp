@@ -106,7 +106,8 @@ bool everybody_acts(const std::string& act) {
          act == "broadcast" || act == "reduce_and_record" || act == "look_around" ||
          act == "change_ambience" || act == "tell_pid" || act == "collectives" ||
          act == "reduce_reals" || act == "four_rounds" || act == "race" || act == "meddle" ||
-         act == "reduce_then_compute" || act == "reduce_and_compute" || act == "deadlock" || act == "look_before_waiting";
+         act == "reduce_then_compute" || act == "reduce_and_compute" || act == "deadlock" ||
+         act == "look_before_waiting";
 }
 
 void play_toy(const Toy& c, RankContext& here) {
