@@ -202,8 +202,8 @@ TEST(Members, RankZeroThatIsNotThereIsNamedByItsAddress) {
   elsewhere.listens_on = "10.0.0.2";
   EXPECT_EQ(reason([&] { join(kHere, port, elsewhere, in(30s)); }),
             "no connection to 127.0.0.1, port " + std::to_string(port) +
-                ": Connection refused; that is loopback, which no other host reaches: give rank 0 "
-                "the address that the others have as MASTER_ADDR");
+                ": Connection refused; that is loopback, which no other host reaches: with ranks "
+                "on several hosts give rank 0 the address that the others have as MASTER_ADDR");
 }
 
 // A process that has no secret where rank 0 has one, or the other way round, never connects.
