@@ -203,7 +203,7 @@ Scenario match_single_process() {
                     return has_step(c, [](const Step& step) { return !step.unused.empty(); });
                   }},
                  {"several models", 0.1, [](const Programme& c) { return c.models > 1; }},
-                 {"half precision", 0.1,
+                 {"half precision", 0.05,
                   [](const Programme& c) {
                     return has_layer(c, [](const LayerSpec& layer) {
                       return layer.dtype == "float16" || layer.dtype == "bfloat16";

@@ -29,6 +29,7 @@ bool makes_no_difference(const std::string& scenario, const std::string& path) {
   static const std::map<std::string, std::set<std::string>> kOfScenarios{
       {"sampler.partitions_the_dataset", {"through_loader", "batch_size"}},
       {"accumulation.bare_passes_are_local", {"loss_of"}},
+      {"programs.match_single_process", {"order_by_rank"}},
       {"buffers.every_kind_is_followed", {"reassigned"}}};
   const auto own = kOfScenarios.find(scenario);
   return path == "layout" || path == "gradient_layout" || path == "network.order_by_rank" ||
