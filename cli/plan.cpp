@@ -81,9 +81,19 @@ std::string seconds_text(std::optional<Milliseconds> time) {
              : "–";
 }
 
+// What the options make of the cases above.
+std::string what_follows(const CampaignOptions& options) {
+  if (!options.draws_on) return "";
+  return "more cases are drawn then, until " +
+         (options.time ? seconds_text(*options.time) + " are over" : std::string("one fails")) +
+         (options.time && options.after_failure == AfterFailure::stop_all ? " or one fails" : "") +
+         (options.time ? "; no case starts after that time\n" : "\n");
+}
+
 }  // namespace
 
-std::string plan_text(const std::vector<Job>& jobs, const fs::path& out) {
+std::string plan_text(const std::vector<Job>& jobs, const CampaignOptions& options,
+                      const fs::path& out) {
   const PastRuns past(out);
   size_t name_width = 0, setting_width = 0;
   const auto setting_of = [](const Job& job) {
@@ -98,7 +108,7 @@ std::string plan_text(const std::vector<Job>& jobs, const fs::path& out) {
   Milliseconds total{};
   for (const auto& job : jobs) {
     const auto cases = job.shard.count(static_cast<int64_t>(job.cases.size()));
-    const auto time = cases == 0 ? Milliseconds{} : past.time_of(job, cases);
+    const auto time = cases == 0 ? Milliseconds{} : past.time_of(job, cases * options.repeat);
     all += cases;
     total += time.value_or(Milliseconds{});
     unknown += !time;
@@ -112,12 +122,14 @@ std::string plan_text(const std::vector<Job>& jobs, const fs::path& out) {
   }
   text += reports::counted(static_cast<int64_t>(jobs.size()), "scenario") + "   " +
           reports::counted(all, "case") + "   ";
+  if (options.repeat > 1) text += "each up to " + with_commas(options.repeat) + " times   ";
   if (unknown == static_cast<int64_t>(jobs.size()))
     return text + "the time is not known: no earlier run is kept in " + (out / "runs").string() +
-           "\n";
+           "\n" + what_follows(options);
   text += "about " + seconds_text(total * past.overlap());
-  if (unknown > 0) text += ", without " + with_commas(unknown) + " of which it is not known";
-  return text + "\n";
+  if (unknown > 0)
+    text += ", and " + reports::counted(unknown, "scenario") + " of which the time is not known";
+  return text + "\n" + what_follows(options);
 }
 
 }  // namespace lockstep::cli

@@ -1,13 +1,15 @@
 // What a run would play: a line for each scenario in each setting, with its number of cases and the
-// time that they are going to take, as far as earlier runs below `out` tell.
+// time that they are going to take, as far as earlier runs below `out` tell; and what the options
+// for time and repetition make of it.
 #pragma once
 
-#include "harness/engine/tally.h"
+#include "harness/engine/campaign.h"
 
 namespace lockstep::cli {
 
 // A scenario that no earlier run judged in that setting is estimated by the cases of the others of
 // its tier; where there are none, the time is unknown. Ends with a newline.
-std::string plan_text(const std::vector<Job>& jobs, const std::filesystem::path& out);
+std::string plan_text(const std::vector<Job>& jobs, const CampaignOptions& options,
+                      const std::filesystem::path& out);
 
 }  // namespace lockstep::cli

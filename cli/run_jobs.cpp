@@ -8,6 +8,7 @@
 #include "harness/core/text.h"
 #include "harness/engine/archive.h"
 #include "harness/engine/canary.h"
+#include "reports/style.h"
 
 #include <algorithm>
 #include <random>
@@ -121,15 +122,26 @@ std::vector<Case> archived_for(const Scenario& scenario, const RunFlags& flags) 
   return {};
 }
 
-GrowingCases cases_of(const Scenario& scenario, const DrawOptions& options, const RunFlags& flags,
-                      DrawProgress& progress) {
-  const auto archived = archived_for(scenario, flags);
+GrowingCases cases_of(const Scenario& scenario, const DrawOptions& options,
+                      const std::vector<Case>& archived, DrawProgress& progress) {
   try {
     progress.begin(scenario.name);
     return {scenario, options, archived, [&] { progress.looked_at_a_case(); }};
   } catch (const FieldError& error) {
     throw UsageError((options.set.empty() ? "" : "--set: ") + scenario.name + ": " + error.what());
   }
+}
+
+// For --failed: why there is nothing to run.
+std::string no_failure_left(size_t archived, const RunFlags& flags) {
+  const auto folder = (std::filesystem::path(flags.out) / "failures").string();
+  if (archived == 0) return "no failure of these scenarios is archived in " + folder;
+  return reports::counted(static_cast<int64_t>(archived), "failure") + " of these scenarios in " +
+         folder + ", and " +
+         (flags.worlds.empty() ? "--set leaves"
+          : flags.set.empty()  ? "--world leaves"
+                               : "--world and --set leave") +
+         " out " + (archived == 1 ? "this one" : "all of them");
 }
 
 // The fields that have this name inside another one.
@@ -161,12 +173,15 @@ std::vector<Job> jobs_of(const RunFlags& flags, const Known& known, const DrawOp
   const auto settings = settings_of(flags, known);
   const auto shard = shard_option_of(flags).value_or(RunShard());
   std::vector<Job> jobs;
+  size_t archived_in_all = 0;
   const auto scenarios = selected(known.scenarios, flags.selection);
   DrawProgress progress(static_cast<int64_t>(scenarios.size()), flags.quiet,
                         {.unicode = locale_is_utf8()}, is_terminal(STDERR_FILENO));
   for (const auto& scenario : scenarios) {
     const auto missing = missing_field(scenario, draw);
-    auto growing = missing ? GrowingCases() : cases_of(scenario, draw, flags, progress);
+    const auto archived = archived_for(scenario, flags);
+    archived_in_all += archived.size();
+    auto growing = missing ? GrowingCases() : cases_of(scenario, draw, archived, progress);
     const auto& cases = growing.list();
     if (flags.failed && !missing && cases.empty()) continue;
     const auto left_out = missing.value_or("");
@@ -181,12 +196,10 @@ std::vector<Job> jobs_of(const RunFlags& flags, const Known& known, const DrawOp
         jobs.back().more = [growing]() mutable { return growing.grow(); };
     }
   }
-  if (jobs.empty())
-    throw NothingSelected("no failure of these scenarios is archived in " +
-                          (std::filesystem::path(flags.out) / "failures").string());
+  if (jobs.empty()) throw NothingSelected(no_failure_left(archived_in_all, flags));
   // A mistyped name is in no scenario; drawing reports the known fields.
   if (std::all_of(jobs.begin(), jobs.end(), [](const Job& job) { return !job.left_out.empty(); }))
-    cases_of(jobs.front().scenario, draw, flags, progress);
+    cases_of(jobs.front().scenario, draw, {}, progress);
   return jobs;
 }
 

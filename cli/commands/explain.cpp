@@ -21,6 +21,18 @@ void print_part(const std::string& label, const std::string& text) {
   print("  " + label + std::string(16 - label.size(), ' ') + text + "\n", kColumns);
 }
 
+// With blanks, at which a line can be broken.
+std::string spaced(const std::string& json) {
+  std::string text;
+  bool in_string = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    text += json[i];
+    if (json[i] == '"' && (i == 0 || json[i - 1] != '\\')) in_string = !in_string;
+    if (!in_string && (json[i] == ',' || json[i] == ':')) text += ' ';
+  }
+  return text;
+}
+
 int explain(const Known& known, const Scenario& scenario) {
   print(scenario.name + "\n");
   print_part("claim", scenario.claim);
@@ -29,7 +41,7 @@ int explain(const Known& known, const Scenario& scenario) {
   print_part("usual mistake", scenario.usual_mistake);
   print_part("not covered", scenario.not_covered);
   print_part("must catch", joined(scenario.must_catch, ", "));
-  print_part("smallest case", displayed_value(scenario.smallest()).dump());
+  print_part("smallest case", spaced(displayed_value(scenario.smallest()).dump()));
   for (const auto& [label, share] : scenario.required_shares)
     print_part(
         label == scenario.required_shares.front().label ? "must draw" : "",

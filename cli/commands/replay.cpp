@@ -153,7 +153,7 @@ void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& s
   option("--for", flags->time, "TIME", "the time for that: 90s, 10m, 1.5h");
   command->add_flag("--shrink", flags->shrink,
                     "search for a smaller case that fails alike, and save it");
-  option("--shrink-time", flags->shrink_time, "SECONDS", "the time for that (10)");
+  option("--shrink-time", flags->shrink_time, "SECONDS", "the same, with the time for it (10)");
   option("--out", flags->out, "FOLDER", "where runs are kept");
   option("--color", flags->colour, "WHEN", "auto, always or never");
   command->add_flag("-v", flags->verbose, "print what every rank recorded");

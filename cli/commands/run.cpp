@@ -104,7 +104,7 @@ int run(const RunFlags& flags, const Known& known, SingleThreaded alone) {
   if (options.launched && !fixes_world(draw)) draw.worlds = {options.launched->size};
   auto jobs = jobs_of(flags, known, draw);
   if (flags.plan) {
-    print(plan_text(jobs, flags.out));
+    print(plan_text(jobs, options.campaign, flags.out));
     return kHeld;
   }
   tell_of_cut_off(flags.out, known.program);

@@ -22,6 +22,20 @@ class Selecting(ProgramCase):
         status, _, error = self.run_program("run", "--failed")
         self.assertEqual((status, error), (4, "lockstep: no failure of these scenarios is archived in .lockstep/failures\n"))
 
+    def test_failed_says_which_flag_leaves_out_what_is_archived(self):
+        self.run_program("run", "toys.multiply", "--seed", "7")
+        status, _, error = self.run_program("run", "--failed", "--world", "5")
+        self.assertEqual((status, error), (
+            4, "lockstep: 1 failure of these scenarios in .lockstep/failures, and --world leaves out this one\n"))
+
+    def test_a_folder_of_failures_that_cannot_be_listed_is_refused(self):
+        os.mkdir(self.path())
+        with open(self.path("failures"), "w", encoding="utf-8"):
+            pass
+        status, _, error = self.run_program("run", "toys.hold", "--seed", "7")
+        self.assertEqual(status, 2)
+        self.assertIn(".lockstep/failures: cannot list the archived failures: Not a directory", error)
+
     def test_what_is_excluded_is_not_played(self):
         self.run_program("run", "toys.hold", "--exclude", "*_too")
         self.assertEqual([result["scenario"] for result in self.latest()["results"]], ["toys.hold"])
@@ -47,6 +61,14 @@ class Planning(ProgramCase):
         out = self.run_program("run", "toys.hold_too", "toys.bare", "--cases", "2", "--plan")[1]
         self.assertRegex(out, r"toys.hold_too +toy cold gloo +2 cases +4\.0 s\n")
         self.assertRegex(out, r"toys.bare +toy cold gloo +1 case +2\.0 s\n", "as the others of its tier")
+
+
+    def test_a_plan_says_what_repetition_and_time_make_of_it(self):
+        out = self.run_program("run", "toys.hold", "--seed", "7", "--plan", "--repeat", "3")[1]
+        self.assertIn("10 cases   each up to 3 times   the time is not known", out)
+        out = self.run_program("run", "toys.hold", "--seed", "7", "--plan", "--until-fail", "--for", "1m")[1]
+        self.assertTrue(out.endswith("more cases are drawn then, until 60.0 s are over or one fails; no case starts "
+                                     "after that time\n"), out)
 
 
 class Budgets(ProgramCase):
