@@ -38,11 +38,11 @@ Result with_shares(int64_t hard, const std::string& scenario = "a.b") {
 }
 
 TEST(Coverage, TheSummarySaysHowManySharesAreMetAndWhichIsTheClosest) {
-  EXPECT_NE(summary(run_of({with_shares(80), with_shares(60, "a.c"), passing()}), {})
-                .find("labels: 2 of 2 required shares met; the closest: a.c, hard: 60 of 200 drawn "
+  EXPECT_NE(summary(run_of({with_shares(80), with_shares(60, "a.c"), with_shares(70, "a.d")}), {})
+                .find("labels: 3 of 3 required shares met; the closest: a.c, hard: 60 of 200 drawn "
                       "cases (30 %), at least 25 % required\n"),
             std::string::npos)
-      << summary(run_of({with_shares(80), with_shares(60, "a.c"), passing()}), {});
+      << summary(run_of({with_shares(80), with_shares(60, "a.c"), with_shares(70, "a.d")}), {});
   EXPECT_EQ(summary(run_of({passing()}), {}).find("labels"), std::string::npos);
 }
 
@@ -58,9 +58,10 @@ TEST(Coverage, AMissedShareIsTheStoryOfItsResult) {
 TEST(Coverage, TooFewDrawnCasesAreSaidToBe) {
   auto few = with_shares(60);
   few.labels["drawn"] = 20;
-  EXPECT_NE(summary(run_of({few}), {})
-                .find("labels: 1 result drew fewer than 25 cases, too few to judge their shares\n"),
+  const auto text = summary(run_of({few}), {});
+  EXPECT_NE(text.find("labels: 1 result drew fewer than 25 cases, too few to judge their shares\n"),
             std::string::npos);
+  EXPECT_EQ(text.find("required share"), std::string::npos) << text;
 }
 
 TEST(Coverage, TheSummarySaysHowManyPairsOfOptionsTheCasesCover) {
