@@ -6,7 +6,7 @@
 #include "cli/sharding.h"
 #include "cli/usage.h"
 #include "harness/core/text.h"
-#include "harness/engine/archive.h"
+#include "harness/engine/archived_failures.h"
 #include "harness/engine/canary.h"
 #include "reports/style.h"
 

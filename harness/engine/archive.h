@@ -57,8 +57,4 @@ class Archive : public Listener {
   int events_ = -1;  // open for appending
 };
 
-// The archived failures of one scenario below `root`, by file name, with every field written out.
-// Throws FieldError, which names the file, for one that is no case of the scenario.
-std::vector<Case> archived_failures(const std::filesystem::path& root, const Scenario& scenario);
-
 }  // namespace lockstep

@@ -1,5 +1,6 @@
 #include "harness/engine/archive.h"
 
+#include "harness/engine/archived_failures.h"
 #include "tests/engine/planted.h"
 #include "tests/engine/toys.h"
 

@@ -1,5 +1,6 @@
 // What shrinking adds to a campaign: the smallest case in the result, in its file, on any number of
 // lanes.
+#include "harness/engine/archived_failures.h"
 #include "harness/engine/draw.h"
 #include "tests/engine/bench.h"
 #include "tests/engine/planted.h"
