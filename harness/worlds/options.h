@@ -4,7 +4,9 @@
 
 #include "harness/core/fields.h"
 
+#include <cmath>
 #include <compare>
+#include <optional>
 
 namespace lockstep {
 
@@ -39,7 +41,8 @@ struct NormOptions {
   int64_t channels = 1;
   int64_t eps_log2 = -4;       // what is added to the variance
   int64_t momentum_log2 = -2;  // the weight of a new batch in the running statistics
-  bool cumulative = false;     // instead of momentum: the average over all batches so far
+  bool zero_momentum = false;  // instead of that: a new batch weighs nothing
+  bool cumulative = false;     // instead of both: the average over all batches so far
   bool affine = true;          // a weight and a bias for each channel
   bool track_running_stats = true;
   auto operator<=>(const NormOptions&) const = default;
@@ -47,11 +50,18 @@ struct NormOptions {
     return std::tuple{field("channels", &NormOptions::channels, between(1, 4096)),
                       field("eps_log2", &NormOptions::eps_log2, between(-40, 10)),
                       field("momentum_log2", &NormOptions::momentum_log2, between(-20, 0)),
+                      field("zero_momentum", &NormOptions::zero_momentum),
                       field("cumulative", &NormOptions::cumulative),
                       field("affine", &NormOptions::affine),
                       field("track_running_stats", &NormOptions::track_running_stats)};
   }
 };
+
+// The weight of a new batch; none where all batches weigh the same.
+inline std::optional<double> momentum_of(const NormOptions& options) {
+  if (options.cumulative) return {};
+  return options.zero_momentum ? 0.0 : std::ldexp(1.0, static_cast<int>(options.momentum_log2));
+}
 
 // How to divide a dataset of `length` samples among the ranks.
 struct ShardOptions {

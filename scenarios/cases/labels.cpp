@@ -88,6 +88,15 @@ std::vector<Label<Layer>> labels_of_layers() {
   out.push_back({"half precision", 0.2,
                  [](const Layer& c) { return c.dtype == "float16" || c.dtype == "bfloat16"; }});
   out.push_back({"averages far from zero", 0.4, [](const Layer& c) { return c.average_log2 > 0; }});
+  out.push_back({"a frozen weight or bias", 0.1,
+                 [](const Layer& c) { return c.norm.affine && c.frozen != "none"; }});
+  out.push_back({"half weights and running statistics", 0.05, [](const Layer& c) {
+                   return c.half_parameters && (c.dtype == "float16" || c.dtype == "bfloat16");
+                 }});
+  out.push_back(
+      {"seven channels and more", 0.02, [](const Layer& c) { return c.norm.channels >= 7; }});
+  out.push_back(
+      {"several threads in an operation", 0.2, [](const Layer& c) { return c.threads > 1; }});
   out.push_back({"no weight and bias", 0.2, [](const Layer& c) { return !c.norm.affine; }});
   return out;
 }

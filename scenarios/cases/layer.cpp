@@ -66,8 +66,12 @@ int64_t values_per_channel(const Layer& c) {
 }
 
 bool needs_gradient(const Layer& c, int rank) {
-  if (c.upstream == "some" && c.norm.affine) return rank % 2 == 0;
+  if (c.upstream == "some" && (learns(c, "weight") || learns(c, "bias"))) return rank % 2 == 0;
   return c.upstream != "none";
+}
+
+bool learns(const Layer& c, const char* parameter) {
+  return c.norm.affine && c.frozen != "both" && c.frozen != parameter;
 }
 
 at::ScalarType dtype_of(const Layer& c) {
@@ -75,7 +79,7 @@ at::ScalarType dtype_of(const Layer& c) {
 }
 
 at::ScalarType parameter_dtype_of(const Layer& c) {
-  return c.dtype == "float64" ? at::kDouble : at::kFloat;
+  return c.dtype == "float64" || c.half_parameters ? dtype_of(c) : at::kFloat;
 }
 
 at::Tensor input_of(const Layer& c, int step, int rank) {

@@ -21,10 +21,13 @@ struct Layer {
   int spread_log2 = 0;
   std::vector<int> samples;  // rank r's batch holds samples[r], read cyclically; empty: two each
   // The ranks whose input requires a gradient, as the output of a layer that learns does: all,
-  // none, or "some", the even ranks. Without weight and bias the other ranks would have no
-  // backward, so "some" is then "all".
+  // none, or "some", the even ranks. Without weight and bias that learn the other ranks would have
+  // no backward, so "some" is then "all".
   std::string upstream = "all";
-  std::string dtype = "float32";  // of the input; parameters of a half one are float32
+  std::string frozen = "none";    // of weight and bias; where both are, none of them learns
+  std::string dtype = "float32";  // of the input; parameters of a half one are float32,
+  bool half_parameters = false;   // or half as well
+  int threads = 1;                // that share the work of an operation
   // "channels_last" where there are two or three spatial sizes, else "contiguous"; "strided": every
   // other column of something wider.
   std::string layout = "contiguous", gradient_layout = "contiguous";
@@ -43,6 +46,9 @@ struct Layer {
         field("spread_log2", &Layer::spread_log2, between(-14, 0), Cost::numbers),
         field("samples", &Layer::samples, between(0, 1000)),
         field("upstream", &Layer::upstream, one_of("all|none|some")),
+        field("frozen", &Layer::frozen, one_of("none|weight|bias|both")),
+        field("half_parameters", &Layer::half_parameters, {}, Cost::numbers),
+        field("threads", &Layer::threads, between(1, 4)),
         field("dtype", &Layer::dtype, one_of("float32|float64|float16|bfloat16"), Cost::numbers),
         field("layout", &Layer::layout, kLayouts),
         field("gradient_layout", &Layer::gradient_layout, kLayouts),
@@ -54,6 +60,8 @@ struct Layer {
 int64_t samples_of(const Layer& c, int rank);
 int64_t values_per_channel(const Layer& c);  // of all ranks, in one step
 bool needs_gradient(const Layer& c, int rank);
+
+bool learns(const Layer& c, const char* parameter);  // "weight" or "bias"
 
 at::ScalarType dtype_of(const Layer& c);
 at::ScalarType parameter_dtype_of(const Layer& c);

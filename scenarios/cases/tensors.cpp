@@ -4,6 +4,7 @@
 
 #include <torch/torch.h>
 
+#include <dlfcn.h>
 #include <map>
 
 namespace lockstep::scenarios {
@@ -55,6 +56,21 @@ Written written(const reference::Rounded& right, at::ScalarType dtype) {
 at::Tensor gradient_or_nothing(const at::Tensor& leaf) {
   return leaf.grad().defined() ? leaf.grad()
                                : torch::empty({0}, leaf.options().requires_grad(false));
+}
+
+IntraOpThreads::IntraOpThreads(int count) : before_(at::get_num_threads()) {
+  if (count != before_) at::set_num_threads(count);
+}
+
+// OpenMP keeps the threads of a parallel region for the next one; here they would count as left
+// behind. LibTorch brings its own OpenMP, under a name that changes from build to build.
+IntraOpThreads::~IntraOpThreads() {
+  if (at::get_num_threads() == before_) return;
+  at::set_num_threads(before_);
+  using Pause = int(int kind);
+  constexpr int kHard = 2;
+  if (auto* const pause = reinterpret_cast<Pause*>(::dlsym(RTLD_DEFAULT, "omp_pause_resource_all")))
+    pause(kHard);
 }
 
 Findings gradients_are_defined(const std::vector<Row>& gradients) {

@@ -32,6 +32,18 @@ Written written(const reference::Rounded& right, at::ScalarType dtype);
 // The gradient of `leaf` as a program records it: a tensor of no elements if it is undefined.
 at::Tensor gradient_or_nothing(const at::Tensor& leaf);
 
+// While it lives, so many threads of this rank share the work of an operation.
+class IntraOpThreads {
+ public:
+  explicit IntraOpThreads(int count);
+  ~IntraOpThreads();
+  IntraOpThreads(const IntraOpThreads&) = delete;
+  IntraOpThreads& operator=(const IntraOpThreads&) = delete;
+
+ private:
+  int before_;
+};
+
 // One finding if a rank recorded an undefined gradient in one of these rows; none otherwise.
 Findings gradients_are_defined(const std::vector<Row>& gradients);
 

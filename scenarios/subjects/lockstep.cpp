@@ -162,14 +162,12 @@ class Sharded : public Shard {
 };
 
 SyncBatchNormOptions translated(const NormOptions& options, const Group& group) {
-  SyncBatchNormOptions out{.num_features = options.channels,
-                           .eps = std::ldexp(1.0, static_cast<int>(options.eps_log2)),
-                           .momentum = std::ldexp(1.0, static_cast<int>(options.momentum_log2)),
-                           .affine = options.affine,
-                           .track_running_stats = options.track_running_stats,
-                           .process_group = group};
-  if (options.cumulative) out.momentum = std::nullopt;
-  return out;
+  return {.num_features = options.channels,
+          .eps = std::ldexp(1.0, static_cast<int>(options.eps_log2)),
+          .momentum = momentum_of(options),
+          .affine = options.affine,
+          .track_running_stats = options.track_running_stats,
+          .process_group = group};
 }
 
 class Normalising : public Model {

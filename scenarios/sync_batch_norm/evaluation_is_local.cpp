@@ -236,7 +236,7 @@ Scenario evaluation_is_local() {
       .labels = {{"three ranks and more", 0.3, has_three_ranks<Layer>},
                  {"no running statistics", 0.05,
                   [](const Layer& c) { return !c.norm.track_running_stats; }}},
-      .unused = {"upstream"},
+      .unused = {"upstream", "frozen", "half_parameters", "threads"},
   });
 }
 

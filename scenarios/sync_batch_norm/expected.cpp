@@ -31,12 +31,21 @@ RunningStatistics moved(const Layer& c, const RunningStatistics& now,
                         const reference::Normalised& batch) {
   if (batch.count == 0) return now;
   RunningStatistics next{.average = {}, .variance = {}, .batches = now.batches + 1};
-  const double factor = c.norm.cumulative ? 1.0 / static_cast<double>(next.batches)
-                                          : std::ldexp(1.0, static_cast<int>(c.norm.momentum_log2));
-  next.average = reference::moved_by(now.average, batch.average, factor, precision_bits(c.dtype));
-  next.variance =
-      reference::moved_by(now.variance, batch.unbiased_variance, factor, precision_bits(c.dtype));
+  const double factor =
+      c.norm.cumulative ? 1.0 / static_cast<double>(next.batches) : momentum_of(c.norm).value();
+  const auto stored_after = [&](const Rounded& running, const Rounded& of_batch) {
+    return reference::stored(
+        reference::moved_by(running, of_batch, factor, precision_bits(c.dtype)),
+        storage_of(parameter_dtype_of(c)));
+  };
+  next.average = stored_after(now.average, batch.average);
+  next.variance = stored_after(now.variance, batch.unbiased_variance);
   return next;
+}
+
+void add_nothing(ByRank& to, at::ScalarType dtype) {
+  to.values.push_back(value_of(torch::empty({0}, dtype)));
+  to.bounds.push_back(value_of(torch::zeros({0}, at::kDouble)));
 }
 
 Step shown(const Layer& c, const reference::Normalised& batch, const RunningStatistics& running) {
@@ -47,13 +56,17 @@ Step shown(const Layer& c, const reference::Normalised& batch, const RunningStat
     if (needs_gradient(c, rank)) {
       add(step[kInputGradient], batch.input_gradients[r], dtype_of(c));
     } else {
-      step[kInputGradient].values.push_back(no_gradient(c));
-      step[kInputGradient].bounds.push_back(value_of(torch::zeros({0}, at::kDouble)));
+      add_nothing(step[kInputGradient], dtype_of(c));
     }
-    if (c.norm.affine) {
-      add(step[kWeightGradient], batch.weight_gradients[r], parameter_dtype_of(c));
-      add(step[kBiasGradient], batch.bias_gradients[r], parameter_dtype_of(c));
-    }
+    if (!c.norm.affine) continue;
+    const auto add_parameter = [&](const char* name, const char* parameter, const Rounded& right) {
+      if (learns(c, parameter))
+        add(step[name], right, parameter_dtype_of(c));
+      else
+        add_nothing(step[name], parameter_dtype_of(c));
+    };
+    add_parameter(kWeightGradient, "weight", batch.weight_gradients[r]);
+    add_parameter(kBiasGradient, "bias", batch.bias_gradients[r]);
   }
   if (!c.norm.track_running_stats) return step;
   add(step[kRunningMean], running.average, parameter_dtype_of(c));
@@ -80,6 +93,8 @@ void set_state(Model& model, const Layer& c) {
   if (c.norm.affine) {
     take(parameters["norm.weight"], state.weight);
     take(parameters["norm.bias"], state.bias);
+    parameters["norm.weight"].set_requires_grad(learns(c, "weight"));
+    parameters["norm.bias"].set_requires_grad(learns(c, "bias"));
   }
   if (!c.norm.track_running_stats) return;
   take(buffers[kRunningMean], state.running_mean);

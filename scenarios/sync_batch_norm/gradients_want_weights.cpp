@@ -231,7 +231,7 @@ Scenario gradients_want_weights() {
       .checks = {weighted_losses_give_one_processs_gradients,
                  unweighted_losses_give_an_average_of_averages},
       .labels = labels_of_batches(0.3, 0.4),
-      .unused = {"upstream"},
+      .unused = {"upstream", "frozen", "half_parameters", "threads"},
   });
 }
 

@@ -36,6 +36,7 @@ void program(const Layer& c, RankContext& here) {
   if (values_per_channel(c) == 1) throw Unsupported("one value a channel has no variance");
   const auto model = lockstep::sync_batch_norm(here, c.norm);
   set_state(*model, c);
+  const IntraOpThreads threads(c.threads);
   for (int step = 0; step < c.steps; ++step) {
     model->zero_grad();
     here.enter(step, "forward");
@@ -83,10 +84,10 @@ Findings compared(const Layer& c, const History& h, const std::vector<Step>& ste
 
 Findings parameters_have_gradients(const Layer& c, const History& h) {
   std::vector<Row> rows;
-  if (c.norm.affine)
-    for (int s = 0; s < c.steps; ++s)
-      for (const char* name : {kWeightGradient, kBiasGradient})
-        rows.push_back(h.row({s, "backward"}, name));
+  for (int s = 0; s < c.steps; ++s) {
+    if (learns(c, "weight")) rows.push_back(h.row({s, "backward"}, kWeightGradient));
+    if (learns(c, "bias")) rows.push_back(h.row({s, "backward"}, kBiasGradient));
+  }
   return gradients_are_defined(rows);
 }
 
@@ -176,6 +177,25 @@ std::vector<Layer> every_large_one() {
   return all;
 }
 
+// More values per channel than half precision can count, and than one thread takes.
+std::vector<Layer> every_one_that_threads_share() {
+  std::vector<Layer> all;
+  for (const char* dtype : {"float16", "bfloat16", "float32"})
+    for (const auto& [spatial, samples] : {std::pair(std::vector{33, 64}, std::vector{1, 4}),
+                                           std::pair(std::vector{7}, std::vector{1000, 301})})
+      for (const char* layout : {"contiguous", "channels_last"})
+        all.push_back({.world = {.size = 2},
+                       .norm = {.channels = 17},
+                       .spatial = spatial,
+                       .samples = samples,
+                       .dtype = dtype,
+                       .threads = 3,
+                       .layout = layout,
+                       .values = "real",
+                       .seed = 15});
+  return all;
+}
+
 // The fewest values per channel that have a variance, in several worlds; a world of one.
 std::vector<Layer> every_fewest_values() {
   std::vector<Layer> all;
@@ -195,7 +215,8 @@ std::vector<Layer> every_fewest_values() {
 // Batches of every kind of size in worlds of two and three, every dtype, every pair of layouts.
 std::vector<Layer> every_small_one() {
   auto all = every_far_average();
-  for (const auto& more : {every_small_deviation(), every_large_one(), every_fewest_values()})
+  for (const auto& more : {every_small_deviation(), every_large_one(),
+                           every_one_that_threads_share(), every_fewest_values()})
     all.insert(all.end(), more.begin(), more.end());
   for (const int world : {2, 3})
     for (const auto& samples : std::vector<std::vector<int>>{{}, {1}, {6, 2}, {0, 4}, {0}})
@@ -225,12 +246,17 @@ std::vector<Layer> every_small_one() {
 
 rc::Gen<NormOptions> norms() {
   using rc::gen::inRange, rc::gen::set;
-  return rc::gen::build<NormOptions>(set(&NormOptions::channels, inRange<int64_t>(1, 5)),
-                                     set(&NormOptions::eps_log2, inRange<int64_t>(-17, 2)),
-                                     set(&NormOptions::momentum_log2, inRange<int64_t>(-4, 1)),
-                                     set(&NormOptions::cumulative), set(&NormOptions::affine),
-                                     set(&NormOptions::track_running_stats,
-                                         rc::gen::weightedElement<bool>({{4, true}, {1, false}})));
+  // Few, and sometimes one more or less than loops take at once.
+  const auto channels = rc::gen::weightedOneOf<int64_t>(
+      {{6, inRange<int64_t>(1, 5)},
+       {1, rc::gen::element<int64_t>(7, 8, 9, 15, 16, 17, 31, 33, 65)}});
+  return rc::gen::build<NormOptions>(
+      set(&NormOptions::channels, channels), set(&NormOptions::eps_log2, inRange<int64_t>(-17, 2)),
+      set(&NormOptions::momentum_log2, inRange<int64_t>(-4, 1)),
+      set(&NormOptions::zero_momentum, rc::gen::weightedElement<bool>({{7, false}, {1, true}})),
+      set(&NormOptions::cumulative), set(&NormOptions::affine),
+      set(&NormOptions::track_running_stats,
+          rc::gen::weightedElement<bool>({{4, true}, {1, false}})));
 }
 
 rc::Gen<Layer> layers() {
@@ -245,11 +271,13 @@ rc::Gen<Layer> layers() {
   const auto any = rc::gen::build<Layer>(
       set(&Layer::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
       set(&Layer::steps, inRange(1, 3)), set(&Layer::norm, norms()),
-      set(&Layer::spatial,
-          rc::gen::elementOf(std::vector<Sizes>{{}, {1}, {3}, {2, 2}, {3, 1}, {1, 2, 2}})),
+      set(&Layer::spatial, rc::gen::elementOf(std::vector<Sizes>{
+                               {}, {1}, {3}, {2, 2}, {3, 1}, {1, 2, 2}, {7}, {3, 3}, {17}})),
       set(&Layer::average_log2, element(0, 0, 4, 8, 12, 14)),
       set(&Layer::spread_log2, element(0, 0, 0, -4, -8, -12)), set(&Layer::samples, samples),
       set(&Layer::upstream, element<std::string>("all", "none", "some")),
+      set(&Layer::frozen, element<std::string>("none", "none", "weight", "bias", "both")),
+      set(&Layer::half_parameters), set(&Layer::threads, element(1, 1, 2, 3, 4)),
       set(&Layer::dtype, element<std::string>("float32", "float64", "float16", "bfloat16")),
       set(&Layer::layout, layouts), set(&Layer::gradient_layout, layouts),
       set(&Layer::values, element<std::string>("exact", "real")),
@@ -257,6 +285,9 @@ rc::Gen<Layer> layers() {
   return rc::gen::map(any, [](Layer c) {
     if (values_per_channel(c) == 1) c.samples = {};
     if (c.average_log2 > 0) c.spread_log2 = 0;  // rounding would decide the deviation
+    if (c.dtype != "float16" && c.dtype != "bfloat16") c.half_parameters = false;
+    if (!c.norm.affine) c.frozen = "none";
+    if (c.norm.cumulative) c.norm.zero_momentum = false;
     return c;
   });
 }

@@ -17,7 +17,7 @@ struct Running {
 
 double factor_of(const Layer& c, int step, const LayerState& start) {
   if (c.norm.cumulative) return 1.0 / static_cast<double>(start.batches + step + 1);
-  return std::ldexp(1.0, static_cast<int>(c.norm.momentum_log2));
+  return momentum_of(c.norm).value();
 }
 
 void add(Step& step, const char* name, const at::Tensor& value, at::ScalarType dtype) {

@@ -123,7 +123,7 @@ Scenario one_value_is_refused() {
       .program = program,
       .checks = {one_value_is_refused_and_no_more, the_rest_is_normalised},
       .labels = {{"three ranks and more", 0.2, has_three_ranks<Layer>}},
-      .unused = {"steps", "upstream", "gradient_layout"},
+      .unused = {"steps", "upstream", "gradient_layout", "frozen", "half_parameters", "threads"},
   });
 }
 

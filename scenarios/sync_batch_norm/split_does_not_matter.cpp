@@ -289,7 +289,7 @@ Scenario split_does_not_matter() {
       .program = program,
       .checks = {every_split_gives_the_same, ranks_hold_the_same_running_statistics},
       .labels = labels_of_batches(0.3, 0.4),
-      .unused = {"upstream", "layout", "gradient_layout"},
+      .unused = {"upstream", "layout", "gradient_layout", "frozen", "half_parameters", "threads"},
   });
 }
 
