@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ddp/communication_hook.h"
 #include "ddp/join.h"
 #include "ddp/module/core.h"
 #include "ddp/options.h"
@@ -93,6 +94,16 @@ class DistributedDataParallelImpl : public torch::nn::Module {
   //   ddp->update_trainable_parameters();
   //
   void update_trainable_parameters() { core_->update_trainable_parameters(); }
+
+  // From now on `hook` is called for every full bucket in place of the all-reduce: to compress
+  // gradients, for example (ddp/communication_hooks.h). Once, before the first synchronised
+  // backward pass; the instance shares the hook, also after update_process_group(). Collective;
+  // blocks: ranks compare the hooks' descriptions. Throws UsageError for a null hook,
+  // DisagreementError, on all ranks, if descriptions differ or a rank has a hook or has had such a
+  // pass, and CommunicationError.
+  void register_comm_hook(std::shared_ptr<CommunicationHook> hook) {
+    core_->register_comm_hook(std::move(hook));
+  }
 
   // Reports that this rank cannot continue: its peers' waits in this object's collectives end with
   // a CommunicationError that contains `sentence`. An exception in forward or in DDP itself is

@@ -20,6 +20,7 @@ struct LoggingData {
   bool gradient_as_bucket_view = false;
   bool static_graph = false;
   bool has_sync_bn = false;
+  std::string comm_hook;                       // its description; empty: none
   std::vector<std::int64_t> bucket_cap_bytes;  // first bucket, second, ...; the last repeats
   std::int64_t num_parameter_tensors = 0;      // those that are reduced
   std::int64_t total_parameter_size_bytes = 0;

@@ -110,6 +110,15 @@ void Communicator::fail(const Operation& operation, std::chrono::milliseconds wa
   throw error;
 }
 
+void Communicator::fail(std::string description, std::string cause) const {
+  fail({.work = nullptr,
+        .description = std::move(description),
+        .sequence_number = issued_count_,
+        .tensors = {},
+        .home = {}},
+       std::chrono::milliseconds::zero(), std::move(cause));
+}
+
 template <class Issue>
 Operation Communicator::start(std::vector<at::Tensor> tensors, std::string description,
                               Issue issue) {
@@ -170,6 +179,16 @@ Operation Communicator::start_gather(const at::Tensor& tensor, std::string descr
   const bool stays = mine.device() == tensor.device();
   operation.home = stays ? all : at::empty(all.sizes(), all.options().device(tensor.device()));
   return operation;
+}
+
+Operation Communicator::follow(c10::intrusive_ptr<c10d::Work> work, const at::Tensor& tensor,
+                               std::string description) const {
+  return {.work = shared(std::move(work), tensor.device()),
+          .description = std::move(description),
+          .sequence_number = issued_count_,
+          .tensors = {tensor},
+          .home = tensor,
+          .issued_at = std::chrono::steady_clock::now()};
 }
 
 std::vector<at::Tensor> Communicator::finish_gather(Operation& operation) {

@@ -67,6 +67,11 @@ class Communicator {
   // Collective; blocks.
   std::vector<at::Tensor> gather(const at::Tensor& tensor, std::string description);
 
+  // A collective that the program itself issued, perhaps on another group, whose result is
+  // `tensor`: for wait(), which treats it as the next operation of this communicator. Local.
+  Operation follow(c10::intrusive_ptr<c10d::Work> work, const at::Tensor& tensor,
+                   std::string description) const;
+
   // gather() in two halves: finish_gather waits for the operation that start_gather returned.
   Operation start_gather(const at::Tensor& tensor, std::string description);
   std::vector<at::Tensor> finish_gather(Operation& operation);
@@ -85,6 +90,10 @@ class Communicator {
   // Repeats that check: blocks until `is_over` returns true, or until those operations are over.
   void look_until(const std::function<bool()>& is_over);
   void wait_for_what_is_under_way();
+
+  // This rank cannot continue for a reason of its own: peers' waits end with the error that this
+  // throws. Local. Throws CommunicationError.
+  [[noreturn]] void fail(std::string description, std::string cause) const;
 
   // From now on, waits poll for peers' errors, and a wait that fails posts its error message.
   void watch(std::shared_ptr<FailureNotice> notice) { notice_ = std::move(notice); }

@@ -4,6 +4,8 @@
 
 #include "ddp/batch_norm.h"
 #include "ddp/bucket_plan.h"
+#include "ddp/communication_hook.h"
+#include "ddp/communication_hooks.h"
 #include "ddp/convert_sync_batchnorm.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/distributed_sampler.h"

@@ -3,6 +3,7 @@
 #include "ddp/comm/communicator.h"
 #include "ddp/comm/instance_number.h"
 #include "ddp/comm/streams.h"
+#include "ddp/communication_hook.h"
 #include "ddp/consistency/agreement.h"
 #include "ddp/consistency/rank_description.h"
 #include "ddp/errors.h"
@@ -104,6 +105,7 @@ bool DataParallelCore::attach_group(const c10::intrusive_ptr<c10d::ProcessGroup>
   description.properties.push_back({"the layers of SyncBatchNorm",
                                     text_of_layers_over_ranks(*module_, before ? before : group)});
   description.properties.push_back({"the join under way", text_of_join()});
+  description.properties.push_back({"the communication hook", text_of_hook()});
   if (reducer_ && !description.validation_error)
     description.validation_error = reducer_->changed_tensor();
   agree(*communicator_, description);
@@ -226,6 +228,32 @@ void DataParallelCore::update_trainable_parameters() {
     agree(*communicator_, description);
     ModuleState state = state_of(*module_, options_);
     reducer_->update_parameters(std::move(state.trainable), std::move(state.frozen));
+  });
+}
+
+std::string DataParallelCore::text_of_hook() const {
+  const auto hook = reducer_ ? reducer_->hook() : nullptr;
+  return hook ? "'" + hook->description() + "'" : "none";
+}
+
+void DataParallelCore::register_comm_hook(std::shared_ptr<CommunicationHook> hook) {
+  if (!hook) throw UsageError("register_comm_hook: the hook is null");
+  report_if_it_throws([&] {
+    notice_->set_forward_count(++event_count_);
+    reducer_->check_finished(/*lag=*/0);
+    RankDescription description;
+    description.properties = {{"what comes next", "register_comm_hook()"},
+                              {"the communication hook", "'" + hook->description() + "'"}};
+    if (reducer_->hook()) {
+      description.validation_error =
+          "register_comm_hook() was called, and the communication hook " + text_of_hook() +
+          " is registered already; it can be called once";
+    } else if (reducer_->pass_count() > 0) {
+      description.validation_error =
+          "register_comm_hook() was called after a synchronised backward pass; call it before";
+    }
+    agree(*communicator_, description);
+    reducer_->set_hook(std::move(hook));
   });
 }
 

@@ -18,6 +18,7 @@
 namespace lockstep {
 
 class BufferSync;
+class CommunicationHook;
 class Communicator;
 class FailureNotice;
 class InstanceNumber;
@@ -70,6 +71,7 @@ class DataParallelCore {
   void remove_autograd_hooks();
   void update_process_group(c10::intrusive_ptr<c10d::ProcessGroup> group);
   void update_trainable_parameters();
+  void register_comm_hook(std::shared_ptr<CommunicationHook> hook);
   LoggingData logging_data() const;
   void set_runtime_logging_sample_rate(int sample_rate);
   BucketPlan bucket_plan() const;
@@ -90,6 +92,7 @@ class DataParallelCore {
   void finish_alike();
   std::optional<std::string> validation_error_to(const JoinOptions& options) const;
   std::string text_of_join() const;
+  std::string text_of_hook() const;
 
   const std::shared_ptr<torch::nn::Module> module_;
   DistributedDataParallelOptions options_;

@@ -33,7 +33,7 @@ void BackwardPass::reduce(const std::function<int()>& divisor) {
 void BackwardPass::open_buckets(int divisor) {
   if (on_.options.static_graph) counts_.emplace(on_.model.static_graph);
   buckets_.emplace(on_.model.layout, on_.model.parameters, on_.options.bucket, on_.communicator,
-                   streams_, divisor);
+                   streams_, on_.options.hook.get(), divisor);
   if (on_.options.skip_unused_buckets) skip_unused_buckets();
 }
 

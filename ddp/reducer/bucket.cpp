@@ -110,7 +110,7 @@ bool Bucket::pack(std::size_t slot, at::Tensor parameter, int divisor) {
   } else if (options_.batched_copy) {
     return false;
   } else if (is_place(slot, gradient)) {
-    place.div_(divisor);
+    if (divisor != 1) place.div_(divisor);
   } else {
     copy_multiplied(place, gradient, 1.0 / divisor);
     if (options_.gradients_are_views) gradient = place;
@@ -135,7 +135,7 @@ void Bucket::copy_all(const std::vector<std::size_t>& slots,
     copy_row(places_[slot], gradient);
     if (options_.gradients_are_views) gradient = places_[slot];
   }
-  values_.div_(divisor);
+  if (divisor != 1) values_.div_(divisor);
 }
 
 void Bucket::unpack(std::size_t slot, at::Tensor parameter) const {

@@ -69,6 +69,10 @@ class Bucket {
   void enter() { order_.enter(flat_); }
   void settle() { order_.settle(); }
 
+  // The same without the flag, and the gradients' places in it, for a communication hook.
+  const at::Tensor& values() const { return values_; }
+  const std::vector<at::Tensor>& places() const { return places_; }
+
   // The tensor that is summed.
   const at::Tensor& flat() const { return flat_; }
   const std::vector<std::size_t>& gradients() const { return indices_; }

@@ -1,9 +1,13 @@
 #pragma once
 
 #include "ddp/comm/communicator.h"
+#include "ddp/communication_hook.h"
 #include "ddp/reducer/layout.h"
+#include "ddp/reducer/parameters.h"
 
 #include <cstddef>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
@@ -14,13 +18,21 @@ namespace lockstep {
 // The last bucket also waits until it is released, when the pass has ended. Works are kept until
 // they are waited for.
 //
-// Source: c10d's Reducer, "launch strictly in bucket order"; docs/semantics.md 2.3.
+// With a communication hook, that is called in place of a dense bucket's sum, on gradients that are
+// not divided, and the flag, which it does not see, is summed by a collective of its own behind the
+// last bucket.
+//
+// Source: c10d's Reducer, "launch strictly in bucket order"; docs/semantics.md 2.3 and 2.7.
 class BucketLauncher {
  public:
-  // Both outlive this object.
-  BucketLauncher(std::vector<BucketPayload>& payloads, Communicator& communicator)
+  // All outlive this object. `hook` may be null. `divisor`: what a hook divides by.
+  BucketLauncher(std::vector<BucketPayload>& payloads, const Parameters& parameters,
+                 Communicator& communicator, CommunicationHook* hook, int divisor)
       : payloads_(payloads),
+        parameters_(parameters),
         communicator_(communicator),
+        hook_(hook),
+        divisor_(divisor),
         is_ready_(payloads.size(), false),
         is_skipped_(payloads.size(), false) {}
 
@@ -37,7 +49,8 @@ class BucketLauncher {
   void skip(std::size_t bucket_index) { is_skipped_.at(bucket_index) = true; }
   bool is_skipped(std::size_t bucket_index) const { return is_skipped_.at(bucket_index); }
 
-  // Waits for all dense sums, in order. Blocks; throws CommunicationError.
+  // Waits for all dense sums, or has the hook finish, in order. With a hook Collective in effect.
+  // Blocks; throws CommunicationError.
   void wait_for_all();
 
   bool has_launched() const { return next_ > 0; }
@@ -46,13 +59,20 @@ class BucketLauncher {
  private:
   void launch_up_to(std::size_t end);
   void launch(std::size_t bucket_index);
+  void run_hook(std::size_t bucket_index, const Bucket& bucket);
+  void finish_hook(std::size_t bucket_index, const HookResult& result);
+  std::string text_of_hook(std::size_t bucket_index) const;
 
   std::vector<BucketPayload>& payloads_;
+  const Parameters& parameters_;
   Communicator& communicator_;
+  CommunicationHook* const hook_;
+  const int divisor_;
   std::vector<bool> is_ready_;
   std::vector<bool> is_skipped_;
   std::size_t next_ = 0;             // the next bucket to launch
-  std::vector<Operation> launched_;  // of dense ones, in bucket order
+  std::vector<Operation> launched_;  // of dense ones, in bucket order, or the flag's alone
+  std::vector<std::pair<std::size_t, HookResult>> hooked_;  // by bucket, in their order
 };
 
 }  // namespace lockstep

@@ -9,15 +9,17 @@
 namespace lockstep {
 
 PassBuckets::PassBuckets(Layout& layout, const Parameters& parameters, BucketOptions options,
-                         Communicator& communicator, const ArrivalStreams& streams, int divisor)
+                         Communicator& communicator, const ArrivalStreams& streams,
+                         CommunicationHook* hook, int divisor)
     : layout_(layout),
       parameters_(parameters),
       options_(options),
       communicator_(communicator),
       streams_(streams),
       divisor_(divisor),
+      divisor_of_dense_(hook != nullptr ? 1 : divisor),
       readiness_(layout.plan),
-      launcher_(layout.payloads, communicator),
+      launcher_(layout.payloads, parameters, communicator, hook, divisor),
       postponed_(layout.plan.size()) {}
 
 void PassBuckets::pack(std::size_t index, GradientArrival arrival) {
@@ -35,7 +37,7 @@ void PassBuckets::pack(std::size_t index, GradientArrival arrival) {
   } else {
     streams_.wait_for_producer_stream(index, parameter.grad());
     if (arrival == GradientArrival::unused) kept_[index] = bucket->value_to_keep(slot, parameter);
-    if (!bucket->pack(slot, parameter, divisor_)) postponed_[payload].push_back(slot);
+    if (!bucket->pack(slot, parameter, divisor_of_dense_)) postponed_[payload].push_back(slot);
   }
   if (!readiness_.mark_ready(index)) return;
   if (bucket != nullptr && !launcher_.is_skipped(payload)) complete(payload, *bucket);
@@ -47,7 +49,7 @@ void PassBuckets::complete(std::size_t bucket_index, Bucket& bucket) {
   for (const std::size_t each : bucket.gradients()) {
     streams_.wait_for_producer_stream(each, parameters_[each].grad());
   }
-  bucket.copy_all(postponed_[bucket_index], parameters_.tensors(), divisor_);
+  bucket.copy_all(postponed_[bucket_index], parameters_.tensors(), divisor_of_dense_);
 }
 
 void PassBuckets::release_last(bool raises_flag) {

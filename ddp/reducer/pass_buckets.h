@@ -35,9 +35,11 @@ enum class GradientArrival { arrived, unused, missing };
 // full buckets, waits, and writes the averages back. What it refers to outlives it.
 class PassBuckets {
  public:
-  // `streams`: those on which the pass's gradients arrive. `divisor`: what sums are divided by.
+  // `streams`: those on which the pass's gradients arrive. `divisor`: what sums are divided by; a
+  // communication `hook`, which may be null, does it itself.
   PassBuckets(Layout& layout, const Parameters& parameters, BucketOptions options,
-              Communicator& communicator, const ArrivalStreams& streams, int divisor);
+              Communicator& communicator, const ArrivalStreams& streams, CommunicationHook* hook,
+              int divisor);
 
   // No rank needs this bucket in this pass: nothing is sent. Called on all ranks before anything is
   // packed; never for the last one, which carries the flag.
@@ -88,7 +90,7 @@ class PassBuckets {
   const BucketOptions options_;
   Communicator& communicator_;
   const ArrivalStreams& streams_;
-  int divisor_;
+  const int divisor_, divisor_of_dense_;
   Readiness readiness_;
   BucketLauncher launcher_;
   std::vector<std::vector<std::size_t>> postponed_;  // by bucket: slots that complete() copies

@@ -106,6 +106,16 @@ void Reducer::ask_before_each_pass(std::function<int()> divisor) {
   ask_divisor_ = std::move(divisor);
 }
 
+void Reducer::set_hook(std::shared_ptr<CommunicationHook> hook) {
+  const std::lock_guard lock(mutex_);
+  options_.hook = std::move(hook);
+}
+
+std::shared_ptr<CommunicationHook> Reducer::hook() const {
+  const std::lock_guard lock(mutex_);
+  return options_.hook;
+}
+
 void Reducer::leave_out_forward(std::int64_t forward_number) {
   const std::lock_guard lock(mutex_);
   left_out_ = left_out_forward(forward_number);
@@ -174,6 +184,7 @@ void Reducer::fill(LoggingData& data) const {
   const std::lock_guard lock(mutex_);
   const Parameters& parameters = model_->parameters;
   data.bucket_cap_bytes = options_.bytes_caps;
+  data.comm_hook = options_.hook ? options_.hook->description() : "";
   data.num_parameter_tensors = static_cast<std::int64_t>(parameters.count());
   std::set<std::string> dtypes;
   for (std::size_t i = 0; i < parameters.count(); ++i) {

@@ -80,6 +80,11 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   // ...". Local.
   std::optional<std::string> changed_tensor() const { return model_->parameters.changed_tensor(); }
 
+  // From now on reduced passes call `hook` in place of all-reducing a dense bucket; called before
+  // the first one. hook() is null where there is none. Local.
+  void set_hook(std::shared_ptr<CommunicationHook> hook);
+  std::shared_ptr<CommunicationHook> hook() const;
+
   // From now on each reduced pass begins by calling `divisor`, which returns what sums are divided
   // by to become averages. An empty function restores the initial divisor, the world size.
   // `divisor` may be Collective; this call is Local.

@@ -1,8 +1,10 @@
 #pragma once
 
+#include "ddp/communication_hook.h"
 #include "ddp/reducer/bucket.h"
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace lockstep {
@@ -17,6 +19,7 @@ struct ReducerOptions {
   // may wait in the middle of their passes. Note [Layers that train over ranks].
   bool ends_with_an_exception = false;
   BucketOptions bucket;
+  std::shared_ptr<CommunicationHook> hook;  // null: the all-reduce
 };
 
 }  // namespace lockstep

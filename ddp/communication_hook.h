@@ -1,0 +1,142 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+class Communicator;
+struct Operation;
+
+// One bucket of a synchronised backward pass, full on this rank, as a communication hook receives
+// it. Local. Source: c10d::GradBucket.
+class GradBucket {
+ public:
+  GradBucket(std::size_t index, bool is_last, at::Tensor buffer, std::vector<at::Tensor> gradients,
+             std::vector<at::Tensor> parameters)
+      : index_(index),
+        is_last_(is_last),
+        buffer_(std::move(buffer)),
+        gradients_(std::move(gradients)),
+        parameters_(std::move(parameters)) {}
+
+  // The position in launch order. Buckets are planned anew once, at the second synchronised
+  // forward: until then an index means other parameters.
+  std::size_t index() const { return index_; }
+  bool is_last() const { return is_last_; }
+
+  // This rank's gradients, not divided: 1-D, contiguous, of the gradients' dtype (complex numbers
+  // as pairs of real ones), on their device. The memory is the hook's until the pass ends.
+  const at::Tensor& buffer() const { return buffer_; }
+
+  // Replaces what buffer() returns; gradients() still are views of the first one.
+  void set_buffer(at::Tensor buffer) { buffer_ = std::move(buffer); }
+
+  // Views of the bucket's memory, one for each parameter, in its shape.
+  const std::vector<at::Tensor>& gradients() const { return gradients_; }
+  const std::vector<at::Tensor>& parameters() const { return parameters_; }
+
+ private:
+  std::size_t index_;
+  bool is_last_;
+  at::Tensor buffer_;
+  std::vector<at::Tensor> gradients_, parameters_;
+};
+
+// A collective that a hook has started.
+class StartedCollective {
+ public:
+  explicit StartedCollective(Communicator& communicator, Operation operation);
+
+  // Blocks until it is over (on a device: until the current stream waits for it). Once. Throws
+  // CommunicationError.
+  void wait();
+
+  // The same, for an all-gather: every rank's tensor, 1-D, in rank order.
+  std::vector<at::Tensor> wait_for_parts();
+
+ private:
+  Communicator* communicator_;
+  std::shared_ptr<Operation> operation_;
+};
+
+// The collectives of the instance, for its hook. They are part of the instance's order: every rank
+// must start the same ones, on tensors of equal size and dtype. Errors name them, and they end by
+// the instance's timeout or with a peer's error. Starting one is Collective, does not block, and
+// throws CommunicationError.
+class HookCollectives {
+ public:
+  // `divisor`: what sums are divided by. `bucket`: for errors, such as "bucket 2".
+  HookCollectives(Communicator& communicator, int divisor, std::string bucket)
+      : communicator_(communicator), divisor_(divisor), bucket_(std::move(bucket)) {}
+
+  int rank() const;
+  int world_size() const;
+
+  // Divides a sum over the ranks into their average: the world size, or in a join the number of
+  // ranks that have inputs.
+  int divisor() const { return divisor_; }
+
+  // Replaces `tensor`, which is contiguous, by its sum over the ranks.
+  StartedCollective all_reduce(const at::Tensor& tensor);
+
+  // Gathers `tensor` of at least one element.
+  StartedCollective all_gather(const at::Tensor& tensor);
+
+ private:
+  Communicator& communicator_;
+  int divisor_;
+  std::string bucket_;
+};
+
+// The work that a hook has started for a bucket, and how that ends.
+class HookResult {
+ public:
+  using Finish = std::function<at::Tensor()>;
+
+  // `finish` returns the bucket's average: as many elements as the bucket's buffer, of its dtype
+  // and on its device. It is called once, after autograd is done, on every rank in launch order, so
+  // it may wait, compute, and start further collectives.
+  explicit HookResult(Finish finish) : finish_(std::move(finish)) {}
+
+  // The average is in this tensor already.
+  explicit HookResult(at::Tensor average)
+      : HookResult([average = std::move(average)] { return average; }) {}
+
+  // It is there when this collective of the program's own is over.
+  HookResult(c10::intrusive_ptr<c10d::Work> work, at::Tensor average)
+      : finish_([average = std::move(average)] { return average; }), work_(std::move(work)) {}
+
+  const Finish& finish() const { return finish_; }
+  const c10::intrusive_ptr<c10d::Work>& work() const { return work_; }
+
+ private:
+  Finish finish_;
+  c10::intrusive_ptr<c10d::Work> work_;
+};
+
+// Replaces what DistributedDataParallel does with a full bucket: the all-reduce of gradients
+// divided by the world size. One object serves one instance, for all its buckets, so it may keep
+// state from pass to pass. An exception that it throws ends the instance on every rank: waits of
+// the peers end with its sentence.
+class CommunicationHook {
+ public:
+  virtual ~CommunicationHook() = default;
+
+  // Its name and settings, which must be equal on all ranks: "fp16_compress".
+  virtual std::string description() const = 0;
+
+  // Called for every bucket of a synchronised pass once it is full, in launch order, on a thread
+  // that runs the backward pass; in a join also on a rank that has no inputs left, with zeros. Not
+  // for sparse gradients, which are averaged without it, nor for a bucket that no rank uses.
+  virtual HookResult run(GradBucket& bucket, HookCollectives& collectives) = 0;
+};
+
+}  // namespace lockstep

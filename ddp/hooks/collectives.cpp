@@ -1,0 +1,37 @@
+#include "ddp/comm/communicator.h"
+#include "ddp/communication_hook.h"
+
+namespace lockstep {
+
+StartedCollective::StartedCollective(Communicator& communicator, Operation operation)
+    : communicator_(&communicator), operation_(std::make_shared<Operation>(std::move(operation))) {}
+
+void StartedCollective::wait() {
+  communicator_->wait(*operation_);
+}
+
+std::vector<at::Tensor> StartedCollective::wait_for_parts() {
+  return communicator_->finish_gather(*operation_);
+}
+
+int HookCollectives::rank() const {
+  return communicator_.rank();
+}
+
+int HookCollectives::world_size() const {
+  return communicator_.world_size();
+}
+
+StartedCollective HookCollectives::all_reduce(const at::Tensor& tensor) {
+  return StartedCollective(
+      communicator_,
+      communicator_.start_sum(tensor, "all-reduce of the communication hook for " + bucket_));
+}
+
+StartedCollective HookCollectives::all_gather(const at::Tensor& tensor) {
+  return StartedCollective(
+      communicator_,
+      communicator_.start_gather(tensor, "all-gather of the communication hook for " + bucket_));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,137 @@
+// Communication hooks: how they and their passes fail, and what is compared.
+#include "ddp/communication_hooks.h"
+#include "ddp/distributed_data_parallel.h"
+#include "ddp/errors.h"
+#include "tests/ddp/forked_world.h"
+#include "tests/ddp/hooks/called.h"
+#include "tests/ddp/modules.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace lockstep {
+namespace {
+
+using testing::called;
+using testing::Group;
+using testing::run_world;
+using testing::same;
+using testing::share;
+using testing::Terms;
+using testing::validation_errors_in;
+using Loss = testing::TermsImpl::Loss;
+
+// "DisagreementError: ..." of what `act` throws, or "nothing".
+std::string thrown_by(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const DisagreementError& error) {
+    return std::string("DisagreementError: ") + error.what();
+  } catch (const UsageError& error) {
+    return std::string("UsageError: ") + error.what();
+  } catch (const CommunicationError& error) {
+    return std::string("CommunicationError: ") + error.what();
+  } catch (const UnfinishedReductionError& error) {
+    return validation_errors_in(error);
+  }
+  return "nothing";
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(CommunicationHooks, LetRanksThatLackAGradientBeTold) {
+  for (const auto& hook : {all_reduce_hook, fp16_compress_hook}) {
+    const auto reports = run_world(2, [&](const Group& group) {
+      Terms net(2, 2, 0.0, at::kFloat);
+      DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});
+      ddp->register_comm_hook(hook());
+      std::string report = thrown_by([&] {
+        const bool lacks = group->getRank() == 1;
+        ddp.forward(lacks ? Loss{{0, 1.0}} : Loss{{0, 1.0}, {1, 1.0}}).backward();
+      });
+      net->zero_grad();
+      ddp.forward(Loss{{0, share(group)}, {1, 8.0}}).backward();
+      return report + "; " + net->gradients();
+    });
+    for (const std::string& each : reports) {
+      EXPECT_TRUE(has(each, "rank 0: all is well; rank 1: lacks 'w1'. ")) << each;
+      EXPECT_TRUE(each.ends_with("; 3 3 | 8 8")) << each;
+    }
+  }
+}
+
+TEST(CommunicationHooks, AreComparedAndRegisteredOnceBeforeTheFirstPass) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(1);
+    DistributedDataParallel ddp(net, {.process_group = group});
+    std::string report = thrown_by([&] { ddp->register_comm_hook(nullptr); }) + "\n";
+    report += thrown_by([&] {
+      ddp->register_comm_hook(group->getRank() == 0 ? fp16_compress_hook() : bf16_compress_hook());
+    });
+    report += "\n" + thrown_by([&] { ddp->register_comm_hook(noop_hook()); });
+    report += "\n" + thrown_by([&] { ddp->register_comm_hook(noop_hook()); });
+    DistributedDataParallel late(net, {.process_group = group});
+    late.forward(Loss{{0, 1.0}}).backward();
+    return report + "\n" + thrown_by([&] { late->register_comm_hook(noop_hook()); });
+  });
+  EXPECT_EQ(reports, same(2,
+                          "UsageError: register_comm_hook: the hook is null\n"
+                          "DisagreementError: ranks disagree on the communication hook: rank 0 has "
+                          "'fp16_compress'; rank 1 has 'bf16_compress'\n"
+                          "nothing\n"
+                          "DisagreementError: ranks 0 and 1 of 2 cannot take part: "
+                          "register_comm_hook() was called, and the "
+                          "communication hook 'noop' is registered already; it can be called once\n"
+                          "DisagreementError: ranks 0 and 1 of 2 cannot take part: "
+                          "register_comm_hook() was called after a "
+                          "synchronised backward pass; call it before"));
+}
+
+// At its start and at its end, and by what it returns.
+TEST(CommunicationHooks, ThatFailOnOneRankEndTheInstanceOnAllUntilItStartsAfresh) {
+  for (const std::string& where : {"start", "end", "result"}) {
+    const auto reports = run_world(2, [&](const Group& group) {
+      Terms net(1);
+      DistributedDataParallel ddp(net, {.process_group = group});
+      bool fails = group->getRank() == 1;
+      ddp->register_comm_hook(called([&](GradBucket& bucket, HookCollectives& collectives) {
+        const at::Tensor sum = bucket.buffer();
+        if (fails && where == "start") throw std::runtime_error("out of luck");
+        return HookResult(
+            [&fails, &where, sum, all_reduce = collectives.all_reduce(sum)]() mutable {
+              if (fails && where == "end") throw std::runtime_error("out of luck");
+              all_reduce.wait();
+              return fails && where == "result" ? sum.narrow(0, 0, 1) : sum;
+            });
+      }));
+      const auto step = [&] {
+        net->zero_grad();
+        ddp.forward(Loss{{0, share(group)}}).backward();
+      };
+      std::string report;
+      // Who is done with this pass is told in the next one.
+      for (int i = 0; i < 2 && report.empty(); ++i) {
+        const std::string error = thrown_by(step);
+        const std::string what =
+            where == "result" ? "it returned 1 elements of Double on cpu, expected 2 elements"
+                              : "out of luck";
+        if (error != "nothing")
+          report = has(error, "communication hook 'called' for gradient bucket 0") &&
+                           has(error, group->getRank() == 1 ? "rank 1: " : "rank 1 reported: ") &&
+                           has(error, what)
+                       ? "told; "
+                       : error;
+      }
+      fails = false;
+      ddp->update_process_group(group);
+      step();
+      return report + net->gradients();
+    });
+    EXPECT_EQ(reports, same(2, "told; 6 6")) << where;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
