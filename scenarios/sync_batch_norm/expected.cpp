@@ -43,6 +43,13 @@ RunningStatistics moved(const Layer& c, const RunningStatistics& now,
   return next;
 }
 
+// Its error has what storing adds.
+void add_stored(ByRank& to, const Rounded& right, at::ScalarType dtype) {
+  auto [value, bound] = written(right, dtype);
+  to.values.push_back(std::move(value));
+  to.bounds.push_back(std::move(bound));
+}
+
 void add_nothing(ByRank& to, at::ScalarType dtype) {
   to.values.push_back(value_of(torch::empty({0}, dtype)));
   to.bounds.push_back(value_of(torch::zeros({0}, at::kDouble)));
@@ -69,8 +76,8 @@ Step shown(const Layer& c, const reference::Normalised& batch, const RunningStat
     add_parameter(kBiasGradient, "bias", batch.bias_gradients[r]);
   }
   if (!c.norm.track_running_stats) return step;
-  add(step[kRunningMean], running.average, parameter_dtype_of(c));
-  add(step[kRunningVar], running.variance, parameter_dtype_of(c));
+  add_stored(step[kRunningMean], running.average, parameter_dtype_of(c));
+  add_stored(step[kRunningVar], running.variance, parameter_dtype_of(c));
   step[kBatches].values.push_back(value_of(torch::tensor(running.batches, at::kLong)));
   return step;
 }
@@ -121,9 +128,7 @@ std::vector<reference::BatchPart> parts_of(const Layer& c, int step) {
 }
 
 void add(ByRank& to, const Rounded& right, at::ScalarType dtype) {
-  auto [value, bound] = written(reference::stored(right, storage_of(dtype)), dtype);
-  to.values.push_back(std::move(value));
-  to.bounds.push_back(std::move(bound));
+  add_stored(to, reference::stored(right, storage_of(dtype)), dtype);
 }
 
 std::vector<Step> expected_steps(const Layer& c) {

@@ -147,8 +147,6 @@ Scenario matches_single_process() {
                      "sync_batch_norm_zero_momentum_unset",
                      "sync_batch_norm_bias_needs_weight",
                      "sync_batch_norm_bias_alone_has_no_backward",
-                     "sync_batch_norm_channel_counted_per_thread",
-                     "sync_batch_norm_column_counted_per_thread",
                      "sync_batch_norm_running_statistics_in_their_dtype",
                      "sync_batch_norm_tail_of_a_row_left_out"},
       .draws = 120,
