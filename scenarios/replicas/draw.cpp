@@ -38,7 +38,7 @@ rc::Gen<TensorSpec> tensors() {
   });
   return rc::gen::build<TensorSpec>(
       set(&TensorSpec::kind,
-          weightedElement<std::string>({{6, "parameter"}, {3, "buffer"}, {1, "embedding"}})),
+          weightedElement<std::string>({{5, "parameter"}, {5, "buffer"}, {1, "embedding"}})),
       set(&TensorSpec::shape, shapes),
       set(&TensorSpec::dtype,
           weightedElement<std::string>(
@@ -59,7 +59,17 @@ rc::Gen<WrapOptions> wrap_options() {
       set(&WrapOptions::batched_grad_copy, seldom));
 }
 
-// What all ranks have can be trained; two thirds of the differences are of one rank alone.
+// Alike tensors differ in nothing but their names, so that only their order or sharing may differ.
+void make_alike(std::vector<TensorSpec>& tensors) {
+  for (auto& each : tensors) {
+    each.shape = tensors.front().shape;
+    each.dtype = tensors.front().dtype;
+    each.transposed = tensors.front().transposed;
+    each.frozen = tensors.front().frozen;
+  }
+}
+
+// What all ranks have can be trained.
 Differing tidied(Differing c) {
   if (c.options.bucket_cap_bytes != 0) c.caps.clear();
   for (auto& tensor : c.tensors)
@@ -110,8 +120,9 @@ rc::Gen<Differing> differing() {
           count, elements);
     });
   };
-  const auto words = rc::gen::weightedOneOf<std::string>(
-      {{3, rc::gen::elementOf(kOfTensors)}, {2, rc::gen::elementOf(kOfOptions)}});
+  const auto words = rc::gen::weightedOneOf<std::string>({{8, rc::gen::elementOf(kOfTensors)},
+                                                          {1, rc::gen::just(std::string("tied"))},
+                                                          {5, rc::gen::elementOf(kOfOptions)}});
   const auto difference = rc::gen::build<Difference>(set(&Difference::what, words),
                                                      set(&Difference::rank, inRange(0, 60)),
                                                      set(&Difference::tensor, inRange(0, 60)));
@@ -126,8 +137,14 @@ rc::Gen<Differing> differing() {
           set(&Differing::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
           set(&Differing::differences,
               rc::gen::weightedOneOf<std::vector<Difference>>(
-                  {{1, list(1, 1, difference)}, {1, of_one_rank}, {1, list(2, 3, difference)}})),
-          set(&Differing::tensors, list(0, 4, tensors())), set(&Differing::options, wrap_options()),
+                  {{3, list(1, 1, difference)}, {1, of_one_rank}, {1, list(2, 3, difference)}})),
+          set(&Differing::tensors, rc::gen::apply(
+                                       [](std::vector<TensorSpec> all, bool are_alike) {
+                                         if (are_alike) make_alike(all);
+                                         return all;
+                                       },
+                                       list(0, 4, tensors()), rc::gen::arbitrary<bool>())),
+          set(&Differing::options, wrap_options()),
           set(&Differing::init_sync, rc::gen::weightedElement<bool>({{3, true}, {1, false}})),
           set(&Differing::buffer_sync_lag),
           set(&Differing::caps, rc::gen::weightedOneOf<std::vector<int>>(
