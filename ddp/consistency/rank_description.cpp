@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -57,8 +58,11 @@ std::set<const at::TensorImpl*> sparse_weights(const torch::nn::Module& module) 
   return found;
 }
 
+// The first name of each tensor: training handles a shared one under that name alone.
+using FirstNames = std::map<const at::TensorImpl*, std::string>;
+
 void state_tensor(const std::string& subject, const std::string& name, const at::Tensor& tensor,
-                  std::vector<Property>& properties) {
+                  FirstNames& first_names, std::vector<Property>& properties) {
   const std::string of = " of " + subject + " '" + name + "'";
   properties.push_back({"the shape" + of, text_of(tensor.sizes())});
   properties.push_back({"the dtype" + of, c10::toString(tensor.scalar_type())});
@@ -66,6 +70,10 @@ void state_tensor(const std::string& subject, const std::string& name, const at:
   const bool is_strided = tensor.layout() == at::kStrided;
   properties.push_back({"the layout" + of, is_strided ? "strides " + text_of(tensor.strides())
                                                       : c10::str(tensor.layout())});
+  const std::string& first =
+      first_names.try_emplace(tensor.unsafeGetTensorImpl(), name).first->second;
+  properties.push_back(
+      {"the tensor" + of, first == name ? "one of its own" : "that of '" + first + "'"});
 }
 
 void state_parameters(const torch::nn::Module& module, const Options& options,
@@ -78,9 +86,10 @@ void state_parameters(const torch::nn::Module& module, const Options& options,
   properties.push_back({"the number of parameters", std::to_string(parameters.size())});
   const auto sparse = sparse_weights(module);
   std::size_t index = 0;
+  FirstNames first_names;
   for (const auto& [name, tensor] : parameters) {
     properties.push_back({"the name of parameter " + std::to_string(index++), "'" + name + "'"});
-    state_tensor("parameter", name, tensor, properties);
+    state_tensor("parameter", name, tensor, first_names, properties);
     properties.push_back(
         {"requires_grad of parameter '" + name + "'", text_of(tensor.requires_grad())});
     properties.push_back({"the layout of the gradient of '" + name + "'",
@@ -93,9 +102,10 @@ void state_buffers(const torch::nn::Module& module, const Options& options,
   const auto buffers = buffers_of(module, options);
   properties.push_back({"the number of buffers", std::to_string(buffers.size())});
   std::size_t index = 0;
+  FirstNames first_names;
   for (const auto& [name, tensor] : buffers) {
     properties.push_back({"the name of buffer " + std::to_string(index++), "'" + name + "'"});
-    state_tensor("buffer", name, tensor, properties);
+    state_tensor("buffer", name, tensor, first_names, properties);
   }
 }
 

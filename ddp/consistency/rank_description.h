@@ -34,8 +34,8 @@ bool synchronises_buffers(const DistributedDataParallelOptions& options);
 
 // A rank's description of the module it wraps: everything that must be equal on all ranks, in the
 // order in which differences are reported (number of parameters; each parameter's name, shape,
-// dtype, kind of device, layout, requires_grad and kind of gradient; buffers; options; how many
-// instances live on the group, and how many were made), and why this module with these options
+// dtype, kind of device, layout, sharing, requires_grad and kind of gradient; buffers; options; how
+// many instances live on the group, and how many were made), and why this module with these options
 // cannot be trained at all, if it cannot. Local; does not throw for a caller's mistakes.
 RankDescription describe_rank(const torch::nn::Module& module,
                               const DistributedDataParallelOptions& options,

@@ -19,11 +19,12 @@ void BackwardPass::reduce(const std::function<int()>& divisor) {
   open_buckets(divisor ? divisor() : on_.communicator.world_size());
   for (std::size_t index = 0; index < on_.model.parameters.count(); ++index) {
     if (!is_known_to_be_unused(index)) continue;
-    if (on_.options.static_graph && holds_what_was_used(index)) {
-      validation_error_ =
-          whose(index) +
-          "came in a local pass and not in the first one, though static_graph promises that "
-          "the graph never changes";
+    const bool is_of_this_pass =
+        std::find(arrivals_.begin(), arrivals_.end(), index) != arrivals_.end();
+    if (on_.options.static_graph && holds_what_was_used(index) && !is_of_this_pass) {
+      note_error(whose(index) +
+                 "came in a local pass and not in the first one, though static_graph promises that "
+                 "the graph never changes");
     }
     pack(index, GradientArrival::unused);
   }
@@ -55,6 +56,12 @@ bool BackwardPass::is_known_to_be_unused(std::size_t index) const {
 // Whether an earlier, local pass put a value into .grad that must be averaged.
 bool BackwardPass::holds_what_was_used(std::size_t index) const {
   return on_.model.usage.was_used(index) && on_.model.parameters[index].grad().defined();
+}
+
+// Whether the first pass of a static graph reaches it: later ones do too, and may bring a gradient
+// where this one brought an undefined one.
+bool BackwardPass::is_in_the_graph(std::size_t index) const {
+  return is_learning() && counts_->has_arrived(index);
 }
 
 // A bucket is skipped if all ranks know that no rank uses a parameter of it: in a static graph by
@@ -114,7 +121,7 @@ void BackwardPass::arrive(std::size_t index) {
     }
   }
   if (!validation_error.empty()) {
-    if (validation_error_.empty()) validation_error_ = std::move(validation_error);
+    note_error(validation_error);
     return;
   }
   arrivals_.push_back(index);
@@ -130,6 +137,10 @@ std::string BackwardPass::arrival_error(std::size_t index) const {
                 : "came twice in one backward pass (a parameter used in nested or "
                   "concurrent passes; static_graph allows it)");
   }
+  return "";
+}
+
+std::string BackwardPass::form_error(std::size_t index) const {
   const at::Tensor& parameter = on_.model.parameters[index];
   const at::Tensor& gradient = parameter.grad();
   if (!gradient.defined()) return "";
@@ -146,14 +157,24 @@ std::string BackwardPass::arrival_error(std::size_t index) const {
   return "";
 }
 
+void BackwardPass::note_error(const std::string& error) {
+  if (validation_error_.empty()) validation_error_ = error;
+}
+
 void BackwardPass::pack(std::size_t index, GradientArrival arrival) {
+  if (arrival != GradientArrival::missing) {
+    if (const std::string error = form_error(index); !error.empty()) {
+      note_error(error);
+      arrival = GradientArrival::missing;
+    }
+  }
   buckets_->pack(index, arrival);
   if (buckets_->has_launched()) on_.times.first_bucket_leaves();
 }
 
 void BackwardPass::launch_the_rest(const std::string& error_before) {
   pack_what_is_left();
-  if (validation_error_.empty()) validation_error_ = error_before;
+  note_error(error_before);
   const bool has_error = !validation_error_.empty();
   // Before any rank can read the flag.
   if (has_error && buckets_->flag_comes_late()) on_.communicator.report(validation_error_);
@@ -168,7 +189,7 @@ bool BackwardPass::is_learning() const {
 void BackwardPass::pack_what_is_left() {
   std::vector<std::size_t> lacked;
   for (const std::size_t index : buckets_->missing()) {
-    if (is_learning() && counts_->has_arrived(index)) {
+    if (is_in_the_graph(index)) {
       pack(index, GradientArrival::arrived);
     } else if (is_learning() || on_.options.find_unused_parameters) {
       pack(index, GradientArrival::unused);
@@ -177,9 +198,7 @@ void BackwardPass::pack_what_is_left() {
       pack(index, GradientArrival::missing);
     }
   }
-  if (!lacked.empty() && validation_error_.empty()) {
-    validation_error_ = kLacks + on_.model.parameters.names_of(lacked);
-  }
+  if (!lacked.empty()) note_error(kLacks + on_.model.parameters.names_of(lacked));
 }
 
 void BackwardPass::wait_for_sums() {
@@ -189,7 +208,9 @@ void BackwardPass::wait_for_sums() {
   if (on_.options.find_unused_parameters || is_learning()) {
     counts = at::zeros({static_cast<std::int64_t>(count)}, at::kInt);
     auto* const words = counts.data_ptr<std::int32_t>();
-    for (std::size_t i = 0; i < count; ++i) words[i] = !is_shadow_ && holds_what_was_used(i);
+    for (std::size_t i = 0; i < count; ++i) {
+      words[i] = !is_shadow_ && (holds_what_was_used(i) || is_in_the_graph(i));
+    }
     sum_of_used = on_.communicator.start_sum(counts, "all-reduce of the map of used parameters");
   }
   buckets_->wait_for_sums();

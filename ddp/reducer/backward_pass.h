@@ -88,9 +88,13 @@ class BackwardPass {
   void skip_unused_buckets();
   bool is_known_to_be_unused(std::size_t index) const;
   bool holds_what_was_used(std::size_t index) const;
+  bool is_in_the_graph(std::size_t index) const;
   void arrive(std::size_t index);
   std::string arrival_error(std::size_t index) const;
+  // Why .grad does not fit its bucket, if it does not: it is then reported, and counts as zero.
+  std::string form_error(std::size_t index) const;
   void pack(std::size_t index, GradientArrival arrival);
+  void note_error(const std::string& error);  // the first one counts
   void pack_what_is_left();
   std::string whose(std::size_t index) const;
 

@@ -10,11 +10,28 @@
 
 namespace lockstep {
 
+// Options of a wrapped model that few claims are about. They are no fields of a case: a scenario
+// that is about them derives them from its own. A subject without one of them throws Unsupported,
+// on every rank since `on_some_rank` is set where only some ranks have one.
+struct FurtherOptions {
+  bool on_some_rank = false;
+  bool init_sync = true;
+  // Either replaces WrapOptions::broadcast_buffers; the second is the old name of the first.
+  std::optional<bool> forward_sync_buffers, broadcast_buffers;
+  bool buffer_sync_lag = true;
+  std::vector<int64_t> bucket_caps_bytes;
+  std::vector<std::string> ignored_names, delayed_names;
+  std::string delayed_until_name;
+  std::optional<int64_t> timeout_ms;
+  auto operator<=>(const FurtherOptions&) const = default;
+};
+
 // How to wrap a model.
 struct WrapOptions {
   // Send rank 0's buffers to every rank before each forward of a model in training.
   bool broadcast_buffers = true;
-  // Upper limit of a gradient bucket in bytes; 0 leaves it to the subject.
+  // Upper limit of a gradient bucket in bytes; 0 leaves it to the subject. One below 0 is a
+  // mistake that no case has as a field.
   int64_t bucket_cap_bytes = 0;
   // As torch.nn.parallel.DistributedDataParallel has them. A subject without one of them throws
   // Unsupported where it would change what a rank observes.
@@ -23,6 +40,7 @@ struct WrapOptions {
   bool static_graph = false;
   bool skip_all_reduce_unused_params = false;
   bool batched_grad_copy = false;
+  FurtherOptions further = {};
   auto operator<=>(const WrapOptions&) const = default;
   static constexpr auto fields() {
     return std::tuple{

@@ -57,6 +57,11 @@ class Watched final : public Replica {
     replica_->join(kind, steps);
   }
   void finish() override { replica_->finish(); }
+  void begin_anew() override {
+    replica_->begin_anew();
+    record_buckets();
+  }
+  void report_failure(const std::string& sentence) override { replica_->report_failure(sentence); }
   BucketLayout buckets() const override { return replica_->buckets(); }
 
  private:
@@ -84,6 +89,14 @@ void Replica::no_sync(const std::function<void()>&) {
 
 void Replica::join(const std::string& kind, const std::function<void()>&) {
   throw Unsupported("this subject has no join of the kind '" + kind + "'");
+}
+
+void Replica::begin_anew() {
+  throw Unsupported("this subject does not continue after an error that ended its training");
+}
+
+void Replica::report_failure(const std::string&) {
+  throw Unsupported("this subject reports no failures to its peers");
 }
 
 namespace {

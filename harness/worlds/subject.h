@@ -69,6 +69,14 @@ class Replica {
   // At the end of a training: throws an error that occurred and was not reported yet.
   virtual void finish() {}
 
+  // Collective. Continues over the same ranks after an error that ended the training. Throws
+  // Unsupported unless the subject offers it.
+  virtual void begin_anew();
+
+  // Local. Ends the waits of this rank's peers with `sentence`. Throws Unsupported unless the
+  // subject offers it.
+  virtual void report_failure(const std::string& sentence);
+
   // The gradients it reduces together in the backward pass of the last forward, or of the next one
   // before there was any; nothing where the subject does not say. Local.
   virtual BucketLayout buckets() const { return {}; }

@@ -1,109 +1,234 @@
-// If models differ, every rank throws the same sentence, before any tensor is sent.
+// If what ranks wrap differs, every rank throws the same sentence, before any tensor is sent; it
+// names what differs first, the values and the ranks that have them. What need not be equal is
+// trained.
 //
-// One rank builds its model differently: a layer more, another width, another dtype, two layers of
-// one size in the other order, a parameter frozen. Tensors of equal size would be paired and summed
-// silently; others would hang or abort the group. The trace shows what was sent before the ranks
-// threw: an exchange of descriptions, and no broadcast and no all-reduce.
+// Tensors of equal size would be paired and summed silently; others would hang or abort the group;
+// options that differ make ranks issue other collectives. The case says what all ranks have, and
+// what some have instead: from both follow the sentence, by docs/semantics.md 2.7, or the averages.
+// The trace shows what was sent before the ranks threw: an exchange of descriptions, no broadcast
+// and no all-reduce. After a refusal the ranks wrap what all of them have and train it: the group
+// is in step.
+//
+// A rank that gives no sentence, or another one, is shown by the sentences being equal; a rank that
+// waits in vain hangs, which needs no check.
 #include "harness/core/compare.h"
-#include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
-#include "harness/worlds/subject.h"
+#include "scenarios/cases/labels.h"
+#include "scenarios/cases/tensors.h"
+#include "scenarios/replicas/agreement.h"
+#include "scenarios/replicas/assembled.h"
+#include "scenarios/replicas/draw.h"
+#include "scenarios/replicas/sentence.h"
 
 #include <torch/torch.h>
+
+#include <algorithm>
 
 namespace lockstep::scenarios::replicas_different_models_are_refused {
 namespace {
 
-struct Differing {
-  WorldSpec world;
-  std::string difference = "a layer more";
-  int odd_rank = 1;  // the one that differs, modulo the world size
-  auto operator<=>(const Differing&) const = default;
-  static constexpr auto fields() {
-    return std::tuple{field("world", &Differing::world),
-                      field("difference", &Differing::difference,
-                            one_of("a layer more|another width|another dtype|layers swapped|"
-                                   "a parameter frozen|a buffer more|another dimension")),
-                      field("odd_rank", &Differing::odd_rank, between(0, 1023))};
-  }
-};
+using namespace replicas;
 
-class Chain : public Model {
- public:
-  explicit Chain(const std::string& difference) {
-    const std::vector<const char*> names =
-        difference == "layers swapped" ? std::vector{"b", "a"} : std::vector{"a", "b"};
-    for (const char* name : names) add(name, difference == "another width" ? 3 : 2);
-    if (difference == "a layer more") add("c", 2);
-    if (difference == "another dimension") register_parameter("d", torch::ones({1, 2}));
-    if (difference != "another dimension") register_parameter("d", torch::ones({2}));
-    if (difference == "a buffer more") register_buffer("e", torch::ones({2}));
-    if (difference == "a parameter frozen") parameters().back().set_requires_grad(false);
-    if (difference == "another dtype") to(at::kDouble);
-  }
-  at::Tensor forward(const at::Tensor& input) override { return input; }
+constexpr const char *kWrapping = "wrapping", *kWrapped = "wrapped", *kAfter = "after backward";
+constexpr int kSteps = 2;  // the second one has rebuilt buckets
 
- private:
-  void add(const std::string& name, int64_t width) {
-    register_module(name, torch::nn::Linear(width, width));
+void train(const Differing& c, RankContext& here, Assembled& model, Replica& replica) {
+  const auto names = names_of(given_to_all(c));
+  here.enter(0, kWrapped);
+  model.record_values(here, names);
+  for (int step = 0; step < kSteps; ++step) {
+    here.enter(step, "training");
+    model.zero_grad();
+    replica.backward(
+        replica.forward(torch::tensor(coefficients(c, here.rank(), step), at::kDouble)));
+    here.enter(step, kAfter);
+    model.record_gradients(here, names);
   }
-};
+}
 
 void program(const Differing& c, RankContext& here) {
-  const bool is_odd = here.rank() == c.odd_rank % here.size();
-  const auto model = std::make_shared<Chain>(is_odd ? c.difference : "");
-  here.enter(0, "wrapping");
+  const auto given = given_to(c, here.rank());
+  auto model = std::make_shared<Assembled>(given, here.rank());
+  std::unique_ptr<Replica> replica;
+  std::string sentence;
+  here.enter(0, kWrapping);
   try {
-    wrap(here, model, {});
+    replica = wrap(here, model, given.options);
   } catch (const Unsupported&) {
     throw;
   } catch (const std::exception& error) {
-    const std::string sentence = error.what();
-    here.record("refused", std::vector<int64_t>{1});
-    here.record("sentence", std::vector<int64_t>(sentence.begin(), sentence.end()));
-    return;
+    sentence = error.what();
   }
-  here.record("refused", std::vector<int64_t>{0});
-  here.record("sentence", std::vector<int64_t>{});
+  here.record("refused", std::vector<int64_t>{replica ? 0 : 1});
+  here.record("sentence", std::vector<int64_t>(sentence.begin(), sentence.end()));
+  if (!replica && can_train(c)) {
+    here.enter(0, "wrapping what all have");
+    const auto common = given_to_all(c);
+    model = std::make_shared<Assembled>(common, here.rank());
+    replica = wrap(here, model, common.options);
+  }
+  if (replica) train(c, here, *model, *replica);
 }
 
 Findings every_rank_refuses(const Differing& c, const History& h) {
-  const auto explanation = [] {
+  const bool is_refused = expected_refusal(c).has_value();
+  const auto explanation = [is_refused] {
     return Explanations{recorded_instead(
-        {"wrapped_without_a_word", "a model that differs from its peers' was wrapped"},
-        {int64_values({0})})};
+        is_refused ? Diagnosis{"wrapped_without_a_word",
+                               "what differs from its peers', or cannot work, was wrapped"}
+                   : Diagnosis{"refused_what_may_differ", "what can be trained was refused"},
+        {int64_values({is_refused ? 0 : 1})})};
   };
-  auto out = equal("Every rank must refuse models that differ",
-                   {{.row = h.row({0, "wrapping"}, "refused"),
-                     .expected = {int64_values({c.world.size > 1 ? 1 : 0})},
+  auto out = equal("Every rank must refuse what differs or cannot work, and nothing else",
+                   {{.row = h.row({0, kWrapping}, "refused"),
+                     .expected = {int64_values({is_refused ? 1 : 0})},
                      .explanations = explanation}});
-  out += alike("Every rank must be told the same sentence", {h.row({0, "wrapping"}, "sentence")});
+  out += alike("Every rank must be told the same sentence", {h.row({0, kWrapping}, "sentence")});
   return out;
 }
 
+std::string sentence_of(const History& h) {
+  const auto bytes = as_integers(h.row({0, kWrapping}, "sentence").by_rank.front());
+  return {bytes.begin(), bytes.end()};
+}
+
+Findings the_sentence_names_what_differs(const Differing& c, const History& h) {
+  const auto refusal = expected_refusal(c);
+  if (!refusal || as_integers(h.row({0, kWrapping}, "refused").by_rank.front()).front() == 0)
+    return {};
+  const auto sentence = sentence_of(h);
+  const auto wrong = wrong_in_sentence(*refusal, sentence);
+  if (!wrong) return {};
+  return {{"The sentence must name what differs, the values and the ranks that have them",
+           wrong->pattern, kWrapping,
+           "expected " + wrong->text + "; every rank was told: " + sentence}};
+}
+
 Findings no_tensor_travels(const Differing& c, const History& h) {
-  if (c.world.size == 1) return {};
+  if (!expected_refusal(c)) return {};
   for (int rank = 0; rank < h.size(); ++rank)
-    for (const auto& collective : h.collectives(rank))
+    for (const auto& collective : h.collectives(rank, {0, kWrapping}))
       if (collective.op.find("broadcast") != std::string::npos ||
           collective.op.find("allreduce") != std::string::npos)
         return {{"No tensor must travel before the ranks agree", "travelled_before_agreement",
-                 "wrapping",
+                 kWrapping,
                  "rank " + std::to_string(rank) + " issued a " + collective.op + " of " +
                      std::to_string(collective.elements) + " " + collective.dtype +
                      " with models that differ"}};
   return {};
 }
 
-std::vector<Differing> every_difference() {
-  std::vector<Differing> all;
-  for (const int world : {2, 3, 4})
-    for (int odd = 0; odd < world; ++odd)
-      for (const char* difference :
-           {"a layer more", "another width", "another dtype", "layers swapped",
-            "a parameter frozen", "a buffer more", "another dimension"})
-        all.push_back({.world = {.size = world}, .difference = difference, .odd_rank = odd});
+// What the ranks train in the end.
+std::vector<Given> trained(const Differing& c) {
+  std::vector<Given> all;
+  const bool is_refused = expected_refusal(c).has_value();
+  for (int rank = 0; rank < c.world.size; ++rank)
+    all.push_back(is_refused ? given_to_all(c) : given_to(c, rank));
   return all;
+}
+
+size_t place_of(const Given& given, const std::string& name) {
+  for (size_t i = 0; i < given.tensors.size(); ++i)
+    if (given.tensors[i].name == name) return i;
+  throw Refused("a rank lacks '" + name + "'");
+}
+
+TensorValue filled(const GivenTensor& tensor, double value) {
+  const auto dtype = dtype_named(dtype_of(tensor));
+  return recorded(torch::full(shape_of(tensor), value, at::kDouble), dtype);
+}
+
+TensorValue nothing() {
+  return recorded(torch::empty({0}), at::kFloat);
+}
+
+// The name under which a rank synchronises the tensor of `name`: the first of its names that is not
+// ignored. None if all are.
+std::optional<std::string> synchronised_name(const Given& given, const std::string& name) {
+  const auto same = given.tensors[place_of(given, name)].same_as;
+  for (size_t i = 0; i < given.tensors.size(); ++i)
+    if (given.tensors[i].same_as == same && !is_ignored(given, i)) return given.tensors[i].name;
+  return {};
+}
+
+const GivenTensor& tensor_named(const Given& given, const std::string& name) {
+  return given.tensors[given.tensors[place_of(given, name)].same_as];
+}
+
+Findings starts_as_rank_zero(const Differing& c, const History& h) {
+  const auto all = trained(c);
+  std::vector<Comparison> rows;
+  for (const auto& name : names_of(given_to_all(c))) {
+    std::vector<TensorValue> expected;
+    for (int rank = 0; rank < c.world.size; ++rank) {
+      const auto& given = all[static_cast<size_t>(rank)];
+      const auto& tensor = tensor_named(given, name);
+      const auto known = synchronised_name(given, name);
+      const bool is_sent = known && given.options.further.init_sync;
+      const auto value = is_sent ? initial_value(tensor_named(all.front(), *known), 0)
+                                 : initial_value(tensor, rank);
+      expected.push_back(tensor.state.empty() ? filled(tensor, static_cast<double>(value))
+                                              : nothing());
+    }
+    rows.push_back({.row = h.row({0, kWrapped}, name), .expected = expected});
+  }
+  return equal(
+      "What is wrapped must start as rank 0's, where init_sync is on and it is not ignored", rows);
+}
+
+// The gradient that this rank computes: the coefficients of all names that its tensor has.
+double local_gradient(const Differing& c, const Given& given, const std::string& name, int rank,
+                      int step) {
+  double sum = 0;
+  const auto by_place = coefficients(c, rank, step);
+  const auto same = given.tensors[place_of(given, name)].same_as;
+  for (const auto& each : given.tensors)
+    if (each.same_as == same) sum += static_cast<double>(by_place[static_cast<size_t>(each.place)]);
+  return sum;
+}
+
+double average_gradient(const Differing& c, const std::vector<Given>& all, const std::string& name,
+                        int step) {
+  double sum = 0;
+  for (int rank = 0; rank < c.world.size; ++rank)
+    sum += local_gradient(c, all[static_cast<size_t>(rank)], name, rank, step);
+  return sum / c.world.size;
+}
+
+Findings is_averaged(const Differing& c, const History& h) {
+  const auto all = trained(c);
+  Findings out;
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<Comparison> rows;
+    for (const auto& name : names_of(given_to_all(c))) {
+      std::vector<TensorValue> expected;
+      for (int rank = 0; rank < c.world.size; ++rank) {
+        const auto& given = all[static_cast<size_t>(rank)];
+        const auto& tensor = tensor_named(given, name);
+        const auto known = synchronised_name(given, name);
+        const double value = known ? average_gradient(c, all, *known, step)
+                                   : local_gradient(c, given, name, rank, step);
+        const bool learns = requires_gradient(tensor) && tensor.state.empty();
+        expected.push_back(learns ? filled(tensor, value) : nothing());
+      }
+      rows.push_back({.row = h.row({step, kAfter}, name), .expected = expected});
+    }
+    out += equal("What is wrapped in the end must be averaged, and what is ignored must not", rows);
+  }
+  return out;
+}
+
+Findings the_group_stays_in_step(const Differing& c, const History& h) {
+  if (expected_refusal(c) && !can_train(c)) return {};
+  auto out = starts_as_rank_zero(c, h);
+  out += is_averaged(c, h);
+  return out;
+}
+
+bool has(const Differing& c, const std::vector<std::string>& words) {
+  return std::any_of(c.differences.begin(), c.differences.end(), [&](const Difference& each) {
+    return std::find(words.begin(), words.end(), each.what) != words.end();
+  });
 }
 
 }  // namespace
@@ -111,21 +236,44 @@ std::vector<Differing> every_difference() {
 Scenario different_models_are_refused() {
   return scenario<Differing>({
       .name = "replicas.different_models_are_refused",
-      .claim =
-          "Where one rank's model differs, every rank refuses it with the same sentence before "
-          "any tensor travels.",
-      .exactness = "same sentence",
-      .source = "docs/semantics.md 0.1",
-      .not_covered = "values that differ (the broadcast makes them equal), options that differ",
+      .claim = "Where one rank's model or options differ or cannot work, every rank refuses with "
+               "the same sentence, which names what differs, its values and the ranks that have "
+               "them, before any tensor travels; what may differ is trained.",
+      .exactness = "same sentence, bit-equal",
+      .source = "docs/semantics.md 0.1, 1.1, 1.2 and 2.7",
+      .not_covered = "layers of SyncBatchNorm, devices but the meta device, which forwards ranks "
+                     "call",
       .usual_mistake = "building layers in an order that depends on the rank.",
       .tags = {"replicas"},
-      .must_catch = {"agreement_left_out"},
-      .draws = 0,
-      .start = {.world = {.size = 2}},
+      .must_catch = {"agreement_knows_two_values", "agreement_leaves_out_an_option",
+                     "agreement_leaves_out_sharing", "agreement_left_out",
+                     "cannot_take_part_thrown_alone"},
+      .draws = 120,
+      .start = {.world = {.size = 2}, .differences = {{}}, .tensors = {{}}},
       .every = every_difference,
-      .cases = rc::gen::just(Differing{.world = {.size = 2}}),
+      .cases = differing(),
       .program = program,
-      .checks = {every_rank_refuses, no_tensor_travels},
+      .checks = {every_rank_refuses, the_sentence_names_what_differs, no_tensor_travels,
+                 the_group_stays_in_step},
+      .labels = {{"three ranks and more", 0.4, has_three_ranks<Differing>},
+                 {"several differences", 0.2,
+                  [](const Differing& c) { return c.differences.size() > 1; }},
+                 {"tensors differ", 0.4,
+                  [](const Differing& c) { return has(c, differences_of_tensors()); }},
+                 {"options differ", 0.3,
+                  [](const Differing& c) { return has(c, differences_of_options()); }},
+                 {"ranks disagree", 0.3,
+                  [](const Differing& c) {
+                    const auto refusal = expected_refusal(c);
+                    return refusal && !refusal->is_of_single_ranks();
+                  }},
+                 {"a rank cannot take part", 0.1,
+                  [](const Differing& c) {
+                    const auto refusal = expected_refusal(c);
+                    return refusal && refusal->is_of_single_ranks();
+                  }},
+                 {"nothing that must be equal differs", 0.05,
+                  [](const Differing& c) { return !expected_refusal(c); }}},
   });
 }
 

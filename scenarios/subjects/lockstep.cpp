@@ -8,6 +8,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <sstream>
@@ -15,6 +16,23 @@
 namespace lockstep {
 
 namespace {
+
+constexpr double kBytesPerMebibyte = 1024.0 * 1024.0;
+
+void translate(const FurtherOptions& options, DistributedDataParallelOptions& out) {
+  out.init_sync = options.init_sync;
+  out.buffer_sync_lag = options.buffer_sync_lag;
+  if (options.forward_sync_buffers || options.broadcast_buffers) {
+    out.forward_sync_buffers = options.forward_sync_buffers;
+    out.broadcast_buffers = options.broadcast_buffers;
+  }
+  for (const auto cap : options.bucket_caps_bytes)
+    out.bucket_cap_mb_list.push_back(static_cast<double>(cap) / kBytesPerMebibyte);
+  out.parameters_and_buffers_to_ignore = options.ignored_names;
+  out.delay_all_reduce_named_params = options.delayed_names;
+  out.param_to_hook_all_reduce = options.delayed_until_name;
+  if (options.timeout_ms) out.timeout = std::chrono::milliseconds(*options.timeout_ms);
+}
 
 DistributedDataParallelOptions translated(const WrapOptions& options, const Group& group) {
   DistributedDataParallelOptions out{
@@ -25,15 +43,20 @@ DistributedDataParallelOptions translated(const WrapOptions& options, const Grou
       .static_graph = options.static_graph,
       .skip_all_reduce_unused_params = options.skip_all_reduce_unused_params,
       .batched_grad_copy = options.batched_grad_copy};
-  if (options.bucket_cap_bytes > 0)
-    out.bucket_cap_mb = static_cast<double>(options.bucket_cap_bytes) / (1024.0 * 1024.0);
+  if (options.bucket_cap_bytes != 0)
+    out.bucket_cap_mb = static_cast<double>(options.bucket_cap_bytes) / kBytesPerMebibyte;
+  translate(options.further, out);
   return out;
 }
 
 class Wrapped : public Replica {
  public:
-  Wrapped(std::shared_ptr<Model> model, DistributedDataParallelOptions options)
-      : parameters_(trainable(*model)), ddp_(std::move(model), std::move(options)) {}
+  Wrapped(std::shared_ptr<Model> model, const DistributedDataParallelOptions& options)
+      : group_(options.process_group),
+        model_(model),
+        ignored_(options.parameters_and_buffers_to_ignore),
+        parameters_(trainable()),
+        ddp_(std::move(model), options) {}
   at::Tensor forward(const at::Tensor& input) override { return ddp_.forward(input); }
   std::vector<at::Tensor> outputs(const at::Tensor& input) override {
     return ddp_.forward(input, Model::AllOutputs());
@@ -49,6 +72,11 @@ class Wrapped : public Replica {
     join.finish();
   }
   void finish() override { ddp_->check_reduction_finished(); }
+  void begin_anew() override {
+    ddp_->update_process_group(group_);
+    parameters_ = trainable();
+  }
+  void report_failure(const std::string& sentence) override { ddp_->report_failure(sentence); }
   // A bucket's collective carries one element more than the gradients: the flag of
   // ddp/reducer/pass_buckets.h.
   BucketLayout buckets() const override {
@@ -66,17 +94,21 @@ class Wrapped : public Replica {
 
  private:
   using Parameter = torch::OrderedDict<std::string, at::Tensor>::Item;
-  static std::vector<Parameter> trainable(const Model& model) {
+  std::vector<Parameter> trainable() const {
     std::vector<Parameter> out;
     std::set<const at::TensorImpl*> seen;
-    for (const auto& parameter : model.named_parameters()) {
+    for (const auto& parameter : model_->named_parameters()) {
+      if (std::find(ignored_.begin(), ignored_.end(), parameter.key()) != ignored_.end()) continue;
       const bool is_new = seen.insert(parameter.value().unsafeGetTensorImpl()).second;
       if (is_new && parameter.value().requires_grad()) out.push_back(parameter);
     }
     return out;
   }
 
-  const std::vector<Parameter> parameters_;  // indexed by the plan
+  const Group group_;
+  const std::shared_ptr<Model> model_;
+  const std::vector<std::string> ignored_;
+  std::vector<Parameter> parameters_;  // indexed by the plan
   DistributedDataParallel<Model> ddp_;
 };
 

@@ -58,7 +58,9 @@ class Averaged : public Replica {
 Subject naive_subject() {
   return {.name = "naive",
           .wrap =
-              [](std::shared_ptr<Model> model, const Group& group, const WrapOptions&) {
+              [](std::shared_ptr<Model> model, const Group& group, const WrapOptions& options) {
+                if (options.further != FurtherOptions())
+                  throw Unsupported("the textbook's training has no options");
                 return std::make_unique<Averaged>(std::move(model), group);
               },
           .shard = nullptr,

@@ -1,8 +1,6 @@
 // Everything that is refused or fails, and that every rank says so in the same words.
 #include "ddp/errors.h"
 
-#include "ddp/base/disagreement.h"
-#include "ddp/distributed_data_parallel.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/ddp/modules.h"
 
@@ -22,170 +20,45 @@ using testing::Terms;
 using testing::validation_errors_in;
 using Loss = testing::TermsImpl::Loss;
 
-// A module whose every aspect can be made odd on one rank.
-struct Oddity {
-  std::string name = "weight";
-  std::vector<std::int64_t> shape = {4, 2};
-  at::ScalarType dtype = at::kDouble;
-  bool requires_grad = true;
-  bool transposed = false;
-  bool expanded = false;
-  int count = 2;
-  std::vector<std::int64_t> buffer_shape = {3};
-  DistributedDataParallelOptions options = {};
-};
-
-struct OddModule : torch::nn::Module {
-  explicit OddModule(const Oddity& odd) {
-    register_parameter("first", torch::zeros({1}, at::kDouble));
-    at::Tensor weight = torch::zeros(odd.shape, torch::dtype(odd.dtype));
-    if (odd.transposed) weight = torch::zeros({2, 4}, torch::dtype(odd.dtype)).t();
-    if (odd.expanded) weight = torch::zeros({1, 2}, torch::dtype(odd.dtype)).expand({4, 2});
-    register_parameter(odd.name, weight.detach(), odd.requires_grad);
-    for (int i = 2; i < odd.count; ++i) {
-      register_parameter("more" + std::to_string(i), torch::zeros({1}, at::kDouble));
-    }
-    register_buffer("buffer", torch::zeros(odd.buffer_shape));
-  }
-  at::Tensor forward() { return named_parameters()["first"].sum(); }
-};
-
-struct Case {
-  Oddity odd;
-  std::string sentence;  // with ODD and OTHERS for the ranks
-};
-
-std::vector<Case> disagreements() {
-  std::vector<Case> cases = {
-      {{.count = 3}, "the number of parameters: ODD has 3; OTHERS 2"},
-      {{.name = "kernel"}, "the name of parameter 1: ODD has 'kernel'; OTHERS 'weight'"},
-      {{.shape = {4, 3}}, "the shape of parameter 'weight': ODD has [4, 3]; OTHERS [4, 2]"},
-      {{.shape = {8}}, "the shape of parameter 'weight': ODD has [8]; OTHERS [4, 2]"},
-      {{.dtype = at::kFloat}, "the dtype of parameter 'weight': ODD has Float; OTHERS Double"},
-      {{.requires_grad = false}, "requires_grad of parameter 'weight': ODD has false; OTHERS true"},
-      {{.transposed = true},
-       "the layout of parameter 'weight': ODD has strides [1, 4]; OTHERS strides [2, 1]"},
-      {{.buffer_shape = {5}}, "the shape of buffer 'buffer': ODD has [5]; OTHERS [3]"},
-  };
-  cases.push_back(
-      {{.options = {.init_sync = false}}, "the option init_sync: ODD has false; OTHERS true"});
-  cases.push_back({{.options = {.broadcast_buffers = false}},
-                   "the option forward_sync_buffers: ODD has false; OTHERS true"});
-  cases.push_back(
-      {{.options = {.bucket_cap_mb = 0.5}}, "the option bucket_cap_mb: ODD has 0.5; OTHERS unset"});
-  const auto option = [&](DistributedDataParallelOptions options, const std::string& sentence) {
-    cases.push_back({{.options = std::move(options)}, "the option " + sentence});
-  };
-  option({.buffer_sync_lag = false}, "buffer_sync_lag: ODD has false; OTHERS true");
-  option({.bucket_cap_mb_list = {2.0, 0.5}}, "bucket_cap_mb_list: ODD has [ 2 0.5 ]; OTHERS [ ]");
-  option({.find_unused_parameters = true}, "find_unused_parameters: ODD has true; OTHERS false");
-  option({.gradient_as_bucket_view = true}, "gradient_as_bucket_view: ODD has true; OTHERS false");
-  option({.static_graph = true}, "static_graph: ODD has true; OTHERS false");
-  option({.batched_grad_copy = true}, "batched_grad_copy: ODD has true; OTHERS false");
-  option({.parameters_and_buffers_to_ignore = {"first"}}, "IGNORED");
-  cases.back().sentence = "the number of parameters: ODD has 1; OTHERS 2";
-  option({.delay_all_reduce_named_params = {"first"}, .param_to_hook_all_reduce = "weight"},
-         "delay_all_reduce_named_params: ODD has ['first']; OTHERS []");
-  return cases;
-}
-
-std::vector<std::string> construct_with_one_odd_rank(int world, int odd_rank, const Oddity& odd) {
-  return run_world(world, [&](const Group& group) {
-    const Oddity mine = group->getRank() == odd_rank ? odd : Oddity{};
-    DistributedDataParallelOptions options = mine.options;
-    options.process_group = group;
-    DistributedDataParallel ddp(std::make_shared<OddModule>(mine), options);
-    return std::string("constructed");
-  });
-}
-
-std::vector<std::size_t> others(int world, int odd_rank) {
-  std::vector<std::size_t> ranks;
-  for (int rank = 0; rank < world; ++rank) {
-    if (rank != odd_rank) ranks.push_back(static_cast<std::size_t>(rank));
-  }
-  return ranks;
-}
-
-// Both camps in rank order, the one of rank 0 first.
-std::string sentence_of(const Case& each, int world, int odd_rank) {
-  const auto rest = others(world, odd_rank);
-  const std::string verb = rest.size() == 1 ? " has " : " have ";
-  const auto colon = each.sentence.find(": ODD has ");
-  const auto semicolon = each.sentence.find("; OTHERS ");
-  const std::string odd_value = each.sentence.substr(colon + 10, semicolon - colon - 10);
-  const std::string other_value = each.sentence.substr(semicolon + 9);
-  const std::string odd_part = "rank " + std::to_string(odd_rank) + " has " + odd_value;
-  const std::string other_part = name_ranks(rest) + verb + other_value;
-  return "DisagreementError: ranks disagree on " + each.sentence.substr(0, colon) + ": " +
-         (odd_rank == 0 ? odd_part + "; " + other_part : other_part + "; " + odd_part);
-}
-
-TEST(Disagreements, RaiseTheSameSentenceOnEveryRankBeforeAnyTensorTravels) {
-  for (const Case& each : disagreements()) {
-    for (const int world : {2, 3, 4}) {
-      for (int odd_rank = 0; odd_rank < world; ++odd_rank) {
-        EXPECT_EQ(construct_with_one_odd_rank(world, odd_rank, each.odd),
-                  same(world, sentence_of(each, world, odd_rank)));
-      }
-    }
-  }
-}
-
-TEST(Disagreements, DoNotArise) {
-  EXPECT_EQ(construct_with_one_odd_rank(3, 1, {}), std::vector<std::string>(3, "constructed"));
-}
-
-std::vector<Case> validation_errors() {
-  std::vector<Case> cases;
-  const auto add = [&](DistributedDataParallelOptions options, const std::string& sentence) {
-    cases.push_back({{.options = std::move(options)}, sentence});
-  };
-  add({.bucket_cap_mb = -1.0}, "bucket_cap_mb is -1, expected 0 to 1e9");
-  add({.timeout = std::chrono::milliseconds(0)}, "timeout is 0 ms, expected a positive time");
-  add({.bucket_cap_mb_list = {1.0, std::nan("")}},
-      "a cap in bucket_cap_mb_list is nan, expected 0 to 1e9");
-  add({.bucket_cap_mb = 1.0, .bucket_cap_mb_list = {1.0}},
-      "bucket_cap_mb and bucket_cap_mb_list are given, expected one of them");
-  add({.skip_all_reduce_unused_params = true},
-      "skip_all_reduce_unused_params=true needs find_unused_parameters or static_graph, which find "
-      "out what is unused");
-  add({.parameters_and_buffers_to_ignore = {"weigth"}},
-      "parameters_and_buffers_to_ignore names 'weigth', which is neither a parameter nor a buffer");
-  add({.delay_all_reduce_named_params = {"weight"}},
-      "delay_all_reduce_named_params and param_to_hook_all_reduce belong together, and one of them "
-      "is not given");
-  add({.param_to_hook_all_reduce = "weight"},
-      "delay_all_reduce_named_params and param_to_hook_all_reduce belong together, and one of them "
-      "is not given");
-  add({.delay_all_reduce_named_params = {"buffer"}, .param_to_hook_all_reduce = "weight"},
-      "delay_all_reduce_named_params names 'buffer', which is no parameter that requires a "
-      "gradient "
-      "and is not ignored");
-  add({.parameters_and_buffers_to_ignore = {"weight"},
-       .delay_all_reduce_named_params = {"first"},
-       .param_to_hook_all_reduce = "weight"},
-      "param_to_hook_all_reduce names 'weight', which is no parameter that requires a gradient and "
-      "is not ignored");
-  add({.parameters_and_buffers_to_ignore = {"first", "weight"}},
-      "the module has no parameter that requires a gradient and is not ignored");
-  add({.forward_sync_buffers = true, .broadcast_buffers = false},
-      "forward_sync_buffers and broadcast_buffers, its old name, are given and differ");
-  cases.push_back({{.expanded = true},
-                   "parameter 'weight' has elements that share memory (expanded?), which cannot be "
-                   "written"});
-  cases.push_back({{.dtype = at::kFloat8_e5m2},
-                   "parameter 'weight' has dtype Float8_e5m2; gradients of Float, Double, Half, "
-                   "BFloat16, ComplexFloat and ComplexDouble are averaged"});
-  return cases;
-}
-
+// What no case of replicas.different_models_are_refused has.
 TEST(Obstacles, OfOneRankAreRaisedOnEveryRank) {
-  for (const Case& each : validation_errors()) {
+  struct Obstacle {
+    DistributedDataParallelOptions options;
+    at::ScalarType dtype;
+    std::string sentence;
+  };
+  const std::vector<Obstacle> obstacles = {
+      {{.bucket_cap_mb_list = {1.0, std::nan("")}},
+       at::kDouble,
+       "a cap in bucket_cap_mb_list is nan, expected 0 to 1e9"},
+      {{.param_to_hook_all_reduce = "weight"},
+       at::kDouble,
+       "delay_all_reduce_named_params and param_to_hook_all_reduce belong together, and one of "
+       "them "
+       "is not given"},
+      {{},
+       at::kFloat8_e5m2,
+       "parameter 'weight' has dtype Float8_e5m2; gradients of Float, Double, Half, BFloat16, "
+       "ComplexFloat and ComplexDouble are averaged"}};
+  struct Weight : torch::nn::Module {
+    explicit Weight(at::ScalarType dtype) {
+      register_parameter("weight", torch::zeros({4, 2}, torch::dtype(dtype)));
+    }
+    at::Tensor forward() { return named_parameters()["weight"].sum(); }
+  };
+  for (const Obstacle& each : obstacles) {
     for (int odd_rank = 0; odd_rank < 3; ++odd_rank) {
-      EXPECT_EQ(construct_with_one_odd_rank(3, odd_rank, each.odd),
-                std::vector<std::string>(3, "DisagreementError: rank " + std::to_string(odd_rank) +
-                                                " of 3 cannot take part: " + each.sentence));
+      const auto reports = run_world(3, [&](const Group& group) {
+        const bool is_odd = group->getRank() == odd_rank;
+        DistributedDataParallelOptions options;
+        if (is_odd) options = each.options;
+        options.process_group = group;
+        DistributedDataParallel ddp(std::make_shared<Weight>(is_odd ? each.dtype : at::kDouble),
+                                    options);
+        return std::string("constructed");
+      });
+      EXPECT_EQ(reports, same(3, "DisagreementError: rank " + std::to_string(odd_rank) +
+                                     " of 3 cannot take part: " + each.sentence));
     }
   }
 }

@@ -1,0 +1,101 @@
+#include "scenarios/errors/case.h"
+
+#include "harness/core/values.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lockstep::scenarios::errors {
+
+namespace {
+
+constexpr uint64_t kLargestFactor = 7;
+
+double whole_number(const Erring& c, int step, int pass, int rank, size_t parameter) {
+  const auto bits = bits_at({.seed = c.seed,
+                             .stream = Stream::cotangent,
+                             .rank = static_cast<uint64_t>(rank),
+                             .step = static_cast<uint64_t>(8 * step + pass),
+                             .index = parameter});
+  return std::pow(c.world.size, c.steps) * static_cast<double>(1 + bits % kLargestFactor);
+}
+
+}  // namespace
+
+size_t parameter_count(const Erring& c) {
+  return std::max<size_t>(c.sizes.size(), 1);
+}
+
+int64_t size_of(const Erring& c, size_t parameter) {
+  return c.sizes.empty() ? 1 : c.sizes[parameter];
+}
+
+std::string name_of(size_t parameter) {
+  return "w" + std::to_string(parameter);
+}
+
+std::string planted(size_t parameter, int rank) {
+  return "planted in " + name_of(parameter) + " of rank " + std::to_string(rank);
+}
+
+bool is_among(const Ranks& ranks, int rank, int world_size) {
+  return ranks.empty() || std::any_of(ranks.begin(), ranks.end(),
+                                      [&](int each) { return each % world_size == rank; });
+}
+
+bool errs(const Erring& c, int step, int rank) {
+  return c.mistake.kind != "none" && c.mistake.step % c.steps == step &&
+         is_among(c.mistake.ranks, rank, c.world.size);
+}
+
+size_t mistaken_parameter(const Erring& c) {
+  return static_cast<size_t>(c.mistake.parameter) % parameter_count(c);
+}
+
+bool begins_anew(const Erring& c) {
+  const auto& kind = c.mistake.kind;
+  return kind == "throw_in_forward" || kind == "frozen" || kind == "converted" ||
+         kind == "reported" || kind == "forward_in_backward";
+}
+
+bool goes_out_of_step(const Erring& c) {
+  if (c.mistake.kind != "skipped") return false;
+  for (int rank = 0; rank < c.world.size; ++rank)
+    if (!is_among(c.mistake.ranks, rank, c.world.size)) return true;
+  return false;
+}
+
+std::string lack_of(const Erring& c, int step, int rank, size_t parameter, bool local) {
+  if (goes_out_of_step(c)) return "";
+  if (!local && errs(c, step, rank) && mistaken_parameter(c) == parameter)
+    return c.mistake.kind == "in_the_loss" ? "unused" : "";
+  for (const auto& each : c.lacks)
+    if (each.step % c.steps == step &&
+        static_cast<size_t>(each.parameter) % parameter_count(c) == parameter &&
+        each.local == local && is_among(each.ranks, rank, c.world.size))
+      return each.how;
+  return "";
+}
+
+std::vector<size_t> order_of(const Erring& c, int rank) {
+  const auto count = parameter_count(c);
+  std::vector<size_t> order;
+  for (size_t i = 0; i < count; ++i)
+    order.push_back((i + (c.order_by_rank ? static_cast<size_t>(rank) : 0)) % count);
+  return order;
+}
+
+double coefficient(const Erring& c, int step, int pass, int rank, size_t parameter) {
+  return whole_number(c, step, pass, rank, parameter);
+}
+
+// Of numbers of passes that no case has.
+double surplus(const Erring& c, int step, int rank, size_t parameter) {
+  return whole_number(c, step, 7, rank, parameter);
+}
+
+double own_number(const Erring& c, int step, int rank, size_t parameter) {
+  return whole_number(c, step, 6, rank, parameter);
+}
+
+}  // namespace lockstep::scenarios::errors

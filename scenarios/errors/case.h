@@ -1,0 +1,127 @@
+// The shape Erring: a small training, one mistake in it, and gradients that some passes lack.
+#pragma once
+
+#include "harness/core/scenario.h"
+#include "harness/worlds/options.h"
+
+namespace lockstep::scenarios::errors {
+
+// Ranks by number, modulo the world size; an empty list is all of them.
+using Ranks = std::vector<int>;
+
+// One parameter whose gradient some ranks lack in the passes of one step.
+//   unused     it takes no part in forward
+//   left_out   the loss leaves out its output
+//   undefined  a function behind it passes no gradient on
+struct Lack {
+  std::string how = "unused";
+  int step = 0;        // modulo the steps
+  int parameter = 0;   // modulo their number
+  bool local = false;  // in the step's local passes, instead of in its synchronised one
+  Ranks ranks;
+  auto operator<=>(const Lack&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("how", &Lack::how, one_of("unused|left_out|undefined")),
+                      field("step", &Lack::step, between(0, 99)),
+                      field("parameter", &Lack::parameter, between(0, 63)),
+                      field("local", &Lack::local), field("ranks", &Lack::ranks, between(0, 1023))};
+  }
+};
+
+// What some ranks do in the synchronised pass of one step, with one parameter.
+//   throw_in_backward    its function throws
+//   in_the_loss          the loss uses the parameter itself, and forward does not
+//   dtype                its .grad is of another dtype
+//   sparse               its gradient is sparse, though no Embedding says so
+//   twice                a backward inside of backward brings its gradient once more
+//   throw_in_forward     its function throws there; these ranks skip the pass
+//   frozen, converted    it is, before the forward
+//   reported             the rank reports a failure before the forward
+//   forward_in_backward  its function calls the replica
+//   skipped              the rank leaves out the whole step
+struct Mistake {
+  std::string kind = "none";
+  int step = 0, parameter = 0;  // as a Lack's
+  Ranks ranks;
+  auto operator<=>(const Mistake&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{
+        field(
+            "kind", &Mistake::kind,
+            one_of("none|throw_in_backward|in_the_loss|dtype|sparse|twice|throw_in_forward|frozen|"
+                   "converted|reported|forward_in_backward|skipped")),
+        field("step", &Mistake::step, between(0, 99)),
+        field("parameter", &Mistake::parameter, between(0, 63)),
+        field("ranks", &Mistake::ranks, between(0, 1023))};
+  }
+};
+
+// Parameters "w0", "w1", ... do not learn. Each has an output of its own: the parameter times a
+// whole number, which is so its gradient, everywhere.
+struct Erring {
+  WorldSpec world;
+  int steps = 1;
+  Mistake mistake;
+  std::vector<Lack> lacks;
+  std::vector<int> sizes;  // the elements of each parameter; empty: one parameter of one element
+  int local_passes = 0;    // inside no_sync, before the synchronised one of each step
+  std::string clears = "none";  // gradients before each step: to none, to zero, to a number that
+                                // each rank has for itself, not at all
+  bool order_by_rank = false;   // rank r runs parameter r first
+  bool buffer = false;          // one that each forward counts
+  WrapOptions options;
+  std::string dtype = "float32";
+  uint64_t seed = 0;
+  auto operator<=>(const Erring&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("world", &Erring::world),
+                      field("steps", &Erring::steps, between(1, 4)),
+                      field("mistake", &Erring::mistake),
+                      field("lacks", &Erring::lacks),
+                      field("sizes", &Erring::sizes, at_most(8, between(1, 64))),
+                      field("local_passes", &Erring::local_passes, between(0, 2)),
+                      field("clears", &Erring::clears, one_of("none|zero|own|nothing")),
+                      field("order_by_rank", &Erring::order_by_rank),
+                      field("buffer", &Erring::buffer),
+                      field("options", &Erring::options),
+                      field("dtype", &Erring::dtype, one_of("float32|float64"), Cost::numbers),
+                      field("seed", &Erring::seed, {}, Cost::numbers)};
+  }
+};
+
+size_t parameter_count(const Erring& c);
+int64_t size_of(const Erring& c, size_t parameter);
+std::string name_of(size_t parameter);
+
+bool is_among(const Ranks& ranks, int rank, int world_size);
+
+// The text of what a rank throws or reports: "planted in w2 of rank 1".
+std::string planted(size_t parameter, int rank);
+
+// Whether this rank makes the mistake in this step; about which parameter.
+bool errs(const Erring& c, int step, int rank);
+size_t mistaken_parameter(const Erring& c);
+
+// After the step of such a mistake all ranks begin anew: "frozen" ... "forward_in_backward".
+bool begins_anew(const Erring& c);
+// Some ranks skip a step, so that their peers' last one has no partner.
+bool goes_out_of_step(const Erring& c);
+
+// How a rank's pass lacks the gradient of a parameter; "" where it does not. The first of the list
+// decides, but for a parameter with which this rank errs. Nothing lacks where ranks are out of
+// step.
+std::string lack_of(const Erring& c, int step, int rank, size_t parameter, bool local);
+
+// The order in which this rank runs the parameters.
+std::vector<size_t> order_of(const Erring& c, int rank);
+
+// The gradient of each element of a parameter in a pass; the last pass of a step is the
+// synchronised one. Averages of it are whole numbers, also if they are averaged once more in each
+// later step.
+double coefficient(const Erring& c, int step, int pass, int rank, size_t parameter);
+
+// What a gradient gets more in a mistake that adds to it, and what it is set to before a step.
+double surplus(const Erring& c, int step, int rank, size_t parameter);
+double own_number(const Erring& c, int step, int rank, size_t parameter);
+
+}  // namespace lockstep::scenarios::errors

@@ -1,0 +1,98 @@
+#include "scenarios/errors/draw.h"
+
+namespace lockstep::scenarios::errors {
+
+namespace {
+
+using rc::gen::element;
+using rc::gen::inRange;
+using rc::gen::set;
+using rc::gen::weightedElement;
+
+constexpr int kMany = 60;  // of any number of ranks, steps and parameters up to six
+
+template <class T>
+rc::Gen<std::vector<T>> lists(size_t least, size_t most, const rc::Gen<T>& elements) {
+  return rc::gen::mapcat(inRange<size_t>(least, most + 1), [elements](size_t count) {
+    return rc::gen::container<std::vector<T>>(count, elements);
+  });
+}
+
+// One rank mostly, some, or all.
+rc::Gen<Ranks> ranks() {
+  return rc::gen::weightedOneOf<Ranks>({{2, lists(1, 1, inRange(0, kMany))},
+                                        {2, lists(2, 3, inRange(0, kMany))},
+                                        {2, rc::gen::just(Ranks{})}});
+}
+
+rc::Gen<Lack> lacks() {
+  return rc::gen::build<Lack>(
+      set(&Lack::how,
+          weightedElement<std::string>({{2, "unused"}, {1, "left_out"}, {1, "undefined"}})),
+      set(&Lack::step, inRange(0, kMany)), set(&Lack::parameter, inRange(0, kMany)),
+      set(&Lack::local, weightedElement<bool>({{4, false}, {1, true}})),
+      set(&Lack::ranks, ranks()));
+}
+
+rc::Gen<Mistake> mistakes() {
+  return rc::gen::build<Mistake>(
+      set(&Mistake::kind,
+          element<std::string>("throw_in_backward", "throw_in_backward", "in_the_loss", "dtype",
+                               "sparse", "twice", "throw_in_forward", "frozen", "converted",
+                               "reported", "forward_in_backward", "skipped")),
+      set(&Mistake::step, inRange(0, kMany)), set(&Mistake::parameter, inRange(0, kMany)),
+      set(&Mistake::ranks, ranks()));
+}
+
+rc::Gen<WrapOptions> wrap_options() {
+  const auto seldom = weightedElement<bool>({{2, false}, {1, true}});
+  const auto drawn = rc::gen::build<WrapOptions>(
+      set(&WrapOptions::broadcast_buffers),
+      set(&WrapOptions::bucket_cap_bytes, element<int64_t>(0, 1, 8, 16, 40, 100)),
+      set(&WrapOptions::find_unused_parameters, seldom),
+      set(&WrapOptions::gradient_as_bucket_view, seldom), set(&WrapOptions::static_graph, seldom),
+      set(&WrapOptions::skip_all_reduce_unused_params, seldom),
+      set(&WrapOptions::batched_grad_copy, seldom));
+  return rc::gen::map(drawn, [](WrapOptions options) {
+    if (!options.find_unused_parameters && !options.static_graph)
+      options.skip_all_reduce_unused_params = false;
+    return options;
+  });
+}
+
+rc::Gen<Erring> trainings() {
+  return rc::gen::build<Erring>(
+      set(&Erring::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
+      set(&Erring::steps, inRange(1, 5)), set(&Erring::sizes, lists(1, 5, inRange(1, 5))),
+      set(&Erring::local_passes, weightedElement<int>({{3, 0}, {1, 1}, {1, 2}})),
+      set(&Erring::clears,
+          weightedElement<std::string>({{2, "none"}, {1, "zero"}, {2, "own"}, {2, "nothing"}})),
+      set(&Erring::order_by_rank), set(&Erring::buffer), set(&Erring::options, wrap_options()),
+      set(&Erring::dtype, weightedElement<std::string>({{3, "float32"}, {1, "float64"}})),
+      set(&Erring::seed, inRange<uint64_t>(0, 1 << 20)));
+}
+
+}  // namespace
+
+rc::Gen<Erring> lacking() {
+  return rc::gen::apply(
+      [](Erring c, std::vector<Lack> all) {
+        c.lacks = std::move(all);
+        return c;
+      },
+      trainings(), lists(1, 3, lacks()));
+}
+
+rc::Gen<Erring> erring() {
+  const auto seldom = rc::gen::weightedOneOf<std::vector<Lack>>(
+      {{3, rc::gen::just(std::vector<Lack>{})}, {1, lists(1, 2, lacks())}});
+  return rc::gen::apply(
+      [](Erring c, Mistake mistake, std::vector<Lack> some) {
+        c.mistake = std::move(mistake);
+        c.lacks = std::move(some);
+        return c;
+      },
+      trainings(), mistakes(), seldom);
+}
+
+}  // namespace lockstep::scenarios::errors

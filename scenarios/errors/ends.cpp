@@ -1,0 +1,54 @@
+#include "scenarios/errors/ends.h"
+
+namespace lockstep::scenarios::errors {
+
+namespace {
+
+std::string who(int rank) {
+  return "rank " + std::to_string(rank);
+}
+
+// What the rank's own error has.
+std::string own_word(const Erring& c, int rank) {
+  const auto p = mistaken_parameter(c);
+  const auto& kind = c.mistake.kind;
+  if (kind == "throw_in_forward" || kind == "reported") return planted(p, rank);
+  if (kind == "forward_in_backward") return "the backward pass before this is not over";
+  return "parameter '" + name_of(p) + "' was " + kind;
+}
+
+// What a peer's error has about this rank.
+std::string word_about(const Erring& c, int rank) {
+  const bool is_forward = c.mistake.kind == "throw_in_forward";
+  return who(rank) + " reported: " + (is_forward ? "forward threw: " : "") + own_word(c, rank);
+}
+
+}  // namespace
+
+Told told_at_the_end(const Erring& c, int step, int rank) {
+  if (errs(c, step, rank)) {
+    if (c.mistake.kind == "reported") return {};
+    return {.kind = Told::Kind::own, .words = {own_word(c, rank)}};
+  }
+  Told told{.kind = Told::Kind::peers};
+  for (int other = 0; other < c.world.size; ++other)
+    if (errs(c, step, other)) {
+      told.words.push_back(word_about(c, other));
+      if (c.mistake.kind == "forward_in_backward")
+        told.instead = who(other) + ": an exception was thrown in the backward pass";
+    }
+  return told;
+}
+
+Told told_out_of_step(const Erring& c, int step, int rank) {
+  const int left_out = c.mistake.step % c.steps;
+  if (step + 1 < c.steps || errs(c, left_out, rank)) return {};
+  Told told{.kind = Told::Kind::peers};
+  for (int other = 0; other < c.world.size; ++other)
+    if (errs(c, left_out, other))
+      told.words.push_back(who(other) + " ended after " + std::to_string(c.steps - 1) +
+                           " synchronised backward");
+  return told;
+}
+
+}  // namespace lockstep::scenarios::errors

@@ -1,0 +1,30 @@
+// What a rank is told of a step of an Erring case, by docs/semantics.md 1.4 and 2.7.
+#pragma once
+
+#include "scenarios/errors/case.h"
+
+namespace lockstep::scenarios::errors {
+
+// What a rank's step ends with.
+struct Told {
+  //   nothing     it returns
+  //   own         it throws what this rank did wrong, with all of `words`
+  //   unfinished  a pass that could not be averaged, with `states`
+  //   peers       an error of communication that has one of `words` and names an operation
+  enum class Kind { nothing, own, unfinished, peers };
+  Kind kind = Kind::nothing;
+  std::vector<std::string> words;
+  std::string instead = {};              // of peers: their error may have this, and no more
+  std::vector<std::string> states = {};  // of each rank: how the sentence about it begins
+};
+
+inline constexpr const char* kAllIsWell = "all is well";
+
+// What this rank is told in the step of a mistake after which all begin anew.
+Told told_at_the_end(const Erring& c, int step, int rank);
+
+// What it is told in a step of ranks that are out of step: in the last one, their peers wait in
+// vain for those that left out one.
+Told told_out_of_step(const Erring& c, int step, int rank);
+
+}  // namespace lockstep::scenarios::errors

@@ -1,0 +1,289 @@
+#include "scenarios/errors/follow.h"
+
+#include <algorithm>
+
+namespace lockstep::scenarios::errors {
+
+namespace {
+
+// One rank between two steps.
+struct Rank {
+  std::vector<Gradient> gradients;
+  std::vector<bool> was_used;  // since the last average
+  std::vector<int> arrivals;   // in the first pass of a static graph
+};
+
+class Training {
+ public:
+  explicit Training(const Erring& c)
+      : c_(c),
+        count_(parameter_count(c)),
+        ranks_(static_cast<size_t>(c.world.size),
+               {std::vector<Gradient>(count_), std::vector<bool>(count_, false), {}}) {}
+
+  Followed step(int step) {
+    if (c_.mistake.kind == "skipped" && some_err(step)) return skipped_by_all();
+    for (int r = 0; r < c_.world.size; ++r) clear(step, r);
+    for (int r = 0; r < c_.world.size; ++r)
+      for (int pass = 0; pass < c_.local_passes; ++pass) local_pass(step, pass, r);
+    if (begins_anew(c_) && some_err(step)) return with_an_end(step);
+    return synchronised_pass(step);
+  }
+
+ private:
+  bool is_static() const { return c_.options.static_graph; }
+  bool finds_unused() const { return c_.options.find_unused_parameters && !is_static(); }
+  bool is_learning() const { return is_static() && !is_learned_; }
+  Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
+  bool some_err(int step) const {
+    for (int r = 0; r < c_.world.size; ++r)
+      if (errs(c_, step, r)) return true;
+    return false;
+  }
+  bool is_mistake(int step, int rank, const char* kind, size_t parameter) const {
+    return errs(c_, step, rank) && c_.mistake.kind == kind && mistaken_parameter(c_) == parameter;
+  }
+  bool throws_in_backward(int step, int rank) const {
+    return is_mistake(step, rank, "throw_in_backward", mistaken_parameter(c_));
+  }
+
+  Followed skipped_by_all() const {
+    Followed out{.told = std::vector<Told>(ranks_.size()), .gradients = {}};
+    for (const auto& rank : ranks_) out.gradients.push_back(rank.gradients);
+    return out;
+  }
+
+  void clear(int step, int r) {
+    for (size_t p = 0; p < count_; ++p) {
+      auto& gradient = at(r).gradients[p];
+      if (c_.clears == "none") gradient = {};
+      if (c_.clears == "zero") gradient = {.is_defined = gradient.is_defined};
+      if (c_.clears == "own") gradient = {.is_defined = true, .value = own_number(c_, step, r, p)};
+    }
+  }
+
+  static void add(Gradient& gradient, double value) {
+    gradient.is_defined = true;
+    gradient.value += value;
+  }
+
+  // The engine calls the hook of a parameter, whether it brings a gradient or not.
+  void arrive(Rank& rank, size_t p, const std::string& lack, double value) const {
+    if (lack != "undefined") add(rank.gradients[p], value);
+    if (rank.gradients[p].is_defined) rank.was_used[p] = true;
+  }
+
+  void local_pass(int step, int pass, int r) {
+    for (size_t p = 0; p < count_; ++p) {
+      const auto lack = lack_of(c_, step, r, p, true);
+      if (lack.empty() || lack == "undefined")
+        arrive(at(r), p, lack, coefficient(c_, step, pass, r, p));
+    }
+  }
+
+  // How often the gradient of a parameter arrives in this rank's pass.
+  int arrivals_of(int step, int r, size_t p) const {
+    if (is_mistake(step, r, "in_the_loss", p)) return 1;
+    const auto lack = lack_of(c_, step, r, p, false);
+    if (lack == "unused" || lack == "left_out") return 0;
+    return is_mistake(step, r, "twice", p) ? 2 : 1;
+  }
+
+  // Those before it in forward come after it in backward.
+  bool is_behind_the_exception(int step, int r, size_t p) const {
+    if (!throws_in_backward(step, r)) return false;
+    const auto order = order_of(c_, r);
+    const auto place = [&](size_t parameter) {
+      return std::find(order.begin(), order.end(), parameter) - order.begin();
+    };
+    return place(p) <= place(mistaken_parameter(c_));
+  }
+
+  // What the rank says of its pass; "" where all is well. Adds up what autograd brings.
+  std::string run_backward(int step, int r) {
+    auto& rank = at(r);
+    std::string first_error;
+    const auto report = [&](const std::string& error) {
+      if (first_error.empty()) first_error = error;
+    };
+    for (size_t p = 0; is_static() && is_learned_ && p < count_; ++p)
+      if (rank.arrivals[p] == 0 && rank.was_used[p] && rank.gradients[p].is_defined)
+        report(of(p) + "came in a local pass and not in the first one");
+    std::vector<size_t> lacked;
+    auto order = order_of(c_, r);
+    std::reverse(order.begin(), order.end());
+    for (const auto p : order) {
+      if (is_behind_the_exception(step, r, p)) continue;
+      const int arrivals = arrivals_of(step, r, p);
+      const auto error = error_of_arrival(step, r, p, arrivals);
+      if (!error.empty()) report(error);
+      const auto lack = is_mistake(step, r, "in_the_loss", p) ? "" : lack_of(c_, step, r, p, false);
+      if (arrivals > 0) arrive(rank, p, lack, gradient_of_pass(step, r, p));
+    }
+    for (size_t p = 0; p < count_; ++p) {
+      const int arrivals = arrivals_of(step, r, p);
+      const int wanted = is_static() && is_learned_ ? rank.arrivals[p] : 1;
+      if (arrivals < wanted && !finds_unused() && !is_learning()) lacked.push_back(p);
+    }
+    if (throws_in_backward(step, r)) return "an exception was thrown in the backward pass";
+    if (!first_error.empty() || lacked.empty()) return first_error;
+    std::string names;
+    for (const auto p : lacked) names += (names.empty() ? "'" : ", '") + name_of(p) + "'";
+    return "lacks " + names;
+  }
+
+  static std::string of(size_t p) { return "the gradient of '" + name_of(p) + "' "; }
+
+  double gradient_of_pass(int step, int r, size_t p) const {
+    const double own = coefficient(c_, step, c_.local_passes, r, p);
+    if (is_mistake(step, r, "in_the_loss", p)) return surplus(c_, step, r, p);
+    return is_mistake(step, r, "twice", p) ? own + surplus(c_, step, r, p) : own;
+  }
+
+  bool is_reached_locally(int step, int r, size_t p) const {
+    return c_.local_passes > 0 && lack_of(c_, step, r, p, true) != "unused";
+  }
+
+  std::string error_of_arrival(int step, int r, size_t p, int arrivals) {
+    const auto& rank = at(r);
+    if (arrivals == 0) return "";
+    if (!is_static()) {
+      if (finds_unused() && is_mistake(step, r, "in_the_loss", p) &&
+          !is_reached_locally(step, r, p))
+        return of(p) + "came, though no output of forward depends on it";
+      if (arrivals > 1) return of(p) + "came twice in one backward pass";
+    }
+    const auto lack = lack_of(c_, step, r, p, false);
+    const bool is_there = rank.gradients[p].is_defined || lack != "undefined";
+    if (is_mistake(step, r, "dtype", p))
+      return of(p) + "has dtype " + (c_.dtype == "float64" ? "Float" : "Double") +
+             ", expected the parameter's, " + (c_.dtype == "float64" ? "Double" : "Float");
+    if (is_mistake(step, r, "sparse", p) && !rank.gradients[p].is_defined && is_there)
+      return of(p) + "is sparse, though it is no weight of an Embedding with sparse=true";
+    if (is_static() && is_learned_ && arrivals > rank.arrivals[p])
+      return of(p) + "came more often than in the first pass";
+    return "";
+  }
+
+  Followed synchronised_pass(int step) {
+    Followed out;
+    std::vector<std::string> states;
+    bool is_well = true;
+    for (int r = 0; r < c_.world.size; ++r) {
+      states.push_back(run_backward(step, r));
+      is_well = is_well && states.back().empty();
+    }
+    for (int r = 0; r < c_.world.size; ++r) out.told.push_back(told_of(step, r, states, is_well));
+    if (is_well) {
+      average(step);
+    } else if (c_.options.gradient_as_bucket_view) {
+      for (auto& rank : ranks_)
+        for (auto& each : rank.gradients) each.is_known = false;
+    }
+    for (const auto& rank : ranks_) out.gradients.push_back(rank.gradients);
+    forget_what_the_caller_clears(step);
+    return out;
+  }
+
+  Told told_of(int step, int r, const std::vector<std::string>& states, bool is_well) const {
+    if (is_well) return {};
+    if (throws_in_backward(step, r))
+      return {.kind = Told::Kind::own, .words = {planted(mistaken_parameter(c_), r)}};
+    Told told{.kind = Told::Kind::unfinished};
+    for (const auto& each : states) told.states.push_back(each.empty() ? kAllIsWell : each);
+    return told;
+  }
+
+  // The program drops a .grad of another dtype or layout, so that later steps go well.
+  void forget_what_the_caller_clears(int step) {
+    for (int r = 0; r < c_.world.size; ++r)
+      for (size_t p = 0; p < count_; ++p)
+        if (is_mistake(step, r, "dtype", p) || is_mistake(step, r, "sparse", p))
+          at(r).gradients[p] = {};
+  }
+
+  void average(int step) {
+    std::vector<bool> is_used(count_, true);
+    if (finds_unused() || is_learning()) {
+      is_used.assign(count_, false);
+      for (int r = 0; r < c_.world.size; ++r)
+        for (size_t p = 0; p < count_; ++p) {
+          const bool holds = at(r).was_used[p] && at(r).gradients[p].is_defined;
+          const bool arrives = is_learning() && arrivals_of(step, r, p) > 0;
+          if (holds || arrives) is_used[p] = true;
+        }
+    } else if (is_static()) {
+      is_used = used_in_first_pass_;
+    }
+    for (size_t p = 0; p < count_; ++p)
+      if (is_used[p]) average_parameter(p);
+    if (is_learning()) learn(step, is_used);
+    for (auto& rank : ranks_) rank.was_used.assign(count_, false);
+  }
+
+  void average_parameter(size_t p) {
+    double sum = 0;
+    bool is_known = true;
+    for (const auto& rank : ranks_) {
+      sum += rank.gradients[p].value;
+      is_known = is_known && rank.gradients[p].is_known;
+    }
+    for (auto& rank : ranks_)
+      rank.gradients[p] = {.is_defined = true, .is_known = is_known, .value = sum / c_.world.size};
+  }
+
+  void learn(int step, const std::vector<bool>& is_used) {
+    is_learned_ = true;
+    used_in_first_pass_ = is_used;
+    for (int r = 0; r < c_.world.size; ++r) {
+      at(r).arrivals.clear();
+      for (size_t p = 0; p < count_; ++p) at(r).arrivals.push_back(arrivals_of(step, r, p));
+    }
+  }
+
+  // Some ranks cannot continue, or all of them; then all begin anew, without gradients.
+  Followed with_an_end(int step) {
+    Followed out;
+    out.are_judged = false;
+    for (int r = 0; r < c_.world.size; ++r) out.told.push_back(told_at_the_end(c_, step, r));
+    for (auto& rank : ranks_)
+      rank = {std::vector<Gradient>(count_), std::vector<bool>(count_, false), {}};
+    is_learned_ = false;
+    for (const auto& rank : ranks_) out.gradients.push_back(rank.gradients);
+    return out;
+  }
+
+  const Erring& c_;
+  const size_t count_;
+  std::vector<Rank> ranks_;
+  bool is_learned_ = false;
+  std::vector<bool> used_in_first_pass_;
+};
+
+// Ranks that leave out a step do each later one with their peers' step before it: until there all
+// is well, and later gradients are averages of different steps.
+std::vector<Followed> out_of_step(const Erring& c) {
+  auto before = c;
+  before.mistake = {};
+  before.lacks.clear();
+  auto all = follow(before);
+  for (int s = c.mistake.step % c.steps; s < c.steps; ++s) {
+    auto& step = all[static_cast<size_t>(s)];
+    step.are_judged = false;
+    for (int r = 0; r < c.world.size; ++r)
+      step.told[static_cast<size_t>(r)] = told_out_of_step(c, s, r);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<Followed> follow(const Erring& c) {
+  if (goes_out_of_step(c)) return out_of_step(c);
+  std::vector<Followed> all;
+  Training training(c);
+  for (int step = 0; step < c.steps; ++step) all.push_back(training.step(step));
+  return all;
+}
+
+}  // namespace lockstep::scenarios::errors

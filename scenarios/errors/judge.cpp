@@ -1,0 +1,185 @@
+#include "scenarios/errors/judge.h"
+
+#include "harness/core/compare.h"
+#include "harness/core/text.h"
+#include "scenarios/cases/tensors.h"
+#include "scenarios/errors/follow.h"
+#include "scenarios/errors/run.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <regex>
+
+namespace lockstep::scenarios::errors {
+
+namespace {
+
+std::string sentence_of(const History& h, int step, int rank) {
+  const auto row = h.row({step, kAfter}, kTold);
+  const auto bytes = as_integers(row.by_rank[static_cast<size_t>(rank)]);
+  return {bytes.begin(), bytes.end()};
+}
+
+bool has(const std::string& sentence, const std::string& text) {
+  return sentence.find(text) != std::string::npos;
+}
+
+// What it says of each rank: "...: rank 0: all is well; rank 1: lacks 'w0'. Every parameter ...".
+std::vector<std::string> states_in(const std::string& sentence, size_t world_size) {
+  std::vector<std::string> states(world_size);
+  size_t at = 0;
+  for (size_t rank = 0; rank < world_size; ++rank) {
+    const auto who = "rank " + std::to_string(rank) + ": ";
+    const auto begin = sentence.find(who, at);
+    if (begin == std::string::npos) return states;
+    at = begin + who.size();
+    const auto next = sentence.find("; rank " + std::to_string(rank + 1) + ": ", at);
+    states[rank] = sentence.substr(at, next == std::string::npos ? next : next - at);
+  }
+  return states;
+}
+
+bool is_state(const std::string& seen, const std::string& expected) {
+  if (!seen.starts_with(expected)) return false;
+  const auto rest = seen.substr(expected.size());
+  return !expected.starts_with("lacks ") || !rest.starts_with(",");
+}
+
+using Wrong = std::optional<Diagnosis>;
+
+Wrong wrong_unfinished(const Erring& c, const Told& told, const std::string& sentence) {
+  const std::string kept = c.options.gradient_as_bucket_view
+                               ? "what gradients hold is of no use (gradient_as_bucket_view)"
+                               : "so each keeps its local gradients";
+  if (!has(sentence, "a backward pass could not be averaged on all ranks"))
+    return Diagnosis{"another_error", "an error that a pass could not be averaged"};
+  if (!has(sentence, kept)) return Diagnosis{"another_consequence", "'" + kept + "'"};
+  const auto states = states_in(sentence, told.states.size());
+  for (size_t rank = 0; rank < states.size(); ++rank)
+    if (!is_state(states[rank], told.states[rank]))
+      return Diagnosis{"another_state_of_a_rank",
+                       "'" + told.states[rank] + "' of rank " + std::to_string(rank)};
+  const bool is_lacking =
+      std::any_of(told.states.begin(), told.states.end(),
+                  [](const std::string& state) { return state.starts_with("lacks "); });
+  const std::string cure = c.options.static_graph ? "static_graph" : "find_unused_parameters";
+  if (is_lacking && !has(sentence, cure)) return Diagnosis{"without_a_cure", "'" + cure + "'"};
+  return {};
+}
+
+// "rank 0: all-reduce of gradient bucket 0 (collective 4 of this instance) failed after 120 ms:
+// ..."
+Wrong wrong_about_peers(const Told& told, int rank, const std::string& sentence) {
+  static const std::regex form(
+      "^rank ([0-9]+): .+ \\(collective [0-9]+ of .+\\) failed after T ms: ");
+  if (!told.instead.empty() && has(sentence, told.instead)) return {};
+  std::smatch found;
+  if (!std::regex_search(sentence, found, form) || found[1] != std::to_string(rank))
+    return Diagnosis{"another_error",
+                     "an error that names this rank, its operation and how long "
+                     "it waited"};
+  if (std::none_of(told.words.begin(), told.words.end(),
+                   [&](const std::string& word) { return has(sentence, word); }))
+    return Diagnosis{"names_another_cause", "'" + joined(told.words, "' or '") + "'"};
+  return {};
+}
+
+Wrong wrong_about(const Erring& c, const Told& told, int rank, const std::string& sentence) {
+  if (told.kind == Told::Kind::nothing)
+    return sentence.empty() ? Wrong() : Diagnosis{"told_of_nothing", "no error"};
+  if (sentence.empty())
+    return Diagnosis{"not_told", told.kind == Told::Kind::own          ? "its own error"
+                                 : told.kind == Told::Kind::unfinished ? "that the pass failed"
+                                                                       : "its peers' error"};
+  if (told.kind == Told::Kind::unfinished) return wrong_unfinished(c, told, sentence);
+  if (told.kind == Told::Kind::peers) return wrong_about_peers(told, rank, sentence);
+  for (const auto& word : told.words)
+    if (!has(sentence, word)) return Diagnosis{"another_error", "'" + word + "'"};
+  return {};
+}
+
+TensorValue written(const Erring& c, size_t p, const Gradient& gradient) {
+  if (!gradient.is_defined) return recorded(torch::empty({0}), at::kDouble);
+  return recorded(torch::full({size_of(c, p), 1}, gradient.value, at::kDouble), at::kDouble);
+}
+
+}  // namespace
+
+Findings every_rank_returns(const Erring&, const History& h) {
+  for (int rank = 0; rank < h.size(); ++rank) {
+    const auto& ending = h.ranks()[static_cast<size_t>(rank)].ending;
+    if (ending.kind == Ending::Kind::returned || ending.kind == Ending::Kind::refused) continue;
+    return {{"Every rank must be told, and return", std::string(name_of(ending.kind)),
+             "rank " + std::to_string(rank),
+             "rank " + std::to_string(rank) + " " + std::string(name_of(ending.kind)) + ": " +
+                 ending.why}};
+  }
+  return {};
+}
+
+Findings every_rank_is_told(const Erring& c, const History& h) {
+  const auto steps = follow(c);
+  for (int s = 0; s < c.steps; ++s)
+    for (int rank = 0; rank < c.world.size; ++rank) {
+      const auto& told = steps[static_cast<size_t>(s)].told[static_cast<size_t>(rank)];
+      const auto sentence = sentence_of(h, s, rank);
+      auto wrong = wrong_about(c, told, rank, sentence);
+      const auto late = h.row({s, kAfter}, kLate).by_rank[static_cast<size_t>(rank)];
+      if (as_integers(late).front() != 0)
+        wrong = Diagnosis{"told_late", "to be told within ten seconds"};
+      if (!wrong) continue;
+      const auto who = "rank " + std::to_string(rank) + " in step " + std::to_string(s);
+      return {{"Every rank must be told what went wrong, where, and nothing else", wrong->pattern,
+               "step " + std::to_string(s),
+               who + " was told " + (sentence.empty() ? "nothing" : "'" + sentence + "'") +
+                   ", expected " + wrong->text}};
+    }
+  return {};
+}
+
+Findings ranks_are_told_alike(const Erring& c, const History& h) {
+  const auto steps = follow(c);
+  for (int s = 0; s < c.steps; ++s) {
+    std::optional<std::string> first;
+    for (int rank = 0; rank < c.world.size; ++rank) {
+      const auto& told = steps[static_cast<size_t>(s)].told[static_cast<size_t>(rank)];
+      if (told.kind != Told::Kind::unfinished) continue;
+      const auto sentence = sentence_of(h, s, rank);
+      if (sentence == first.value_or(sentence)) {
+        first = sentence;
+        continue;
+      }
+      return {{"Every rank must be told the same sentence", "told_differently",
+               "step " + std::to_string(s),
+               "rank " + std::to_string(rank) + " was told '" + sentence + "', a rank before it '" +
+                   *first + "'"}};
+    }
+  }
+  return {};
+}
+
+Findings gradients_are_as_said(const Erring& c, const History& h) {
+  Findings out;
+  const auto steps = follow(c);
+  for (int s = 0; s < c.steps; ++s) {
+    const auto& step = steps[static_cast<size_t>(s)];
+    if (!step.are_judged) continue;
+    std::vector<Comparison> rows;
+    for (size_t p = 0; p < parameter_count(c); ++p) {
+      const auto row = h.row({s, kAfter}, name_of(p));
+      std::vector<TensorValue> expected;
+      for (size_t rank = 0; rank < row.by_rank.size(); ++rank) {
+        const auto& gradient = step.gradients[rank][p];
+        expected.push_back(gradient.is_known ? written(c, p, gradient) : row.by_rank[rank]);
+      }
+      rows.push_back({.row = row, .expected = expected});
+    }
+    out += equal(
+        "A gradient must hold the average where all is well, and what its rank computed where not",
+        rows);
+  }
+  return out;
+}
+
+}  // namespace lockstep::scenarios::errors

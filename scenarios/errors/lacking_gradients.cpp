@@ -1,0 +1,100 @@
+// Where ranks lack gradients, every rank is told which ranks lack those of which parameters, keeps
+// what it computed, and the next step is averaged as usual; where unused parameters are found, or a
+// static graph has learned them, what some ranks use is averaged over all, and what no rank uses
+// stays as it is.
+//
+// A parameter lacks its gradient in three ways: forward does not use it, the loss leaves out its
+// output, or a function behind it passes nothing on (which counts as zero, and is no error). What
+// .grad held before counts: of local passes, of a pass that failed, of a step that did not clear
+// it. So the reference follows each number on each rank from step to step, by docs/semantics.md 2.5
+// to 2.7; gradients are whole numbers that stay whole.
+#include "scenarios/cases/labels.h"
+#include "scenarios/errors/draw.h"
+#include "scenarios/errors/follow.h"
+#include "scenarios/errors/judge.h"
+#include "scenarios/errors/run.h"
+
+#include <algorithm>
+
+namespace lockstep::scenarios::errors_lacking_gradients {
+namespace {
+
+using namespace errors;
+
+// Each way, on one rank, some and all, in the first step and a later one, with every option.
+std::vector<Erring> every_small_one() {
+  std::vector<Erring> all;
+  for (const int world : {2, 3})
+    for (const auto& ranks : std::vector<Ranks>{{0}, {1}, {}})
+      for (const char* how : {"unused", "left_out", "undefined"})
+        for (const int step : {0, 1})
+          for (const bool finds : {false, true})
+            for (const bool is_static : {false, true})
+              all.push_back(
+                  {.world = {.size = world},
+                   .steps = 3,
+                   .lacks = {{.how = how, .step = step, .parameter = 1, .ranks = ranks}},
+                   .sizes = {1, 2},
+                   .options = {.find_unused_parameters = finds, .static_graph = is_static}});
+  return all;
+}
+
+bool some_step_fails(const Erring& c) {
+  for (const auto& step : follow(c))
+    for (const auto& told : step.told)
+      if (told.kind != Told::Kind::nothing) return true;
+  return false;
+}
+
+bool lacks(const Erring& c, const std::string& how) {
+  return std::any_of(c.lacks.begin(), c.lacks.end(),
+                     [&](const Lack& each) { return each.how == how; });
+}
+
+}  // namespace
+
+Scenario are_told() {
+  return scenario<Erring>({
+      .name = "errors.lacking_gradients_are_told",
+      .claim = "Where ranks lack gradients that must be there, every rank is told which, and keeps "
+               "what it computed; otherwise they are averaged, and what no rank uses stays as it "
+               "is. The next step goes well either way.",
+      .exactness = "same sentence, bit-equal",
+      .source = "find_unused_parameters and static_graph of "
+                "torch.nn.parallel.DistributedDataParallel; docs/semantics.md 2.5, 2.6 and 2.7",
+      .not_covered = "sparse gradients, joins, parameters that learn",
+      .usual_mistake = "a branch that only some ranks take, without find_unused_parameters.",
+      .tags = {"errors", "unused"},
+      .must_catch = {"first_lacking_parameter_named_alone", "lacking_gradient_dropped",
+                     "static_graph_unused_is_nobodys", "undefined_in_the_first_pass_is_unused",
+                     "unused_view_keeps_the_sum", "use_forgotten_by_a_failed_pass"},
+      .draws = 120,
+      .start = {.world = {.size = 2}, .lacks = {{}}, .sizes = {1, 1}},
+      .every = every_small_one,
+      .cases = lacking(),
+      .program = run,
+      .checks = {every_rank_is_told, ranks_are_told_alike, gradients_are_as_said},
+      .labels = {{"three ranks and more", 0.4, has_three_ranks<Erring>},
+                 {"a step that fails", 0.3, some_step_fails},
+                 {"no step that fails", 0.2, [](const Erring& c) { return !some_step_fails(c); }},
+                 {"unused", 0.3, [](const Erring& c) { return lacks(c, "unused"); }},
+                 {"left out of the loss", 0.2,
+                  [](const Erring& c) { return lacks(c, "left_out"); }},
+                 {"undefined", 0.2, [](const Erring& c) { return lacks(c, "undefined"); }},
+                 {"local passes", 0.2, [](const Erring& c) { return c.local_passes > 0; }},
+                 {"gradients that are kept", 0.1,
+                  [](const Erring& c) { return c.clears == "nothing" && c.steps > 1; }},
+                 {"gradients that the caller set", 0.1,
+                  [](const Erring& c) { return c.clears == "own"; }},
+                 {"unused parameters that are found", 0.2,
+                  [](const Erring& c) { return c.options.find_unused_parameters; }},
+                 {"a static graph", 0.15, [](const Erring& c) { return c.options.static_graph; }}},
+      .unused = {"mistake"},
+  });
+}
+
+std::vector<Scenario> all() {
+  return {are_told()};
+}
+
+}  // namespace lockstep::scenarios::errors_lacking_gradients

@@ -1,0 +1,181 @@
+#include "scenarios/errors/run.h"
+
+#include "scenarios/cases/tensors.h"
+#include "scenarios/errors/terms.h"
+
+#include <torch/torch.h>
+
+#include <regex>
+
+namespace lockstep::scenarios::errors {
+
+namespace {
+
+constexpr int64_t kLateMs = 10'000;
+
+// The times in a sentence differ from run to run.
+const std::regex& time_in_sentence() {
+  static const std::regex form("failed after ([0-9]+) ms");
+  return form;
+}
+
+std::string without_times(const std::string& sentence) {
+  return std::regex_replace(sentence, time_in_sentence(), "failed after T ms");
+}
+
+bool is_late(const std::string& sentence) {
+  std::smatch found;
+  return std::regex_search(sentence, found, time_in_sentence()) && std::stoll(found[1]) >= kLateMs;
+}
+
+class Runner {
+ public:
+  Runner(const Erring& c, RankContext& here)
+      : c_(c),
+        here_(here),
+        model_(std::make_shared<Terms>(c, here.rank())),
+        replica_(wrap(here, model_, c.options)) {}
+
+  void step(int step) {
+    here_.enter(step, "training");
+    std::string told;
+    if (!errs(step, "skipped")) told = error_of([&] { train(step); });
+    here_.enter(step, kAfter);
+    here_.record(kLate, std::vector<int64_t>{is_late(told) ? 1 : 0});
+    told = without_times(told);
+    here_.record(kTold, std::vector<int64_t>(told.begin(), told.end()));
+    record_gradients();
+    recover(step);
+  }
+
+ private:
+  bool errs(int step) const { return errors::errs(c_, step, here_.rank()); }
+  bool errs(int step, const char* kind) const { return errs(step) && c_.mistake.kind == kind; }
+  at::Tensor& mistaken() { return model_->parameter(mistaken_parameter(c_)); }
+
+  // The sentence with which it ends; empty if it ends well.
+  static std::string error_of(const std::function<void()>& act) {
+    try {
+      act();
+    } catch (const Unsupported&) {
+      throw;
+    } catch (const c10::Error& error) {
+      return error.what_without_backtrace();
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  void train(int step) {
+    clear(step);
+    for (int pass = 0; pass < c_.local_passes; ++pass)
+      replica_->no_sync([&] { replica_->backward(loss(step, pass, /*local=*/true)); });
+    if (errs(step, "reported")) {
+      replica_->report_failure(planted(mistaken_parameter(c_), here_.rank()));
+      return;
+    }
+    prepare_mistake(step);
+    replica_->backward(loss(step, c_.local_passes, /*local=*/false));
+  }
+
+  void clear(int step) {
+    if (c_.clears == "none" || c_.clears == "zero")
+      model_->zero_grad(/*set_to_none=*/c_.clears == "none");
+    if (c_.clears != "own") return;
+    for (size_t p = 0; p < parameter_count(c_); ++p) {
+      auto& parameter = model_->parameter(p);
+      const auto number = own_number(c_, step, here_.rank(), p);
+      parameter.mutable_grad() = torch::full_like(parameter.detach(), number);
+    }
+  }
+
+  at::Tensor loss(int step, int pass, bool local) {
+    plan_terms(step, local);
+    std::vector<double> factors;
+    for (size_t p = 0; p < parameter_count(c_); ++p)
+      factors.push_back(coefficient(c_, step, pass, here_.rank(), p));
+    const auto outputs = replica_->outputs(torch::tensor(factors, at::kDouble).requires_grad_());
+    auto sum = outputs.back();
+    const auto& order = order_of(c_, here_.rank());
+    for (const auto p : order)
+      if (lack_of(c_, step, here_.rank(), p, local) != "left_out") sum = sum + outputs[p].sum();
+    if (!local && errs(step, "in_the_loss")) sum = sum + surplus_of_mistaken(step);
+    return sum;
+  }
+
+  at::Tensor surplus_of_mistaken(int step) {
+    return mistaken().sum() * surplus(c_, step, here_.rank(), mistaken_parameter(c_));
+  }
+
+  void plan_terms(int step, bool local) {
+    for (size_t p = 0; p < parameter_count(c_); ++p) {
+      const auto lack = lack_of(c_, step, here_.rank(), p, local);
+      model_->parts[p] = {.is_used = lack != "unused", .is_cut = lack == "undefined"};
+    }
+    if (local || !errs(step)) return;
+    auto& part = model_->parts[mistaken_parameter(c_)];
+    const auto throws = [text = planted(mistaken_parameter(c_), here_.rank())] {
+      throw std::runtime_error(text);
+    };
+    part.is_sparse = c_.mistake.kind == "sparse";
+    if (c_.mistake.kind == "throw_in_backward") part.in_backward = throws;
+    if (c_.mistake.kind == "throw_in_forward") part.in_forward = throws;
+    if (c_.mistake.kind == "twice")
+      part.in_backward = [this, step] {
+        const at::AutoGradMode recording(true);
+        surplus_of_mistaken(step).backward();
+      };
+    if (c_.mistake.kind == "forward_in_backward")
+      part.in_backward = [this] {
+        const at::AutoGradMode recording(true);
+        const auto count = static_cast<int64_t>(parameter_count(c_));
+        replica_->outputs(torch::ones({count}, at::kDouble));
+      };
+  }
+
+  void prepare_mistake(int step) {
+    if (!errs(step)) return;
+    const auto other = c_.dtype == "float64" ? at::kFloat : at::kDouble;
+    if (c_.mistake.kind == "frozen") mistaken().set_requires_grad(false);
+    if (c_.mistake.kind == "converted") mistaken().set_data(mistaken().detach().to(other));
+    if (c_.mistake.kind == "dtype") {
+      const auto& before = mistaken().grad();
+      const auto zeros = torch::zeros_like(mistaken(), torch::requires_grad(false));
+      mistaken().mutable_grad() = (before.defined() ? before : zeros).to(other);
+    }
+  }
+
+  void record_gradients() {
+    for (size_t p = 0; p < parameter_count(c_); ++p) {
+      const auto& gradient = model_->parameter(p).grad();
+      here_.record(name_of(p), gradient.defined() ? gradient.to_dense().to(at::kDouble)
+                                                  : torch::empty({0}, at::kDouble));
+    }
+  }
+
+  // What the caller repairs after an error.
+  void recover(int step) {
+    if (errs(step, "dtype") || errs(step, "sparse")) mistaken().mutable_grad() = at::Tensor();
+    if (!begins_anew(c_) || c_.mistake.step % c_.steps != step) return;
+    if (errs(step, "frozen")) mistaken().set_requires_grad(true);
+    if (errs(step, "converted")) mistaken().set_data(mistaken().detach().to(dtype_named(c_.dtype)));
+    model_->zero_grad(/*set_to_none=*/true);
+    here_.enter(step, "beginning anew");
+    replica_->begin_anew();
+  }
+
+  const Erring& c_;
+  RankContext& here_;
+  const std::shared_ptr<Terms> model_;
+  const std::unique_ptr<Replica> replica_;
+};
+
+}  // namespace
+
+void run(const Erring& c, RankContext& here) {
+  Runner runner(c, here);
+  for (int step = 0; step < c.steps; ++step) runner.step(step);
+}
+
+}  // namespace lockstep::scenarios::errors

@@ -1,0 +1,41 @@
+// The model of an Erring case: a term for each parameter.
+#pragma once
+
+#include "harness/worlds/subject.h"
+#include "scenarios/errors/case.h"
+
+#include <functional>
+
+namespace lockstep::scenarios::errors {
+
+class Terms : public Model {
+ public:
+  // How one parameter takes part in the next forward.
+  struct Part {
+    bool is_used = true;
+    bool is_cut = false;                          // its gradient is undefined
+    bool is_sparse = false;                       // its gradient is sparse
+    std::function<void()> in_forward = nullptr;   // called as its term is computed
+    std::function<void()> in_backward = nullptr;  // called as its gradient is computed
+  };
+
+  Terms(const Erring& c, int rank);
+
+  // By parameter.
+  std::vector<Part> parts;
+
+  at::Tensor& parameter(size_t index) { return parameters_[index]; }
+
+  // coefficients: one for each parameter. The outputs are the terms, zeros for those that are not
+  // used, and one more that has a graph without parameters, so that every pass has one.
+  std::vector<at::Tensor> outputs(const at::Tensor& coefficients) override;
+  at::Tensor forward(const at::Tensor& coefficients) override;
+
+ private:
+  at::Tensor term(size_t index, const at::Tensor& coefficient);
+  std::vector<at::Tensor> parameters_;
+  at::Tensor count_;  // of forwards
+  const std::vector<size_t> order_;
+};
+
+}  // namespace lockstep::scenarios::errors

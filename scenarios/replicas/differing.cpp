@@ -1,0 +1,254 @@
+#include "scenarios/replicas/differing.h"
+
+#include <algorithm>
+
+namespace lockstep::scenarios::replicas {
+
+namespace {
+
+constexpr const char* kLast = "last";
+
+std::string name_at(const TensorSpec& form, size_t place) {
+  return "t" + std::to_string(place) + (form.kind == "embedding" ? ".weight" : "");
+}
+
+std::string next_dtype(const std::string& dtype) {
+  static const std::vector<std::string> kAll{"float32", "float64", "float16", "bfloat16"};
+  const auto here = std::find(kAll.begin(), kAll.end(), dtype);
+  return here == kAll.end() || here + 1 == kAll.end() ? kAll.front() : *(here + 1);
+}
+
+std::vector<std::string> names_with(const Given& given, bool TensorSpec::*flag) {
+  std::vector<std::string> names;
+  for (const auto& each : given.tensors)
+    if (each.form.*flag) names.push_back(each.name);
+  return names;
+}
+
+// Changes one tensor of the list, or the list.
+void change_tensor(std::vector<GivenTensor>& all, size_t at, const std::string& what) {
+  auto& tensor = all[at];
+  auto& form = tensor.form;
+  const std::string suffix = form.kind == "embedding" ? ".weight" : "";
+  const auto stem = tensor.name.substr(0, tensor.name.size() - suffix.size());
+  const auto is_new = [&](const std::string& name) {
+    return std::none_of(all.begin(), all.end(),
+                        [&](const GivenTensor& each) { return each.name == name; });
+  };
+  const auto flip = [&form](bool TensorSpec::*flag) { form.*flag = !(form.*flag); };
+  if (what == "missing") {
+    all.erase(all.begin() + static_cast<std::ptrdiff_t>(at));
+  } else if (what == "further") {
+    GivenTensor more = tensor;
+    more.name = stem + "_more" + suffix;
+    more.form.tied = more.form.ignored = more.form.delayed = false;
+    if (is_new(more.name)) all.insert(all.begin() + static_cast<std::ptrdiff_t>(at), more);
+  } else if (what == "renamed") {
+    tensor.name = stem + "_renamed" + suffix;
+  } else if (what == "swapped") {
+    std::swap(all[at], all[(at + 1) % all.size()]);
+  } else if (what == "shape") {
+    if (form.shape.empty()) form.shape = {1};
+    ++form.shape.front();
+  } else if (what == "dimensions") {
+    form.shape.push_back(1);
+  } else if (what == "dtype") {
+    form.dtype = next_dtype(form.dtype);
+  } else if (what == "strides") {
+    flip(&TensorSpec::transposed);
+  } else if (what == "frozen") {
+    flip(&TensorSpec::frozen);
+  } else if (what == "tied") {
+    flip(&TensorSpec::tied);
+  } else if (what == "sparse") {
+    flip(&TensorSpec::sparse);
+  } else if (what == "kind" && form.kind != "embedding") {
+    form.kind = form.kind == "buffer" ? "parameter" : "buffer";
+  } else if ((what == "device" || what == "expanded") && form.kind != "embedding") {
+    tensor.state = what;
+  }
+}
+
+void change_options(Given& given, const GivenTensor& tensor, const std::string& what) {
+  auto& options = given.options;
+  auto& further = options.further;
+  const auto flip = [](bool& flag) { flag = !flag; };
+  const auto flip_in = [&tensor](std::vector<std::string>& names) {
+    if (std::erase(names, tensor.name) == 0) names.push_back(tensor.name);
+  };
+  constexpr int64_t kOtherCap = 1 << 18;
+  if (what == "init_sync") {
+    flip(further.init_sync);
+  } else if (what == "broadcast_buffers") {
+    flip(options.broadcast_buffers);
+  } else if (what == "old_name") {
+    further.broadcast_buffers = options.broadcast_buffers;
+  } else if (what == "two_names") {
+    further.forward_sync_buffers = true;
+    further.broadcast_buffers = false;
+  } else if (what == "buffer_sync_lag") {
+    flip(further.buffer_sync_lag);
+  } else if (what == "cap") {
+    options.bucket_cap_bytes = options.bucket_cap_bytes == kOtherCap ? 0 : kOtherCap;
+  } else if (what == "negative_cap") {
+    options.bucket_cap_bytes = -1;
+  } else if (what == "caps") {
+    further.bucket_caps_bytes.push_back(kOtherCap);
+  } else if (what == "two_caps") {
+    options.bucket_cap_bytes = kOtherCap;
+    further.bucket_caps_bytes = {kOtherCap};
+  } else if (what == "find_unused_parameters") {
+    flip(options.find_unused_parameters);
+  } else if (what == "gradient_as_bucket_view") {
+    flip(options.gradient_as_bucket_view);
+  } else if (what == "static_graph") {
+    flip(options.static_graph);
+  } else if (what == "skip_all_reduce_unused_params") {
+    flip(options.skip_all_reduce_unused_params);
+  } else if (what == "batched_grad_copy") {
+    flip(options.batched_grad_copy);
+  } else if (what == "ignored") {
+    flip_in(further.ignored_names);
+  } else if (what == "ignored_nothing") {
+    further.ignored_names.push_back("nothing");
+  } else if (what == "delayed") {
+    flip_in(further.delayed_names);
+    further.delayed_until_name = further.delayed_names.empty() ? "" : kLast;
+  } else if (what == "no_trigger") {
+    further.delayed_names = {kLast};
+    further.delayed_until_name.clear();
+  } else if (what == "timeout") {
+    further.timeout_ms = 200'000;
+  } else if (what == "no_timeout") {
+    further.timeout_ms = 0;
+  }
+}
+
+// What is tied becomes what it is tied to.
+void resolve_ties(std::vector<GivenTensor>& all) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].same_as = i;
+    const auto& shape = all[i].form.shape;
+    const bool has_several = std::any_of(shape.begin(), shape.end(), [](int n) { return n > 1; });
+    if (all[i].state == "expanded" && !has_several) all[i].state.clear();
+    if (!all[i].form.tied || all[i].form.kind == "embedding") continue;
+    for (size_t before = i; before-- > 0;) {
+      const auto other = all[before];
+      if (other.form.kind != all[i].form.kind) continue;
+      all[i].same_as = other.same_as;
+      all[i].form = other.form;
+      all[i].state = other.state;
+      break;
+    }
+  }
+}
+
+Given given_before_ties(const Differing& c) {
+  Given given{.tensors = {}, .options = c.options};
+  for (size_t i = 0; i < c.tensors.size(); ++i)
+    given.tensors.push_back(
+        {.name = name_at(c.tensors[i], i), .form = c.tensors[i], .place = static_cast<int>(i)});
+  given.tensors.push_back(
+      {.name = kLast, .form = {.shape = {2}}, .place = static_cast<int>(given.tensors.size())});
+  auto& further = given.options.further;
+  further.init_sync = c.init_sync;
+  further.buffer_sync_lag = c.buffer_sync_lag;
+  further.bucket_caps_bytes.assign(c.caps.begin(), c.caps.end());
+  further.ignored_names = names_with(given, &TensorSpec::ignored);
+  further.delayed_names = names_with(given, &TensorSpec::delayed);
+  if (!further.delayed_names.empty()) further.delayed_until_name = kLast;
+  return given;
+}
+
+Given changed_for(const Differing& c, int rank) {
+  const auto before = given_before_ties(c);
+  Given given = before;
+  for (const auto& each : c.differences) {
+    if (each.rank % c.world.size != rank) continue;
+    change_options(given, before.tensors[static_cast<size_t>(each.tensor) % before.tensors.size()],
+                   each.what);
+    if (!given.tensors.empty())
+      change_tensor(given.tensors, static_cast<size_t>(each.tensor) % given.tensors.size(),
+                    each.what);
+  }
+  return given;
+}
+
+}  // namespace
+
+Given given_to_all(const Differing& c) {
+  auto given = given_before_ties(c);
+  resolve_ties(given.tensors);
+  return given;
+}
+
+Given given_to(const Differing& c, int rank) {
+  auto given = changed_for(c, rank);
+  for (int other = 0; other < c.world.size; ++other)
+    if (changed_for(c, other).options.further != FurtherOptions())
+      given.options.further.on_some_rank = true;
+  resolve_ties(given.tensors);
+  return given;
+}
+
+// A module's own come first.
+std::vector<size_t> parameters_of(const Given& given) {
+  std::vector<size_t> out;
+  for (const char* kind : {"parameter", "embedding"})
+    for (size_t i = 0; i < given.tensors.size(); ++i)
+      if (given.tensors[i].form.kind == kind) out.push_back(i);
+  return out;
+}
+
+std::vector<size_t> buffers_of(const Given& given) {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < given.tensors.size(); ++i)
+    if (given.tensors[i].form.kind == "buffer") out.push_back(i);
+  return out;
+}
+
+bool is_ignored(const Given& given, size_t tensor) {
+  const auto& names = given.options.further.ignored_names;
+  return std::find(names.begin(), names.end(), given.tensors[tensor].name) != names.end();
+}
+
+bool requires_gradient(const GivenTensor& tensor) {
+  return tensor.form.kind != "buffer" && !tensor.form.frozen && dtype_of(tensor) != "int64";
+}
+
+bool is_trained(const Given& given, size_t tensor) {
+  if (!requires_gradient(given.tensors[tensor])) return false;
+  for (size_t i = 0; i < given.tensors.size(); ++i)
+    if (given.tensors[i].same_as == given.tensors[tensor].same_as && !is_ignored(given, i))
+      return true;
+  return false;
+}
+
+std::vector<int64_t> shape_of(const GivenTensor& tensor) {
+  std::vector<int64_t> shape(tensor.form.shape.begin(), tensor.form.shape.end());
+  if (tensor.form.kind != "embedding") return shape;
+  shape.resize(2, 1);
+  ++shape.front();
+  return shape;
+}
+
+std::vector<int64_t> strides_of(const GivenTensor& tensor) {
+  const auto shape = shape_of(tensor);
+  std::vector<int64_t> strides(shape.size(), 1);
+  int64_t step = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const bool forwards = tensor.form.transposed && tensor.form.kind != "embedding";
+    const size_t axis = forwards ? i : shape.size() - 1 - i;
+    strides[axis] = step;
+    step *= shape[axis];
+  }
+  return strides;
+}
+
+std::string dtype_of(const GivenTensor& tensor) {
+  const auto& form = tensor.form;
+  if (form.kind != "embedding") return form.dtype;
+  return form.dtype == "float64" ? "float64" : "float32";
+}
+
+}  // namespace lockstep::scenarios::replicas

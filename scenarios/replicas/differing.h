@@ -1,0 +1,108 @@
+// The shape Differing: a model and options that all ranks have, and what some ranks have instead.
+#pragma once
+
+#include "harness/core/scenario.h"
+#include "harness/worlds/options.h"
+
+namespace lockstep::scenarios::replicas {
+
+// A tensor of the model. Its name is its place: "t0", "t1", ...; an embedding's is "t2.weight".
+struct TensorSpec {
+  std::string kind = "parameter";
+  std::vector<int> shape;  // of an embedding: its first two sizes or 1, and one row more
+  std::string dtype = "float32";
+  bool transposed = false;  // its strides are those of the shape read backwards
+  bool frozen = false;      // whole numbers always are
+  bool tied = false;        // it is the tensor before it of its kind, if there is one
+  bool sparse = false;      // an embedding's gradient
+  bool ignored = false;     // by parameters_and_buffers_to_ignore
+  bool delayed = false;     // by delay_all_reduce_named_params, until the last parameter's gradient
+  auto operator<=>(const TensorSpec&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("kind", &TensorSpec::kind, one_of("parameter|buffer|embedding")),
+        field("shape", &TensorSpec::shape, at_most(3, between(1, 4))),
+        field("dtype", &TensorSpec::dtype, one_of("float32|float64|float16|bfloat16|int64")),
+        field("transposed", &TensorSpec::transposed),
+        field("frozen", &TensorSpec::frozen),
+        field("tied", &TensorSpec::tied),
+        field("sparse", &TensorSpec::sparse),
+        field("ignored", &TensorSpec::ignored),
+        field("delayed", &TensorSpec::delayed)};
+  }
+};
+
+// What one rank has instead. Words of tensors are about one tensor, the model's last parameter
+// included; the others are about options.
+struct Difference {
+  std::string what = "missing";
+  int rank = 1;    // modulo the world size
+  int tensor = 0;  // modulo their number
+  auto operator<=>(const Difference&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("what", &Difference::what,
+              one_of("missing|further|renamed|swapped|shape|dimensions|dtype|strides|frozen|tied|"
+                     "sparse|kind|device|expanded|init_sync|broadcast_buffers|old_name|two_names|"
+                     "buffer_sync_lag|cap|negative_cap|caps|two_caps|find_unused_parameters|"
+                     "gradient_as_bucket_view|static_graph|skip_all_reduce_unused_params|"
+                     "batched_grad_copy|ignored|ignored_nothing|delayed|no_trigger|timeout|"
+                     "no_timeout")),
+        field("rank", &Difference::rank, between(0, 1023)),
+        field("tensor", &Difference::tensor, between(0, 63))};
+  }
+};
+
+struct Differing {
+  WorldSpec world;
+  std::vector<Difference> differences;
+  std::vector<TensorSpec> tensors;  // before the last parameter, "last"
+  WrapOptions options;
+  bool init_sync = true;
+  bool buffer_sync_lag = true;
+  std::vector<int> caps;  // bytes
+  auto operator<=>(const Differing&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("world", &Differing::world),
+                      field("differences", &Differing::differences),
+                      field("tensors", &Differing::tensors, at_most(8, {})),
+                      field("options", &Differing::options),
+                      field("init_sync", &Differing::init_sync),
+                      field("buffer_sync_lag", &Differing::buffer_sync_lag),
+                      field("caps", &Differing::caps, at_most(4, between(0, 1 << 20)))};
+  }
+};
+
+// A tensor as one rank builds it.
+struct GivenTensor {
+  std::string name;
+  TensorSpec form;         // where it is another one's tensor, that one's
+  int place = 0;           // in the case; that of a further tensor is its neighbour's
+  size_t same_as = 0;      // the first tensor of this rank's list that it is; itself, mostly
+  std::string state = {};  // "device": it has no values; "expanded": its elements share memory
+};
+
+// What one rank wraps.
+struct Given {
+  std::vector<GivenTensor> tensors;  // in the order in which they are registered
+  WrapOptions options;
+};
+
+// What the case is about without its differences, and what `rank` has with them.
+Given given_to_all(const Differing& c);
+Given given_to(const Differing& c, int rank);
+
+// As named_parameters() and named_buffers() list them: indices into `given.tensors`.
+std::vector<size_t> parameters_of(const Given& given);
+std::vector<size_t> buffers_of(const Given& given);
+
+bool is_ignored(const Given& given, size_t tensor);
+bool requires_gradient(const GivenTensor& tensor);
+// A shared parameter is left out if all its names are ignored.
+bool is_trained(const Given& given, size_t tensor);
+
+std::vector<int64_t> shape_of(const GivenTensor& tensor);
+std::vector<int64_t> strides_of(const GivenTensor& tensor);
+std::string dtype_of(const GivenTensor& tensor);
+
+}  // namespace lockstep::scenarios::replicas

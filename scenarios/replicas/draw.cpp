@@ -1,0 +1,156 @@
+#include "scenarios/replicas/draw.h"
+
+#include <rapidcheck.h>
+
+namespace lockstep::scenarios::replicas {
+
+namespace {
+
+const std::vector<std::string> kOfTensors{
+    "missing", "further", "renamed", "swapped", "shape",    "dimensions", "dtype",   "strides",
+    "frozen",  "tied",    "kind",    "device",  "expanded", "ignored",    "delayed", "sparse"};
+const std::vector<std::string> kOfOptions{"init_sync",
+                                          "broadcast_buffers",
+                                          "old_name",
+                                          "two_names",
+                                          "buffer_sync_lag",
+                                          "cap",
+                                          "negative_cap",
+                                          "caps",
+                                          "two_caps",
+                                          "find_unused_parameters",
+                                          "gradient_as_bucket_view",
+                                          "static_graph",
+                                          "skip_all_reduce_unused_params",
+                                          "batched_grad_copy",
+                                          "ignored_nothing",
+                                          "no_trigger",
+                                          "timeout",
+                                          "no_timeout"};
+
+rc::Gen<TensorSpec> tensors() {
+  using rc::gen::element;
+  using rc::gen::set;
+  using rc::gen::weightedElement;
+  const auto seldom = weightedElement<bool>({{5, false}, {1, true}});
+  const auto shapes = rc::gen::mapcat(rc::gen::inRange<size_t>(0, 4), [](size_t count) {
+    return rc::gen::container<std::vector<int>>(count, rc::gen::inRange(1, 4));
+  });
+  return rc::gen::build<TensorSpec>(
+      set(&TensorSpec::kind,
+          weightedElement<std::string>({{5, "parameter"}, {5, "buffer"}, {1, "embedding"}})),
+      set(&TensorSpec::shape, shapes),
+      set(&TensorSpec::dtype,
+          weightedElement<std::string>(
+              {{6, "float32"}, {3, "float64"}, {1, "float16"}, {1, "bfloat16"}, {1, "int64"}})),
+      set(&TensorSpec::transposed, seldom), set(&TensorSpec::frozen, seldom),
+      set(&TensorSpec::tied, seldom), set(&TensorSpec::sparse), set(&TensorSpec::ignored, seldom),
+      set(&TensorSpec::delayed, seldom));
+}
+
+rc::Gen<WrapOptions> wrap_options() {
+  using rc::gen::set;
+  const auto seldom = rc::gen::weightedElement<bool>({{3, false}, {1, true}});
+  return rc::gen::build<WrapOptions>(
+      set(&WrapOptions::broadcast_buffers),
+      set(&WrapOptions::bucket_cap_bytes, rc::gen::element<int64_t>(0, 0, 1, 16, 1 << 18)),
+      set(&WrapOptions::find_unused_parameters, seldom),
+      set(&WrapOptions::gradient_as_bucket_view, seldom), set(&WrapOptions::static_graph, seldom),
+      set(&WrapOptions::batched_grad_copy, seldom));
+}
+
+// Alike tensors differ in nothing but their names, so that only their order or sharing may differ.
+void make_alike(std::vector<TensorSpec>& tensors) {
+  for (auto& each : tensors) {
+    each.shape = tensors.front().shape;
+    each.dtype = tensors.front().dtype;
+    each.transposed = tensors.front().transposed;
+    each.frozen = tensors.front().frozen;
+  }
+}
+
+// What all ranks have can be trained.
+Differing tidied(Differing c) {
+  if (c.options.bucket_cap_bytes != 0) c.caps.clear();
+  for (auto& tensor : c.tensors)
+    if (tensor.kind == "buffer" || tensor.frozen || tensor.tied || tensor.ignored ||
+        tensor.kind == "embedding" || tensor.dtype == "int64")
+      tensor.delayed = false;
+  return c;
+}
+
+}  // namespace
+
+const std::vector<std::string>& differences_of_tensors() {
+  return kOfTensors;
+}
+
+const std::vector<std::string>& differences_of_options() {
+  return kOfOptions;
+}
+
+// A matrix, one like it, a buffer and an embedding.
+std::vector<Differing> every_difference() {
+  const std::vector<TensorSpec> tensors{{.shape = {2, 3}},
+                                        {.shape = {2, 3}},
+                                        {.kind = "buffer", .shape = {3}},
+                                        {.kind = "embedding"}};
+  std::vector<Differing> all;
+  const auto add = [&](const std::string& what, int world, int rank, int tensor) {
+    all.push_back({.world = {.size = world},
+                   .differences = {{.what = what, .rank = rank, .tensor = tensor}},
+                   .tensors = tensors});
+  };
+  for (int world : {2, 3})
+    for (int rank = 0; rank < world; ++rank) {
+      for (const auto& what : kOfTensors)
+        for (int tensor = 1; tensor < 3; ++tensor) add(what, world, rank, tensor);
+      for (const auto& what : kOfOptions) add(what, world, rank, 0);
+      add("sparse", world, rank, 3);
+    }
+  return all;
+}
+
+rc::Gen<Differing> differing() {
+  using rc::gen::inRange;
+  using rc::gen::set;
+  const auto list = [](size_t least, size_t most, const auto& elements) {
+    return rc::gen::mapcat(inRange<size_t>(least, most + 1), [elements](size_t count) {
+      return rc::gen::container<std::vector<typename std::decay_t<decltype(elements)>::ValueType>>(
+          count, elements);
+    });
+  };
+  const auto words = rc::gen::weightedOneOf<std::string>({{8, rc::gen::elementOf(kOfTensors)},
+                                                          {1, rc::gen::just(std::string("tied"))},
+                                                          {5, rc::gen::elementOf(kOfOptions)}});
+  const auto difference = rc::gen::build<Difference>(set(&Difference::what, words),
+                                                     set(&Difference::rank, inRange(0, 60)),
+                                                     set(&Difference::tensor, inRange(0, 60)));
+  const auto of_one_rank = rc::gen::apply(
+      [](std::vector<Difference> all, int rank) {
+        for (auto& each : all) each.rank = rank;
+        return all;
+      },
+      list(1, 3, difference), inRange(0, 60));
+  return rc::gen::map(
+      rc::gen::build<Differing>(
+          set(&Differing::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
+          set(&Differing::differences,
+              rc::gen::weightedOneOf<std::vector<Difference>>(
+                  {{3, list(1, 1, difference)}, {1, of_one_rank}, {1, list(2, 3, difference)}})),
+          set(&Differing::tensors, rc::gen::apply(
+                                       [](std::vector<TensorSpec> all, bool are_alike) {
+                                         if (are_alike) make_alike(all);
+                                         return all;
+                                       },
+                                       list(0, 4, tensors()), rc::gen::arbitrary<bool>())),
+          set(&Differing::options, wrap_options()),
+          set(&Differing::init_sync, rc::gen::weightedElement<bool>({{3, true}, {1, false}})),
+          set(&Differing::buffer_sync_lag),
+          set(&Differing::caps, rc::gen::weightedOneOf<std::vector<int>>(
+                                    {{3, rc::gen::just(std::vector<int>{})},
+                                     {1, list(1, 3, rc::gen::element(1, 16, 1 << 18))}}))),
+      tidied);
+}
+
+}  // namespace lockstep::scenarios::replicas
