@@ -35,12 +35,12 @@ void Reducer::remember_functions_of_gradients() {
 void Reducer::on_gradient(std::size_t index) {
   if (model_->parameters[index].grad().defined()) model_->usage.gradient_came(index);
   if (failure_) return;
-  if (!pass_) {
-    begin_pass();
-    if (forwards_.reduce_this_pass()) reduce_pass();
-  }
+  const bool begins = !pass_;
+  if (begins) begin_pass();
   if (pass_->await_end()) call_at_end_of_this_pass(&Reducer::on_end);
+  // First, since a reduced pass asks which gradients it has itself.
   until_communication_fails([&] { pass_->gradient_arrives(index); });
+  if (begins && forwards_.reduce_this_pass()) reduce_pass();
 }
 
 void Reducer::begin_pass() {
