@@ -5,6 +5,8 @@
 #include "harness/core/fields.h"
 
 #include <compare>
+#include <string>
+#include <vector>
 
 namespace lockstep {
 
@@ -21,6 +23,16 @@ struct WrapOptions {
   bool static_graph = false;
   bool skip_all_reduce_unused_params = false;
   bool batched_grad_copy = false;
+  // Make parameters and buffers rank 0's at the start. Off: the program makes them equal.
+  bool init_sync = true;
+  // Leave buffers alone in the forward after a local one.
+  bool buffer_sync_lag = true;
+  // Instead of bucket_cap_bytes: the limit of the first bucket, the second, ...; the last repeats.
+  std::vector<int64_t> bucket_caps_bytes;
+  // Names of parameters and buffers, which a program takes from its model, and no case holds: those
+  // to leave alone, and those whose gradients travel last, once that of `delayed_until` is there.
+  std::vector<std::string> ignored, delayed;
+  std::string delayed_until;
   auto operator<=>(const WrapOptions&) const = default;
   static constexpr auto fields() {
     return std::tuple{
@@ -30,7 +42,10 @@ struct WrapOptions {
         field("gradient_as_bucket_view", &WrapOptions::gradient_as_bucket_view),
         field("static_graph", &WrapOptions::static_graph),
         field("skip_all_reduce_unused_params", &WrapOptions::skip_all_reduce_unused_params),
-        field("batched_grad_copy", &WrapOptions::batched_grad_copy)};
+        field("batched_grad_copy", &WrapOptions::batched_grad_copy),
+        field("init_sync", &WrapOptions::init_sync),
+        field("buffer_sync_lag", &WrapOptions::buffer_sync_lag),
+        field("bucket_caps_bytes", &WrapOptions::bucket_caps_bytes, at_least(0))};
   }
 };
 

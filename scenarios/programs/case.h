@@ -39,6 +39,16 @@ struct LayerSpec {
 //   scale              gradients are doubled in place on `ranks`, as clipping changes them
 //   update             parameters move along their gradients
 //   update_if_finite   the same, on ranks on which all gradients are finite
+//   freeze, unfreeze   weight and bias of layer number `layer`; its replica, if any, takes note
+//   load               other values are copied into parameters, the same on all ranks, and into
+//                      buffers, each rank's own
+//   renew              parameters and buffers get other memory, and keep their values
+//   convert            parameters are converted to another dtype and back
+//   unwrap             the replica is destroyed; until the next `wrap` the model has none
+//   wrap               a new replica of the model, after the end of the one it has; the ranks
+//   before
+//                      `cut` train together, and so do the others; 0: all ranks
+//   regroup            the replica goes over to such a process group
 struct Step {
   std::string op = "forward";
   int model = 0;                // counted cyclically
@@ -54,12 +64,15 @@ struct Step {
   std::vector<int> unused;  // forward, bare: bit l of a rank's number leaves out its layer l
   int infinite = 0;         // forward, bare: bit r gives the loss of rank r an infinite weight
   int ranks = 15;           // bare, scale: bit r, counted cyclically, is rank r's
+  int layer = 0;            // freeze, unfreeze: counted cyclically
+  int cut = 0;              // wrap, regroup: counted cyclically
   auto operator<=>(const Step&) const = default;
   static constexpr auto fields() {
     return std::tuple{
         field("op", &Step::op,
               one_of("forward|backward|backward_retained|backward_together|bare|evaluate|infer|"
-                     "throw|zero_none|zero_in_place|scale|update|update_if_finite")),
+                     "throw|zero_none|zero_in_place|scale|update|update_if_finite|freeze|unfreeze|"
+                     "load|renew|convert|unwrap|wrap|regroup")),
         field("model", &Step::model, between(0, 7)),
         field("no_sync", &Step::no_sync, between(0, 3)),
         field("inside_another", &Step::inside_another),
@@ -69,7 +82,9 @@ struct Step {
         field("left_out_of_loss", &Step::left_out_of_loss, between(0, 15)),
         field("unused", &Step::unused, between(0, (1 << 30) - 1)),
         field("infinite", &Step::infinite, between(0, 15)),
-        field("ranks", &Step::ranks, between(0, 15))};
+        field("ranks", &Step::ranks, between(0, 15)),
+        field("layer", &Step::layer, between(0, 99)),
+        field("cut", &Step::cut, between(0, 15))};
   }
 };
 
@@ -110,9 +125,6 @@ inline int model_of(const Programme& c, const Step& step) {
   return step.model % c.models;
 }
 
-// Whether forward leaves out the first parameter, of which the loss has a term.
-bool is_alone(const Programme& c, const Step& step);
-
 // The layers that rank `rank` leaves out in this step, as bits.
 uint32_t left_out(const Programme& c, const Step& step, int rank);
 
@@ -123,20 +135,16 @@ inline bool has_bit(int bits, int rank) {
   return (bits >> (rank % 4)) % 2 == 1;
 }
 
-// A step that runs.
-struct Action {
-  int number = 0;  // of its step in the case
-  Step step;
-  int model = 0;
-  std::vector<int> graphs;       // backward: the numbers of the forwards' steps
-  std::vector<int> closed;       // those whose graphs it frees
-  bool is_synchronised = false;  // forward: outside of no_sync; backward: through such a forward
-};
+// Whether, for a case of these options, the graph behind outputs tells which parameters are unused.
+bool finds_unused(const Programme& c);
 
-// The steps that mean something where they stand: a backward needs an open graph, a synchronised
-// forward uses every parameter unless options allow otherwise, and what docs/semantics.md calls
-// misuse is left out. So any list of steps is a programme, and the rest of a list from which one is
-// dropped.
-std::vector<Action> actions_of(const Programme& c);
+// The layers that each rank leaves out in this step.
+std::vector<uint32_t> left_out_by_rank(const Programme& c, const Step& step);
+
+// The ranks that average with each other where the world is cut before rank `cut`; 0: all of them.
+std::vector<std::vector<int>> parts_of_world(const Programme& c, int cut);
+
+// The least multiple of the sizes of all groups that the programme's replicas ever have.
+int64_t multiple_of_group_sizes(const Programme& c);
 
 }  // namespace lockstep::scenarios::programs

@@ -165,6 +165,12 @@ std::vector<at::Tensor> LayeredModel::outputs(const at::Tensor& input) {
   return sums;
 }
 
+void LayeredModel::set_trainable(int layer, bool is_trainable) {
+  auto& chosen = layers_[static_cast<size_t>(layer) % layers_.size()];
+  chosen.weight.set_requires_grad(is_trainable);
+  if (chosen.bias.defined()) chosen.bias.set_requires_grad(is_trainable);
+}
+
 std::vector<Named> LayeredModel::distinct_parameters() const {
   std::set<const at::TensorImpl*> seen;
   std::vector<Named> out;

@@ -44,6 +44,9 @@ class LayeredModel : public Model {
   std::vector<at::Tensor> outputs(const at::Tensor& input) override;
   int64_t input_count() const;
 
+  // Weight and bias of a layer, counted cyclically.
+  void set_trainable(int layer, bool is_trainable);
+
   // Each parameter once; of a shared one the first name.
   std::vector<Named> distinct_parameters() const;
   const at::Tensor& first() const { return first_; }

@@ -19,6 +19,7 @@
 #include "scenarios/cases/tensors.h"
 #include "scenarios/programs/draw.h"
 #include "scenarios/programs/follow.h"
+#include "scenarios/programs/idioms.h"
 #include "scenarios/programs/run.h"
 
 #include <torch/torch.h>
@@ -160,22 +161,33 @@ Scenario match_single_process() {
       .name = "programs.match_single_process",
       .claim =
           "After each step of a training programme, whatever its forwards, backwards, windows, "
-          "evaluations and ways of clearing gradients, every rank holds the gradients, "
+          "evaluations, ways of clearing gradients, and changes of the model, its replica and its "
+          "ranks, every rank holds the gradients, "
           "parameters and buffers of one process that follows the same steps.",
       .exactness = "bit-equal",
       .source = "docs/semantics.md 0.10, 1.3, 1.4, 2.3 to 2.6",
       .not_covered = "numbers that round, ranks that run different steps, sparse gradients, joins",
       .usual_mistake = "state of the step before: a flag, a bucket, a map of used parameters.",
       .tags = {"core", "gradients", "accumulation", "unused", "buffers"},
-      .must_catch = {"backward_on_another_thread_is_local", "evaluation_forgets_waiting_forwards",
-                     "gradient_before_the_output_forgotten", "inference_synchronises_the_next",
-                     "infinities_replaced", "kept_gradients_lost_at_rebuild",
-                     "large_gradients_take_another_path", "left_out_output_counts_as_zero",
-                     "local_forwards_reach_nothing", "no_sync_of_all_instances",
-                     "no_sync_survives_an_exception", "pass_decided_by_its_first_output",
-                     "shared_parameter_listed_twice", "static_graph_drops_kept_gradients",
-                     "tail_of_large_gradients_left_out", "unused_gradient_counts_as_zero",
-                     "unused_view_is_divided", "use_in_no_sync_forgotten",
+      .must_catch = {"backward_on_another_thread_is_local",
+                     "evaluation_forgets_waiting_forwards",
+                     "gradient_before_the_output_forgotten",
+                     "hooks_restored_for_synchronised_forwards_alone",
+                     "inference_synchronises_the_next",
+                     "infinities_replaced",
+                     "kept_gradients_lost_at_rebuild",
+                     "large_gradients_take_another_path",
+                     "left_out_output_counts_as_zero",
+                     "local_forwards_reach_nothing",
+                     "no_sync_of_all_instances",
+                     "no_sync_survives_an_exception",
+                     "pass_decided_by_its_first_output",
+                     "shared_parameter_listed_twice",
+                     "static_graph_drops_kept_gradients",
+                     "tail_of_large_gradients_left_out",
+                     "unused_gradient_counts_as_zero",
+                     "unused_view_is_divided",
+                     "use_in_no_sync_forgotten",
                      "window_skipped_as_unused"},
       .draws = 200,
       .start = {.world = {.size = 2}, .steps = {{}, {.op = "backward"}}},
@@ -201,6 +213,25 @@ Scenario match_single_process() {
                  {"layers that a forward leaves out", 0.05,
                   [](const Programme& c) {
                     return has_step(c, [](const Step& step) { return !step.unused.empty(); });
+                  }},
+                 {"a layer frozen or unfrozen", 0.1,
+                  [](const Programme& c) {
+                    return has_step(c,
+                                    [](const Step& step) { return step.op.ends_with("freeze"); });
+                  }},
+                 {"values loaded, or memory exchanged", 0.1,
+                  [](const Programme& c) {
+                    return has_step(c, [](const Step& step) {
+                      return step.op == "load" || step.op == "renew" || step.op == "convert";
+                    });
+                  }},
+                 {"a replica after another one", 0.1,
+                  [](const Programme& c) {
+                    return has_step(c, [](const Step& step) { return step.op == "wrap"; });
+                  }},
+                 {"another process group", 0.05,
+                  [](const Programme& c) {
+                    return has_step(c, [](const Step& step) { return step.op == "regroup"; });
                   }},
                  {"several models", 0.1, [](const Programme& c) { return c.models > 1; }},
                  {"half precision", 0.05,

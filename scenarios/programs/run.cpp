@@ -1,5 +1,6 @@
 #include "scenarios/programs/run.h"
 
+#include "scenarios/programs/lifecycle.h"
 #include "scenarios/programs/values.h"
 
 #include <torch/torch.h>
@@ -16,14 +17,15 @@ namespace {
 // One model on this rank.
 struct Trained {
   std::shared_ptr<LayeredModel> module;
-  std::unique_ptr<Replica> replica;
+  std::unique_ptr<Replica> replica;  // null between unwrap and wrap
   std::unique_ptr<torch::optim::SGD> optimizer;
   std::map<int, at::Tensor> losses;  // of open graphs, by the number of the forward's step
 };
 
-void inside_no_sync(Replica& replica, int guards, const std::function<void()>& act) {
-  if (guards == 0) return act();
-  replica.no_sync([&] { inside_no_sync(replica, guards - 1, act); });
+// A model without a replica has nothing that a guard could keep local.
+void inside_no_sync(Replica* replica, int guards, const std::function<void()>& act) {
+  if (guards == 0 || !replica) return act();
+  replica->no_sync([&] { inside_no_sync(replica, guards - 1, act); });
 }
 
 void on_another_thread(const std::function<void()>& act) {
@@ -46,11 +48,11 @@ class Runner {
       auto& each = models_.emplace_back();
       each.module = std::make_shared<LayeredModel>(c, model, build_seed(c, here.rank()));
       each.replica = wrap(here, each.module, c.options);
-      std::vector<at::Tensor> trainable;
-      for (const auto& [name, value] : each.module->distinct_parameters())
-        if (value.requires_grad()) trainable.push_back(value);
+      std::vector<at::Tensor> parameters;
+      for (const auto& parameter : each.module->distinct_parameters())
+        parameters.push_back(parameter.value);
       each.optimizer =
-          std::make_unique<torch::optim::SGD>(trainable, std::ldexp(1.0, c.learning_rate_log2));
+          std::make_unique<torch::optim::SGD>(parameters, std::ldexp(1.0, c.learning_rate_log2));
     }
   }
 
@@ -64,19 +66,26 @@ class Runner {
       here_.enter(action.number, kAfter);
       record(action.model);
     }
-    for (auto& each : models_) each.replica->finish();
+    for (auto& each : models_)
+      if (each.replica) each.replica->finish();
     here_.enter(static_cast<int>(c_.steps.size()), kAfter);
     for (int model = 0; model < c_.models; ++model) record(model);
   }
 
  private:
   void run(const Action& action) {
-    auto& replica = *models_[static_cast<size_t>(action.model)].replica;
+    const auto& op = action.step.op;
+    auto* const replica = replica_of(action.model);
+    auto* const next = replica_of(action.model + 1);
+    const bool guards = op != "wrap" && op != "unwrap";
     const auto act = [&] {
-      inside_no_sync(replica, action.step.no_sync, [&] { run_inside(action); });
+      inside_no_sync(replica, guards ? action.step.no_sync : 0, [&] { run_inside(action); });
     };
-    if (!action.step.inside_another || c_.models == 1) return act();
-    models_[static_cast<size_t>((action.model + 1) % c_.models)].replica->no_sync(act);
+    inside_no_sync(next, action.step.inside_another && c_.models > 1 ? 1 : 0, act);
+  }
+
+  Replica* replica_of(int model) const {
+    return models_[static_cast<size_t>(model % c_.models)].replica.get();
   }
 
   void run_inside(const Action& action) {
@@ -90,6 +99,20 @@ class Runner {
     if (op.starts_with("zero")) model.module->zero_grad(/*set_to_none=*/op == "zero_none");
     if (op == "scale" && has_bit(action.step.ranks, here_.rank())) scale(*model.module);
     if (op == "update" || (op == "update_if_finite" && is_finite(model))) model.optimizer->step();
+    if (op == "load") load(c_, action, here_.rank(), *model.module);
+    if (op == "renew") renew(*model.module);
+    if (op == "convert") convert(*model.module);
+    if (op == "freeze" || op == "unfreeze") freeze(action, model);
+    if (op == "wrap" || op == "unwrap") model.replica.reset();
+    const auto group =
+        op == "wrap" || op == "regroup" ? group_of(c_, here_, action.step.cut) : Group();
+    if (op == "wrap") model.replica = wrap(here_, model.module, c_.options, group);
+    if (op == "regroup") model.replica->update_process_group(group);
+  }
+
+  static void freeze(const Action& action, Trained& model) {
+    model.module->set_trainable(action.step.layer, action.step.op == "unfreeze");
+    if (model.replica) model.replica->update_trainable_parameters();
   }
 
   // The model's next forward is this one.
@@ -125,7 +148,7 @@ class Runner {
     }
     const bool retains = action.closed.empty();
     const auto act = [&] {
-      retains ? sum.backward({}, /*retain_graph=*/true) : model.replica->backward(sum);
+      retains || !model.replica ? sum.backward({}, retains) : model.replica->backward(sum);
     };
     action.step.thread&& here_.device().is_cpu() ? on_another_thread(act) : act();
     for (const int graph : action.closed) model.losses.erase(graph);

@@ -14,6 +14,7 @@ namespace lockstep::scenarios::programs {
 namespace {
 
 constexpr int64_t kInputMost = 3;
+constexpr int64_t kLoadedMost = 2;
 constexpr int64_t kShownWhole = 2048;  // elements
 constexpr int64_t kShownOfLarge = 32;  // at each end
 
@@ -50,7 +51,7 @@ at::Tensor input_of(const Programme& c, const Action& action, int rank, int64_t 
 
 Call call_of(const Programme& c, const Action& action, int rank) {
   return {.left_out = left_out(c, action.step, rank),
-          .uses_first = !is_alone(c, action.step),
+          .uses_first = action.uses_first,
           .first_layer = c.order_by_rank ? static_cast<size_t>(rank) : 0,
           .throws = action.step.op == "throw"};
 }
@@ -63,8 +64,26 @@ double weight_of(const Programme& c, const std::vector<Action>& actions, const A
                               .stream = Stream::cotangent,
                               .rank = static_cast<uint64_t>(rank),
                               .step = static_cast<uint64_t>(action.number)});
-  return std::pow(c.world.size, averages_most(actions, action.model)) *
+  return std::pow(multiple_of_group_sizes(c), averages_most(actions, action.model)) *
          static_cast<double>(1 + drawn % 3);
+}
+
+at::Tensor loaded_parameter(const Programme& c, const Action& action, size_t p,
+                            at::IntArrayRef shape) {
+  return whole_numbers({.seed = c.seed,
+                        .stream = Stream::parameter,
+                        .rank = 1 + p,
+                        .step = static_cast<uint64_t>(action.number)},
+                       kLoadedMost, shape);
+}
+
+int64_t loaded_buffer(const Programme& c, const Action& action, size_t buffer, int rank) {
+  return whole_at({.seed = c.seed,
+                   .stream = Stream::buffer,
+                   .rank = static_cast<uint64_t>(rank),
+                   .step = static_cast<uint64_t>(action.number),
+                   .index = buffer},
+                  kLoadedMost);
 }
 
 at::Tensor sum_of_outputs(const Programme& c, const Action& action, int rank,

@@ -81,6 +81,11 @@ class ByPyTorch : public Replica {
       : model_(std::move(model)), group_(std::move(group)), options_(options) {
     if (options.batched_grad_copy)
       throw Unsupported("PyTorch 2.11's reducer has no batched_grad_copy");
+    if (!options.init_sync || !options.buffer_sync_lag || !options.bucket_caps_bytes.empty() ||
+        !options.ignored.empty() || !options.delayed.empty())
+      throw Unsupported(
+          "the subject c10d has no init_sync, buffer_sync_lag, caps of single "
+          "buckets, ignored names and delayed gradients");
     const auto parameters = trainable(*model_, names_);
     TORCH_CHECK(!parameters.empty(), "no parameter requires a gradient");
     listed_buffers_ = model_->buffers();

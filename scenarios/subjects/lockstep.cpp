@@ -14,29 +14,48 @@
 
 namespace lockstep {
 
+template <>
+struct OutputTensors<NestedOutputs> {
+  static void visit(const NestedOutputs& output, auto&& each) {
+    each(output.first);
+    each(output.others);
+  }
+};
+
 namespace {
 
 DistributedDataParallelOptions translated(const WrapOptions& options, const Group& group) {
   DistributedDataParallelOptions out{
       .process_group = group,
+      .init_sync = options.init_sync,
       .forward_sync_buffers = options.broadcast_buffers,
+      .buffer_sync_lag = options.buffer_sync_lag,
       .find_unused_parameters = options.find_unused_parameters,
       .gradient_as_bucket_view = options.gradient_as_bucket_view,
       .static_graph = options.static_graph,
       .skip_all_reduce_unused_params = options.skip_all_reduce_unused_params,
-      .batched_grad_copy = options.batched_grad_copy};
-  if (options.bucket_cap_bytes > 0)
-    out.bucket_cap_mb = static_cast<double>(options.bucket_cap_bytes) / (1024.0 * 1024.0);
+      .batched_grad_copy = options.batched_grad_copy,
+      .parameters_and_buffers_to_ignore = options.ignored,
+      .delay_all_reduce_named_params = options.delayed,
+      .param_to_hook_all_reduce = options.delayed_until};
+  constexpr double kMebibyte = 1024.0 * 1024.0;
+  for (const auto cap : options.bucket_caps_bytes)
+    out.bucket_cap_mb_list.push_back(static_cast<double>(cap) / kMebibyte);
+  if (options.bucket_cap_bytes > 0 && options.bucket_caps_bytes.empty())
+    out.bucket_cap_mb = static_cast<double>(options.bucket_cap_bytes) / kMebibyte;
   return out;
 }
 
 class Wrapped : public Replica {
  public:
   Wrapped(std::shared_ptr<Model> model, DistributedDataParallelOptions options)
-      : parameters_(trainable(*model)), ddp_(std::move(model), std::move(options)) {}
+      : ddp_(std::move(model), std::move(options)), parameters_(trainable(*ddp_->module)) {}
   at::Tensor forward(const at::Tensor& input) override { return ddp_.forward(input); }
   std::vector<at::Tensor> outputs(const at::Tensor& input) override {
     return ddp_.forward(input, Model::AllOutputs());
+  }
+  NestedOutputs nested_outputs(const at::Tensor& input) override {
+    return ddp_.forward(input, Model::Nested());
   }
   void no_sync(const std::function<void()>& body) override {
     const auto guard = ddp_.no_sync();
@@ -47,6 +66,14 @@ class Wrapped : public Replica {
                            .divide_by_initial_world_size = kind != "live"});
     steps();
     join.finish();
+  }
+  void update_trainable_parameters() override {
+    ddp_->update_trainable_parameters();
+    parameters_ = trainable(*ddp_->module);
+  }
+  void update_process_group(const Group& group) override {
+    ddp_->update_process_group(group);
+    parameters_ = trainable(*ddp_->module);
   }
   void finish() override { ddp_->check_reduction_finished(); }
   // A bucket's collective carries one element more than the gradients: the flag of
@@ -76,8 +103,8 @@ class Wrapped : public Replica {
     return out;
   }
 
-  const std::vector<Parameter> parameters_;  // indexed by the plan
   DistributedDataParallel<Model> ddp_;
+  std::vector<Parameter> parameters_;  // indexed by the plan
 };
 
 // A dataset whose sample number i is the number i.
