@@ -25,6 +25,7 @@ class Progress {
   Progress(const Programme& c, int model) : c_(c) {
     for (const auto& layer : layers_of(c, model)) {
       saves_parameters_ = saves_parameters_ || layer.use == "squared";
+      recomputes_ = recomputes_ || layer.use == "recomputed";
       weight_of_.push_back(layer.tied ? weight_of_.back() : weight_of_.size());
       weight_is_frozen_.push_back(layer.frozen != "none");
     }
@@ -40,7 +41,7 @@ class Progress {
   bool runs(Action& action) {
     const auto& op = action.step.op;
     if (op == "forward") return is_wrapped_ && opens(action);
-    if (op.starts_with("backward")) return closes(action);
+    if (op.starts_with("backward") || op == "grad") return closes(action);
     if (op == "bare") return runs_bare(action);
     if (op == "evaluate" || op == "infer" || op == "throw") return is_wrapped_;
     if (op.starts_with("update") || op == "load") return may_write_parameters();
@@ -91,6 +92,12 @@ class Progress {
       action.graphs.push_back(graph.step);
       action.is_synchronised = action.is_synchronised || graph.is_synchronised;
     }
+    if (recomputes_ && !may_recompute(action, graphs)) return false;
+    if (action.step.op == "grad") {
+      action.is_synchronised = false;
+      return true;
+    }
+    if (action.step.inputs == "first" && action.is_synchronised && !finds_unused(c_)) return false;
     if (action.is_synchronised && !may_be_reduced(graphs)) return false;
     if (action.is_synchronised) begins_anew();
     if (action.step.op == "backward_retained") return true;
@@ -107,6 +114,13 @@ class Progress {
     return std::none_of(graphs.begin(), graphs.end(), [&](const Graph& each) {
       return finds_unused(c_) ? each.is_superseded : each.is_stale;
     });
+  }
+
+  // Autograd runs what is on the way to the inputs of a pass, which recomputation is not; what is
+  // recomputed finds the parameters that are trainable now; and of two graphs it brings each
+  // gradient twice.
+  static bool may_recompute(const Action& action, const std::vector<Graph>& graphs) {
+    return action.step.inputs == "no" && graphs.size() == 1 && !graphs.front().is_stale;
   }
 
   // The forwards so far decide no more which parameters are unused.
@@ -175,6 +189,7 @@ class Progress {
   bool saves_parameters_ = false;  // an open graph does
   std::vector<size_t> weight_of_;  // by layer: the layer that has its weight
   std::vector<bool> weight_is_frozen_;
+  bool recomputes_ = false;
   bool is_wrapped_ = true;
   bool has_lost_hooks_ = false;
   std::vector<Graph> open_;

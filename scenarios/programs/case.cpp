@@ -19,6 +19,11 @@ std::vector<LayerSpec> layers_of(const Programme& c, int model) {
     layer.size = layers[i - 1].size;
     layer.dtype = layers[i - 1].dtype;
   }
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i].use != "recomputed") continue;
+    const bool is_shared = layers[i].tied || (i + 1 < layers.size() && layers[i + 1].tied);
+    if (finds_unused(c) || (is_shared && !c.options.static_graph)) layers[i].use = "once";
+  }
   return layers;
 }
 

@@ -13,7 +13,10 @@ struct LayerSpec {
   std::string kind = "vector";
   int64_t size = 1;
   std::string dtype = "float32";
-  std::string use = "once";  // twice: called twice; squared: with its own square as weight
+  // twice: called twice; squared: with its own square as weight; custom: through an autograd
+  // function of the model's own, whose gradients have gaps; recomputed: its forward runs once more
+  // in backward, which brings its gradients; as once, where one pass would bring two.
+  std::string use = "once";
   std::string frozen = "none";
   bool tied = false;  // its weight is that of the layer before it; kind, size and dtype are as well
   auto operator<=>(const LayerSpec&) const = default;
@@ -21,7 +24,7 @@ struct LayerSpec {
     return std::tuple{field("kind", &LayerSpec::kind, one_of("vector|linear|transposed|embedding")),
                       field("size", &LayerSpec::size, between(0, 1 << 20)),
                       field("dtype", &LayerSpec::dtype, one_of("float32|float64|float16|bfloat16")),
-                      field("use", &LayerSpec::use, one_of("once|twice|squared")),
+                      field("use", &LayerSpec::use, one_of("once|twice|squared|custom|recomputed")),
                       field("frozen", &LayerSpec::frozen, one_of("none|weight|all")),
                       field("tied", &LayerSpec::tied)};
   }
@@ -31,6 +34,7 @@ struct LayerSpec {
 //   forward            of the wrapped model, in training; its graph stays open
 //   backward           through the graph of open forward number `of`, counted cyclically
 //   backward_retained  the same, and the graph stays open
+//   grad               autograd::grad of such a graph's loss, for the parameters; it stays open
 //   backward_together  one pass through all open graphs of the model, the sum of their losses
 //   bare               forward and backward of the model itself, past its replica, on `ranks`
 //   evaluate, infer    a forward in evaluation mode without gradients, or in inference mode
@@ -55,7 +59,12 @@ struct Step {
   int no_sync = 0;              // guards of this model's no_sync around the step
   bool inside_another = false;  // in no_sync of the next model
   int of = 0;
-  bool thread = false;  // backward: on a thread of its own
+  bool thread = false;        // backward: on a thread of its own
+  bool create_graph = false;  // backward, grad
+  // backward: for which leaves: all; the parameters, by name; the first parameter alone.
+  std::string inputs = "no";
+  // forward, bare: the loss has a term of the squared gradients of layers that are squared.
+  bool penalty = false;
   // forward, bare: the loss has a term of the first parameter itself, beside that of the output, or
   // alone, so that forward does not use it; beside, where that would mean nothing.
   std::string direct = "no";
@@ -72,12 +81,15 @@ struct Step {
         field("op", &Step::op,
               one_of("forward|backward|backward_retained|backward_together|bare|evaluate|infer|"
                      "throw|zero_none|zero_in_place|scale|update|update_if_finite|freeze|unfreeze|"
-                     "load|renew|convert|unwrap|wrap|regroup")),
+                     "load|renew|convert|unwrap|wrap|regroup|grad")),
         field("model", &Step::model, between(0, 7)),
         field("no_sync", &Step::no_sync, between(0, 3)),
         field("inside_another", &Step::inside_another),
         field("of", &Step::of, between(0, 15)),
         field("thread", &Step::thread),
+        field("create_graph", &Step::create_graph),
+        field("inputs", &Step::inputs, one_of("no|parameters|first")),
+        field("penalty", &Step::penalty),
         field("direct", &Step::direct, one_of("no|beside|alone")),
         field("left_out_of_loss", &Step::left_out_of_loss, between(0, 15)),
         field("unused", &Step::unused, between(0, (1 << 30) - 1)),
@@ -95,6 +107,7 @@ struct Programme {
   std::vector<Step> steps;
   std::vector<LayerSpec> layers;
   int outputs = 1;                   // layer l is part of output l, counted cyclically
+  bool nested = false;               // outputs are parts of a struct, not a list
   int models = 1;                    // each wrapped, on one group
   std::vector<std::string> buffers;  // of each model: their dtypes
   bool order_by_rank = false;  // rank r calls its layers from number r on, so gradients of ranks
@@ -109,6 +122,7 @@ struct Programme {
         field("steps", &Programme::steps),
         field("layers", &Programme::layers),
         field("outputs", &Programme::outputs, between(1, 4)),
+        field("nested", &Programme::nested),
         field("models", &Programme::models, between(1, 4)),
         field("buffers", &Programme::buffers, one_of("float32|float64|int64|int32")),
         field("order_by_rank", &Programme::order_by_rank),

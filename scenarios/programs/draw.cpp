@@ -42,7 +42,8 @@ rc::Gen<LayerSpec> layers() {
           weightedElement<std::string>(
               {{10, "float32"}, {4, "float64"}, {1, "float16"}, {1, "bfloat16"}})),
       set(&LayerSpec::use,
-          weightedElement<std::string>({{6, "once"}, {2, "twice"}, {1, "squared"}})),
+          weightedElement<std::string>(
+              {{7, "once"}, {2, "twice"}, {2, "squared"}, {1, "custom"}, {2, "recomputed"}})),
       set(&LayerSpec::frozen,
           weightedElement<std::string>({{8, "none"}, {1, "weight"}, {1, "all"}})),
       set(&LayerSpec::tied, one_in(6)));
@@ -79,14 +80,18 @@ rc::Gen<Step> steps() {
                                                  {1, "convert"},
                                                  {1, "unwrap"},
                                                  {1, "wrap"},
-                                                 {1, "regroup"}});
+                                                 {1, "regroup"},
+                                                 {1, "grad"}});
   // Often alike on all ranks: a parameter that no rank uses is a case of its own.
   const auto mask = rc::gen::weightedOneOf<int>({{3, element(1, 2, 4, 8)}, {1, inRange(0, 32)}});
   return rc::gen::build<Step>(
       set(&Step::op, ops), set(&Step::model, weightedElement<int>({{3, 0}, {1, 1}, {1, 2}})),
       set(&Step::no_sync, weightedElement<int>({{6, 0}, {2, 1}, {1, 2}})),
       set(&Step::inside_another, one_in(6)), set(&Step::of, inRange(0, 4)),
-      set(&Step::thread, one_in(8)),
+      set(&Step::thread, one_in(8)), set(&Step::create_graph, one_in(5)),
+      set(&Step::inputs,
+          weightedElement<std::string>({{12, "no"}, {1, "parameters"}, {1, "first"}})),
+      set(&Step::penalty, one_in(8)),
       set(&Step::direct, weightedElement<std::string>({{6, "no"}, {1, "beside"}, {1, "alone"}})),
       set(&Step::unused,
           rc::gen::weightedOneOf<std::vector<int>>({{2, rc::gen::just(std::vector<int>{})},
@@ -167,6 +172,7 @@ rc::Gen<Programme> programmes() {
           set(&Programme::world, world), set(&Programme::steps, lists(2, 24, steps())),
           set(&Programme::layers, layer_lists()),
           set(&Programme::outputs, weightedElement<int>({{3, 1}, {1, 2}, {1, 3}})),
+          set(&Programme::nested, one_in(3)),
           set(&Programme::models, weightedElement<int>({{5, 1}, {2, 2}, {1, 3}})),
           set(&Programme::buffers,
               lists(0, 2, element<std::string>("float32", "float64", "int64", "int32"))),

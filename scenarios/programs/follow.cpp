@@ -94,6 +94,7 @@ FollowedModel::Gradients FollowedModel::gradients_of(const Action& action, int r
   module_.call = call_of(c_, action, rank);
   auto output = sum_of_outputs(c_, action, rank,
                                module_.outputs(input_of(c_, action, rank, module_.input_count())));
+  if (action.step.penalty) output = output + penalty_of(output, module_);
   if (action.step.direct != "no") output = output + module_.first().sum() * kDirect;
   const auto came = torch::autograd::grad({output * weight_of(c_, actions_, action, rank)},
                                           trainable, {}, false, false, /*allow_unused=*/true);
@@ -118,7 +119,8 @@ void FollowedModel::run_backward(const Action& action) {
     for (int rank = 0; rank < c_.world.size; ++rank) {
       auto gradients = graphs_.at(number)[static_cast<size_t>(rank)];
       for (size_t p = 0; p < leaves_.size(); ++p)
-        if (!leaves_[p].requires_grad()) gradients[p].reset();  // frozen since
+        if (!leaves_[p].requires_grad() || (action.step.inputs == "first" && p > 0))
+          gradients[p].reset();  // frozen since, or not asked for
       replicas_.add(rank, gradients);
     }
   }

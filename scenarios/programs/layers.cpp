@@ -1,12 +1,30 @@
 #include "scenarios/programs/layers.h"
 
 #include "scenarios/cases/tensors.h"
+#include "scenarios/programs/functions.h"
 
 #include <torch/torch.h>
 
 #include <set>
 
 namespace lockstep::scenarios::programs {
+
+// Cuts a row of numbers into tensors, one after another.
+class LayeredModel::Cutter {
+ public:
+  explicit Cutter(const at::Tensor& row) : row_(row) {}
+  at::Tensor next(at::IntArrayRef shape) {
+    const auto count = c10::multiply_integers(shape);
+    const auto part = row_.narrow(0, at_, count).view(shape);
+    at_ += count;
+    return part;
+  }
+  void skip(int64_t count) { at_ += count; }
+
+ private:
+  at::Tensor row_;
+  int64_t at_ = 0;
+};
 
 namespace {
 
@@ -40,23 +58,6 @@ int64_t inputs_of(const LayerSpec& spec) {
 int64_t calls_of(const LayerSpec& spec) {
   return spec.use == "twice" ? 2 : 1;
 }
-
-// Cuts a row of numbers into tensors, one after another.
-class Cutter {
- public:
-  explicit Cutter(const at::Tensor& row) : row_(row) {}
-  at::Tensor next(at::IntArrayRef shape) {
-    const auto count = c10::multiply_integers(shape);
-    const auto part = row_.narrow(0, at_, count).view(shape);
-    at_ += count;
-    return part;
-  }
-  void skip(int64_t count) { at_ += count; }
-
- private:
-  const at::Tensor row_;
-  int64_t at_ = 0;
-};
 
 }  // namespace
 
@@ -115,7 +116,7 @@ namespace {
 // One call of a layer: a sum of its parameters times inputs, which no order of additions makes
 // round in the gradients.
 at::Tensor called(const LayerSpec& spec, const at::Tensor& weight, const at::Tensor& bias,
-                  Cutter& inputs) {
+                  auto& inputs) {
   const auto dtype = weight.scalar_type();
   if (spec.kind == "linear") {
     const auto x = inputs.next({kSamples, kColumns}).to(dtype);
@@ -153,11 +154,10 @@ std::vector<at::Tensor> LayeredModel::outputs(const at::Tensor& input) {
   for (size_t i = 0; i < layers_.size(); ++i) {
     const auto at = (i + call.first_layer) % layers_.size();
     if (at < 30 && (call.left_out >> at) % 2 == 1) continue;
-    const auto& [spec, weight, bias] = layers_[at];
-    const auto used = spec.use == "squared" ? weight * weight : weight;
+    const auto& spec = layers_[at].spec;
     auto& sum = sums[at % output_count_];
     for (int64_t each = 0; each < calls_of(spec); ++each)
-      sum = sum + called(spec, used, bias, inputs[at]).to(at::kDouble);
+      sum = sum + run(layers_[at], inputs[at]).to(at::kDouble);
   }
   if (is_training())
     for (auto& buffer : buffers_) buffer.add_(added_to_buffers(input));
@@ -169,6 +169,26 @@ void LayeredModel::set_trainable(int layer, bool is_trainable) {
   auto& chosen = layers_[static_cast<size_t>(layer) % layers_.size()];
   chosen.weight.set_requires_grad(is_trainable);
   if (chosen.bias.defined()) chosen.bias.set_requires_grad(is_trainable);
+}
+
+// The reference, all of whose parameters have one dtype, computes plainly.
+at::Tensor LayeredModel::run(const Layer& layer, Cutter& inputs) const {
+  const auto& [spec, weight, bias] = layer;
+  if (spec.use == "squared") return called(spec, weight * weight, bias, inputs);
+  if (dtype_) return called(spec, weight, bias, inputs);
+  if (spec.use == "custom") return called(spec, passed_on(weight), bias, inputs);
+  if (spec.use != "recomputed") return called(spec, weight, bias, inputs);
+  return recomputed([layer, inputs] {
+    Cutter again = inputs;
+    return called(layer.spec, layer.weight, layer.bias, again);
+  });
+}
+
+std::vector<at::Tensor> LayeredModel::squared_weights() const {
+  std::vector<at::Tensor> out;
+  for (const auto& layer : layers_)
+    if (layer.spec.use == "squared" && layer.weight.requires_grad()) out.push_back(layer.weight);
+  return out;
 }
 
 std::vector<Named> LayeredModel::distinct_parameters() const {

@@ -50,12 +50,16 @@ class LayeredModel : public Model {
   // Each parameter once; of a shared one the first name.
   std::vector<Named> distinct_parameters() const;
   const at::Tensor& first() const { return first_; }
+  // The weights of layers that are squared; a shared one comes several times.
+  std::vector<at::Tensor> squared_weights() const;
 
  private:
   struct Layer {
     LayerSpec spec;
     at::Tensor weight, bias;
   };
+  class Cutter;
+  at::Tensor run(const Layer& layer, Cutter& inputs) const;
   at::Tensor drawn(at::IntArrayRef shape, at::ScalarType dtype);
   void add(const LayerSpec& spec, size_t number);
 

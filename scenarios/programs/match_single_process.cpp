@@ -233,6 +233,24 @@ Scenario match_single_process() {
                   [](const Programme& c) {
                     return has_step(c, [](const Step& step) { return step.op == "regroup"; });
                   }},
+                 {"a layer that is recomputed", 0.05,
+                  [](const Programme& c) {
+                    return has_layer(
+                        c, [](const LayerSpec& layer) { return layer.use == "recomputed"; });
+                  }},
+                 {"a backward for some inputs, or autograd::grad", 0.1,
+                  [](const Programme& c) {
+                    return has_step(c, [](const Step& step) {
+                      return step.op == "grad" ||
+                             (step.op.starts_with("backward") && step.inputs != "no");
+                    });
+                  }},
+                 {"a backward that creates a graph", 0.05,
+                  [](const Programme& c) {
+                    return has_step(c, [](const Step& step) {
+                      return step.op.starts_with("backward") && step.create_graph;
+                    });
+                  }},
                  {"several models", 0.1, [](const Programme& c) { return c.models > 1; }},
                  {"half precision", 0.05,
                   [](const Programme& c) {

@@ -43,6 +43,14 @@ void on_another_thread(const std::function<void()>& act) {
 // Runs the programme on one rank.
 class Runner {
  public:
+  // Gradients of a pass with create_graph hold their parameters.
+  ~Runner() {
+    for (auto& model : models_)
+      for (auto& each : model.module->distinct_parameters()) each.value.mutable_grad().reset();
+  }
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+
   Runner(const Programme& c, RankContext& here) : c_(c), here_(here), actions_(actions_of(c)) {
     for (int model = 0; model < c.models; ++model) {
       auto& each = models_.emplace_back();
@@ -93,6 +101,7 @@ class Runner {
     const auto& op = action.step.op;
     if (op == "forward") model.losses[action.number] = forward(action, *model.replica);
     if (op.starts_with("backward")) backward(action, model);
+    if (op == "grad") grad(action, model);
     if (op == "bare" && has_bit(action.step.ranks, here_.rank())) bare(action, *model.module);
     if (op == "evaluate" || op == "infer") evaluate(action, model);
     if (op == "throw") model.replica->forward(prepared(action));
@@ -123,8 +132,9 @@ class Runner {
   }
 
   at::Tensor loss(const Action& action, const std::vector<at::Tensor>& outputs) {
-    auto output = sum_of_outputs(c_, action, here_.rank(), outputs);
     const auto& module = *models_[static_cast<size_t>(action.model)].module;
+    auto output = sum_of_outputs(c_, action, here_.rank(), outputs);
+    if (action.step.penalty) output = output + penalty_of(output, module);
     if (action.step.direct != "no")
       output = output + (module.first().sum() * kDirect).to(output.device(), at::kDouble);
     return output * weight_of(c_, actions_, action, here_.rank());
@@ -132,6 +142,7 @@ class Runner {
 
   at::Tensor forward(const Action& action, Replica& replica) {
     const auto input = prepared(action);
+    if (c_.nested) return loss(action, listed(replica.nested_outputs(input)));
     return loss(action, c_.outputs == 1 ? std::vector<at::Tensor>{replica.forward(input)}
                                         : replica.outputs(input));
   }
@@ -147,11 +158,35 @@ class Runner {
       sum = sum.defined() ? sum + each : each;
     }
     const bool retains = action.closed.empty();
+    const auto& step = action.step;
+    const bool is_plain = !retains && !step.create_graph && step.inputs == "no" && model.replica;
     const auto act = [&] {
-      retains || !model.replica ? sum.backward({}, retains) : model.replica->backward(sum);
+      if (is_plain) return model.replica->backward(sum);
+      auto inputs = trainable(*model.module);
+      if (step.inputs == "first") inputs = {model.module->first()};
+      sum.backward({}, retains, step.create_graph,
+                   step.inputs == "no" ? std::nullopt : std::optional<at::TensorList>(inputs));
     };
     action.step.thread&& here_.device().is_cpu() ? on_another_thread(act) : act();
     for (const int graph : action.closed) model.losses.erase(graph);
+  }
+
+  static std::vector<at::Tensor> trainable(const LayeredModel& model) {
+    std::vector<at::Tensor> out;
+    for (const auto& each : model.distinct_parameters())
+      if (each.value.requires_grad()) out.push_back(each.value);
+    return out;
+  }
+
+  // What it returns is the caller's, and may be overwritten.
+  static void grad(const Action& action, const Trained& model) {
+    const auto returned =
+        torch::autograd::grad({model.losses.at(action.graphs.front())}, trainable(*model.module),
+                              {}, /*retain_graph=*/true, action.step.create_graph,
+                              /*allow_unused=*/true);
+    const torch::NoGradGuard no_grad;
+    for (const auto& each : returned)
+      if (each.defined()) each.mul_(kScale);
   }
 
   void evaluate(const Action& action, Trained& model) {
@@ -168,6 +203,7 @@ class Runner {
   }
 
   static void scale(const LayeredModel& module) {
+    const torch::NoGradGuard no_grad;
     for (const auto& each : module.distinct_parameters())
       if (each.value.grad().defined()) each.value.grad().mul_(kScale);
   }

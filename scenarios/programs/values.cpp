@@ -68,6 +68,17 @@ double weight_of(const Programme& c, const std::vector<Action>& actions, const A
          static_cast<double>(1 + drawn % 3);
 }
 
+at::Tensor penalty_of(const at::Tensor& output, const LayeredModel& model) {
+  const auto weights = model.squared_weights();
+  auto sum = torch::zeros({}, output.options());
+  if (weights.empty() || !output.requires_grad()) return sum;
+  const auto gradients = torch::autograd::grad({output}, weights, {}, /*retain_graph=*/true,
+                                               /*create_graph=*/true, /*allow_unused=*/true);
+  for (const auto& each : gradients)
+    if (each.defined()) sum = sum + (each * each).sum();
+  return sum;
+}
+
 at::Tensor loaded_parameter(const Programme& c, const Action& action, size_t p,
                             at::IntArrayRef shape) {
   return whole_numbers({.seed = c.seed,

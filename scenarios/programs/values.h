@@ -25,6 +25,10 @@ double weight_of(const Programme& c, const std::vector<Action>& actions, const A
 at::Tensor sum_of_outputs(const Programme& c, const Action& action, int rank,
                           const std::vector<at::Tensor>& outputs);
 
+// What a loss with a penalty has beside these outputs: the sum of the squares of their gradients
+// for the model's squared weights.
+at::Tensor penalty_of(const at::Tensor& output, const LayeredModel& model);
+
 // The factor of a parameter of which a loss has a term of its own, beside weight_of.
 inline constexpr double kDirect = 2;
 
