@@ -119,14 +119,13 @@ void Replicas::forget_passes() {
   for (auto& rank : ranks_) rank.came.assign(stored_.size(), false);
 }
 
-void Replicas::copy_from_first_ranks() {
+void Replicas::copy_from_first_ranks(size_t p) {
   for (const auto& group : groups_)
-    for (const int rank : group)
-      ranks_[static_cast<size_t>(rank)].parameters = at(group.front()).parameters;
+    for (const int rank : group) load(rank, p, parameter(group.front(), p));
 }
 
-void Replicas::load(size_t p, const at::Tensor& value) {
-  for (auto& rank : ranks_) rank.parameters[p] = value;
+void Replicas::load(int rank, size_t p, const at::Tensor& value) {
+  ranks_[static_cast<size_t>(rank)].parameters[p] = value;
 }
 
 void Replicas::clear(Cleared how) {

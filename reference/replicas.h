@@ -41,11 +41,11 @@ class Replicas {
   // From here on nothing counts as brought.
   void forget_passes();
 
-  // The parameters become those of the first rank of each group.
-  void copy_from_first_ranks();
+  // Of a parameter: it becomes that of the first rank of each group.
+  void copy_from_first_ranks(size_t p);
 
-  // The value of a parameter on every rank.
-  void load(size_t p, const at::Tensor& value);
+  // The value of a parameter on a rank.
+  void load(int rank, size_t p, const at::Tensor& value);
 
   void clear(Cleared how);
 

@@ -28,6 +28,7 @@ class Progress {
       recomputes_ = recomputes_ || layer.use == "recomputed";
       weight_of_.push_back(layer.tied ? weight_of_.back() : weight_of_.size());
       weight_is_frozen_.push_back(layer.frozen != "none");
+      is_delayed_.push_back(layer.travels == "last");
     }
   }
 
@@ -133,6 +134,7 @@ class Progress {
   bool freezes(const Step& step) {
     if (weight_of_.empty()) return false;
     const auto layer = static_cast<size_t>(step.layer) % weight_of_.size();
+    if (step.op == "freeze" && is_delayed_[layer]) return false;
     weight_is_frozen_[weight_of_[layer]] = step.op == "freeze";
     if (step.op == "unfreeze")
       for (auto& graph : open_) graph.is_stale = true;
@@ -188,7 +190,7 @@ class Progress {
   const Programme& c_;
   bool saves_parameters_ = false;  // an open graph does
   std::vector<size_t> weight_of_;  // by layer: the layer that has its weight
-  std::vector<bool> weight_is_frozen_;
+  std::vector<bool> weight_is_frozen_, is_delayed_;
   bool recomputes_ = false;
   bool is_wrapped_ = true;
   bool has_lost_hooks_ = false;

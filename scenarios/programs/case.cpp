@@ -18,6 +18,12 @@ std::vector<LayerSpec> layers_of(const Programme& c, int model) {
     layer.kind = layers[i - 1].kind;
     layer.size = layers[i - 1].size;
     layer.dtype = layers[i - 1].dtype;
+    layer.travels = layers[i - 1].travels;
+  }
+  for (auto& layer : layers) {
+    if (layer.kind != "sparse") continue;
+    if (layer.dtype != "float64") layer.dtype = "float32";
+    if (layer.use != "twice") layer.use = "once";
   }
   for (size_t i = 0; i < layers.size(); ++i) {
     if (layers[i].use != "recomputed") continue;

@@ -8,7 +8,8 @@ namespace lockstep::scenarios::programs {
 
 // A layer with parameters of `size` rows. `vector` [size] and `transposed` [3, size], which lies in
 // memory by columns, are multiplied by inputs; `linear` is [size, 3] and a bias; `embedding` is
-// [size, 2], of which a forward uses three rows.
+// [size, 2], of which a forward uses three rows; so is `sparse`, whose gradients are sparse;
+// `channels_last` is [size, 2, 2, 2] in that layout.
 struct LayerSpec {
   std::string kind = "vector";
   int64_t size = 1;
@@ -18,14 +19,20 @@ struct LayerSpec {
   // in backward, which brings its gradients; as once, where one pass would bring two.
   std::string use = "once";
   std::string frozen = "none";
-  bool tied = false;  // its weight is that of the layer before it; kind, size and dtype are as well
+  // When its gradients travel: last, once that of the first parameter is there, unless it is frozen
+  // at first; or not, and its parameters are each rank's own.
+  std::string travels = "with_others";
+  // Its weight is that of the layer before it; so are kind, size, dtype and `travels`.
+  bool tied = false;
   auto operator<=>(const LayerSpec&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("kind", &LayerSpec::kind, one_of("vector|linear|transposed|embedding")),
+    return std::tuple{field("kind", &LayerSpec::kind,
+                            one_of("vector|linear|transposed|embedding|channels_last|sparse")),
                       field("size", &LayerSpec::size, between(0, 1 << 20)),
                       field("dtype", &LayerSpec::dtype, one_of("float32|float64|float16|bfloat16")),
                       field("use", &LayerSpec::use, one_of("once|twice|squared|custom|recomputed")),
                       field("frozen", &LayerSpec::frozen, one_of("none|weight|all")),
+                      field("travels", &LayerSpec::travels, one_of("with_others|last|not")),
                       field("tied", &LayerSpec::tied)};
   }
 };
@@ -41,6 +48,7 @@ struct LayerSpec {
 //   throw              a forward that throws on every rank and is caught
 //   zero_none          gradients are dropped; zero_in_place: they are filled with zeros
 //   scale              gradients are doubled in place on `ranks`, as clipping changes them
+//   relayout           gradients get other strides on `ranks`, and keep their values
 //   update             parameters move along their gradients
 //   update_if_finite   the same, on ranks on which all gradients are finite
 //   freeze, unfreeze   weight and bias of layer number `layer`; its replica, if any, takes note
@@ -81,7 +89,7 @@ struct Step {
         field("op", &Step::op,
               one_of("forward|backward|backward_retained|backward_together|bare|evaluate|infer|"
                      "throw|zero_none|zero_in_place|scale|update|update_if_finite|freeze|unfreeze|"
-                     "load|renew|convert|unwrap|wrap|regroup|grad")),
+                     "load|renew|convert|unwrap|wrap|regroup|grad|relayout")),
         field("model", &Step::model, between(0, 7)),
         field("no_sync", &Step::no_sync, between(0, 3)),
         field("inside_another", &Step::inside_another),
@@ -100,19 +108,37 @@ struct Step {
   }
 };
 
+// What a process has one of, as each rank sets it for the time of its programme.
+struct EnvironmentSpec {
+  bool flushes_denormals = false;
+  std::string default_dtype = "float32";
+  bool is_deterministic = false;         // algorithms, and memory that is filled before its use
+  bool wraps_without_gradients = false;  // replicas are made with gradients disabled
+  auto operator<=>(const EnvironmentSpec&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("flushes_denormals", &EnvironmentSpec::flushes_denormals),
+                      field("default_dtype", &EnvironmentSpec::default_dtype,
+                            one_of("float32|float64|float16|bfloat16")),
+                      field("is_deterministic", &EnvironmentSpec::is_deterministic),
+                      field("wraps_without_gradients", &EnvironmentSpec::wraps_without_gradients)};
+  }
+};
+
 // Every model has a parameter of one element, the first, which each loss uses on every rank, and
 // then the layers; the next model has them in an order that begins one later.
 struct Programme {
   WorldSpec world;
   std::vector<Step> steps;
   std::vector<LayerSpec> layers;
-  int outputs = 1;                   // layer l is part of output l, counted cyclically
-  bool nested = false;               // outputs are parts of a struct, not a list
-  int models = 1;                    // each wrapped, on one group
-  std::vector<std::string> buffers;  // of each model: their dtypes
+  int outputs = 1;      // layer l is part of output l, counted cyclically
+  bool nested = false;  // outputs are parts of a struct, not a list
+  int models = 1;       // each wrapped, on one group
+  // Of each model: their dtypes; `special` holds infinities, zeros of both signs and the like.
+  std::vector<std::string> buffers;
   bool order_by_rank = false;  // rank r calls its layers from number r on, so gradients of ranks
                                // become ready in different orders
   WrapOptions options;
+  EnvironmentSpec environment;
   int learning_rate_log2 = -2;
   uint64_t seed = 0;
   auto operator<=>(const Programme&) const = default;
@@ -124,9 +150,12 @@ struct Programme {
         field("outputs", &Programme::outputs, between(1, 4)),
         field("nested", &Programme::nested),
         field("models", &Programme::models, between(1, 4)),
-        field("buffers", &Programme::buffers, one_of("float32|float64|int64|int32")),
+        field("buffers", &Programme::buffers,
+              one_of("float32|float64|int64|int32|bool|uint8|int8|int16|float16|bfloat16|complex64|"
+                     "special")),
         field("order_by_rank", &Programme::order_by_rank),
         field("options", &Programme::options),
+        field("environment", &Programme::environment),
         field("learning_rate_log2", &Programme::learning_rate_log2, between(-10, 4), Cost::numbers),
         field("seed", &Programme::seed, {}, Cost::numbers)};
   }

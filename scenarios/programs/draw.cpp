@@ -34,9 +34,12 @@ rc::Gen<int64_t> sizes() {
 
 rc::Gen<LayerSpec> layers() {
   return rc::gen::build<LayerSpec>(
-      set(&LayerSpec::kind,
-          weightedElement<std::string>(
-              {{4, "vector"}, {2, "linear"}, {1, "transposed"}, {1, "embedding"}})),
+      set(&LayerSpec::kind, weightedElement<std::string>({{5, "vector"},
+                                                          {2, "linear"},
+                                                          {1, "transposed"},
+                                                          {1, "embedding"},
+                                                          {1, "channels_last"},
+                                                          {2, "sparse"}})),
       set(&LayerSpec::size, sizes()),
       set(&LayerSpec::dtype,
           weightedElement<std::string>(
@@ -46,6 +49,8 @@ rc::Gen<LayerSpec> layers() {
               {{7, "once"}, {2, "twice"}, {2, "squared"}, {1, "custom"}, {2, "recomputed"}})),
       set(&LayerSpec::frozen,
           weightedElement<std::string>({{8, "none"}, {1, "weight"}, {1, "all"}})),
+      set(&LayerSpec::travels,
+          weightedElement<std::string>({{10, "with_others"}, {1, "last"}, {1, "not"}})),
       set(&LayerSpec::tied, one_in(6)));
 }
 
@@ -81,7 +86,8 @@ rc::Gen<Step> steps() {
                                                  {1, "unwrap"},
                                                  {1, "wrap"},
                                                  {1, "regroup"},
-                                                 {1, "grad"}});
+                                                 {1, "grad"},
+                                                 {2, "relayout"}});
   // Often alike on all ranks: a parameter that no rank uses is a case of its own.
   const auto mask = rc::gen::weightedOneOf<int>({{3, element(1, 2, 4, 8)}, {1, inRange(0, 32)}});
   return rc::gen::build<Step>(
@@ -115,12 +121,27 @@ rc::Gen<WrapOptions> wrap_options() {
       set(&WrapOptions::gradient_as_bucket_view, one_in(2)),
       set(&WrapOptions::static_graph, one_in(5)),
       set(&WrapOptions::skip_all_reduce_unused_params, one_in(3)),
-      set(&WrapOptions::batched_grad_copy, one_in(4)));
+      set(&WrapOptions::batched_grad_copy, one_in(4)),
+      set(&WrapOptions::init_sync, rc::gen::map(one_in(5), [](bool off) { return !off; })),
+      set(&WrapOptions::buffer_sync_lag, rc::gen::map(one_in(4), [](bool off) { return !off; })),
+      set(&WrapOptions::bucket_caps_bytes,
+          rc::gen::weightedOneOf<std::vector<int64_t>>(
+              {{4, rc::gen::just(std::vector<int64_t>{})},
+               {1, lists(1, 3, element<int64_t>(0, 8, 40, 1000))}})));
   return rc::gen::map(drawn, [](WrapOptions options) {
     if (!options.find_unused_parameters && !options.static_graph)
       options.skip_all_reduce_unused_params = false;
     return options;
   });
+}
+
+rc::Gen<EnvironmentSpec> environments() {
+  return rc::gen::build<EnvironmentSpec>(
+      set(&EnvironmentSpec::flushes_denormals, one_in(6)),
+      set(&EnvironmentSpec::default_dtype,
+          weightedElement<std::string>({{6, "float32"}, {2, "float64"}, {1, "bfloat16"}})),
+      set(&EnvironmentSpec::is_deterministic, one_in(6)),
+      set(&EnvironmentSpec::wraps_without_gradients, one_in(4)));
 }
 
 // The steps that mean something, of one mask for a whole programme where its graph is static.
@@ -175,8 +196,12 @@ rc::Gen<Programme> programmes() {
           set(&Programme::nested, one_in(3)),
           set(&Programme::models, weightedElement<int>({{5, 1}, {2, 2}, {1, 3}})),
           set(&Programme::buffers,
-              lists(0, 2, element<std::string>("float32", "float64", "int64", "int32"))),
+              lists(0, 2,
+                    element<std::string>("float32", "float64", "int64", "int32", "bool", "uint8",
+                                         "int8", "int16", "float16", "bfloat16", "complex64",
+                                         "special"))),
           set(&Programme::order_by_rank), set(&Programme::options, wrap_options()),
+          set(&Programme::environment, environments()),
           set(&Programme::learning_rate_log2, inRange(-3, 0)),
           set(&Programme::seed, inRange<uint64_t>(0, 1 << 20))),
       tidied);

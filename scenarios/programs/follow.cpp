@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace lockstep::scenarios::programs {
@@ -20,6 +21,7 @@ std::vector<reference::StoredParameter> stored(const LayeredModel& model) {
 FollowedModel::FollowedModel(const Programme& c, const std::vector<Action>& actions, int model)
     : c_(c),
       actions_(actions),
+      model_(model),
       module_(c, model, build_seed(c, 0), at::kDouble),
       replicas_(c.world.size, stored(LayeredModel(c, model, build_seed(c, 0)))),
       groups_(parts_of_world(c, 0)) {
@@ -28,20 +30,35 @@ FollowedModel::FollowedModel(const Programme& c, const std::vector<Action>& acti
     names_.push_back(name);
     forms_.push_back(form_of(value));
   }
-  for (const auto& each : module_.distinct_parameters()) {
-    replicas_.take_part(leaves_.size(), each.value.requires_grad());
-    leaves_.push_back(each.value);
+  for (const auto& each : module_.distinct_parameters()) leaves_.push_back(each.value);
+  const auto ignored = module_.options(c.options).ignored;
+  for (const auto& name : names_)
+    is_ignored_.push_back(std::find(ignored.begin(), ignored.end(), name) != ignored.end());
+  begin();
+}
+
+// Parameters that are ignored are each rank's own.
+void FollowedModel::begin() {
+  buffers_.resize(static_cast<size_t>(c_.world.size));
+  for (int rank = 0; rank < c_.world.size; ++rank) {
+    const auto own = stored(LayeredModel(c_, model_, build_seed(c_, rank)));
+    for (size_t p = 0; p < own.size(); ++p)
+      if (is_ignored_[p]) replicas_.load(rank, p, own[p].value);
+    for (size_t b = 0; b < c_.buffers.size(); ++b)
+      buffers_[static_cast<size_t>(rank)].push_back(initial_buffer(build_seed(c_, 0), b));
   }
-  std::vector<int64_t> start;
-  for (const auto& buffer : module_.buffers())
-    start.push_back(buffer[0].to(at::kLong).item<int64_t>());
-  buffers_.assign(static_cast<size_t>(c.world.size), start);
+  note_what_takes_part();
+}
+
+void FollowedModel::note_what_takes_part() {
+  for (size_t p = 0; p < leaves_.size(); ++p)
+    replicas_.take_part(p, leaves_[p].requires_grad() && !is_ignored_[p]);
 }
 
 void FollowedModel::follow(const Action& action) {
   const auto& op = action.step.op;
   otherwise_.clear();
-  if (op == "forward" || op == "throw" || op == "evaluate" || op == "infer") begin_forward();
+  if (op == "forward" || op == "throw" || op == "evaluate" || op == "infer") begin_forward(action);
   if (op == "forward" || op == "throw")
     for (int rank = 0; rank < c_.world.size; ++rank) count(action, rank);
   if (op == "forward") {
@@ -67,8 +84,9 @@ void FollowedModel::follow(const Action& action) {
   if (op == "regroup") regroup(action);
 }
 
-void FollowedModel::begin_forward() {
-  if (sends_buffers_next_ && c_.options.broadcast_buffers) copy_buffers_from_first_ranks();
+void FollowedModel::begin_forward(const Action& action) {
+  const bool is_due = c_.options.buffer_sync_lag ? sends_buffers_next_ : action.step.no_sync == 0;
+  if (is_due && c_.options.broadcast_buffers) copy_buffers_from_first_ranks();
 }
 
 void FollowedModel::copy_buffers_from_first_ranks() {
@@ -130,22 +148,25 @@ void FollowedModel::run_backward(const Action& action) {
 }
 
 void FollowedModel::load(const Action& action) {
-  for (size_t p = 0; p < leaves_.size(); ++p)
-    replicas_.load(p, loaded_parameter(c_, action, p, leaves_[p].sizes()));
-  for (int rank = 0; rank < c_.world.size; ++rank)
+  for (int rank = 0; rank < c_.world.size; ++rank) {
+    for (size_t p = 0; p < leaves_.size(); ++p)
+      replicas_.load(rank, p, loaded_parameter(c_, action, p, leaves_[p].sizes()));
     for (size_t b = 0; b < c_.buffers.size(); ++b)
       buffers_[static_cast<size_t>(rank)][b] = loaded_buffer(c_, action, b, rank);
+  }
 }
 
 void FollowedModel::freeze(const Action& action) {
   module_.set_trainable(action.step.layer, action.step.op == "unfreeze");
-  for (size_t p = 0; p < leaves_.size(); ++p) replicas_.take_part(p, leaves_[p].requires_grad());
+  note_what_takes_part();
 }
 
-// A new replica begins with rank 0's state.
+// A new replica begins with rank 0's state, unless each rank is to have its own.
 void FollowedModel::wrap(const Action& action) {
   regroup(action);
-  replicas_.copy_from_first_ranks();
+  if (!c_.options.init_sync) return;
+  for (size_t p = 0; p < leaves_.size(); ++p)
+    if (!is_ignored_[p]) replicas_.copy_from_first_ranks(p);
   copy_buffers_from_first_ranks();
 }
 

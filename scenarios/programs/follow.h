@@ -30,7 +30,9 @@ class FollowedModel {
   using Gradients = std::vector<at::Tensor>;  // by parameter; undefined: none came
   using Graph = std::vector<Gradients>;       // by rank
   Gradients gradients_of(const Action& action, int rank);
-  void begin_forward();
+  void begin();
+  void note_what_takes_part();
+  void begin_forward(const Action& action);
   void count(const Action& action, int rank);
   void run_bare(const Action& action);
   void run_backward(const Action& action);
@@ -42,10 +44,12 @@ class FollowedModel {
 
   const Programme& c_;
   const std::vector<Action>& actions_;
+  const int model_;
   LayeredModel module_;
   std::vector<at::Tensor> leaves_;
   std::vector<std::string> names_;
   std::vector<Form> forms_;
+  std::vector<bool> is_ignored_;
   reference::Replicas replicas_;
   std::vector<reference::Replicas> otherwise_;  // one or none
   std::map<int, Graph> graphs_;                 // by the number of the forward's step

@@ -1,6 +1,7 @@
 #include "scenarios/programs/layers.h"
 
 #include "scenarios/cases/tensors.h"
+#include "scenarios/programs/buffers.h"
 #include "scenarios/programs/functions.h"
 
 #include <torch/torch.h>
@@ -36,23 +37,24 @@ constexpr int64_t kParameterMost = 2;
 
 // An embedding has a row at least.
 int64_t rows_of(const LayerSpec& spec) {
-  return spec.kind == "embedding" ? std::max<int64_t>(spec.size, 1) : spec.size;
+  const bool is_table = spec.kind == "embedding" || spec.kind == "sparse";
+  return is_table ? std::max<int64_t>(spec.size, 1) : spec.size;
 }
 
 std::vector<int64_t> weight_shape(const LayerSpec& spec) {
   const auto rows = rows_of(spec);
   if (spec.kind == "linear") return {rows, kColumns};
   if (spec.kind == "transposed") return {kColumns, rows};
-  if (spec.kind == "embedding") return {rows, kEmbedded};
+  if (spec.kind == "embedding" || spec.kind == "sparse") return {rows, kEmbedded};
+  if (spec.kind == "channels_last") return {rows, 2, 2, 2};
   return {rows};
 }
 
 // Inputs of one call.
 int64_t inputs_of(const LayerSpec& spec) {
   if (spec.kind == "linear") return kSamples * (kColumns + spec.size);
-  if (spec.kind == "transposed") return kColumns * spec.size;
-  if (spec.kind == "embedding") return kLookUps * (1 + kEmbedded);
-  return spec.size;
+  if (spec.kind == "embedding" || spec.kind == "sparse") return kLookUps * (1 + kEmbedded);
+  return c10::multiply_integers(weight_shape(spec));
 }
 
 int64_t calls_of(const LayerSpec& spec) {
@@ -65,6 +67,10 @@ int64_t added_to_buffers(const at::Tensor& input) {
   return static_cast<int64_t>(input.narrow(0, 0, 1).abs().item<double>());
 }
 
+int64_t initial_buffer(uint64_t build_seed, size_t number) {
+  return static_cast<int64_t>(build_seed % 5) + static_cast<int64_t>(number);
+}
+
 LayeredModel::LayeredModel(const Programme& c, int model, uint64_t build_seed,
                            std::optional<at::ScalarType> dtype)
     : dtype_(dtype),
@@ -74,11 +80,11 @@ LayeredModel::LayeredModel(const Programme& c, int model, uint64_t build_seed,
   first_ = register_parameter("first", drawn({1}, at::kFloat));
   const auto layers = layers_of(c, model);
   for (size_t i = 0; i < layers.size(); ++i) add(layers[i], i);
-  for (size_t b = 0; b < c.buffers.size(); ++b)
-    buffers_.push_back(register_buffer(
-        "buffer" + std::to_string(b),
-        torch::full({2}, static_cast<int64_t>(build_seed % 5) + static_cast<int64_t>(b),
-                    dtype_named(c.buffers[b]))));
+  for (size_t b = 0; b < c.buffers.size(); ++b) {
+    buffer_words_.push_back(c.buffers[b]);
+    buffers_.push_back(register_buffer("buffer" + std::to_string(b),
+                                       buffer_of(c.buffers[b], initial_buffer(build_seed, b))));
+  }
 }
 
 at::Tensor LayeredModel::drawn(at::IntArrayRef shape, at::ScalarType dtype) {
@@ -88,20 +94,31 @@ at::Tensor LayeredModel::drawn(at::IntArrayRef shape, at::ScalarType dtype) {
 }
 
 void LayeredModel::add(const LayerSpec& spec, size_t number) {
-  Layer layer{.spec = spec, .weight = {}, .bias = {}};
   const auto name = "layer" + std::to_string(number);
   const auto dtype = dtype_named(spec.dtype);
-  if (spec.tied) {
-    layer.weight = register_parameter(name + "_weight", layers_.back().weight,
-                                      layers_.back().weight.requires_grad());
+  Layer layer{.spec = spec,
+              .weight = spec.tied ? layers_.back().weight : drawn(weight_shape(spec), dtype),
+              .bias = {},
+              .weight_name = name + "_weight",
+              .bias_name = name + "_bias"};
+  const bool is_trainable = spec.tied ? layer.weight.requires_grad() : spec.frozen == "none";
+  if (!spec.tied && spec.kind == "transposed") layer.weight = layer.weight.t().contiguous().t();
+  if (!spec.tied && spec.kind == "channels_last")
+    layer.weight = layer.weight.contiguous(at::MemoryFormat::ChannelsLast);
+  if (spec.kind == "sparse") {
+    layer.weight_name = name + ".weight";
+    const auto options = torch::nn::EmbeddingOptions(rows_of(spec), kEmbedded).sparse(true);
+    register_module(
+        name, torch::nn::Embedding(torch::nn::EmbeddingOptions(options)._weight(layer.weight)));
+    layer.weight.set_requires_grad(is_trainable);
+    if (dtype_) layer.spec.kind = "embedding";
   } else {
-    auto values = drawn(weight_shape(spec), dtype);
-    if (spec.kind == "transposed") values = values.t().contiguous().t();
-    layer.weight = register_parameter(name + "_weight", values, spec.frozen == "none");
+    register_parameter(layer.weight_name, layer.weight, is_trainable);
   }
   if (spec.kind == "linear")
     layer.bias =
-        register_parameter(name + "_bias", drawn({spec.size}, dtype), spec.frozen != "all");
+        register_parameter(layer.bias_name, drawn({spec.size}, dtype), spec.frozen != "all");
+  layer.delays = spec.frozen == "none" && (!spec.tied || layers_.back().delays);
   layers_.push_back(std::move(layer));
 }
 
@@ -123,10 +140,11 @@ at::Tensor called(const LayerSpec& spec, const at::Tensor& weight, const at::Ten
     const auto factors = inputs.next({kSamples, spec.size}).to(dtype);
     return (torch::linear(x, weight, bias) * factors).sum();
   }
-  if (spec.kind == "embedding") {
+  if (spec.kind == "embedding" || spec.kind == "sparse") {
     const auto rows = inputs.next({kLookUps}).to(at::kLong).remainder(rows_of(spec));
     const auto factors = inputs.next({kLookUps, kEmbedded}).to(dtype);
-    return (torch::embedding(weight, rows) * factors).sum();
+    const bool is_sparse = spec.kind == "sparse";
+    return (torch::embedding(weight, rows, -1, false, is_sparse) * factors).sum();
   }
   const auto x = inputs.next(weight_shape(spec)).to(dtype);
   return (weight * x).sum();
@@ -160,7 +178,8 @@ std::vector<at::Tensor> LayeredModel::outputs(const at::Tensor& input) {
       sum = sum + run(layers_[at], inputs[at]).to(at::kDouble);
   }
   if (is_training())
-    for (auto& buffer : buffers_) buffer.add_(added_to_buffers(input));
+    for (size_t b = 0; b < buffers_.size(); ++b)
+      add_to_buffer(buffers_[b], buffer_words_[b], added_to_buffers(input));
   if (call.throws) throw PlannedException("this forward throws as planned");
   return sums;
 }
@@ -173,7 +192,9 @@ void LayeredModel::set_trainable(int layer, bool is_trainable) {
 
 // The reference, all of whose parameters have one dtype, computes plainly.
 at::Tensor LayeredModel::run(const Layer& layer, Cutter& inputs) const {
-  const auto& [spec, weight, bias] = layer;
+  const auto& spec = layer.spec;
+  const auto& weight = layer.weight;
+  const auto& bias = layer.bias;
   if (spec.use == "squared") return called(spec, weight * weight, bias, inputs);
   if (dtype_) return called(spec, weight, bias, inputs);
   if (spec.use == "custom") return called(spec, passed_on(weight), bias, inputs);
@@ -182,6 +203,19 @@ at::Tensor LayeredModel::run(const Layer& layer, Cutter& inputs) const {
     Cutter again = inputs;
     return called(layer.spec, layer.weight, layer.bias, again);
   });
+}
+
+WrapOptions LayeredModel::options(WrapOptions given) const {
+  for (const auto& layer : layers_) {
+    const auto& spec = layer.spec;
+    const bool is_delayed = spec.travels == "last" && layer.delays;
+    auto& names = spec.travels == "not" ? given.ignored : given.delayed;
+    if (spec.travels != "not" && !is_delayed) continue;
+    names.push_back(layer.weight_name);
+    if (layer.bias.defined()) names.push_back(layer.bias_name);
+  }
+  if (!given.delayed.empty()) given.delayed_until = "first";
+  return given;
 }
 
 std::vector<at::Tensor> LayeredModel::squared_weights() const {

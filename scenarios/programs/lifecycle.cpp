@@ -1,5 +1,6 @@
 #include "scenarios/programs/lifecycle.h"
 
+#include "scenarios/programs/buffers.h"
 #include "scenarios/programs/values.h"
 
 #include <torch/torch.h>
@@ -29,7 +30,20 @@ void load(const Programme& c, const Action& action, int rank, LayeredModel& mode
   for (size_t p = 0; p < parameters.size(); ++p)
     parameters[p].value.copy_(loaded_parameter(c, action, p, parameters[p].value.sizes()));
   const auto buffers = model.buffers();
-  for (size_t b = 0; b < buffers.size(); ++b) buffers[b].fill_(loaded_buffer(c, action, b, rank));
+  for (size_t b = 0; b < buffers.size(); ++b)
+    buffers[b].copy_(buffer_of(c.buffers[b], loaded_buffer(c, action, b, rank)));
+}
+
+void relayout(LayeredModel& model) {
+  const torch::NoGradGuard no_grad;
+  for (auto& each : model.distinct_parameters()) {
+    auto& gradient = each.value.mutable_grad();
+    if (!gradient.defined() || gradient.is_sparse()) continue;
+    const auto now = gradient.detach();
+    gradient = now.dim() > 1
+                   ? now.transpose(0, 1).clone(at::MemoryFormat::Contiguous).transpose(0, 1)
+                   : at::stack({now, at::zeros_like(now)}, -1).select(-1, 0);
+  }
 }
 
 void renew(LayeredModel& model) {

@@ -17,6 +17,7 @@
 #include "harness/recorder/tensors.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
+#include "scenarios/programs/buffers.h"
 #include "scenarios/programs/draw.h"
 #include "scenarios/programs/follow.h"
 #include "scenarios/programs/idioms.h"
@@ -63,10 +64,11 @@ class Judge {
 
   std::vector<Comparison> buffers() {
     for (size_t b = 0; b < c_.buffers.size(); ++b) {
+      const auto& word = c_.buffers[b];
       std::vector<at::Tensor> by_rank;
       for (int rank = 0; rank < c_.world.size; ++rank)
-        by_rank.push_back(torch::full({2}, model_.buffer(rank, b), at::kDouble));
-      add("buffer" + std::to_string(b), by_rank, {dtype_named(c_.buffers[b]), 2});
+        by_rank.push_back(recorded_buffer(word, buffer_of(word, model_.buffer(rank, b))));
+      add("buffer" + std::to_string(b), by_rank, form_of(by_rank.front()));
     }
     return std::move(rows_);
   }
@@ -166,7 +168,8 @@ Scenario match_single_process() {
           "parameters and buffers of one process that follows the same steps.",
       .exactness = "bit-equal",
       .source = "docs/semantics.md 0.10, 1.3, 1.4, 2.3 to 2.6",
-      .not_covered = "numbers that round, ranks that run different steps, sparse gradients, joins",
+      .not_covered = "numbers that round, ranks that run different steps, complex "
+                     "parameters, joins",
       .usual_mistake = "state of the step before: a flag, a bucket, a map of used parameters.",
       .tags = {"core", "gradients", "accumulation", "unused", "buffers"},
       .must_catch = {"backward_on_another_thread_is_local",
@@ -251,6 +254,22 @@ Scenario match_single_process() {
                       return step.op.starts_with("backward") && step.create_graph;
                     });
                   }},
+                 {"sparse gradients", 0.1,
+                  [](const Programme& c) {
+                    return has_layer(c,
+                                     [](const LayerSpec& layer) { return layer.kind == "sparse"; });
+                  }},
+                 {"gradients in another layout", 0.1,
+                  [](const Programme& c) {
+                    return has_step(c, [](const Step& step) { return step.op == "relayout"; });
+                  }},
+                 {"layers that are ignored or delayed", 0.1,
+                  [](const Programme& c) {
+                    return has_layer(
+                        c, [](const LayerSpec& layer) { return layer.travels != "with_others"; });
+                  }},
+                 {"another environment", 0.2,
+                  [](const Programme& c) { return c.environment != EnvironmentSpec(); }},
                  {"several models", 0.1, [](const Programme& c) { return c.models > 1; }},
                  {"half precision", 0.05,
                   [](const Programme& c) {

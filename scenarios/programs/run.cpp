@@ -1,5 +1,7 @@
 #include "scenarios/programs/run.h"
 
+#include "scenarios/programs/buffers.h"
+#include "scenarios/programs/environment.h"
 #include "scenarios/programs/lifecycle.h"
 #include "scenarios/programs/values.h"
 
@@ -55,7 +57,7 @@ class Runner {
     for (int model = 0; model < c.models; ++model) {
       auto& each = models_.emplace_back();
       each.module = std::make_shared<LayeredModel>(c, model, build_seed(c, here.rank()));
-      each.replica = wrap(here, each.module, c.options);
+      each.replica = wrapped(each, here.group());
       std::vector<at::Tensor> parameters;
       for (const auto& parameter : each.module->distinct_parameters())
         parameters.push_back(parameter.value);
@@ -108,6 +110,7 @@ class Runner {
     if (op.starts_with("zero")) model.module->zero_grad(/*set_to_none=*/op == "zero_none");
     if (op == "scale" && has_bit(action.step.ranks, here_.rank())) scale(*model.module);
     if (op == "update" || (op == "update_if_finite" && is_finite(model))) model.optimizer->step();
+    if (op == "relayout" && has_bit(action.step.ranks, here_.rank())) relayout(*model.module);
     if (op == "load") load(c_, action, here_.rank(), *model.module);
     if (op == "renew") renew(*model.module);
     if (op == "convert") convert(*model.module);
@@ -115,8 +118,13 @@ class Runner {
     if (op == "wrap" || op == "unwrap") model.replica.reset();
     const auto group =
         op == "wrap" || op == "regroup" ? group_of(c_, here_, action.step.cut) : Group();
-    if (op == "wrap") model.replica = wrap(here_, model.module, c_.options, group);
+    if (op == "wrap") model.replica = wrapped(model, group);
     if (op == "regroup") model.replica->update_process_group(group);
+  }
+
+  std::unique_ptr<Replica> wrapped(const Trained& model, const Group& group) const {
+    const torch::AutoGradMode gradients(!c_.environment.wraps_without_gradients);
+    return wrap(here_, model.module, model.module->options(c_.options), group);
   }
 
   static void freeze(const Action& action, Trained& model) {
@@ -208,10 +216,14 @@ class Runner {
       if (each.value.grad().defined()) each.value.grad().mul_(kScale);
   }
 
+  static bool is_finite(const at::Tensor& gradient) {
+    const auto dense = gradient.is_sparse() ? gradient.to_dense() : gradient;
+    return dense.isfinite().all().item<bool>();
+  }
+
   static bool is_finite(const Trained& model) {
     for (const auto& each : model.module->distinct_parameters())
-      if (each.value.grad().defined() && !each.value.grad().isfinite().all().item<bool>())
-        return false;
+      if (each.value.grad().defined() && !is_finite(each.value.grad())) return false;
     return true;
   }
 
@@ -225,8 +237,11 @@ class Runner {
       record(name_in_records(number, name + ".grad"), value.grad(), value);
       record(name_in_records(number, name), value, value);
     }
-    for (const auto& each : module.named_buffers())
-      record(name_in_records(number, each.key()), each.value(), each.value());
+    for (size_t b = 0; b < c_.buffers.size(); ++b) {
+      const auto name = "buffer" + std::to_string(b);
+      const auto value = recorded_buffer(c_.buffers[b], module.named_buffers()[name]);
+      record(name_in_records(number, name), value, value);
+    }
   }
 
   const Programme& c_;
@@ -234,6 +249,12 @@ class Runner {
   const std::vector<Action> actions_;
   std::vector<Trained> models_;
 };
+
+void refuse_sparse_gradients_on_other_devices(const Programme& c, RankContext& here) {
+  if (here.device().is_cpu() || here.device().is_cuda()) return;
+  for (const auto& layer : c.layers)
+    if (layer.kind == "sparse") throw Unsupported("this device has no sparse tensors");
+}
 
 // With a backend that the host does not wait for, a synchronised forward that threw ends the
 // instance.
@@ -254,7 +275,9 @@ std::string name_in_records(int model, const std::string& name) {
 }
 
 void run(const Programme& c, RankContext& here) {
+  refuse_sparse_gradients_on_other_devices(c, here);
   refuse_where_the_host_does_not_wait(c, here);
+  const Environment environment(c.environment);
   Runner(c, here).run();
 }
 

@@ -89,12 +89,12 @@ at::Tensor loaded_parameter(const Programme& c, const Action& action, size_t p,
 }
 
 int64_t loaded_buffer(const Programme& c, const Action& action, size_t buffer, int rank) {
-  return whole_at({.seed = c.seed,
-                   .stream = Stream::buffer,
-                   .rank = static_cast<uint64_t>(rank),
-                   .step = static_cast<uint64_t>(action.number),
-                   .index = buffer},
-                  kLoadedMost);
+  return kLoadedMost + whole_at({.seed = c.seed,
+                                 .stream = Stream::buffer,
+                                 .rank = static_cast<uint64_t>(rank),
+                                 .step = static_cast<uint64_t>(action.number),
+                                 .index = buffer},
+                                kLoadedMost);
 }
 
 at::Tensor sum_of_outputs(const Programme& c, const Action& action, int rank,
@@ -111,8 +111,8 @@ Form form_of(const at::Tensor& tensor) {
 }
 
 std::vector<Named> shown(const std::string& name, const at::Tensor& value, const Form& form) {
-  const auto stored =
-      value.defined() ? value.detach().cpu().to(form.dtype) : torch::empty({0}, form.dtype);
+  auto stored = value.defined() ? value.detach().cpu() : torch::empty({0}, form.dtype);
+  stored = (stored.is_sparse() ? stored.to_dense() : stored).to(form.dtype);
   if (form.count <= kShownWhole) return {{name, stored.clone()}};
   const auto row = stored.contiguous().reshape({-1});
   const auto end = std::min(kShownOfLarge, row.numel());

@@ -6,9 +6,10 @@
 
 namespace lockstep::scenarios::programs {
 
-// Each rank builds its models from another seed; rank 0's counts.
+// Each rank builds its models from another seed, of which rank 0's counts; without init_sync from
+// the same one.
 inline uint64_t build_seed(const Programme& c, int rank) {
-  return c.seed * 1024 + static_cast<uint64_t>(rank);
+  return c.seed * 1024 + static_cast<uint64_t>(c.options.init_sync ? rank : 0);
 }
 
 // The input of the forward of an action: whole numbers from -3 to 3 without zero, float64.

@@ -73,10 +73,10 @@ TEST(Replicas, AverageWithinTheirGroupsWhatTakesPart) {
   three.average();
   EXPECT_TRUE(at::equal(three.gradient(1, 1), row({8}))) << "brought before it was left out";
   three.update(1, /*only_if_finite=*/false);
-  three.copy_from_first_ranks();
+  three.copy_from_first_ranks(1);
   EXPECT_TRUE(at::equal(three.parameter(2, 1), three.parameter(1, 1)));
   EXPECT_FALSE(at::equal(three.parameter(0, 1), three.parameter(1, 1)));
-  three.load(0, row({7}));
+  three.load(2, 0, row({7}));
   EXPECT_TRUE(at::equal(three.parameter(2, 0), row({7})));
   three.add(1, {row({2}), {}});
   three.forget_passes();
