@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace lockstep::reference {
 
@@ -44,7 +45,11 @@ bool scales_exactly(const at::Tensor& values, int world, at::ScalarType dtype) {
 }  // namespace
 
 Replicas::Replicas(int world_size, const std::vector<StoredParameter>& parameters)
-    : stored_(parameters), ranks_(static_cast<size_t>(world_size)) {
+    : stored_(parameters),
+      takes_part_(parameters.size(), true),
+      groups_(1, std::vector<int>(static_cast<size_t>(world_size))),
+      ranks_(static_cast<size_t>(world_size)) {
+  std::iota(groups_.front().begin(), groups_.front().end(), 0);
   for (auto& rank : ranks_) {
     for (const auto& each : stored_) rank.parameters.push_back(each.value);
     rank.gradients.resize(stored_.size());
@@ -68,13 +73,15 @@ void Replicas::add(int rank, const std::vector<at::Tensor>& gradients) {
   }
 }
 
-at::Tensor Replicas::average_of(size_t p) {
+at::Tensor Replicas::average_of(size_t p, const std::vector<int>& group) {
+  const auto count = static_cast<int>(group.size());
   at::Tensor sum = at::zeros_like(stored_[p].value), sizes = sum;
   double unit = 0;
-  for (const auto& rank : ranks_) {
-    if (!rank.gradients[p].defined()) continue;
-    const auto share = rank.gradients[p] / world_size();
-    certify(scales_exactly(rank.gradients[p], world_size(), stored_[p].dtype),
+  for (const int rank : group) {
+    const auto& gradient = at(rank).gradients[p];
+    if (!gradient.defined()) continue;
+    const auto share = gradient / count;
+    certify(scales_exactly(gradient, count, stored_[p].dtype),
             "a gradient divided by the world size needs more bits");
     sum = sum + share;
     sizes = sizes + finite_part(share).abs();
@@ -87,16 +94,38 @@ at::Tensor Replicas::average_of(size_t p) {
   return sum;
 }
 
+void Replicas::take_part(size_t p, bool takes_part) {
+  takes_part_[p] = takes_part;
+  if (!takes_part)
+    for (auto& rank : ranks_) rank.came[p] = false;
+}
+
 void Replicas::average() {
   for (size_t p = 0; p < stored_.size(); ++p) {
-    const bool is_used = std::any_of(ranks_.begin(), ranks_.end(), [p](const Rank& rank) {
-      return rank.came[p] && rank.gradients[p].defined();
-    });
-    if (!is_used) continue;
-    const auto average = average_of(p);
-    for (auto& rank : ranks_) rank.gradients[p] = average;
+    if (!takes_part_[p]) continue;
+    for (const auto& group : groups_) {
+      const bool is_used = std::any_of(group.begin(), group.end(), [&](int rank) {
+        return at(rank).came[p] && at(rank).gradients[p].defined();
+      });
+      if (!is_used) continue;
+      const auto average = average_of(p, group);
+      for (const int rank : group) ranks_[static_cast<size_t>(rank)].gradients[p] = average;
+    }
   }
+  forget_passes();
+}
+
+void Replicas::forget_passes() {
   for (auto& rank : ranks_) rank.came.assign(stored_.size(), false);
+}
+
+void Replicas::copy_from_first_ranks(size_t p) {
+  for (const auto& group : groups_)
+    for (const int rank : group) load(rank, p, parameter(group.front(), p));
+}
+
+void Replicas::load(int rank, size_t p, const at::Tensor& value) {
+  ranks_[static_cast<size_t>(rank)].parameters[p] = value;
 }
 
 void Replicas::clear(Cleared how) {

@@ -26,9 +26,26 @@ class Replicas {
   // A backward pass of `rank` brought these gradients, float64; undefined where none came.
   void add(int rank, const std::vector<at::Tensor>& gradients);
 
-  // The end of a pass that is reduced: each gradient that a pass has brought to some rank since the
-  // last average becomes the average over all ranks, in which a rank without one counts as zero.
+  // The ranks that average with each other; every rank is in one of these lists. All at first.
+  void average_within(const std::vector<std::vector<int>>& groups) { groups_ = groups; }
+
+  // Whether a parameter takes part in averages, as all do at first. What passes brought before it
+  // was left out counts no more.
+  void take_part(size_t p, bool takes_part);
+
+  // The end of a pass that is reduced: each gradient that a pass has brought to some rank of a
+  // group since the last average becomes the average over the group, in which a rank without one
+  // counts as zero.
   void average();
+
+  // From here on nothing counts as brought.
+  void forget_passes();
+
+  // Of a parameter: it becomes that of the first rank of each group.
+  void copy_from_first_ranks(size_t p);
+
+  // The value of a parameter on a rank.
+  void load(int rank, size_t p, const at::Tensor& value);
 
   void clear(Cleared how);
 
@@ -55,9 +72,11 @@ class Replicas {
   };
   const Rank& at(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   void certify(bool holds, const char* why_not);
-  at::Tensor average_of(size_t p);
+  at::Tensor average_of(size_t p, const std::vector<int>& group);
 
   std::vector<StoredParameter> stored_;
+  std::vector<bool> takes_part_;
+  std::vector<std::vector<int>> groups_;
   std::vector<Rank> ranks_;
   std::string why_not_;
 };

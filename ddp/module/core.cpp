@@ -153,6 +153,7 @@ void DataParallelCore::before_forward(bool outputs_are_known, const std::type_in
     }
     notice_->set_forward_count(++event_count_);
     reducer_->check_finished(/*lag=*/1);
+    if (at::GradMode::is_enabled()) reducer_->restore_hooks();
     const bool is_due = options_.buffer_sync_lag ? synchronise_buffers_next_ : no_sync_depth_ == 0;
     const bool synchronises_buffers = is_due && buffers_ && buffers_->has_any();
     const int source_of_buffers = join_ ? take_part_in_join(synchronises_buffers) : 0;

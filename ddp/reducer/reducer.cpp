@@ -54,20 +54,26 @@ void Reducer::prepare() {
   times_.forward_begins(model_->pass_count);
 }
 
-// Module::to(), torch::load() and set_requires_grad() drop the accumulators that carry our hooks,
-// or make gradients without a hook: training would silently continue without averaging. Where the
-// parameter is unchanged in the end, it is hooked again.
+// Module::to() and torch::load() drop the accumulators that carry our hooks: training would
+// silently continue without averaging. A parameter that is frozen now cannot be hooked, and is
+// reported before the next synchronised forward.
+void Reducer::restore_hooks() {
+  const std::lock_guard lock(mutex_);
+  const Parameters& parameters = model_->parameters;
+  if (!hooks_ || parameters.changed_requires_grad()) return;
+  for (std::size_t i = 0; i < parameters.count(); ++i) {
+    if (hooks_->is_attached(i, parameters[i])) continue;
+    listen();
+    return;
+  }
+}
+
 void Reducer::check_parameters() {
   const std::string rank = "rank " + std::to_string(communicator_->rank()) + ": ";
   if (!hooks_) throw UsageError(rank + "remove_autograd_hooks() was called; wrap the module again");
   const Parameters& parameters = model_->parameters;
   if (const auto change = parameters.changed_requires_grad()) throw UsageError(rank + *change);
   if (const auto change = parameters.changed_tensor()) throw UsageError(rank + *change);
-  for (std::size_t i = 0; i < parameters.count(); ++i) {
-    if (hooks_->is_attached(i, parameters[i])) continue;
-    listen();
-    return;
-  }
 }
 
 void Reducer::rebuild() {

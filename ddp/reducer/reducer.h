@@ -64,10 +64,14 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   // all but the last `lag` of them.
   void check_finished(std::size_t lag);
 
-  // Called before a forward whose backward passes are to be synchronised. Once, after the first
-  // complete synchronised pass, it rebuilds the buckets by rank 0's order of arrival: Collective,
-  // blocks. Throws UsageError if a parameter was frozen, unfrozen, converted or reshaped since the
-  // parameters were given.
+  // Called before a forward with gradients: hooks parameters again whose accumulators were dropped,
+  // as Module::to() does there and back. What autograd adds to .grad before is not observed. Local.
+  void restore_hooks();
+
+  // Called next, before a forward whose backward passes are to be synchronised. Once, after the
+  // first complete synchronised pass, it rebuilds the buckets by rank 0's order of arrival:
+  // Collective, blocks. Throws UsageError if a parameter was frozen, unfrozen, converted or
+  // reshaped since the parameters were given.
   void prepare();
 
   // forward_begins() is called before every forward, and watch() on the same thread after a forward

@@ -7,22 +7,19 @@
 #include <cmath>
 #include <compare>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace lockstep {
 
-// Options of a wrapped model that few claims are about. They are no fields of a case: a scenario
-// that is about them derives them from its own. A subject without one of them throws Unsupported,
-// on every rank since `on_some_rank` is set where only some ranks have one.
+// Options of a wrapped model that are no fields of a case: a scenario that is about them derives
+// them from its own.
 struct FurtherOptions {
-  bool on_some_rank = false;
-  bool init_sync = true;
   // Either replaces WrapOptions::broadcast_buffers; the second is the old name of the first.
   std::optional<bool> forward_sync_buffers, broadcast_buffers;
-  bool buffer_sync_lag = true;
-  std::vector<int64_t> bucket_caps_bytes;
-  std::vector<std::string> ignored_names, delayed_names;
-  std::string delayed_until_name;
   std::optional<int64_t> timeout_ms;
+  // Some rank has options that not every subject has: one without them throws Unsupported on all.
+  bool on_some_rank = false;
   auto operator<=>(const FurtherOptions&) const = default;
 };
 
@@ -40,6 +37,16 @@ struct WrapOptions {
   bool static_graph = false;
   bool skip_all_reduce_unused_params = false;
   bool batched_grad_copy = false;
+  // Make parameters and buffers rank 0's at the start. Off: the program makes them equal.
+  bool init_sync = true;
+  // Leave buffers alone in the forward after a local one.
+  bool buffer_sync_lag = true;
+  // Instead of bucket_cap_bytes: the limit of the first bucket, the second, ...; the last repeats.
+  std::vector<int64_t> bucket_caps_bytes;
+  // Names of parameters and buffers, which a program takes from its model, and no case holds: those
+  // to leave alone, and those whose gradients travel last, once that of `delayed_until` is there.
+  std::vector<std::string> ignored, delayed;
+  std::string delayed_until;
   FurtherOptions further = {};
   auto operator<=>(const WrapOptions&) const = default;
   static constexpr auto fields() {
@@ -50,9 +57,19 @@ struct WrapOptions {
         field("gradient_as_bucket_view", &WrapOptions::gradient_as_bucket_view),
         field("static_graph", &WrapOptions::static_graph),
         field("skip_all_reduce_unused_params", &WrapOptions::skip_all_reduce_unused_params),
-        field("batched_grad_copy", &WrapOptions::batched_grad_copy)};
+        field("batched_grad_copy", &WrapOptions::batched_grad_copy),
+        field("init_sync", &WrapOptions::init_sync),
+        field("buffer_sync_lag", &WrapOptions::buffer_sync_lag),
+        field("bucket_caps_bytes", &WrapOptions::bucket_caps_bytes, at_least(0))};
   }
 };
+
+// Options that PyTorch's reducer alone, without its DistributedDataParallel, does not have.
+inline bool has_further(const WrapOptions& options) {
+  return !options.init_sync || !options.buffer_sync_lag || !options.bucket_caps_bytes.empty() ||
+         !options.ignored.empty() || !options.delayed.empty() || !options.delayed_until.empty() ||
+         options.further != FurtherOptions();
+}
 
 // A layer that normalises over the batches of all ranks of a group.
 struct NormOptions {

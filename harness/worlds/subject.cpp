@@ -51,10 +51,23 @@ class Watched final : public Replica {
     for (auto& output : outputs) output = output.to(input.device());
     return outputs;
   }
+  NestedOutputs nested_outputs(const at::Tensor& input) override {
+    auto outputs = replica_->nested_outputs(input.to(here_.device()));
+    record_buckets();
+    return input.is_cpu() && !here_.device().is_cpu() ? on_cpu(outputs) : outputs;
+  }
   void backward(const at::Tensor& loss) override { replica_->backward(loss); }
   void no_sync(const std::function<void()>& steps) override { replica_->no_sync(steps); }
   void join(const std::string& kind, const std::function<void()>& steps) override {
     replica_->join(kind, steps);
+  }
+  void update_trainable_parameters() override {
+    replica_->update_trainable_parameters();
+    record_buckets();
+  }
+  void update_process_group(const Group& group) override {
+    replica_->update_process_group(group);
+    record_buckets();
   }
   void finish() override { replica_->finish(); }
   void begin_anew() override {
@@ -65,6 +78,12 @@ class Watched final : public Replica {
   BucketLayout buckets() const override { return replica_->buckets(); }
 
  private:
+  static NestedOutputs on_cpu(const NestedOutputs& outputs) {
+    auto all = listed(outputs);
+    for (auto& each : all) each = each.cpu();
+    return nested(all);
+  }
+
   void record_buckets() {
     auto now = replica_->buckets();
     if (now == recorded_) return;
@@ -79,7 +98,27 @@ class Watched final : public Replica {
 
 }  // namespace
 
+NestedOutputs nested(const std::vector<at::Tensor>& outputs) {
+  NestedOutputs out{.first = outputs.front(), .others = {{"none", std::nullopt}}};
+  if (outputs.size() > 1) out.others["some"] = {outputs[1], {outputs.begin() + 2, outputs.end()}};
+  return out;
+}
+
+std::vector<at::Tensor> listed(const NestedOutputs& outputs) {
+  std::vector<at::Tensor> all{outputs.first};
+  for (const auto& [name, part] : outputs.others) {
+    if (!part) continue;
+    all.push_back(part->first);
+    all.insert(all.end(), part->second.begin(), part->second.end());
+  }
+  return all;
+}
+
 std::vector<at::Tensor> Replica::outputs(const at::Tensor&) {
+  throw Unsupported("this subject takes models with one output alone");
+}
+
+NestedOutputs Replica::nested_outputs(const at::Tensor&) {
   throw Unsupported("this subject takes models with one output alone");
 }
 
@@ -97,6 +136,14 @@ void Replica::begin_anew() {
 
 void Replica::report_failure(const std::string&) {
   throw Unsupported("this subject reports no failures to its peers");
+}
+
+void Replica::update_trainable_parameters() {
+  throw Unsupported("this subject's parameters cannot be frozen or unfrozen later");
+}
+
+void Replica::update_process_group(const Group&) {
+  throw Unsupported("this subject stays with the ranks that it was given");
 }
 
 namespace {

@@ -10,10 +10,12 @@
 #include <torch/torch.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
@@ -27,6 +29,14 @@ struct Unsupported : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
+// All outputs of a model in a struct of its own.
+struct NestedOutputs {
+  at::Tensor first;
+  std::map<std::string, std::optional<std::pair<at::Tensor, std::vector<at::Tensor>>>> others;
+};
+NestedOutputs nested(const std::vector<at::Tensor>& outputs);
+std::vector<at::Tensor> listed(const NestedOutputs& outputs);
+
 // A model as scenarios build it. LibTorch's own modules have no common forward to call.
 class Model : public torch::nn::Module {
  public:
@@ -35,6 +45,10 @@ class Model : public torch::nn::Module {
 
   // For a model with several outputs: all of them.
   virtual std::vector<at::Tensor> outputs(const at::Tensor& input) { return {forward(input)}; }
+  struct Nested {};
+  NestedOutputs forward(const at::Tensor& input, Nested /*unused*/) {
+    return nested(outputs(input));
+  }
   struct AllOutputs {};
   std::vector<at::Tensor> forward(const at::Tensor& input, AllOutputs /*unused*/) {
     return outputs(input);
@@ -52,6 +66,7 @@ class Replica {
   // The same, and returns all outputs of the model. Throws Unsupported unless the subject offers
   // it.
   virtual std::vector<at::Tensor> outputs(const at::Tensor& input);
+  virtual NestedOutputs nested_outputs(const at::Tensor& input);
 
   // Collective. Back-propagates; on return the gradients of the model are the averaged ones.
   virtual void backward(const at::Tensor& loss) { loss.backward(); }
@@ -65,6 +80,14 @@ class Replica {
   // others and averages are over the world ("world") or over the active ranks ("live"). Throws
   // Unsupported for a kind that the subject does not offer.
   virtual void join(const std::string& kind, const std::function<void()>& steps);
+
+  // Collective. Which parameters of the model require a gradient has changed, in the same way on
+  // all ranks. Throws Unsupported unless the subject offers it.
+  virtual void update_trainable_parameters();
+
+  // Collective over `group`, with whose ranks it averages from here on. Throws Unsupported unless
+  // the subject offers it.
+  virtual void update_process_group(const Group& group);
 
   // At the end of a training: throws an error that occurred and was not reported yet.
   virtual void finish() {}

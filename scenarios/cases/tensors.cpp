@@ -22,11 +22,17 @@ at::Tensor counted(Counter at, at::IntArrayRef shape, const Value& value) {
 }  // namespace
 
 at::ScalarType dtype_named(const std::string& word) {
-  static const std::map<std::string, at::ScalarType> kTypes{
-      {"float32", at::kFloat},     {"float64", at::kDouble}, {"float16", at::kHalf},
-      {"bfloat16", at::kBFloat16}, {"int64", at::kLong},     {"int32", at::kInt},
-      {"int16", at::kShort},       {"int8", at::kChar},      {"uint8", at::kByte},
-      {"bool", at::kBool}};
+  static const std::map<std::string, at::ScalarType> kTypes{{"float32", at::kFloat},
+                                                            {"float64", at::kDouble},
+                                                            {"float16", at::kHalf},
+                                                            {"bfloat16", at::kBFloat16},
+                                                            {"int64", at::kLong},
+                                                            {"int32", at::kInt},
+                                                            {"int16", at::kShort},
+                                                            {"int8", at::kChar},
+                                                            {"uint8", at::kByte},
+                                                            {"bool", at::kBool},
+                                                            {"complex64", at::kComplexFloat}};
   return kTypes.at(word);
 }
 

@@ -8,21 +8,31 @@ namespace lockstep::scenarios::programs {
 
 // A layer with parameters of `size` rows. `vector` [size] and `transposed` [3, size], which lies in
 // memory by columns, are multiplied by inputs; `linear` is [size, 3] and a bias; `embedding` is
-// [size, 2], of which a forward uses three rows.
+// [size, 2], of which a forward uses three rows; so is `sparse`, whose gradients are sparse;
+// `channels_last` is [size, 2, 2, 2] in that layout.
 struct LayerSpec {
   std::string kind = "vector";
   int64_t size = 1;
   std::string dtype = "float32";
-  std::string use = "once";  // twice: called twice; squared: with its own square as weight
+  // twice: called twice; squared: with its own square as weight; custom: through an autograd
+  // function of the model's own, whose gradients have gaps; recomputed: its forward runs once more
+  // in backward, which brings its gradients; as once, where one pass would bring two.
+  std::string use = "once";
   std::string frozen = "none";
-  bool tied = false;  // its weight is that of the layer before it; kind, size and dtype are as well
+  // When its gradients travel: last, once that of the first parameter is there, unless it is frozen
+  // at first; or not, and its parameters are each rank's own.
+  std::string travels = "with_others";
+  // Its weight is that of the layer before it; so are kind, size, dtype and `travels`.
+  bool tied = false;
   auto operator<=>(const LayerSpec&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("kind", &LayerSpec::kind, one_of("vector|linear|transposed|embedding")),
+    return std::tuple{field("kind", &LayerSpec::kind,
+                            one_of("vector|linear|transposed|embedding|channels_last|sparse")),
                       field("size", &LayerSpec::size, between(0, 1 << 20)),
                       field("dtype", &LayerSpec::dtype, one_of("float32|float64|float16|bfloat16")),
-                      field("use", &LayerSpec::use, one_of("once|twice|squared")),
+                      field("use", &LayerSpec::use, one_of("once|twice|squared|custom|recomputed")),
                       field("frozen", &LayerSpec::frozen, one_of("none|weight|all")),
+                      field("travels", &LayerSpec::travels, one_of("with_others|last|not")),
                       field("tied", &LayerSpec::tied)};
   }
 };
@@ -31,21 +41,38 @@ struct LayerSpec {
 //   forward            of the wrapped model, in training; its graph stays open
 //   backward           through the graph of open forward number `of`, counted cyclically
 //   backward_retained  the same, and the graph stays open
+//   grad               autograd::grad of such a graph's loss, for the parameters; it stays open
 //   backward_together  one pass through all open graphs of the model, the sum of their losses
 //   bare               forward and backward of the model itself, past its replica, on `ranks`
 //   evaluate, infer    a forward in evaluation mode without gradients, or in inference mode
 //   throw              a forward that throws on every rank and is caught
 //   zero_none          gradients are dropped; zero_in_place: they are filled with zeros
 //   scale              gradients are doubled in place on `ranks`, as clipping changes them
+//   relayout           gradients get other strides on `ranks`, and keep their values
 //   update             parameters move along their gradients
 //   update_if_finite   the same, on ranks on which all gradients are finite
+//   freeze, unfreeze   weight and bias of layer number `layer`; its replica, if any, takes note
+//   load               other values are copied into parameters, the same on all ranks, and into
+//                      buffers, each rank's own
+//   renew              parameters and buffers get other memory, and keep their values
+//   convert            parameters are converted to another dtype and back
+//   unwrap             the replica is destroyed; until the next `wrap` the model has none
+//   wrap               a new replica of the model, after the end of the one it has; the ranks
+//   before
+//                      `cut` train together, and so do the others; 0: all ranks
+//   regroup            the replica goes over to such a process group
 struct Step {
   std::string op = "forward";
   int model = 0;                // counted cyclically
   int no_sync = 0;              // guards of this model's no_sync around the step
   bool inside_another = false;  // in no_sync of the next model
   int of = 0;
-  bool thread = false;  // backward: on a thread of its own
+  bool thread = false;        // backward: on a thread of its own
+  bool create_graph = false;  // backward, grad
+  // backward: for which leaves: all; the parameters, by name; the first parameter alone.
+  std::string inputs = "no";
+  // forward, bare: the loss has a term of the squared gradients of layers that are squared.
+  bool penalty = false;
   // forward, bare: the loss has a term of the first parameter itself, beside that of the output, or
   // alone, so that forward does not use it; beside, where that would mean nothing.
   std::string direct = "no";
@@ -54,22 +81,46 @@ struct Step {
   std::vector<int> unused;  // forward, bare: bit l of a rank's number leaves out its layer l
   int infinite = 0;         // forward, bare: bit r gives the loss of rank r an infinite weight
   int ranks = 15;           // bare, scale: bit r, counted cyclically, is rank r's
+  int layer = 0;            // freeze, unfreeze: counted cyclically
+  int cut = 0;              // wrap, regroup: counted cyclically
   auto operator<=>(const Step&) const = default;
   static constexpr auto fields() {
     return std::tuple{
         field("op", &Step::op,
               one_of("forward|backward|backward_retained|backward_together|bare|evaluate|infer|"
-                     "throw|zero_none|zero_in_place|scale|update|update_if_finite")),
+                     "throw|zero_none|zero_in_place|scale|update|update_if_finite|freeze|unfreeze|"
+                     "load|renew|convert|unwrap|wrap|regroup|grad|relayout")),
         field("model", &Step::model, between(0, 7)),
         field("no_sync", &Step::no_sync, between(0, 3)),
         field("inside_another", &Step::inside_another),
         field("of", &Step::of, between(0, 15)),
         field("thread", &Step::thread),
+        field("create_graph", &Step::create_graph),
+        field("inputs", &Step::inputs, one_of("no|parameters|first")),
+        field("penalty", &Step::penalty),
         field("direct", &Step::direct, one_of("no|beside|alone")),
         field("left_out_of_loss", &Step::left_out_of_loss, between(0, 15)),
         field("unused", &Step::unused, between(0, (1 << 30) - 1)),
         field("infinite", &Step::infinite, between(0, 15)),
-        field("ranks", &Step::ranks, between(0, 15))};
+        field("ranks", &Step::ranks, between(0, 15)),
+        field("layer", &Step::layer, between(0, 99)),
+        field("cut", &Step::cut, between(0, 15))};
+  }
+};
+
+// What a process has one of, as each rank sets it for the time of its programme.
+struct EnvironmentSpec {
+  bool flushes_denormals = false;
+  std::string default_dtype = "float32";
+  bool is_deterministic = false;         // algorithms, and memory that is filled before its use
+  bool wraps_without_gradients = false;  // replicas are made with gradients disabled
+  auto operator<=>(const EnvironmentSpec&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("flushes_denormals", &EnvironmentSpec::flushes_denormals),
+                      field("default_dtype", &EnvironmentSpec::default_dtype,
+                            one_of("float32|float64|float16|bfloat16")),
+                      field("is_deterministic", &EnvironmentSpec::is_deterministic),
+                      field("wraps_without_gradients", &EnvironmentSpec::wraps_without_gradients)};
   }
 };
 
@@ -79,12 +130,15 @@ struct Programme {
   WorldSpec world;
   std::vector<Step> steps;
   std::vector<LayerSpec> layers;
-  int outputs = 1;                   // layer l is part of output l, counted cyclically
-  int models = 1;                    // each wrapped, on one group
-  std::vector<std::string> buffers;  // of each model: their dtypes
+  int outputs = 1;      // layer l is part of output l, counted cyclically
+  bool nested = false;  // outputs are parts of a struct, not a list
+  int models = 1;       // each wrapped, on one group
+  // Of each model: their dtypes; `special` holds infinities, zeros of both signs and the like.
+  std::vector<std::string> buffers;
   bool order_by_rank = false;  // rank r calls its layers from number r on, so gradients of ranks
                                // become ready in different orders
   WrapOptions options;
+  EnvironmentSpec environment;
   int learning_rate_log2 = -2;
   uint64_t seed = 0;
   auto operator<=>(const Programme&) const = default;
@@ -94,10 +148,14 @@ struct Programme {
         field("steps", &Programme::steps),
         field("layers", &Programme::layers),
         field("outputs", &Programme::outputs, between(1, 4)),
+        field("nested", &Programme::nested),
         field("models", &Programme::models, between(1, 4)),
-        field("buffers", &Programme::buffers, one_of("float32|float64|int64|int32")),
+        field("buffers", &Programme::buffers,
+              one_of("float32|float64|int64|int32|bool|uint8|int8|int16|float16|bfloat16|complex64|"
+                     "special")),
         field("order_by_rank", &Programme::order_by_rank),
         field("options", &Programme::options),
+        field("environment", &Programme::environment),
         field("learning_rate_log2", &Programme::learning_rate_log2, between(-10, 4), Cost::numbers),
         field("seed", &Programme::seed, {}, Cost::numbers)};
   }
@@ -110,9 +168,6 @@ inline int model_of(const Programme& c, const Step& step) {
   return step.model % c.models;
 }
 
-// Whether forward leaves out the first parameter, of which the loss has a term.
-bool is_alone(const Programme& c, const Step& step);
-
 // The layers that rank `rank` leaves out in this step, as bits.
 uint32_t left_out(const Programme& c, const Step& step, int rank);
 
@@ -123,20 +178,16 @@ inline bool has_bit(int bits, int rank) {
   return (bits >> (rank % 4)) % 2 == 1;
 }
 
-// A step that runs.
-struct Action {
-  int number = 0;  // of its step in the case
-  Step step;
-  int model = 0;
-  std::vector<int> graphs;       // backward: the numbers of the forwards' steps
-  std::vector<int> closed;       // those whose graphs it frees
-  bool is_synchronised = false;  // forward: outside of no_sync; backward: through such a forward
-};
+// Whether, for a case of these options, the graph behind outputs tells which parameters are unused.
+bool finds_unused(const Programme& c);
 
-// The steps that mean something where they stand: a backward needs an open graph, a synchronised
-// forward uses every parameter unless options allow otherwise, and what docs/semantics.md calls
-// misuse is left out. So any list of steps is a programme, and the rest of a list from which one is
-// dropped.
-std::vector<Action> actions_of(const Programme& c);
+// The layers that each rank leaves out in this step.
+std::vector<uint32_t> left_out_by_rank(const Programme& c, const Step& step);
+
+// The ranks that average with each other where the world is cut before rank `cut`; 0: all of them.
+std::vector<std::vector<int>> parts_of_world(const Programme& c, int cut);
+
+// The least multiple of the sizes of all groups that the programme's replicas ever have.
+int64_t multiple_of_group_sizes(const Programme& c);
 
 }  // namespace lockstep::scenarios::programs

@@ -1,5 +1,7 @@
 #include "scenarios/programs/draw.h"
 
+#include "scenarios/programs/actions.h"
+
 #include <algorithm>
 
 namespace lockstep::scenarios::programs {
@@ -32,17 +34,23 @@ rc::Gen<int64_t> sizes() {
 
 rc::Gen<LayerSpec> layers() {
   return rc::gen::build<LayerSpec>(
-      set(&LayerSpec::kind,
-          weightedElement<std::string>(
-              {{4, "vector"}, {2, "linear"}, {1, "transposed"}, {1, "embedding"}})),
+      set(&LayerSpec::kind, weightedElement<std::string>({{5, "vector"},
+                                                          {2, "linear"},
+                                                          {1, "transposed"},
+                                                          {1, "embedding"},
+                                                          {1, "channels_last"},
+                                                          {2, "sparse"}})),
       set(&LayerSpec::size, sizes()),
       set(&LayerSpec::dtype,
           weightedElement<std::string>(
               {{10, "float32"}, {4, "float64"}, {1, "float16"}, {1, "bfloat16"}})),
       set(&LayerSpec::use,
-          weightedElement<std::string>({{6, "once"}, {2, "twice"}, {1, "squared"}})),
+          weightedElement<std::string>(
+              {{7, "once"}, {2, "twice"}, {2, "squared"}, {1, "custom"}, {2, "recomputed"}})),
       set(&LayerSpec::frozen,
           weightedElement<std::string>({{8, "none"}, {1, "weight"}, {1, "all"}})),
+      set(&LayerSpec::travels,
+          weightedElement<std::string>({{10, "with_others"}, {1, "last"}, {1, "not"}})),
       set(&LayerSpec::tied, one_in(6)));
 }
 
@@ -50,7 +58,8 @@ rc::Gen<LayerSpec> layers() {
 // worlds that are no powers of two; see Replicas::why_not_exact.
 LayerSpec with_room(LayerSpec layer, const Programme& c) {
   const bool is_half = layer.dtype == "float16" || layer.dtype == "bfloat16";
-  if (is_half && (c.world.size == 3 || layer.use == "squared")) layer.dtype = "float32";
+  const bool divides_by_three = multiple_of_group_sizes(c) % 3 == 0;
+  if (is_half && (divides_by_three || layer.use == "squared")) layer.dtype = "float32";
   if (layer.use == "squared") layer.dtype = "float64";
   return layer;
 }
@@ -68,14 +77,27 @@ rc::Gen<Step> steps() {
                                                  {3, "zero_in_place"},
                                                  {1, "scale"},
                                                  {3, "update"},
-                                                 {1, "update_if_finite"}});
+                                                 {1, "update_if_finite"},
+                                                 {1, "freeze"},
+                                                 {1, "unfreeze"},
+                                                 {1, "load"},
+                                                 {1, "renew"},
+                                                 {1, "convert"},
+                                                 {1, "unwrap"},
+                                                 {1, "wrap"},
+                                                 {1, "regroup"},
+                                                 {1, "grad"},
+                                                 {2, "relayout"}});
   // Often alike on all ranks: a parameter that no rank uses is a case of its own.
   const auto mask = rc::gen::weightedOneOf<int>({{3, element(1, 2, 4, 8)}, {1, inRange(0, 32)}});
   return rc::gen::build<Step>(
       set(&Step::op, ops), set(&Step::model, weightedElement<int>({{3, 0}, {1, 1}, {1, 2}})),
       set(&Step::no_sync, weightedElement<int>({{6, 0}, {2, 1}, {1, 2}})),
       set(&Step::inside_another, one_in(6)), set(&Step::of, inRange(0, 4)),
-      set(&Step::thread, one_in(8)),
+      set(&Step::thread, one_in(8)), set(&Step::create_graph, one_in(5)),
+      set(&Step::inputs,
+          weightedElement<std::string>({{12, "no"}, {1, "parameters"}, {1, "first"}})),
+      set(&Step::penalty, one_in(8)),
       set(&Step::direct, weightedElement<std::string>({{6, "no"}, {1, "beside"}, {1, "alone"}})),
       set(&Step::unused,
           rc::gen::weightedOneOf<std::vector<int>>({{2, rc::gen::just(std::vector<int>{})},
@@ -85,7 +107,9 @@ rc::Gen<Step> steps() {
           rc::gen::weightedOneOf<std::vector<int>>(
               {{5, rc::gen::just(std::vector<int>{})}, {1, lists(1, 3, element(2, 4, 0))}})),
       set(&Step::infinite, weightedElement<int>({{20, 0}, {1, 1}, {1, 2}})),
-      set(&Step::ranks, weightedElement<int>({{3, 15}, {1, 1}, {1, 2}, {1, 6}})));
+      set(&Step::ranks, weightedElement<int>({{3, 15}, {1, 1}, {1, 2}, {1, 6}})),
+      set(&Step::layer, inRange(0, 5)),
+      set(&Step::cut, weightedElement<int>({{2, 0}, {1, 1}, {1, 2}, {1, 3}})));
 }
 
 rc::Gen<WrapOptions> wrap_options() {
@@ -97,12 +121,27 @@ rc::Gen<WrapOptions> wrap_options() {
       set(&WrapOptions::gradient_as_bucket_view, one_in(2)),
       set(&WrapOptions::static_graph, one_in(5)),
       set(&WrapOptions::skip_all_reduce_unused_params, one_in(3)),
-      set(&WrapOptions::batched_grad_copy, one_in(4)));
+      set(&WrapOptions::batched_grad_copy, one_in(4)),
+      set(&WrapOptions::init_sync, rc::gen::map(one_in(5), [](bool off) { return !off; })),
+      set(&WrapOptions::buffer_sync_lag, rc::gen::map(one_in(4), [](bool off) { return !off; })),
+      set(&WrapOptions::bucket_caps_bytes,
+          rc::gen::weightedOneOf<std::vector<int64_t>>(
+              {{4, rc::gen::just(std::vector<int64_t>{})},
+               {1, lists(1, 3, element<int64_t>(0, 8, 40, 1000))}})));
   return rc::gen::map(drawn, [](WrapOptions options) {
     if (!options.find_unused_parameters && !options.static_graph)
       options.skip_all_reduce_unused_params = false;
     return options;
   });
+}
+
+rc::Gen<EnvironmentSpec> environments() {
+  return rc::gen::build<EnvironmentSpec>(
+      set(&EnvironmentSpec::flushes_denormals, one_in(6)),
+      set(&EnvironmentSpec::default_dtype,
+          weightedElement<std::string>({{6, "float32"}, {2, "float64"}, {1, "bfloat16"}})),
+      set(&EnvironmentSpec::is_deterministic, one_in(6)),
+      set(&EnvironmentSpec::wraps_without_gradients, one_in(4)));
 }
 
 // The steps that mean something, of one mask for a whole programme where its graph is static.
@@ -154,105 +193,18 @@ rc::Gen<Programme> programmes() {
           set(&Programme::world, world), set(&Programme::steps, lists(2, 24, steps())),
           set(&Programme::layers, layer_lists()),
           set(&Programme::outputs, weightedElement<int>({{3, 1}, {1, 2}, {1, 3}})),
+          set(&Programme::nested, one_in(3)),
           set(&Programme::models, weightedElement<int>({{5, 1}, {2, 2}, {1, 3}})),
           set(&Programme::buffers,
-              lists(0, 2, element<std::string>("float32", "float64", "int64", "int32"))),
+              lists(0, 2,
+                    element<std::string>("float32", "float64", "int64", "int32", "bool", "uint8",
+                                         "int8", "int16", "float16", "bfloat16", "complex64",
+                                         "special"))),
           set(&Programme::order_by_rank), set(&Programme::options, wrap_options()),
+          set(&Programme::environment, environments()),
           set(&Programme::learning_rate_log2, inRange(-3, 0)),
           set(&Programme::seed, inRange<uint64_t>(0, 1 << 20))),
       tidied);
-}
-
-namespace {
-
-// Heads that take turns: layer 0 is left out in one step and used in the next or in a window of
-// no_sync before it.
-std::vector<Programme> alternating_heads() {
-  const Step all, without{.unused = {1}}, on_rank_zero{.unused = {0, 1}},
-      backward{.op = "backward"}, window{.no_sync = 1}, together{.op = "backward_together"},
-      in_place{.op = "zero_in_place"}, none{.op = "zero_none"}, evaluate{.op = "evaluate"};
-  const std::vector<std::vector<Step>> loops{
-      {all, backward, without, backward, on_rank_zero, backward},
-      {all, backward, in_place, without, backward, none, without, backward},
-      {all, backward, {.op = "scale", .ranks = 1}, without, backward, on_rank_zero, backward},
-      {all, backward, window, backward, without, backward},
-      {all, backward, window, without, together},
-      {all, evaluate, without, backward, backward},
-      {all, backward, {.left_out_of_loss = {2}}, backward, {.left_out_of_loss = {0, 2}}, backward},
-      {without, all, backward, backward, {.op = "bare", .ranks = 2}, without, backward}};
-  std::vector<Programme> all_of_them;
-  for (const auto& loop : loops)
-    for (const bool views : {false, true})
-      for (const bool skips : {false, true})
-        all_of_them.push_back({.world = {.size = 2},
-                               .steps = loop,
-                               .layers = {{.size = 3}, {.size = 2}},
-                               .outputs = 2,
-                               .options = {.bucket_cap_bytes = 1,
-                                           .find_unused_parameters = true,
-                                           .gradient_as_bucket_view = views,
-                                           .skip_all_reduce_unused_params = skips},
-                               .seed = 5});
-  return all_of_them;
-}
-
-}  // namespace
-
-std::vector<Programme> idioms() {
-  const Step forward, local{.no_sync = 1}, backward{.op = "backward"}, none{.op = "zero_none"},
-      in_place{.op = "zero_in_place"}, update{.op = "update"};
-  const std::vector<std::vector<Step>> loops{
-      {forward, backward, update, none, forward, backward, update, none, forward, backward},
-      {forward, backward, update, in_place, forward, backward, update, in_place, forward, backward},
-      {forward, backward, forward, backward, forward, backward},
-      {local, backward, local, backward, forward, backward, update, in_place, local, backward,
-       forward, backward},
-      {forward, forward, backward, backward, forward, {.op = "backward_retained"}, backward},
-      {forward,
-       backward,
-       {.op = "evaluate"},
-       forward,
-       backward,
-       {.op = "infer"},
-       forward,
-       backward},
-      {forward, {.op = "throw"}, backward, forward, backward},
-      {{.direct = "alone"},
-       local,
-       {.op = "backward_together"},
-       update,
-       none,
-       {.direct = "beside"},
-       backward},
-      {forward, {.op = "bare", .ranks = 1}, backward, {.op = "bare"}, forward, backward},
-      {forward,
-       {.infinite = 1},
-       {.op = "backward_together"},
-       {.op = "update_if_finite"},
-       in_place,
-       forward,
-       backward,
-       {.op = "update_if_finite"}}};
-  auto all = alternating_heads();
-  for (const auto& loop : loops)
-    for (const int world : {2, 3})
-      for (const bool views : {false, true})
-        for (const int64_t cap : {0, 1}) {
-          Programme c{.world = {.size = world},
-                      .steps = loop,
-                      .layers = {{.kind = "linear", .size = 3}, {.size = 5}, {.use = "twice"}},
-                      .buffers = {"float32"},
-                      .options = {.bucket_cap_bytes = cap, .gradient_as_bucket_view = views},
-                      .seed = 3};
-          all.push_back(c);
-        }
-  for (const bool views : {false, true})
-    all.push_back({.world = {.size = 2},
-                   .steps = loops[1],
-                   .layers = {{.size = 32767}, {.size = 100003}, {.size = 0}, {.size = 32768}},
-                   .options = {.gradient_as_bucket_view = views},
-                   .seed = 4});
-  return all;
 }
 
 }  // namespace lockstep::scenarios::programs

@@ -1,4 +1,4 @@
-// Generators of Programmes, and the programmes that are always tried.
+// Generators of Programmes.
 #pragma once
 
 #include "scenarios/programs/case.h"
@@ -8,8 +8,5 @@
 namespace lockstep::scenarios::programs {
 
 rc::Gen<Programme> programmes();
-
-// The idioms of real training loops, each with every option that could matter to it.
-std::vector<Programme> idioms();
 
 }  // namespace lockstep::scenarios::programs

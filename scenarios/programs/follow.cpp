@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace lockstep::scenarios::programs {
@@ -20,31 +21,49 @@ std::vector<reference::StoredParameter> stored(const LayeredModel& model) {
 FollowedModel::FollowedModel(const Programme& c, const std::vector<Action>& actions, int model)
     : c_(c),
       actions_(actions),
+      model_(model),
       module_(c, model, build_seed(c, 0), at::kDouble),
-      replicas_(c.world.size, stored(LayeredModel(c, model, build_seed(c, 0)))) {
+      replicas_(c.world.size, stored(LayeredModel(c, model, build_seed(c, 0)))),
+      groups_(parts_of_world(c, 0)) {
   module_.eval();
   for (const auto& [name, value] : LayeredModel(c, model, build_seed(c, 0)).distinct_parameters()) {
     names_.push_back(name);
     forms_.push_back(form_of(value));
   }
   for (const auto& each : module_.distinct_parameters()) leaves_.push_back(each.value);
-  std::vector<int64_t> start;
-  for (const auto& buffer : module_.buffers())
-    start.push_back(buffer[0].to(at::kLong).item<int64_t>());
-  buffers_.assign(static_cast<size_t>(c.world.size), start);
+  const auto ignored = module_.options(c.options).ignored;
+  for (const auto& name : names_)
+    is_ignored_.push_back(std::find(ignored.begin(), ignored.end(), name) != ignored.end());
+  begin();
+}
+
+// Parameters that are ignored are each rank's own.
+void FollowedModel::begin() {
+  buffers_.resize(static_cast<size_t>(c_.world.size));
+  for (int rank = 0; rank < c_.world.size; ++rank) {
+    const auto own = stored(LayeredModel(c_, model_, build_seed(c_, rank)));
+    for (size_t p = 0; p < own.size(); ++p)
+      if (is_ignored_[p]) replicas_.load(rank, p, own[p].value);
+    for (size_t b = 0; b < c_.buffers.size(); ++b)
+      buffers_[static_cast<size_t>(rank)].push_back(initial_buffer(build_seed(c_, 0), b));
+  }
+  note_what_takes_part();
+}
+
+void FollowedModel::note_what_takes_part() {
+  for (size_t p = 0; p < leaves_.size(); ++p)
+    replicas_.take_part(p, leaves_[p].requires_grad() && !is_ignored_[p]);
 }
 
 void FollowedModel::follow(const Action& action) {
   const auto& op = action.step.op;
   otherwise_.clear();
-  if (op == "forward" || op == "throw" || op == "evaluate" || op == "infer") begin_forward();
+  if (op == "forward" || op == "throw" || op == "evaluate" || op == "infer") begin_forward(action);
   if (op == "forward" || op == "throw")
     for (int rank = 0; rank < c_.world.size; ++rank) count(action, rank);
   if (op == "forward") {
-    Graph graph{.is_synchronised = action.is_synchronised, .by_rank = {}};
     for (int rank = 0; rank < c_.world.size; ++rank)
-      graph.by_rank.push_back(gradients_of(action, rank));
-    graphs_[action.number] = std::move(graph);
+      graphs_[action.number].push_back(gradients_of(action, rank));
   }
   // The forward before decides whether a forward begins with rank 0's buffers; one that throws
   // decides nothing. docs/semantics.md 1.3.
@@ -59,11 +78,21 @@ void FollowedModel::follow(const Action& action) {
       if (has_bit(action.step.ranks, rank)) replicas_.scale(rank, kScale);
   if (op.starts_with("update"))
     replicas_.update(std::ldexp(1.0, c_.learning_rate_log2), op == "update_if_finite");
+  if (op == "load") load(action);
+  if (op == "freeze" || op == "unfreeze") freeze(action);
+  if (op == "wrap") wrap(action);
+  if (op == "regroup") regroup(action);
 }
 
-void FollowedModel::begin_forward() {
-  if (sends_buffers_next_ && c_.options.broadcast_buffers)
-    buffers_.assign(buffers_.size(), std::vector<int64_t>(buffers_.front()));
+void FollowedModel::begin_forward(const Action& action) {
+  const bool is_due = c_.options.buffer_sync_lag ? sends_buffers_next_ : action.step.no_sync == 0;
+  if (is_due && c_.options.broadcast_buffers) copy_buffers_from_first_ranks();
+}
+
+void FollowedModel::copy_buffers_from_first_ranks() {
+  for (const auto& group : groups_)
+    for (const int rank : group)
+      buffers_[static_cast<size_t>(rank)] = buffers_[static_cast<size_t>(group.front())];
 }
 
 void FollowedModel::count(const Action& action, int rank) {
@@ -83,6 +112,7 @@ FollowedModel::Gradients FollowedModel::gradients_of(const Action& action, int r
   module_.call = call_of(c_, action, rank);
   auto output = sum_of_outputs(c_, action, rank,
                                module_.outputs(input_of(c_, action, rank, module_.input_count())));
+  if (action.step.penalty) output = output + penalty_of(output, module_);
   if (action.step.direct != "no") output = output + module_.first().sum() * kDirect;
   const auto came = torch::autograd::grad({output * weight_of(c_, actions_, action, rank)},
                                           trainable, {}, false, false, /*allow_unused=*/true);
@@ -103,12 +133,48 @@ void FollowedModel::run_bare(const Action& action) {
 }
 
 void FollowedModel::run_backward(const Action& action) {
-  for (const int number : action.graphs)
-    for (int rank = 0; rank < c_.world.size; ++rank)
-      replicas_.add(rank, graphs_.at(number).by_rank[static_cast<size_t>(rank)]);
+  for (const int number : action.graphs) {
+    for (int rank = 0; rank < c_.world.size; ++rank) {
+      auto gradients = graphs_.at(number)[static_cast<size_t>(rank)];
+      for (size_t p = 0; p < leaves_.size(); ++p)
+        if (!leaves_[p].requires_grad() || (action.step.inputs == "first" && p > 0))
+          gradients[p].reset();  // frozen since, or not asked for
+      replicas_.add(rank, gradients);
+    }
+  }
   otherwise_ = {replicas_};
   (action.is_synchronised ? replicas_ : otherwise_.front()).average();
   for (const int number : action.closed) graphs_.erase(number);
+}
+
+void FollowedModel::load(const Action& action) {
+  for (int rank = 0; rank < c_.world.size; ++rank) {
+    for (size_t p = 0; p < leaves_.size(); ++p)
+      replicas_.load(rank, p, loaded_parameter(c_, action, p, leaves_[p].sizes()));
+    for (size_t b = 0; b < c_.buffers.size(); ++b)
+      buffers_[static_cast<size_t>(rank)][b] = loaded_buffer(c_, action, b, rank);
+  }
+}
+
+void FollowedModel::freeze(const Action& action) {
+  module_.set_trainable(action.step.layer, action.step.op == "unfreeze");
+  note_what_takes_part();
+}
+
+// A new replica begins with rank 0's state, unless each rank is to have its own.
+void FollowedModel::wrap(const Action& action) {
+  regroup(action);
+  if (!c_.options.init_sync) return;
+  for (size_t p = 0; p < leaves_.size(); ++p)
+    if (!is_ignored_[p]) replicas_.copy_from_first_ranks(p);
+  copy_buffers_from_first_ranks();
+}
+
+void FollowedModel::regroup(const Action& action) {
+  groups_ = parts_of_world(c_, action.step.cut);
+  replicas_.average_within(groups_);
+  replicas_.forget_passes();
+  sends_buffers_next_ = true;
 }
 
 std::vector<at::Tensor> FollowedModel::otherwise(size_t p) const {

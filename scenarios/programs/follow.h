@@ -28,26 +28,33 @@ class FollowedModel {
 
  private:
   using Gradients = std::vector<at::Tensor>;  // by parameter; undefined: none came
-  struct Graph {
-    bool is_synchronised = false;
-    std::vector<Gradients> by_rank;
-  };
+  using Graph = std::vector<Gradients>;       // by rank
   Gradients gradients_of(const Action& action, int rank);
-  void begin_forward();
+  void begin();
+  void note_what_takes_part();
+  void begin_forward(const Action& action);
   void count(const Action& action, int rank);
   void run_bare(const Action& action);
   void run_backward(const Action& action);
+  void load(const Action& action);
+  void freeze(const Action& action);
+  void wrap(const Action& action);
+  void regroup(const Action& action);
+  void copy_buffers_from_first_ranks();
 
   const Programme& c_;
   const std::vector<Action>& actions_;
+  const int model_;
   LayeredModel module_;
   std::vector<at::Tensor> leaves_;
   std::vector<std::string> names_;
   std::vector<Form> forms_;
+  std::vector<bool> is_ignored_;
   reference::Replicas replicas_;
   std::vector<reference::Replicas> otherwise_;  // one or none
   std::map<int, Graph> graphs_;                 // by the number of the forward's step
   std::vector<std::vector<int64_t>> buffers_;   // by rank
+  std::vector<std::vector<int>> groups_;
   bool sends_buffers_next_ = true;
 };
 

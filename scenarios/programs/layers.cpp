@@ -1,6 +1,8 @@
 #include "scenarios/programs/layers.h"
 
 #include "scenarios/cases/tensors.h"
+#include "scenarios/programs/buffers.h"
+#include "scenarios/programs/functions.h"
 
 #include <torch/torch.h>
 
@@ -8,41 +10,8 @@
 
 namespace lockstep::scenarios::programs {
 
-namespace {
-
-constexpr int64_t kColumns = 3;   // of a linear or transposed weight
-constexpr int64_t kSamples = 2;   // that a linear layer sees
-constexpr int64_t kLookUps = 3;   // of an embedding
-constexpr int64_t kEmbedded = 2;  // columns of an embedding
-constexpr int64_t kParameterMost = 2;
-
-// An embedding has a row at least.
-int64_t rows_of(const LayerSpec& spec) {
-  return spec.kind == "embedding" ? std::max<int64_t>(spec.size, 1) : spec.size;
-}
-
-std::vector<int64_t> weight_shape(const LayerSpec& spec) {
-  const auto rows = rows_of(spec);
-  if (spec.kind == "linear") return {rows, kColumns};
-  if (spec.kind == "transposed") return {kColumns, rows};
-  if (spec.kind == "embedding") return {rows, kEmbedded};
-  return {rows};
-}
-
-// Inputs of one call.
-int64_t inputs_of(const LayerSpec& spec) {
-  if (spec.kind == "linear") return kSamples * (kColumns + spec.size);
-  if (spec.kind == "transposed") return kColumns * spec.size;
-  if (spec.kind == "embedding") return kLookUps * (1 + kEmbedded);
-  return spec.size;
-}
-
-int64_t calls_of(const LayerSpec& spec) {
-  return spec.use == "twice" ? 2 : 1;
-}
-
 // Cuts a row of numbers into tensors, one after another.
-class Cutter {
+class LayeredModel::Cutter {
  public:
   explicit Cutter(const at::Tensor& row) : row_(row) {}
   at::Tensor next(at::IntArrayRef shape) {
@@ -54,14 +23,52 @@ class Cutter {
   void skip(int64_t count) { at_ += count; }
 
  private:
-  const at::Tensor row_;
+  at::Tensor row_;
   int64_t at_ = 0;
 };
+
+namespace {
+
+constexpr int64_t kColumns = 3;   // of a linear or transposed weight
+constexpr int64_t kSamples = 2;   // that a linear layer sees
+constexpr int64_t kLookUps = 3;   // of an embedding
+constexpr int64_t kEmbedded = 2;  // columns of an embedding
+constexpr int64_t kParameterMost = 2;
+
+// An embedding has a row at least.
+int64_t rows_of(const LayerSpec& spec) {
+  const bool is_table = spec.kind == "embedding" || spec.kind == "sparse";
+  return is_table ? std::max<int64_t>(spec.size, 1) : spec.size;
+}
+
+std::vector<int64_t> weight_shape(const LayerSpec& spec) {
+  const auto rows = rows_of(spec);
+  if (spec.kind == "linear") return {rows, kColumns};
+  if (spec.kind == "transposed") return {kColumns, rows};
+  if (spec.kind == "embedding" || spec.kind == "sparse") return {rows, kEmbedded};
+  if (spec.kind == "channels_last") return {rows, 2, 2, 2};
+  return {rows};
+}
+
+// Inputs of one call.
+int64_t inputs_of(const LayerSpec& spec) {
+  if (spec.kind == "linear") return kSamples * (kColumns + spec.size);
+  if (spec.kind == "embedding" || spec.kind == "sparse") return kLookUps * (1 + kEmbedded);
+  return c10::multiply_integers(weight_shape(spec));
+}
+
+int64_t calls_of(const LayerSpec& spec) {
+  return spec.use == "twice" ? 2 : 1;
+}
 
 }  // namespace
 
 int64_t added_to_buffers(const at::Tensor& input) {
   return static_cast<int64_t>(input.narrow(0, 0, 1).abs().item<double>());
+}
+
+int64_t initial_buffer(uint64_t build_seed, size_t number) {
+  return static_cast<int64_t>(build_seed % 5) + static_cast<int64_t>(number);
 }
 
 LayeredModel::LayeredModel(const Programme& c, int model, uint64_t build_seed,
@@ -73,11 +80,11 @@ LayeredModel::LayeredModel(const Programme& c, int model, uint64_t build_seed,
   first_ = register_parameter("first", drawn({1}, at::kFloat));
   const auto layers = layers_of(c, model);
   for (size_t i = 0; i < layers.size(); ++i) add(layers[i], i);
-  for (size_t b = 0; b < c.buffers.size(); ++b)
-    buffers_.push_back(register_buffer(
-        "buffer" + std::to_string(b),
-        torch::full({2}, static_cast<int64_t>(build_seed % 5) + static_cast<int64_t>(b),
-                    dtype_named(c.buffers[b]))));
+  for (size_t b = 0; b < c.buffers.size(); ++b) {
+    buffer_words_.push_back(c.buffers[b]);
+    buffers_.push_back(register_buffer("buffer" + std::to_string(b),
+                                       buffer_of(c.buffers[b], initial_buffer(build_seed, b))));
+  }
 }
 
 at::Tensor LayeredModel::drawn(at::IntArrayRef shape, at::ScalarType dtype) {
@@ -87,20 +94,31 @@ at::Tensor LayeredModel::drawn(at::IntArrayRef shape, at::ScalarType dtype) {
 }
 
 void LayeredModel::add(const LayerSpec& spec, size_t number) {
-  Layer layer{.spec = spec, .weight = {}, .bias = {}};
   const auto name = "layer" + std::to_string(number);
   const auto dtype = dtype_named(spec.dtype);
-  if (spec.tied) {
-    layer.weight = register_parameter(name + "_weight", layers_.back().weight,
-                                      layers_.back().weight.requires_grad());
+  Layer layer{.spec = spec,
+              .weight = spec.tied ? layers_.back().weight : drawn(weight_shape(spec), dtype),
+              .bias = {},
+              .weight_name = name + "_weight",
+              .bias_name = name + "_bias"};
+  const bool is_trainable = spec.tied ? layer.weight.requires_grad() : spec.frozen == "none";
+  if (!spec.tied && spec.kind == "transposed") layer.weight = layer.weight.t().contiguous().t();
+  if (!spec.tied && spec.kind == "channels_last")
+    layer.weight = layer.weight.contiguous(at::MemoryFormat::ChannelsLast);
+  if (spec.kind == "sparse") {
+    layer.weight_name = name + ".weight";
+    const auto options = torch::nn::EmbeddingOptions(rows_of(spec), kEmbedded).sparse(true);
+    register_module(
+        name, torch::nn::Embedding(torch::nn::EmbeddingOptions(options)._weight(layer.weight)));
+    layer.weight.set_requires_grad(is_trainable);
+    if (dtype_) layer.spec.kind = "embedding";
   } else {
-    auto values = drawn(weight_shape(spec), dtype);
-    if (spec.kind == "transposed") values = values.t().contiguous().t();
-    layer.weight = register_parameter(name + "_weight", values, spec.frozen == "none");
+    register_parameter(layer.weight_name, layer.weight, is_trainable);
   }
   if (spec.kind == "linear")
     layer.bias =
-        register_parameter(name + "_bias", drawn({spec.size}, dtype), spec.frozen != "all");
+        register_parameter(layer.bias_name, drawn({spec.size}, dtype), spec.frozen != "all");
+  layer.delays = spec.frozen == "none" && (!spec.tied || layers_.back().delays);
   layers_.push_back(std::move(layer));
 }
 
@@ -115,17 +133,18 @@ namespace {
 // One call of a layer: a sum of its parameters times inputs, which no order of additions makes
 // round in the gradients.
 at::Tensor called(const LayerSpec& spec, const at::Tensor& weight, const at::Tensor& bias,
-                  Cutter& inputs) {
+                  auto& inputs) {
   const auto dtype = weight.scalar_type();
   if (spec.kind == "linear") {
     const auto x = inputs.next({kSamples, kColumns}).to(dtype);
     const auto factors = inputs.next({kSamples, spec.size}).to(dtype);
     return (torch::linear(x, weight, bias) * factors).sum();
   }
-  if (spec.kind == "embedding") {
+  if (spec.kind == "embedding" || spec.kind == "sparse") {
     const auto rows = inputs.next({kLookUps}).to(at::kLong).remainder(rows_of(spec));
     const auto factors = inputs.next({kLookUps, kEmbedded}).to(dtype);
-    return (torch::embedding(weight, rows) * factors).sum();
+    const bool is_sparse = spec.kind == "sparse";
+    return (torch::embedding(weight, rows, -1, false, is_sparse) * factors).sum();
   }
   const auto x = inputs.next(weight_shape(spec)).to(dtype);
   return (weight * x).sum();
@@ -153,16 +172,58 @@ std::vector<at::Tensor> LayeredModel::outputs(const at::Tensor& input) {
   for (size_t i = 0; i < layers_.size(); ++i) {
     const auto at = (i + call.first_layer) % layers_.size();
     if (at < 30 && (call.left_out >> at) % 2 == 1) continue;
-    const auto& [spec, weight, bias] = layers_[at];
-    const auto used = spec.use == "squared" ? weight * weight : weight;
+    const auto& spec = layers_[at].spec;
     auto& sum = sums[at % output_count_];
     for (int64_t each = 0; each < calls_of(spec); ++each)
-      sum = sum + called(spec, used, bias, inputs[at]).to(at::kDouble);
+      sum = sum + run(layers_[at], inputs[at]).to(at::kDouble);
   }
   if (is_training())
-    for (auto& buffer : buffers_) buffer.add_(added_to_buffers(input));
+    for (size_t b = 0; b < buffers_.size(); ++b)
+      add_to_buffer(buffers_[b], buffer_words_[b], added_to_buffers(input));
   if (call.throws) throw PlannedException("this forward throws as planned");
   return sums;
+}
+
+void LayeredModel::set_trainable(int layer, bool is_trainable) {
+  auto& chosen = layers_[static_cast<size_t>(layer) % layers_.size()];
+  chosen.weight.set_requires_grad(is_trainable);
+  if (chosen.bias.defined()) chosen.bias.set_requires_grad(is_trainable);
+}
+
+// The reference, all of whose parameters have one dtype, computes plainly.
+at::Tensor LayeredModel::run(const Layer& layer, Cutter& inputs) const {
+  const auto& spec = layer.spec;
+  const auto& weight = layer.weight;
+  const auto& bias = layer.bias;
+  if (spec.use == "squared") return called(spec, weight * weight, bias, inputs);
+  if (dtype_) return called(spec, weight, bias, inputs);
+  if (spec.use == "custom") return called(spec, passed_on(weight), bias, inputs);
+  if (spec.use != "recomputed") return called(spec, weight, bias, inputs);
+  return recomputed([layer, inputs] {
+    Cutter again = inputs;
+    return called(layer.spec, layer.weight, layer.bias, again);
+  });
+}
+
+WrapOptions LayeredModel::options(WrapOptions given) const {
+  for (const auto& layer : layers_) {
+    const auto& spec = layer.spec;
+    const bool is_delayed = spec.travels == "last" && layer.delays;
+    auto& names = spec.travels == "not" ? given.ignored : given.delayed;
+    if (spec.travels != "not" && !is_delayed) continue;
+    names.push_back(layer.weight_name);
+    if (layer.bias.defined()) names.push_back(layer.bias_name);
+  }
+  if (!given.delayed.empty()) given.delayed_until = "first";
+  if (!given.bucket_caps_bytes.empty()) given.bucket_cap_bytes = 0;  // one or the other
+  return given;
+}
+
+std::vector<at::Tensor> LayeredModel::squared_weights() const {
+  std::vector<at::Tensor> out;
+  for (const auto& layer : layers_)
+    if (layer.spec.use == "squared" && layer.weight.requires_grad()) out.push_back(layer.weight);
+  return out;
 }
 
 std::vector<Named> LayeredModel::distinct_parameters() const {

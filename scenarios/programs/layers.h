@@ -44,15 +44,27 @@ class LayeredModel : public Model {
   std::vector<at::Tensor> outputs(const at::Tensor& input) override;
   int64_t input_count() const;
 
+  // Weight and bias of a layer, counted cyclically.
+  void set_trainable(int layer, bool is_trainable);
+
+  // The options of its replicas: `given`, with the names of layers that do not travel with others.
+  WrapOptions options(WrapOptions given) const;
+
   // Each parameter once; of a shared one the first name.
   std::vector<Named> distinct_parameters() const;
   const at::Tensor& first() const { return first_; }
+  // The weights of layers that are squared; a shared one comes several times.
+  std::vector<at::Tensor> squared_weights() const;
 
  private:
   struct Layer {
     LayerSpec spec;
     at::Tensor weight, bias;
+    std::string weight_name, bias_name;
+    bool delays = false;  // it can, for all of it is trainable
   };
+  class Cutter;
+  at::Tensor run(const Layer& layer, Cutter& inputs) const;
   at::Tensor drawn(at::IntArrayRef shape, at::ScalarType dtype);
   void add(const LayerSpec& spec, size_t number);
 
@@ -61,8 +73,12 @@ class LayeredModel : public Model {
   Counter next_value_;
   at::Tensor first_;
   std::vector<Layer> layers_;
+  std::vector<std::string> buffer_words_;
   std::vector<at::Tensor> buffers_;
 };
+
+// What a buffer of these words is at first.
+int64_t initial_buffer(uint64_t build_seed, size_t number);
 
 // A whole number from 1 to 3 that a forward with this input adds to each buffer.
 int64_t added_to_buffers(const at::Tensor& input);

@@ -17,8 +17,10 @@
 #include "harness/recorder/tensors.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
+#include "scenarios/programs/buffers.h"
 #include "scenarios/programs/draw.h"
 #include "scenarios/programs/follow.h"
+#include "scenarios/programs/idioms.h"
 #include "scenarios/programs/run.h"
 
 #include <torch/torch.h>
@@ -62,10 +64,11 @@ class Judge {
 
   std::vector<Comparison> buffers() {
     for (size_t b = 0; b < c_.buffers.size(); ++b) {
+      const auto& word = c_.buffers[b];
       std::vector<at::Tensor> by_rank;
       for (int rank = 0; rank < c_.world.size; ++rank)
-        by_rank.push_back(torch::full({2}, model_.buffer(rank, b), at::kDouble));
-      add("buffer" + std::to_string(b), by_rank, {dtype_named(c_.buffers[b]), 2});
+        by_rank.push_back(recorded_buffer(word, buffer_of(word, model_.buffer(rank, b))));
+      add("buffer" + std::to_string(b), by_rank, form_of(by_rank.front()));
     }
     return std::move(rows_);
   }
@@ -160,22 +163,34 @@ Scenario match_single_process() {
       .name = "programs.match_single_process",
       .claim =
           "After each step of a training programme, whatever its forwards, backwards, windows, "
-          "evaluations and ways of clearing gradients, every rank holds the gradients, "
+          "evaluations, ways of clearing gradients, and changes of the model, its replica and its "
+          "ranks, every rank holds the gradients, "
           "parameters and buffers of one process that follows the same steps.",
       .exactness = "bit-equal",
       .source = "docs/semantics.md 0.10, 1.3, 1.4, 2.3 to 2.6",
-      .not_covered = "numbers that round, ranks that run different steps, sparse gradients, joins",
+      .not_covered = "numbers that round, ranks that run different steps, complex "
+                     "parameters, joins",
       .usual_mistake = "state of the step before: a flag, a bucket, a map of used parameters.",
       .tags = {"core", "gradients", "accumulation", "unused", "buffers"},
-      .must_catch = {"backward_on_another_thread_is_local", "evaluation_forgets_waiting_forwards",
-                     "gradient_before_the_output_forgotten", "inference_synchronises_the_next",
-                     "infinities_replaced", "kept_gradients_lost_at_rebuild",
-                     "large_gradients_take_another_path", "left_out_output_counts_as_zero",
-                     "local_forwards_reach_nothing", "no_sync_of_all_instances",
-                     "no_sync_survives_an_exception", "pass_decided_by_its_first_output",
-                     "shared_parameter_listed_twice", "static_graph_drops_kept_gradients",
-                     "tail_of_large_gradients_left_out", "unused_gradient_counts_as_zero",
-                     "unused_view_is_divided", "use_in_no_sync_forgotten",
+      .must_catch = {"backward_on_another_thread_is_local",
+                     "evaluation_forgets_waiting_forwards",
+                     "gradient_before_the_output_forgotten",
+                     "hooks_restored_for_synchronised_forwards_alone",
+                     "inference_synchronises_the_next",
+                     "infinities_replaced",
+                     "kept_gradients_lost_at_rebuild",
+                     "large_gradients_take_another_path",
+                     "left_out_output_counts_as_zero",
+                     "local_forwards_reach_nothing",
+                     "no_sync_of_all_instances",
+                     "no_sync_survives_an_exception",
+                     "pass_decided_by_its_first_output",
+                     "shared_parameter_listed_twice",
+                     "static_graph_drops_kept_gradients",
+                     "tail_of_large_gradients_left_out",
+                     "unused_gradient_counts_as_zero",
+                     "unused_view_is_divided",
+                     "use_in_no_sync_forgotten",
                      "window_skipped_as_unused"},
       .draws = 200,
       .start = {.world = {.size = 2}, .steps = {{}, {.op = "backward"}}},
@@ -202,6 +217,59 @@ Scenario match_single_process() {
                   [](const Programme& c) {
                     return has_step(c, [](const Step& step) { return !step.unused.empty(); });
                   }},
+                 {"a layer frozen or unfrozen", 0.1,
+                  [](const Programme& c) {
+                    return has_step(c,
+                                    [](const Step& step) { return step.op.ends_with("freeze"); });
+                  }},
+                 {"values loaded, or memory exchanged", 0.1,
+                  [](const Programme& c) {
+                    return has_step(c, [](const Step& step) {
+                      return step.op == "load" || step.op == "renew" || step.op == "convert";
+                    });
+                  }},
+                 {"a replica after another one", 0.1,
+                  [](const Programme& c) {
+                    return has_step(c, [](const Step& step) { return step.op == "wrap"; });
+                  }},
+                 {"another process group", 0.05,
+                  [](const Programme& c) {
+                    return has_step(c, [](const Step& step) { return step.op == "regroup"; });
+                  }},
+                 {"a layer that is recomputed", 0.05,
+                  [](const Programme& c) {
+                    return has_layer(
+                        c, [](const LayerSpec& layer) { return layer.use == "recomputed"; });
+                  }},
+                 {"a backward for some inputs, or autograd::grad", 0.1,
+                  [](const Programme& c) {
+                    return has_step(c, [](const Step& step) {
+                      return step.op == "grad" ||
+                             (step.op.starts_with("backward") && step.inputs != "no");
+                    });
+                  }},
+                 {"a backward that creates a graph", 0.05,
+                  [](const Programme& c) {
+                    return has_step(c, [](const Step& step) {
+                      return step.op.starts_with("backward") && step.create_graph;
+                    });
+                  }},
+                 {"sparse gradients", 0.1,
+                  [](const Programme& c) {
+                    return has_layer(c,
+                                     [](const LayerSpec& layer) { return layer.kind == "sparse"; });
+                  }},
+                 {"gradients in another layout", 0.1,
+                  [](const Programme& c) {
+                    return has_step(c, [](const Step& step) { return step.op == "relayout"; });
+                  }},
+                 {"layers that are ignored or delayed", 0.1,
+                  [](const Programme& c) {
+                    return has_layer(
+                        c, [](const LayerSpec& layer) { return layer.travels != "with_others"; });
+                  }},
+                 {"another environment", 0.2,
+                  [](const Programme& c) { return c.environment != EnvironmentSpec(); }},
                  {"several models", 0.1, [](const Programme& c) { return c.models > 1; }},
                  {"half precision", 0.05,
                   [](const Programme& c) {

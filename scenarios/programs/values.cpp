@@ -14,6 +14,7 @@ namespace lockstep::scenarios::programs {
 namespace {
 
 constexpr int64_t kInputMost = 3;
+constexpr int64_t kLoadedMost = 2;
 constexpr int64_t kShownWhole = 2048;  // elements
 constexpr int64_t kShownOfLarge = 32;  // at each end
 
@@ -50,7 +51,7 @@ at::Tensor input_of(const Programme& c, const Action& action, int rank, int64_t 
 
 Call call_of(const Programme& c, const Action& action, int rank) {
   return {.left_out = left_out(c, action.step, rank),
-          .uses_first = !is_alone(c, action.step),
+          .uses_first = action.uses_first,
           .first_layer = c.order_by_rank ? static_cast<size_t>(rank) : 0,
           .throws = action.step.op == "throw"};
 }
@@ -63,8 +64,37 @@ double weight_of(const Programme& c, const std::vector<Action>& actions, const A
                               .stream = Stream::cotangent,
                               .rank = static_cast<uint64_t>(rank),
                               .step = static_cast<uint64_t>(action.number)});
-  return std::pow(c.world.size, averages_most(actions, action.model)) *
+  return std::pow(multiple_of_group_sizes(c), averages_most(actions, action.model)) *
          static_cast<double>(1 + drawn % 3);
+}
+
+at::Tensor penalty_of(const at::Tensor& output, const LayeredModel& model) {
+  const auto weights = model.squared_weights();
+  auto sum = torch::zeros({}, output.options());
+  if (weights.empty() || !output.requires_grad()) return sum;
+  const auto gradients = torch::autograd::grad({output}, weights, {}, /*retain_graph=*/true,
+                                               /*create_graph=*/true, /*allow_unused=*/true);
+  for (const auto& each : gradients)
+    if (each.defined()) sum = sum + (each * each).sum();
+  return sum;
+}
+
+at::Tensor loaded_parameter(const Programme& c, const Action& action, size_t p,
+                            at::IntArrayRef shape) {
+  return whole_numbers({.seed = c.seed,
+                        .stream = Stream::parameter,
+                        .rank = 1 + p,
+                        .step = static_cast<uint64_t>(action.number)},
+                       kLoadedMost, shape);
+}
+
+int64_t loaded_buffer(const Programme& c, const Action& action, size_t buffer, int rank) {
+  return kLoadedMost + whole_at({.seed = c.seed,
+                                 .stream = Stream::buffer,
+                                 .rank = static_cast<uint64_t>(rank),
+                                 .step = static_cast<uint64_t>(action.number),
+                                 .index = buffer},
+                                kLoadedMost);
 }
 
 at::Tensor sum_of_outputs(const Programme& c, const Action& action, int rank,
@@ -81,8 +111,8 @@ Form form_of(const at::Tensor& tensor) {
 }
 
 std::vector<Named> shown(const std::string& name, const at::Tensor& value, const Form& form) {
-  const auto stored =
-      value.defined() ? value.detach().cpu().to(form.dtype) : torch::empty({0}, form.dtype);
+  auto stored = value.defined() ? value.detach().cpu() : torch::empty({0}, form.dtype);
+  stored = (stored.is_sparse() ? stored.to_dense() : stored).to(form.dtype);
   if (form.count <= kShownWhole) return {{name, stored.clone()}};
   const auto row = stored.contiguous().reshape({-1});
   const auto end = std::min(kShownOfLarge, row.numel());

@@ -1,13 +1,15 @@
 // The numbers of a Programme: what ranks feed to a forward, and what they record.
 #pragma once
 
+#include "scenarios/programs/actions.h"
 #include "scenarios/programs/layers.h"
 
 namespace lockstep::scenarios::programs {
 
-// Each rank builds its models from another seed; rank 0's counts.
+// Each rank builds its models from another seed, of which rank 0's counts; without init_sync from
+// the same one.
 inline uint64_t build_seed(const Programme& c, int rank) {
-  return c.seed * 1024 + static_cast<uint64_t>(rank);
+  return c.seed * 1024 + static_cast<uint64_t>(c.options.init_sync ? rank : 0);
 }
 
 // The input of the forward of an action: whole numbers from -3 to 3 without zero, float64.
@@ -16,7 +18,7 @@ at::Tensor input_of(const Programme& c, const Action& action, int rank, int64_t 
 Call call_of(const Programme& c, const Action& action, int rank);
 
 // The factor of a forward's output in its loss. Averaging leaves whole numbers whole: it is a
-// multiple of the world size to the power of the averages that a gradient can go through.
+// multiple of the sizes of groups to the power of the averages that a gradient can go through.
 double weight_of(const Programme& c, const std::vector<Action>& actions, const Action& action,
                  int rank);
 
@@ -24,8 +26,18 @@ double weight_of(const Programme& c, const std::vector<Action>& actions, const A
 at::Tensor sum_of_outputs(const Programme& c, const Action& action, int rank,
                           const std::vector<at::Tensor>& outputs);
 
+// What a loss with a penalty has beside these outputs: the sum of the squares of their gradients
+// for the model's squared weights.
+at::Tensor penalty_of(const at::Tensor& output, const LayeredModel& model);
+
 // The factor of a parameter of which a loss has a term of its own, beside weight_of.
 inline constexpr double kDirect = 2;
+
+// The values that `load` copies into parameter number `p` of the model, and to each element of a
+// buffer of a rank.
+at::Tensor loaded_parameter(const Programme& c, const Action& action, size_t p,
+                            at::IntArrayRef shape);
+int64_t loaded_buffer(const Programme& c, const Action& action, size_t buffer, int rank);
 
 // What a tensor is, whether or not a rank has it.
 struct Form {

@@ -91,13 +91,12 @@ bool synchronises_buffers(const WrapOptions& options) {
 }
 
 void state_options(const WrapOptions& options, Statements& all) {
-  const auto& further = options.further;
   std::string caps = "[";
-  for (const auto cap : further.bucket_caps_bytes) caps += " " + mebibytes(cap);
+  for (const auto cap : options.bucket_caps_bytes) caps += " " + mebibytes(cap);
   const std::vector<Stated> stated{
-      {"init_sync", truth(further.init_sync)},
+      {"init_sync", truth(options.init_sync)},
       {"forward_sync_buffers", truth(synchronises_buffers(options))},
-      {"buffer_sync_lag", truth(further.buffer_sync_lag)},
+      {"buffer_sync_lag", truth(options.buffer_sync_lag)},
       {"bucket_cap_mb",
        options.bucket_cap_bytes == 0 ? "unset" : mebibytes(options.bucket_cap_bytes)},
       {"bucket_cap_mb_list", caps + " ]"},
@@ -106,9 +105,9 @@ void state_options(const WrapOptions& options, Statements& all) {
       {"static_graph", truth(options.static_graph)},
       {"skip_all_reduce_unused_params", truth(options.skip_all_reduce_unused_params)},
       {"batched_grad_copy", truth(options.batched_grad_copy)},
-      {"parameters_and_buffers_to_ignore", in_brackets(further.ignored_names)},
-      {"delay_all_reduce_named_params", in_brackets(further.delayed_names)},
-      {"param_to_hook_all_reduce", quoted(further.delayed_until_name)}};
+      {"parameters_and_buffers_to_ignore", in_brackets(options.ignored)},
+      {"delay_all_reduce_named_params", in_brackets(options.delayed)},
+      {"param_to_hook_all_reduce", quoted(options.delayed_until)}};
   for (const auto& each : stated) all.push_back({"the option " + each.subject, each.value});
 }
 
@@ -128,23 +127,23 @@ void find_wrong_options(const WrapOptions& options, std::vector<Words>& mistakes
     mistakes.push_back({"forward_sync_buffers and broadcast_buffers", "differ"});
   if (options.bucket_cap_bytes < 0)
     mistakes.push_back({"bucket_cap_mb is " + mebibytes(options.bucket_cap_bytes), "0 to 1e9"});
-  if (options.bucket_cap_bytes != 0 && !further.bucket_caps_bytes.empty())
+  if (options.bucket_cap_bytes != 0 && !options.bucket_caps_bytes.empty())
     mistakes.push_back({"bucket_cap_mb and bucket_cap_mb_list are given"});
   if (options.skip_all_reduce_unused_params && !options.find_unused_parameters &&
       !options.static_graph)
     mistakes.push_back({"skip_all_reduce_unused_params", "find_unused_parameters or static_graph"});
-  if (further.delayed_names.empty() != further.delayed_until_name.empty())
+  if (options.delayed.empty() != options.delayed_until.empty())
     mistakes.push_back({"delay_all_reduce_named_params and param_to_hook_all_reduce"});
 }
 
 void find_wrong_names(const Given& given, std::vector<Words>& mistakes) {
-  const auto& further = given.options.further;
+  const auto& options = given.options;
   const auto place_of = [&](const std::string& name) -> std::optional<size_t> {
     for (size_t i = 0; i < given.tensors.size(); ++i)
       if (given.tensors[i].name == name) return i;
     return {};
   };
-  for (const auto& name : further.ignored_names)
+  for (const auto& name : options.ignored)
     if (!place_of(name))
       mistakes.push_back({"parameters_and_buffers_to_ignore names " + quoted(name),
                           "neither a parameter nor a buffer"});
@@ -152,11 +151,11 @@ void find_wrong_names(const Given& given, std::vector<Words>& mistakes) {
     const auto place = place_of(name);
     return place && !is_ignored(given, *place) && is_trained(given, *place);
   };
-  for (const auto& name : further.delayed_names)
+  for (const auto& name : options.delayed)
     if (!can_be_delayed(name))
       mistakes.push_back({"delay_all_reduce_named_params names " + quoted(name)});
-  if (!further.delayed_until_name.empty() && !can_be_delayed(further.delayed_until_name))
-    mistakes.push_back({"param_to_hook_all_reduce names " + quoted(further.delayed_until_name)});
+  if (!options.delayed_until.empty() && !can_be_delayed(options.delayed_until))
+    mistakes.push_back({"param_to_hook_all_reduce names " + quoted(options.delayed_until)});
 }
 
 void find_wrong_tensors(const Given& given, std::vector<Words>& mistakes) {

@@ -164,7 +164,7 @@ Findings starts_as_rank_zero(const Differing& c, const History& h) {
       const auto& given = all[static_cast<size_t>(rank)];
       const auto& tensor = tensor_named(given, name);
       const auto known = synchronised_name(given, name);
-      const bool is_sent = known && given.options.further.init_sync;
+      const bool is_sent = known && given.options.init_sync;
       const auto value = is_sent ? initial_value(tensor_named(all.front(), *known), 0)
                                  : initial_value(tensor, rank);
       expected.push_back(tensor.state.empty() ? filled(tensor, static_cast<double>(value))

@@ -78,7 +78,7 @@ void change_options(Given& given, const GivenTensor& tensor, const std::string& 
   };
   constexpr int64_t kOtherCap = 1 << 18;
   if (what == "init_sync") {
-    flip(further.init_sync);
+    flip(options.init_sync);
   } else if (what == "broadcast_buffers") {
     flip(options.broadcast_buffers);
   } else if (what == "old_name") {
@@ -87,16 +87,16 @@ void change_options(Given& given, const GivenTensor& tensor, const std::string& 
     further.forward_sync_buffers = true;
     further.broadcast_buffers = false;
   } else if (what == "buffer_sync_lag") {
-    flip(further.buffer_sync_lag);
+    flip(options.buffer_sync_lag);
   } else if (what == "cap") {
     options.bucket_cap_bytes = options.bucket_cap_bytes == kOtherCap ? 0 : kOtherCap;
   } else if (what == "negative_cap") {
     options.bucket_cap_bytes = -1;
   } else if (what == "caps") {
-    further.bucket_caps_bytes.push_back(kOtherCap);
+    options.bucket_caps_bytes.push_back(kOtherCap);
   } else if (what == "two_caps") {
     options.bucket_cap_bytes = kOtherCap;
-    further.bucket_caps_bytes = {kOtherCap};
+    options.bucket_caps_bytes = {kOtherCap};
   } else if (what == "find_unused_parameters") {
     flip(options.find_unused_parameters);
   } else if (what == "gradient_as_bucket_view") {
@@ -108,15 +108,15 @@ void change_options(Given& given, const GivenTensor& tensor, const std::string& 
   } else if (what == "batched_grad_copy") {
     flip(options.batched_grad_copy);
   } else if (what == "ignored") {
-    flip_in(further.ignored_names);
+    flip_in(options.ignored);
   } else if (what == "ignored_nothing") {
-    further.ignored_names.push_back("nothing");
+    options.ignored.push_back("nothing");
   } else if (what == "delayed") {
-    flip_in(further.delayed_names);
-    further.delayed_until_name = further.delayed_names.empty() ? "" : kLast;
+    flip_in(options.delayed);
+    options.delayed_until = options.delayed.empty() ? "" : kLast;
   } else if (what == "no_trigger") {
-    further.delayed_names = {kLast};
-    further.delayed_until_name.clear();
+    options.delayed = {kLast};
+    options.delayed_until.clear();
   } else if (what == "timeout") {
     further.timeout_ms = 200'000;
   } else if (what == "no_timeout") {
@@ -150,13 +150,10 @@ Given given_before_ties(const Differing& c) {
         {.name = name_at(c.tensors[i], i), .form = c.tensors[i], .place = static_cast<int>(i)});
   given.tensors.push_back(
       {.name = kLast, .form = {.shape = {2}}, .place = static_cast<int>(given.tensors.size())});
-  auto& further = given.options.further;
-  further.init_sync = c.init_sync;
-  further.buffer_sync_lag = c.buffer_sync_lag;
-  further.bucket_caps_bytes.assign(c.caps.begin(), c.caps.end());
-  further.ignored_names = names_with(given, &TensorSpec::ignored);
-  further.delayed_names = names_with(given, &TensorSpec::delayed);
-  if (!further.delayed_names.empty()) further.delayed_until_name = kLast;
+  auto& options = given.options;
+  options.ignored = names_with(given, &TensorSpec::ignored);
+  options.delayed = names_with(given, &TensorSpec::delayed);
+  if (!options.delayed.empty()) options.delayed_until = kLast;
   return given;
 }
 
@@ -185,8 +182,7 @@ Given given_to_all(const Differing& c) {
 Given given_to(const Differing& c, int rank) {
   auto given = changed_for(c, rank);
   for (int other = 0; other < c.world.size; ++other)
-    if (changed_for(c, other).options.further != FurtherOptions())
-      given.options.further.on_some_rank = true;
+    if (has_further(changed_for(c, other).options)) given.options.further.on_some_rank = true;
   resolve_ties(given.tensors);
   return given;
 }
@@ -208,7 +204,7 @@ std::vector<size_t> buffers_of(const Given& given) {
 }
 
 bool is_ignored(const Given& given, size_t tensor) {
-  const auto& names = given.options.further.ignored_names;
+  const auto& names = given.options.ignored;
   return std::find(names.begin(), names.end(), given.tensors[tensor].name) != names.end();
 }
 

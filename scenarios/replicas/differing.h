@@ -58,18 +58,12 @@ struct Differing {
   std::vector<Difference> differences;
   std::vector<TensorSpec> tensors;  // before the last parameter, "last"
   WrapOptions options;
-  bool init_sync = true;
-  bool buffer_sync_lag = true;
-  std::vector<int> caps;  // bytes
   auto operator<=>(const Differing&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("world", &Differing::world),
                       field("differences", &Differing::differences),
                       field("tensors", &Differing::tensors, at_most(8, {})),
-                      field("options", &Differing::options),
-                      field("init_sync", &Differing::init_sync),
-                      field("buffer_sync_lag", &Differing::buffer_sync_lag),
-                      field("caps", &Differing::caps, at_most(4, between(0, 1 << 20)))};
+                      field("options", &Differing::options)};
   }
 };
 

@@ -71,7 +71,7 @@ void make_alike(std::vector<TensorSpec>& tensors) {
 
 // What all ranks have can be trained.
 Differing tidied(Differing c) {
-  if (c.options.bucket_cap_bytes != 0) c.caps.clear();
+  if (c.options.bucket_cap_bytes != 0) c.options.bucket_caps_bytes.clear();
   for (auto& tensor : c.tensors)
     if (tensor.kind == "buffer" || tensor.frozen || tensor.tied || tensor.ignored ||
         tensor.kind == "embedding" || tensor.dtype == "int64")
@@ -132,6 +132,18 @@ rc::Gen<Differing> differing() {
         return all;
       },
       list(1, 3, difference), inRange(0, 60));
+  const auto caps = rc::gen::weightedOneOf<std::vector<int64_t>>(
+      {{3, rc::gen::just(std::vector<int64_t>{})},
+       {1, list(1, 3, rc::gen::element<int64_t>(1, 16, 1 << 18))}});
+  const auto options = rc::gen::apply(
+      [](WrapOptions all, bool init_sync, bool lag, const std::vector<int64_t>& each) {
+        all.init_sync = init_sync;
+        all.buffer_sync_lag = lag;
+        all.bucket_caps_bytes = each;
+        return all;
+      },
+      wrap_options(), rc::gen::weightedElement<bool>({{3, true}, {1, false}}),
+      rc::gen::arbitrary<bool>(), caps);
   return rc::gen::map(
       rc::gen::build<Differing>(
           set(&Differing::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
@@ -144,12 +156,7 @@ rc::Gen<Differing> differing() {
                                          return all;
                                        },
                                        list(0, 4, tensors()), rc::gen::arbitrary<bool>())),
-          set(&Differing::options, wrap_options()),
-          set(&Differing::init_sync, rc::gen::weightedElement<bool>({{3, true}, {1, false}})),
-          set(&Differing::buffer_sync_lag),
-          set(&Differing::caps, rc::gen::weightedOneOf<std::vector<int>>(
-                                    {{3, rc::gen::just(std::vector<int>{})},
-                                     {1, list(1, 3, rc::gen::element(1, 16, 1 << 18))}}))),
+          set(&Differing::options, options)),
       tidied);
 }
 

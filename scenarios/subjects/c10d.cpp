@@ -79,8 +79,10 @@ class ByPyTorch : public Replica {
  public:
   ByPyTorch(std::shared_ptr<Model> model, Group group, const WrapOptions& options)
       : model_(std::move(model)), group_(std::move(group)), options_(options) {
-    if (options.further != FurtherOptions())
-      throw Unsupported("of the further options c10d::Reducer has none");
+    if (has_further(options))
+      throw Unsupported(
+          "c10d::Reducer has no init_sync, buffer_sync_lag, caps of single buckets, ignored names, "
+          "delayed gradients and timeout");
     if (options.batched_grad_copy)
       throw Unsupported("PyTorch 2.11's reducer has no batched_grad_copy");
     const auto parameters = trainable(*model_, names_);

@@ -15,37 +15,41 @@
 
 namespace lockstep {
 
-namespace {
-
-constexpr double kBytesPerMebibyte = 1024.0 * 1024.0;
-
-void translate(const FurtherOptions& options, DistributedDataParallelOptions& out) {
-  out.init_sync = options.init_sync;
-  out.buffer_sync_lag = options.buffer_sync_lag;
-  if (options.forward_sync_buffers || options.broadcast_buffers) {
-    out.forward_sync_buffers = options.forward_sync_buffers;
-    out.broadcast_buffers = options.broadcast_buffers;
+template <>
+struct OutputTensors<NestedOutputs> {
+  static void visit(const NestedOutputs& output, auto&& each) {
+    each(output.first);
+    each(output.others);
   }
-  for (const auto cap : options.bucket_caps_bytes)
-    out.bucket_cap_mb_list.push_back(static_cast<double>(cap) / kBytesPerMebibyte);
-  out.parameters_and_buffers_to_ignore = options.ignored_names;
-  out.delay_all_reduce_named_params = options.delayed_names;
-  out.param_to_hook_all_reduce = options.delayed_until_name;
-  if (options.timeout_ms) out.timeout = std::chrono::milliseconds(*options.timeout_ms);
-}
+};
+
+namespace {
 
 DistributedDataParallelOptions translated(const WrapOptions& options, const Group& group) {
   DistributedDataParallelOptions out{
       .process_group = group,
+      .init_sync = options.init_sync,
       .forward_sync_buffers = options.broadcast_buffers,
+      .buffer_sync_lag = options.buffer_sync_lag,
       .find_unused_parameters = options.find_unused_parameters,
       .gradient_as_bucket_view = options.gradient_as_bucket_view,
       .static_graph = options.static_graph,
       .skip_all_reduce_unused_params = options.skip_all_reduce_unused_params,
-      .batched_grad_copy = options.batched_grad_copy};
+      .batched_grad_copy = options.batched_grad_copy,
+      .parameters_and_buffers_to_ignore = options.ignored,
+      .delay_all_reduce_named_params = options.delayed,
+      .param_to_hook_all_reduce = options.delayed_until};
+  constexpr double kMebibyte = 1024.0 * 1024.0;
   if (options.bucket_cap_bytes != 0)
-    out.bucket_cap_mb = static_cast<double>(options.bucket_cap_bytes) / kBytesPerMebibyte;
-  translate(options.further, out);
+    out.bucket_cap_mb = static_cast<double>(options.bucket_cap_bytes) / kMebibyte;
+  for (const auto cap : options.bucket_caps_bytes)
+    out.bucket_cap_mb_list.push_back(static_cast<double>(cap) / kMebibyte);
+  const auto& further = options.further;
+  if (further.forward_sync_buffers || further.broadcast_buffers) {
+    out.forward_sync_buffers = further.forward_sync_buffers;
+    out.broadcast_buffers = further.broadcast_buffers;
+  }
+  if (further.timeout_ms) out.timeout = std::chrono::milliseconds(*further.timeout_ms);
   return out;
 }
 
@@ -53,13 +57,15 @@ class Wrapped : public Replica {
  public:
   Wrapped(std::shared_ptr<Model> model, const DistributedDataParallelOptions& options)
       : group_(options.process_group),
-        model_(model),
         ignored_(options.parameters_and_buffers_to_ignore),
-        parameters_(trainable()),
-        ddp_(std::move(model), options) {}
+        ddp_(std::move(model), options),
+        parameters_(trainable()) {}
   at::Tensor forward(const at::Tensor& input) override { return ddp_.forward(input); }
   std::vector<at::Tensor> outputs(const at::Tensor& input) override {
     return ddp_.forward(input, Model::AllOutputs());
+  }
+  NestedOutputs nested_outputs(const at::Tensor& input) override {
+    return ddp_.forward(input, Model::Nested());
   }
   void no_sync(const std::function<void()>& body) override {
     const auto guard = ddp_.no_sync();
@@ -71,11 +77,17 @@ class Wrapped : public Replica {
     steps();
     join.finish();
   }
-  void finish() override { ddp_->check_reduction_finished(); }
-  void begin_anew() override {
-    ddp_->update_process_group(group_);
+  void update_trainable_parameters() override {
+    ddp_->update_trainable_parameters();
     parameters_ = trainable();
   }
+  void update_process_group(const Group& group) override {
+    group_ = group;
+    ddp_->update_process_group(group);
+    parameters_ = trainable();
+  }
+  void finish() override { ddp_->check_reduction_finished(); }
+  void begin_anew() override { update_process_group(group_); }
   void report_failure(const std::string& sentence) override { ddp_->report_failure(sentence); }
   // A bucket's collective carries one element more than the gradients: the flag of
   // ddp/reducer/pass_buckets.h.
@@ -97,7 +109,7 @@ class Wrapped : public Replica {
   std::vector<Parameter> trainable() const {
     std::vector<Parameter> out;
     std::set<const at::TensorImpl*> seen;
-    for (const auto& parameter : model_->named_parameters()) {
+    for (const auto& parameter : ddp_->module->named_parameters()) {
       if (std::find(ignored_.begin(), ignored_.end(), parameter.key()) != ignored_.end()) continue;
       const bool is_new = seen.insert(parameter.value().unsafeGetTensorImpl()).second;
       if (is_new && parameter.value().requires_grad()) out.push_back(parameter);
@@ -105,11 +117,10 @@ class Wrapped : public Replica {
     return out;
   }
 
-  const Group group_;
-  const std::shared_ptr<Model> model_;
+  Group group_;
   const std::vector<std::string> ignored_;
-  std::vector<Parameter> parameters_;  // indexed by the plan
   DistributedDataParallel<Model> ddp_;
+  std::vector<Parameter> parameters_;  // indexed by the plan
 };
 
 // A dataset whose sample number i is the number i.

@@ -59,7 +59,7 @@ Subject naive_subject() {
   return {.name = "naive",
           .wrap =
               [](std::shared_ptr<Model> model, const Group& group, const WrapOptions& options) {
-                if (options.further != FurtherOptions())
+                if (has_further(options))
                   throw Unsupported("the textbook's training has no options");
                 return std::make_unique<Averaged>(std::move(model), group);
               },

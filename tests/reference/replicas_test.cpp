@@ -59,6 +59,32 @@ TEST(Replicas, KeepWhatARankDidToAGradientThatNobodyUses) {
   EXPECT_TRUE(at::equal(replicas.gradient(1, 0), row({2, 4})));
 }
 
+TEST(Replicas, AverageWithinTheirGroupsWhatTakesPart) {
+  Replicas three(3, {{at::kFloat, row({1})}, {at::kFloat, row({2})}});
+  three.average_within({{0}, {1, 2}});
+  three.take_part(1, false);
+  for (const int rank : {0, 1, 2}) three.add(rank, {row({4.0 * rank}), row({8.0 * rank})});
+  three.average();
+  EXPECT_TRUE(at::equal(three.gradient(0, 0), row({0})));
+  EXPECT_TRUE(at::equal(three.gradient(1, 0), row({6})));
+  EXPECT_TRUE(at::equal(three.gradient(2, 0), row({6})));
+  EXPECT_TRUE(at::equal(three.gradient(1, 1), row({8})));
+  three.take_part(1, true);
+  three.average();
+  EXPECT_TRUE(at::equal(three.gradient(1, 1), row({8}))) << "brought before it was left out";
+  three.update(1, /*only_if_finite=*/false);
+  three.copy_from_first_ranks(1);
+  EXPECT_TRUE(at::equal(three.parameter(2, 1), three.parameter(1, 1)));
+  EXPECT_FALSE(at::equal(three.parameter(0, 1), three.parameter(1, 1)));
+  three.load(2, 0, row({7}));
+  EXPECT_TRUE(at::equal(three.parameter(2, 0), row({7})));
+  three.add(1, {row({2}), {}});
+  three.forget_passes();
+  three.average();
+  EXPECT_TRUE(at::equal(three.gradient(1, 0), row({8})));
+  EXPECT_EQ(three.why_not_exact(), "");
+}
+
 TEST(Replicas, UpdateEachRankByItsOwnGradientUnlessThatIsNotFinite) {
   auto replicas = two_ranks();
   replicas.add(0, {row({4, 4}), {}});

@@ -29,7 +29,9 @@ bool makes_no_difference(const std::string& scenario, const std::string& path) {
   static const std::map<std::string, std::set<std::string>> kOfScenarios{
       {"sampler.partitions_the_dataset", {"through_loader", "batch_size"}},
       {"accumulation.bare_passes_are_local", {"loss_of"}},
-      {"programs.match_single_process", {"order_by_rank"}},
+      {"programs.match_single_process",
+       {"order_by_rank", "nested", "environment.flushes_denormals", "environment.default_dtype",
+        "environment.is_deterministic", "environment.wraps_without_gradients"}},
       {"buffers.every_kind_is_followed", {"reassigned"}}};
   const auto own = kOfScenarios.find(scenario);
   return path == "layout" || path == "gradient_layout" || path == "network.order_by_rank" ||

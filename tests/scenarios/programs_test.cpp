@@ -1,5 +1,6 @@
 #include "harness/core/scenario.h"
 #include "scenarios/catalogue.h"
+#include "scenarios/programs/actions.h"
 #include "scenarios/programs/draw.h"
 #include "scenarios/programs/values.h"
 
@@ -45,6 +46,34 @@ TEST(Programmes, AnUpdateWaitsForGraphsThatHaveSavedParameters) {
   EXPECT_EQ(actions_of(c).size(), 1u);
 }
 
+TEST(Programmes, NeedAReplicaForForwardsOfOne) {
+  const Programme c{.world = {.size = 3},
+                    .steps = {{},
+                              {.op = "unwrap"},
+                              {},
+                              {.op = "regroup", .cut = 1},
+                              {.op = "evaluate"},
+                              {.op = "bare"},
+                              {.op = "backward"},
+                              {.op = "wrap", .cut = 2},
+                              {},
+                              {.op = "regroup", .cut = 4}}};
+  EXPECT_EQ(operations(c), (std::vector<std::string>{"forward", "unwrap", "bare", "backward",
+                                                     "wrap", "forward", "regroup"}));
+  EXPECT_FALSE(actions_of(c)[3].is_synchronised) << "its replica is gone";
+  EXPECT_EQ(parts_of_world(c, 4), (std::vector<std::vector<int>>{{0}, {1, 2}}));
+  EXPECT_EQ(multiple_of_group_sizes(c), 6);
+}
+
+TEST(Programmes, AGraphLacksTheParametersUnfrozenSince) {
+  Programme c{.world = {.size = 2},
+              .steps = {{}, {.op = "unfreeze"}, {.op = "backward"}},
+              .layers = {{.frozen = "all"}}};
+  EXPECT_EQ(actions_of(c).size(), 2u);
+  c.options.find_unused_parameters = true;
+  EXPECT_EQ(actions_of(c).size(), 3u);
+}
+
 TEST(Programmes, ABackwardKnowsItsGraphs) {
   const Programme c{.world = {.size = 2},
                     .steps = {{.no_sync = 1},
@@ -72,7 +101,7 @@ TEST(Programmes, DrawnOnesHoldOnlyStepsThatMeanSomethingAndEveryOperation) {
     EXPECT_EQ(actions.size(), c.steps.size());
     for (const auto& action : actions) seen.insert(action.step.op);
   }
-  EXPECT_EQ(seen.size(), 13u);
+  EXPECT_EQ(seen.size(), 23u);
 }
 
 TEST(Programmes, RecordsOfLargeTensorsShowEveryElement) {

@@ -1,0 +1,217 @@
+#include "scenarios/programs/actions.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace lockstep::scenarios::programs {
+
+namespace {
+
+// An open graph.
+struct Graph {
+  int step = 0;
+  bool is_synchronised = false;
+  int reductions_before = 0;
+  // Where unused parameters are found, they are those of the forwards since the last reduction: a
+  // later forward may not reach what this graph does.
+  bool is_superseded = false;
+  bool is_stale = false;  // it does not reach parameters that were unfrozen since
+};
+
+// A model between two steps.
+class Progress {
+ public:
+  Progress(const Programme& c, int model) : c_(c) {
+    for (const auto& layer : layers_of(c, model)) {
+      saves_parameters_ = saves_parameters_ || layer.use == "squared";
+      recomputes_ = recomputes_ || layer.use == "recomputed";
+      weight_of_.push_back(layer.tied ? weight_of_.back() : weight_of_.size());
+      weight_is_frozen_.push_back(layer.frozen != "none");
+      is_delayed_.push_back(layer.travels == "last");
+    }
+  }
+
+  // What the step does here; nothing where it means nothing.
+  std::optional<Action> next(const Step& step, int number) {
+    Action action{.number = number, .step = step, .model = model_of(c_, step)};
+    return runs(action) ? std::optional(action) : std::nullopt;
+  }
+
+ private:
+  bool runs(Action& action) {
+    const auto& op = action.step.op;
+    if (op == "forward") return is_wrapped_ && opens(action);
+    if (op.starts_with("backward") || op == "grad") return closes(action);
+    if (op == "bare") return runs_bare(action);
+    if (op == "evaluate" || op == "infer" || op == "throw") return is_wrapped_;
+    if (op.starts_with("update") || op == "load") return may_write_parameters();
+    if (op == "freeze" || op == "unfreeze") return freezes(action.step);
+    // What autograd knows of a parameter goes with its dtype, and an open graph keeps the old.
+    if (op == "convert") return converts();
+    if (op == "unwrap") return unwraps();
+    if (op == "wrap") return wraps();
+    if (op == "regroup") return is_wrapped_ && begins_anew();
+    return true;
+  }
+
+  bool opens(Action& action) {
+    action.is_synchronised = action.step.no_sync == 0;
+    has_lost_hooks_ = false;
+    if (!may_leave_out(action.step, action.is_synchronised)) return false;
+    action.uses_first = !is_alone(action.step);
+    const bool uses_all = reaches_all(action.step);
+    const bool finds_anew = action.is_synchronised && !is_outstanding_;
+    for (auto& graph : open_)
+      if (uses_all || (finds_anew && graph.reductions_before < reduction_count_))
+        graph.is_superseded = !uses_all;
+    open_.push_back({action.number, action.is_synchronised, reduction_count_});
+    is_outstanding_ = is_outstanding_ || action.is_synchronised;
+    return true;
+  }
+
+  bool converts() {
+    has_lost_hooks_ = has_lost_hooks_ || open_.empty();
+    return open_.empty();
+  }
+
+  // After a conversion the replica observes no pass before its next forward, which matters where
+  // unused parameters are found.
+  bool runs_bare(Action& action) {
+    if (has_lost_hooks_ && is_wrapped_ && finds_unused(c_)) return false;
+    action.uses_first = !is_alone(action.step);
+    return may_leave_out(action.step, false);
+  }
+
+  bool closes(Action& action) {
+    if (open_.empty()) return false;
+    const bool together = action.step.op == "backward_together";
+    const auto chosen = static_cast<size_t>(action.step.of) % open_.size();
+    std::vector<Graph> graphs{open_[chosen]};
+    if (together) graphs = open_;
+    for (const auto& graph : graphs) {
+      action.graphs.push_back(graph.step);
+      action.is_synchronised = action.is_synchronised || graph.is_synchronised;
+    }
+    if (recomputes_ && !may_recompute(action, graphs)) return false;
+    if (action.step.op == "grad") {
+      action.is_synchronised = false;
+      return true;
+    }
+    if (action.step.inputs == "first" && action.is_synchronised && !finds_unused(c_)) return false;
+    if (action.is_synchronised && !may_be_reduced(graphs)) return false;
+    if (action.is_synchronised) begins_anew();
+    if (action.step.op == "backward_retained") return true;
+    action.closed = action.graphs;
+    if (together) {
+      open_.clear();
+    } else {
+      open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(chosen));
+    }
+    return true;
+  }
+
+  bool may_be_reduced(const std::vector<Graph>& graphs) const {
+    return std::none_of(graphs.begin(), graphs.end(), [&](const Graph& each) {
+      return finds_unused(c_) ? each.is_superseded : each.is_stale;
+    });
+  }
+
+  // Autograd runs what is on the way to the inputs of a pass, which recomputation is not; what is
+  // recomputed finds the parameters that are trainable now; and of two graphs it brings each
+  // gradient twice.
+  static bool may_recompute(const Action& action, const std::vector<Graph>& graphs) {
+    return action.step.inputs == "no" && graphs.size() == 1 && !graphs.front().is_stale;
+  }
+
+  // The forwards so far decide no more which parameters are unused.
+  bool begins_anew() {
+    ++reduction_count_;
+    is_outstanding_ = false;
+    return true;
+  }
+
+  bool freezes(const Step& step) {
+    if (weight_of_.empty()) return false;
+    const auto layer = static_cast<size_t>(step.layer) % weight_of_.size();
+    if (step.op == "freeze" && is_delayed_[layer]) return false;
+    weight_is_frozen_[weight_of_[layer]] = step.op == "freeze";
+    if (step.op == "unfreeze")
+      for (auto& graph : open_) graph.is_stale = true;
+    return begins_anew();
+  }
+
+  // Graphs of the replica stay, as local ones.
+  bool unwraps() {
+    if (!std::exchange(is_wrapped_, false)) return false;
+    for (auto& graph : open_) graph.is_synchronised = false;
+    return begins_anew();
+  }
+
+  // A new replica writes parameters, as an update does.
+  bool wraps() {
+    if (!may_write_parameters()) return false;
+    unwraps();
+    return is_wrapped_ = true;
+  }
+
+  bool may_write_parameters() const { return !saves_parameters_ || open_.empty(); }
+
+  // Where unused parameters are found this is misuse; and an output needs a graph.
+  bool is_alone(const Step& step) const {
+    if (step.direct != "alone" || finds_unused(c_) || !step.left_out_of_loss.empty()) return false;
+    const auto bits = left_out_by_rank(c_, step);
+    return std::all_of(bits.begin(), bits.end(), [&](uint32_t left_out) {
+      for (size_t i = 0; i < std::min<size_t>(weight_of_.size(), 30); ++i)
+        if ((left_out >> i) % 2 == 0 && !weight_is_frozen_[weight_of_[i]]) return true;
+      return false;
+    });
+  }
+
+  // A static graph is one graph, on each rank. Where unused parameters are not found, every
+  // synchronised pass brings all gradients.
+  bool may_leave_out(const Step& step, bool is_synchronised) {
+    auto bits = left_out_by_rank(c_, step);
+    for (int rank = 0; rank < c_.world.size; ++rank)
+      bits.push_back(left_out_of_loss(c_, step, rank));
+    if (c_.options.static_graph) {
+      if (!static_bits_) static_bits_ = bits;
+      return bits == *static_bits_;
+    }
+    return finds_unused(c_) || !is_synchronised ||
+           std::all_of(bits.begin(), bits.end(), [](uint32_t each) { return each == 0; });
+  }
+
+  bool reaches_all(const Step& step) const {
+    const auto bits = left_out_by_rank(c_, step);
+    return std::all_of(bits.begin(), bits.end(), [](uint32_t each) { return each == 0; });
+  }
+
+  const Programme& c_;
+  bool saves_parameters_ = false;  // an open graph does
+  std::vector<size_t> weight_of_;  // by layer: the layer that has its weight
+  std::vector<bool> weight_is_frozen_, is_delayed_;
+  bool recomputes_ = false;
+  bool is_wrapped_ = true;
+  bool has_lost_hooks_ = false;
+  std::vector<Graph> open_;
+  int reduction_count_ = 0;
+  bool is_outstanding_ = false;  // a synchronised forward, since the last reduction
+  std::optional<std::vector<uint32_t>> static_bits_;
+};
+
+}  // namespace
+
+std::vector<Action> actions_of(const Programme& c) {
+  std::vector<Progress> models;
+  for (int model = 0; model < c.models; ++model) models.emplace_back(c, model);
+  std::vector<Action> actions;
+  for (int number = 0; number < static_cast<int>(c.steps.size()); ++number) {
+    const auto& step = c.steps[static_cast<size_t>(number)];
+    auto action = models[static_cast<size_t>(model_of(c, step))].next(step, number);
+    if (action) actions.push_back(std::move(*action));
+  }
+  return actions;
+}
+
+}  // namespace lockstep::scenarios::programs

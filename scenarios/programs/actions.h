@@ -1,0 +1,26 @@
+// The steps of a Programme that run.
+#pragma once
+
+#include "scenarios/programs/case.h"
+
+namespace lockstep::scenarios::programs {
+
+// A step that runs.
+struct Action {
+  int number = 0;  // of its step in the case
+  Step step;
+  int model = 0;
+  std::vector<int> graphs;       // backward: the numbers of the forwards' steps
+  std::vector<int> closed;       // those whose graphs it frees
+  bool is_synchronised = false;  // forward: outside of no_sync; backward: through such a forward
+  bool uses_first =
+      true;  // forward, bare: forward uses the first parameter, and not the loss alone
+};
+
+// The steps that mean something where they stand: a backward needs an open graph, a forward needs a
+// replica, a synchronised one uses every parameter unless options allow otherwise, and what
+// docs/semantics.md calls misuse is left out. So any list of steps is a programme, and the rest of
+// a list from which one is dropped.
+std::vector<Action> actions_of(const Programme& c);
+
+}  // namespace lockstep::scenarios::programs

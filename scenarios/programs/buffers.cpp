@@ -1,0 +1,55 @@
+#include "scenarios/programs/buffers.h"
+
+#include "scenarios/cases/tensors.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+namespace lockstep::scenarios::programs {
+
+namespace {
+
+constexpr int64_t kElements = 2;
+
+// As bits of float32: 0, -0, infinity, a number that is none, a subnormal number, 1.
+constexpr std::array<uint32_t, 6> kSpecial{0x00000000, 0x80000000, 0x7f800000,
+                                           0x7fc00001, 0x00000001, 0x3f800000};
+
+at::Tensor special(int64_t count) {
+  const auto bits = kSpecial[static_cast<size_t>(count) % kSpecial.size()];
+  return torch::full({kElements}, std::bit_cast<int32_t>(bits), at::kInt).view(at::kFloat);
+}
+
+int64_t count_of_special(const at::Tensor& buffer) {
+  const auto bits = static_cast<uint32_t>(buffer.cpu().view(at::kInt)[0].item<int32_t>());
+  return std::find(kSpecial.begin(), kSpecial.end(), bits) - kSpecial.begin();
+}
+
+}  // namespace
+
+at::Tensor buffer_of(const std::string& word, int64_t count) {
+  if (word == "special") return special(count);
+  return torch::full({kElements}, word == "bool" ? count % 2 : count, at::kLong)
+      .to(dtype_named(word));
+}
+
+void add_to_buffer(at::Tensor& buffer, const std::string& word, int64_t added) {
+  if (word == "special") {
+    buffer.copy_(special(count_of_special(buffer) + added));
+  } else if (word == "bool") {
+    if (added % 2 == 1) buffer.logical_not_();
+  } else {
+    buffer.add_(added);
+  }
+}
+
+at::Tensor recorded_buffer(const std::string& word, const at::Tensor& buffer) {
+  const auto plain = buffer.detach().cpu();
+  if (word == "special") return plain.view(at::kInt);
+  return plain.is_complex() ? at::view_as_real(plain) : plain;
+}
+
+}  // namespace lockstep::scenarios::programs
