@@ -6,6 +6,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <set>
 
 namespace lockstep::scenarios::programs {
@@ -220,9 +221,15 @@ WrapOptions LayeredModel::options(WrapOptions given) const {
 }
 
 std::vector<at::Tensor> LayeredModel::squared_weights() const {
+  const auto is_recomputed = [&](const at::Tensor& weight) {
+    return std::any_of(layers_.begin(), layers_.end(), [&](const Layer& layer) {
+      return layer.spec.use == "recomputed" && layer.weight.is_same(weight);
+    });
+  };
   std::vector<at::Tensor> out;
   for (const auto& layer : layers_)
-    if (layer.spec.use == "squared" && layer.weight.requires_grad()) out.push_back(layer.weight);
+    if (layer.spec.use == "squared" && layer.weight.requires_grad() && !is_recomputed(layer.weight))
+      out.push_back(layer.weight);
   return out;
 }
 

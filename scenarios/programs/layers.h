@@ -53,7 +53,8 @@ class LayeredModel : public Model {
   // Each parameter once; of a shared one the first name.
   std::vector<Named> distinct_parameters() const;
   const at::Tensor& first() const { return first_; }
-  // The weights of layers that are squared; a shared one comes several times.
+  // The weights of layers that are squared and of none that is recomputed, whose gradients autograd
+  // does not differentiate. A shared one comes several times.
   std::vector<at::Tensor> squared_weights() const;
 
  private:

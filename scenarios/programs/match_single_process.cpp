@@ -15,12 +15,12 @@
 // list of steps is a programme, and shrinking drops steps.
 #include "harness/core/compare.h"
 #include "harness/recorder/tensors.h"
-#include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/programs/buffers.h"
 #include "scenarios/programs/draw.h"
 #include "scenarios/programs/follow.h"
 #include "scenarios/programs/idioms.h"
+#include "scenarios/programs/labels.h"
 #include "scenarios/programs/run.h"
 
 #include <torch/torch.h>
@@ -148,14 +148,6 @@ Findings every_step_is_that_of_one_process(const Programme& c, const History& h)
   return {};
 }
 
-bool has_step(const Programme& c, bool (*is_it)(const Step&)) {
-  return std::any_of(c.steps.begin(), c.steps.end(), is_it);
-}
-
-bool has_layer(const Programme& c, bool (*is_it)(const LayerSpec&)) {
-  return std::any_of(c.layers.begin(), c.layers.end(), is_it);
-}
-
 }  // namespace
 
 Scenario match_single_process() {
@@ -172,22 +164,34 @@ Scenario match_single_process() {
                      "parameters, joins",
       .usual_mistake = "state of the step before: a flag, a bucket, a map of used parameters.",
       .tags = {"core", "gradients", "accumulation", "unused", "buffers"},
-      .must_catch = {"backward_on_another_thread_is_local",
+      .must_catch = {"autograd_grad_taken_for_a_backward",
+                     "backward_on_another_thread_is_local",
+                     "buffers_compared_by_value",
+                     "buffers_left_alone_after_regrouping",
                      "evaluation_forgets_waiting_forwards",
                      "gradient_before_the_output_forgotten",
                      "hooks_restored_for_synchronised_forwards_alone",
                      "inference_synchronises_the_next",
                      "infinities_replaced",
+                     "init_sync_ignored",
                      "kept_gradients_lost_at_rebuild",
+                     "lag_of_buffers_cannot_be_turned_off",
                      "large_gradients_take_another_path",
                      "left_out_output_counts_as_zero",
                      "local_forwards_reach_nothing",
                      "no_sync_of_all_instances",
                      "no_sync_survives_an_exception",
+                     "nothing_hooked_without_gradients",
+                     "packing_is_recorded",
                      "pass_decided_by_its_first_output",
+                     "second_of_a_pair_unseen",
                      "shared_parameter_listed_twice",
+                     "sparse_entries_of_rank_zero_alone",
+                     "sparse_gradients_summed",
                      "static_graph_drops_kept_gradients",
+                     "strided_gradient_written_as_a_row",
                      "tail_of_large_gradients_left_out",
+                     "unfrozen_parameters_stay_unhooked",
                      "unused_gradient_counts_as_zero",
                      "unused_view_is_divided",
                      "use_in_no_sync_forgotten",
@@ -198,89 +202,7 @@ Scenario match_single_process() {
       .cases = programmes(),
       .program = run,
       .checks = {every_step_is_that_of_one_process},
-      .labels = {{"three ranks and more", 0.2, has_three_ranks<Programme>},
-                 {"a window of no_sync", 0.2,
-                  [](const Programme& c) {
-                    return has_step(c, [](const Step& step) { return step.no_sync > 0; });
-                  }},
-                 {"an evaluation", 0.1,
-                  [](const Programme& c) {
-                    return has_step(c, [](const Step& step) {
-                      return step.op == "evaluate" || step.op == "infer";
-                    });
-                  }},
-                 {"a forward that throws", 0.05,
-                  [](const Programme& c) {
-                    return has_step(c, [](const Step& step) { return step.op == "throw"; });
-                  }},
-                 {"layers that a forward leaves out", 0.05,
-                  [](const Programme& c) {
-                    return has_step(c, [](const Step& step) { return !step.unused.empty(); });
-                  }},
-                 {"a layer frozen or unfrozen", 0.1,
-                  [](const Programme& c) {
-                    return has_step(c,
-                                    [](const Step& step) { return step.op.ends_with("freeze"); });
-                  }},
-                 {"values loaded, or memory exchanged", 0.1,
-                  [](const Programme& c) {
-                    return has_step(c, [](const Step& step) {
-                      return step.op == "load" || step.op == "renew" || step.op == "convert";
-                    });
-                  }},
-                 {"a replica after another one", 0.1,
-                  [](const Programme& c) {
-                    return has_step(c, [](const Step& step) { return step.op == "wrap"; });
-                  }},
-                 {"another process group", 0.05,
-                  [](const Programme& c) {
-                    return has_step(c, [](const Step& step) { return step.op == "regroup"; });
-                  }},
-                 {"a layer that is recomputed", 0.05,
-                  [](const Programme& c) {
-                    return has_layer(
-                        c, [](const LayerSpec& layer) { return layer.use == "recomputed"; });
-                  }},
-                 {"a backward for some inputs, or autograd::grad", 0.1,
-                  [](const Programme& c) {
-                    return has_step(c, [](const Step& step) {
-                      return step.op == "grad" ||
-                             (step.op.starts_with("backward") && step.inputs != "no");
-                    });
-                  }},
-                 {"a backward that creates a graph", 0.05,
-                  [](const Programme& c) {
-                    return has_step(c, [](const Step& step) {
-                      return step.op.starts_with("backward") && step.create_graph;
-                    });
-                  }},
-                 {"sparse gradients", 0.1,
-                  [](const Programme& c) {
-                    return has_layer(c,
-                                     [](const LayerSpec& layer) { return layer.kind == "sparse"; });
-                  }},
-                 {"gradients in another layout", 0.1,
-                  [](const Programme& c) {
-                    return has_step(c, [](const Step& step) { return step.op == "relayout"; });
-                  }},
-                 {"layers that are ignored or delayed", 0.1,
-                  [](const Programme& c) {
-                    return has_layer(
-                        c, [](const LayerSpec& layer) { return layer.travels != "with_others"; });
-                  }},
-                 {"another environment", 0.2,
-                  [](const Programme& c) { return c.environment != EnvironmentSpec(); }},
-                 {"several models", 0.1, [](const Programme& c) { return c.models > 1; }},
-                 {"half precision", 0.05,
-                  [](const Programme& c) {
-                    return has_layer(c, [](const LayerSpec& layer) {
-                      return layer.dtype == "float16" || layer.dtype == "bfloat16";
-                    });
-                  }},
-                 {"a parameter of 4,097 elements and more", 0.03,
-                  [](const Programme& c) {
-                    return has_layer(c, [](const LayerSpec& layer) { return layer.size >= 4097; });
-                  }}},
+      .labels = labels(),
   });
 }
 

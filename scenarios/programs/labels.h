@@ -1,0 +1,11 @@
+// Kinds of programmes of which a share is required among those that are drawn.
+#pragma once
+
+#include "harness/core/scenario.h"
+#include "scenarios/programs/case.h"
+
+namespace lockstep::scenarios::programs {
+
+std::vector<Label<Programme>> labels();
+
+}  // namespace lockstep::scenarios::programs
