@@ -47,7 +47,7 @@ std::vector<Label<Programme>> labels() {
                return step.op == "load" || step.op == "renew" || step.op == "convert";
              });
            }},
-          {"a replica after another one", 0.1,
+          {"a replica after another one", 0.07,
            [](const Programme& c) {
              return has_step(c, [](const Step& step) { return step.op == "wrap"; });
            }},
@@ -59,7 +59,7 @@ std::vector<Label<Programme>> labels() {
            [](const Programme& c) {
              return has_layer(c, [](const LayerSpec& layer) { return layer.use == "recomputed"; });
            }},
-          {"a backward for some inputs, or autograd::grad", 0.1,
+          {"a backward for some inputs, or autograd::grad", 0.06,
            [](const Programme& c) {
              return has_step(c, [](const Step& step) {
                return step.op == "grad" || (step.op.starts_with("backward") && step.inputs != "no");
