@@ -132,16 +132,21 @@ GrowingCases cases_of(const Scenario& scenario, const DrawOptions& options,
   }
 }
 
-// For --failed: why there is nothing to run.
-std::string no_failure_left(size_t archived, const RunFlags& flags) {
-  const auto folder = (std::filesystem::path(flags.out) / "failures").string();
-  if (archived == 0) return "no failure of these scenarios is archived in " + folder;
-  return reports::counted(static_cast<int64_t>(archived), "failure") + " of these scenarios in " +
-         folder + ", and " +
-         (flags.worlds.empty() ? "--set leaves"
-          : flags.set.empty()  ? "--world leaves"
-                               : "--world and --set leave") +
-         " out " + (archived == 1 ? "this one" : "all of them");
+// For --failed: there is nothing to run.
+[[noreturn]] void tell_that_nothing_failed(size_t archived, const RunFlags& flags) {
+  const auto folder = std::filesystem::path(flags.out) / "failures";
+  std::error_code error, none;
+  const std::filesystem::directory_iterator entries(folder, error);
+  if (error && std::filesystem::exists(folder, none))
+    throw UsageError(folder.string() + ": cannot list the archived failures: " + error.message());
+  if (archived == 0)
+    throw NothingSelected("no failure of these scenarios is archived in " + folder.string());
+  const std::string flag = flags.worlds.empty() ? "--set leaves"
+                           : flags.set.empty()  ? "--world leaves"
+                                                : "--world and --set leave";
+  throw NothingSelected(reports::counted(static_cast<int64_t>(archived), "failure") +
+                        " of these scenarios in " + folder.string() + ", and " + flag + " out " +
+                        (archived == 1 ? "this one" : "all of them"));
 }
 
 // The fields that have this name inside another one.
@@ -196,7 +201,7 @@ std::vector<Job> jobs_of(const RunFlags& flags, const Known& known, const DrawOp
         jobs.back().more = [growing]() mutable { return growing.grow(); };
     }
   }
-  if (jobs.empty()) throw NothingSelected(no_failure_left(archived_in_all, flags));
+  if (jobs.empty()) tell_that_nothing_failed(archived_in_all, flags);
   // A mistyped name is in no scenario; drawing reports the known fields.
   if (std::all_of(jobs.begin(), jobs.end(), [](const Job& job) { return !job.left_out.empty(); }))
     cases_of(jobs.front().scenario, draw, {}, progress);

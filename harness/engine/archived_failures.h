@@ -8,8 +8,8 @@
 namespace lockstep {
 
 // Those of one scenario below `root`, by file name, with every field written out. Throws
-// FieldError, which names the file, for one that is no case of the scenario, and for a folder that
-// cannot be listed.
+// FieldError, which names the file, for one that is no case of the scenario. A folder that cannot
+// be listed has none.
 std::vector<Case> archived_failures(const std::filesystem::path& root, const Scenario& scenario);
 
 }  // namespace lockstep

@@ -90,7 +90,7 @@ Scenario are_told() {
                            is(c, "twice");
                   }},
                  {"a training that begins anew", 0.2, begins_anew},
-                 {"ranks out of step", 0.02, goes_out_of_step},
+                 {"ranks out of step", 0.015, goes_out_of_step},
                  {"steps after the mistake", 0.25,
                   [](const Erring& c) { return c.mistake.step % c.steps + 1 < c.steps; }}},
   });

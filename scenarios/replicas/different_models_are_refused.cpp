@@ -260,7 +260,7 @@ Scenario different_models_are_refused() {
                   [](const Differing& c) { return c.differences.size() > 1; }},
                  {"tensors differ", 0.4,
                   [](const Differing& c) { return has(c, differences_of_tensors()); }},
-                 {"options differ", 0.3,
+                 {"options differ", 0.25,
                   [](const Differing& c) { return has(c, differences_of_options()); }},
                  {"ranks disagree", 0.3,
                   [](const Differing& c) {

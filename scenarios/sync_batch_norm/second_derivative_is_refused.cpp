@@ -104,7 +104,7 @@ rc::Gen<Layer> layers() {
   using rc::gen::inRange;
   using rc::gen::set;
   const auto any = rc::gen::build<Layer>(
-      set(&Layer::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(1, 6)))),
+      set(&Layer::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
       set(&Layer::steps, inRange(1, 4)),
       set(&Layer::norm, rc::gen::build<NormOptions>(
                             set(&NormOptions::channels, inRange<int64_t>(1, 5)),
@@ -139,8 +139,8 @@ Scenario second_derivative_is_refused() {
       .cases = layers(),
       .program = program,
       .checks = {the_first_backward_is_refused, training_goes_on},
-      .labels = {{"three ranks and more", 0.3, has_three_ranks<Layer>},
-                 {"a step after it", 0.4, [](const Layer& c) { return c.steps > 1; }}},
+      .labels = {{"three ranks and more", 0.15, has_three_ranks<Layer>},
+                 {"a step after it", 0.2, [](const Layer& c) { return c.steps > 1; }}},
       .unused = {"upstream", "frozen", "half_parameters", "threads"},
   });
 }

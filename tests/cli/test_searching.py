@@ -32,7 +32,7 @@ class Selecting(ProgramCase):
         os.mkdir(self.path())
         with open(self.path("failures"), "w", encoding="utf-8"):
             pass
-        status, _, error = self.run_program("run", "toys.hold", "--seed", "7")
+        status, _, error = self.run_program("run", "--failed")
         self.assertEqual(status, 2)
         self.assertIn(".lockstep/failures: cannot list the archived failures: Not a directory", error)
 

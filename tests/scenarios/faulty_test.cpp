@@ -94,7 +94,7 @@ const std::vector<Planted> kPlanted{
     {"none",
      "replicas.different_models_are_refused",
      "wrapped_without_a_word",
-     {{"differences", R"([{"what":"frozen"}])"}, {"tensors", "[{}]"}, {"options.init_sync", "true"}}},
+     {{"differences", R"([{"what":"find_unused_parameters"}])"}, {"tensors", "[{}]"}}},
 };
 
 const std::vector<const char*> kHeld{

@@ -32,7 +32,9 @@ bool makes_no_difference(const std::string& scenario, const std::string& path) {
       {"programs.match_single_process",
        {"order_by_rank", "nested", "environment.flushes_denormals", "environment.default_dtype",
         "environment.is_deterministic", "environment.wraps_without_gradients"}},
-      {"buffers.every_kind_is_followed", {"reassigned"}}};
+      {"buffers.every_kind_is_followed", {"reassigned"}},
+      {"sync_batch_norm.matches_single_process", {"threads"}},
+      {"errors.lacking_gradients_are_told", {"order_by_rank"}}};
   const auto own = kOfScenarios.find(scenario);
   return path == "layout" || path == "gradient_layout" || path == "network.order_by_rank" ||
          (own != kOfScenarios.end() && own->second.contains(path));

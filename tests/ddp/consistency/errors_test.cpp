@@ -1,7 +1,7 @@
 // Everything that is refused or fails, and that every rank says so in the same words.
-#include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 
+#include "ddp/distributed_data_parallel.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/ddp/modules.h"
 
