@@ -23,7 +23,7 @@ constexpr int kWorldMost = 1024;
 
 // Of each scenario, where --tier does not say where to run: every case in simulated worlds, and so
 // many in worlds of processes, where a case takes ten times as long.
-constexpr size_t kCasesInProcesses = 8;
+constexpr size_t kCasesInProcesses = 5;
 
 bool runs_few_in_processes(const RunFlags& flags) {
   return flags.tiers.empty() && !flags.thorough && flags.backends == Setting().backend;

@@ -226,7 +226,7 @@ Scenario matches_single_process() {
       .tags = {"join"},
       .must_catch = {"join_divides_by_the_other_count", "join_ends_with_rank_zeros_state",
                      "join_stands_in_a_bucket_short"},
-      .draws = 80,
+      .draws = 60,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
       .cases = cases(),

@@ -196,7 +196,7 @@ Scenario match_single_process() {
                      "unused_view_is_divided",
                      "use_in_no_sync_forgotten",
                      "window_skipped_as_unused"},
-      .draws = 200,
+      .draws = 160,
       .start = {.world = {.size = 2}, .steps = {{}, {.op = "backward"}}},
       .every = idioms,
       .cases = programmes(),
