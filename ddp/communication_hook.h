@@ -36,10 +36,13 @@ class GradBucket {
   // as pairs of real ones), on their device. The memory is the hook's until the pass ends.
   const at::Tensor& buffer() const { return buffer_; }
 
-  // Replaces what buffer() returns; gradients() still are views of the first one.
-  void set_buffer(at::Tensor buffer) { buffer_ = std::move(buffer); }
+  // Replaces what buffer() returns and gradients() are views of, by a 1-D contiguous tensor with as
+  // many elements, of any dtype: a hook that calls another one gives it other values. Throws
+  // UsageError.
+  void set_buffer(at::Tensor buffer);
 
-  // Views of the bucket's memory, one for each parameter, in its shape.
+  // Views of buffer(), one for each parameter, in its shape; complex ones too, unless set_buffer()
+  // gave a dtype without complex numbers: then pairs are their last dimension.
   const std::vector<at::Tensor>& gradients() const { return gradients_; }
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
 
@@ -110,9 +113,11 @@ class HookResult {
   explicit HookResult(at::Tensor average)
       : HookResult([average = std::move(average)] { return average; }) {}
 
-  // It is there when this collective of the program's own is over.
+  // It is there, or finish() is called, when this collective of the program's own is over.
   HookResult(c10::intrusive_ptr<c10d::Work> work, at::Tensor average)
-      : finish_([average = std::move(average)] { return average; }), work_(std::move(work)) {}
+      : HookResult(std::move(work), Finish([average = std::move(average)] { return average; })) {}
+  HookResult(c10::intrusive_ptr<c10d::Work> work, Finish finish)
+      : finish_(std::move(finish)), work_(std::move(work)) {}
 
   const Finish& finish() const { return finish_; }
   const c10::intrusive_ptr<c10d::Work>& work() const { return work_; }

@@ -54,7 +54,16 @@ double Format::roundoff() const {
 }
 
 double Format::underflow() const {
-  return std::ldexp(1.0, precision_bits > 24 ? -1074 : -149);
+  switch (precision_bits) {
+    case 8:
+      return std::ldexp(1.0, -133);
+    case 11:
+      return std::ldexp(1.0, -24);
+    case 24:
+      return std::ldexp(1.0, -149);
+    default:
+      return std::ldexp(1.0, -1074);
+  }
 }
 
 void Arithmetic::saw_sums(const at::Tensor& totals, double unit) {

@@ -31,13 +31,17 @@ class Noop : public CommunicationHook {
 // Divides before it sums, as PyTorch's does: a sum of many large gradients would overflow.
 class Compress : public CommunicationHook {
  public:
-  Compress(at::ScalarType dtype, std::string name) : dtype_(dtype), name_(std::move(name)) {}
+  Compress(at::ScalarType dtype, std::string name, std::shared_ptr<CommunicationHook> hook)
+      : dtype_(dtype), name_(std::move(name)), hook_(std::move(hook)) {}
 
-  std::string description() const override { return name_ + "_compress"; }
+  std::string description() const override {
+    return name_ + "_compress" + (hook_ ? " of " + hook_->description() : "");
+  }
 
   HookResult run(GradBucket& bucket, HookCollectives& collectives) override {
     const at::Tensor into = bucket.buffer();
     const at::Tensor sum = into.to(dtype_, /*non_blocking=*/false, /*copy=*/true);
+    if (hook_) return run_inner(bucket, sum, collectives);
     sum.div_(collectives.divisor());
     return HookResult([into, sum, all_reduce = collectives.all_reduce(sum)]() mutable {
       all_reduce.wait();
@@ -46,8 +50,18 @@ class Compress : public CommunicationHook {
   }
 
  private:
+  HookResult run_inner(GradBucket& bucket, const at::Tensor& rounded,
+                       HookCollectives& collectives) {
+    const at::Tensor into = bucket.buffer();
+    bucket.set_buffer(rounded);
+    const HookResult inner = hook_->run(bucket, collectives);
+    const auto convert = [into, finish = inner.finish()] { return into.copy_(finish()); };
+    return inner.work() ? HookResult(inner.work(), convert) : HookResult(convert);
+  }
+
   at::ScalarType dtype_;
   std::string name_;
+  std::shared_ptr<CommunicationHook> hook_;
 };
 
 }  // namespace
@@ -56,12 +70,12 @@ std::shared_ptr<CommunicationHook> all_reduce_hook() {
   return std::make_shared<AllReduce>();
 }
 
-std::shared_ptr<CommunicationHook> fp16_compress_hook() {
-  return std::make_shared<Compress>(at::kHalf, "fp16");
+std::shared_ptr<CommunicationHook> fp16_compress_hook(std::shared_ptr<CommunicationHook> hook) {
+  return std::make_shared<Compress>(at::kHalf, "fp16", std::move(hook));
 }
 
-std::shared_ptr<CommunicationHook> bf16_compress_hook() {
-  return std::make_shared<Compress>(at::kBFloat16, "bf16");
+std::shared_ptr<CommunicationHook> bf16_compress_hook(std::shared_ptr<CommunicationHook> hook) {
+  return std::make_shared<Compress>(at::kBFloat16, "bf16", std::move(hook));
 }
 
 std::shared_ptr<CommunicationHook> noop_hook() {

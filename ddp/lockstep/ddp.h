@@ -16,5 +16,6 @@
 #include "ddp/logging_data.h"
 #include "ddp/options.h"
 #include "ddp/outputs.h"
+#include "ddp/power_sgd.h"
 #include "ddp/sync_batch_norm.h"
 #include "ddp/version.h"

@@ -23,6 +23,33 @@ struct FurtherOptions {
   auto operator<=>(const FurtherOptions&) const = default;
 };
 
+// A communication hook: what happens to a full bucket in place of the all-reduce.
+//   all_reduce, fp16_compress, bf16_compress, noop, quantize, power_sgd
+//              the subject's own
+//   gathered   each rank gathers all ranks' gradients and sums them itself
+//   own_work   an all-reduce of the program's own, on the same group
+struct HookOptions {
+  std::string kind = "all_reduce";
+  std::string around = "none";  // the compression that gives it rounded gradients
+  int64_t chunk = 512;          // of quantize
+  int64_t matrix_rank = 1;      // of power_sgd
+  int64_t start = 0;            // the number of passes that power_sgd averages first
+  bool use_error_feedback = true, warm_start = true;
+  auto operator<=>(const HookOptions&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("kind", &HookOptions::kind,
+              one_of("all_reduce|fp16_compress|bf16_compress|noop|quantize|power_sgd|gathered|"
+                     "own_work")),
+        field("around", &HookOptions::around, one_of("none|fp16_compress|bf16_compress")),
+        field("chunk", &HookOptions::chunk, at_least(1)),
+        field("matrix_rank", &HookOptions::matrix_rank, between(1, 64)),
+        field("start", &HookOptions::start, between(0, 100)),
+        field("use_error_feedback", &HookOptions::use_error_feedback),
+        field("warm_start", &HookOptions::warm_start)};
+  }
+};
+
 // How to wrap a model.
 struct WrapOptions {
   // Send rank 0's buffers to every rank before each forward of a model in training.
@@ -47,6 +74,8 @@ struct WrapOptions {
   // to leave alone, and those whose gradients travel last, once that of `delayed_until` is there.
   std::vector<std::string> ignored, delayed;
   std::string delayed_until;
+  // That of a scenario whose cases have one.
+  std::optional<HookOptions> hook;
   FurtherOptions further = {};
   auto operator<=>(const WrapOptions&) const = default;
   static constexpr auto fields() {
@@ -67,8 +96,8 @@ struct WrapOptions {
 // Options that PyTorch's reducer alone, without its DistributedDataParallel, does not have.
 inline bool has_further(const WrapOptions& options) {
   return !options.init_sync || !options.buffer_sync_lag || !options.bucket_caps_bytes.empty() ||
-         !options.ignored.empty() || !options.delayed.empty() || !options.delayed_until.empty() ||
-         options.further != FurtherOptions();
+         !options.ignored.empty() || options.hook || !options.delayed.empty() ||
+         !options.delayed_until.empty() || options.further != FurtherOptions();
 }
 
 // A layer that normalises over the batches of all ranks of a group.

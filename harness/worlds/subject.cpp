@@ -75,6 +75,10 @@ class Watched final : public Replica {
     record_buckets();
   }
   void report_failure(const std::string& sentence) override { replica_->report_failure(sentence); }
+  at::Tensor left_out(const at::Tensor& parameter) override {
+    const auto left_out = replica_->left_out(parameter);
+    return left_out.defined() ? left_out.cpu() : left_out;
+  }
   BucketLayout buckets() const override { return replica_->buckets(); }
 
  private:
@@ -136,6 +140,10 @@ void Replica::begin_anew() {
 
 void Replica::report_failure(const std::string&) {
   throw Unsupported("this subject reports no failures to its peers");
+}
+
+at::Tensor Replica::left_out(const at::Tensor&) {
+  throw Unsupported("this subject does not say what its communication hook left out");
 }
 
 void Replica::update_trainable_parameters() {

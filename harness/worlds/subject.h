@@ -100,6 +100,11 @@ class Replica {
   // subject offers it.
   virtual void report_failure(const std::string& sentence);
 
+  // Local. Returns the part of this parameter's gradients that the communication hook has left out
+  // so far, on this rank, in its shape; undefined where the hook keeps nothing of it. Throws
+  // Unsupported unless the subject offers it.
+  virtual at::Tensor left_out(const at::Tensor& parameter);
+
   // The gradients it reduces together in the backward pass of the last forward, or of the next one
   // before there was any; nothing where the subject does not say. Local.
   virtual BucketLayout buckets() const { return {}; }

@@ -4,6 +4,7 @@
 #include "ddp/sync_batch_norm.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/subjects/lockstep_hooks.h"
 #include "scenarios/subjects/subjects.h"
 
 #include <torch/torch.h>
@@ -55,11 +56,15 @@ DistributedDataParallelOptions translated(const WrapOptions& options, const Grou
 
 class Wrapped : public Replica {
  public:
-  Wrapped(std::shared_ptr<Model> model, const DistributedDataParallelOptions& options)
+  Wrapped(std::shared_ptr<Model> model, const DistributedDataParallelOptions& options,
+          const std::optional<HookOptions>& hook)
       : group_(options.process_group),
         ignored_(options.parameters_and_buffers_to_ignore),
+        hook_(hook ? hook_of(*hook, options.process_group) : nullptr),
         ddp_(std::move(model), options),
-        parameters_(trainable()) {}
+        parameters_(trainable()) {
+    if (hook_) ddp_->register_comm_hook(hook_);
+  }
   at::Tensor forward(const at::Tensor& input) override { return ddp_.forward(input); }
   std::vector<at::Tensor> outputs(const at::Tensor& input) override {
     return ddp_.forward(input, Model::AllOutputs());
@@ -89,13 +94,16 @@ class Wrapped : public Replica {
   void finish() override { ddp_->check_reduction_finished(); }
   void begin_anew() override { update_process_group(group_); }
   void report_failure(const std::string& sentence) override { ddp_->report_failure(sentence); }
-  // A bucket's collective carries one element more than the gradients: the flag of
-  // ddp/reducer/pass_buckets.h.
+  at::Tensor left_out(const at::Tensor& parameter) override {
+    return lockstep::left_out(*hook_, parameter);
+  }
+  // A bucket's collective carries one element more than the gradients, the flag of
+  // ddp/reducer/pass_buckets.h; where a hook has the bucket, the flag has one of its own.
   BucketLayout buckets() const override {
     BucketLayout layout;
     for (const auto& planned : ddp_->bucket_plan()) {
       auto& bucket = layout.buckets.emplace_back();
-      bucket.elements = 1;
+      bucket.elements = hook_ ? 0 : 1;
       for (const auto index : planned.gradients) {
         bucket.parameters.push_back(parameters_.at(index).key());
         bucket.elements += parameters_.at(index).value().numel();
@@ -119,6 +127,7 @@ class Wrapped : public Replica {
 
   Group group_;
   const std::vector<std::string> ignored_;
+  const std::shared_ptr<CommunicationHook> hook_;
   DistributedDataParallel<Model> ddp_;
   std::vector<Parameter> parameters_;  // indexed by the plan
 };
@@ -229,7 +238,8 @@ Subject lockstep_subject() {
   return {.name = "lockstep",
           .wrap =
               [](std::shared_ptr<Model> model, const Group& group, const WrapOptions& options) {
-                return std::make_unique<Wrapped>(std::move(model), translated(options, group));
+                return std::make_unique<Wrapped>(std::move(model), translated(options, group),
+                                                 options.hook);
               },
           .shard = [](const ShardOptions& options,
                       RankContext& here) { return std::make_unique<Sharded>(options, here); },

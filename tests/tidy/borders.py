@@ -5,7 +5,7 @@ CORE, PROCESS, ENGINE, WORLD = "harness/core", "harness/process", "harness/engin
 ACCELERATOR, CUDA, RECORDER = "harness/accelerator", "harness/cuda", "harness/recorder"
 PUBLIC = tuple("ddp/" + name + ".h" for name in (
     "batch_norm", "bucket_plan", "communication_hook", "communication_hooks", "convert_sync_batchnorm", "distributed_data_parallel", "distributed_sampler", "errors", "init",
-    "join", "launcher_report", "logging_data", "options", "outputs", "sync_batch_norm", "version"))
+    "join", "launcher_report", "logging_data", "options", "outputs", "power_sgd", "sync_batch_norm", "version"))
 ALL_BUT_DDP = ("reference", "harness", "scenarios", "reports", "cli", "bench", "examples", "cmake")
 SUBJECT = tuple(RECORDER + "/" + name for name in ("rank_context.h", "tensors.h")) + tuple(
     WORLD + "/" + name for name in ("subject.h", "subjects.h", "options.h"))
@@ -39,8 +39,7 @@ MAY_INCLUDE = {
     ACCELERATOR: (ACCELERATOR, CORE),
     CUDA: (CUDA,),
     "scenarios": SCENARIOS,
-    "scenarios/subjects/lockstep.h": SCENARIOS + ("ddp",),
-    "scenarios/subjects/lockstep.cpp": SCENARIOS + ("ddp",),
+    **{"scenarios/subjects/lockstep" + end: SCENARIOS + ("ddp",) for end in (".cpp", "_hooks.h", "_hooks.cpp")},
     "reports": ("reports", CORE),
     "cli": ALL_BUT_DDP,
     "cli/commands/shard.cpp": ALL_BUT_DDP + ("ddp",),

@@ -23,6 +23,9 @@ class Called : public CommunicationHook {
   Run run_;
 };
 
+// One of the library's own, with nothing around it.
+using Make = std::shared_ptr<CommunicationHook> (*)();
+
 inline std::shared_ptr<CommunicationHook> called(Called::Run run) {
   return std::make_shared<Called>(std::move(run));
 }

@@ -19,6 +19,7 @@ using testing::all_ways;
 using testing::called;
 using testing::count_of;
 using testing::Group;
+using testing::Make;
 using testing::numbers;
 using testing::own;
 using testing::run_world;
@@ -104,7 +105,8 @@ TEST(CommunicationHooks, OfAnAllReduceGiveTheBitsThatNoHookGives) {
 
 // 2049 is 2048 with 11 bits of precision and with 8, and 1024.5 is 1024.
 TEST(CommunicationHooks, OfCompressionRoundBeforeTheyDivideAndSumInHalfPrecision) {
-  for (const auto& hook : {fp16_compress_hook, bf16_compress_hook}) {
+  for (const Make hook :
+       {Make([] { return fp16_compress_hook(); }), Make([] { return bf16_compress_hook(); })}) {
     const auto reports = run_world(2, [&](const Group& group) {
       Terms net(2, 2, 0.0, at::kFloat);
       DistributedDataParallel ddp(net, {.process_group = group});

@@ -14,6 +14,7 @@ namespace {
 
 using testing::called;
 using testing::Group;
+using testing::Make;
 using testing::run_world;
 using testing::same;
 using testing::share;
@@ -42,7 +43,7 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 TEST(CommunicationHooks, LetRanksThatLackAGradientBeTold) {
-  for (const auto& hook : {all_reduce_hook, fp16_compress_hook}) {
+  for (const Make hook : {Make(all_reduce_hook), Make([] { return fp16_compress_hook(); })}) {
     const auto reports = run_world(2, [&](const Group& group) {
       Terms net(2, 2, 0.0, at::kFloat);
       DistributedDataParallel ddp(net, {.process_group = group, .bucket_cap_mb = 0.0});

@@ -1,0 +1,232 @@
+// With a communication hook every rank holds an average of the gradients that is off by no more
+// than the hook's bound, and sends as few bytes as the hook promises.
+//
+// Gradients are prescribed, so the reference is their average in double precision. A hook that
+// compresses rounds them first to what it sends; then ranks sum in that dtype, in any order, which
+// docs/numerics.md bounds. Of bytes each element is off by at most half a step of its chunk, and no
+// chunk has a larger step than all the gradients of its rank. "noop" averages nothing. Where
+// gradients are exact the bound is zero, but for bytes.
+#include "harness/core/compare.h"
+#include "scenarios/cases/labels.h"
+#include "scenarios/cases/tensors.h"
+#include "scenarios/hooks/draw.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <map>
+
+namespace lockstep::scenarios::hooks_average_within_bound {
+namespace {
+
+using namespace hooks;
+
+int bits_of(const std::string& dtype) {
+  static const std::map<std::string, int> kBits{
+      {"float16", 11}, {"bfloat16", 8}, {"float32", 24}, {"float64", 53}};
+  return kBits.at(dtype);
+}
+
+bool turns_into_bytes(const Hooked& c) {
+  return c.hook.kind == "quantize";
+}
+
+// Whether scaling by the rounded 1/W changes no bit of an exact gradient, in every dtype that a
+// case can send.
+void require_exact_scaling(const Hooked& c) {
+  const auto w = static_cast<float>(c.world.size);
+  for (float k = 1; k <= 4; ++k)
+    if (k * w * (1.0F / w) != k)
+      throw Refused("scaling by the rounded 1/" + std::to_string(c.world.size) + " is not exact");
+}
+
+// In what a hook receives and sends: rounded once, unless gradients are exact.
+std::vector<reference::Rounded> sent(const Hooked& c, int step, size_t p,
+                                     const reference::Format& format) {
+  std::vector<reference::Rounded> out;
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    const auto own = gradient_of(c, step, rank, p).to(at::kDouble);
+    auto error = at::zeros_like(own);
+    if (!format.exact) error = own.abs() * format.roundoff() + format.underflow();
+    out.push_back({own, error});
+  }
+  return out;
+}
+
+// Half a step of a chunk, at most, and what computing in float32 rounds; on average over the ranks.
+double error_of_bytes(const Hooked& c, int step) {
+  double sum = 0;
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    double least = 0, most = 0;
+    for (size_t p = 0; p < parameter_count(c); ++p) {
+      const auto own = gradient_of(c, step, rank, p).to(at::kDouble);
+      least = std::min(least, own.min().item<double>());
+      most = std::max(most, own.max().item<double>());
+    }
+    const double size = std::max(most, -least);
+    sum += (most - least) / 255 * 0.501 + size * std::ldexp(1.0, -20);
+  }
+  return sum / c.world.size;
+}
+
+std::vector<reference::Rounded> expected(const Hooked& c, int step, size_t p) {
+  if (c.hook.kind == "noop") {
+    std::vector<reference::Rounded> own;
+    for (const auto& each : received(c, step, p)) own.push_back(reference::given(each));
+    return own;
+  }
+  reference::Format format{.precision_bits = std::min(bits_of(sent_dtype(c)), bits_of(c.dtype)),
+                           .exact = c.values == "exact" && !turns_into_bytes(c)};
+  auto average = reference::Arithmetic(format).average(sent(c, step, p, format));
+  if (turns_into_bytes(c)) average.error = average.error + error_of_bytes(c, step);
+  return {average};
+}
+
+Findings averages_are_within_the_bound(const Hooked& c, const History& h) {
+  refuse_two_roundings(c);
+  if (c.values == "exact") require_exact_scaling(c);
+  Findings out;
+  for (int step = 0; step < c.steps; ++step) {
+    std::vector<Comparison> rows;
+    for (size_t p = 0; p < parameter_count(c); ++p) {
+      Comparison row{.row = h.row({step, "after backward"}, name_of(p)), .expected = {}};
+      for (const auto& each : expected(c, step, p)) {
+        const auto right = written(each, dtype_of(c));
+        row.expected.push_back(right.value);
+        row.bounds.push_back(right.bound);
+      }
+      row.explanations = [&c, step, p] {
+        std::vector<TensorValue> own;
+        at::Tensor sum;
+        for (int rank = 0; rank < c.world.size; ++rank) {
+          const auto gradient = gradient_of(c, step, rank, p).to(at::kDouble);
+          own.push_back(recorded(gradient, dtype_of(c)));
+          sum = sum.defined() ? sum + gradient : gradient;
+        }
+        const auto is = [&](const char* kind, const char* text, const at::Tensor& value) {
+          return recorded_instead({kind, text}, {recorded(value, dtype_of(c))});
+        };
+        return Explanations{
+            recorded_instead({"not_reduced", "each rank's own gradient, never averaged"}, own),
+            is("sum_not_average", "the sum over the ranks, not divided", sum),
+            is("divided_twice", "the sum divided twice by the world size",
+               sum / (c.world.size * c.world.size))};
+      };
+      rows.push_back(std::move(row));
+    }
+    out += equal(
+        "With a communication hook every rank must hold the average, as near as the hook "
+        "promises",
+        rows);
+  }
+  return out;
+}
+
+Findings ranks_hold_the_same_bits(const Hooked& c, const History& h) {
+  if (c.hook.kind == "noop") return {};
+  Findings out;
+  for (int step = 0; step < c.steps; ++step) {
+    std::vector<Row> rows;
+    for (size_t p = 0; p < parameter_count(c); ++p)
+      rows.push_back(h.row({step, "after backward"}, name_of(p)));
+    out += alike("Every rank must hold the same bits as the others", rows);
+  }
+  return out;
+}
+
+// Elements that carry gradients, and the flag where it has their dtype. What else is sent beside
+// them, such as maps of used parameters, has another dtype or operation.
+int64_t elements_sent(const Hooked& c, const History& h, int rank, int step) {
+  int64_t elements = 0;
+  for (const auto& each : h.collectives(rank, {step, "backward"})) {
+    if (c.hook.kind == "quantize" || c.hook.kind == "gathered") {
+      if (each.op == "allgather" || each.op == "_allgather_base") elements += each.elements;
+    } else if (each.op == "allreduce" && each.dtype == sent_dtype(c)) {
+      elements += each.elements;
+    }
+  }
+  return elements;
+}
+
+Findings as_few_bytes_as_promised(const Hooked& c, const History& h) {
+  if (c.hook.kind == "noop") return {};
+  const bool flag_is_alike = sent_dtype(c) == c.dtype;
+  Findings out;
+  for (int step = 0; step < c.steps; ++step) {
+    const auto seen = elements_sent(c, h, 0, step);
+    const auto all = elements_of(c);
+    // Chunks are padded, and each has two numbers of up to 8 bytes.
+    const auto chunk = c.hook.chunk;
+    const auto most =
+        turns_into_bytes(c)
+            ? (static_cast<int64_t>(parameter_count(c)) + all / chunk + 1) * (chunk + 16) + all
+            : all + (c.hook.kind != "gathered" && flag_is_alike ? 1 : 0);
+    const auto least = turns_into_bytes(c) ? all : most;
+    if (seen >= least && seen <= most) continue;
+    out.push_back({"A communication hook must send what it promises, and no more", "other_bytes",
+                   "step " + std::to_string(step),
+                   "rank 0 sends " + std::to_string(seen) + " elements of gradients, expected " +
+                       std::to_string(least) +
+                       (least == most ? "" : " to " + std::to_string(most))});
+    return out;
+  }
+  return out;
+}
+
+std::vector<Hooked> every_small_one() {
+  std::vector<Hooked> all;
+  for (const int world : {2, 3})
+    for (const char* kind : {"all_reduce", "fp16_compress", "bf16_compress", "noop", "quantize",
+                             "gathered", "own_work"})
+      for (const int64_t cap : {0, 1})
+        for (const char* values : {"exact", "real"})
+          all.push_back({.world = {.size = world},
+                         .steps = 3,
+                         .hook = {.kind = kind, .chunk = 4},
+                         .sizes = {{3, 2}, {5}},
+                         .options = {.bucket_cap_bytes = cap},
+                         .values = values,
+                         .seed = 1});
+  return all;
+}
+
+bool compresses(const Hooked& c) {
+  return sent_dtype(c) != c.dtype;
+}
+
+}  // namespace
+
+Scenario average_within_bound() {
+  return scenario<Hooked>({
+      .name = "hooks.average_within_bound",
+      .claim = "With a communication hook every rank holds the same average of the gradients, off "
+               "by no more than what the hook sends must round, and sends no more than that.",
+      .exactness = "bit-equal · rounded: bounded",
+      .source = "torch.distributed.algorithms.ddp_comm_hooks; docs/semantics.md 2.9",
+      .not_covered = "gradients too large for float16, unused parameters, sparse gradients, joins",
+      .usual_mistake = "summing in half precision before dividing, or dividing twice.",
+      .tags = {"hooks", "gradients"},
+      .must_catch = {"hook_compresses_a_sum", "hook_result_dropped", "hook_sends_what_it_received",
+                     "quantization_forgets_the_least", "quantization_truncates"},
+      .draws = 150,
+      .start = {.world = {.size = 2}},
+      .every = every_small_one,
+      .cases = averaging(),
+      .program = program,
+      .checks = {averages_are_within_the_bound, ranks_hold_the_same_bits, as_few_bytes_as_promised},
+      .labels = {{"three ranks and more", 0.4, has_three_ranks<Hooked>},
+                 {"gradients in fewer bits", 0.2, compresses},
+                 {"gradients in bytes", 0.12, turns_into_bytes},
+                 {"real values", 0.3, has_real_values<Hooked>},
+                 {"thousands of elements", 0.1,
+                  [](const Hooked& c) { return elements_of(c) > 1000; }}},
+      .unused = {"hook.matrix_rank", "hook.start", "hook.use_error_feedback", "hook.warm_start",
+                 "is_constant"},
+  });
+}
+
+std::vector<Scenario> all() {
+  return {average_within_bound()};
+}
+
+}  // namespace lockstep::scenarios::hooks_average_within_bound

@@ -1,0 +1,76 @@
+// The shape Hooked: parameters with prescribed gradients, averaged by a communication hook.
+#pragma once
+
+#include "harness/core/scenario.h"
+#include "harness/worlds/options.h"
+
+#include <ATen/core/Tensor.h>
+
+namespace lockstep::scenarios::hooks {
+
+// A matrix, or a vector of `rows` elements where it has no columns.
+struct Size {
+  int rows = 1;
+  int columns = 0;
+  auto operator<=>(const Size&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &Size::rows, between(1, 4096)),
+                      field("columns", &Size::columns, between(0, 4096))};
+  }
+};
+
+// The loss is the sum over all parameters of parameter times prescribed gradient, so the gradient
+// is that number, on each rank and in each step another one. Parameters do not learn.
+struct Hooked {
+  WorldSpec world;
+  int steps = 1;
+  HookOptions hook;
+  std::vector<Size> sizes;  // of the parameters; empty: one of one element
+  WrapOptions options;
+  std::string dtype = "float32";
+  // "exact": small multiples of the world size, whose averages no hook rounds but one that
+  // approximates; "real": any numbers between -1 and 1.
+  std::string values = "exact";
+  int magnitude_log2 = 0;  // real gradients are multiplied by 2^magnitude_log2
+  // Real gradients are the same in every step, of each rank a multiple of one matrix whose singular
+  // values fall fast.
+  bool is_constant = false;
+  uint64_t seed = 0;
+  auto operator<=>(const Hooked&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("world", &Hooked::world),
+        field("steps", &Hooked::steps, between(1, 100)),
+        field("hook", &Hooked::hook),
+        field("sizes", &Hooked::sizes),
+        field("options", &Hooked::options),
+        field("dtype", &Hooked::dtype, one_of("float32|float64|float16|bfloat16"), Cost::numbers),
+        field("values", &Hooked::values, one_of("exact|real"), Cost::numbers),
+        field("magnitude_log2", &Hooked::magnitude_log2, between(-20, 13), Cost::numbers),
+        field("is_constant", &Hooked::is_constant, {}, Cost::numbers),
+        field("seed", &Hooked::seed, {}, Cost::numbers)};
+  }
+};
+
+size_t parameter_count(const Hooked& c);
+Size size_of(const Hooked& c, size_t parameter);
+int64_t elements_of(const Hooked& c);   // of all parameters
+std::string name_of(size_t parameter);  // "w0"
+at::ScalarType dtype_of(const Hooked& c);
+
+// The dtype in which gradients are sent, if the hook does not turn them into bytes.
+std::string sent_dtype(const Hooked& c);
+
+// Of a rank in a step, in the dtype and shape of the parameter.
+at::Tensor gradient_of(const Hooked& c, int step, int rank, size_t parameter);
+
+// The same in the dtype in which it is sent, as float64; one for each rank.
+std::vector<at::Tensor> received(const Hooked& c, int step, size_t parameter);
+
+// The two dtypes of 16 bits hold other numbers, so what is rounded to both is rounded twice; for
+// such a case there is no reference.
+void refuse_two_roundings(const Hooked& c);
+
+void program(const Hooked& c, RankContext& here);
+
+}  // namespace lockstep::scenarios::hooks

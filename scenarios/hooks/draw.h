@@ -1,0 +1,16 @@
+// Generators of Hooked cases.
+#pragma once
+
+#include "scenarios/hooks/case.h"
+
+#include <rapidcheck.h>
+
+namespace lockstep::scenarios::hooks {
+
+// Every hook but power_sgd; vectors and matrices of few elements, and now and then of thousands.
+rc::Gen<Hooked> averaging();
+
+// power_sgd on matrices of every shape, some of which it approximates.
+rc::Gen<Hooked> approximating();
+
+}  // namespace lockstep::scenarios::hooks

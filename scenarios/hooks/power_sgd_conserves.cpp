@@ -1,0 +1,299 @@
+// PowerSGD loses nothing: what it applies and what it keeps back are, over the ranks, the gradients
+// and what was kept back before. And what it applies is the best of its rank.
+//
+// With M the average over the ranks of gradient plus what a rank had left out, and A what every
+// rank then holds, each step is judged by itself:
+//   A + the average of what is left out now = M                 nothing is lost (error feedback)
+//   A^T (M - A) = 0                                             A is a projection of M, not a
+//   fraction A has no more than `matrix_rank` singular values            and so few numbers were
+//   sent
+// The first holds to a rounding of each rank's numbers, however well A approximates; the other two
+// to what orthonormal columns and two products of matrices round. Where gradients are the same in
+// every step, the approximation begins warm and nothing is fed back, ten steps find the best
+// approximation of the rank: then the rest is that of the singular value decomposition. Gradients
+// that the hook does not approximate are averages.
+#include "harness/core/compare.h"
+#include "scenarios/cases/labels.h"
+#include "scenarios/cases/tensors.h"
+#include "scenarios/hooks/draw.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+namespace lockstep::scenarios::hooks_power_sgd_conserves {
+namespace {
+
+using namespace hooks;
+
+constexpr int kStepsToConverge = 24;
+
+bool approximates(const Hooked& c, size_t p) {
+  const auto size = size_of(c, p);
+  return (size.rows + size.columns) * c.hook.matrix_rank < int64_t{size.rows} * size.columns;
+}
+
+double roundoff(const Hooked& c) {
+  return std::ldexp(1.0, c.dtype == "float64" && c.hook.around == "none" ? -53 : -24);
+}
+
+at::Tensor matrix_of(const TensorValue& value) {
+  const auto numbers = as_doubles(value);
+  return torch::tensor(numbers, at::kDouble).view(value.shape);
+}
+
+// What one rank holds and kept of a parameter after a step; zeros where it kept nothing.
+struct Seen {
+  at::Tensor applied;
+  std::vector<at::Tensor> left_out;  // by rank
+};
+Seen seen(const Hooked& c, const History& h, int step, size_t p) {
+  Seen out{.applied = matrix_of(h.row({step, "after backward"}, name_of(p)).by_rank.front()),
+           .left_out = {}};
+  const bool has_state = c.hook.use_error_feedback && step >= c.hook.start && approximates(c, p);
+  const auto row = has_state ? h.row({step, "left out"}, name_of(p)) : Row();
+  for (size_t rank = 0; rank < static_cast<size_t>(c.world.size); ++rank)
+    out.left_out.push_back(has_state ? matrix_of(row.by_rank[rank]) : at::zeros_like(out.applied));
+  return out;
+}
+
+at::Tensor average(const std::vector<at::Tensor>& by_rank) {
+  return at::stack(by_rank).mean(0);
+}
+
+// One step of one approximated parameter.
+struct Step {
+  at::Tensor wanted;    // M
+  at::Tensor applied;   // A
+  at::Tensor left_out;  // on average over the ranks
+  at::Tensor rounding;  // of A plus what is left out
+  at::Tensor sizes;     // of what the ranks approximate, on average
+};
+Step step_of(const Hooked& c, const History& h, int step, size_t p) {
+  const auto now = seen(c, h, step, p);
+  auto wanted = received(c, step, p);
+  if (step > c.hook.start) {
+    const auto before = seen(c, h, step - 1, p);
+    for (size_t rank = 0; rank < wanted.size(); ++rank)
+      wanted[rank] = wanted[rank] + before.left_out[rank];
+  }
+  // Each rank rounds a sum and a difference; the reference, in double precision, these and
+  // averages.
+  const double own = (c.world.size + 4) * std::ldexp(1.0, -53);
+  std::vector<at::Tensor> sizes, rounded;
+  for (size_t rank = 0; rank < wanted.size(); ++rank) {
+    sizes.push_back(wanted[rank].abs());
+    rounded.push_back(wanted[rank].abs() + now.left_out[rank].abs());
+  }
+  return {.wanted = average(wanted),
+          .applied = now.applied,
+          .left_out = average(now.left_out),
+          .rounding = average(rounded) * (1.01 * roundoff(c) + own) + std::ldexp(1.0, -148),
+          .sizes = average(sizes)};
+}
+
+// A finding like `broken`, of the element that is farthest beyond its bound; none if none is.
+Findings within(const Finding& broken, const std::string& what, const at::Tensor& distance,
+                const at::Tensor& bound, int step, size_t p) {
+  // NaN is beyond any bound.
+  const auto is_off = at::logical_not(distance.abs() <= bound);
+  if (!is_off.any().item<bool>()) return {};
+  const auto worst = (distance.abs() / bound).nan_to_num(HUGE_VAL).argmax().item<int64_t>();
+  const auto at_worst = [&](const at::Tensor& values) {
+    return c10::str(values.expand_as(distance).reshape({-1})[worst].item<double>());
+  };
+  return {{broken.rule, broken.pattern, "step " + std::to_string(step) + ", " + name_of(p),
+           name_of(p) + ": " + what + " is off by " + at_worst(distance) + " in element " +
+               std::to_string(worst) + ", at most " + at_worst(bound) + " expected"}};
+}
+
+template <class Judge>
+Findings of_each_step(const Hooked& c, const Judge& judge) {
+  Findings out;
+  for (int step = static_cast<int>(c.hook.start); step < c.steps; ++step)
+    for (size_t p = 0; p < parameter_count(c); ++p)
+      if (approximates(c, p)) out += judge(step, p);
+  return out;
+}
+
+Findings nothing_is_lost(const Hooked& c, const History& h) {
+  if (!c.hook.use_error_feedback) return {};
+  return of_each_step(c, [&](int step, size_t p) {
+    const auto s = step_of(c, h, step, p);
+    return within({"What PowerSGD applies and what it keeps must be the gradients and what it kept "
+                   "before",
+                   "gradients_lost", "", ""},
+                  "applied plus left out", s.applied + s.left_out - s.wanted, s.rounding, step, p);
+  });
+}
+
+// Of half-precision gradients A is rounded to so few bits that it is no projection.
+bool is_wide(const Hooked& c) {
+  return c.hook.around == "none" && (c.dtype == "float32" || c.dtype == "float64");
+}
+
+// The average over the ranks of the sizes of what they approximate.
+double size_of_wanted(const Step& s) {
+  return s.sizes.norm().item<double>();
+}
+
+Findings what_is_applied_is_a_projection(const Hooked& c, const History& h) {
+  if (!is_wide(c)) return {};
+  return of_each_step(c, [&](int step, size_t p) {
+    const auto s = step_of(c, h, step, p);
+    const auto overlap = s.applied.t().mm(s.wanted - s.applied);
+    const auto size = size_of(c, p);
+    // Orthonormal columns, M^T P, P Q^T and the average round once for each of their terms.
+    const double roundings =
+        8.0 * static_cast<double>(size.rows + c.hook.matrix_rank + c.world.size);
+    const double bound = roundings * roundoff(c) * std::pow(size_of_wanted(s), 2);
+    return within(
+        {"What PowerSGD applies must be the best in its column space", "no_projection", "", ""},
+        "A^T (M - A)", overlap, at::full_like(overlap, bound + std::ldexp(1.0, -140)), step, p);
+  });
+}
+
+at::Tensor singular_values(const at::Tensor& matrix) {
+  return at::linalg_svdvals(matrix);
+}
+
+Findings its_rank_is_as_asked(const Hooked& c, const History& h) {
+  if (!is_wide(c)) return {};
+  return of_each_step(c, [&](int step, size_t p) {
+    const auto applied = seen(c, h, step, p).applied;
+    const auto rest = singular_values(applied).slice(0, c.hook.matrix_rank);
+    const auto rank = static_cast<double>(c.hook.matrix_rank);
+    const double bound = 8 * (rank + 1) * (rank + 1) * roundoff(c) * applied.norm().item<double>();
+    return within(
+        {"What PowerSGD applies must be of the rank that was asked for", "another_rank", "", ""},
+        "a singular value behind the first " + std::to_string(c.hook.matrix_rank), rest,
+        at::full_like(rest, bound + std::ldexp(1.0, -140)), step, p);
+  });
+}
+
+// Only where the singular value behind the rank is at most half of the last one within.
+Findings it_finds_the_best(const Hooked& c, const History& h) {
+  const bool converges = c.is_constant && c.values == "real" && c.hook.warm_start &&
+                         !c.hook.use_error_feedback && is_wide(c) &&
+                         c.steps >= c.hook.start + kStepsToConverge;
+  if (!converges) return {};
+  Findings out;
+  for (size_t p = 0; p < parameter_count(c); ++p) {
+    if (!approximates(c, p)) continue;
+    const int step = c.steps - 1;
+    const auto s = step_of(c, h, step, p);
+    const auto values = singular_values(s.wanted);
+    const auto last = values[c.hook.matrix_rank - 1].item<double>();
+    const auto rest = values.slice(0, c.hook.matrix_rank);
+    if (!(rest[0].item<double>() * 2 <= last)) continue;
+    const auto missing = (s.wanted - s.applied).norm();
+    const auto size = size_of(c, p);
+    const double rounding =
+        8.0 * static_cast<double>(size.rows + size.columns) * roundoff(c) * size_of_wanted(s);
+    out += within({"PowerSGD that begins warm must find the best approximation of its rank",
+                   "not_the_best", "", ""},
+                  "the rest of the gradients", missing.view({1}),
+                  (rest.norm() * 1.01 + rounding).view({1}), step, p);
+  }
+  return out;
+}
+
+Findings the_others_are_averages(const Hooked& c, const History& h) {
+  Findings out;
+  for (int step = 0; step < c.steps; ++step)
+    for (size_t p = 0; p < parameter_count(c); ++p) {
+      if (approximates(c, p) && step >= c.hook.start) continue;
+      const auto right = average(received(c, step, p));
+      const auto seen_now = seen(c, h, step, p).applied;
+      const double bits = is_wide(c) ? roundoff(c) : std::ldexp(1.0, -8);
+      std::vector<at::Tensor> sizes;
+      for (const auto& each : received(c, step, p)) sizes.push_back(each.abs());
+      const auto bound = average(sizes) * (bits * 2 * (c.world.size + 1)) + std::ldexp(1.0, -23);
+      out += within({"A gradient that PowerSGD does not approximate must be the average",
+                     "not_the_average", "", ""},
+                    "the average", seen_now - right, bound, step, p);
+    }
+  return out;
+}
+
+Findings ranks_hold_the_same_bits(const Hooked& c, const History& h) {
+  refuse_two_roundings(c);
+  Findings out;
+  for (int step = 0; step < c.steps; ++step) {
+    std::vector<Row> rows;
+    for (size_t p = 0; p < parameter_count(c); ++p)
+      rows.push_back(h.row({step, "after backward"}, name_of(p)));
+    out += alike("Every rank must hold the same bits as the others", rows);
+  }
+  return out;
+}
+
+std::vector<Hooked> every_small_one() {
+  std::vector<Hooked> all;
+  for (const int world : {2, 3})
+    for (const int64_t rank : {1, 2})
+      for (const bool feeds_back : {true, false})
+        for (const bool is_warm : {true, false})
+          for (const bool is_constant : {true, false})
+            all.push_back({.world = {.size = world},
+                           .steps = is_constant ? kStepsToConverge : 4,
+                           .hook = {.kind = "power_sgd",
+                                    .matrix_rank = rank,
+                                    .use_error_feedback = feeds_back,
+                                    .warm_start = is_warm},
+                           .sizes = {{8, 6}, {3}},
+                           .values = "real",
+                           .is_constant = is_constant,
+                           .seed = 1});
+  return all;
+}
+
+bool has_approximated(const Hooked& c) {
+  for (size_t p = 0; p < parameter_count(c); ++p)
+    if (approximates(c, p) && c.steps > c.hook.start) return true;
+  return false;
+}
+
+}  // namespace
+
+Scenario power_sgd_conserves() {
+  return scenario<Hooked>({
+      .name = "hooks.power_sgd_conserves",
+      .claim = "PowerSGD applies on every rank the best approximation in its column space, of the "
+               "rank that was asked for, and loses nothing: what it leaves out comes later.",
+      .exactness = "within rounding",
+      .source = "Vogels et al. 2019; ddp_comm_hooks.powerSGD_hook; docs/semantics.md 2.9",
+      .not_covered = "how fast a training converges, joins, saved states, gradients that are not "
+                     "finite",
+      .usual_mistake = "approximating each rank's gradients before they are averaged.",
+      .tags = {"hooks", "gradients"},
+      .must_catch = {"hook_leaves_gradients_behind", "power_sgd_begins_cold",
+                     "power_sgd_factors_of_one_rank", "power_sgd_keeps_a_view",
+                     "power_sgd_p_left_as_it_is", "power_sgd_q_summed",
+                     "power_sgd_residual_never_added", "power_sgd_rounds_away"},
+      .draws = 60,
+      .start = {.world = {.size = 2}, .hook = {.kind = "power_sgd"}},
+      .every = every_small_one,
+      .cases = approximating(),
+      .program = program,
+      .checks = {ranks_hold_the_same_bits, the_others_are_averages, nothing_is_lost,
+                 what_is_applied_is_a_projection, its_rank_is_as_asked, it_finds_the_best},
+      .labels = {{"three ranks and more", 0.4, has_three_ranks<Hooked>},
+                 {"an approximated gradient", 0.5, has_approximated},
+                 {"error feedback over steps", 0.25,
+                  [](const Hooked& c) {
+                    return has_approximated(c) && c.hook.use_error_feedback &&
+                           c.steps > c.hook.start + 1;
+                  }},
+                 {"ranks of two and more", 0.25,
+                  [](const Hooked& c) { return has_approximated(c) && c.hook.matrix_rank > 1; }},
+                 {"fed warm", 0.3, [](const Hooked& c) { return c.hook.warm_start; }}},
+      .unused = {"hook.chunk"},
+  });
+}
+
+std::vector<Scenario> all() {
+  return {power_sgd_conserves()};
+}
+
+}  // namespace lockstep::scenarios::hooks_power_sgd_conserves

@@ -1,0 +1,90 @@
+#include "scenarios/subjects/lockstep_hooks.h"
+
+#include "ddp/communication_hooks.h"
+#include "ddp/power_sgd.h"
+
+#include <torch/torch.h>
+
+namespace lockstep {
+
+namespace {
+
+// Sums in the order of the ranks, in memory of its own.
+class Gathered : public CommunicationHook {
+ public:
+  std::string description() const override { return "gathered"; }
+  HookResult run(GradBucket& bucket, HookCollectives& collectives) override {
+    const auto scaled = bucket.buffer() / collectives.divisor();
+    bucket.set_buffer(scaled);
+    return HookResult([parts = collectives.all_gather(bucket.buffer())]() mutable {
+      at::Tensor sum;
+      for (const auto& part : parts.wait_for_parts()) sum = sum.defined() ? sum + part : part;
+      return sum;
+    });
+  }
+};
+
+class OwnWork : public CommunicationHook {
+ public:
+  explicit OwnWork(Group group) : group_(std::move(group)) {}
+  std::string description() const override { return "own work"; }
+  HookResult run(GradBucket& bucket, HookCollectives& collectives) override {
+    std::vector<at::Tensor> sum{bucket.buffer() / collectives.divisor()};
+    return HookResult(group_->allreduce(sum), sum.front());
+  }
+
+ private:
+  const Group group_;
+};
+
+std::shared_ptr<CommunicationHook> inner(const HookOptions& options, const Group& group) {
+  if (options.kind == "fp16_compress") return fp16_compress_hook();
+  if (options.kind == "bf16_compress") return bf16_compress_hook();
+  if (options.kind == "noop") return noop_hook();
+  if (options.kind == "quantize") return quantize_hook(options.chunk);
+  if (options.kind == "power_sgd")
+    return std::make_shared<PowerSgd>(
+        PowerSgdOptions{.matrix_approximation_rank = options.matrix_rank,
+                        .start_power_sgd_iter = options.start,
+                        .min_compression_rate = 1.0,
+                        .use_error_feedback = options.use_error_feedback,
+                        .warm_start = options.warm_start});
+  if (options.kind == "gathered") return std::make_shared<Gathered>();
+  if (options.kind == "own_work") return std::make_shared<OwnWork>(group);
+  return all_reduce_hook();
+}
+
+// Keeps what is around it together with it.
+class Around : public CommunicationHook {
+ public:
+  Around(std::shared_ptr<CommunicationHook> outer, std::shared_ptr<CommunicationHook> inner)
+      : outer_(std::move(outer)), inner_(std::move(inner)) {}
+  std::string description() const override { return outer_->description(); }
+  HookResult run(GradBucket& bucket, HookCollectives& collectives) override {
+    return outer_->run(bucket, collectives);
+  }
+  const CommunicationHook& inner() const { return *inner_; }
+
+ private:
+  const std::shared_ptr<CommunicationHook> outer_, inner_;
+};
+
+}  // namespace
+
+std::shared_ptr<CommunicationHook> hook_of(const HookOptions& options, const Group& group) {
+  auto hook = inner(options, group);
+  if (options.around == "none") return hook;
+  auto outer =
+      options.around == "fp16_compress" ? fp16_compress_hook(hook) : bf16_compress_hook(hook);
+  return std::make_shared<Around>(std::move(outer), std::move(hook));
+}
+
+at::Tensor left_out(const CommunicationHook& hook, const at::Tensor& parameter) {
+  if (const auto* const around = dynamic_cast<const Around*>(&hook))
+    return left_out(around->inner(), parameter);
+  const auto* const power_sgd = dynamic_cast<const PowerSgd*>(&hook);
+  if (power_sgd == nullptr) throw Unsupported("this communication hook keeps nothing");
+  return power_sgd->left_out(parameter);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,176 @@
+// PowerSGD: what it refuses, and what a saved state continues.
+#include "ddp/power_sgd.h"
+
+#include "ddp/communication_hooks.h"
+#include "ddp/distributed_data_parallel.h"
+#include "ddp/errors.h"
+#include "ddp/hooks/orthonormal.h"
+#include "tests/ddp/forked_world.h"
+#include "tests/ddp/modules.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <sstream>
+
+namespace lockstep {
+namespace {
+
+using testing::Group;
+using testing::numbers;
+using testing::run_world;
+using testing::same;
+
+std::string refused(const PowerSgdOptions& options) {
+  try {
+    const PowerSgd power_sgd(options);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
+TEST(PowerSgd, RefusesOptionsThatItCannotFollow) {
+  EXPECT_EQ(refused({.matrix_approximation_rank = 0}),
+            "PowerSgd: matrix_approximation_rank is 0, expected at least 1");
+  EXPECT_EQ(refused({.start_power_sgd_iter = -1}),
+            "PowerSgd: start_power_sgd_iter is -1, expected at least 0");
+  EXPECT_EQ(refused({.min_compression_rate = 0.0}),
+            "PowerSgd: min_compression_rate is 0, expected more than 0");
+  EXPECT_EQ(refused({}), "nothing");
+}
+
+TEST(PowerSgd, MakesColumnsOrthonormalAndDropsThoseOfRounding) {
+  const at::Tensor columns =
+      torch::tensor({{3.0F, 6.0F, 0.0F}, {4.0F, 8.0F, 2.0F}, {0.0F, 0.0F, 1.0F}});
+  const at::Tensor out = orthonormal(columns);
+  const at::Tensor product = out.t().mm(out);
+  EXPECT_TRUE(at::allclose(
+      product, torch::tensor({{1.0F, 0.0F, 0.0F}, {0.0F, 0.0F, 0.0F}, {0.0F, 0.0F, 1.0F}})))
+      << product;
+  EXPECT_TRUE(orthonormal(torch::full({2, 1}, NAN)).isnan().all().item<bool>());
+}
+
+// A linear layer whose gradient is another matrix on each rank and in each step.
+struct Trained {
+  Trained(const Group& group, std::shared_ptr<PowerSgd> hook)
+      : rank(group->getRank()),
+        net(torch::nn::LinearOptions(12, 10).bias(false)),
+        ddp(net, {.process_group = group}) {
+    ddp->register_comm_hook(std::move(hook));
+  }
+  std::string step(int number) {
+    net->zero_grad();
+    torch::manual_seed(static_cast<std::uint64_t>(100 * number + rank));
+    ddp.forward(torch::rand({4, 12})).pow(2).sum().backward();
+    return numbers(net->weight.grad().sum(0));
+  }
+  const int rank;
+  torch::nn::Linear net;
+  DistributedDataParallel<torch::nn::LinearImpl> ddp;
+};
+
+TEST(PowerSgd, ContinuesFromASavedStateAsIfItHadNotStopped) {
+  const PowerSgdOptions options{.start_power_sgd_iter = 1, .min_compression_rate = 1.0};
+  const auto reports = run_world(2, [&](const Group& group) {
+    torch::manual_seed(1);
+    const auto first = std::make_shared<PowerSgd>(options);
+    Trained without_a_stop(group, first);
+    for (int s = 0; s < 3; ++s) without_a_stop.step(s);
+    std::stringstream bytes;
+    torch::serialize::OutputArchive saved;
+    first->save(saved, *without_a_stop.net);
+    saved.save_to(bytes);
+
+    torch::manual_seed(1);
+    const auto second = std::make_shared<PowerSgd>(options);
+    Trained with_a_stop(group, second);
+    torch::serialize::InputArchive loaded;
+    loaded.load_from(bytes);
+    second->load(loaded, *with_a_stop.net);
+    for (int s = 3; s < 5; ++s) {
+      const auto expected = without_a_stop.step(s);
+      const auto seen = with_a_stop.step(s);
+      if (seen != expected) return "step " + std::to_string(s) + ": " + seen + ", not " + expected;
+    }
+    return std::string("equal");
+  });
+  EXPECT_EQ(reports, same(2, "equal"));
+}
+
+TEST(PowerSgd, RefusesAStateOfAnotherModuleAndKeepsItsOwn) {
+  const auto reports = run_world(1, [](const Group& group) {
+    const auto hook = std::make_shared<PowerSgd>(
+        PowerSgdOptions{.start_power_sgd_iter = 0, .min_compression_rate = 1.0});
+    Trained trained(group, hook);
+    trained.step(0);
+    const auto before = numbers(hook->left_out(trained.net->weight));
+    std::string report;
+    const auto told = [&](const auto& call) {
+      try {
+        call();
+        report += "nothing\n";
+      } catch (const UsageError& error) {
+        report += std::string(error.what()) + "\n";
+      }
+    };
+    torch::nn::Linear wider(13, 10);
+    torch::nn::BatchNorm1d other(3);
+    torch::serialize::OutputArchive refused;
+    told([&] { hook->save(refused, *wider); });
+    std::stringstream bytes;
+    torch::serialize::OutputArchive saved;
+    hook->save(saved, *trained.net);
+    saved.save_to(bytes);
+    for (torch::nn::Module* const module : {static_cast<torch::nn::Module*>(wider.get()),
+                                            static_cast<torch::nn::Module*>(trained.net.get())}) {
+      torch::serialize::InputArchive loaded;
+      bytes.seekg(0);
+      loaded.load_from(bytes);
+      told([&] { hook->load(loaded, *module); });
+    }
+    report += numbers(hook->left_out(trained.net->weight)) == before ? "kept" : "changed";
+    return report;
+  });
+  EXPECT_EQ(
+      reports,
+      same(1,
+           "PowerSgd::save: the hook has run on parameters that the module does not have\n"
+           "PowerSgd::load: 'weight' is [10, 13] in the module and another shape in the archive\n"
+           "nothing\nkept"));
+}
+
+// A gradient that is not finite is not added to every later one.
+TEST(PowerSgd, KeepsNothingOfAPassThatIsNotFinite) {
+  const auto reports = run_world(2, [](const Group& group) {
+    const auto hook = std::make_shared<PowerSgd>(
+        PowerSgdOptions{.start_power_sgd_iter = 0, .min_compression_rate = 1.0});
+    Trained trained(group, hook);
+    trained.step(0);
+    const auto before = numbers(hook->left_out(trained.net->weight));
+    const double infinite = group->getRank() == 0 ? INFINITY : 1.0;
+    trained.net->zero_grad();
+    (trained.ddp.forward(torch::ones({4, 12})) * infinite).sum().backward();
+    const bool is_seen = !trained.net->weight.grad().isfinite().all().item<bool>();
+    return std::string(is_seen ? "seen, " : "hidden, ") +
+           (numbers(hook->left_out(trained.net->weight)) == before ? "kept" : "changed");
+  });
+  EXPECT_EQ(reports, same(2, "seen, kept"));
+}
+
+TEST(GradBucket, RefusesABufferThatIsNoBufferOfItsSize) {
+  const at::Tensor memory = torch::zeros({6});
+  GradBucket bucket(0, true, memory, {memory.narrow(0, 0, 6).view({2, 3})}, {torch::zeros({2, 3})});
+  EXPECT_THROW(bucket.set_buffer(torch::zeros({5})), UsageError);
+  EXPECT_THROW(bucket.set_buffer(torch::zeros({12}).slice(0, 0, 12, 2)), UsageError);
+  EXPECT_THROW(bucket.set_buffer({}), UsageError);
+  bucket.set_buffer(torch::arange(6).to(at::kHalf));
+  EXPECT_EQ(numbers(bucket.gradients().front().select(0, 1).to(at::kDouble)), "3 4 5");
+}
+
+TEST(QuantizeHook, RefusesEmptyChunks) {
+  EXPECT_THROW(quantize_hook(0), UsageError);
+}
+
+}  // namespace
+}  // namespace lockstep
