@@ -109,8 +109,8 @@ at::Tensor PowerSgd::first_q(const at::Tensor& matrix, const Kept& kept) {
 PowerSgd::Factors PowerSgd::started(const at::Tensor& parameter, const at::Tensor& gradient) {
   Kept& kept = kept_[parameter.unsafeGetTensorImpl()];
   const at::ScalarType dtype = gradient.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  at::Tensor matrix = gradient.reshape({gradient.size(0), -1})
-                          .to(dtype, /*non_blocking=*/false, /*copy=*/true);
+  at::Tensor matrix =
+      gradient.reshape({gradient.size(0), -1}).to(dtype, /*non_blocking=*/false, /*copy=*/true);
   if (kept.left_out.defined()) matrix += kept.left_out;
   const at::Tensor q = first_q(matrix, kept);
   return {.kept = &kept, .gradient = gradient, .matrix = matrix, .p = matrix.mm(q), .q = q};
