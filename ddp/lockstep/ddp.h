@@ -4,6 +4,7 @@
 
 #include "ddp/batch_norm.h"
 #include "ddp/bucket_plan.h"
+#include "ddp/collectives.h"
 #include "ddp/communication_hook.h"
 #include "ddp/communication_hooks.h"
 #include "ddp/convert_sync_batchnorm.h"
@@ -16,5 +17,7 @@
 #include "ddp/logging_data.h"
 #include "ddp/options.h"
 #include "ddp/outputs.h"
+#include "ddp/random_split.h"
+#include "ddp/spawn.h"
 #include "ddp/sync_batch_norm.h"
 #include "ddp/version.h"
