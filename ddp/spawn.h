@@ -29,7 +29,7 @@ struct SpawnOptions {
 // process_count - 1, and returns when all have returned. In each of them init_process_group()
 // finds its peers: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT are
 // set, and this process serves the store, on loopback, at a port that nobody else can have. Each
-// process computes with its share of this one's threads (at::set_num_threads).
+// process computes with its share of the threads that this one would use (at::set_num_threads).
 //
 //   lockstep::spawn(4, [](int rank) { train(lockstep::init_process_group(), rank); });
 //
