@@ -181,6 +181,15 @@ Operation Communicator::start_gather(const at::Tensor& tensor, std::string descr
   return operation;
 }
 
+Operation Communicator::start_other(std::vector<at::Tensor> tensors, std::string description,
+                                    const Issue& issue) {
+  const at::Tensor result = tensors.front();
+  Operation operation = start(std::move(tensors), std::move(description),
+                              [&](std::vector<at::Tensor>& all) { return issue(*group_, all); });
+  operation.home = result;
+  return operation;
+}
+
 Operation Communicator::follow(c10::intrusive_ptr<c10d::Work> work, const at::Tensor& tensor,
                                std::string description) const {
   return {.work = shared(std::move(work), tensor.device()),
@@ -222,7 +231,14 @@ void Communicator::report_for_this_forward(const std::string& sentence) {
   if (notice_) notice_->post_of_this_forward(sentence);
 }
 
-Communicator Communicator::split(const std::string& name) {
+void Communicator::set_timeout(std::chrono::milliseconds timeout) {
+  timeout = std::min(timeout, kLongestTimeout);
+  if (timeout == timeout_) return;
+  timeout_ = timeout;
+  if (!name_.empty()) group_->setTimeout(timeout_);
+}
+
+Communicator Communicator::split(const std::string& name, const std::string& need) {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   const auto start = std::chrono::steady_clock::now();
   try {
@@ -235,10 +251,8 @@ Communicator Communicator::split(const std::string& name) {
           .home = {}},
          elapsed_since(start), first_line(error));
   } catch (const std::exception& error) {
-    throw UsageError(
-        "another DistributedDataParallel lives on this process group, and its backend '" +
-        backend_name() + "' gives no group to each (" + first_line(error) +
-        "); give each a group of its own");
+    throw UsageError(need + ", and its backend '" + backend_name() + "' gives no group to each (" +
+                     first_line(error) + "); give each a group of its own");
   }
   Communicator part(std::move(group), timeout_);
   part.name_ = name;
@@ -262,6 +276,10 @@ std::chrono::milliseconds Communicator::backend_timeout(c10::DeviceType device) 
 
 std::string Communicator::backend_name() const {
   return backend_of(device_)->getBackendName();
+}
+
+std::string Communicator::backend_name_for(c10::DeviceType device) const {
+  return backend_of(carries(device) ? device : device_)->getBackendName();
 }
 
 bool Communicator::carries(c10::DeviceType device) const {

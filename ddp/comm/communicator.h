@@ -72,6 +72,16 @@ class Communicator {
   Operation follow(c10::intrusive_ptr<c10d::Work> work, const at::Tensor& tensor,
                    std::string description) const;
 
+  // Any other collective: `issue` starts it on `tensors`, of which the first is the result. They
+  // are where tensors of this group travel.
+  using Issue = std::function<c10::intrusive_ptr<c10d::Work>(c10d::ProcessGroup& group,
+                                                             std::vector<at::Tensor>& tensors)>;
+  Operation start_other(std::vector<at::Tensor> tensors, std::string description,
+                        const Issue& issue);
+
+  // `tensor`, or a copy of it on a device for which the group has a backend.
+  at::Tensor where_it_travels(const at::Tensor& tensor) const;
+
   // gather() in two halves: finish_gather waits for the operation that start_gather returned.
   Operation start_gather(const at::Tensor& tensor, std::string description);
   std::vector<at::Tensor> finish_gather(Operation& operation);
@@ -125,18 +135,26 @@ class Communicator {
 
   // A communicator of the same ranks on a new group, which errors call `name`; nothing is sent in
   // this one. Collective; blocks. Throws UsageError, on all ranks, where the backend cannot be
-  // split.
-  Communicator split(const std::string& name);
+  // split; it begins with `need`, why there has to be a new group.
+  Communicator split(
+      const std::string& name,
+      const std::string& need = "another DistributedDataParallel lives on this process group");
 
   // Aborts, for good, the operations under way on devices whose streams wait, over every backend of
   // the group: otherwise, after a failure elsewhere too, a device would wait for peers that issue
   // nothing any more. Local.
   void abort_device_backends() const;
 
+  // From now on, waits have this positive timeout, also that of a split group's backends. Local.
+  void set_timeout(std::chrono::milliseconds timeout);
+
   // From now on, waits have the timeout of `other`.
   void take_timeout_of(const Communicator& other) { timeout_ = other.timeout_; }
 
   std::string backend_name() const;
+
+  // The name of the backend that carries tensors of such a device, or copies of them.
+  std::string backend_name_for(c10::DeviceType device) const;
 
   // Whether the group has a backend for tensors of such a device.
   bool carries(c10::DeviceType device) const;
@@ -150,7 +168,6 @@ class Communicator {
   c10::intrusive_ptr<c10d::Backend> backend_of(c10::DeviceType device) const;
   // The backend's own deadline, or five minutes if it has none.
   std::chrono::milliseconds backend_timeout(c10::DeviceType device) const;
-  at::Tensor where_it_travels(const at::Tensor& tensor) const;
   void wait_in_slices(Operation& operation);
   void ask_until_it_is_over(Operation& operation);
   void wait_on_stream(Operation& operation);

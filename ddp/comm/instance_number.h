@@ -15,8 +15,7 @@ class LastFailure;
 // 0 uses the group itself, any other a split group of the same ranks, so their collectives never
 // match, whatever the order. The name of a split group contains the number of instances made on the
 // group before, so that it does not find what an earlier one left in the store. Ranks compare both
-// numbers. This table is the only mutable static of the library; ranks that share a process have
-// group objects of their own.
+// numbers.
 
 // Holds its owner's number among the instances on a group for its lifetime. Local; does not block;
 // thread-safe.

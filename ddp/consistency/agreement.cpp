@@ -55,14 +55,14 @@ void disagree(Communicator& communicator, const std::string& mine) {
                               .value_or("ranks disagree on fingerprints of equal descriptions"));
 }
 
-void agree(Communicator& communicator, const RankDescription& mine) {
+void agree(Communicator& communicator, const RankDescription& mine,
+           const std::string& description) {
   const std::string text = encode(mine);
   at::Tensor digest = at::empty({2}, at::kLong);
   auto* const words = digest.data_ptr<std::int64_t>();
   words[0] = std::bit_cast<std::int64_t>(fingerprint(text));
   words[1] = mine.validation_error ? 1 : 0;
-  const bool all_say_the_same =
-      is_equal_on_all_ranks(communicator, digest, "exchange of fingerprints");
+  const bool all_say_the_same = is_equal_on_all_ranks(communicator, digest, description);
   if (all_say_the_same && !mine.validation_error) return;
 
   disagree(communicator, text);

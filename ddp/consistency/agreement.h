@@ -17,8 +17,10 @@ namespace lockstep {
 
 // Compares every rank's description. Collective; blocks. Throws DisagreementError with the same
 // sentence on every rank unless all are equal and no rank has a validation_error;
-// CommunicationError. In a world of one only a validation_error can throw.
-void agree(Communicator& communicator, const RankDescription& mine);
+// CommunicationError. In a world of one only a validation_error can throw. No rank returns before
+// all have called it.
+void agree(Communicator& communicator, const RankDescription& mine,
+           const std::string& description = "exchange of fingerprints");
 
 // Whether every rank has the bits of this rank's tensor, whose size and dtype are equal on all.
 // Collective; blocks; throws CommunicationError.

@@ -4,6 +4,8 @@
 
 #include "ddp/batch_norm.h"
 #include "ddp/bucket_plan.h"
+#include "ddp/checkpoint.h"
+#include "ddp/collectives.h"
 #include "ddp/communication_hook.h"
 #include "ddp/communication_hooks.h"
 #include "ddp/convert_sync_batchnorm.h"
@@ -17,5 +19,7 @@
 #include "ddp/options.h"
 #include "ddp/outputs.h"
 #include "ddp/power_sgd.h"
+#include "ddp/random_split.h"
+#include "ddp/spawn.h"
 #include "ddp/sync_batch_norm.h"
 #include "ddp/version.h"

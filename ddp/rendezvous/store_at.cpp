@@ -36,16 +36,6 @@ StorePointer client_at(const RendezvousAddress& point, std::chrono::milliseconds
   return c10::make_intrusive<c10d::TCPStore>(point.address, options_of(point, timeout));
 }
 
-// Otherwise c10d would listen on every interface. It closes the socket.
-StorePointer served_at(const RendezvousAddress& point, const StoreSocket& listening,
-                       std::chrono::milliseconds timeout) {
-  auto options = options_of(point, timeout);
-  options.isServer = true;
-  options.masterListenFd = listening.number;
-  return c10::make_intrusive<c10d::TCPStore>(
-      listening.is_point_here ? listening.address : point.address, options);
-}
-
 // Blocks until a process listens there, or the deadline. c10d would try rarely, print the stack of
 // each attempt, and continue for twice the time.
 void wait_for_listener(const RendezvousAddress& point, Deadline deadline) {
@@ -148,7 +138,7 @@ StorePointer store_of_rank_zero(const RendezvousAddress& point, std::chrono::mil
   const auto limit = is_here ? timeout : std::min(kLongestWayBack, timeout);
   try {
     return in_time<StorePointer>(
-        limit, [point, listening, limit] { return served_at(point, listening, limit); },
+        limit, [point, listening, limit] { return serve_store(point, listening, limit); },
         [] { return std::string("it has opened it, and does not reach it"); });
   } catch (const std::exception& error) {
     throw std::runtime_error("rank 0 cannot open the store there (" + first_line(error) + ")" +
@@ -172,6 +162,16 @@ StorePointer store_of_another(const RendezvousAddress& point, std::chrono::milli
 }
 
 }  // namespace
+
+// Otherwise c10d would listen on every interface.
+StorePointer serve_store(const RendezvousAddress& point, const StoreSocket& listening,
+                         std::chrono::milliseconds timeout) {
+  auto options = options_of(point, timeout);
+  options.isServer = true;
+  options.masterListenFd = listening.number;
+  return c10::make_intrusive<c10d::TCPStore>(
+      listening.is_point_here ? listening.address : point.address, options);
+}
 
 StorePointer open_store(const RendezvousAddress& point, const RankAndSize& position,
                         std::chrono::milliseconds timeout) {

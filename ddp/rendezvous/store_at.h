@@ -2,6 +2,7 @@
 
 #include "ddp/base/environment.h"
 #include "ddp/rendezvous/launcher.h"
+#include "ddp/rendezvous/listening.h"
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -21,6 +22,12 @@ namespace lockstep {
 c10::intrusive_ptr<c10d::Store> open_store(const RendezvousAddress& point,
                                            const RankAndSize& position,
                                            std::chrono::milliseconds timeout);
+
+// Serves a c10d::TCPStore from a thread of this process on a socket that listens at `point`, which
+// the store closes. Throws what c10d throws.
+c10::intrusive_ptr<c10d::Store> serve_store(const RendezvousAddress& point,
+                                            const StoreSocket& listening,
+                                            std::chrono::milliseconds timeout);
 
 // The process that serves the store: "rank 0, which holds it,".
 std::string holder_of(const RendezvousAddress& point);

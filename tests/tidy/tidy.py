@@ -34,7 +34,8 @@ LONG_FILES = {
 }
 
 # What may end a process on the spot: a forked child's last line, an injected exit, the second Ctrl-C.
-ENDS_PROCESSES = (PROCESS, WORLD + "/forked", RECORDER + "/injector.cpp", "cli/interrupt.cpp")
+ENDS_PROCESSES = (PROCESS, WORLD + "/forked", RECORDER + "/injector.cpp", "cli/interrupt.cpp",
+                  "ddp/spawn")
 OUR_CODE = ("ddp", "reference", "harness", "scenarios", "reports", "cli", "bench", "examples")
 # The files of ddp/ that may sleep and start threads.
 WAITING = ("ddp/base/waiting.h", "ddp/base/waiting.cpp")
@@ -53,7 +54,7 @@ BANS = {
               WAITING, "time orders nothing: wait for the event itself, with a deadline"),
     "thread": (r"\bstd::(?:j?thread|async)\b|\bpthread_create\b", ("ddp",), WAITING,
                "a thread that nobody waits for is a DetachableCall, of ddp/base/waiting.h"),
-    "print": (r"\bstd::cout\b(?!\.flush)|(?<![\w.>])printf[ \t]*\(", ("ddp", "reference", "harness"), (),
+    "print": (r"\bstd::cout\b(?!\.flush)|(?<![\w.>])printf[ \t]*\(", ("ddp", "reference", "harness"), ("ddp/collectives/print.cpp",),
               "stdout is the program's: return data and let reports/ render it"),
     "shell": (CALLED.format("system|popen"), OUR_CODE, (),
               "no shell: start the program itself, with its arguments as a list"),

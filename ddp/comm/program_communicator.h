@@ -1,0 +1,23 @@
+#pragma once
+
+#include "ddp/comm/communicator.h"
+
+#include <memory>
+
+namespace lockstep {
+
+// The communicator of the collectives that a program issues itself on `group`: it has a group of
+// its own, of the same ranks, so that a collective that one rank alone issues never takes the place
+// of an instance's (Note [Instances on one group]). Every call for one group returns the same one,
+// which lives until the group has ended or it is released. A failure of a peer in such a collective
+// ends the waits of the others.
+//
+// The first call is Collective and blocks; then Local. Throws UsageError where the backend cannot
+// be split, and CommunicationError.
+std::shared_ptr<Communicator> program_communicator(
+    const c10::intrusive_ptr<c10d::ProcessGroup>& group);
+
+// The next call of program_communicator makes another. Local.
+void release_program_communicator(const c10::intrusive_ptr<c10d::ProcessGroup>& group);
+
+}  // namespace lockstep
