@@ -1,6 +1,7 @@
 #include "scenarios/programs/case.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace lockstep::scenarios::programs {
@@ -65,12 +66,39 @@ std::vector<std::vector<int>> parts_of_world(const Programme& c, int cut) {
   return parts;
 }
 
-int64_t multiple_of_group_sizes(const Programme& c) {
-  int64_t multiple = c.world.size;
+int forwards_in_join(const Step& join, int rank) {
+  if (join.forwards.empty()) return std::numeric_limits<int>::max();
+  return join.forwards[static_cast<size_t>(rank) % join.forwards.size()];
+}
+
+namespace {
+
+// The number of ranks of `group` that have inputs, whenever a rank has become the next to be out.
+int64_t multiple_of_live_counts(const Step& join, const std::vector<int>& group) {
+  int64_t multiple = 1;
+  for (const int rank : group) {
+    const auto count = std::count_if(group.begin(), group.end(), [&](int other) {
+      return forwards_in_join(join, other) >= forwards_in_join(join, rank);
+    });
+    multiple = std::lcm(multiple, static_cast<int64_t>(count));
+  }
+  return multiple;
+}
+
+}  // namespace
+
+int64_t multiple_of_divisors(const Programme& c) {
+  std::vector<std::vector<int>> groups = parts_of_world(c, 0);
   for (const auto& step : c.steps)
     if (step.op == "wrap" || step.op == "regroup")
-      for (const auto& part : parts_of_world(c, step.cut))
-        multiple = std::lcm(multiple, static_cast<int64_t>(part.size()));
+      for (auto& part : parts_of_world(c, step.cut)) groups.push_back(std::move(part));
+  int64_t multiple = 1;
+  for (const auto& group : groups) {
+    multiple = std::lcm(multiple, static_cast<int64_t>(group.size()));
+    for (const auto& step : c.steps)
+      if (step.op == "join" && step.uneven == "live")
+        multiple = std::lcm(multiple, multiple_of_live_counts(step, group));
+  }
   return multiple;
 }
 

@@ -61,6 +61,8 @@ struct LayerSpec {
 //   before
 //                      `cut` train together, and so do the others; 0: all ranks
 //   regroup            the replica goes over to such a process group
+//   join               a join of the replica begins; it ends at the next `finish`, or after all
+//   steps finish             the join ends, and with it the model's open graphs
 struct Step {
   std::string op = "forward";
   int model = 0;                // counted cyclically
@@ -83,13 +85,19 @@ struct Step {
   int ranks = 15;           // bare, scale: bit r, counted cyclically, is rank r's
   int layer = 0;            // freeze, unfreeze: counted cyclically
   int cut = 0;              // wrap, regroup: counted cyclically
+  // join: how many forwards of the model each rank makes until it is out of inputs, read
+  // cyclically; empty: it never is.
+  std::vector<int> forwards;
+  // join: ranks that are out of inputs shadow the others, whose sums are divided by the world size
+  // or, `live`, by the number of ranks that have inputs; or all ranks stop with an error.
+  std::string uneven = "world";
   auto operator<=>(const Step&) const = default;
   static constexpr auto fields() {
     return std::tuple{
         field("op", &Step::op,
               one_of("forward|backward|backward_retained|backward_together|bare|evaluate|infer|"
                      "throw|zero_none|zero_in_place|scale|update|update_if_finite|freeze|unfreeze|"
-                     "load|renew|convert|unwrap|wrap|regroup|grad|relayout")),
+                     "load|renew|convert|unwrap|wrap|regroup|grad|relayout|join|finish")),
         field("model", &Step::model, between(0, 7)),
         field("no_sync", &Step::no_sync, between(0, 3)),
         field("inside_another", &Step::inside_another),
@@ -104,7 +112,9 @@ struct Step {
         field("infinite", &Step::infinite, between(0, 15)),
         field("ranks", &Step::ranks, between(0, 15)),
         field("layer", &Step::layer, between(0, 99)),
-        field("cut", &Step::cut, between(0, 15))};
+        field("cut", &Step::cut, between(0, 15)),
+        field("forwards", &Step::forwards, between(0, 15)),
+        field("uneven", &Step::uneven, one_of("world|live|throws"))};
   }
 };
 
@@ -187,7 +197,10 @@ std::vector<uint32_t> left_out_by_rank(const Programme& c, const Step& step);
 // The ranks that average with each other where the world is cut before rank `cut`; 0: all of them.
 std::vector<std::vector<int>> parts_of_world(const Programme& c, int cut);
 
-// The least multiple of the sizes of all groups that the programme's replicas ever have.
-int64_t multiple_of_group_sizes(const Programme& c);
+// How many forwards a rank makes in a join before it is out of inputs.
+int forwards_in_join(const Step& join, int rank);
+
+// The least multiple of all numbers that sums over ranks are divided by.
+int64_t multiple_of_divisors(const Programme& c);
 
 }  // namespace lockstep::scenarios::programs

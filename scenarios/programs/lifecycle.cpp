@@ -34,6 +34,12 @@ void load(const Programme& c, const Action& action, int rank, LayeredModel& mode
     buffers[b].copy_(buffer_of(c.buffers[b], loaded_buffer(c, action, b, rank)));
 }
 
+void scale(const LayeredModel& model) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& each : model.distinct_parameters())
+    if (each.value.grad().defined()) each.value.grad().mul_(kScale);
+}
+
 void relayout(LayeredModel& model) {
   const torch::NoGradGuard no_grad;
   for (auto& each : model.distinct_parameters()) {

@@ -64,7 +64,7 @@ double weight_of(const Programme& c, const std::vector<Action>& actions, const A
                               .stream = Stream::cotangent,
                               .rank = static_cast<uint64_t>(rank),
                               .step = static_cast<uint64_t>(action.number)});
-  return std::pow(multiple_of_group_sizes(c), averages_most(actions, action.model)) *
+  return std::pow(multiple_of_divisors(c), averages_most(actions, action.model)) *
          static_cast<double>(1 + drawn % 3);
 }
 
@@ -104,6 +104,11 @@ at::Tensor sum_of_outputs(const Programme& c, const Action& action, int rank,
   for (size_t i = 1; i < outputs.size(); ++i)
     if ((left_out >> i) % 2 == 0) sum = sum + outputs[i];
   return sum;
+}
+
+bool clears_gradients(const Programme& c, const Action& finish, int rank) {
+  return c.options.gradient_as_bucket_view && finish.join.uneven != "throws" &&
+         finish.is_out[static_cast<size_t>(rank)];
 }
 
 Form form_of(const at::Tensor& tensor) {

@@ -46,6 +46,10 @@ struct Form {
 };
 Form form_of(const at::Tensor& tensor);
 
+// Whether a rank drops its gradients where a join ends: what shadowing leaves in views is of no
+// use.
+bool clears_gradients(const Programme& c, const Action& finish, int rank);
+
 // What `scale` multiplies gradients by.
 inline constexpr double kScale = 2;
 
