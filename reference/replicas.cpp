@@ -1,11 +1,10 @@
 #include "reference/replicas.h"
 
-#include "reference/rounding.h"
-
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace lockstep::reference {
@@ -32,6 +31,17 @@ at::Tensor finite_part(const at::Tensor& values) {
 bool fits(const at::Tensor& values, at::ScalarType dtype) {
   const auto finite = finite_part(values);
   return at::equal(finite.to(dtype).to(at::kDouble), finite);
+}
+
+// Of each element the finest bit, as a power of two; 0 for zero. Without its last bit a number's
+// pattern is that of the next smaller multiple of the bit before.
+at::Tensor finest_bits(const at::Tensor& values) {
+  constexpr int64_t kFraction = (int64_t{1} << 52) - 1;
+  const auto sizes = values.abs().contiguous();
+  const auto patterns = sizes.view(at::kLong);
+  const auto without_last = patterns.bitwise_and(patterns - 1).view(at::kDouble);
+  const auto is_power = patterns.bitwise_and(kFraction) == 0;
+  return sizes - at::where(is_power, at::zeros_like(sizes), without_last);
 }
 
 // Whether multiplying by the rounded 1/W, and dividing by W, both give the very number in `dtype`.
@@ -76,7 +86,7 @@ void Replicas::add(int rank, const std::vector<at::Tensor>& gradients) {
 
 at::Tensor Replicas::average_of(size_t p, const std::vector<int>& ranks, int divisor) {
   at::Tensor sum = at::zeros_like(stored_[p].value), sizes = sum;
-  double unit = 0;
+  auto unit = at::full_like(sum, std::numeric_limits<double>::infinity());
   for (const int rank : ranks) {
     const auto& gradient = at(rank).gradients[p];
     if (!gradient.defined()) continue;
@@ -85,12 +95,11 @@ at::Tensor Replicas::average_of(size_t p, const std::vector<int>& ranks, int div
             "a gradient divided by a number of ranks needs more bits");
     sum = sum + share;
     sizes = sizes + finite_part(share).abs();
-    const double finest = finest_bit(finite_part(share));
-    if (finest > 0) unit = unit > 0 ? std::min(unit, finest) : finest;
+    const auto finest = finest_bits(finite_part(share));
+    unit = at::where(finest == 0, unit, at::minimum(unit, finest));
   }
-  const bool is_exact =
-      unit == 0 || sizes.max().item<double>() <= std::ldexp(unit, bits_of(stored_[p].dtype));
-  certify(is_exact, "a sum over the ranks needs more bits");
+  const auto most = unit * std::ldexp(1.0, bits_of(stored_[p].dtype));
+  certify((sizes <= most).all().item<bool>(), "a sum over the ranks needs more bits");
   return sum;
 }
 

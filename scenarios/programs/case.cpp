@@ -6,6 +6,25 @@
 
 namespace lockstep::scenarios::programs {
 
+namespace {
+
+// Autograd and optimizers add complex numbers as such, which makes one part NaN where the other is
+// infinite. Where there is one pass at most, nothing is added.
+bool adds_infinities(const Programme& c) {
+  const auto is_added = [](const LayerSpec& layer) { return layer.tied || layer.use == "twice"; };
+  const auto count = [&](auto&& is_it) {
+    return std::count_if(c.steps.begin(), c.steps.end(), is_it);
+  };
+  if (count([](const Step& step) { return step.infinite != 0; }) == 0) return false;
+  return std::any_of(c.layers.begin(), c.layers.end(), is_added) ||
+         count([](const Step& step) { return step.op.starts_with("update"); }) > 0 ||
+         count([](const Step& step) {
+           return step.op.starts_with("backward") || step.op == "bare";
+         }) > 1;
+}
+
+}  // namespace
+
 std::vector<LayerSpec> layers_of(const Programme& c, int model) {
   std::vector<LayerSpec> layers = c.layers;
   if (!layers.empty()) {
@@ -20,11 +39,21 @@ std::vector<LayerSpec> layers_of(const Programme& c, int model) {
     layer.size = layers[i - 1].size;
     layer.dtype = layers[i - 1].dtype;
     layer.travels = layers[i - 1].travels;
+    layer.element = layers[i - 1].element;
   }
   for (auto& layer : layers) {
     if (layer.kind != "sparse") continue;
     if (layer.dtype != "float64") layer.dtype = "float32";
     if (layer.use != "twice") layer.use = "once";
+  }
+  for (auto& layer : layers) {
+    if (layer.dtype == "complex64" && (layer.kind != "vector" || adds_infinities(c)))
+      layer.dtype = "float32";
+    if (layer.dtype == "complex64" && layer.use == "squared") layer.use = "once";
+    const bool multiplies =
+        layer.kind == "vector" || layer.kind == "transposed" || layer.kind == "channels_last";
+    if (!multiplies || layer.dtype == "complex64") layer.element = "whole";
+    if (layer.element == "subnormal" && c.environment.flushes_denormals) layer.element = "whole";
   }
   for (size_t i = 0; i < layers.size(); ++i) {
     if (layers[i].use != "recomputed") continue;

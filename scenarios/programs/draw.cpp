@@ -41,9 +41,11 @@ rc::Gen<LayerSpec> layers() {
                                                           {1, "channels_last"},
                                                           {2, "sparse"}})),
       set(&LayerSpec::size, sizes()),
-      set(&LayerSpec::dtype,
-          weightedElement<std::string>(
-              {{10, "float32"}, {4, "float64"}, {1, "float16"}, {1, "bfloat16"}})),
+      set(&LayerSpec::dtype, weightedElement<std::string>({{10, "float32"},
+                                                           {4, "float64"},
+                                                           {1, "float16"},
+                                                           {1, "bfloat16"},
+                                                           {1, "complex64"}})),
       set(&LayerSpec::use,
           weightedElement<std::string>(
               {{7, "once"}, {2, "twice"}, {2, "squared"}, {1, "custom"}, {2, "recomputed"}})),
@@ -51,7 +53,10 @@ rc::Gen<LayerSpec> layers() {
           weightedElement<std::string>({{8, "none"}, {1, "weight"}, {1, "all"}})),
       set(&LayerSpec::travels,
           weightedElement<std::string>({{10, "with_others"}, {1, "last"}, {1, "not"}})),
-      set(&LayerSpec::tied, one_in(6)));
+      set(&LayerSpec::tied, one_in(6)),
+      set(&LayerSpec::element,
+          weightedElement<std::string>(
+              {{24, "whole"}, {1, "nan"}, {1, "infinity"}, {1, "subnormal"}})));
 }
 
 // Few bits are left over for gradients that depend on parameters which move, and for averages over
@@ -143,7 +148,8 @@ rc::Gen<EnvironmentSpec> environments() {
       set(&EnvironmentSpec::default_dtype,
           weightedElement<std::string>({{6, "float32"}, {2, "float64"}, {1, "bfloat16"}})),
       set(&EnvironmentSpec::is_deterministic, one_in(6)),
-      set(&EnvironmentSpec::wraps_without_gradients, one_in(4)));
+      set(&EnvironmentSpec::wraps_without_gradients, one_in(4)),
+      set(&EnvironmentSpec::threads, weightedElement<int>({{5, 1}, {1, 2}, {1, 3}, {1, 4}})));
 }
 
 // With the fields that matter to its operation.
@@ -269,6 +275,7 @@ rc::Gen<Programme> programmes() {
               0, 2,
               element<std::string>("float32", "float64", "int64", "int32", "bool", "uint8", "int8",
                                    "int16", "float16", "bfloat16", "complex64", "special"))),
+      set(&Programme::ignored_buffers, weightedElement<int>({{4, 0}, {1, 1}, {1, 2}})),
       set(&Programme::order_by_rank), set(&Programme::options, wrap_options()),
       set(&Programme::environment, environments()),
       set(&Programme::learning_rate_log2, inRange(-3, 0)),

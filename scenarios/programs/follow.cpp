@@ -12,7 +12,8 @@ namespace {
 std::vector<reference::StoredParameter> stored(const LayeredModel& model) {
   std::vector<reference::StoredParameter> out;
   for (const auto& [name, value] : model.distinct_parameters())
-    out.push_back({value.scalar_type(), value.detach().to(at::kDouble)});
+    out.push_back(
+        {c10::toRealValueType(value.scalar_type()), numbers_of(value.detach()).to(at::kDouble)});
   return out;
 }
 
@@ -46,7 +47,8 @@ void FollowedModel::begin() {
     for (size_t p = 0; p < own.size(); ++p)
       if (is_ignored_[p]) replicas_.load(rank, p, own[p].value);
     for (size_t b = 0; b < c_.buffers.size(); ++b)
-      buffers_[static_cast<size_t>(rank)].push_back(initial_buffer(build_seed(c_, 0), b));
+      buffers_[static_cast<size_t>(rank)].push_back(
+          initial_buffer(build_seed(c_, is_ignored(c_, b) ? rank : 0), b));
   }
   note_what_takes_part();
 }
@@ -111,8 +113,10 @@ void FollowedModel::begin_forward(const Action& action) {
 }
 
 void FollowedModel::copy_buffers(const std::vector<int>& group, int source) {
-  for (const int rank : group)
-    buffers_[static_cast<size_t>(rank)] = buffers_[static_cast<size_t>(source)];
+  for (size_t b = 0; b < c_.buffers.size(); ++b)
+    if (!is_ignored(c_, b))
+      for (const int rank : group)
+        buffers_[static_cast<size_t>(rank)][b] = buffers_[static_cast<size_t>(source)][b];
 }
 
 void FollowedModel::copy_parameters(const std::vector<int>& group, int source) {
@@ -131,7 +135,7 @@ FollowedModel::Gradients FollowedModel::gradients_of(const Action& action, int r
   {
     const torch::NoGradGuard no_grad;
     for (size_t p = 0; p < leaves_.size(); ++p) {
-      leaves_[p].copy_(replicas_.parameter(rank, p));
+      numbers_of(leaves_[p]).copy_(replicas_.parameter(rank, p));
       if (leaves_[p].requires_grad()) trainable.push_back(leaves_[p]);
     }
   }
@@ -144,7 +148,10 @@ FollowedModel::Gradients FollowedModel::gradients_of(const Action& action, int r
                                           trainable, {}, false, false, /*allow_unused=*/true);
   Gradients out(leaves_.size());
   for (size_t p = 0, next = 0; p < leaves_.size(); ++p)
-    if (leaves_[p].requires_grad()) out[p] = came[next++];
+    if (leaves_[p].requires_grad()) {
+      if (came[next].defined()) out[p] = numbers_of(came[next]);
+      ++next;
+    }
   return out;
 }
 
@@ -195,7 +202,7 @@ void FollowedModel::run_backward(const Action& action) {
 
 void FollowedModel::load(const Action& action, int rank) {
   for (size_t p = 0; p < leaves_.size(); ++p)
-    replicas_.load(rank, p, loaded_parameter(c_, action, p, leaves_[p].sizes()));
+    replicas_.load(rank, p, loaded_parameter(c_, action, p, numbers_of(leaves_[p]).sizes()));
   for (size_t b = 0; b < c_.buffers.size(); ++b)
     buffers_[static_cast<size_t>(rank)][b] = loaded_buffer(c_, action, b, rank);
 }

@@ -195,6 +195,13 @@ std::vector<Programme> idioms() {
           all.push_back(c);
         }
   for (const bool views : {false, true})
+    for (const int infinite : {0, 1})
+      all.push_back({.world = {.size = 2},
+                     .steps = {{.infinite = infinite}, backward},
+                     .layers = {{.size = 3, .dtype = "complex64"}},
+                     .options = {.gradient_as_bucket_view = views},
+                     .seed = 9});
+  for (const bool views : {false, true})
     all.push_back({.world = {.size = 2},
                    .steps = loops[1],
                    .layers = {{.size = 32767}, {.size = 100003}, {.size = 0}, {.size = 32768}},

@@ -18,6 +18,12 @@ bool has_layer(const Programme& c, bool (*is_it)(const LayerSpec&)) {
   return std::any_of(c.layers.begin(), c.layers.end(), is_it);
 }
 
+// As the model has it.
+bool has_resolved_layer(const Programme& c, bool (*is_it)(const LayerSpec&)) {
+  const auto layers = layers_of(c, 0);
+  return std::any_of(layers.begin(), layers.end(), is_it);
+}
+
 bool has_action(const Programme& c, const std::function<bool(const Action&)>& is_it) {
   const auto actions = actions_of(c);
   return std::any_of(actions.begin(), actions.end(), is_it);
@@ -72,7 +78,7 @@ std::vector<Label<Programme>> labels() {
            return step.op == "load" || step.op == "renew" || step.op == "convert";
          });
        }},
-      {"a replica after another one", 0.07,
+      {"a replica after another one", 0.04,
        [](const Programme& c) {
          return has_step(c, [](const Step& step) { return step.op == "wrap"; });
        }},
@@ -133,6 +139,27 @@ std::vector<Label<Programme>> labels() {
        }},
       {"another environment", 0.2,
        [](const Programme& c) { return c.environment != EnvironmentSpec(); }},
+      {"several threads", 0.1, [](const Programme& c) { return c.environment.threads > 1; }},
+      {"complex numbers", 0.03,
+       [](const Programme& c) {
+         return has_resolved_layer(
+             c, [](const LayerSpec& layer) { return layer.dtype == "complex64"; });
+       }},
+      {"NaN or infinity in one element", 0.05,
+       [](const Programme& c) {
+         return has_resolved_layer(c, [](const LayerSpec& layer) {
+           return layer.element == "nan" || layer.element == "infinity";
+         });
+       }},
+      {"a subnormal element", 0.02,
+       [](const Programme& c) {
+         return has_resolved_layer(
+             c, [](const LayerSpec& layer) { return layer.element == "subnormal"; });
+       }},
+      {"a buffer that is ignored", 0.05,
+       [](const Programme& c) {
+         return is_ignored(c, 0) ? !c.buffers.empty() : is_ignored(c, 1) && c.buffers.size() > 1;
+       }},
       {"several models", 0.1, [](const Programme& c) { return c.models > 1; }},
       {"half precision", 0.05,
        [](const Programme& c) {

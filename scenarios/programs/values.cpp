@@ -112,12 +112,12 @@ bool clears_gradients(const Programme& c, const Action& finish, int rank) {
 }
 
 Form form_of(const at::Tensor& tensor) {
-  return {tensor.scalar_type(), tensor.numel()};
+  return {c10::toRealValueType(tensor.scalar_type()), numbers_of(tensor).numel()};
 }
 
 std::vector<Named> shown(const std::string& name, const at::Tensor& value, const Form& form) {
   auto stored = value.defined() ? value.detach().cpu() : torch::empty({0}, form.dtype);
-  stored = (stored.is_sparse() ? stored.to_dense() : stored).to(form.dtype);
+  stored = numbers_of(stored.is_sparse() ? stored.to_dense() : stored).to(form.dtype);
   if (form.count <= kShownWhole) return {{name, stored.clone()}};
   const auto row = stored.contiguous().reshape({-1});
   const auto end = std::min(kShownOfLarge, row.numel());

@@ -39,7 +39,7 @@ at::Tensor loaded_parameter(const Programme& c, const Action& action, size_t p,
                             at::IntArrayRef shape);
 int64_t loaded_buffer(const Programme& c, const Action& action, size_t buffer, int rank);
 
-// What a tensor is, whether or not a rank has it.
+// What the numbers of a tensor are, whether or not a rank has it.
 struct Form {
   at::ScalarType dtype = at::kFloat;
   int64_t count = 1;  // elements

@@ -132,6 +132,12 @@ TEST(Replicas, SayWhyNumbersDoNotFitTheirFormat) {
   apart.average();
   EXPECT_EQ(apart.why_not_exact(), "a sum over the ranks needs more bits");
 
+  auto beside = two_ranks();
+  beside.add(0, {row({16777216, 0x1p-140}), {}});
+  beside.add(1, {row({16777216, 0x3p-140}), {}});
+  beside.average();
+  EXPECT_EQ(beside.why_not_exact(), "") << "each element has bits of its own";
+
   auto moved = two_ranks();
   moved.add(0, {row({1, 0}), {}});
   moved.update(0, 0x1p-30, /*only_if_finite=*/false);
