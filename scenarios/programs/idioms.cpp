@@ -128,7 +128,17 @@ std::vector<Programme> uneven_inputs() {
              begin,
              forward,
              backward},
-            {begin, forward, backward, evaluate, evaluate, finish, thrown, forward, backward}};
+            {begin, forward, backward, evaluate, evaluate, finish, thrown, forward, backward},
+            {forward,
+             backward,
+             {.no_sync = 1, .unused = {1, 0}},
+             backward,
+             begin,
+             without,
+             backward,
+             finish,
+             forward,
+             backward}};
         for (const auto& loop : loops)
           all.push_back({.world = {.size = forwards.size() < 4 ? 3 : 4},
                          .steps = loop,
