@@ -2,6 +2,7 @@
 
 #include "harness/core/text.h"
 #include "harness/engine/draw.h"
+#include "harness/engine/shown_fields.h"
 #include "reports/devices.h"
 #include "reports/history.h"
 

@@ -68,8 +68,9 @@ struct DistributedDataParallelOptions {
   // Neither broadcast, nor reduced, nor compared.
   std::vector<std::string> parameters_and_buffers_to_ignore;
 
-  // Parameters whose gradients are reduced after all others, in one bucket for each dtype, once the
-  // gradient of `param_to_hook_all_reduce` is ready too. Set both or neither.
+  // Parameters whose gradients are reduced after all others, in one bucket for each dtype. The
+  // second names the parameter that they wait for, as in PyTorch; as buckets leave in order they
+  // wait for all others, whichever it names. Set both or neither.
   std::vector<std::string> delay_all_reduce_named_params;
   std::string param_to_hook_all_reduce;
 

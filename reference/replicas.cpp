@@ -1,11 +1,10 @@
 #include "reference/replicas.h"
 
-#include "reference/rounding.h"
-
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace lockstep::reference {
@@ -34,6 +33,17 @@ bool fits(const at::Tensor& values, at::ScalarType dtype) {
   return at::equal(finite.to(dtype).to(at::kDouble), finite);
 }
 
+// Of each element the finest bit, as a power of two; 0 for zero. Without its last bit a number's
+// pattern is that of the next smaller multiple of the bit before.
+at::Tensor finest_bits(const at::Tensor& values) {
+  constexpr int64_t kFraction = (int64_t{1} << 52) - 1;
+  const auto sizes = values.abs().contiguous();
+  const auto patterns = sizes.view(at::kLong);
+  const auto without_last = patterns.bitwise_and(patterns - 1).view(at::kDouble);
+  const auto is_power = patterns.bitwise_and(kFraction) == 0;
+  return sizes - at::where(is_power, at::zeros_like(sizes), without_last);
+}
+
 // Whether multiplying by the rounded 1/W, and dividing by W, both give the very number in `dtype`.
 bool scales_exactly(const at::Tensor& values, int world, at::ScalarType dtype) {
   const auto narrow = finite_part(values).to(dtype);
@@ -48,6 +58,7 @@ Replicas::Replicas(int world_size, const std::vector<StoredParameter>& parameter
     : stored_(parameters),
       takes_part_(parameters.size(), true),
       groups_(1, std::vector<int>(static_cast<size_t>(world_size))),
+      has_inputs_(static_cast<size_t>(world_size), true),
       ranks_(static_cast<size_t>(world_size)) {
   std::iota(groups_.front().begin(), groups_.front().end(), 0);
   for (auto& rank : ranks_) {
@@ -73,24 +84,22 @@ void Replicas::add(int rank, const std::vector<at::Tensor>& gradients) {
   }
 }
 
-at::Tensor Replicas::average_of(size_t p, const std::vector<int>& group) {
-  const auto count = static_cast<int>(group.size());
+at::Tensor Replicas::average_of(size_t p, const std::vector<int>& ranks, int divisor) {
   at::Tensor sum = at::zeros_like(stored_[p].value), sizes = sum;
-  double unit = 0;
-  for (const int rank : group) {
+  auto unit = at::full_like(sum, std::numeric_limits<double>::infinity());
+  for (const int rank : ranks) {
     const auto& gradient = at(rank).gradients[p];
     if (!gradient.defined()) continue;
-    const auto share = gradient / count;
-    certify(scales_exactly(gradient, count, stored_[p].dtype),
-            "a gradient divided by the world size needs more bits");
+    const auto share = gradient / divisor;
+    certify(scales_exactly(gradient, divisor, stored_[p].dtype),
+            "a gradient divided by a number of ranks needs more bits");
     sum = sum + share;
     sizes = sizes + finite_part(share).abs();
-    const double finest = finest_bit(finite_part(share));
-    if (finest > 0) unit = unit > 0 ? std::min(unit, finest) : finest;
+    const auto finest = finest_bits(finite_part(share));
+    unit = at::where(finest == 0, unit, at::minimum(unit, finest));
   }
-  const bool is_exact =
-      unit == 0 || sizes.max().item<double>() <= std::ldexp(unit, bits_of(stored_[p].dtype));
-  certify(is_exact, "a sum over the ranks needs more bits");
+  const auto most = unit * std::ldexp(1.0, bits_of(stored_[p].dtype));
+  certify((sizes <= most).all().item<bool>(), "a sum over the ranks needs more bits");
   return sum;
 }
 
@@ -101,38 +110,40 @@ void Replicas::take_part(size_t p, bool takes_part) {
 }
 
 void Replicas::average() {
+  for (const auto& group : groups_) average_group(group);
+}
+
+void Replicas::average_group(const std::vector<int>& group) {
+  std::vector<int> ranks;
+  for (const int rank : group)
+    if (has_inputs_[static_cast<size_t>(rank)]) ranks.push_back(rank);
+  if (ranks.empty()) return;
+  const auto divisor =
+      static_cast<int>(divisor_ == Divisor::group_size ? group.size() : ranks.size());
   for (size_t p = 0; p < stored_.size(); ++p) {
     if (!takes_part_[p]) continue;
-    for (const auto& group : groups_) {
-      const bool is_used = std::any_of(group.begin(), group.end(), [&](int rank) {
-        return at(rank).came[p] && at(rank).gradients[p].defined();
-      });
-      if (!is_used) continue;
-      const auto average = average_of(p, group);
-      for (const int rank : group) ranks_[static_cast<size_t>(rank)].gradients[p] = average;
-    }
+    const bool is_used = std::any_of(ranks.begin(), ranks.end(), [&](int rank) {
+      return at(rank).came[p] && at(rank).gradients[p].defined();
+    });
+    if (!is_used) continue;
+    const auto average = average_of(p, ranks, divisor);
+    for (const int rank : ranks) ranks_[static_cast<size_t>(rank)].gradients[p] = average;
   }
-  forget_passes();
+  for (const int rank : group) ranks_[static_cast<size_t>(rank)].came.assign(stored_.size(), false);
 }
 
 void Replicas::forget_passes() {
   for (auto& rank : ranks_) rank.came.assign(stored_.size(), false);
 }
 
-void Replicas::copy_from_first_ranks(size_t p) {
-  for (const auto& group : groups_)
-    for (const int rank : group) load(rank, p, parameter(group.front(), p));
-}
-
 void Replicas::load(int rank, size_t p, const at::Tensor& value) {
   ranks_[static_cast<size_t>(rank)].parameters[p] = value;
 }
 
-void Replicas::clear(Cleared how) {
-  for (auto& rank : ranks_)
-    for (auto& gradient : rank.gradients)
-      if (gradient.defined())
-        gradient = how == Cleared::to_none ? at::Tensor() : at::zeros_like(gradient);
+void Replicas::clear(int rank, Cleared how) {
+  for (auto& gradient : ranks_[static_cast<size_t>(rank)].gradients)
+    if (gradient.defined())
+      gradient = how == Cleared::to_none ? at::Tensor() : at::zeros_like(gradient);
 }
 
 void Replicas::scale(int rank, double factor) {
@@ -144,20 +155,19 @@ void Replicas::scale(int rank, double factor) {
   }
 }
 
-void Replicas::update(double rate, bool only_if_finite) {
-  for (auto& rank : ranks_) {
-    const bool is_finite =
-        std::all_of(rank.gradients.begin(), rank.gradients.end(), [](const at::Tensor& each) {
-          return !each.defined() || at::isfinite(each).all().item<bool>();
-        });
-    if (only_if_finite && !is_finite) continue;
-    for (size_t p = 0; p < stored_.size(); ++p) {
-      if (!rank.gradients[p].defined()) continue;
-      const auto step = rank.gradients[p] * rate;
-      rank.parameters[p] = rank.parameters[p] - step;
-      certify(fits(step, stored_[p].dtype) && fits(rank.parameters[p], stored_[p].dtype),
-              "an updated parameter needs more bits");
-    }
+void Replicas::update(int rank, double rate, bool only_if_finite) {
+  auto& mine = ranks_[static_cast<size_t>(rank)];
+  const bool is_finite =
+      std::all_of(mine.gradients.begin(), mine.gradients.end(), [](const at::Tensor& each) {
+        return !each.defined() || at::isfinite(each).all().item<bool>();
+      });
+  if (only_if_finite && !is_finite) return;
+  for (size_t p = 0; p < stored_.size(); ++p) {
+    if (!mine.gradients[p].defined()) continue;
+    const auto step = mine.gradients[p] * rate;
+    mine.parameters[p] = mine.parameters[p] - step;
+    certify(fits(step, stored_[p].dtype) && fits(mine.parameters[p], stored_[p].dtype),
+            "an updated parameter needs more bits");
   }
 }
 

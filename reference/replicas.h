@@ -19,6 +19,8 @@ struct StoredParameter {
 
 enum class Cleared { to_none, in_place };
 
+enum class Divisor { group_size, ranks_with_inputs };
+
 class Replicas {
  public:
   Replicas(int world_size, const std::vector<StoredParameter>& parameters);
@@ -29,32 +31,34 @@ class Replicas {
   // The ranks that average with each other; every rank is in one of these lists. All at first.
   void average_within(const std::vector<std::vector<int>>& groups) { groups_ = groups; }
 
+  // By rank: whether it has inputs, as all have at first. The others take no part in averages,
+  // whose divisor is the size of the group or the number of its ranks that have inputs.
+  void have_inputs(const std::vector<bool>& ranks) { has_inputs_ = ranks; }
+  void divide_by(Divisor divisor) { divisor_ = divisor; }
+
   // Whether a parameter takes part in averages, as all do at first. What passes brought before it
   // was left out counts no more.
   void take_part(size_t p, bool takes_part);
 
   // The end of a pass that is reduced: each gradient that a pass has brought to some rank of a
   // group since the last average becomes the average over the group, in which a rank without one
-  // counts as zero.
+  // counts as zero. Of a group without inputs nothing changes.
   void average();
 
   // From here on nothing counts as brought.
   void forget_passes();
 
-  // Of a parameter: it becomes that of the first rank of each group.
-  void copy_from_first_ranks(size_t p);
-
   // The value of a parameter on a rank.
   void load(int rank, size_t p, const at::Tensor& value);
 
-  void clear(Cleared how);
+  void clear(int rank, Cleared how);
 
   // The gradients of a rank are multiplied by a power of two.
   void scale(int rank, double factor);
 
   // p -= rate * gradient, where there is one; of a rank with a gradient that is not finite nothing
   // moves if `only_if_finite`. `rate` is a power of two.
-  void update(double rate, bool only_if_finite);
+  void update(int rank, double rate, bool only_if_finite);
 
   int world_size() const { return static_cast<int>(ranks_.size()); }
   size_t parameter_count() const { return stored_.size(); }
@@ -72,11 +76,14 @@ class Replicas {
   };
   const Rank& at(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   void certify(bool holds, const char* why_not);
-  at::Tensor average_of(size_t p, const std::vector<int>& group);
+  at::Tensor average_of(size_t p, const std::vector<int>& ranks, int divisor);
+  void average_group(const std::vector<int>& group);
 
   std::vector<StoredParameter> stored_;
   std::vector<bool> takes_part_;
   std::vector<std::vector<int>> groups_;
+  std::vector<bool> has_inputs_;
+  Divisor divisor_ = Divisor::group_size;
   std::vector<Rank> ranks_;
   std::string why_not_;
 };

@@ -6,6 +6,7 @@
 #include "harness/core/text.h"
 #include "harness/engine/draw.h"
 #include "harness/engine/schema.h"
+#include "harness/engine/shown_fields.h"
 
 #include <cmath>
 
@@ -41,7 +42,7 @@ int explain(const Known& known, const Scenario& scenario) {
   print_part("usual mistake", scenario.usual_mistake);
   print_part("not covered", scenario.not_covered);
   print_part("must catch", joined(scenario.must_catch, ", "));
-  print_part("smallest case", spaced(displayed_value(scenario.smallest()).dump()));
+  print_part("smallest case", spaced(unlike_default(scenario, scenario.smallest().value).dump()));
   for (const auto& [label, share] : scenario.required_shares)
     print_part(
         label == scenario.required_shares.front().label ? "must draw" : "",

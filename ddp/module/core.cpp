@@ -157,8 +157,10 @@ void DataParallelCore::before_forward(bool outputs_are_known, const std::type_in
     const bool is_due = options_.buffer_sync_lag ? synchronise_buffers_next_ : no_sync_depth_ == 0;
     const bool synchronises_buffers = is_due && buffers_ && buffers_->has_any();
     const int source_of_buffers = join_ ? take_part_in_join(synchronises_buffers) : 0;
-    ++forward_count_;
-    if (synchronises_gradients()) reducer_->prepare();
+    if (synchronises_gradients()) {
+      ++forward_count_;
+      reducer_->prepare();
+    }
     if (synchronises_buffers) buffers_->synchronise(*communicator_, source_of_buffers);
   });
 }

@@ -102,7 +102,7 @@ class DataParallelCore {
   std::shared_ptr<Reducer> reducer_;
   std::unique_ptr<BufferSync> buffers_;
   int no_sync_depth_ = 0;
-  std::int64_t forward_count_ = 0;
+  std::int64_t forward_count_ = 0;      // of synchronised ones, which ranks make alike
   std::int64_t event_count_ = 0;        // counts forwards, and beginnings and ends of joins
   std::shared_ptr<JoinUnderWay> join_;  // null where there is none
   bool has_begun_a_join_ = false;

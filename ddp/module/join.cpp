@@ -156,16 +156,20 @@ void DataParallelCore::shadow(const JoinSync& sync) {
     return;
   }
   ++join_->forward_count;
-  ++forward_count_;
   const bool is_synchronised = sync.next.kind == NextStep::Kind::synchronised_forward;
-  if (is_synchronised) reducer_->prepare();
+  if (is_synchronised) {
+    ++forward_count_;
+    reducer_->prepare();
+  }
   if (sync.next.sends_buffers) buffers_->synchronise(*communicator_, join_->last_to_join);
   synchronise_buffers_next_ = is_synchronised;
 }
 
-// Ranks that ran out of inputs have old parameters and buffers.
+// Ranks that ran out of inputs have old parameters and buffers, and do not know which of the
+// forwards that they shadowed threw.
 void DataParallelCore::finish_alike() {
   reducer_->ask_before_each_pass(nullptr);
+  reducer_->forget_left_out_forward();
   broadcast_from(join_->last_to_join, *communicator_, tensors_of(state_of(*module_, options_)),
                  "broadcast of the state of the last rank to join");
   synchronise_buffers_next_ = true;

@@ -58,7 +58,14 @@ void multiply_row(const at::Tensor& into, const at::Tensor& from, Number factor)
   into.unsafeGetTensorImpl()->bump_version();
 }
 
-void copy_multiplied(at::Tensor& into, const at::Tensor& from, double factor) {
+// The parts of complex numbers: multiplied as such, an infinite part would make the other one NaN.
+at::Tensor numbers_of(const at::Tensor& tensor) {
+  return tensor.is_complex() ? at::view_as_real(tensor.resolve_conj()) : tensor;
+}
+
+void copy_multiplied(const at::Tensor& place, const at::Tensor& gradient, double factor) {
+  at::Tensor into = numbers_of(place);
+  const at::Tensor from = numbers_of(gradient);
   const auto dtype = into.scalar_type();
   const bool is_plain = are_plain_rows(into, from);
   if (is_plain && dtype == at::kFloat) {
@@ -110,7 +117,7 @@ bool Bucket::pack(std::size_t slot, at::Tensor parameter, int divisor) {
   } else if (options_.batched_copy) {
     return false;
   } else if (is_place(slot, gradient)) {
-    if (divisor != 1) place.div_(divisor);
+    if (divisor != 1) numbers_of(place).div_(divisor);
   } else {
     copy_multiplied(place, gradient, 1.0 / divisor);
     if (options_.gradients_are_views) gradient = place;

@@ -127,6 +127,11 @@ void Reducer::leave_out_forward(std::int64_t forward_number) {
   left_out_ = left_out_forward(forward_number);
 }
 
+void Reducer::forget_left_out_forward() {
+  const std::lock_guard lock(mutex_);
+  left_out_.clear();
+}
+
 void Reducer::fail(const std::string& sentence) {
   const std::lock_guard lock(mutex_);
   give_up(sentence);

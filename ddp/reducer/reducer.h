@@ -104,6 +104,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   // ranks. Local.
   void leave_out_forward(std::int64_t forward_number);
 
+  // A join is over: no peer expects the pass of a forward that threw in it. Local.
+  void forget_left_out_forward();
+
   // Communication has failed elsewhere: nothing works until restart(). Local.
   void fail(const std::string& sentence);
 

@@ -1,6 +1,7 @@
 // The results of a campaign: made of a tally and the smallest cases, saved, and reported in order.
 #include "harness/engine/campaign.h"
 #include "harness/engine/draw.h"
+#include "harness/engine/shown_fields.h"
 
 namespace lockstep {
 
@@ -39,8 +40,7 @@ void Campaign::use_smallest(Verdict& verdict, Failure& failure, RunningJob& runn
   auto& smallest = found->second;
   const Job& job = running.tally.job();
   failure.c = smallest.c;
-  failure.unlike_default =
-      fields_that_differ(smallest.c.value, job.scenario.parse(Json::object()).value);
+  failure.unlike_default = unlike_default(job.scenario, smallest.c.value);
   failure.shrunk = smallest.shrunk;
   if (smallest.evidence) running.evidence[index] = *smallest.evidence;
   verdict = smallest.verdict;

@@ -256,24 +256,4 @@ CaseList draw_cases(const Scenario& scenario, const DrawOptions& options,
   return GrowingCases(scenario, options, archived, std::move(on_draw)).list();
 }
 
-Json displayed_value(const Case& c) {
-  Json value = c.value;
-  if (!value.is_object() || !value.contains("world")) return value;
-  auto& world = value["world"];
-  const Json defaults = to_json(WorldSpec{});
-  for (const char* field : {"reduction", "schedule", "timing"})
-    if (world.value(field, Json()) == defaults[field]) world.erase(field);
-  return value;
-}
-
-Json fields_that_differ(const Json& value, const Json& defaults) {
-  Json out = Json::object();
-  for (const auto& [name, part] : value.items()) {
-    const Json other = defaults.value(name, Json());
-    if (part == other) continue;
-    out[name] = part.is_object() && other.is_object() ? fields_that_differ(part, other) : part;
-  }
-  return out;
-}
-
 }  // namespace lockstep

@@ -65,11 +65,4 @@ class GrowingCases {
   CaseList list_;
 };
 
-// The value of a case for people, without the defaults that concern only simulated worlds.
-Json displayed_value(const Case& c);
-
-// The fields of `value` that differ from `defaults`, nested as they were; lists are compared as a
-// whole.
-Json fields_that_differ(const Json& value, const Json& defaults);
-
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 #include "harness/engine/explain.h"
 
 #include "harness/core/text.h"
+#include "harness/engine/shown_fields.h"
 #include "harness/engine/shrink.h"
 
 #include <algorithm>
@@ -83,9 +84,10 @@ class Explained {
     return found ? std::optional(kept[*found]) : std::nullopt;
   }
 
-  static std::string with(const std::optional<Json>& value) {
+  std::string with(const std::optional<Json>& value) const {
     if (!value) return "";
-    return "with " + (value->is_string() ? value->get<std::string>() : value->dump());
+    return "with " + (value->is_string() ? value->get<std::string>()
+                                         : without_defaults(scenario_, leaf_, *value).dump());
   }
 
   // The values in one direction: 1, 2, 4, ... away, as far as `limit` and at least one.

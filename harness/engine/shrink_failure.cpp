@@ -2,6 +2,7 @@
 
 #include "harness/engine/draw.h"
 #include "harness/engine/explain.h"
+#include "harness/engine/shown_fields.h"
 
 #include <algorithm>
 #include <cmath>
@@ -210,8 +211,7 @@ std::optional<SmallestFailure> shrink_failure(const Scenario& scenario, const Fo
                                               const ShrinkOptions& options, TrialRunner& runner) {
   auto smallest = FailureShrinker(scenario, found, options, runner).run(known);
   if (smallest)
-    smallest->shrunk.drawn_unlike_default =
-        fields_that_differ(smallest->shrunk.drawn, scenario.parse(Json::object()).value);
+    smallest->shrunk.drawn_unlike_default = unlike_default(scenario, smallest->shrunk.drawn);
   return smallest;
 }
 

@@ -3,6 +3,7 @@
 #include "harness/core/groups.h"
 #include "harness/core/text.h"
 #include "harness/engine/draw.h"
+#include "harness/engine/shown_fields.h"
 
 #include <algorithm>
 #include <numeric>
@@ -205,12 +206,11 @@ std::vector<CaseGroup> Tally::groups() const {
 
 Failure Tally::failure(size_t index) const {
   const Case c = job_.cases[index];
-  Failure failure{
-      .c = c,
-      .unlike_default = fields_that_differ(c.value, job_.scenario.parse(Json::object()).value),
-      .number = static_cast<int>(index) + 1,
-      .of = static_cast<int>(job_.cases.size()),
-      .archived = index < job_.cases.archived()};
+  Failure failure{.c = c,
+                  .unlike_default = unlike_default(job_.scenario, c.value),
+                  .number = static_cast<int>(index) + 1,
+                  .of = static_cast<int>(job_.cases.size()),
+                  .archived = index < job_.cases.archived()};
   if (const auto passes = passes_.find(index); passes != passes_.end())
     failure.plays.resize(static_cast<size_t>(passes->second), Verdict::Kind::pass);
   failure.plays.push_back(verdicts_[index]->kind);

@@ -38,7 +38,7 @@ rc::Gen<Hooked> of(const rc::Gen<HookOptions>& hooks, const rc::Gen<Size>& sizes
       set(&Hooked::options, wrap_options()),
       set(&Hooked::dtype, weightedElement<std::string>(
                               {{6, "float32"}, {2, "float64"}, {1, "float16"}, {1, "bfloat16"}})),
-      set(&Hooked::values, weightedElement<std::string>({{1, "exact"}, {1, "real"}})),
+      set(&Hooked::values, weightedElement<std::string>({{2, "exact"}, {3, "real"}})),
       set(&Hooked::magnitude_log2,
           weightedOneOf<int>({{1, rc::gen::just(0)}, {2, inRange(-20, 14)}})),
       set(&Hooked::is_constant, weightedElement<bool>({{7, false}, {1, true}})),
@@ -71,7 +71,7 @@ rc::Gen<Hooked> averaging() {
       sizes(inRange(1, 9), weightedOneOf<int>({{2, rc::gen::just(0)}, {1, inRange(1, 9)}}));
   const auto many = sizes(inRange(500, 1600), inRange(0, 3));
   return rc::gen::map(
-      rounded_once(of(hooks, weightedOneOf<Size>({{12, few}, {1, many}}), inRange(1, 5))),
+      rounded_once(of(hooks, weightedOneOf<Size>({{7, few}, {1, many}}), inRange(1, 5))),
       [](Hooked c) {
         c.is_constant = false;
         return c;

@@ -279,8 +279,8 @@ Scenario power_sgd_conserves() {
       .checks = {ranks_hold_the_same_bits, the_others_are_averages, nothing_is_lost,
                  what_is_applied_is_a_projection, its_rank_is_as_asked, it_finds_the_best},
       .labels = {{"three ranks and more", 0.4, has_three_ranks<Hooked>},
-                 {"an approximated gradient", 0.5, has_approximated},
-                 {"error feedback over steps", 0.25,
+                 {"an approximated gradient", 0.45, has_approximated},
+                 {"error feedback over steps", 0.2,
                   [](const Hooked& c) {
                     return has_approximated(c) && c.hook.use_error_feedback &&
                            c.steps > c.hook.start + 1;

@@ -1,5 +1,7 @@
 #include "scenarios/programs/actions.h"
 
+#include "scenarios/programs/joined.h"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -22,7 +24,7 @@ struct Graph {
 // A model between two steps.
 class Progress {
  public:
-  Progress(const Programme& c, int model) : c_(c) {
+  Progress(const Programme& c, int model) : c_(c), parts_(parts_of_world(c, 0)) {
     for (const auto& layer : layers_of(c, model)) {
       saves_parameters_ = saves_parameters_ || layer.use == "squared";
       recomputes_ = recomputes_ || layer.use == "recomputed";
@@ -32,13 +34,7 @@ class Progress {
     }
   }
 
-  // What the step does here; nothing where it means nothing.
-  std::optional<Action> next(const Step& step, int number) {
-    Action action{.number = number, .step = step, .model = model_of(c_, step)};
-    return runs(action) ? std::optional(action) : std::nullopt;
-  }
-
- private:
+  // Whether the step of an action means something here; adds what it does.
   bool runs(Action& action) {
     const auto& op = action.step.op;
     if (op == "forward") return is_wrapped_ && opens(action);
@@ -50,11 +46,26 @@ class Progress {
     // What autograd knows of a parameter goes with its dtype, and an open graph keeps the old.
     if (op == "convert") return converts();
     if (op == "unwrap") return unwraps();
-    if (op == "wrap") return wraps();
-    if (op == "regroup") return is_wrapped_ && begins_anew();
+    if (op == "wrap") return wraps(action.step);
+    if (op == "regroup") return regroups(action.step);
     return true;
   }
 
+  // With a static graph no rank can shadow another.
+  bool joins(Action& action) const {
+    action.parts = parts_;
+    return is_wrapped_ && (action.step.uneven == "throws" || !c_.options.static_graph);
+  }
+
+  // Ranks that were out of inputs have other graphs, and have not hooked what was converted before.
+  void finishes(Action& action) {
+    for (const auto& graph : open_) action.closed.push_back(graph.step);
+    open_.clear();
+    has_lost_hooks_ = true;
+    begins_anew();
+  }
+
+ private:
   bool opens(Action& action) {
     action.is_synchronised = action.step.no_sync == 0;
     has_lost_hooks_ = false;
@@ -149,10 +160,17 @@ class Progress {
   }
 
   // A new replica writes parameters, as an update does.
-  bool wraps() {
+  bool wraps(const Step& step) {
     if (!may_write_parameters()) return false;
     unwraps();
-    return is_wrapped_ = true;
+    is_wrapped_ = true;
+    return regroups(step);
+  }
+
+  bool regroups(const Step& step) {
+    if (!is_wrapped_) return false;
+    parts_ = parts_of_world(c_, step.cut);
+    return begins_anew();
   }
 
   bool may_write_parameters() const { return !saves_parameters_ || open_.empty(); }
@@ -188,8 +206,9 @@ class Progress {
   }
 
   const Programme& c_;
-  bool saves_parameters_ = false;  // an open graph does
-  std::vector<size_t> weight_of_;  // by layer: the layer that has its weight
+  std::vector<std::vector<int>> parts_;  // the ranks that train together
+  bool saves_parameters_ = false;        // an open graph does
+  std::vector<size_t> weight_of_;        // by layer: the layer that has its weight
   std::vector<bool> weight_is_frozen_, is_delayed_;
   bool recomputes_ = false;
   bool is_wrapped_ = true;
@@ -200,18 +219,70 @@ class Progress {
   std::optional<std::vector<uint32_t>> static_bits_;
 };
 
+// All models, step by step.
+class Walk {
+ public:
+  explicit Walk(const Programme& c) : c_(c) {
+    for (int model = 0; model < c.models; ++model) models_.emplace_back(c, model);
+  }
+
+  std::vector<Action> actions() {
+    for (const auto& step : c_.steps) {
+      take(step);
+      ++number_;
+    }
+    finish();
+    return std::move(actions_);
+  }
+
+ private:
+  void take(const Step& step) {
+    const auto ranks = static_cast<size_t>(c_.world.size);
+    Action action{.number = number_, .step = step, .model = model_of(c_, step)};
+    action.acts.assign(ranks, true);
+    action.is_stopped.assign(ranks, false);
+    if (step.op == "join") return join(action);
+    if (step.op == "finish") return finish();
+    auto joined = join_;
+    if (joined) {
+      if (!joined->admits(step, action.model)) return;
+      joined->enter(action);
+    }
+    const auto is_one = [](const std::vector<bool>& ranks_that) {
+      return std::find(ranks_that.begin(), ranks_that.end(), true) != ranks_that.end();
+    };
+    if (is_one(action.acts) ? !at(action.model).runs(action) : !is_one(action.is_stopped)) return;
+    join_ = std::move(joined);
+    actions_.push_back(std::move(action));
+  }
+
+  void join(Action& action) {
+    if (join_ || !at(action.model).joins(action)) return;
+    join_.emplace(action);
+    actions_.push_back(std::move(action));
+  }
+
+  void finish() {
+    if (!join_) return;
+    auto action = join_->finish(number_);
+    at(action.model).finishes(action);
+    actions_.push_back(std::move(action));
+    join_.reset();
+  }
+
+  Progress& at(int model) { return models_[static_cast<size_t>(model)]; }
+
+  const Programme& c_;
+  int number_ = 0;
+  std::vector<Progress> models_;
+  std::optional<Joined> join_;
+  std::vector<Action> actions_;
+};
+
 }  // namespace
 
 std::vector<Action> actions_of(const Programme& c) {
-  std::vector<Progress> models;
-  for (int model = 0; model < c.models; ++model) models.emplace_back(c, model);
-  std::vector<Action> actions;
-  for (int number = 0; number < static_cast<int>(c.steps.size()); ++number) {
-    const auto& step = c.steps[static_cast<size_t>(number)];
-    auto action = models[static_cast<size_t>(model_of(c, step))].next(step, number);
-    if (action) actions.push_back(std::move(*action));
-  }
-  return actions;
+  return Walk(c).actions();
 }
 
 }  // namespace lockstep::scenarios::programs

@@ -5,7 +5,7 @@
 
 namespace lockstep::scenarios::programs {
 
-// A step that runs.
+// A step that runs on some rank at least.
 struct Action {
   int number = 0;  // of its step in the case
   Step step;
@@ -15,12 +15,20 @@ struct Action {
   bool is_synchronised = false;  // forward: outside of no_sync; backward: through such a forward
   bool uses_first =
       true;  // forward, bare: forward uses the first parameter, and not the loss alone
+  // By rank. In a join a rank that is out of inputs does nothing until the join's end; where that
+  // stops all ranks, the next forward of those that have inputs throws.
+  std::vector<bool> acts, is_stopped;
+  // join, finish: the ranks that train together.
+  std::vector<std::vector<int>> parts;
+  Step join;  // finish: how the join began
+  // finish, by rank: it was out of inputs; its join has ended by throwing.
+  std::vector<bool> is_out, is_ended;
 };
 
 // The steps that mean something where they stand: a backward needs an open graph, a forward needs a
 // replica, a synchronised one uses every parameter unless options allow otherwise, and what
 // docs/semantics.md calls misuse is left out. So any list of steps is a programme, and the rest of
-// a list from which one is dropped.
+// a list from which one is dropped. A join without an end gets one after all steps.
 std::vector<Action> actions_of(const Programme& c);
 
 }  // namespace lockstep::scenarios::programs

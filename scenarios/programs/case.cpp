@@ -1,9 +1,29 @@
 #include "scenarios/programs/case.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace lockstep::scenarios::programs {
+
+namespace {
+
+// Autograd and optimizers add complex numbers as such, which makes one part NaN where the other is
+// infinite. Where there is one pass at most, nothing is added.
+bool adds_infinities(const Programme& c) {
+  const auto is_added = [](const LayerSpec& layer) { return layer.tied || layer.use == "twice"; };
+  const auto count = [&](auto&& is_it) {
+    return std::count_if(c.steps.begin(), c.steps.end(), is_it);
+  };
+  if (count([](const Step& step) { return step.infinite != 0; }) == 0) return false;
+  return std::any_of(c.layers.begin(), c.layers.end(), is_added) ||
+         count([](const Step& step) { return step.op.starts_with("update"); }) > 0 ||
+         count([](const Step& step) {
+           return step.op.starts_with("backward") || step.op == "bare";
+         }) > 1;
+}
+
+}  // namespace
 
 std::vector<LayerSpec> layers_of(const Programme& c, int model) {
   std::vector<LayerSpec> layers = c.layers;
@@ -19,11 +39,21 @@ std::vector<LayerSpec> layers_of(const Programme& c, int model) {
     layer.size = layers[i - 1].size;
     layer.dtype = layers[i - 1].dtype;
     layer.travels = layers[i - 1].travels;
+    layer.element = layers[i - 1].element;
   }
   for (auto& layer : layers) {
     if (layer.kind != "sparse") continue;
     if (layer.dtype != "float64") layer.dtype = "float32";
     if (layer.use != "twice") layer.use = "once";
+  }
+  for (auto& layer : layers) {
+    if (layer.dtype == "complex64" && (layer.kind != "vector" || adds_infinities(c)))
+      layer.dtype = "float32";
+    if (layer.dtype == "complex64" && layer.use == "squared") layer.use = "once";
+    const bool multiplies =
+        layer.kind == "vector" || layer.kind == "transposed" || layer.kind == "channels_last";
+    if (!multiplies || layer.dtype == "complex64") layer.element = "whole";
+    if (layer.element == "subnormal" && c.environment.flushes_denormals) layer.element = "whole";
   }
   for (size_t i = 0; i < layers.size(); ++i) {
     if (layers[i].use != "recomputed") continue;
@@ -65,12 +95,39 @@ std::vector<std::vector<int>> parts_of_world(const Programme& c, int cut) {
   return parts;
 }
 
-int64_t multiple_of_group_sizes(const Programme& c) {
-  int64_t multiple = c.world.size;
+int forwards_in_join(const Step& join, int rank) {
+  if (join.forwards.empty()) return std::numeric_limits<int>::max();
+  return join.forwards[static_cast<size_t>(rank) % join.forwards.size()];
+}
+
+namespace {
+
+// The number of ranks of `group` that have inputs, whenever a rank has become the next to be out.
+int64_t multiple_of_live_counts(const Step& join, const std::vector<int>& group) {
+  int64_t multiple = 1;
+  for (const int rank : group) {
+    const auto count = std::count_if(group.begin(), group.end(), [&](int other) {
+      return forwards_in_join(join, other) >= forwards_in_join(join, rank);
+    });
+    multiple = std::lcm(multiple, static_cast<int64_t>(count));
+  }
+  return multiple;
+}
+
+}  // namespace
+
+int64_t multiple_of_divisors(const Programme& c) {
+  std::vector<std::vector<int>> groups = parts_of_world(c, 0);
   for (const auto& step : c.steps)
     if (step.op == "wrap" || step.op == "regroup")
-      for (const auto& part : parts_of_world(c, step.cut))
-        multiple = std::lcm(multiple, static_cast<int64_t>(part.size()));
+      for (auto& part : parts_of_world(c, step.cut)) groups.push_back(std::move(part));
+  int64_t multiple = 1;
+  for (const auto& group : groups) {
+    multiple = std::lcm(multiple, static_cast<int64_t>(group.size()));
+    for (const auto& step : c.steps)
+      if (step.op == "join" && step.uneven == "live")
+        multiple = std::lcm(multiple, multiple_of_live_counts(step, group));
+  }
   return multiple;
 }
 

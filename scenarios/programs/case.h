@@ -9,7 +9,8 @@ namespace lockstep::scenarios::programs {
 // A layer with parameters of `size` rows. `vector` [size] and `transposed` [3, size], which lies in
 // memory by columns, are multiplied by inputs; `linear` is [size, 3] and a bias; `embedding` is
 // [size, 2], of which a forward uses three rows; so is `sparse`, whose gradients are sparse;
-// `channels_last` is [size, 2, 2, 2] in that layout.
+// `channels_last` is [size, 2, 2, 2] in that layout. Of complex64 are vectors that are not squared,
+// where no infinities are added.
 struct LayerSpec {
   std::string kind = "vector";
   int64_t size = 1;
@@ -24,16 +25,21 @@ struct LayerSpec {
   std::string travels = "with_others";
   // Its weight is that of the layer before it; so are kind, size, dtype and `travels`.
   bool tied = false;
+  // What the middle element of its gradients is on every rank, or a multiple of that; of a layer
+  // whose parameters are multiplied by inputs, and are real.
+  std::string element = "whole";
   auto operator<=>(const LayerSpec&) const = default;
   static constexpr auto fields() {
-    return std::tuple{field("kind", &LayerSpec::kind,
-                            one_of("vector|linear|transposed|embedding|channels_last|sparse")),
-                      field("size", &LayerSpec::size, between(0, 1 << 20)),
-                      field("dtype", &LayerSpec::dtype, one_of("float32|float64|float16|bfloat16")),
-                      field("use", &LayerSpec::use, one_of("once|twice|squared|custom|recomputed")),
-                      field("frozen", &LayerSpec::frozen, one_of("none|weight|all")),
-                      field("travels", &LayerSpec::travels, one_of("with_others|last|not")),
-                      field("tied", &LayerSpec::tied)};
+    return std::tuple{
+        field("kind", &LayerSpec::kind,
+              one_of("vector|linear|transposed|embedding|channels_last|sparse")),
+        field("size", &LayerSpec::size, between(0, 1 << 20)),
+        field("dtype", &LayerSpec::dtype, one_of("float32|float64|float16|bfloat16|complex64")),
+        field("use", &LayerSpec::use, one_of("once|twice|squared|custom|recomputed")),
+        field("frozen", &LayerSpec::frozen, one_of("none|weight|all")),
+        field("travels", &LayerSpec::travels, one_of("with_others|last|not")),
+        field("tied", &LayerSpec::tied),
+        field("element", &LayerSpec::element, one_of("whole|nan|infinity|subnormal"))};
   }
 };
 
@@ -61,6 +67,8 @@ struct LayerSpec {
 //   before
 //                      `cut` train together, and so do the others; 0: all ranks
 //   regroup            the replica goes over to such a process group
+//   join               a join of the replica begins; it ends at the next `finish`, or after all
+//   steps finish             the join ends, and with it the model's open graphs
 struct Step {
   std::string op = "forward";
   int model = 0;                // counted cyclically
@@ -83,13 +91,19 @@ struct Step {
   int ranks = 15;           // bare, scale: bit r, counted cyclically, is rank r's
   int layer = 0;            // freeze, unfreeze: counted cyclically
   int cut = 0;              // wrap, regroup: counted cyclically
+  // join: how many forwards of the model each rank makes until it is out of inputs, read
+  // cyclically; empty: it never is.
+  std::vector<int> forwards;
+  // join: ranks that are out of inputs shadow the others, whose sums are divided by the world size
+  // or, `live`, by the number of ranks that have inputs; or all ranks stop with an error.
+  std::string uneven = "world";
   auto operator<=>(const Step&) const = default;
   static constexpr auto fields() {
     return std::tuple{
         field("op", &Step::op,
               one_of("forward|backward|backward_retained|backward_together|bare|evaluate|infer|"
                      "throw|zero_none|zero_in_place|scale|update|update_if_finite|freeze|unfreeze|"
-                     "load|renew|convert|unwrap|wrap|regroup|grad|relayout")),
+                     "load|renew|convert|unwrap|wrap|regroup|grad|relayout|join|finish")),
         field("model", &Step::model, between(0, 7)),
         field("no_sync", &Step::no_sync, between(0, 3)),
         field("inside_another", &Step::inside_another),
@@ -104,7 +118,9 @@ struct Step {
         field("infinite", &Step::infinite, between(0, 15)),
         field("ranks", &Step::ranks, between(0, 15)),
         field("layer", &Step::layer, between(0, 99)),
-        field("cut", &Step::cut, between(0, 15))};
+        field("cut", &Step::cut, between(0, 15)),
+        field("forwards", &Step::forwards, between(0, 15)),
+        field("uneven", &Step::uneven, one_of("world|live|throws"))};
   }
 };
 
@@ -114,13 +130,15 @@ struct EnvironmentSpec {
   std::string default_dtype = "float32";
   bool is_deterministic = false;         // algorithms, and memory that is filled before its use
   bool wraps_without_gradients = false;  // replicas are made with gradients disabled
+  int threads = 1;                       // that share the work of an operation
   auto operator<=>(const EnvironmentSpec&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("flushes_denormals", &EnvironmentSpec::flushes_denormals),
                       field("default_dtype", &EnvironmentSpec::default_dtype,
                             one_of("float32|float64|float16|bfloat16")),
                       field("is_deterministic", &EnvironmentSpec::is_deterministic),
-                      field("wraps_without_gradients", &EnvironmentSpec::wraps_without_gradients)};
+                      field("wraps_without_gradients", &EnvironmentSpec::wraps_without_gradients),
+                      field("threads", &EnvironmentSpec::threads, between(1, 4))};
   }
 };
 
@@ -135,6 +153,7 @@ struct Programme {
   int models = 1;       // each wrapped, on one group
   // Of each model: their dtypes; `special` holds infinities, zeros of both signs and the like.
   std::vector<std::string> buffers;
+  int ignored_buffers = 0;     // bit b: replicas leave buffer b alone, so it is each rank's own
   bool order_by_rank = false;  // rank r calls its layers from number r on, so gradients of ranks
                                // become ready in different orders
   WrapOptions options;
@@ -153,6 +172,7 @@ struct Programme {
         field("buffers", &Programme::buffers,
               one_of("float32|float64|int64|int32|bool|uint8|int8|int16|float16|bfloat16|complex64|"
                      "special")),
+        field("ignored_buffers", &Programme::ignored_buffers, between(0, 15)),
         field("order_by_rank", &Programme::order_by_rank),
         field("options", &Programme::options),
         field("environment", &Programme::environment),
@@ -181,13 +201,21 @@ inline bool has_bit(int bits, int rank) {
 // Whether, for a case of these options, the graph behind outputs tells which parameters are unused.
 bool finds_unused(const Programme& c);
 
+// Whether replicas leave buffer number `b` alone.
+inline bool is_ignored(const Programme& c, size_t b) {
+  return b < 4 && (c.ignored_buffers >> b) % 2 == 1;
+}
+
 // The layers that each rank leaves out in this step.
 std::vector<uint32_t> left_out_by_rank(const Programme& c, const Step& step);
 
 // The ranks that average with each other where the world is cut before rank `cut`; 0: all of them.
 std::vector<std::vector<int>> parts_of_world(const Programme& c, int cut);
 
-// The least multiple of the sizes of all groups that the programme's replicas ever have.
-int64_t multiple_of_group_sizes(const Programme& c);
+// How many forwards a rank makes in a join before it is out of inputs.
+int forwards_in_join(const Step& join, int rank);
+
+// The least multiple of all numbers that sums over ranks are divided by.
+int64_t multiple_of_divisors(const Programme& c);
 
 }  // namespace lockstep::scenarios::programs

@@ -41,9 +41,11 @@ rc::Gen<LayerSpec> layers() {
                                                           {1, "channels_last"},
                                                           {2, "sparse"}})),
       set(&LayerSpec::size, sizes()),
-      set(&LayerSpec::dtype,
-          weightedElement<std::string>(
-              {{10, "float32"}, {4, "float64"}, {1, "float16"}, {1, "bfloat16"}})),
+      set(&LayerSpec::dtype, weightedElement<std::string>({{10, "float32"},
+                                                           {4, "float64"},
+                                                           {1, "float16"},
+                                                           {1, "bfloat16"},
+                                                           {1, "complex64"}})),
       set(&LayerSpec::use,
           weightedElement<std::string>(
               {{7, "once"}, {2, "twice"}, {2, "squared"}, {1, "custom"}, {2, "recomputed"}})),
@@ -51,14 +53,17 @@ rc::Gen<LayerSpec> layers() {
           weightedElement<std::string>({{8, "none"}, {1, "weight"}, {1, "all"}})),
       set(&LayerSpec::travels,
           weightedElement<std::string>({{10, "with_others"}, {1, "last"}, {1, "not"}})),
-      set(&LayerSpec::tied, one_in(6)));
+      set(&LayerSpec::tied, one_in(6)),
+      set(&LayerSpec::element,
+          weightedElement<std::string>(
+              {{24, "whole"}, {1, "nan"}, {1, "infinity"}, {1, "subnormal"}})));
 }
 
 // Few bits are left over for gradients that depend on parameters which move, and for averages over
 // worlds that are no powers of two; see Replicas::why_not_exact.
 LayerSpec with_room(LayerSpec layer, const Programme& c) {
   const bool is_half = layer.dtype == "float16" || layer.dtype == "bfloat16";
-  const bool divides_by_three = multiple_of_group_sizes(c) % 3 == 0;
+  const bool divides_by_three = multiple_of_divisors(c) % 3 == 0;
   if (is_half && (divides_by_three || layer.use == "squared")) layer.dtype = "float32";
   if (layer.use == "squared") layer.dtype = "float64";
   return layer;
@@ -87,7 +92,9 @@ rc::Gen<Step> steps() {
                                                  {1, "wrap"},
                                                  {1, "regroup"},
                                                  {1, "grad"},
-                                                 {2, "relayout"}});
+                                                 {2, "relayout"},
+                                                 {1, "join"},
+                                                 {2, "finish"}});
   // Often alike on all ranks: a parameter that no rank uses is a case of its own.
   const auto mask = rc::gen::weightedOneOf<int>({{3, element(1, 2, 4, 8)}, {1, inRange(0, 32)}});
   return rc::gen::build<Step>(
@@ -141,7 +148,40 @@ rc::Gen<EnvironmentSpec> environments() {
       set(&EnvironmentSpec::default_dtype,
           weightedElement<std::string>({{6, "float32"}, {2, "float64"}, {1, "bfloat16"}})),
       set(&EnvironmentSpec::is_deterministic, one_in(6)),
-      set(&EnvironmentSpec::wraps_without_gradients, one_in(4)));
+      set(&EnvironmentSpec::wraps_without_gradients, one_in(4)),
+      set(&EnvironmentSpec::threads, weightedElement<int>({{5, 1}, {1, 2}, {1, 3}, {1, 4}})));
+}
+
+// With the fields that matter to its operation.
+Step with_own_fields(const Step& step) {
+  const auto& op = step.op;
+  Step own{.op = op,
+           .model = step.model,
+           .no_sync = step.no_sync,
+           .inside_another = step.inside_another};
+  if (op == "forward" || op == "bare") {
+    own.penalty = step.penalty;
+    own.direct = step.direct;
+    own.left_out_of_loss = step.left_out_of_loss;
+    own.unused = step.unused;
+    own.infinite = step.infinite;
+  }
+  if (op == "bare" || op == "scale" || op == "relayout") own.ranks = step.ranks;
+  if (op.starts_with("backward") || op == "grad") {
+    own.of = step.of;
+    own.create_graph = step.create_graph;
+  }
+  if (op.starts_with("backward")) {
+    own.thread = step.thread;
+    own.inputs = step.inputs;
+  }
+  if (op.ends_with("freeze")) own.layer = step.layer;
+  if (op == "wrap" || op == "regroup") own.cut = step.cut;
+  if (op == "join") {
+    own.forwards = step.forwards;
+    own.uneven = step.uneven;
+  }
+  return own;
 }
 
 // The steps that mean something, of one mask for a whole programme where its graph is static.
@@ -164,7 +204,7 @@ Programme tidied(Programme c) {
   }
   for (auto& layer : c.layers) layer = with_room(layer, c);
   std::vector<Step> steps;
-  for (auto& action : actions_of(c)) steps.push_back(std::move(action.step));
+  for (const auto& action : actions_of(c)) steps.push_back(with_own_fields(action.step));
   c.steps = std::move(steps);
   return c;
 }
@@ -183,28 +223,66 @@ rc::Gen<std::vector<LayerSpec>> layer_lists() {
                                                          {10, large_ones}});
 }
 
+// None in most programmes.
+rc::Gen<Step> joins_if_any() {
+  const auto inputs = weightedElement<int>({{3, 0}, {3, 1}, {2, 2}, {1, 3}});
+  const auto some = rc::gen::build<Step>(
+      set(&Step::op, rc::gen::just(std::string("join"))), set(&Step::forwards, lists(2, 4, inputs)),
+      set(&Step::uneven, weightedElement<std::string>({{2, "world"}, {2, "live"}, {1, "throws"}})));
+  return rc::gen::weightedOneOf<Step>({{1, rc::gen::just(Step())}, {1, some}});
+}
+
+// Behind it most steps are of its model, and two are a loop's. Every second time another one
+// follows it.
+Programme with_join(Programme c, Step join, size_t at) {
+  if (join.op != "join") return c;
+  at %= c.steps.size();
+  for (size_t i = at; i < c.steps.size(); ++i)
+    if (i % 8 != 7) c.steps[i].model = join.model;
+  const auto insert = [&](size_t place, const Step& step) {
+    const auto end = std::min(place, c.steps.size());
+    c.steps.insert(c.steps.begin() + static_cast<std::ptrdiff_t>(end), step);
+  };
+  insert(at, join);
+  insert(at + 1, {.op = "backward"});
+  insert(at + 1, {});
+  if (at % 2 == 1) {
+    std::reverse(join.forwards.begin(), join.forwards.end());
+    insert(at + 9, {.op = "backward"});
+    insert(at + 9, {});
+    insert(at + 9, join);
+    insert(at + 9, {.op = "finish"});
+  }
+  if (join.uneven == "throws") return c;
+  c.options.static_graph = false;
+  if (!c.options.find_unused_parameters) c.options.skip_all_reduce_unused_params = false;
+  return c;
+}
+
 }  // namespace
 
 rc::Gen<Programme> programmes() {
   const auto world = rc::gen::build<WorldSpec>(
       set(&WorldSpec::size, weightedElement<int>({{4, 2}, {3, 3}, {3, 4}})));
-  return rc::gen::map(
-      rc::gen::build<Programme>(
-          set(&Programme::world, world), set(&Programme::steps, lists(2, 24, steps())),
-          set(&Programme::layers, layer_lists()),
-          set(&Programme::outputs, weightedElement<int>({{3, 1}, {1, 2}, {1, 3}})),
-          set(&Programme::nested, one_in(3)),
-          set(&Programme::models, weightedElement<int>({{5, 1}, {2, 2}, {1, 3}})),
-          set(&Programme::buffers,
-              lists(0, 2,
-                    element<std::string>("float32", "float64", "int64", "int32", "bool", "uint8",
-                                         "int8", "int16", "float16", "bfloat16", "complex64",
-                                         "special"))),
-          set(&Programme::order_by_rank), set(&Programme::options, wrap_options()),
-          set(&Programme::environment, environments()),
-          set(&Programme::learning_rate_log2, inRange(-3, 0)),
-          set(&Programme::seed, inRange<uint64_t>(0, 1 << 20))),
-      tidied);
+  const auto without_join = rc::gen::build<Programme>(
+      set(&Programme::world, world), set(&Programme::steps, lists(2, 24, steps())),
+      set(&Programme::layers, layer_lists()),
+      set(&Programme::outputs, weightedElement<int>({{3, 1}, {1, 2}, {1, 3}})),
+      set(&Programme::nested, one_in(3)),
+      set(&Programme::models, weightedElement<int>({{5, 1}, {2, 2}, {1, 3}})),
+      set(&Programme::buffers,
+          lists(
+              0, 2,
+              element<std::string>("float32", "float64", "int64", "int32", "bool", "uint8", "int8",
+                                   "int16", "float16", "bfloat16", "complex64", "special"))),
+      set(&Programme::ignored_buffers, weightedElement<int>({{4, 0}, {1, 1}, {1, 2}})),
+      set(&Programme::order_by_rank), set(&Programme::options, wrap_options()),
+      set(&Programme::environment, environments()),
+      set(&Programme::learning_rate_log2, inRange(-3, 0)),
+      set(&Programme::seed, inRange<uint64_t>(0, 1 << 20)));
+  return rc::gen::apply([](const Programme& c, const Step& join,
+                           size_t at) { return tidied(with_join(c, join, at)); },
+                        without_join, joins_if_any(), inRange<size_t>(0, 8));
 }
 
 }  // namespace lockstep::scenarios::programs

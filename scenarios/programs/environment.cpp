@@ -1,7 +1,5 @@
 #include "scenarios/programs/environment.h"
 
-#include "scenarios/cases/tensors.h"
-
 #include <torch/torch.h>
 
 namespace lockstep::scenarios::programs {
@@ -9,7 +7,8 @@ namespace lockstep::scenarios::programs {
 Environment::Environment(const EnvironmentSpec& wanted)
     : default_dtype_(at::get_default_dtype()),
       flushes_denormals_(wanted.flushes_denormals),
-      is_deterministic_(at::globalContext().deterministicAlgorithms()) {
+      is_deterministic_(at::globalContext().deterministicAlgorithms()),
+      threads_(wanted.threads) {
   at::set_default_dtype(c10::scalarTypeToTypeMeta(dtype_named(wanted.default_dtype)));
   if (flushes_denormals_) at::globalContext().setFlushDenormal(true);
   at::globalContext().setDeterministicAlgorithms(wanted.is_deterministic, /*warn_only=*/false);

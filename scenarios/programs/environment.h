@@ -1,6 +1,7 @@
 // The environment of a programme on one rank.
 #pragma once
 
+#include "scenarios/cases/tensors.h"
 #include "scenarios/programs/case.h"
 
 #include <ATen/core/Tensor.h>
@@ -19,6 +20,7 @@ class Environment {
   const caffe2::TypeMeta default_dtype_;
   const bool flushes_denormals_;
   const bool is_deterministic_;
+  const IntraOpThreads threads_;
 };
 
 }  // namespace lockstep::scenarios::programs

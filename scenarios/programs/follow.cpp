@@ -12,7 +12,8 @@ namespace {
 std::vector<reference::StoredParameter> stored(const LayeredModel& model) {
   std::vector<reference::StoredParameter> out;
   for (const auto& [name, value] : model.distinct_parameters())
-    out.push_back({value.scalar_type(), value.detach().to(at::kDouble)});
+    out.push_back(
+        {c10::toRealValueType(value.scalar_type()), numbers_of(value.detach()).to(at::kDouble)});
   return out;
 }
 
@@ -40,12 +41,14 @@ FollowedModel::FollowedModel(const Programme& c, const std::vector<Action>& acti
 // Parameters that are ignored are each rank's own.
 void FollowedModel::begin() {
   buffers_.resize(static_cast<size_t>(c_.world.size));
+  sends_buffers_next_.assign(static_cast<size_t>(c_.world.size), true);
   for (int rank = 0; rank < c_.world.size; ++rank) {
     const auto own = stored(LayeredModel(c_, model_, build_seed(c_, rank)));
     for (size_t p = 0; p < own.size(); ++p)
       if (is_ignored_[p]) replicas_.load(rank, p, own[p].value);
     for (size_t b = 0; b < c_.buffers.size(); ++b)
-      buffers_[static_cast<size_t>(rank)].push_back(initial_buffer(build_seed(c_, 0), b));
+      buffers_[static_cast<size_t>(rank)].push_back(
+          initial_buffer(build_seed(c_, is_ignored(c_, b) ? rank : 0), b));
   }
   note_what_takes_part();
 }
@@ -57,42 +60,69 @@ void FollowedModel::note_what_takes_part() {
 
 void FollowedModel::follow(const Action& action) {
   const auto& op = action.step.op;
-  otherwise_.clear();
+  mistakes_.clear();
+  note_inputs(action);
   if (op == "forward" || op == "throw" || op == "evaluate" || op == "infer") begin_forward(action);
-  if (op == "forward" || op == "throw")
-    for (int rank = 0; rank < c_.world.size; ++rank) count(action, rank);
-  if (op == "forward") {
-    for (int rank = 0; rank < c_.world.size; ++rank)
-      graphs_[action.number].push_back(gradients_of(action, rank));
-  }
-  // The forward before decides whether a forward begins with rank 0's buffers; one that throws
-  // decides nothing. docs/semantics.md 1.3.
-  if (op == "forward") sends_buffers_next_ = action.is_synchronised;
-  if (op == "evaluate" || op == "infer") sends_buffers_next_ = false;
+  if (op == "forward") graphs_[action.number].resize(action.acts.size());
   if (op == "bare") run_bare(action);
   if (op.starts_with("backward")) run_backward(action);
-  if (op == "zero_none") replicas_.clear(reference::Cleared::to_none);
-  if (op == "zero_in_place") replicas_.clear(reference::Cleared::in_place);
-  if (op == "scale")
-    for (int rank = 0; rank < c_.world.size; ++rank)
-      if (has_bit(action.step.ranks, rank)) replicas_.scale(rank, kScale);
-  if (op.starts_with("update"))
-    replicas_.update(std::ldexp(1.0, c_.learning_rate_log2), op == "update_if_finite");
-  if (op == "load") load(action);
   if (op == "freeze" || op == "unfreeze") freeze(action);
   if (op == "wrap") wrap(action);
   if (op == "regroup") regroup(action);
+  if (op == "join") join(action);
+  if (op == "finish") finish(action);
+  for (int rank = 0; rank < c_.world.size; ++rank)
+    if (action.acts[static_cast<size_t>(rank)]) follow(action, rank);
+}
+
+void FollowedModel::follow(const Action& action, int rank) {
+  const auto at = static_cast<size_t>(rank);
+  const auto& op = action.step.op;
+  if (op == "forward" || op == "throw") count(action, rank);
+  if (op == "forward") graphs_[action.number][at] = gradients_of(action, rank);
+  // The forward before decides whether a forward begins with rank 0's buffers; one that throws
+  // decides nothing. docs/semantics.md 1.3.
+  if (op == "forward") sends_buffers_next_[at] = action.is_synchronised;
+  if (op == "evaluate" || op == "infer") sends_buffers_next_[at] = false;
+  if (op == "zero_none") replicas_.clear(rank, reference::Cleared::to_none);
+  if (op == "zero_in_place") replicas_.clear(rank, reference::Cleared::in_place);
+  if (op == "scale" && has_bit(action.step.ranks, rank)) replicas_.scale(rank, kScale);
+  if (op.starts_with("update"))
+    replicas_.update(rank, std::ldexp(1.0, c_.learning_rate_log2), op == "update_if_finite");
+  if (op == "load") load(action, rank);
+}
+
+void FollowedModel::note_inputs(const Action& action) {
+  replicas_.have_inputs(action.acts);
+  last_with_inputs_.resize(groups_.size());
+  for (size_t g = 0; g < groups_.size(); ++g)
+    for (const int rank : groups_[g])
+      if (action.acts[static_cast<size_t>(rank)] && action.step.op != "finish")
+        last_with_inputs_[g] = rank;
 }
 
 void FollowedModel::begin_forward(const Action& action) {
-  const bool is_due = c_.options.buffer_sync_lag ? sends_buffers_next_ : action.step.no_sync == 0;
-  if (is_due && c_.options.broadcast_buffers) copy_buffers_from_first_ranks();
+  if (!c_.options.broadcast_buffers) return;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const auto last = static_cast<size_t>(last_with_inputs_[g]);
+    if (!action.acts[last]) continue;  // the group has no inputs
+    const bool is_due =
+        c_.options.buffer_sync_lag ? sends_buffers_next_[last] : action.step.no_sync == 0;
+    if (is_due) copy_buffers(groups_[g], is_shadowed_ ? last_with_inputs_[g] : groups_[g].front());
+  }
 }
 
-void FollowedModel::copy_buffers_from_first_ranks() {
-  for (const auto& group : groups_)
-    for (const int rank : group)
-      buffers_[static_cast<size_t>(rank)] = buffers_[static_cast<size_t>(group.front())];
+void FollowedModel::copy_buffers(const std::vector<int>& group, int source) {
+  for (size_t b = 0; b < c_.buffers.size(); ++b)
+    if (!is_ignored(c_, b))
+      for (const int rank : group)
+        buffers_[static_cast<size_t>(rank)][b] = buffers_[static_cast<size_t>(source)][b];
+}
+
+void FollowedModel::copy_parameters(const std::vector<int>& group, int source) {
+  for (size_t p = 0; p < leaves_.size(); ++p)
+    if (!is_ignored_[p])
+      for (const int rank : group) replicas_.load(rank, p, replicas_.parameter(source, p));
 }
 
 void FollowedModel::count(const Action& action, int rank) {
@@ -105,7 +135,7 @@ FollowedModel::Gradients FollowedModel::gradients_of(const Action& action, int r
   {
     const torch::NoGradGuard no_grad;
     for (size_t p = 0; p < leaves_.size(); ++p) {
-      leaves_[p].copy_(replicas_.parameter(rank, p));
+      numbers_of(leaves_[p]).copy_(replicas_.parameter(rank, p));
       if (leaves_[p].requires_grad()) trainable.push_back(leaves_[p]);
     }
   }
@@ -118,23 +148,29 @@ FollowedModel::Gradients FollowedModel::gradients_of(const Action& action, int r
                                           trainable, {}, false, false, /*allow_unused=*/true);
   Gradients out(leaves_.size());
   for (size_t p = 0, next = 0; p < leaves_.size(); ++p)
-    if (leaves_[p].requires_grad()) out[p] = came[next++];
+    if (leaves_[p].requires_grad()) {
+      if (came[next].defined()) out[p] = numbers_of(came[next]);
+      ++next;
+    }
   return out;
 }
 
 void FollowedModel::run_bare(const Action& action) {
   for (int rank = 0; rank < c_.world.size; ++rank) {
-    if (!has_bit(action.step.ranks, rank)) continue;
+    if (!has_bit(action.step.ranks, rank) || !action.acts[static_cast<size_t>(rank)]) continue;
     count(action, rank);
     replicas_.add(rank, gradients_of(action, rank));
   }
-  otherwise_ = {replicas_};
-  otherwise_.front().average();
+  mistakes_.push_back({"reduced_a_bare_pass",
+                       "the average, though the pass ran nothing of a forward of the replica",
+                       replicas_});
+  mistakes_.back().replicas.average();
 }
 
 void FollowedModel::run_backward(const Action& action) {
   for (const int number : action.graphs) {
     for (int rank = 0; rank < c_.world.size; ++rank) {
+      if (!action.acts[static_cast<size_t>(rank)]) continue;
       auto gradients = graphs_.at(number)[static_cast<size_t>(rank)];
       for (size_t p = 0; p < leaves_.size(); ++p)
         if (!leaves_[p].requires_grad() || (action.step.inputs == "first" && p > 0))
@@ -142,18 +178,33 @@ void FollowedModel::run_backward(const Action& action) {
       replicas_.add(rank, gradients);
     }
   }
-  otherwise_ = {replicas_};
-  (action.is_synchronised ? replicas_ : otherwise_.front()).average();
+  if (action.is_synchronised) {
+    mistakes_.push_back(
+        {"not_reduced", "what each rank has for itself: it stayed local", replicas_});
+    if (is_shadowed_) {
+      mistakes_.push_back({"divided_by_the_other_count",
+                           "an average over all ranks where those that have inputs count, or the "
+                           "reverse",
+                           replicas_});
+      mistakes_.back().replicas.divide_by(divisor_ == reference::Divisor::group_size
+                                              ? reference::Divisor::ranks_with_inputs
+                                              : reference::Divisor::group_size);
+      mistakes_.back().replicas.average();
+    }
+    replicas_.average();
+  } else {
+    mistakes_.push_back(
+        {"reduced_inside_no_sync", "the average, though its forward was local", replicas_});
+    mistakes_.back().replicas.average();
+  }
   for (const int number : action.closed) graphs_.erase(number);
 }
 
-void FollowedModel::load(const Action& action) {
-  for (int rank = 0; rank < c_.world.size; ++rank) {
-    for (size_t p = 0; p < leaves_.size(); ++p)
-      replicas_.load(rank, p, loaded_parameter(c_, action, p, leaves_[p].sizes()));
-    for (size_t b = 0; b < c_.buffers.size(); ++b)
-      buffers_[static_cast<size_t>(rank)][b] = loaded_buffer(c_, action, b, rank);
-  }
+void FollowedModel::load(const Action& action, int rank) {
+  for (size_t p = 0; p < leaves_.size(); ++p)
+    replicas_.load(rank, p, loaded_parameter(c_, action, p, numbers_of(leaves_[p]).sizes()));
+  for (size_t b = 0; b < c_.buffers.size(); ++b)
+    buffers_[static_cast<size_t>(rank)][b] = loaded_buffer(c_, action, b, rank);
 }
 
 void FollowedModel::freeze(const Action& action) {
@@ -165,24 +216,42 @@ void FollowedModel::freeze(const Action& action) {
 void FollowedModel::wrap(const Action& action) {
   regroup(action);
   if (!c_.options.init_sync) return;
-  for (size_t p = 0; p < leaves_.size(); ++p)
-    if (!is_ignored_[p]) replicas_.copy_from_first_ranks(p);
-  copy_buffers_from_first_ranks();
+  for (const auto& group : groups_) {
+    copy_parameters(group, group.front());
+    copy_buffers(group, group.front());
+  }
 }
 
 void FollowedModel::regroup(const Action& action) {
   groups_ = parts_of_world(c_, action.step.cut);
   replicas_.average_within(groups_);
   replicas_.forget_passes();
-  sends_buffers_next_ = true;
+  sends_buffers_next_.assign(sends_buffers_next_.size(), true);
 }
 
-std::vector<at::Tensor> FollowedModel::otherwise(size_t p) const {
-  std::vector<at::Tensor> out;
-  if (!otherwise_.empty())
+void FollowedModel::join(const Action& action) {
+  is_shadowed_ = action.step.uneven != "throws";
+  divisor_ = action.step.uneven == "live" ? reference::Divisor::ranks_with_inputs
+                                          : reference::Divisor::group_size;
+  replicas_.divide_by(divisor_);
+}
+
+// What shadowing left in the gradients of a rank is of no use where they are views, so it clears
+// them.
+void FollowedModel::finish(const Action& action) {
+  for (const int number : action.closed) graphs_.erase(number);
+  if (is_shadowed_) {
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      copy_parameters(groups_[g], last_with_inputs_[g]);
+      copy_buffers(groups_[g], last_with_inputs_[g]);
+    }
+    sends_buffers_next_.assign(sends_buffers_next_.size(), true);
     for (int rank = 0; rank < c_.world.size; ++rank)
-      out.push_back(otherwise_.front().gradient(rank, p));
-  return out;
+      if (clears_gradients(c_, action, rank)) replicas_.clear(rank, reference::Cleared::to_none);
+  }
+  is_shadowed_ = false;
+  divisor_ = reference::Divisor::group_size;
+  replicas_.divide_by(divisor_);
 }
 
 }  // namespace lockstep::scenarios::programs

@@ -22,9 +22,15 @@ class FollowedModel {
   const reference::Replicas& replicas() const { return replicas_; }
   int64_t buffer(int rank, size_t b) const { return buffers_[static_cast<size_t>(rank)][b]; }
 
-  // The gradients of each rank as the last action would have left them, had it been reduced where
-  // it was local, or local where it was reduced; by parameter.
-  std::vector<at::Tensor> otherwise(size_t p) const;
+  // How many groups the ranks train in.
+  size_t group_count() const { return groups_.size(); }
+
+  // What a known mistake would have left where the last action ran.
+  struct Mistake {
+    std::string pattern, text;  // as a Diagnosis has them
+    reference::Replicas replicas;
+  };
+  const std::vector<Mistake>& mistakes() const { return mistakes_; }
 
  private:
   using Gradients = std::vector<at::Tensor>;  // by parameter; undefined: none came
@@ -33,14 +39,20 @@ class FollowedModel {
   void begin();
   void note_what_takes_part();
   void begin_forward(const Action& action);
+  void note_inputs(const Action& action);
   void count(const Action& action, int rank);
   void run_bare(const Action& action);
   void run_backward(const Action& action);
-  void load(const Action& action);
+  void load(const Action& action, int rank);
+  void follow(const Action& action, int rank);
   void freeze(const Action& action);
   void wrap(const Action& action);
   void regroup(const Action& action);
-  void copy_buffers_from_first_ranks();
+  void join(const Action& action);
+  void finish(const Action& action);
+  // To all ranks of a group, from one of its ranks.
+  void copy_parameters(const std::vector<int>& group, int source);
+  void copy_buffers(const std::vector<int>& group, int source);
 
   const Programme& c_;
   const std::vector<Action>& actions_;
@@ -51,11 +63,15 @@ class FollowedModel {
   std::vector<Form> forms_;
   std::vector<bool> is_ignored_;
   reference::Replicas replicas_;
-  std::vector<reference::Replicas> otherwise_;  // one or none
-  std::map<int, Graph> graphs_;                 // by the number of the forward's step
-  std::vector<std::vector<int64_t>> buffers_;   // by rank
+  std::vector<Mistake> mistakes_;
+  std::map<int, Graph> graphs_;                // by the number of the forward's step
+  std::vector<std::vector<int64_t>> buffers_;  // by rank
   std::vector<std::vector<int>> groups_;
-  bool sends_buffers_next_ = true;
+  std::vector<bool> sends_buffers_next_;  // by rank
+  // In a join in which ranks without inputs shadow the others.
+  bool is_shadowed_ = false;
+  reference::Divisor divisor_ = reference::Divisor::group_size;
+  std::vector<int> last_with_inputs_;  // by group: the highest rank that had inputs last
 };
 
 }  // namespace lockstep::scenarios::programs

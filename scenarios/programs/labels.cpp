@@ -1,8 +1,10 @@
 #include "scenarios/programs/labels.h"
 
 #include "scenarios/cases/labels.h"
+#include "scenarios/programs/actions.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace lockstep::scenarios::programs {
 
@@ -16,86 +18,158 @@ bool has_layer(const Programme& c, bool (*is_it)(const LayerSpec&)) {
   return std::any_of(c.layers.begin(), c.layers.end(), is_it);
 }
 
+// As the model has it.
+bool has_resolved_layer(const Programme& c, bool (*is_it)(const LayerSpec&)) {
+  const auto layers = layers_of(c, 0);
+  return std::any_of(layers.begin(), layers.end(), is_it);
+}
+
+bool has_action(const Programme& c, const std::function<bool(const Action&)>& is_it) {
+  const auto actions = actions_of(c);
+  return std::any_of(actions.begin(), actions.end(), is_it);
+}
+
+// Some ranks are out of inputs and others act.
+bool is_shadowed(const Action& action) {
+  const auto& acts = action.acts;
+  return std::find(acts.begin(), acts.end(), true) != acts.end() &&
+         std::find(acts.begin(), acts.end(), false) != acts.end();
+}
+
+// An averaged backward pass that a rank without inputs shadows, in such a join.
+bool has_shadowed_average(const Programme& c, const std::string& uneven) {
+  std::string now;
+  return has_action(c, [&](const Action& action) {
+    if (action.step.op == "join") now = action.step.uneven;
+    return now == uneven && is_shadowed(action) && action.is_synchronised &&
+           action.step.op.starts_with("backward");
+  });
+}
+
 }  // namespace
 
 std::vector<Label<Programme>> labels() {
-  return {{"three ranks and more", 0.2, has_three_ranks<Programme>},
-          {"a window of no_sync", 0.2,
-           [](const Programme& c) {
-             return has_step(c, [](const Step& step) { return step.no_sync > 0; });
-           }},
-          {"an evaluation", 0.1,
-           [](const Programme& c) {
-             return has_step(
-                 c, [](const Step& step) { return step.op == "evaluate" || step.op == "infer"; });
-           }},
-          {"a forward that throws", 0.05,
-           [](const Programme& c) {
-             return has_step(c, [](const Step& step) { return step.op == "throw"; });
-           }},
-          {"layers that a forward leaves out", 0.05,
-           [](const Programme& c) {
-             return has_step(c, [](const Step& step) { return !step.unused.empty(); });
-           }},
-          {"a layer frozen or unfrozen", 0.1,
-           [](const Programme& c) {
-             return has_step(c, [](const Step& step) { return step.op.ends_with("freeze"); });
-           }},
-          {"values loaded, or memory exchanged", 0.1,
-           [](const Programme& c) {
-             return has_step(c, [](const Step& step) {
-               return step.op == "load" || step.op == "renew" || step.op == "convert";
-             });
-           }},
-          {"a replica after another one", 0.07,
-           [](const Programme& c) {
-             return has_step(c, [](const Step& step) { return step.op == "wrap"; });
-           }},
-          {"another process group", 0.05,
-           [](const Programme& c) {
-             return has_step(c, [](const Step& step) { return step.op == "regroup"; });
-           }},
-          {"a layer that is recomputed", 0.05,
-           [](const Programme& c) {
-             return has_layer(c, [](const LayerSpec& layer) { return layer.use == "recomputed"; });
-           }},
-          {"a backward for some inputs, or autograd::grad", 0.06,
-           [](const Programme& c) {
-             return has_step(c, [](const Step& step) {
-               return step.op == "grad" || (step.op.starts_with("backward") && step.inputs != "no");
-             });
-           }},
-          {"a backward that creates a graph", 0.05,
-           [](const Programme& c) {
-             return has_step(c, [](const Step& step) {
-               return step.op.starts_with("backward") && step.create_graph;
-             });
-           }},
-          {"sparse gradients", 0.1,
-           [](const Programme& c) {
-             return has_layer(c, [](const LayerSpec& layer) { return layer.kind == "sparse"; });
-           }},
-          {"gradients in another layout", 0.1,
-           [](const Programme& c) {
-             return has_step(c, [](const Step& step) { return step.op == "relayout"; });
-           }},
-          {"layers that are ignored or delayed", 0.1,
-           [](const Programme& c) {
-             return has_layer(
-                 c, [](const LayerSpec& layer) { return layer.travels != "with_others"; });
-           }},
-          {"another environment", 0.2,
-           [](const Programme& c) { return c.environment != EnvironmentSpec(); }},
-          {"several models", 0.1, [](const Programme& c) { return c.models > 1; }},
-          {"half precision", 0.05,
-           [](const Programme& c) {
-             return has_layer(c, [](const LayerSpec& layer) {
-               return layer.dtype == "float16" || layer.dtype == "bfloat16";
-             });
-           }},
-          {"a parameter of 4,097 elements and more", 0.03, [](const Programme& c) {
-             return has_layer(c, [](const LayerSpec& layer) { return layer.size >= 4097; });
-           }}};
+  return {
+      {"three ranks and more", 0.2, has_three_ranks<Programme>},
+      {"a window of no_sync", 0.2,
+       [](const Programme& c) {
+         return has_step(c, [](const Step& step) { return step.no_sync > 0; });
+       }},
+      {"an evaluation", 0.1,
+       [](const Programme& c) {
+         return has_step(
+             c, [](const Step& step) { return step.op == "evaluate" || step.op == "infer"; });
+       }},
+      {"a forward that throws", 0.05,
+       [](const Programme& c) {
+         return has_step(c, [](const Step& step) { return step.op == "throw"; });
+       }},
+      {"layers that a forward leaves out", 0.05,
+       [](const Programme& c) {
+         return has_step(c, [](const Step& step) { return !step.unused.empty(); });
+       }},
+      {"a layer frozen or unfrozen", 0.1,
+       [](const Programme& c) {
+         return has_step(c, [](const Step& step) { return step.op.ends_with("freeze"); });
+       }},
+      {"values loaded, or memory exchanged", 0.1,
+       [](const Programme& c) {
+         return has_step(c, [](const Step& step) {
+           return step.op == "load" || step.op == "renew" || step.op == "convert";
+         });
+       }},
+      {"a replica after another one", 0.04,
+       [](const Programme& c) {
+         return has_step(c, [](const Step& step) { return step.op == "wrap"; });
+       }},
+      {"another process group", 0.05,
+       [](const Programme& c) {
+         return has_step(c, [](const Step& step) { return step.op == "regroup"; });
+       }},
+      {"a layer that is recomputed", 0.05,
+       [](const Programme& c) {
+         return has_layer(c, [](const LayerSpec& layer) { return layer.use == "recomputed"; });
+       }},
+      {"a backward for some inputs, or autograd::grad", 0.06,
+       [](const Programme& c) {
+         return has_step(c, [](const Step& step) {
+           return step.op == "grad" || (step.op.starts_with("backward") && step.inputs != "no");
+         });
+       }},
+      {"a backward that creates a graph", 0.05,
+       [](const Programme& c) {
+         return has_step(c, [](const Step& step) {
+           return step.op.starts_with("backward") && step.create_graph;
+         });
+       }},
+      {"ranks without inputs that shadow an average over the world", 0.05,
+       [](const Programme& c) { return has_shadowed_average(c, "world"); }},
+      {"ranks without inputs that shadow an average over the others", 0.05,
+       [](const Programme& c) { return has_shadowed_average(c, "live"); }},
+      {"a window of no_sync beside a rank without inputs", 0.02,
+       [](const Programme& c) {
+         return has_action(c, [](const Action& action) {
+           return action.step.op == "forward" && !action.is_synchronised && is_shadowed(action);
+         });
+       }},
+      {"unequal inputs that stop all ranks", 0.03,
+       [](const Programme& c) {
+         return has_action(c, [](const Action& action) {
+           return std::find(action.is_ended.begin(), action.is_ended.end(), true) !=
+                  action.is_ended.end();
+         });
+       }},
+      {"two joins", 0.05,
+       [](const Programme& c) {
+         const auto actions = actions_of(c);
+         return std::count_if(actions.begin(), actions.end(),
+                              [](const Action& action) { return action.step.op == "join"; }) > 1;
+       }},
+      {"sparse gradients", 0.1,
+       [](const Programme& c) {
+         return has_layer(c, [](const LayerSpec& layer) { return layer.kind == "sparse"; });
+       }},
+      {"gradients in another layout", 0.1,
+       [](const Programme& c) {
+         return has_step(c, [](const Step& step) { return step.op == "relayout"; });
+       }},
+      {"layers that are ignored or delayed", 0.1,
+       [](const Programme& c) {
+         return has_layer(c, [](const LayerSpec& layer) { return layer.travels != "with_others"; });
+       }},
+      {"another environment", 0.2,
+       [](const Programme& c) { return c.environment != EnvironmentSpec(); }},
+      {"several threads", 0.1, [](const Programme& c) { return c.environment.threads > 1; }},
+      {"complex numbers", 0.03,
+       [](const Programme& c) {
+         return has_resolved_layer(
+             c, [](const LayerSpec& layer) { return layer.dtype == "complex64"; });
+       }},
+      {"NaN or infinity in one element", 0.05,
+       [](const Programme& c) {
+         return has_resolved_layer(c, [](const LayerSpec& layer) {
+           return layer.element == "nan" || layer.element == "infinity";
+         });
+       }},
+      {"a subnormal element", 0.02,
+       [](const Programme& c) {
+         return has_resolved_layer(
+             c, [](const LayerSpec& layer) { return layer.element == "subnormal"; });
+       }},
+      {"a buffer that is ignored", 0.05,
+       [](const Programme& c) {
+         return is_ignored(c, 0) ? !c.buffers.empty() : is_ignored(c, 1) && c.buffers.size() > 1;
+       }},
+      {"several models", 0.1, [](const Programme& c) { return c.models > 1; }},
+      {"half precision", 0.05,
+       [](const Programme& c) {
+         return has_layer(c, [](const LayerSpec& layer) {
+           return layer.dtype == "float16" || layer.dtype == "bfloat16";
+         });
+       }},
+      {"a parameter of 4,097 elements and more", 0.03, [](const Programme& c) {
+         return has_layer(c, [](const LayerSpec& layer) { return layer.size >= 4097; });
+       }}};
 }
 
 }  // namespace lockstep::scenarios::programs

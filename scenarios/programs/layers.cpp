@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 namespace lockstep::scenarios::programs {
@@ -51,18 +52,45 @@ std::vector<int64_t> weight_shape(const LayerSpec& spec) {
   return {rows};
 }
 
+// Of an element.
+int64_t numbers_in(const LayerSpec& spec) {
+  return spec.dtype == "complex64" ? 2 : 1;
+}
+
 // Inputs of one call.
 int64_t inputs_of(const LayerSpec& spec) {
   if (spec.kind == "linear") return kSamples * (kColumns + spec.size);
   if (spec.kind == "embedding" || spec.kind == "sparse") return kLookUps * (1 + kEmbedded);
-  return c10::multiply_integers(weight_shape(spec));
+  return numbers_in(spec) * c10::multiply_integers(weight_shape(spec));
 }
 
 int64_t calls_of(const LayerSpec& spec) {
   return spec.use == "twice" ? 2 : 1;
 }
 
+// Of a tensor that has one and is contiguous.
+at::Tensor middle_of(const at::Tensor& tensor) {
+  return tensor.view({-1}).narrow(0, tensor.numel() / 2, 1);
+}
+
+// A subnormal number with room below it.
+double subnormal_of(const std::string& dtype) {
+  if (dtype == "float64") return 0x1p-1060;
+  if (dtype == "float16") return 0x1p-20;
+  return dtype == "bfloat16" ? 0x1p-130 : 0x1p-140;
+}
+
+double middle_input(const LayerSpec& spec) {
+  if (spec.element == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (spec.element == "infinity") return std::numeric_limits<double>::infinity();
+  return subnormal_of(spec.dtype);
+}
+
 }  // namespace
+
+at::Tensor numbers_of(const at::Tensor& tensor) {
+  return tensor.is_complex() ? at::view_as_real(tensor.resolve_conj()) : tensor;
+}
 
 int64_t added_to_buffers(const at::Tensor& input) {
   return static_cast<int64_t>(input.narrow(0, 0, 1).abs().item<double>());
@@ -85,6 +113,7 @@ LayeredModel::LayeredModel(const Programme& c, int model, uint64_t build_seed,
     buffer_words_.push_back(c.buffers[b]);
     buffers_.push_back(register_buffer("buffer" + std::to_string(b),
                                        buffer_of(c.buffers[b], initial_buffer(build_seed, b))));
+    if (is_ignored(c, b)) ignored_buffers_.push_back("buffer" + std::to_string(b));
   }
 }
 
@@ -94,11 +123,21 @@ at::Tensor LayeredModel::drawn(at::IntArrayRef shape, at::ScalarType dtype) {
   return values;
 }
 
+at::Tensor LayeredModel::drawn_weight(const LayerSpec& spec) {
+  const auto dtype = dtype_named(spec.dtype);
+  if (spec.dtype == "complex64")
+    return at::view_as_complex(drawn({spec.size, 2}, c10::toRealValueType(dtype)));
+  auto weight = drawn(weight_shape(spec), dtype);
+  // So that an update leaves it a multiple.
+  if (spec.element == "subnormal" && weight.numel() > 0) middle_of(weight).zero_();
+  return weight;
+}
+
 void LayeredModel::add(const LayerSpec& spec, size_t number) {
   const auto name = "layer" + std::to_string(number);
   const auto dtype = dtype_named(spec.dtype);
   Layer layer{.spec = spec,
-              .weight = spec.tied ? layers_.back().weight : drawn(weight_shape(spec), dtype),
+              .weight = spec.tied ? layers_.back().weight : drawn_weight(spec),
               .bias = {},
               .weight_name = name + "_weight",
               .bias_name = name + "_bias"};
@@ -147,7 +186,11 @@ at::Tensor called(const LayerSpec& spec, const at::Tensor& weight, const at::Ten
     const bool is_sparse = spec.kind == "sparse";
     return (torch::embedding(weight, rows, -1, false, is_sparse) * factors).sum();
   }
-  const auto x = inputs.next(weight_shape(spec)).to(dtype);
+  if (weight.is_complex())
+    return (at::view_as_real(weight) * inputs.next({spec.size, 2}).to(c10::toRealValueType(dtype)))
+        .sum();
+  const auto x = inputs.next(weight_shape(spec)).to(dtype, /*non_blocking=*/false, /*copy=*/true);
+  if (spec.element != "whole" && x.numel() > 0) middle_of(x).fill_(middle_input(spec));
   return (weight * x).sum();
 }
 
@@ -207,6 +250,7 @@ at::Tensor LayeredModel::run(const Layer& layer, Cutter& inputs) const {
 }
 
 WrapOptions LayeredModel::options(WrapOptions given) const {
+  given.ignored = ignored_buffers_;
   for (const auto& layer : layers_) {
     const auto& spec = layer.spec;
     const bool is_delayed = spec.travels == "last" && layer.delays;

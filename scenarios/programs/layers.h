@@ -67,6 +67,7 @@ class LayeredModel : public Model {
   class Cutter;
   at::Tensor run(const Layer& layer, Cutter& inputs) const;
   at::Tensor drawn(at::IntArrayRef shape, at::ScalarType dtype);
+  at::Tensor drawn_weight(const LayerSpec& spec);
   void add(const LayerSpec& spec, size_t number);
 
   const std::optional<at::ScalarType> dtype_;
@@ -74,9 +75,13 @@ class LayeredModel : public Model {
   Counter next_value_;
   at::Tensor first_;
   std::vector<Layer> layers_;
-  std::vector<std::string> buffer_words_;
+  std::vector<std::string> buffer_words_, ignored_buffers_;
   std::vector<at::Tensor> buffers_;
 };
+
+// The numbers of a tensor: itself, or the parts of complex ones in a last axis of two. Shares
+// memory with it.
+at::Tensor numbers_of(const at::Tensor& tensor);
 
 // What a buffer of these words is at first.
 int64_t initial_buffer(uint64_t build_seed, size_t number);

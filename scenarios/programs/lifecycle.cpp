@@ -28,10 +28,17 @@ void load(const Programme& c, const Action& action, int rank, LayeredModel& mode
   const torch::NoGradGuard no_grad;
   const auto parameters = model.distinct_parameters();
   for (size_t p = 0; p < parameters.size(); ++p)
-    parameters[p].value.copy_(loaded_parameter(c, action, p, parameters[p].value.sizes()));
+    numbers_of(parameters[p].value)
+        .copy_(loaded_parameter(c, action, p, numbers_of(parameters[p].value).sizes()));
   const auto buffers = model.buffers();
   for (size_t b = 0; b < buffers.size(); ++b)
     buffers[b].copy_(buffer_of(c.buffers[b], loaded_buffer(c, action, b, rank)));
+}
+
+void scale(const LayeredModel& model) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& each : model.distinct_parameters())
+    if (each.value.grad().defined()) numbers_of(each.value.grad()).mul_(kScale);
 }
 
 void relayout(LayeredModel& model) {

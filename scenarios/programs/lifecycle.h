@@ -10,6 +10,9 @@ namespace lockstep::scenarios::programs {
 // Copies the values that the action loads into parameters and buffers.
 void load(const Programme& c, const Action& action, int rank, LayeredModel& model);
 
+// Doubles the gradients.
+void scale(const LayeredModel& model);
+
 // Gives dense gradients other strides; their values stay.
 void relayout(LayeredModel& model);
 

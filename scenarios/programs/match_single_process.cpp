@@ -11,6 +11,10 @@
 // through, so in exact arithmetic nothing rounds; the reference certifies that, and a case without
 // a certificate is refused. So every bit is judged after every step.
 //
+// In a join each rank runs the steps up to the forward for which it has no input left. What it
+// holds while it shadows its peers is not recorded; when the join has ended it holds the state of
+// the last one that had inputs.
+//
 // Steps that mean nothing where they stand, such as a backward without a graph, are left out: each
 // list of steps is a programme, and shrinking drops steps.
 #include "harness/core/compare.h"
@@ -27,6 +31,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 
 namespace lockstep::scenarios::programs_match_single_process {
 namespace {
@@ -36,19 +42,20 @@ using namespace programs;
 // The rows of a model at a moment, beside what they should hold.
 class Judge {
  public:
-  Judge(const History& h, Moment at, const Programme& c, const FollowedModel& model, int number)
-      : h_(h), at_(std::move(at)), c_(c), model_(model), number_(number) {}
+  // `action`: the one after which it is, if any.
+  Judge(const History& h, Moment at, const Programme& c, const FollowedModel& model, int number,
+        const Action* action)
+      : h_(h), at_(std::move(at)), c_(c), model_(model), number_(number), action_(action) {}
 
-  std::vector<Comparison> gradients(const Action* action) {
+  std::vector<Comparison> gradients() {
     const auto& replicas = model_.replicas();
     for (size_t p = 0; p < replicas.parameter_count(); ++p) {
       std::vector<at::Tensor> by_rank;
       for (int rank = 0; rank < c_.world.size; ++rank)
-        by_rank.push_back(replicas.gradient(rank, p));
-      add(model_.parameters()[p] + ".grad", by_rank, model_.form(p),
-          action ? explanation(*action) : Diagnosis{}, model_.otherwise(p));
+        by_rank.push_back(seen(rank, replicas.gradient(rank, p)));
+      add(model_.parameters()[p] + ".grad", by_rank, model_.form(p), p);
     }
-    return std::move(rows_);
+    return std::exchange(rows_, {});
   }
 
   std::vector<Comparison> parameters() {
@@ -56,10 +63,10 @@ class Judge {
     for (size_t p = 0; p < replicas.parameter_count(); ++p) {
       std::vector<at::Tensor> by_rank;
       for (int rank = 0; rank < c_.world.size; ++rank)
-        by_rank.push_back(replicas.parameter(rank, p));
+        by_rank.push_back(seen(rank, replicas.parameter(rank, p)));
       add(model_.parameters()[p], by_rank, model_.form(p));
     }
-    return std::move(rows_);
+    return std::exchange(rows_, {});
   }
 
   std::vector<Comparison> buffers() {
@@ -67,33 +74,43 @@ class Judge {
       const auto& word = c_.buffers[b];
       std::vector<at::Tensor> by_rank;
       for (int rank = 0; rank < c_.world.size; ++rank)
-        by_rank.push_back(recorded_buffer(word, buffer_of(word, model_.buffer(rank, b))));
-      add("buffer" + std::to_string(b), by_rank, form_of(by_rank.front()));
+        by_rank.push_back(
+            seen(rank, recorded_buffer(word, buffer_of(word, model_.buffer(rank, b)))));
+      add("buffer" + std::to_string(b), by_rank,
+          form_of(recorded_buffer(word, buffer_of(word, model_.buffer(0, b)))));
     }
-    return std::move(rows_);
+    return std::exchange(rows_, {});
   }
 
  private:
-  static Diagnosis explanation(const Action& action) {
-    if (action.step.op == "bare")
-      return {"reduced_a_bare_pass",
-              "the average, though the pass ran nothing of a forward of the "
-              "replica"};
-    if (action.is_synchronised)
-      return {"not_reduced", "what each rank has for itself: it stayed local"};
-    return {"reduced_inside_no_sync", "the average, though its forward was local"};
+  // What a rank records of a value: nothing of a step in which it did not act.
+  at::Tensor seen(int rank, const at::Tensor& value) const {
+    return !action_ || action_->acts[static_cast<size_t>(rank)] ? value : at::Tensor();
   }
 
+  // `parameter`: of which it is the gradient.
   void add(const std::string& name, const std::vector<at::Tensor>& by_rank, const Form& form,
-           const Diagnosis& diagnosis = {}, const std::vector<at::Tensor>& otherwise = {}) {
-    const auto parts = values(name, by_rank, form), others = values(name, otherwise, form);
-    for (const auto& [part, expected] : parts) {
+           std::optional<size_t> parameter = {}) {
+    for (const auto& [part, expected] : values(name, by_rank, form)) {
       rows_.push_back({.row = h_.row(at_, name_in_records(number_, part)), .expected = expected});
-      if (const auto found = others.find(part); found != others.end())
-        rows_.back().explanations = [diagnosis, instead = found->second] {
-          return Explanations{recorded_instead(diagnosis, instead)};
+      if (parameter)
+        rows_.back().explanations = [this, name, part = part, form, p = *parameter] {
+          return explanations(name, part, form, p);
         };
     }
+  }
+
+  Explanations explanations(const std::string& name, const std::string& part, const Form& form,
+                            size_t parameter) const {
+    Explanations out;
+    for (const auto& mistake : model_.mistakes()) {
+      std::vector<at::Tensor> by_rank;
+      for (int rank = 0; rank < c_.world.size; ++rank)
+        by_rank.push_back(seen(rank, mistake.replicas.gradient(rank, parameter)));
+      out.push_back(
+          recorded_instead({mistake.pattern, mistake.text}, values(name, by_rank, form).at(part)));
+    }
+    return out;
   }
 
   // Of each part that is recorded, by rank.
@@ -111,6 +128,7 @@ class Judge {
   const Programme& c_;
   const FollowedModel& model_;
   const int number_;
+  const Action* const action_;
   std::vector<Comparison> rows_;
 };
 
@@ -120,13 +138,30 @@ Findings judged(const Programme& c, const History& h, int step, const FollowedMo
     throw Refused("no reference at step " + std::to_string(step) + ": " +
                   model.replicas().why_not_exact());
   const Moment at{step, kAfter};
-  const auto judge = [&] { return Judge(h, at, c, model, number); };
-  auto out = equal("After each step a rank must hold the gradients of the one process",
-                   judge().gradients(action));
+  Judge judge(h, at, c, model, number, action);
+  auto out =
+      equal("After each step a rank must hold the gradients of the one process", judge.gradients());
   out += equal("After each step a rank must hold the parameters of the one process",
-               judge().parameters());
-  out +=
-      equal("After each step a rank must hold the buffers of the one process", judge().buffers());
+               judge.parameters());
+  out += equal("After each step a rank must hold the buffers of the one process", judge.buffers());
+  return out;
+}
+
+// The ranks of a group throw together, and only where the join says so.
+Findings ranks_are_stopped_alike(const History& h, const Action& finish) {
+  const auto threw = h.row({finish.number, kAfter}, kThrew);
+  const auto sentence = h.row({finish.number, kAfter}, kSentence);
+  std::vector<TensorValue> throws, sentences;
+  for (const bool is_ended : finish.is_ended) throws.push_back(int64_values({is_ended ? 1 : 0}));
+  sentences.resize(throws.size());
+  for (const auto& part : finish.parts)
+    for (const int rank : part)
+      sentences[static_cast<size_t>(rank)] = sentence.by_rank[static_cast<size_t>(part.front())];
+  auto out =
+      equal("Where uneven inputs end a join every rank of a group must throw, and elsewhere none",
+            {{.row = threw, .expected = throws}});
+  out += equal("All ranks of a group must throw the same sentence",
+               {{.row = sentence, .expected = sentences}});
   return out;
 }
 
@@ -137,7 +172,10 @@ Findings every_step_is_that_of_one_process(const Programme& c, const History& h)
   for (const auto& action : actions) {
     auto& model = models[static_cast<size_t>(action.model)];
     model.follow(action);
-    auto findings = judged(c, h, action.number, model, action.model, &action);
+    Findings findings;
+    if (action.step.op == "finish") findings += ranks_are_stopped_alike(h, action);
+    if (action.number < static_cast<int>(c.steps.size()))
+      findings += judged(c, h, action.number, model, action.model, &action);
     if (!findings.empty()) return findings;
   }
   for (int model = 0; model < c.models; ++model) {
@@ -155,30 +193,45 @@ Scenario match_single_process() {
       .name = "programs.match_single_process",
       .claim =
           "After each step of a training programme, whatever its forwards, backwards, windows, "
-          "evaluations, ways of clearing gradients, and changes of the model, its replica and its "
-          "ranks, every rank holds the gradients, "
+          "evaluations, joins of ranks that run out of inputs, ways of clearing gradients, and "
+          "changes of the model, its replica and its ranks, every rank holds the gradients, "
           "parameters and buffers of one process that follows the same steps.",
       .exactness = "bit-equal",
-      .source = "docs/semantics.md 0.10, 1.3, 1.4, 2.3 to 2.6",
-      .not_covered = "numbers that round, ranks that run different steps, complex "
-                     "parameters, joins",
+      .source = "docs/semantics.md 0.10, 1.3, 1.4, 2.3 to 2.6, 5",
+      .not_covered = "numbers that round, the sign of zero, ranks that run different steps, "
+                     "another process group or frozen layers within a join",
       .usual_mistake = "state of the step before: a flag, a bucket, a map of used parameters.",
-      .tags = {"core", "gradients", "accumulation", "unused", "buffers"},
+      .tags = {"core", "gradients", "accumulation", "unused", "buffers", "join"},
       .must_catch = {"autograd_grad_taken_for_a_backward",
                      "backward_on_another_thread_is_local",
                      "buffers_compared_by_value",
                      "buffers_left_alone_after_regrouping",
+                     "complex_numbers_scaled_as_such",
                      "evaluation_forgets_waiting_forwards",
+                     "evaluations_are_numbered",
                      "gradient_before_the_output_forgotten",
+                     "half_of_complex_numbers_packed",
                      "hooks_restored_for_synchronised_forwards_alone",
+                     "ignored_buffers_sent",
                      "inference_synchronises_the_next",
                      "infinities_replaced",
                      "init_sync_ignored",
+                     "join_buffers_of_rank_zero",
+                     "join_divides_by_the_other_count",
+                     "join_ends_with_own_buffers",
+                     "join_ends_with_rank_zeros_state",
+                     "join_leaves_its_lag",
+                     "join_shadow_counts_as_use",
+                     "join_shadows_into_gradients",
+                     "join_stands_in_a_bucket_short",
+                     "join_that_throws_ends_alike",
+                     "join_thrown_forward_remembered",
                      "kept_gradients_lost_at_rebuild",
                      "lag_of_buffers_cannot_be_turned_off",
                      "large_gradients_take_another_path",
                      "left_out_output_counts_as_zero",
                      "local_forwards_reach_nothing",
+                     "nan_leaves_out_its_gradient",
                      "no_sync_of_all_instances",
                      "no_sync_survives_an_exception",
                      "nothing_hooked_without_gradients",
@@ -190,7 +243,9 @@ Scenario match_single_process() {
                      "sparse_gradients_summed",
                      "static_graph_drops_kept_gradients",
                      "strided_gradient_written_as_a_row",
+                     "subnormal_gradients_dropped",
                      "tail_of_large_gradients_left_out",
+                     "threads_leave_a_remainder",
                      "unfrozen_parameters_stay_unhooked",
                      "unused_gradient_counts_as_zero",
                      "unused_view_is_divided",

@@ -10,6 +10,9 @@ namespace lockstep::scenarios::programs {
 // it, all models.
 inline constexpr const char* kAfter = "after";
 
+// What a rank records after a join: whether it threw, and the sentence.
+inline constexpr const char *kThrew = "threw", *kSentence = "sentence";
+
 // The name under which a rank records what model `model` calls `name`.
 std::string name_in_records(int model, const std::string& name);
 

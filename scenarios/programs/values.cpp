@@ -64,7 +64,7 @@ double weight_of(const Programme& c, const std::vector<Action>& actions, const A
                               .stream = Stream::cotangent,
                               .rank = static_cast<uint64_t>(rank),
                               .step = static_cast<uint64_t>(action.number)});
-  return std::pow(multiple_of_group_sizes(c), averages_most(actions, action.model)) *
+  return std::pow(multiple_of_divisors(c), averages_most(actions, action.model)) *
          static_cast<double>(1 + drawn % 3);
 }
 
@@ -106,13 +106,18 @@ at::Tensor sum_of_outputs(const Programme& c, const Action& action, int rank,
   return sum;
 }
 
+bool clears_gradients(const Programme& c, const Action& finish, int rank) {
+  return c.options.gradient_as_bucket_view && finish.join.uneven != "throws" &&
+         finish.is_out[static_cast<size_t>(rank)];
+}
+
 Form form_of(const at::Tensor& tensor) {
-  return {tensor.scalar_type(), tensor.numel()};
+  return {c10::toRealValueType(tensor.scalar_type()), numbers_of(tensor).numel()};
 }
 
 std::vector<Named> shown(const std::string& name, const at::Tensor& value, const Form& form) {
   auto stored = value.defined() ? value.detach().cpu() : torch::empty({0}, form.dtype);
-  stored = (stored.is_sparse() ? stored.to_dense() : stored).to(form.dtype);
+  stored = numbers_of(stored.is_sparse() ? stored.to_dense() : stored).to(form.dtype);
   if (form.count <= kShownWhole) return {{name, stored.clone()}};
   const auto row = stored.contiguous().reshape({-1});
   const auto end = std::min(kShownOfLarge, row.numel());

@@ -39,12 +39,16 @@ at::Tensor loaded_parameter(const Programme& c, const Action& action, size_t p,
                             at::IntArrayRef shape);
 int64_t loaded_buffer(const Programme& c, const Action& action, size_t buffer, int rank);
 
-// What a tensor is, whether or not a rank has it.
+// What the numbers of a tensor are, whether or not a rank has it.
 struct Form {
   at::ScalarType dtype = at::kFloat;
   int64_t count = 1;  // elements
 };
 Form form_of(const at::Tensor& tensor);
+
+// Whether a rank drops its gradients where a join ends: what shadowing leaves in views is of no
+// use.
+bool clears_gradients(const Programme& c, const Action& finish, int rank);
 
 // What `scale` multiplies gradients by.
 inline constexpr double kScale = 2;

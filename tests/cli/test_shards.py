@@ -214,7 +214,7 @@ class Copied(ShardsCase):
             self.assertIn("canary passed", out)
         status, out = self.shell(report)
         self.assertEqual(status, 1, out)
-        self.assertIn("2 scenarios: 2 passed   12 cases", out)
+        self.assertIn("2 scenarios: 2 passed   11 cases", out)
 
     def test_slurm(self):
         text = self.text("slurm.sh")

@@ -232,20 +232,6 @@ TEST(Draw, AnArchivedCaseThatFlagsWouldChangeIsLeftOut) {
       EXPECT_NE(c, archived.front());
 }
 
-TEST(Draw, WhatConcernsSimulatedWorldsIsDisplayedWhereItSaysSomething) {
-  Case c = holds_unless_one().smallest();
-  EXPECT_EQ(displayed_value(c).at("world"), (Json{{"injections", Json::array()}, {"size", 2}}));
-  c.value["world"]["reduction"] = "ring";
-  EXPECT_EQ(displayed_value(c).at("world").at("reduction"), "ring");
-}
-
-TEST(Draw, WhatDiffersFromTheDefaultIsAllThatIsLeft) {
-  const auto defaults = Json::parse(R"({"a": 1, "b": {"c": 2, "d": 3}, "e": [1]})");
-  const auto value = Json::parse(R"({"a": 1, "b": {"c": 2, "d": 4}, "e": []})");
-  EXPECT_EQ(fields_that_differ(value, defaults).dump(), R"({"b":{"d":4},"e":[]})");
-  EXPECT_EQ(fields_that_differ(defaults, defaults).dump(), "{}");
-}
-
 TEST(Draw, AFewCasesAreTheArchivedOnesTheSmallestAndSomeOfEverySize) {
   const auto scenario = holds_unless_one();
   const auto archived = scenario.parse({{"value", 1}});

@@ -38,7 +38,7 @@ TEST(Replicas, AverageOnlyWhatSomeRankUsed) {
   replicas.average();
   EXPECT_TRUE(at::equal(replicas.gradient(0, 0), row({4, 7})));
   EXPECT_TRUE(at::equal(replicas.gradient(0, 1), row({4})));
-  replicas.clear(Cleared::to_none);
+  for (const int rank : {0, 1}) replicas.clear(rank, Cleared::to_none);
   replicas.add(0, {row({2, 2}), {}});
   replicas.average();
   EXPECT_TRUE(at::equal(replicas.gradient(1, 0), row({1, 1})));
@@ -72,10 +72,6 @@ TEST(Replicas, AverageWithinTheirGroupsWhatTakesPart) {
   three.take_part(1, true);
   three.average();
   EXPECT_TRUE(at::equal(three.gradient(1, 1), row({8}))) << "brought before it was left out";
-  three.update(1, /*only_if_finite=*/false);
-  three.copy_from_first_ranks(1);
-  EXPECT_TRUE(at::equal(three.parameter(2, 1), three.parameter(1, 1)));
-  EXPECT_FALSE(at::equal(three.parameter(0, 1), three.parameter(1, 1)));
   three.load(2, 0, row({7}));
   EXPECT_TRUE(at::equal(three.parameter(2, 0), row({7})));
   three.add(1, {row({2}), {}});
@@ -85,15 +81,37 @@ TEST(Replicas, AverageWithinTheirGroupsWhatTakesPart) {
   EXPECT_EQ(three.why_not_exact(), "");
 }
 
+TEST(Replicas, AverageOverRanksWithInputsAloneAndDivideAsToldTo) {
+  Replicas three(3, {{at::kFloat, row({1})}});
+  for (const int rank : {0, 1, 2}) three.add(rank, {row({6.0 * rank})});
+  three.have_inputs({true, false, true});
+  three.average();
+  EXPECT_TRUE(at::equal(three.gradient(0, 0), row({4})));
+  EXPECT_TRUE(at::equal(three.gradient(1, 0), row({6})));
+  EXPECT_TRUE(at::equal(three.gradient(2, 0), row({4})));
+  three.divide_by(Divisor::ranks_with_inputs);
+  three.add(2, {row({6})});
+  three.average();
+  EXPECT_TRUE(at::equal(three.gradient(0, 0), row({7})));
+  three.have_inputs({true, true, true});
+  three.average();
+  EXPECT_TRUE(at::equal(three.gradient(1, 0), row({6}))) << "brought before an average of others";
+  three.have_inputs({false, false, false});
+  three.add(0, {row({1})});
+  three.average();
+  EXPECT_TRUE(at::equal(three.gradient(0, 0), row({8})));
+  EXPECT_EQ(three.why_not_exact(), "");
+}
+
 TEST(Replicas, UpdateEachRankByItsOwnGradientUnlessThatIsNotFinite) {
   auto replicas = two_ranks();
   replicas.add(0, {row({4, 4}), {}});
   replicas.add(1, {row({INFINITY, 4}), row({4})});
-  replicas.update(0.25, /*only_if_finite=*/true);
+  for (const int rank : {0, 1}) replicas.update(rank, 0.25, /*only_if_finite=*/true);
   EXPECT_TRUE(at::equal(replicas.parameter(0, 0), row({0, 1})));
   EXPECT_TRUE(at::equal(replicas.parameter(0, 1), row({3})));
   EXPECT_TRUE(at::equal(replicas.parameter(1, 1), row({3})));
-  replicas.clear(Cleared::in_place);
+  replicas.clear(1, Cleared::in_place);
   EXPECT_TRUE(at::equal(replicas.gradient(1, 0), row({0, 0})));
   EXPECT_EQ(replicas.why_not_exact(), "");
 }
@@ -106,7 +124,7 @@ TEST(Replicas, SayWhyNumbersDoNotFitTheirFormat) {
   Replicas three(3, {{at::kFloat, row({1})}});
   three.add(0, {row({4})});
   three.average();
-  EXPECT_EQ(three.why_not_exact(), "a gradient divided by the world size needs more bits");
+  EXPECT_EQ(three.why_not_exact(), "a gradient divided by a number of ranks needs more bits");
 
   auto apart = two_ranks();
   apart.add(0, {row({16777216, 0}), {}});
@@ -114,9 +132,15 @@ TEST(Replicas, SayWhyNumbersDoNotFitTheirFormat) {
   apart.average();
   EXPECT_EQ(apart.why_not_exact(), "a sum over the ranks needs more bits");
 
+  auto beside = two_ranks();
+  beside.add(0, {row({16777216, 0x1p-140}), {}});
+  beside.add(1, {row({16777216, 0x3p-140}), {}});
+  beside.average();
+  EXPECT_EQ(beside.why_not_exact(), "") << "each element has bits of its own";
+
   auto moved = two_ranks();
   moved.add(0, {row({1, 0}), {}});
-  moved.update(0x1p-30, /*only_if_finite=*/false);
+  moved.update(0, 0x1p-30, /*only_if_finite=*/false);
   EXPECT_EQ(moved.why_not_exact(), "an updated parameter needs more bits");
 }
 

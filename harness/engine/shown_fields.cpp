@@ -1,0 +1,49 @@
+#include "harness/engine/shown_fields.h"
+
+#include "harness/engine/shrink.h"
+
+namespace lockstep {
+
+Json displayed_value(const Case& c) {
+  Json value = c.value;
+  if (!value.is_object() || !value.contains("world")) return value;
+  auto& world = value["world"];
+  const Json defaults = to_json(WorldSpec{});
+  for (const char* field : {"reduction", "schedule", "timing"})
+    if (world.value(field, Json()) == defaults[field]) world.erase(field);
+  return value;
+}
+
+Json fields_that_differ(const Json& value, const Json& defaults) {
+  Json out = Json::object();
+  for (const auto& [name, part] : value.items()) {
+    const Json other = defaults.value(name, Json());
+    if (part == other) continue;
+    out[name] = part.is_object() && other.is_object() ? fields_that_differ(part, other) : part;
+  }
+  return out;
+}
+
+Json unlike_default(const Scenario& scenario, const Json& value) {
+  Json out = fields_that_differ(value, scenario.parse(Json::object()).value);
+  for (const auto& leaf : scenario.leaves)
+    if (out.contains(pointer_to(leaf)))
+      out[pointer_to(leaf)] = without_defaults(scenario, leaf, out[pointer_to(leaf)]);
+  return out;
+}
+
+Json without_defaults(const Scenario& scenario, const Leaf& leaf, Json value) {
+  if (!value.is_array() || value.empty() || !value.front().is_object()) return value;
+  Json one;
+  one[pointer_to(leaf)] = {Json::object()};
+  const auto defaults = scenario.parse(one).value[pointer_to(leaf)][0];
+  const auto& first = defaults.items().begin().key();
+  for (auto& each : value) {
+    Json kept{{first, each.value(first, Json())}};
+    kept.update(fields_that_differ(each, defaults));
+    each = std::move(kept);
+  }
+  return value;
+}
+
+}  // namespace lockstep

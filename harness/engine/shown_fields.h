@@ -1,0 +1,22 @@
+// The fields of a case that people see: among all of them nobody finds the ones that matter.
+#pragma once
+
+#include "harness/core/scenario.h"
+
+namespace lockstep {
+
+// The value of a case for people, without the defaults that concern only simulated worlds.
+Json displayed_value(const Case& c);
+
+// The fields of `value` that differ from `defaults`, nested as they were; lists are compared as a
+// whole.
+Json fields_that_differ(const Json& value, const Json& defaults);
+
+// The same of a case's value; structs in lists are without_defaults.
+Json unlike_default(const Scenario& scenario, const Json& value);
+
+// `value`, of the list at `leaf`: of each struct its first field, which names it, and those that
+// differ from a default one. Any other value as it is.
+Json without_defaults(const Scenario& scenario, const Leaf& leaf, Json value);
+
+}  // namespace lockstep

@@ -1,0 +1,55 @@
+// One model of a Programme on one rank: its replica, its optimizer, its open graphs.
+#pragma once
+
+#include "harness/recorder/rank_context.h"
+#include "scenarios/programs/actions.h"
+#include "scenarios/programs/layers.h"
+
+#include <torch/optim/sgd.h>
+
+#include <map>
+#include <memory>
+
+namespace lockstep::scenarios::programs {
+
+// What it refers to outlives it.
+class Trained {
+ public:
+  // Collective: wraps the model over all ranks.
+  Trained(const Programme& c, const std::vector<Action>& actions, int model, RankContext& here);
+  ~Trained();
+  Trained(const Trained&) = delete;
+  Trained& operator=(const Trained&) = delete;
+
+  // Does what the action says, but for its guards and joins. Collective where that is.
+  void run(const Action& action);
+
+  // Null between unwrap and wrap.
+  Replica* replica() const { return replica_.get(); }
+  const LayeredModel& module() const { return *module_; }
+
+  // Frees the graphs of these forwards' steps, where there are any.
+  void drop_graphs(const std::vector<int>& steps);
+  void drop_gradients() { module_->zero_grad(/*set_to_none=*/true); }
+
+ private:
+  std::unique_ptr<Replica> wrapped(const Group& group) const;
+  at::Tensor prepared(const Action& action);
+  at::Tensor loss(const Action& action, const std::vector<at::Tensor>& outputs);
+  at::Tensor forward(const Action& action);
+  void backward(const Action& action);
+  void grad(const Action& action) const;
+  void evaluate(const Action& action);
+  std::vector<at::Tensor> trainable() const;
+  bool is_finite() const;
+
+  const Programme& c_;
+  const std::vector<Action>& actions_;
+  RankContext& here_;
+  const std::shared_ptr<LayeredModel> module_;
+  std::unique_ptr<Replica> replica_;
+  std::unique_ptr<torch::optim::SGD> optimizer_;
+  std::map<int, at::Tensor> losses_;  // of open graphs, by the number of the forward's step
+};
+
+}  // namespace lockstep::scenarios::programs
