@@ -42,7 +42,7 @@ int explain(const Known& known, const Scenario& scenario) {
   print_part("usual mistake", scenario.usual_mistake);
   print_part("not covered", scenario.not_covered);
   print_part("must catch", joined(scenario.must_catch, ", "));
-  print_part("smallest case", spaced(unlike_default(scenario, scenario.smallest().value).dump()));
+  print_part("smallest case", spaced(displayed_value(scenario, scenario.smallest()).dump()));
   for (const auto& [label, share] : scenario.required_shares)
     print_part(
         label == scenario.required_shares.front().label ? "must draw" : "",

@@ -4,6 +4,17 @@
 
 namespace lockstep {
 
+namespace {
+
+Json with_short_lists(const Scenario& scenario, Json value) {
+  for (const auto& leaf : scenario.leaves)
+    if (value.contains(pointer_to(leaf)))
+      value[pointer_to(leaf)] = without_defaults(scenario, leaf, value[pointer_to(leaf)]);
+  return value;
+}
+
+}  // namespace
+
 Json displayed_value(const Case& c) {
   Json value = c.value;
   if (!value.is_object() || !value.contains("world")) return value;
@@ -12,6 +23,10 @@ Json displayed_value(const Case& c) {
   for (const char* field : {"reduction", "schedule", "timing"})
     if (world.value(field, Json()) == defaults[field]) world.erase(field);
   return value;
+}
+
+Json displayed_value(const Scenario& scenario, const Case& c) {
+  return with_short_lists(scenario, displayed_value(c));
 }
 
 Json fields_that_differ(const Json& value, const Json& defaults) {
@@ -25,17 +40,14 @@ Json fields_that_differ(const Json& value, const Json& defaults) {
 }
 
 Json unlike_default(const Scenario& scenario, const Json& value) {
-  Json out = fields_that_differ(value, scenario.parse(Json::object()).value);
-  for (const auto& leaf : scenario.leaves)
-    if (out.contains(pointer_to(leaf)))
-      out[pointer_to(leaf)] = without_defaults(scenario, leaf, out[pointer_to(leaf)]);
-  return out;
+  return with_short_lists(scenario,
+                          fields_that_differ(value, scenario.parse(Json::object()).value));
 }
 
 Json without_defaults(const Scenario& scenario, const Leaf& leaf, Json value) {
   if (!value.is_array() || value.empty() || !value.front().is_object()) return value;
   Json one;
-  one[pointer_to(leaf)] = {Json::object()};
+  one[pointer_to(leaf)] = Json::array({Json::object()});
   const auto defaults = scenario.parse(one).value[pointer_to(leaf)][0];
   const auto& first = defaults.items().begin().key();
   for (auto& each : value) {

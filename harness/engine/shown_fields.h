@@ -8,6 +8,9 @@ namespace lockstep {
 // The value of a case for people, without the defaults that concern only simulated worlds.
 Json displayed_value(const Case& c);
 
+// The same; structs in lists are without_defaults.
+Json displayed_value(const Scenario& scenario, const Case& c);
+
 // The fields of `value` that differ from `defaults`, nested as they were; lists are compared as a
 // whole.
 Json fields_that_differ(const Json& value, const Json& defaults);

@@ -64,11 +64,11 @@ struct LayerSpec {
 //   convert            parameters are converted to another dtype and back
 //   unwrap             the replica is destroyed; until the next `wrap` the model has none
 //   wrap               a new replica of the model, after the end of the one it has; the ranks
-//   before
-//                      `cut` train together, and so do the others; 0: all ranks
+//                      before `cut` train together, and so do the others; 0: all ranks
 //   regroup            the replica goes over to such a process group
-//   join               a join of the replica begins; it ends at the next `finish`, or after all
-//   steps finish             the join ends, and with it the model's open graphs
+//   join               a join of the replica begins; it ends at the next `finish`, or with the
+//                      last step
+//   finish             the join ends, and with it the model's open graphs
 struct Step {
   std::string op = "forward";
   int model = 0;                // counted cyclically

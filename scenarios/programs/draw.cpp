@@ -56,7 +56,7 @@ rc::Gen<LayerSpec> layers() {
       set(&LayerSpec::tied, one_in(6)),
       set(&LayerSpec::element,
           weightedElement<std::string>(
-              {{24, "whole"}, {1, "nan"}, {1, "infinity"}, {1, "subnormal"}})));
+              {{24, "whole"}, {1, "nan"}, {1, "infinity"}, {2, "subnormal"}})));
 }
 
 // Few bits are left over for gradients that depend on parameters which move, and for averages over

@@ -106,13 +106,13 @@ std::vector<Label<Programme>> labels() {
        [](const Programme& c) { return has_shadowed_average(c, "world"); }},
       {"ranks without inputs that shadow an average over the others", 0.05,
        [](const Programme& c) { return has_shadowed_average(c, "live"); }},
-      {"a window of no_sync beside a rank without inputs", 0.02,
+      {"a window of no_sync beside a rank without inputs", 0.014,
        [](const Programme& c) {
          return has_action(c, [](const Action& action) {
            return action.step.op == "forward" && !action.is_synchronised && is_shadowed(action);
          });
        }},
-      {"unequal inputs that stop all ranks", 0.03,
+      {"unequal inputs that stop all ranks", 0.018,
        [](const Programme& c) {
          return has_action(c, [](const Action& action) {
            return std::find(action.is_ended.begin(), action.is_ended.end(), true) !=
@@ -151,7 +151,7 @@ std::vector<Label<Programme>> labels() {
            return layer.element == "nan" || layer.element == "infinity";
          });
        }},
-      {"a subnormal element", 0.02,
+      {"a subnormal element", 0.015,
        [](const Programme& c) {
          return has_resolved_layer(
              c, [](const LayerSpec& layer) { return layer.element == "subnormal"; });

@@ -62,7 +62,7 @@ TEST(Programmes, NeedAReplicaForForwardsOfOne) {
                                                      "wrap", "forward", "regroup"}));
   EXPECT_FALSE(actions_of(c)[3].is_synchronised) << "its replica is gone";
   EXPECT_EQ(parts_of_world(c, 4), (std::vector<std::vector<int>>{{0}, {1, 2}}));
-  EXPECT_EQ(multiple_of_group_sizes(c), 6);
+  EXPECT_EQ(multiple_of_divisors(c), 6);
 }
 
 TEST(Programmes, AGraphLacksTheParametersUnfrozenSince) {
