@@ -1,10 +1,13 @@
 #pragma once
 
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/data/samplers/base.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -26,11 +29,30 @@ struct DistributedSamplerOptions {
   // If the dataset size is not a multiple of num_replicas: drop the tail of the order (true), or
   // pad it by repeating the order from its start, as often as needed (false).
   bool drop_last = false;
+
+  // Without drop_last: pad (true), or leave the order as it is (false), so that each sample is
+  // drawn once and the first ranks draw one more than the others. For evaluation, where repeats
+  // would count twice; a training in which ranks make different numbers of steps needs join().
+  // Source: ours.
+  bool pad = true;
+
+  // Draws the order of an epoch, in place of shuffle: dataset_size indices, of int64, in which any
+  // may come any number of times. `generator` is seeded with seed + epoch, so that all ranks draw
+  // the same; a function must use no other. Weighted sampling of `draws` samples, for example:
+  //
+  //   DistributedSampler sampler(draws, *group, {.order = [weights](std::size_t draws,
+  //                                                                 at::Generator generator) {
+  //     return at::multinomial(weights, draws, /*replacement=*/true, generator);
+  //   }});
+  //
+  // A saved position does not name its function. Source: ours.
+  std::function<at::Tensor(std::size_t dataset_size, at::Generator generator)> order;
 };
 
 // Selects this rank's samples: exactly the order of PyTorch's DistributedSampler, for LibTorch's
-// data loader. With L samples and W ranks every rank gets size() of them: rank r takes positions r,
-// r + W, r + 2W, ... of one order that all ranks compute without communication.
+// data loader. With L samples and W ranks this rank gets size() of them: rank r takes positions r,
+// r + W, r + 2W, ... of one order that all ranks compute without communication. Memory is taken for
+// a shuffled order alone, 8 bytes a sample while it is drawn.
 //
 // The data loader copies its sampler, so copies share what a program says and asks through any of
 // them: the epoch, and how far the pass over the data has come that a copy drew from last. Each
@@ -55,7 +77,8 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
 
   // The next samples, at most `batch_size` (at least 1) of them; nothing when the epoch is over.
   // The order is fixed by the first call after construction, reset() or load(). Throws UsageError
-  // where a loaded position belongs to a dataset of another size than this copy's.
+  // where a loaded position belongs to a dataset of another size than this copy's, and where
+  // options.order returned something else than dataset_size indices.
   std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override;
 
   // Epoch, position and dataset size, enough to continue in the middle of an epoch, through
@@ -69,7 +92,7 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   // The next pass, of this copy or of another, begins at the saved position, the passes after it at
   // the start; an epoch that was over when it was saved has nothing left. A copy keeps its dataset
   // size, and its next() throws UsageError if the position belongs to another. Throws UsageError,
-  // and changes nothing, if the archive's sampler had other ranks, seed, shuffle or drop_last.
+  // and changes nothing, if the archive's sampler had other ranks, seed, shuffle, drop_last or pad.
   void load(torch::serialize::InputArchive& archive) override;
 
   // Takes effect at the next reset() (the data loader's begin()); at least 0. Without it
@@ -78,7 +101,8 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   void set_epoch(std::int64_t epoch);
   std::int64_t epoch() const;
 
-  // Samples each rank gets in an epoch, repeats included.
+  // Samples this rank gets in an epoch, repeats included. Without `pad` ranks get different
+  // numbers.
   std::size_t size() const;
 
   // All of this rank's samples in the order of the epoch set last, whatever the position is.
@@ -86,6 +110,7 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
 
  private:
   struct Progress;  // what copies share
+  class RankOrder;
 
   void begin_pass();
   std::size_t drawn() const;
@@ -94,7 +119,7 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   std::size_t dataset_size_;
   DistributedSamplerOptions options_;
   std::shared_ptr<Progress> progress_;
-  std::optional<std::vector<std::size_t>> order_;  // of the pass that this copy draws from
+  std::shared_ptr<const RankOrder> order_;  // of the pass that this copy draws from
   std::int64_t order_epoch_ = 0;
   std::size_t position_ = 0;
 };

@@ -26,8 +26,9 @@ std::vector<int64_t> global_order(const Epoch& epoch) {
   }
   const auto world = static_cast<size_t>(epoch.world_size);
   const size_t length = order.size();
-  const size_t kept =
-      epoch.drop_last ? length / world * world : (length + world - 1) / world * world;
+  const size_t kept = epoch.drop_last ? length / world * world
+                      : epoch.pad     ? (length + world - 1) / world * world
+                                      : length;
   order.resize(kept);
   for (size_t i = length; i < kept; ++i) order[i] = order[i - length];
   return order;

@@ -14,6 +14,7 @@ struct Epoch {
   int world_size = 1;
   bool shuffle = true;
   bool drop_last = false;
+  bool pad = true;   // without drop_last; off: the first ranks draw one sample more
   int64_t seed = 0;  // of the sampler; the order depends on seed + epoch alone
   int64_t epoch = 0;
 };

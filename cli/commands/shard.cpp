@@ -14,7 +14,7 @@ constexpr int64_t kWorldMost = 1'000'000;
 
 struct Flags {
   std::string length, world, seed = "0", epoch = "0";
-  bool drop_last = false, no_shuffle = false;
+  bool drop_last = false, no_pad = false, no_shuffle = false;
 };
 
 int shard(const Flags& flags) {
@@ -24,7 +24,8 @@ int shard(const Flags& flags) {
   DistributedSamplerOptions options{.num_replicas = world,
                                     .shuffle = !flags.no_shuffle,
                                     .seed = seed_value("--seed", flags.seed),
-                                    .drop_last = flags.drop_last};
+                                    .drop_last = flags.drop_last,
+                                    .pad = !flags.no_pad};
   for (int64_t rank = 0; rank < world; ++rank) {
     options.rank = rank;
     DistributedSampler sampler(static_cast<size_t>(length), options);
@@ -49,6 +50,7 @@ void add_shard(CLI::App& app, int& status) {
   option("--seed", flags->seed, "the order is drawn from seed + epoch");
   option("--epoch", flags->epoch, "from 0");
   command->add_flag("--drop-last", flags->drop_last, "cut the tail instead of repeating samples");
+  command->add_flag("--no-pad", flags->no_pad, "neither cut nor repeat: each sample once");
   command->add_flag("--no-shuffle", flags->no_shuffle, "0, 1, 2, ... instead of a drawn order");
   command->callback([flags, &status] { status = shard(*flags); });
 }

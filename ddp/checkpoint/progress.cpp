@@ -40,7 +40,8 @@ DistributedSampler sampler_like(const StateDict& state) {
                              .rank = number("rank"),
                              .shuffle = number("shuffle") != 0,
                              .seed = static_cast<std::uint64_t>(number("seed")),
-                             .drop_last = number("drop_last") != 0});
+                             .drop_last = number("drop_last") != 0,
+                             .pad = number("pad") != 0});
 }
 
 }  // namespace

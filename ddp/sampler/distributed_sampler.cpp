@@ -6,7 +6,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <numeric>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -44,49 +44,40 @@ DistributedSamplerOptions placed_in(const c10d::ProcessGroup& group,
   return options;
 }
 
-// The order of the whole dataset that all ranks share.
-std::vector<std::size_t> shared_order(std::size_t dataset_size,
-                                      const DistributedSamplerOptions& options,
-                                      std::int64_t epoch) {
-  std::vector<std::size_t> order(dataset_size);
-  if (!options.shuffle) {
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    return order;
-  }
-  const auto generator =
-      at::detail::createCPUGenerator(options.seed + static_cast<std::uint64_t>(epoch));
-  const at::Tensor permutation =
-      at::randperm(static_cast<std::int64_t>(dataset_size), generator,
-                   at::TensorOptions().dtype(at::kLong).device(at::kCPU));
-  const auto* const first = permutation.const_data_ptr<std::int64_t>();
-  std::transform(first, first + dataset_size, order.begin(),
-                 [](std::int64_t index) { return static_cast<std::size_t>(index); });
-  return order;
-}
-
 // The number of samples of a rank: a quotient, rounded down or up.
 std::size_t share_of(std::size_t dataset_size, const DistributedSamplerOptions& options) {
   const auto replicas = static_cast<std::size_t>(*options.num_replicas);
-  return dataset_size / replicas +
-         (!options.drop_last && dataset_size % replicas != 0 ? std::size_t{1} : std::size_t{0});
+  const std::size_t rest = dataset_size % replicas;
+  const std::size_t beyond = options.pad ? 0 : static_cast<std::size_t>(*options.rank);
+  return dataset_size / replicas + (!options.drop_last && rest > beyond ? 1U : 0U);
 }
 
-std::vector<std::size_t> rank_order(std::size_t dataset_size,
-                                    const DistributedSamplerOptions& options, std::int64_t epoch) {
-  const std::vector<std::size_t> shared = shared_order(dataset_size, options, epoch);
-  std::vector<std::size_t> mine(share_of(dataset_size, options));
-  auto position = static_cast<std::size_t>(*options.rank);
-  for (std::size_t& index : mine) {
-    index = shared[position % dataset_size];  // past the end, the order repeats
-    position += static_cast<std::size_t>(*options.num_replicas);
+// The order of the whole dataset that all ranks share; undefined: 0, 1, 2, ...
+at::Tensor shared_order(std::size_t dataset_size, const DistributedSamplerOptions& options,
+                        std::int64_t epoch) {
+  if (!options.shuffle && !options.order) return {};
+  const auto generator =
+      at::detail::createCPUGenerator(options.seed + static_cast<std::uint64_t>(epoch));
+  if (!options.order) {
+    return at::randperm(static_cast<std::int64_t>(dataset_size), generator,
+                        at::TensorOptions().dtype(at::kLong).device(at::kCPU));
   }
-  return mine;
+  const at::Tensor order = options.order(dataset_size, generator);
+  if (!order.defined() || order.scalar_type() != at::kLong || order.dim() != 1 ||
+      order.size(0) != static_cast<std::int64_t>(dataset_size)) {
+    std::ostringstream given;
+    if (order.defined()) given << order.scalar_type() << " " << order.sizes();
+    throw UsageError("DistributedSampler: options.order returned " +
+                     (order.defined() ? given.str() : "an undefined tensor") + ", expected Long [" +
+                     std::to_string(dataset_size) + "], an index for each sample of an epoch");
+  }
+  return order.to(at::kCPU).contiguous();
 }
 
 // Archives hold tensors, so each number is stored as one.
-constexpr const char* kArchiveKeys[] = {"dataset_size", "epoch",        "order_epoch",
-                                        "position",     "num_replicas", "rank",
-                                        "seed",         "shuffle",      "drop_last"};
+constexpr const char* kArchiveKeys[] = {"dataset_size", "epoch", "order_epoch", "position",
+                                        "num_replicas", "rank",  "seed",        "shuffle",
+                                        "drop_last",    "pad"};
 
 // One pass over a dataset, and how many of its samples were drawn.
 struct Pass {
@@ -96,6 +87,41 @@ struct Pass {
 };
 
 }  // namespace
+
+// This rank's samples of one epoch, in the order in which it draws them.
+class DistributedSampler::RankOrder {
+ public:
+  RankOrder(std::size_t dataset_size, const DistributedSamplerOptions& options, std::int64_t epoch)
+      : dataset_size_(dataset_size),
+        stride_(static_cast<std::size_t>(*options.num_replicas)),
+        first_(static_cast<std::size_t>(*options.rank)),
+        size_(share_of(dataset_size, options)) {
+    const at::Tensor shared = shared_order(dataset_size, options, epoch);
+    if (!shared.defined()) return;
+    const auto* const indices = shared.const_data_ptr<std::int64_t>();
+    drawn_.reserve(size_);
+    for (std::size_t i = 0; i < size_; ++i) {
+      drawn_.push_back(static_cast<std::size_t>(indices[place(i)]));
+    }
+  }
+
+  std::size_t size() const { return size_; }
+
+  std::vector<std::size_t> part(std::size_t begin, std::size_t end) const {
+    std::vector<std::size_t> indices(end - begin);
+    for (std::size_t i = begin; i < end; ++i) {
+      indices[i - begin] = drawn_.empty() ? place(i) : drawn_[i];
+    }
+    return indices;
+  }
+
+ private:
+  // In the order that all ranks share; past its end it repeats.
+  std::size_t place(std::size_t i) const { return (first_ + i * stride_) % dataset_size_; }
+
+  std::size_t dataset_size_, stride_, first_, size_;
+  std::vector<std::size_t> drawn_;  // where that order is not 0, 1, 2, ...
+};
 
 struct DistributedSampler::Progress {
   std::int64_t epoch = 0;  // set last
@@ -130,7 +156,7 @@ void DistributedSampler::begin_pass() {
                      "; use a dataset of the saved size, or begin another epoch with set_epoch()");
   }
   progress_->is_loaded = false;
-  order_ = rank_order(dataset_size_, options_, pass.epoch);
+  order_ = std::make_shared<const RankOrder>(dataset_size_, options_, pass.epoch);
   order_epoch_ = pass.epoch;
   position_ = pass.position;
 }
@@ -141,8 +167,7 @@ std::optional<std::vector<std::size_t>> DistributedSampler::next(std::size_t bat
   }
   if (!order_) begin_pass();
   const std::size_t end = position_ + std::min(batch_size, order_->size() - position_);
-  std::vector<std::size_t> batch(order_->begin() + static_cast<std::ptrdiff_t>(position_),
-                                 order_->begin() + static_cast<std::ptrdiff_t>(end));
+  std::vector<std::size_t> batch = order_->part(position_, end);
   position_ = end;
   if (!progress_->is_loaded) progress_->pass = Pass{order_epoch_, dataset_size_, position_};
   if (batch.empty()) return std::nullopt;
@@ -168,7 +193,8 @@ std::size_t DistributedSampler::size() const {
 }
 
 std::vector<std::size_t> DistributedSampler::indices() const {
-  return rank_order(dataset_size_, options_, progress_->epoch);
+  const RankOrder order(dataset_size_, options_, progress_->epoch);
+  return order.part(0, order.size());
 }
 
 void DistributedSampler::save(torch::serialize::OutputArchive& archive) const {
@@ -200,21 +226,27 @@ void DistributedSampler::write(torch::serialize::OutputArchive& archive,
                                  *options_.rank,
                                  static_cast<std::int64_t>(options_.seed),
                                  options_.shuffle ? 1 : 0,
-                                 options_.drop_last ? 1 : 0};
+                                 options_.drop_last ? 1 : 0,
+                                 options_.pad ? 1 : 0};
   for (std::size_t i = 0; i < std::size(kArchiveKeys); ++i) {
     archive.write(kArchiveKeys[i], at::full({}, values[i], at::kLong), /*is_buffer=*/true);
   }
 }
 
 void DistributedSampler::load(torch::serialize::InputArchive& archive) {
-  const auto read = [&](std::size_t i) {
+  const auto read = [&](std::size_t i) -> std::int64_t {
     at::Tensor value;
-    archive.read(kArchiveKeys[i], value, /*is_buffer=*/true);
+    const bool is_pad = i + 1 == std::size(kArchiveKeys);
+    if (is_pad && !archive.try_read(kArchiveKeys[i], value, /*is_buffer=*/true)) return 1;
+    if (!is_pad) archive.read(kArchiveKeys[i], value, /*is_buffer=*/true);
     return value.item<std::int64_t>();
   };
-  const std::int64_t expected[] = {*options_.num_replicas, *options_.rank,
+  const std::int64_t expected[] = {*options_.num_replicas,
+                                   *options_.rank,
                                    static_cast<std::int64_t>(options_.seed),
-                                   options_.shuffle ? 1 : 0, options_.drop_last ? 1 : 0};
+                                   options_.shuffle ? 1 : 0,
+                                   options_.drop_last ? 1 : 0,
+                                   options_.pad ? 1 : 0};
   for (std::size_t i = 0; i < std::size(expected); ++i) {
     const std::int64_t saved = read(4 + i);
     if (saved == expected[i]) continue;

@@ -132,6 +132,7 @@ struct ShardOptions {
   int64_t length = 1;           // samples in the whole dataset
   bool shuffle = false;         // in an order drawn from seed + epoch, not by index
   bool drop_last = false;       // shorten to a multiple of the world instead of repeating samples
+  bool pad = true;              // without drop_last: repeat samples; off: draw each once
   int64_t seed = 0;             // the same on every rank
   bool through_loader = false;  // draw through the subject's data loader, not its sampler alone
   int64_t batch_size = 1;       // of that loader
@@ -140,6 +141,7 @@ struct ShardOptions {
     return std::tuple{field("length", &ShardOptions::length, at_least(0)),
                       field("shuffle", &ShardOptions::shuffle),
                       field("drop_last", &ShardOptions::drop_last),
+                      field("pad", &ShardOptions::pad),
                       field("seed", &ShardOptions::seed, at_least(0)),
                       field("through_loader", &ShardOptions::through_loader),
                       field("batch_size", &ShardOptions::batch_size, at_least(1))};

@@ -10,6 +10,7 @@ struct Sampling {
   int epochs = 1;               // epochs 0, 1, ...
   bool through_loader = false;  // drawn by LibTorch's data loader, which copies its sampler
   bool drop_last = false;       // cut the order to a multiple of the world size instead of padding
+  bool pad = true;              // without drop_last: repeat samples; off: draw each once
   bool shuffle = false;
   int64_t length = 1;  // samples in the dataset
   int64_t seed = 0;
@@ -20,6 +21,7 @@ struct Sampling {
                       field("epochs", &Sampling::epochs, between(1, 100)),
                       field("through_loader", &Sampling::through_loader),
                       field("drop_last", &Sampling::drop_last),
+                      field("pad", &Sampling::pad),
                       field("shuffle", &Sampling::shuffle),
                       field("length", &Sampling::length, between(1, 10'000'000)),
                       field("seed", &Sampling::seed, between(0, 1LL << 31), Cost::numbers),

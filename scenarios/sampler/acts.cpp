@@ -69,6 +69,7 @@ class SamplerRules {
                                                                     .world_size = c_.world.size,
                                                                     .shuffle = c_.shuffle,
                                                                     .drop_last = c_.drop_last,
+                                                                    .pad = c_.pad,
                                                                     .seed = c_.seed,
                                                                     .epoch = begun_->epoch},
                                                                    rank_);

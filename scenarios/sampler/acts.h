@@ -38,6 +38,7 @@ struct Acts {
   int64_t length = 1;
   bool shuffle = false;
   bool drop_last = false;
+  bool pad = true;
   int64_t seed = 0;
   auto operator<=>(const Acts&) const = default;
   static constexpr auto fields() {
@@ -46,6 +47,7 @@ struct Acts {
                       field("length", &Acts::length, between(0, 1'000'000)),
                       field("shuffle", &Acts::shuffle),
                       field("drop_last", &Acts::drop_last),
+                      field("pad", &Acts::pad),
                       field("seed", &Acts::seed, between(0, 1LL << 62), Cost::numbers)};
   }
 };

@@ -28,7 +28,11 @@ Samples from_the_default_generator() {
 }
 
 ShardOptions options_of(const Acts& c) {
-  return {.length = c.length, .shuffle = c.shuffle, .drop_last = c.drop_last, .seed = c.seed};
+  return {.length = c.length,
+          .shuffle = c.shuffle,
+          .drop_last = c.drop_last,
+          .pad = c.pad,
+          .seed = c.seed};
 }
 
 // Runs the acts on one rank.
@@ -186,6 +190,7 @@ rc::Gen<Acts> cases() {
                                                  inRange<int64_t>(0, 5000))),
       rc::gen::set(&Acts::shuffle, rc::gen::weightedElement<bool>({{4, true}, {1, false}})),
       rc::gen::set(&Acts::drop_last),
+      rc::gen::set(&Acts::pad, rc::gen::weightedElement<bool>({{2, true}, {1, false}})),
       rc::gen::set(&Acts::seed, rc::gen::oneOf(inRange<int64_t>(0, 1 << 20),
                                                inRange<int64_t>((1LL << 32) - 8, (1LL << 32) + 8),
                                                inRange<int64_t>((1LL << 62) - 8, 1LL << 62))));

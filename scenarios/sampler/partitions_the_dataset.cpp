@@ -1,5 +1,5 @@
 // In every epoch the ranks' samples are disjoint and cover the dataset, exactly as the contract of
-// padding or dropping says, and the order is that of seed + epoch.
+// padding, dropping or neither says, and the order is that of seed + epoch.
 //
 // Why the checks suffice: the four rules are checked one by one, so that a failure names the
 // simplest broken one; the last, the exact order, implies the others. It compares with a Mersenne
@@ -28,6 +28,7 @@ rc::Gen<Sampling> cases() {
   return rc::gen::build<Sampling>(
       rc::gen::set(&Sampling::world, world), rc::gen::set(&Sampling::epochs, inRange(1, 4)),
       rc::gen::set(&Sampling::through_loader), rc::gen::set(&Sampling::drop_last),
+      rc::gen::set(&Sampling::pad, rc::gen::weightedElement<bool>({{2, true}, {1, false}})),
       rc::gen::set(&Sampling::shuffle, rc::gen::weightedElement<bool>({{4, true}, {1, false}})),
       rc::gen::set(&Sampling::length,
                    rc::gen::oneOf(inRange<int64_t>(1, 20), inRange<int64_t>(1, 5000))),
@@ -40,11 +41,14 @@ std::vector<Sampling> every_small_one() {
   for (int64_t length = 1; length <= 24; ++length)
     for (int world = 1; world <= 6; ++world)
       for (const bool drop_last : {false, true})
-        all.push_back({.world = {.size = world},
-                       .epochs = 3,
-                       .drop_last = drop_last,
-                       .shuffle = true,
-                       .length = length});
+        for (const bool pad : {true, false})
+          if (pad || !drop_last)
+            all.push_back({.world = {.size = world},
+                           .epochs = 3,
+                           .drop_last = drop_last,
+                           .pad = pad,
+                           .shuffle = true,
+                           .length = length});
   return all;
 }
 
@@ -52,6 +56,7 @@ void program(const Sampling& c, RankContext& here) {
   const auto samples = shard(here, {.length = c.length,
                                     .shuffle = c.shuffle,
                                     .drop_last = c.drop_last,
+                                    .pad = c.pad,
                                     .seed = c.seed,
                                     .through_loader = c.through_loader,
                                     .batch_size = c.batch_size});
@@ -80,7 +85,8 @@ Findings samples_are_in_range(const Sampling& c, const History& h) {
   return {};
 }
 
-Findings ranks_draw_equally_many(const Sampling&, const History& h) {
+Findings ranks_draw_equally_many(const Sampling& c, const History& h) {
+  if (!c.drop_last && !c.pad) return {};
   for (const Row& row : h.rows("epoch"))
     for (size_t rank = 1; rank < row.by_rank.size(); ++rank)
       if (row.by_rank[rank].shape != row.by_rank[0].shape)
@@ -104,8 +110,9 @@ Findings ranks_share_the_dataset(const Sampling& c, const History& h) {
     for (const auto& value : row.by_rank)
       for (const auto sample : as_integers(value)) all.push_back(sample);
     const int64_t world = c.world.size;
-    const int64_t wanted =
-        c.drop_last ? c.length / world * world : (c.length + world - 1) / world * world;
+    const int64_t wanted = c.drop_last ? c.length / world * world
+                           : c.pad     ? (c.length + world - 1) / world * world
+                                       : c.length;
     const auto count = counted(all);
     const int64_t missing = c.length - static_cast<int64_t>(count.size());
     const int64_t repeated = static_cast<int64_t>(all.size()) - static_cast<int64_t>(count.size());
@@ -126,6 +133,7 @@ reference::Epoch epoch_of(const Sampling& c, int epoch) {
           .world_size = c.world.size,
           .shuffle = c.shuffle,
           .drop_last = c.drop_last,
+          .pad = c.pad,
           .seed = c.seed,
           .epoch = epoch};
 }
@@ -139,10 +147,13 @@ std::vector<TensorValue> by_rank(const reference::Epoch& epoch) {
 
 std::vector<TensorValue> in_blocks(const reference::Epoch& epoch) {
   const auto all = reference::global_order(epoch);
-  const auto each = static_cast<std::ptrdiff_t>(all.size()) / epoch.world_size;
   std::vector<TensorValue> out;
-  for (int rank = 0; rank < epoch.world_size; ++rank)
-    out.push_back(int64_values({all.begin() + rank * each, all.begin() + (rank + 1) * each}));
+  auto from = all.begin();
+  for (int rank = 0; rank < epoch.world_size; ++rank) {
+    const auto to = from + static_cast<std::ptrdiff_t>(reference::rank_order(epoch, rank).size());
+    out.push_back(int64_values({from, to}));
+    from = to;
+  }
   return out;
 }
 
@@ -188,7 +199,7 @@ Scenario partitions_the_dataset() {
       .usual_mistake = "set_epoch forgotten, or called on a copy of the sampler: every epoch has "
                        "the same order.",
       .tags = {"core", "sampler"},
-      .must_catch = {"epoch_ignored"},
+      .must_catch = {"epoch_ignored", "sampler_pads_anyway"},
       .draws = 70,
       .start = {},
       .every = every_small_one,
@@ -201,7 +212,11 @@ Scenario partitions_the_dataset() {
                   [](const Sampling& c) { return c.length % c.world.size != 0; }},
                  {"a loader", 0.1, [](const Sampling& c) { return c.through_loader; }},
                  {"samples that are dropped", 0.05,
-                  [](const Sampling& c) { return c.drop_last && c.length % c.world.size != 0; }}},
+                  [](const Sampling& c) { return c.drop_last && c.length % c.world.size != 0; }},
+                 {"shares of different sizes", 0.05,
+                  [](const Sampling& c) {
+                    return !c.drop_last && !c.pad && c.length % c.world.size != 0;
+                  }}},
   });
 }
 

@@ -152,7 +152,8 @@ class Sharded : public Shard {
                                            .rank = here.rank(),
                                            .shuffle = options.shuffle,
                                            .seed = static_cast<uint64_t>(options.seed),
-                                           .drop_last = options.drop_last}) {
+                                           .drop_last = options.drop_last,
+                                           .pad = options.pad}) {
     if (options.through_loader)
       loader_ = torch::data::make_data_loader(
           Numbers(static_cast<size_t>(options.length)), sampler_,

@@ -227,6 +227,51 @@ TEST(DistributedSampler, RefusesPositionsThatAreNone) {
   EXPECT_EQ(copy.next(9), copy.indices());
 }
 
+TEST(DistributedSampler, AnOrderInPlaceOfTheShuffleIsDealtAndTheSameOnAllRanks) {
+  const auto weights = torch::tensor({1.0, 0.0, 3.0, 2.0});
+  const auto weighted = [&](std::size_t draws, const at::Generator& generator) {
+    return at::multinomial(weights, static_cast<std::int64_t>(draws), true, generator);
+  };
+  const auto drawn = [&](std::int64_t epoch) {
+    Indices all(7);
+    for (std::int64_t rank = 0; rank < 3; ++rank) {
+      auto sampler = sampler_of(7, 3, rank, {.seed = 5, .pad = false, .order = weighted});
+      sampler.set_epoch(epoch);
+      const auto mine = *sampler.next(9);
+      for (std::size_t i = 0; i < mine.size(); ++i)
+        all[static_cast<std::size_t>(rank) + 3 * i] = mine[i];
+    }
+    return all;
+  };
+  const auto generator = at::detail::createCPUGenerator(5 + 2);
+  const auto expected = at::multinomial(weights, 7, true, generator);
+  const auto* const first = expected.const_data_ptr<std::int64_t>();
+  EXPECT_EQ(drawn(2), Indices(first, first + 7));
+  EXPECT_NE(drawn(2), drawn(3));
+
+  const auto short_order = [](std::size_t, const at::Generator&) { return at::arange(3); };
+  expect_refusal([&] { sampler_of(7, 3, 0, {.order = short_order}).next(1); }, "returned Long [3]",
+                 "expected Long [7]");
+  const auto none = [](std::size_t, const at::Generator&) { return at::Tensor(); };
+  expect_refusal([&] { sampler_of(7, 3, 0, {.order = none}).indices(); }, "undefined", "Long [7]");
+}
+
+TEST(DistributedSampler, AnUnshuffledOrderTakesNoMemory) {
+  constexpr std::size_t kSize = std::size_t{1} << 43;
+  auto sampler = sampler_of(kSize, 3, 2, {.shuffle = false});
+  EXPECT_EQ(sampler.next(3), (Indices{2, 5, 8}));
+  EXPECT_EQ(sampler.size(), kSize / 3 + 1);
+}
+
+TEST(DistributedSampler, APositionOfAPaddedOrderIsRefusedWhereNothingIsPadded) {
+  auto sampler = sampler_of(10, 3, 0);
+  sampler.next(2);
+  torch::serialize::OutputArchive out;
+  sampler.save(out);
+  auto in = reopened(out);
+  expect_refusal([&] { sampler_of(10, 3, 0, {.pad = false}).load(in); }, "pad is 1", "expected 0");
+}
+
 TEST(DistributedSampler, TakesItsPlaceFromAProcessGroup) {
   const c10d::ProcessGroup group(1, 2);
   EXPECT_EQ(DistributedSampler(10, group).indices(), (Indices{1, 5, 9, 8, 2}));
