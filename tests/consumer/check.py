@@ -1,35 +1,29 @@
 #!/usr/bin/env python3
-"""Installs ddp/ into an empty folder, builds project/ against it elsewhere, and trains with that.
+"""Installs ddp/ into an empty folder, builds examples/ against it elsewhere, and trains with them.
 
 usage: check.py BUILD [TEST ...]
 
 BUILD is a build folder of this tree in which lockstep_ddp is built. The compiler is its compiler.
 """
 
-import concurrent.futures
 import glob
 import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 
+import examples_case
+from ranks import ENVIRONMENT, play, play_world
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-BUILD_DEADLINE_S = 240  # Once torch's headers are read in 20 s; a busy machine takes longer.
-TRAIN_DEADLINE_S = 60  # It takes a second.
-PORTS_MAX = 5
+EXAMPLES = os.path.join(HERE, "..", "..", "examples")
+BUILD_DEADLINE_S = 480  # A minute and a half on two cores; a busy machine takes longer.
 
 LINE = re.compile(r"rank (\d+) of (\d+): loss (\S+) -> (\S+), checksum (\S+) -> (\S+)\n")
-
-# What a launcher or a person may have set, and what would lead CMake elsewhere.
-NOT_INHERITED = re.compile(r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$|MASTER_|TORCHELASTIC_|OMPI_|PMIX?_|MPI_|SLURM_|GLOO_|"
-                           r"CMAKE_|DESTDIR$|lockstep_", re.I)
-ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not NOT_INHERITED.match(name)},
-               "LC_ALL": "C.UTF-8"}
 
 
 def cache_of(build):
@@ -59,50 +53,7 @@ def expect_success(command, deadline_s=BUILD_DEADLINE_S):
         raise AssertionError("exit %d: %s\n%s" % (status, " ".join(command), said))
 
 
-def play(program, environments, *arguments):
-    """[(exit status, stdout, stderr)] of a process for each environment. Where one fails, all are killed."""
-    ranks = []
-    try:
-        for environment in environments:
-            ranks.append(subprocess.Popen(
-                [program, *arguments], env={**ENVIRONMENT, **environment}, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-        with concurrent.futures.ThreadPoolExecutor(len(ranks)) as pool:
-            ended = {pool.submit(rank.communicate): rank for rank in ranks}
-            try:
-                for future in concurrent.futures.as_completed(ended, timeout=TRAIN_DEADLINE_S):
-                    if ended[future].returncode != 0:
-                        break
-            except concurrent.futures.TimeoutError:
-                pass  # They end by SIGKILL, which their exit statuses say.
-            for rank in ranks:
-                rank.kill()
-            return [(rank.wait(), *future.result()) for future, rank in ended.items()]
-    finally:
-        for rank in ranks:
-            rank.kill()
-            rank.wait()
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def play_world(program, size):
-    """As play(), of one world. A port that somebody else took in the meantime is no failure."""
-    for _ in range(PORTS_MAX):
-        port = str(free_port())
-        results = play(program, [
-            {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
-             "MASTER_PORT": port} for rank in range(size)])
-        if not any("EADDRINUSE" in err for _, _, err in results):
-            break
-    return results
-
-
-class Consumer(unittest.TestCase):
+class Consumer(examples_case.ExamplesCase):
     @classmethod
     def setUpClass(cls):
         cls.cache = cache_of(BUILD)
@@ -112,9 +63,9 @@ class Consumer(unittest.TestCase):
         cls.cmake = cls.cache["CMAKE_COMMAND"]
         expect_success([cls.cmake, "--install", BUILD, "--prefix", cls.prefix, "--component", "ddp"])
 
-        # A copy, so that nothing that lies beside the project can help it.
-        source, cls.build = os.path.join(cls.folder, "project"), os.path.join(cls.folder, "build")
-        shutil.copytree(os.path.join(HERE, "project"), source)
+        # A copy, so that nothing that lies beside the examples can help them.
+        source, cls.build = os.path.join(cls.folder, "examples"), os.path.join(cls.folder, "build")
+        shutil.copytree(EXAMPLES, source)
         sanitize = cls.cache.get("LOCKSTEP_SANITIZE")
         expect_success(cls.configure(
             source, cls.build, "-DCMAKE_BUILD_TYPE=Release",
