@@ -65,6 +65,7 @@ Replicas::Replicas(int world_size, const std::vector<StoredParameter>& parameter
     for (const auto& each : stored_) rank.parameters.push_back(each.value);
     rank.gradients.resize(stored_.size());
     rank.came.resize(stored_.size(), false);
+    rank.was_averaged.resize(stored_.size(), false);
   }
 }
 
@@ -121,10 +122,10 @@ void Replicas::average_group(const std::vector<int>& group) {
   const auto divisor =
       static_cast<int>(divisor_ == Divisor::group_size ? group.size() : ranks.size());
   for (size_t p = 0; p < stored_.size(); ++p) {
-    if (!takes_part_[p]) continue;
-    const bool is_used = std::any_of(ranks.begin(), ranks.end(), [&](int rank) {
-      return at(rank).came[p] && at(rank).gradients[p].defined();
-    });
+    const bool is_used = takes_part_[p] && std::any_of(ranks.begin(), ranks.end(), [&](int rank) {
+                           return at(rank).came[p] && at(rank).gradients[p].defined();
+                         });
+    for (const int rank : group) ranks_[static_cast<size_t>(rank)].was_averaged[p] = is_used;
     if (!is_used) continue;
     const auto average = average_of(p, ranks, divisor);
     for (const int rank : ranks) ranks_[static_cast<size_t>(rank)].gradients[p] = average;

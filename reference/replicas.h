@@ -45,6 +45,9 @@ class Replicas {
   // counts as zero. Of a group without inputs nothing changes.
   void average();
 
+  // Whether the last average() of this rank's group changed that gradient.
+  bool was_averaged(int rank, size_t p) const { return at(rank).was_averaged[p]; }
+
   // From here on nothing counts as brought.
   void forget_passes();
 
@@ -73,6 +76,7 @@ class Replicas {
   struct Rank {
     std::vector<at::Tensor> parameters, gradients;
     std::vector<bool> came;  // since the last average
+    std::vector<bool> was_averaged;
   };
   const Rank& at(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   void certify(bool holds, const char* why_not);

@@ -80,6 +80,7 @@ class Watched final : public Replica {
     return left_out.defined() ? left_out.cpu() : left_out;
   }
   BucketLayout buckets() const override { return replica_->buckets(); }
+  std::optional<ReplicaLog> log() const override { return replica_->log(); }
 
  private:
   static NestedOutputs on_cpu(const NestedOutputs& outputs) {

@@ -55,6 +55,16 @@ class Model : public torch::nn::Module {
   }
 };
 
+// A replica's log of itself, by PyTorch's names; docs/semantics.md 1.5.
+struct ReplicaLog {
+  std::vector<int64_t> bucket_sizes, rebuilt_bucket_sizes;
+  std::vector<std::vector<size_t>> rebuilt_per_bucket_param_indices;
+  std::vector<size_t> prev_iteration_grad_ready_order_indices;
+  bool has_rebuilt_buckets = false, join_uneven_inputs = false;
+  int64_t iteration = 0, num_parameter_tensors = 0, total_parameter_size_bytes = 0;
+  int64_t num_buckets_reduced = 0, unused_parameter_size = 0;
+};
+
 // A wrapped model on one rank.
 class Replica {
  public:
@@ -108,6 +118,9 @@ class Replica {
   // The gradients it reduces together in the backward pass of the last forward, or of the next one
   // before there was any; nothing where the subject does not say. Local.
   virtual BucketLayout buckets() const { return {}; }
+
+  // Local. Returns nothing where the subject keeps no log.
+  virtual std::optional<ReplicaLog> log() const { return {}; }
 };
 
 // One rank's share of a dataset.

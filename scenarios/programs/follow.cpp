@@ -27,14 +27,21 @@ FollowedModel::FollowedModel(const Programme& c, const std::vector<Action>& acti
       replicas_(c.world.size, stored(LayeredModel(c, model, build_seed(c, 0)))),
       groups_(parts_of_world(c, 0)) {
   module_.eval();
-  for (const auto& [name, value] : LayeredModel(c, model, build_seed(c, 0)).distinct_parameters()) {
+  const LayeredModel stored(c, model, build_seed(c, 0));
+  const auto options = stored.options(c.options);
+  const auto is_named = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  for (const auto& [name, value] : stored.distinct_parameters()) {
     names_.push_back(name);
     forms_.push_back(form_of(value));
+    travelling_.push_back({.bytes = static_cast<int64_t>(value.nbytes()),
+                           .kind = static_cast<int>(value.scalar_type()),
+                           .is_sparse = stored.is_sparse(value),
+                           .is_delayed = is_named(options.delayed, name)});
+    is_ignored_.push_back(is_named(options.ignored, name));
   }
   for (const auto& each : module_.distinct_parameters()) leaves_.push_back(each.value);
-  const auto ignored = module_.options(c.options).ignored;
-  for (const auto& name : names_)
-    is_ignored_.push_back(std::find(ignored.begin(), ignored.end(), name) != ignored.end());
   begin();
 }
 
@@ -56,6 +63,13 @@ void FollowedModel::begin() {
 void FollowedModel::note_what_takes_part() {
   for (size_t p = 0; p < leaves_.size(); ++p)
     replicas_.take_part(p, leaves_[p].requires_grad() && !is_ignored_[p]);
+}
+
+std::vector<size_t> FollowedModel::reduced() const {
+  std::vector<size_t> out;
+  for (size_t p = 0; p < leaves_.size(); ++p)
+    if (leaves_[p].requires_grad() && !is_ignored_[p]) out.push_back(p);
+  return out;
 }
 
 void FollowedModel::follow(const Action& action) {

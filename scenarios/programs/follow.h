@@ -1,6 +1,7 @@
 // A Programme in one process: what every rank must hold after each of its steps.
 #pragma once
 
+#include "reference/buckets.h"
 #include "reference/replicas.h"
 #include "scenarios/programs/values.h"
 
@@ -22,8 +23,12 @@ class FollowedModel {
   const reference::Replicas& replicas() const { return replicas_; }
   int64_t buffer(int rank, size_t b) const { return buffers_[static_cast<size_t>(rank)][b]; }
 
-  // How many groups the ranks train in.
-  size_t group_count() const { return groups_.size(); }
+  // What its gradients are in buckets, and which parameters have one that is averaged.
+  const std::vector<reference::TravellingGradient>& gradients() const { return travelling_; }
+  std::vector<size_t> reduced() const;
+
+  // The ranks that train together.
+  const std::vector<std::vector<int>>& groups() const { return groups_; }
 
   // What a known mistake would have left where the last action ran.
   struct Mistake {
@@ -61,6 +66,7 @@ class FollowedModel {
   std::vector<at::Tensor> leaves_;
   std::vector<std::string> names_;
   std::vector<Form> forms_;
+  std::vector<reference::TravellingGradient> travelling_;
   std::vector<bool> is_ignored_;
   reference::Replicas replicas_;
   std::vector<Mistake> mistakes_;

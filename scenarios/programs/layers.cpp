@@ -277,6 +277,12 @@ std::vector<at::Tensor> LayeredModel::squared_weights() const {
   return out;
 }
 
+bool LayeredModel::is_sparse(const at::Tensor& parameter) const {
+  return std::any_of(layers_.begin(), layers_.end(), [&](const Layer& layer) {
+    return layer.spec.kind == "sparse" && layer.weight.is_same(parameter);
+  });
+}
+
 std::vector<Named> LayeredModel::distinct_parameters() const {
   std::set<const at::TensorImpl*> seen;
   std::vector<Named> out;

@@ -41,15 +41,16 @@ void scale(const LayeredModel& model) {
     if (each.value.grad().defined()) numbers_of(each.value.grad()).mul_(kScale);
 }
 
+at::Tensor with_other_strides(const at::Tensor& tensor) {
+  const auto now = tensor.detach();
+  return now.dim() > 1 ? now.transpose(0, 1).clone(at::MemoryFormat::Contiguous).transpose(0, 1)
+                       : at::stack({now, at::zeros_like(now)}, -1).select(-1, 0);
+}
+
 void relayout(LayeredModel& model) {
-  const torch::NoGradGuard no_grad;
   for (auto& each : model.distinct_parameters()) {
     auto& gradient = each.value.mutable_grad();
-    if (!gradient.defined() || gradient.is_sparse()) continue;
-    const auto now = gradient.detach();
-    gradient = now.dim() > 1
-                   ? now.transpose(0, 1).clone(at::MemoryFormat::Contiguous).transpose(0, 1)
-                   : at::stack({now, at::zeros_like(now)}, -1).select(-1, 0);
+    if (gradient.defined() && !gradient.is_sparse()) gradient = with_other_strides(gradient);
   }
 }
 

@@ -13,6 +13,9 @@ void load(const Programme& c, const Action& action, int rank, LayeredModel& mode
 // Doubles the gradients.
 void scale(const LayeredModel& model);
 
+// The values of a tensor with other strides.
+at::Tensor with_other_strides(const at::Tensor& tensor);
+
 // Gives dense gradients other strides; their values stay.
 void relayout(LayeredModel& model);
 

@@ -2,6 +2,8 @@
 
 #include "scenarios/programs/buffers.h"
 #include "scenarios/programs/environment.h"
+#include "scenarios/programs/layouts.h"
+#include "scenarios/programs/logs.h"
 #include "scenarios/programs/trained.h"
 #include "scenarios/programs/values.h"
 
@@ -35,7 +37,10 @@ class Runner {
     for (auto& each : models_)
       if (each->replica()) each->replica()->finish();
     here_.enter(static_cast<int>(c_.steps.size()), kAfter);
-    for (int model = 0; model < c_.models; ++model) record(model);
+    for (int model = 0; model < c_.models; ++model) {
+      record(model);
+      record_log(here_, model, at(model).replica());
+    }
   }
 
  private:
@@ -49,6 +54,8 @@ class Runner {
     }
     here_.enter(action.number, kAfter);
     record(action.model);
+    if (shows_layouts(action)) record_layouts(here_, action.model, at(action.model).module());
+    if (is_logged(action)) record_log(here_, action.model, at(action.model).replica());
   }
 
   // Moves `end` from its beginning to the end of the join. Steps in which this rank did not act it
@@ -117,6 +124,8 @@ class Runner {
     here_.enter(action.number, kAfter);
     for_each_value(action.model, [&](const std::string& name, const at::Tensor&,
                                      const at::Tensor& like) { record(name, at::Tensor(), like); });
+    if (shows_layouts(action)) record_no_layouts(here_, action.model, at(action.model).module());
+    if (is_logged(action)) record_log(here_, action.model, nullptr);
   }
 
   void record(int number) {

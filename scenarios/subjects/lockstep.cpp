@@ -111,6 +111,21 @@ class Wrapped : public Replica {
     }
     return layout;
   }
+  std::optional<ReplicaLog> log() const override {
+    const auto data = ddp_->logging_data();
+    return ReplicaLog{
+        .bucket_sizes = data.bucket_sizes,
+        .rebuilt_bucket_sizes = data.rebuilt_bucket_sizes,
+        .rebuilt_per_bucket_param_indices = data.rebuilt_per_bucket_param_indices,
+        .prev_iteration_grad_ready_order_indices = data.prev_iteration_grad_ready_order_indices,
+        .has_rebuilt_buckets = data.has_rebuilt_buckets,
+        .join_uneven_inputs = data.join_uneven_inputs,
+        .iteration = data.iteration,
+        .num_parameter_tensors = data.num_parameter_tensors,
+        .total_parameter_size_bytes = data.total_parameter_size_bytes,
+        .num_buckets_reduced = data.num_buckets_reduced,
+        .unused_parameter_size = data.unused_parameter_size};
+  }
 
  private:
   using Parameter = torch::OrderedDict<std::string, at::Tensor>::Item;

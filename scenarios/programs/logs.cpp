@@ -1,0 +1,217 @@
+#include "scenarios/programs/logs.h"
+
+#include "scenarios/programs/run.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+namespace lockstep::scenarios::programs {
+
+namespace {
+
+constexpr const char* kArrivals = "prev_iteration_grad_ready_order_indices";
+constexpr const char* kSizes = "bucket_sizes";
+constexpr int64_t kNextBucket = -1;
+
+const std::vector<std::string>& names() {
+  static const std::vector<std::string> all{kSizes,
+                                            "has_rebuilt_buckets",
+                                            "rebuilt_bucket_sizes",
+                                            "rebuilt_per_bucket_param_indices",
+                                            "join_uneven_inputs",
+                                            "iteration",
+                                            "num_parameter_tensors",
+                                            "total_parameter_size_bytes",
+                                            "num_buckets_reduced",
+                                            "unused_parameter_size"};
+  return all;
+}
+
+std::vector<int64_t> listed(const reference::Buckets& buckets) {
+  std::vector<int64_t> out;
+  for (const auto& bucket : buckets) {
+    for (const size_t each : bucket) out.push_back(static_cast<int64_t>(each));
+    out.push_back(kNextBucket);
+  }
+  return out;
+}
+
+std::vector<int64_t> value(const ReplicaLog& log, const std::string& name) {
+  if (name == kSizes) return log.bucket_sizes;
+  if (name == "has_rebuilt_buckets") return {log.has_rebuilt_buckets ? 1 : 0};
+  if (name == "rebuilt_bucket_sizes") return log.rebuilt_bucket_sizes;
+  if (name == "rebuilt_per_bucket_param_indices")
+    return listed(log.rebuilt_per_bucket_param_indices);
+  if (name == "join_uneven_inputs") return {log.join_uneven_inputs ? 1 : 0};
+  if (name == "iteration") return {log.iteration};
+  if (name == "num_parameter_tensors") return {log.num_parameter_tensors};
+  if (name == "total_parameter_size_bytes") return {log.total_parameter_size_bytes};
+  if (name == "num_buckets_reduced") return {log.num_buckets_reduced};
+  return {log.unused_parameter_size};
+}
+
+// As the options say, with those of PyTorch where they say nothing.
+std::vector<int64_t> caps_of(const WrapOptions& options) {
+  constexpr int64_t kMebibyte = int64_t{1} << 20;
+  if (!options.bucket_caps_bytes.empty()) return options.bucket_caps_bytes;
+  if (options.bucket_cap_bytes != 0) return {options.bucket_cap_bytes};
+  return {kMebibyte, 25 * kMebibyte};
+}
+
+bool acts_in(const std::vector<int>& group, const Action& action) {
+  return std::any_of(group.begin(), group.end(),
+                     [&](int rank) { return action.acts[static_cast<size_t>(rank)]; });
+}
+
+}  // namespace
+
+bool is_logged(const Action& action) {
+  return action.step.op == "forward" || action.step.op == "throw";
+}
+
+void record_log(RankContext& here, int model, const Replica* replica) {
+  const auto log = replica ? replica->log() : std::nullopt;
+  const auto record = [&](const std::string& name, const std::vector<int64_t>& values) {
+    here.record(name_in_records(model, name), values);
+  };
+  for (const auto& name : names()) record(name, log ? value(*log, name) : std::vector<int64_t>());
+  std::vector<int64_t> arrivals;
+  if (log)
+    arrivals.assign(log->prev_iteration_grad_ready_order_indices.begin(),
+                    log->prev_iteration_grad_ready_order_indices.end());
+  record(kArrivals, arrivals);
+}
+
+FollowedLog::FollowedLog(const Programme& c, const FollowedModel& model, int number)
+    : c_(c),
+      number_(number),
+      caps_(caps_of(c.options)),
+      of_all_(model.gradients()),
+      ranks_(static_cast<size_t>(c.world.size)) {
+  wrap(model);
+}
+
+void FollowedLog::wrap(const FollowedModel& model) {
+  is_wrapped_ = true;
+  ranks_.assign(ranks_.size(), {});
+  begin_anew(model);
+  constructed_ = sizes_of(first_);
+}
+
+void FollowedLog::begin_anew(const FollowedModel& model) {
+  for (auto& rank : ranks_) {
+    rank.is_rebuilt = false;
+    rank.rebuilt.reset();
+    rank.iteration = 0;
+  }
+  numbers_ = model.reduced();
+  reduced_.clear();
+  for (const size_t p : numbers_) reduced_.push_back(of_all_[p]);
+  const bool has_caps = finds_unused(c_) || !c_.options.bucket_caps_bytes.empty();
+  first_ = reference::first_buckets(reduced_, has_caps ? caps_ : std::vector<int64_t>());
+}
+
+void FollowedLog::follow(const Action& action, const FollowedModel& model, const History& h) {
+  const auto& op = action.step.op;
+  if (op == "unwrap") is_wrapped_ = false;
+  if (op == "wrap") wrap(model);
+  if (op == "regroup" || op == "freeze" || op == "unfreeze") begin_anew(model);
+  if (op == "join")
+    for (auto& rank : ranks_) rank.has_joined = true;
+  const bool prepares =
+      op == "forward" ? action.is_synchronised : op == "throw" && action.step.no_sync == 0;
+  for (const auto& group : model.groups()) {
+    if (!is_wrapped_ || !acts_in(group, action)) continue;
+    const auto& first = at(group.front());
+    if (prepares && first.iteration > 0 && !first.is_rebuilt && !finds_unused(c_))
+      rebuild(group, action, h);
+    if (op.starts_with("backward") && action.is_synchronised) end_pass(group, model);
+  }
+}
+
+// The first rank of the group records the arrivals that decide behind the step itself, for a
+// forward brings none.
+void FollowedLog::rebuild(const std::vector<int>& group, const Action& action, const History& h) {
+  std::optional<reference::Buckets> rebuilt;
+  const auto first = static_cast<size_t>(group.front());
+  if (action.acts[first]) {
+    const auto row = h.row({action.number, kAfter}, name_in_records(number_, kArrivals));
+    std::vector<size_t> arrivals;
+    for (const int64_t each : as_integers(row.by_rank[first]))
+      arrivals.push_back(static_cast<size_t>(each));
+    rebuilt = reference::rebuilt_buckets(reduced_, caps_, arrivals);
+  }
+  for (const int rank : group) {
+    at(rank).is_rebuilt = true;
+    at(rank).rebuilt = rebuilt;
+  }
+}
+
+void FollowedLog::end_pass(const std::vector<int>& group, const FollowedModel& model) {
+  std::optional<int64_t> unused, reduced;
+  if (!c_.options.static_graph) {
+    unused = 0;
+    for (size_t i = 0; i < numbers_.size() && finds_unused(c_); ++i)
+      if (!model.replicas().was_averaged(group.front(), numbers_[i])) *unused += reduced_[i].bytes;
+  }
+  for (const int rank : group) {
+    auto& each = at(rank);
+    const auto& plan = each.is_rebuilt ? each.rebuilt : std::optional(first_);
+    reduced.reset();
+    if (plan && !c_.options.skip_all_reduce_unused_params)
+      reduced = static_cast<int64_t>(plan->size());
+    ++each.iteration;
+    each.unused_bytes = unused;
+    each.reduced_count = reduced;
+  }
+}
+
+std::vector<int64_t> FollowedLog::sizes_of(const reference::Buckets& buckets) const {
+  std::vector<int64_t> out;
+  for (const auto& bucket : buckets) out.push_back(reference::bytes_in(bucket, reduced_));
+  return out;
+}
+
+FollowedLog::Values FollowedLog::expected(const Rank& rank, const std::string& name) const {
+  using List = std::vector<int64_t>;
+  if (name == kSizes) return constructed_;
+  if (name == "has_rebuilt_buckets") return List{rank.is_rebuilt ? 1 : 0};
+  if (name.starts_with("rebuilt")) {
+    if (!rank.is_rebuilt) return List();
+    if (!rank.rebuilt) return {};
+    return name == "rebuilt_bucket_sizes" ? sizes_of(*rank.rebuilt) : listed(*rank.rebuilt);
+  }
+  if (name == "join_uneven_inputs") return List{rank.has_joined ? 1 : 0};
+  if (name == "iteration") return List{rank.iteration};
+  if (name == "num_parameter_tensors") return List{static_cast<int64_t>(reduced_.size())};
+  if (name == "total_parameter_size_bytes") {
+    int64_t bytes = 0;
+    for (const auto& each : reduced_) bytes += each.bytes;
+    return List{bytes};
+  }
+  const auto& count = name == "num_buckets_reduced" ? rank.reduced_count : rank.unused_bytes;
+  return count ? Values(List{*count}) : Values();
+}
+
+std::vector<Comparison> FollowedLog::rows(const History& h, const Moment& at,
+                                          const Action* action) const {
+  const auto acts = [&](size_t rank) { return !action || action->acts[rank]; };
+  std::vector<Comparison> out;
+  if (!is_wrapped_) return out;
+  for (const auto& name : names()) {
+    Comparison comparison{.row = h.row(at, name_in_records(number_, name)), .expected = {}};
+    const auto& seen = comparison.row.by_rank;
+    const bool is_kept = std::any_of(seen.begin(), seen.end(),
+                                     [](const TensorValue& each) { return !each.bytes.empty(); });
+    if (name == kSizes && !is_kept) return out;
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      const auto values = acts(rank) ? expected(ranks_[rank], name) : std::vector<int64_t>();
+      comparison.expected.push_back(values ? int64_values(*values) : seen[rank]);
+    }
+    out.push_back(std::move(comparison));
+  }
+  return out;
+}
+
+}  // namespace lockstep::scenarios::programs
