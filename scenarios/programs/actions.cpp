@@ -113,8 +113,7 @@ class Progress {
     if (open_.empty()) return false;
     const bool together = action.step.op == "backward_together";
     const auto chosen = static_cast<size_t>(action.step.of) % open_.size();
-    std::vector<Graph> graphs{open_[chosen]};
-    if (together) graphs = open_;
+    const auto graphs = together ? open_ : std::vector<Graph>{open_[chosen]};
     for (const auto& graph : graphs) {
       action.graphs.push_back(graph.step);
       action.is_synchronised = action.is_synchronised || graph.is_synchronised;
