@@ -31,7 +31,8 @@ bool makes_no_difference(const std::string& scenario, const std::string& path) {
       {"accumulation.bare_passes_are_local", {"loss_of"}},
       {"programs.match_single_process",
        {"order_by_rank", "nested", "environment.flushes_denormals", "environment.default_dtype",
-        "environment.is_deterministic", "environment.wraps_without_gradients"}},
+        "environment.is_deterministic", "environment.wraps_without_gradients",
+        "environment.threads", "returns_first"}},
       {"buffers.every_kind_is_followed", {"reassigned"}},
       {"sync_batch_norm.matches_single_process", {"threads"}},
       {"errors.lacking_gradients_are_told", {"order_by_rank"}}};
