@@ -58,9 +58,11 @@ class Watched final : public Replica {
   }
   void backward(const at::Tensor& loss) override { replica_->backward(loss); }
   void no_sync(const std::function<void()>& steps) override { replica_->no_sync(steps); }
+  std::shared_ptr<void> no_sync() override { return replica_->no_sync(); }
   void join(const std::string& kind, const std::function<void()>& steps) override {
     replica_->join(kind, steps);
   }
+  void parameters_changed_untold() override { replica_->parameters_changed_untold(); }
   void update_trainable_parameters() override {
     replica_->update_trainable_parameters();
     record_buckets();
@@ -131,6 +133,10 @@ void Replica::no_sync(const std::function<void()>&) {
   throw Unsupported("this subject has no no_sync");
 }
 
+std::shared_ptr<void> Replica::no_sync() {
+  throw Unsupported("this subject has no guards of no_sync");
+}
+
 void Replica::join(const std::string& kind, const std::function<void()>&) {
   throw Unsupported("this subject has no join of the kind '" + kind + "'");
 }
@@ -149,6 +155,10 @@ at::Tensor Replica::left_out(const at::Tensor&) {
 
 void Replica::update_trainable_parameters() {
   throw Unsupported("this subject's parameters cannot be frozen or unfrozen later");
+}
+
+void Replica::parameters_changed_untold() {
+  throw Unsupported("this subject does not find out which parameters were frozen or unfrozen");
 }
 
 void Replica::update_process_group(const Group&) {
@@ -199,6 +209,11 @@ std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
 std::unique_ptr<Shard> shard(RankContext& here, const ShardOptions& options) {
   if (!here.subject().shard) refuse(here.subject(), "shard datasets");
   return here.subject().shard(options, here);
+}
+
+const NormLayers& norm_layers(RankContext& here) {
+  if (!here.subject().norm_layers) refuse(here.subject(), "convert layers of BatchNorm");
+  return *here.subject().norm_layers;
 }
 
 std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& options) {

@@ -85,15 +85,22 @@ class Replica {
   // unless the subject offers it.
   virtual void no_sync(const std::function<void()>& steps);
 
+  // The same until what it returns is destroyed, which may outlive the replica.
+  virtual std::shared_ptr<void> no_sync();
+
   // Collective. `steps` calls forward once for each input of this rank. Where other ranks have more
   // inputs, all ranks throw in the same step (`kind` "throws"), or an exhausted rank shadows the
-  // others and averages are over the world ("world") or over the active ranks ("live"). Throws
-  // Unsupported for a kind that the subject does not offer.
+  // others and averages are over the world ("world") or over the active ranks ("live"); or nothing
+  // is done about it ("disabled"). Throws Unsupported for a kind that the subject does not offer.
   virtual void join(const std::string& kind, const std::function<void()>& steps);
 
   // Collective. Which parameters of the model require a gradient has changed, in the same way on
   // all ranks. Throws Unsupported unless the subject offers it.
   virtual void update_trainable_parameters();
+
+  // Local. The same has changed, and the program does not say so: the next forward that would be
+  // synchronised throws. Throws Unsupported unless the subject offers that.
+  virtual void parameters_changed_untold();
 
   // Collective over `group`, with whose ranks it averages from here on. Throws Unsupported unless
   // the subject offers it.
@@ -141,6 +148,19 @@ class Shard {
   virtual void go_on_with_a_copy();
 };
 
+// Layers of BatchNorm, and what makes those of a model normalise over the batches of all ranks.
+struct NormLayers {
+  using Module = std::shared_ptr<torch::nn::Module>;
+  // A layer of the subject's own, for inputs with so many axes behind the channels, at most 3; its
+  // parameters and buffers are those of torch::nn::BatchNorm.
+  std::function<Module(int64_t axes, const torch::nn::BatchNormOptions&)> layer;
+  // The forward of such a layer, of LibTorch's, and of what a conversion made of either.
+  std::function<at::Tensor(torch::nn::Module&, const at::Tensor& input)> forward;
+  // Local. Each returns the model.
+  std::function<Module(const Module&, const Group&)> convert;
+  std::function<Module(const Module&)> revert;
+};
+
 struct Subject {
   std::string name;
   // Over the ranks of `group`.
@@ -152,6 +172,7 @@ struct Subject {
   // of torch::nn::BatchNorm's after "norm." and are float32 at first.
   std::function<std::shared_ptr<Model>(const NormOptions&, const Group& group)> sync_batch_norm =
       nullptr;
+  std::optional<NormLayers> norm_layers = {};
 };
 
 // For programs: the part of `here`'s subject, or Unsupported where that part is empty. wrap is
@@ -163,6 +184,7 @@ std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
                               const WrapOptions& options, const Group& group);
 std::unique_ptr<Shard> shard(RankContext& here, const ShardOptions& options);
+const NormLayers& norm_layers(RankContext& here);
 // Over the whole world unless a group is given.
 std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& options);
 std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& options,

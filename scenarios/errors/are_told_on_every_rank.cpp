@@ -82,6 +82,7 @@ Scenario are_told() {
       .judges_endings = true,
       .labels = {{"three ranks and more", 0.4, has_three_ranks<Erring>},
                  {"a mistake of all ranks", 0.1, is_of_all_ranks},
+                 {"sparse gradients", 0.15, [](const Erring& c) { return c.embedding; }},
                  {"an exception in backward", 0.06,
                   [](const Erring& c) { return is(c, "throw_in_backward"); }},
                  {"a gradient that must not come", 0.15,

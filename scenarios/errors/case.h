@@ -69,6 +69,7 @@ struct Erring {
                                 // each rank has for itself, not at all
   bool order_by_rank = false;   // rank r runs parameter r first
   bool buffer = false;          // one that each forward counts
+  bool embedding = false;       // each forward begins with one, whose gradients are sparse
   WrapOptions options;
   std::string dtype = "float32";
   uint64_t seed = 0;
@@ -83,6 +84,7 @@ struct Erring {
                       field("clears", &Erring::clears, one_of("none|zero|own|nothing")),
                       field("order_by_rank", &Erring::order_by_rank),
                       field("buffer", &Erring::buffer),
+                      field("embedding", &Erring::embedding),
                       field("options", &Erring::options),
                       field("dtype", &Erring::dtype, one_of("float32|float64"), Cost::numbers),
                       field("seed", &Erring::seed, {}, Cost::numbers)};

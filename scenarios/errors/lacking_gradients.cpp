@@ -36,6 +36,15 @@ std::vector<Erring> every_small_one() {
                    .lacks = {{.how = how, .step = step, .parameter = 1, .ranks = ranks}},
                    .sizes = {1, 2},
                    .options = {.find_unused_parameters = finds, .static_graph = is_static}});
+  // A sparse gradient travels last, and carries the flag.
+  for (const auto& ranks : std::vector<Ranks>{{0}, {1}, {2}})
+    for (const char* how : {"unused", "left_out"})
+      all.push_back({.world = {.size = 3},
+                     .steps = 3,
+                     .lacks = {{.how = how, .step = 1, .parameter = 1, .ranks = ranks}},
+                     .sizes = {1, 2},
+                     .embedding = true,
+                     .options = {.bucket_cap_bytes = 1}});
   return all;
 }
 
@@ -62,7 +71,7 @@ Scenario are_told() {
       .exactness = "same sentence, bit-equal",
       .source = "find_unused_parameters and static_graph of "
                 "torch.nn.parallel.DistributedDataParallel; docs/semantics.md 2.5, 2.6 and 2.7",
-      .not_covered = "sparse gradients, joins, parameters that learn",
+      .not_covered = "joins, parameters that learn",
       .usual_mistake = "a branch that only some ranks take, without find_unused_parameters.",
       .tags = {"errors", "unused"},
       .must_catch = {"first_lacking_parameter_named_alone", "lacking_gradient_dropped",
@@ -76,6 +85,7 @@ Scenario are_told() {
       .checks = {every_rank_is_told, ranks_are_told_alike, gradients_are_as_said},
       .labels = {{"three ranks and more", 0.4, has_three_ranks<Erring>},
                  {"a step that fails", 0.3, some_step_fails},
+                 {"sparse gradients", 0.15, [](const Erring& c) { return c.embedding; }},
                  {"no step that fails", 0.2, [](const Erring& c) { return !some_step_fails(c); }},
                  {"unused", 0.3, [](const Erring& c) { return lacks(c, "unused"); }},
                  {"left out of the loss", 0.2,

@@ -29,10 +29,15 @@ class Passage : public torch::autograd::Function<Passage> {
 
 }  // namespace
 
-Terms::Terms(const Erring& c, int rank) : parts(parameter_count(c)), order_(order_of(c, rank)) {
+Terms::Terms(const Erring& c, int rank)
+    : parts(parameter_count(c)), row_(rank), order_(order_of(c, rank)) {
   for (size_t i = 0; i < parts.size(); ++i)
     parameters_.push_back(register_parameter(
         name_of(i), torch::ones({size_of(c, i), 1}, torch::dtype(dtype_named(c.dtype)))));
+  if (c.embedding)
+    embedding_ = register_module(
+        "embedding",
+        torch::nn::Embedding(torch::nn::EmbeddingOptions(c.world.size, 1).sparse(true)));
   if (c.buffer) count_ = register_buffer("count", torch::zeros({1}, at::kLong));
 }
 
@@ -53,9 +58,14 @@ at::Tensor Terms::term(size_t index, const at::Tensor& coefficient) {
 std::vector<at::Tensor> Terms::outputs(const at::Tensor& coefficients) {
   std::vector<at::Tensor> out(parts.size());
   if (count_.defined()) count_.add_(1);
+  auto rest = coefficients.sum() * 0;
+  if (embedding_) {
+    const auto rows = torch::full({1}, row_, at::kLong).to(embedding_->weight.device());
+    rest = rest + embedding_->forward(rows).sum().to(rest.device(), at::kDouble);
+  }
   for (const auto index : order_)
     out[index] = term(index, coefficients[static_cast<int64_t>(index)].detach());
-  out.push_back(coefficients.sum() * 0);
+  out.push_back(rest);
   return out;
 }
 

@@ -27,14 +27,17 @@ class Terms : public Model {
   at::Tensor& parameter(size_t index) { return parameters_[index]; }
 
   // coefficients: one for each parameter. The outputs are the terms, zeros for those that are not
-  // used, and one more that has a graph without parameters, so that every pass has one.
+  // used, and one more: of the embedding, or with a graph without parameters, so that every pass
+  // has one.
   std::vector<at::Tensor> outputs(const at::Tensor& coefficients) override;
   at::Tensor forward(const at::Tensor& coefficients) override;
 
  private:
   at::Tensor term(size_t index, const at::Tensor& coefficient);
   std::vector<at::Tensor> parameters_;
-  at::Tensor count_;  // of forwards
+  torch::nn::Embedding embedding_{nullptr};
+  const int64_t row_;  // of it, which this rank uses
+  at::Tensor count_;   // of forwards
   const std::vector<size_t> order_;
 };
 

@@ -236,8 +236,9 @@ bool has(const Differing& c, const std::vector<std::string>& words) {
 Scenario different_models_are_refused() {
   return scenario<Differing>({
       .name = "replicas.different_models_are_refused",
-      .claim = "Where one rank's model or options differ or cannot work, every rank refuses with "
-               "the same sentence, which names what differs, its values and the ranks that have "
+      .claim = "Where one rank's model or options differ, or those of one rank or all cannot work, "
+               "every rank refuses with the same sentence, which names what differs, its values "
+               "and the ranks that have "
                "them, before any tensor travels; what may differ is trained.",
       .exactness = "same sentence, bit-equal",
       .source = "docs/semantics.md 0.1, 1.1, 1.2 and 2.7",
@@ -247,7 +248,7 @@ Scenario different_models_are_refused() {
       .tags = {"replicas"},
       .must_catch = {"agreement_knows_two_values", "agreement_leaves_out_an_option",
                      "agreement_leaves_out_sharing", "agreement_left_out",
-                     "cannot_take_part_thrown_alone"},
+                     "cannot_take_part_thrown_alone", "wrong_alike_is_accepted"},
       .draws = 120,
       .start = {.world = {.size = 2}, .differences = {{}}, .tensors = {{}}},
       .every = every_difference,
@@ -262,6 +263,13 @@ Scenario different_models_are_refused() {
                   [](const Differing& c) { return has(c, differences_of_tensors()); }},
                  {"options differ", 0.25,
                   [](const Differing& c) { return has(c, differences_of_options()); }},
+                 {"the same wrong options on all ranks", 0.01,
+                  [](const Differing& c) {
+                    const auto refusal = expected_refusal(c);
+                    return refusal && refusal->is_of_single_ranks() &&
+                           std::none_of(refusal->mistakes.begin(), refusal->mistakes.end(),
+                                        [](const auto& of_rank) { return of_rank.empty(); });
+                  }},
                  {"ranks disagree", 0.3,
                   [](const Differing& c) {
                     const auto refusal = expected_refusal(c);

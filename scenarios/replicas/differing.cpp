@@ -161,10 +161,10 @@ Given changed_for(const Differing& c, int rank) {
   const auto before = given_before_ties(c);
   Given given = before;
   for (const auto& each : c.differences) {
-    if (each.rank % c.world.size != rank) continue;
-    change_options(given, before.tensors[static_cast<size_t>(each.tensor) % before.tensors.size()],
-                   each.what);
-    if (!given.tensors.empty())
+    const bool is_its_own = each.rank % c.world.size == rank;
+    const auto tensor = static_cast<size_t>(each.tensor) % before.tensors.size();
+    if (is_its_own || each.everywhere) change_options(given, before.tensors[tensor], each.what);
+    if (is_its_own && !given.tensors.empty())
       change_tensor(given.tensors, static_cast<size_t>(each.tensor) % given.tensors.size(),
                     each.what);
   }

@@ -36,8 +36,9 @@ struct TensorSpec {
 // included; the others are about options.
 struct Difference {
   std::string what = "missing";
-  int rank = 1;    // modulo the world size
-  int tensor = 0;  // modulo their number
+  int rank = 1;             // modulo the world size
+  int tensor = 0;           // modulo their number
+  bool everywhere = false;  // all ranks have it, of options
   auto operator<=>(const Difference&) const = default;
   static constexpr auto fields() {
     return std::tuple{
@@ -49,7 +50,8 @@ struct Difference {
                      "batched_grad_copy|ignored|ignored_nothing|delayed|no_trigger|timeout|"
                      "no_timeout")),
         field("rank", &Difference::rank, between(0, 1023)),
-        field("tensor", &Difference::tensor, between(0, 63))};
+        field("tensor", &Difference::tensor, between(0, 63)),
+        field("everywhere", &Difference::everywhere)};
   }
 };
 

@@ -2,6 +2,8 @@
 
 #include <rapidcheck.h>
 
+#include <algorithm>
+
 namespace lockstep::scenarios::replicas {
 
 namespace {
@@ -27,6 +29,10 @@ const std::vector<std::string> kOfOptions{"init_sync",
                                           "no_trigger",
                                           "timeout",
                                           "no_timeout"};
+
+bool is_of_options(const std::string& what) {
+  return std::find(kOfOptions.begin(), kOfOptions.end(), what) != kOfOptions.end();
+}
 
 rc::Gen<TensorSpec> tensors() {
   using rc::gen::element;
@@ -71,6 +77,7 @@ void make_alike(std::vector<TensorSpec>& tensors) {
 
 // What all ranks have can be trained.
 Differing tidied(Differing c) {
+  for (auto& each : c.differences) each.everywhere = each.everywhere && is_of_options(each.what);
   if (c.options.bucket_cap_bytes != 0) c.options.bucket_caps_bytes.clear();
   for (auto& tensor : c.tensors)
     if (tensor.kind == "buffer" || tensor.frozen || tensor.tied || tensor.ignored ||
@@ -108,6 +115,10 @@ std::vector<Differing> every_difference() {
       for (const auto& what : kOfOptions) add(what, world, rank, 0);
       add("sparse", world, rank, 3);
     }
+  for (const auto& what : kOfOptions)
+    all.push_back({.world = {.size = 3},
+                   .differences = {{.what = what, .everywhere = true}},
+                   .tensors = tensors});
   return all;
 }
 
@@ -123,9 +134,10 @@ rc::Gen<Differing> differing() {
   const auto words = rc::gen::weightedOneOf<std::string>({{8, rc::gen::elementOf(kOfTensors)},
                                                           {1, rc::gen::just(std::string("tied"))},
                                                           {5, rc::gen::elementOf(kOfOptions)}});
-  const auto difference = rc::gen::build<Difference>(set(&Difference::what, words),
-                                                     set(&Difference::rank, inRange(0, 60)),
-                                                     set(&Difference::tensor, inRange(0, 60)));
+  const auto one_in_four = rc::gen::weightedElement<bool>({{3, false}, {1, true}});
+  const auto difference = rc::gen::build<Difference>(
+      set(&Difference::what, words), set(&Difference::rank, inRange(0, 60)),
+      set(&Difference::everywhere, one_in_four), set(&Difference::tensor, inRange(0, 60)));
   const auto of_one_rank = rc::gen::apply(
       [](std::vector<Difference> all, int rank) {
         for (auto& each : all) each.rank = rank;

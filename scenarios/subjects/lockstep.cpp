@@ -5,6 +5,7 @@
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/subjects/lockstep_hooks.h"
+#include "scenarios/subjects/lockstep_norm_layers.h"
 #include "scenarios/subjects/subjects.h"
 
 #include <torch/torch.h>
@@ -76,9 +77,12 @@ class Wrapped : public Replica {
     const auto guard = ddp_.no_sync();
     body();
   }
+  std::shared_ptr<void> no_sync() override { return std::make_shared<NoSyncGuard>(ddp_.no_sync()); }
+  void parameters_changed_untold() override {}
   void join(const std::string& kind, const std::function<void()>& steps) override {
     auto join = ddp_.join({.throw_on_early_termination = kind == "throws",
-                           .divide_by_initial_world_size = kind != "live"});
+                           .divide_by_initial_world_size = kind != "live",
+                           .enable = kind != "disabled"});
     steps();
     join.finish();
   }
@@ -261,7 +265,8 @@ Subject lockstep_subject() {
           .sync_batch_norm =
               [](const NormOptions& options, const Group& group) {
                 return std::make_shared<Normalising>(translated(options, group));
-              }};
+              },
+          .norm_layers = lockstep_norm_layers()};
 }
 
 }  // namespace lockstep

@@ -37,6 +37,8 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <stdexcept>
+#include <utility>
 
 namespace lockstep::scenarios::sync_batch_norm_keeps_buffers_equal_under_ddp {
 namespace {
@@ -69,13 +71,39 @@ class ConvolutionAnd : public Model {
     convolution_->bias.copy_(channels);
   }
   at::Tensor forward(const at::Tensor& input) override {
-    return then_->forward(convolution_(input));
+    const auto convolved = convolution_(input);
+    if (std::exchange(throws, false)) throw std::runtime_error("this forward throws as planned");
+    return then_->forward(convolved);
   }
+
+  bool throws = false;  // the next forward, before the layer
 
  private:
   torch::nn::Conv2d convolution_;
   std::shared_ptr<Model> then_;
 };
+
+// The rank that throws before a step's forward; -1: none.
+int throwing(const UnderDdp& c, int step) {
+  if (c.throwing.empty() || c.norm == "plain") return -1;
+  const auto rank = c.throwing[static_cast<size_t>(step) % c.throwing.size()];
+  return rank < 0 ? -1 : rank % c.world.size;
+}
+
+// Its peers wait for it in the layer, until they receive its error.
+void throw_and_begin_anew(ConvolutionAnd& model, Replica& replica, bool throws,
+                          const at::Tensor& input) {
+  model.throws = throws;
+  try {
+    replica.forward(input);
+  } catch (const Unsupported&) {
+    throw;
+  } catch (const std::exception&) {
+    replica.begin_anew();
+    return;
+  }
+  throw std::runtime_error("a forward that a peer did not make returned");
+}
 
 void program(const UnderDdp& c, RankContext& here) {
   const bool is_plain = c.norm == "plain";
@@ -84,6 +112,9 @@ void program(const UnderDdp& c, RankContext& here) {
   const auto replica = wrap(here, model, {.broadcast_buffers = c.broadcast_buffers});
   for (int step = 0; step < c.steps; ++step) {
     model->zero_grad();
+    const int thrower = throwing(c, step);
+    if (thrower >= 0)
+      throw_and_begin_anew(*model, *replica, thrower == here.rank(), batch(c, here.rank()));
     const auto output = replica->forward(batch(c, here.rank()));
     replica->backward(output.square().sum());
     here.enter(step, "after step");
@@ -175,6 +206,12 @@ std::vector<UnderDdp> every_small_one() {
                            .samples = samples,
                            .norm = norm,
                            .broadcast_buffers = broadcast});
+  for (const int world : {2, 3})
+    for (const bool broadcast : {true, false})
+      all.push_back({.world = {.size = world},
+                     .steps = 3,
+                     .broadcast_buffers = broadcast,
+                     .throwing = {-1, 1}});
   return all;
 }
 
@@ -186,7 +223,11 @@ rc::Gen<UnderDdp> cases() {
       set(&UnderDdp::steps, inRange(1, 5)), set(&UnderDdp::distance, inRange(1, 11)),
       set(&UnderDdp::samples, rc::gen::container<std::vector<int>>(3, inRange(1, 7))),
       set(&UnderDdp::norm, rc::gen::element<std::string>("synchronised", "plain")),
-      set(&UnderDdp::broadcast_buffers));
+      set(&UnderDdp::broadcast_buffers),
+      set(&UnderDdp::throwing,
+          rc::gen::weightedOneOf<std::vector<int>>(
+              {{2, rc::gen::just(std::vector<int>{})},
+               {1, rc::gen::container<std::vector<int>>(3, inRange(-1, 4))}})));
 }
 
 }  // namespace
@@ -195,7 +236,8 @@ Scenario keeps_buffers_equal_under_ddp() {
   return scenario<UnderDdp>({
       .name = "sync_batch_norm.keeps_buffers_equal_under_ddp",
       .claim = "Under DistributedDataParallel a SyncBatchNorm's running statistics are those of "
-               "the whole batch and bit-equal on all ranks after every step; a plain BatchNorm's "
+               "the whole batch and bit-equal on all ranks after every step, also after a forward "
+               "that one rank did not end and all began anew; a plain BatchNorm's "
                "follow each rank's own data, restarting from rank 0's with the broadcast of "
                "buffers and diverging without it.",
       .exactness = "bit-equal · plain: bounded",
@@ -218,6 +260,8 @@ Scenario keeps_buffers_equal_under_ddp() {
                  {"batches of unequal size", 0.4,
                   [](const UnderDdp& c) { return differs_between_ranks(c.samples, c.world.size); }},
                  {"a plain layer", 0.05, [](const UnderDdp& c) { return c.norm == "plain"; }},
+                 {"a forward that throws on one rank", 0.05,
+                  [](const UnderDdp& c) { return throwing(c, 0) >= 0; }},
                  {"no broadcast of buffers", 0.05,
                   [](const UnderDdp& c) { return !c.broadcast_buffers; }}},
   });

@@ -22,6 +22,9 @@ struct UnderDdp {
   std::vector<int> samples;  // rank r's batch holds samples[r], read cyclically; empty: two each
   std::string norm = "synchronised";
   bool broadcast_buffers = true;
+  // Step by step: the rank whose forward throws, once, before the layer of a step is reached; -1:
+  // none. Ranks then begin anew. Read cyclically; where the layer is synchronised.
+  std::vector<int> throwing;
   auto operator<=>(const UnderDdp&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("world", &UnderDdp::world),
@@ -29,7 +32,8 @@ struct UnderDdp {
                       field("distance", &UnderDdp::distance, between(1, 100)),
                       field("samples", &UnderDdp::samples, between(1, 64)),
                       field("norm", &UnderDdp::norm, one_of("synchronised|plain")),
-                      field("broadcast_buffers", &UnderDdp::broadcast_buffers)};
+                      field("broadcast_buffers", &UnderDdp::broadcast_buffers),
+                      field("throwing", &UnderDdp::throwing, between(-1, 63))};
   }
 };
 

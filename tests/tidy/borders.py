@@ -39,7 +39,7 @@ MAY_INCLUDE = {
     ACCELERATOR: (ACCELERATOR, CORE),
     CUDA: (CUDA,),
     "scenarios": SCENARIOS,
-    **{"scenarios/subjects/lockstep" + end: SCENARIOS + ("ddp",) for end in (".cpp", "_hooks.h", "_hooks.cpp")},
+    **{"scenarios/subjects/lockstep" + end: SCENARIOS + ("ddp",) for end in (".cpp", "_hooks.h", "_hooks.cpp", "_norm_layers.cpp")},
     "reports": ("reports", CORE),
     "cli": ALL_BUT_DDP,
     "cli/commands/shard.cpp": ALL_BUT_DDP + ("ddp",),

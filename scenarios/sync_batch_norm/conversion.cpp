@@ -1,0 +1,263 @@
+// A conversion makes every BatchNorm layer of a model train over all ranks, wherever the model
+// keeps it, and changes nothing else; reverting it makes them train alone again; and a copy has its
+// own tensors.
+//
+// A case is a model of layers in containers and members, and acts: conversions, their reversals,
+// training steps, and copies that are overwritten, trained and reverted. Each rank feeds one number
+// of its own, so that the running average says which ranks a batch was normalised over.
+//
+// Why the checks suffice: a layer that a conversion overlooks, or replaces where nobody calls it,
+// moves towards its rank's own number. What must stay is compared with what was there before the
+// first act: names in their order, dtypes, shapes, requires_grad and modes.
+#include "harness/core/compare.h"
+#include "harness/core/scenario.h"
+#include "harness/recorder/rank_context.h"
+#include "harness/recorder/tensors.h"
+#include "harness/worlds/subject.h"
+#include "scenarios/cases/labels.h"
+#include "scenarios/cases/tensors.h"
+#include "scenarios/sync_batch_norm/converted.h"
+
+#include <rapidcheck.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace lockstep::scenarios::sync_batch_norm_conversion {
+namespace {
+
+using namespace sync_batch_norm;
+
+constexpr const char *kAfter = "after", *kState = "state", *kCopied = "copy's ";
+constexpr double kOverwritten = 8;
+// Above all that rounds, and below what eight steps leave of a number.
+constexpr double kRounding = 1e-4;
+constexpr int64_t kSamples = 2, kSide = 2;
+
+// The number that a rank feeds in a training step.
+double fed(const Converted& c, int rank) {
+  return c.world.size * (rank + 1.0);
+}
+
+void train(const Converted& c, const NormLayers& norms, const ModulePtr& root, int rank) {
+  const auto layers = layers_of(c);
+  const auto modules = called(c, root);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    std::vector<int64_t> shape{kSamples, layers[i].channels};
+    shape.resize(static_cast<size_t>(2 + layers[i].axes), kSide);
+    norms.forward(*modules[i], torch::full(shape, fed(c, rank), dtype_named(layers[i].dtype)));
+  }
+}
+
+std::string state_of(const Converted& c, const ModulePtr& root) {
+  std::ostringstream text;
+  const auto describe = [&](const auto& each) {
+    text << each.key() << " " << each.value().dtype() << each.value().sizes()
+         << (each.value().requires_grad() ? " trainable" : "") << "; ";
+  };
+  for (const auto& each : root->named_parameters()) describe(each);
+  for (const auto& each : root->named_buffers()) describe(each);
+  for (const auto& each : called(c, root)) text << (each->is_training() ? "train " : "evaluate ");
+  return text.str();
+}
+
+std::string name_of(size_t layer, const std::string& what) {
+  return "layer " + std::to_string(layer) + "'s " + what;
+}
+
+// Of each layer: what it is in the model, and not in an object that nobody calls.
+void record(const Converted& c, RankContext& here, const ModulePtr& root,
+            const std::string& whose) {
+  const auto state = state_of(c, root);
+  here.record(whose + kState, std::vector<int64_t>(state.begin(), state.end()));
+  const auto layers = called(c, root);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    here.record(whose + name_of(i, "weight"), layers[i]->named_parameters()["weight"]);
+    if (layers_of(c)[i].tracks)
+      here.record(whose + name_of(i, "running mean"), layers[i]->named_buffers()["running_mean"]);
+  }
+}
+
+// A copy of the model, with other values in it, that trains like the model and is reverted.
+ModulePtr overwritten_copy(const Converted& c, const NormLayers& norms, const ModulePtr& root,
+                           bool is_converted, int rank) {
+  auto copy = root->clone();
+  {
+    const torch::NoGradGuard no_grad;
+    for (auto& each : copy->parameters()) each.fill_(kOverwritten);
+    for (auto& each : copy->buffers()) each.fill_(kOverwritten);
+  }
+  train(c, norms, copy, rank);
+  return is_converted ? norms.revert(copy) : copy;
+}
+
+void program(const Converted& c, RankContext& here) {
+  const auto& norms = norm_layers(here);
+  if (!here.device().is_cpu()) throw Unsupported("the layers of this scenario are on the CPU");
+  auto root = built(c, norms);
+  here.enter(0, kAfter);
+  record(c, here, root, "");
+  bool is_converted = false;
+  for (size_t act = 0; act < c.acts.size(); ++act) {
+    const auto& what = c.acts[act];
+    here.enter(static_cast<int>(act) + 1, what);
+    ModulePtr copy;
+    if (what == "convert") root = norms.convert(root, here.group());
+    if (what == "revert" && is_converted) root = norms.revert(root);
+    if (what == "convert" || what == "revert") is_converted = what == "convert";
+    if (what == "train") train(c, norms, root, here.rank());
+    if (what == "copy") copy = overwritten_copy(c, norms, root, is_converted, here.rank());
+    here.enter(static_cast<int>(act) + 1, kAfter);
+    record(c, here, root, "");
+    if (copy) record(c, here, copy, kCopied);
+  }
+}
+
+// What a running average becomes in a training step.
+double moved(const Converted& c, const Place& place, double now, bool is_converted, int rank) {
+  if (place.evaluates) return now;
+  double average = fed(c, rank);
+  if (is_converted) {
+    average = 0;
+    for (int each = 0; each < c.world.size; ++each) average += fed(c, each) / c.world.size;
+  }
+  return now + (average - now) * kMovingHalf;
+}
+
+TensorValue filled(const Place& place, double value) {
+  return recorded(torch::full({place.channels}, value, at::kDouble), dtype_named(place.dtype));
+}
+
+Findings a_conversion_changes_the_ranks_alone(const Converted& c, const History& h) {
+  const auto layers = layers_of(c);
+  const auto size = static_cast<size_t>(c.world.size);
+  std::vector<std::vector<double>> means(layers.size(), std::vector<double>(size, 0));
+  bool is_converted = false;
+  const auto built = h.row({0, kAfter}, kState).by_rank;
+  for (size_t act = 0; act <= c.acts.size(); ++act) {
+    const auto what = act == 0 ? std::string() : c.acts[act - 1];
+    if (what == "convert" || what == "revert") is_converted = what == "convert";
+    const Moment at{static_cast<int>(act), kAfter};
+    std::vector<Comparison> rows{{.row = h.row(at, kState), .expected = built}};
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const auto& place = layers[i];
+      const auto bound = value_of(torch::full({place.channels}, kRounding, at::kDouble));
+      std::vector<TensorValue> expected, of_copy;
+      for (size_t rank = 0; rank < size; ++rank) {
+        const auto move = [&](double now) {
+          return moved(c, place, now, is_converted, static_cast<int>(rank));
+        };
+        if (what == "train") means[i][rank] = move(means[i][rank]);
+        expected.push_back(filled(place, means[i][rank]));
+        of_copy.push_back(filled(place, move(kOverwritten)));
+      }
+      rows.push_back({.row = h.row(at, name_of(i, "weight")), .expected = {filled(place, 1)}});
+      if (place.tracks)
+        rows.push_back({.row = h.row(at, name_of(i, "running mean")),
+                        .expected = expected,
+                        .bounds = {bound}});
+      if (what != "copy") continue;
+      rows.push_back({.row = h.row(at, kCopied + name_of(i, "weight")),
+                      .expected = {filled(place, kOverwritten)}});
+      if (place.tracks)
+        rows.push_back({.row = h.row(at, kCopied + name_of(i, "running mean")),
+                        .expected = of_copy,
+                        .bounds = {bound}});
+    }
+    auto findings = equal(
+        "A conversion must make each layer normalise over all ranks, its reversal over one, and "
+        "neither may change anything else; a copy has its own tensors",
+        rows);
+    if (!findings.empty()) return findings;
+  }
+  return {};
+}
+
+const std::vector<std::string> kTour{"train", "convert", "train", "copy",
+                                     "train", "revert",  "train", "copy"};
+
+std::vector<Converted> every_small_one() {
+  std::vector<Converted> all;
+  for (const char* in : {"sequential", "list", "dict", "member"})
+    for (const bool own : {false, true})
+      for (const int axes : {1, 2, 3})
+        for (const char* frozen : {"none", "weight", "all"})
+          all.push_back({.world = {.size = 2},
+                         .acts = kTour,
+                         .layers = {{.in = in, .own = own, .axes = axes, .frozen = frozen},
+                                    {.in = in, .own = own, .channels = 3, .evaluates = true}}});
+  return all;
+}
+
+rc::Gen<Converted> cases() {
+  using rc::gen::element;
+  using rc::gen::inRange;
+  using rc::gen::set;
+  const auto seldom = rc::gen::weightedElement<bool>({{4, false}, {1, true}});
+  const auto place = rc::gen::build<Place>(
+      set(&Place::in, element<std::string>("sequential", "list", "dict", "member")),
+      set(&Place::own), set(&Place::axes, inRange(1, 4)), set(&Place::channels, inRange(1, 6)),
+      set(&Place::frozen, element<std::string>("none", "none", "weight", "all")),
+      set(&Place::tracks, rc::gen::map(seldom, [](bool off) { return !off; })),
+      set(&Place::evaluates, seldom),
+      set(&Place::dtype, element<std::string>("float32", "float64")));
+  const auto list = [](size_t least, size_t most, const auto& elements) {
+    return rc::gen::mapcat(inRange<size_t>(least, most + 1), [elements](size_t count) {
+      return rc::gen::container<std::vector<typename std::decay_t<decltype(elements)>::ValueType>>(
+          count, elements);
+    });
+  };
+  return rc::gen::build<Converted>(
+      set(&Converted::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)))),
+      set(&Converted::acts,
+          list(1, 8, element<std::string>("convert", "convert", "revert", "train", "copy"))),
+      set(&Converted::layers, list(1, 4, place)));
+}
+
+bool has(const Converted& c, bool (*is_it)(const Place&)) {
+  const auto layers = layers_of(c);
+  return std::any_of(layers.begin(), layers.end(), is_it);
+}
+
+}  // namespace
+
+Scenario conversion() {
+  return scenario<Converted>({
+      .name = "sync_batch_norm.conversion_keeps_the_model",
+      .claim = "A conversion makes every BatchNorm layer of a model, in a Sequential, ModuleList, "
+               "ModuleDict or member, normalise over all ranks, and its reversal over one; names, "
+               "dtypes, requires_grad, modes and values stay, and a copy has its own tensors.",
+      .exactness = "within rounding",
+      .source = "docs/semantics.md 3.1; torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+      .not_covered = "layers that are refused, layers in two places, groups but the world's",
+      .usual_mistake = "replacing a layer where it is registered, and not where it is called.",
+      .tags = {"sync_batch_norm"},
+      .must_catch = {"conversion_unfreezes", "conversion_overlooks_dicts"},
+      .draws = 60,
+      .start = {.world = {.size = 2}, .acts = {"convert", "train"}},
+      .every = every_small_one,
+      .cases = cases(),
+      .program = program,
+      .checks = {a_conversion_changes_the_ranks_alone},
+      .labels = {{"three ranks and more", 0.3, has_three_ranks<Converted>},
+                 {"a layer in a dict", 0.2,
+                  [](const Converted& c) {
+                    return has(c, [](const Place& place) { return place.in == "dict"; });
+                  }},
+                 {"a frozen layer", 0.2,
+                  [](const Converted& c) {
+                    return has(c, [](const Place& place) { return place.frozen != "none"; });
+                  }},
+                 {"a copy", 0.2,
+                  [](const Converted& c) {
+                    return std::find(c.acts.begin(), c.acts.end(), "copy") != c.acts.end();
+                  }}},
+  });
+}
+
+std::vector<Scenario> all() {
+  return {conversion()};
+}
+
+}  // namespace lockstep::scenarios::sync_batch_norm_conversion

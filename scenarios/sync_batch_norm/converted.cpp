@@ -1,0 +1,122 @@
+#include "scenarios/sync_batch_norm/converted.h"
+
+#include "scenarios/cases/tensors.h"
+
+#include <torch/torch.h>
+
+namespace lockstep::scenarios::sync_batch_norm {
+
+std::vector<Place> layers_of(const Converted& c) {
+  auto layers = c.layers.empty() ? std::vector<Place>{{}} : c.layers;
+  for (auto& each : layers) {
+    if (each.in == "member") each.own = true;
+    if (each.in == "sequential") each.own = false;
+  }
+  return layers;
+}
+
+namespace {
+
+torch::nn::BatchNormOptions options_of(const Place& place) {
+  return torch::nn::BatchNormOptions(place.channels)
+      .momentum(kMovingHalf)
+      .track_running_stats(place.tracks);
+}
+
+void set_state(const Place& place, torch::nn::Module& layer) {
+  layer.to(dtype_named(place.dtype));
+  // to() has converted the counter as well.
+  if (place.tracks)
+    layer.named_buffers()["num_batches_tracked"].set_data(torch::zeros({}, at::kLong));
+  for (auto& each : layer.named_parameters())
+    each.value().set_requires_grad(place.frozen == "none" ||
+                                   (place.frozen == "weight" && each.key() != "weight"));
+  layer.train(!place.evaluates);
+}
+
+template <class Norm>
+Norm norm_of(const Place& place) {
+  Norm norm(options_of(place));
+  set_state(place, *norm);
+  return norm;
+}
+
+// Has a layer as a member.
+class Holder : public torch::nn::Cloneable<Holder> {
+ public:
+  explicit Holder(std::function<ModulePtr()> make) : make_(std::move(make)) { reset(); }
+  void reset() override { register_module("norm", make_()); }
+
+ private:
+  std::function<ModulePtr()> make_;
+};
+
+class Built {
+ public:
+  Built(const Converted& c, const NormLayers& norms) {
+    using namespace torch::nn;
+    for (const auto& place : layers_of(c)) {
+      const auto own = [place, &norms] {
+        auto layer = norms.layer(place.axes, options_of(place));
+        set_state(place, *layer);
+        return layer;
+      };
+      if (place.in == "member") members_->push_back(std::make_shared<Holder>(own));
+      if (place.own && place.in == "list") list_->push_back(own());
+      if (place.own && place.in == "dict") put(own());
+      if (place.own) continue;
+      if (place.axes == 1) add(place, norm_of<BatchNorm1d>(place));
+      if (place.axes == 2) add(place, norm_of<BatchNorm2d>(place));
+      if (place.axes == 3) add(place, norm_of<BatchNorm3d>(place));
+    }
+    torch::OrderedDict<std::string, ModulePtr> parts;
+    parts.insert("sequential", sequential_.ptr());
+    parts.insert("list", list_.ptr());
+    parts.insert("dict", dict_.ptr());
+    parts.insert("members", members_.ptr());
+    root_->update(parts);
+  }
+  ModulePtr root() const { return root_.ptr(); }
+
+ private:
+  template <class Norm>
+  void add(const Place& place, Norm norm) {
+    if (place.in == "sequential") sequential_->push_back(norm);
+    if (place.in == "list") list_->push_back(norm.ptr());
+    if (place.in == "dict") put(norm.ptr());
+  }
+  void put(const ModulePtr& layer) {
+    torch::OrderedDict<std::string, ModulePtr> one;
+    one.insert("norm" + std::to_string(dict_->size()), layer);
+    dict_->update(one);
+  }
+
+  torch::nn::Sequential sequential_;
+  torch::nn::ModuleList list_, members_;
+  torch::nn::ModuleDict dict_, root_;
+};
+
+}  // namespace
+
+ModulePtr built(const Converted& c, const NormLayers& norms) {
+  return Built(c, norms).root();
+}
+
+std::vector<ModulePtr> called(const Converted& c, const ModulePtr& root) {
+  auto& parts = *root->as<torch::nn::ModuleDict>();
+  auto& sequential = *parts["sequential"]->as<torch::nn::Sequential>();
+  auto& list = *parts["list"]->as<torch::nn::ModuleList>();
+  auto& dict = *parts["dict"]->as<torch::nn::ModuleDict>();
+  auto& members = *parts["members"]->as<torch::nn::ModuleList>();
+  size_t in_sequential = 0, in_list = 0, in_dict = 0, in_members = 0;
+  std::vector<ModulePtr> out;
+  for (const auto& place : layers_of(c)) {
+    if (place.in == "sequential") out.push_back(sequential.ptr(in_sequential++));
+    if (place.in == "list") out.push_back(list.ptr(in_list++));
+    if (place.in == "dict") out.push_back(dict["norm" + std::to_string(in_dict++)]);
+    if (place.in == "member") out.push_back(members.ptr(in_members++)->named_children()["norm"]);
+  }
+  return out;
+}
+
+}  // namespace lockstep::scenarios::sync_batch_norm
