@@ -1,5 +1,6 @@
 #include "scenarios/programs/actions.h"
 
+#include "scenarios/programs/frozen.h"
 #include "scenarios/programs/joined.h"
 
 #include <algorithm>
@@ -15,6 +16,7 @@ struct Graph {
   int step = 0;
   bool is_synchronised = false;
   int reductions_before = 0;
+  bool has_output = true;  // else functions tell whose it is, which a new group forgets
   // Where unused parameters are found, they are those of the forwards since the last reduction: a
   // later forward may not reach what this graph does.
   bool is_superseded = false;
@@ -24,19 +26,23 @@ struct Graph {
 // A model between two steps.
 class Progress {
  public:
-  Progress(const Programme& c, int model) : c_(c), parts_(parts_of_world(c, 0)) {
+  Progress(const Programme& c, int model) : c_(c), parts_(parts_of_world(c, 0)), frozen_(c, model) {
     for (const auto& layer : layers_of(c, model)) {
       saves_parameters_ = saves_parameters_ || layer.use == "squared";
       recomputes_ = recomputes_ || layer.use == "recomputed";
-      weight_of_.push_back(layer.tied ? weight_of_.back() : weight_of_.size());
-      weight_is_frozen_.push_back(layer.frozen != "none");
-      is_delayed_.push_back(layer.travels == "last");
     }
+    for (const auto& step : c.steps) saves_parameters_ = saves_parameters_ || step.penalty_alone;
   }
 
   // Whether the step of an action means something here; adds what it does.
   bool runs(Action& action) {
     const auto& op = action.step.op;
+    action.is_local = is_wrapped_ && (action.step.no_sync > 0 || held_ > 0);
+    if (!frozen_.is_noted() && !means_something_unnoted(op)) return false;
+    if (is_broken_ && !means_something_broken(op)) return false;
+    if (op == "tell") return is_wrapped_ && notes();
+    if (op == "hold") return is_wrapped_ && ++held_ > 0;
+    if (op == "release") return held_ > 0 && held_-- > 0;
     if (op == "forward") return is_wrapped_ && opens(action);
     if (op.starts_with("backward") || op == "grad") return closes(action);
     if (op == "bare") return runs_bare(action);
@@ -54,7 +60,8 @@ class Progress {
   // With a static graph no rank can shadow another.
   bool joins(Action& action) const {
     action.parts = parts_;
-    return is_wrapped_ && (action.step.uneven == "throws" || !c_.options.static_graph);
+    if (is_broken_ || !frozen_.is_noted()) return false;
+    return is_wrapped_ && (!is_shadowed(action.step) || !c_.options.static_graph);
   }
 
   // Ranks that were out of inputs have other graphs, and have not hooked what was converted before.
@@ -66,17 +73,25 @@ class Progress {
   }
 
  private:
+  bool notes() {
+    frozen_.note();
+    is_broken_ = false;
+    return begins_anew();
+  }
+
   bool opens(Action& action) {
-    action.is_synchronised = action.step.no_sync == 0;
+    if (!frozen_.is_noted()) return action.is_refused = is_broken_ = !action.is_local;
+    action.is_synchronised = !action.is_local;
     has_lost_hooks_ = false;
     if (!may_leave_out(action.step, action.is_synchronised)) return false;
     action.uses_first = !is_alone(action.step);
-    const bool uses_all = reaches_all(action.step);
+    const bool uses_all = uses_all_layers(c_, action.step);
     const bool finds_anew = action.is_synchronised && !is_outstanding_;
     for (auto& graph : open_)
       if (uses_all || (finds_anew && graph.reductions_before < reduction_count_))
         graph.is_superseded = !uses_all;
-    open_.push_back({action.number, action.is_synchronised, reduction_count_});
+    open_.push_back(
+        {action.number, action.is_synchronised, reduction_count_, !action.step.penalty_alone});
     is_outstanding_ = is_outstanding_ || action.is_synchronised;
     return true;
   }
@@ -98,8 +113,7 @@ class Progress {
     if (open_.empty()) return false;
     const bool together = action.step.op == "backward_together";
     const auto chosen = static_cast<size_t>(action.step.of) % open_.size();
-    std::vector<Graph> graphs{open_[chosen]};
-    if (together) graphs = open_;
+    const auto graphs = together ? open_ : std::vector<Graph>{open_[chosen]};
     for (const auto& graph : graphs) {
       action.graphs.push_back(graph.step);
       action.is_synchronised = action.is_synchronised || graph.is_synchronised;
@@ -143,20 +157,21 @@ class Progress {
   }
 
   bool freezes(const Step& step) {
-    if (weight_of_.empty()) return false;
-    const auto layer = static_cast<size_t>(step.layer) % weight_of_.size();
-    if (step.op == "freeze" && is_delayed_[layer]) return false;
-    weight_is_frozen_[weight_of_[layer]] = step.op == "freeze";
+    if (frozen_.count() == 0) return false;
+    const auto layer = static_cast<size_t>(step.layer) % frozen_.count();
+    if (step.op == "freeze" && frozen_.is_delayed(layer)) return false;
+    frozen_.freeze(layer, step.op == "freeze");
     if (step.op == "unfreeze")
       for (auto& graph : open_) graph.is_stale = true;
-    return begins_anew();
+    return (step.forgotten && is_wrapped_) || notes();
   }
 
   // Graphs of the replica stay, as local ones.
   bool unwraps() {
     if (!std::exchange(is_wrapped_, false)) return false;
     for (auto& graph : open_) graph.is_synchronised = false;
-    return begins_anew();
+    held_ = 0;
+    return notes();
   }
 
   // A new replica writes parameters, as an update does.
@@ -170,25 +185,26 @@ class Progress {
   bool regroups(const Step& step) {
     if (!is_wrapped_) return false;
     parts_ = parts_of_world(c_, step.cut);
-    return begins_anew();
+    for (auto& graph : open_) graph.is_synchronised = graph.is_synchronised && graph.has_output;
+    return notes();
   }
 
   bool may_write_parameters() const { return !saves_parameters_ || open_.empty(); }
 
   // Where unused parameters are found this is misuse; and an output needs a graph.
   bool is_alone(const Step& step) const {
-    if (step.direct != "alone" || finds_unused(c_) || !step.left_out_of_loss.empty()) return false;
+    if (step.direct != "alone" || step.penalty_alone || finds_unused(c_)) return false;
+    if (!step.left_out_of_loss.empty()) return false;
     const auto bits = left_out_by_rank(c_, step);
-    return std::all_of(bits.begin(), bits.end(), [&](uint32_t left_out) {
-      for (size_t i = 0; i < std::min<size_t>(weight_of_.size(), 30); ++i)
-        if ((left_out >> i) % 2 == 0 && !weight_is_frozen_[weight_of_[i]]) return true;
-      return false;
-    });
+    return std::all_of(bits.begin(), bits.end(),
+                       [&](uint32_t left_out) { return frozen_.train_without(left_out); });
   }
 
   // A static graph is one graph, on each rank. Where unused parameters are not found, every
   // synchronised pass brings all gradients.
   bool may_leave_out(const Step& step, bool is_synchronised) {
+    // A recomputed segment has no second derivatives.
+    if (step.penalty_alone && recomputes_) return false;
     auto bits = left_out_by_rank(c_, step);
     for (int rank = 0; rank < c_.world.size; ++rank)
       bits.push_back(left_out_of_loss(c_, step, rank));
@@ -200,16 +216,12 @@ class Progress {
            std::all_of(bits.begin(), bits.end(), [](uint32_t each) { return each == 0; });
   }
 
-  bool reaches_all(const Step& step) const {
-    const auto bits = left_out_by_rank(c_, step);
-    return std::all_of(bits.begin(), bits.end(), [](uint32_t each) { return each == 0; });
-  }
-
   const Programme& c_;
   std::vector<std::vector<int>> parts_;  // the ranks that train together
   bool saves_parameters_ = false;        // an open graph does
-  std::vector<size_t> weight_of_;        // by layer: the layer that has its weight
-  std::vector<bool> weight_is_frozen_, is_delayed_;
+  FrozenLayers frozen_;
+  bool is_broken_ = false;  // by a forward that it refused
+  int held_ = 0;            // guards
   bool recomputes_ = false;
   bool is_wrapped_ = true;
   bool has_lost_hooks_ = false;

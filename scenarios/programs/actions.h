@@ -13,6 +13,9 @@ struct Action {
   std::vector<int> graphs;       // backward: the numbers of the forwards' steps
   std::vector<int> closed;       // those whose graphs it frees
   bool is_synchronised = false;  // forward: outside of no_sync; backward: through such a forward
+  bool is_local = false;         // inside guards of its model
+  // forward: parameters were frozen or unfrozen, and the replica was not told.
+  bool is_refused = false;
   bool uses_first =
       true;  // forward, bare: forward uses the first parameter, and not the loss alone
   // By rank. In a join a rank that is out of inputs does nothing until the join's end; where that

@@ -63,6 +63,42 @@ std::vector<LayerSpec> layers_of(const Programme& c, int model) {
   return layers;
 }
 
+Step with_own_fields(const Step& step) {
+  const auto& op = step.op;
+  Step own{.op = op,
+           .model = step.model,
+           .no_sync = step.no_sync,
+           .inside_another = step.inside_another};
+  if (op == "forward" || op == "bare") {
+    own.penalty = step.penalty && !step.penalty_alone;
+    own.penalty_alone = step.penalty_alone;
+    own.direct = step.direct;
+    own.left_out_of_loss = step.left_out_of_loss;
+    own.unused = step.unused;
+    own.infinite = step.infinite;
+  }
+  if (op == "bare" || op == "scale" || op == "relayout") own.ranks = step.ranks;
+  if (op.starts_with("backward") || op == "grad") {
+    own.of = step.of;
+    own.create_graph = step.create_graph;
+  }
+  if (op.starts_with("backward")) {
+    own.thread = step.thread;
+    own.inputs = step.inputs;
+  }
+  if (op.ends_with("freeze")) {
+    own.layer = step.layer;
+    own.forgotten = step.forgotten;
+  }
+  if (op == "release") own.of = step.of;
+  if (op == "wrap" || op == "regroup") own.cut = step.cut;
+  if (op == "join") {
+    own.forwards = step.forwards;
+    own.uneven = step.uneven;
+  }
+  return own;
+}
+
 uint32_t left_out(const Programme& c, const Step& step, int rank) {
   if (step.unused.empty()) return 0;
   const auto layers = std::min<size_t>(c.layers.size(), 30);
@@ -88,6 +124,11 @@ std::vector<uint32_t> left_out_by_rank(const Programme& c, const Step& step) {
   return out;
 }
 
+bool uses_all_layers(const Programme& c, const Step& step) {
+  const auto bits = left_out_by_rank(c, step);
+  return std::all_of(bits.begin(), bits.end(), [](uint32_t each) { return each == 0; });
+}
+
 std::vector<std::vector<int>> parts_of_world(const Programme& c, int cut) {
   std::vector<std::vector<int>> parts(cut % c.world.size == 0 ? 1 : 2);
   for (int rank = 0; rank < c.world.size; ++rank)
@@ -96,7 +137,7 @@ std::vector<std::vector<int>> parts_of_world(const Programme& c, int cut) {
 }
 
 int forwards_in_join(const Step& join, int rank) {
-  if (join.forwards.empty()) return std::numeric_limits<int>::max();
+  if (join.forwards.empty() || join.uneven == "disabled") return std::numeric_limits<int>::max();
   return join.forwards[static_cast<size_t>(rank) % join.forwards.size()];
 }
 

@@ -57,7 +57,10 @@ struct LayerSpec {
 //   relayout           gradients get other strides on `ranks`, and keep their values
 //   update             parameters move along their gradients
 //   update_if_finite   the same, on ranks on which all gradients are finite
-//   freeze, unfreeze   weight and bias of layer number `layer`; its replica, if any, takes note
+//   freeze, unfreeze   weight and bias of layer number `layer`; its replica, if any, takes note,
+//                      unless that is forgotten: then its next synchronised forward is refused
+//   tell               the replica takes note of what was frozen and unfrozen, if anything was
+//   hold, release      a guard of the model's no_sync begins, or the one number `of` ends
 //   load               other values are copied into parameters, the same on all ranks, and into
 //                      buffers, each rank's own
 //   renew              parameters and buffers get other memory, and keep their values
@@ -79,8 +82,10 @@ struct Step {
   bool create_graph = false;  // backward, grad
   // backward: for which leaves: all; the parameters, by name; the first parameter alone.
   std::string inputs = "no";
-  // forward, bare: the loss has a term of the squared gradients of layers that are squared.
+  // forward, bare: the loss has a term of the squared gradients of layers that are squared; or it
+  // is the sum of the squared gradients of its output for the input, and nothing else.
   bool penalty = false;
+  bool penalty_alone = false;
   // forward, bare: the loss has a term of the first parameter itself, beside that of the output, or
   // alone, so that forward does not use it; beside, where that would mean nothing.
   std::string direct = "no";
@@ -90,12 +95,14 @@ struct Step {
   int infinite = 0;         // forward, bare: bit r gives the loss of rank r an infinite weight
   int ranks = 15;           // bare, scale: bit r, counted cyclically, is rank r's
   int layer = 0;            // freeze, unfreeze: counted cyclically
+  bool forgotten = false;   // freeze, unfreeze
   int cut = 0;              // wrap, regroup: counted cyclically
   // join: how many forwards of the model each rank makes until it is out of inputs, read
   // cyclically; empty: it never is.
   std::vector<int> forwards;
   // join: ranks that are out of inputs shadow the others, whose sums are divided by the world size
-  // or, `live`, by the number of ranks that have inputs; or all ranks stop with an error.
+  // or, `live`, by the number of ranks that have inputs; or all ranks stop with an error; or it is
+  // `disabled`, and no rank runs out of inputs.
   std::string uneven = "world";
   auto operator<=>(const Step&) const = default;
   static constexpr auto fields() {
@@ -103,7 +110,8 @@ struct Step {
         field("op", &Step::op,
               one_of("forward|backward|backward_retained|backward_together|bare|evaluate|infer|"
                      "throw|zero_none|zero_in_place|scale|update|update_if_finite|freeze|unfreeze|"
-                     "load|renew|convert|unwrap|wrap|regroup|grad|relayout|join|finish")),
+                     "load|renew|convert|unwrap|wrap|regroup|grad|relayout|join|finish|tell|hold|"
+                     "release")),
         field("model", &Step::model, between(0, 7)),
         field("no_sync", &Step::no_sync, between(0, 3)),
         field("inside_another", &Step::inside_another),
@@ -112,15 +120,17 @@ struct Step {
         field("create_graph", &Step::create_graph),
         field("inputs", &Step::inputs, one_of("no|parameters|first")),
         field("penalty", &Step::penalty),
+        field("penalty_alone", &Step::penalty_alone),
         field("direct", &Step::direct, one_of("no|beside|alone")),
         field("left_out_of_loss", &Step::left_out_of_loss, between(0, 15)),
         field("unused", &Step::unused, between(0, (1 << 30) - 1)),
         field("infinite", &Step::infinite, between(0, 15)),
         field("ranks", &Step::ranks, between(0, 15)),
         field("layer", &Step::layer, between(0, 99)),
+        field("forgotten", &Step::forgotten),
         field("cut", &Step::cut, between(0, 15)),
         field("forwards", &Step::forwards, between(0, 15)),
-        field("uneven", &Step::uneven, one_of("world|live|throws"))};
+        field("uneven", &Step::uneven, one_of("world|live|throws|disabled"))};
   }
 };
 
@@ -148,9 +158,10 @@ struct Programme {
   WorldSpec world;
   std::vector<Step> steps;
   std::vector<LayerSpec> layers;
-  int outputs = 1;      // layer l is part of output l, counted cyclically
-  bool nested = false;  // outputs are parts of a struct, not a list
-  int models = 1;       // each wrapped, on one group
+  int outputs = 1;             // layer l is part of output l, counted cyclically
+  bool nested = false;         // outputs are parts of a struct, not a list
+  bool returns_first = false;  // behind the outputs the first parameter itself is returned
+  int models = 1;              // each wrapped, on one group
   // Of each model: their dtypes; `special` holds infinities, zeros of both signs and the like.
   std::vector<std::string> buffers;
   int ignored_buffers = 0;     // bit b: replicas leave buffer b alone, so it is each rank's own
@@ -168,6 +179,7 @@ struct Programme {
         field("layers", &Programme::layers),
         field("outputs", &Programme::outputs, between(1, 4)),
         field("nested", &Programme::nested),
+        field("returns_first", &Programme::returns_first),
         field("models", &Programme::models, between(1, 4)),
         field("buffers", &Programme::buffers,
               one_of("float32|float64|int64|int32|bool|uint8|int8|int16|float16|bfloat16|complex64|"
@@ -183,6 +195,9 @@ struct Programme {
 
 // The layers of model `model`, in its order; ties are resolved.
 std::vector<LayerSpec> layers_of(const Programme& c, int model);
+
+// The step with the fields that matter to its operation; the others as by default.
+Step with_own_fields(const Step& step);
 
 inline int model_of(const Programme& c, const Step& step) {
   return step.model % c.models;
@@ -206,11 +221,18 @@ inline bool is_ignored(const Programme& c, size_t b) {
   return b < 4 && (c.ignored_buffers >> b) % 2 == 1;
 }
 
+bool uses_all_layers(const Programme& c, const Step& step);
+
 // The layers that each rank leaves out in this step.
 std::vector<uint32_t> left_out_by_rank(const Programme& c, const Step& step);
 
 // The ranks that average with each other where the world is cut before rank `cut`; 0: all of them.
 std::vector<std::vector<int>> parts_of_world(const Programme& c, int cut);
+
+// Whether ranks that are out of inputs in this join shadow the others.
+inline bool is_shadowed(const Step& join) {
+  return join.uneven == "world" || join.uneven == "live";
+}
 
 // How many forwards a rank makes in a join before it is out of inputs.
 int forwards_in_join(const Step& join, int rank);

@@ -94,7 +94,10 @@ rc::Gen<Step> steps() {
                                                  {1, "grad"},
                                                  {2, "relayout"},
                                                  {1, "join"},
-                                                 {2, "finish"}});
+                                                 {2, "finish"},
+                                                 {1, "tell"},
+                                                 {1, "hold"},
+                                                 {1, "release"}});
   // Often alike on all ranks: a parameter that no rank uses is a case of its own.
   const auto mask = rc::gen::weightedOneOf<int>({{3, element(1, 2, 4, 8)}, {1, inRange(0, 32)}});
   return rc::gen::build<Step>(
@@ -104,7 +107,7 @@ rc::Gen<Step> steps() {
       set(&Step::thread, one_in(8)), set(&Step::create_graph, one_in(5)),
       set(&Step::inputs,
           weightedElement<std::string>({{12, "no"}, {1, "parameters"}, {1, "first"}})),
-      set(&Step::penalty, one_in(8)),
+      set(&Step::penalty, one_in(8)), set(&Step::penalty_alone, one_in(12)),
       set(&Step::direct, weightedElement<std::string>({{6, "no"}, {1, "beside"}, {1, "alone"}})),
       set(&Step::unused,
           rc::gen::weightedOneOf<std::vector<int>>({{2, rc::gen::just(std::vector<int>{})},
@@ -115,7 +118,7 @@ rc::Gen<Step> steps() {
               {{5, rc::gen::just(std::vector<int>{})}, {1, lists(1, 3, element(2, 4, 0))}})),
       set(&Step::infinite, weightedElement<int>({{20, 0}, {1, 1}, {1, 2}})),
       set(&Step::ranks, weightedElement<int>({{3, 15}, {1, 1}, {1, 2}, {1, 6}})),
-      set(&Step::layer, inRange(0, 5)),
+      set(&Step::layer, inRange(0, 5)), set(&Step::forgotten, one_in(3)),
       set(&Step::cut, weightedElement<int>({{2, 0}, {1, 1}, {1, 2}, {1, 3}})));
 }
 
@@ -150,38 +153,6 @@ rc::Gen<EnvironmentSpec> environments() {
       set(&EnvironmentSpec::is_deterministic, one_in(6)),
       set(&EnvironmentSpec::wraps_without_gradients, one_in(4)),
       set(&EnvironmentSpec::threads, weightedElement<int>({{5, 1}, {1, 2}, {1, 3}, {1, 4}})));
-}
-
-// With the fields that matter to its operation.
-Step with_own_fields(const Step& step) {
-  const auto& op = step.op;
-  Step own{.op = op,
-           .model = step.model,
-           .no_sync = step.no_sync,
-           .inside_another = step.inside_another};
-  if (op == "forward" || op == "bare") {
-    own.penalty = step.penalty;
-    own.direct = step.direct;
-    own.left_out_of_loss = step.left_out_of_loss;
-    own.unused = step.unused;
-    own.infinite = step.infinite;
-  }
-  if (op == "bare" || op == "scale" || op == "relayout") own.ranks = step.ranks;
-  if (op.starts_with("backward") || op == "grad") {
-    own.of = step.of;
-    own.create_graph = step.create_graph;
-  }
-  if (op.starts_with("backward")) {
-    own.thread = step.thread;
-    own.inputs = step.inputs;
-  }
-  if (op.ends_with("freeze")) own.layer = step.layer;
-  if (op == "wrap" || op == "regroup") own.cut = step.cut;
-  if (op == "join") {
-    own.forwards = step.forwards;
-    own.uneven = step.uneven;
-  }
-  return own;
 }
 
 // The steps that mean something, of one mask for a whole programme where its graph is static.
@@ -228,7 +199,8 @@ rc::Gen<Step> joins_if_any() {
   const auto inputs = weightedElement<int>({{3, 0}, {3, 1}, {2, 2}, {1, 3}});
   const auto some = rc::gen::build<Step>(
       set(&Step::op, rc::gen::just(std::string("join"))), set(&Step::forwards, lists(2, 4, inputs)),
-      set(&Step::uneven, weightedElement<std::string>({{2, "world"}, {2, "live"}, {1, "throws"}})));
+      set(&Step::uneven, weightedElement<std::string>(
+                             {{4, "world"}, {4, "live"}, {2, "throws"}, {1, "disabled"}})));
   return rc::gen::weightedOneOf<Step>({{1, rc::gen::just(Step())}, {1, some}});
 }
 
@@ -253,9 +225,18 @@ Programme with_join(Programme c, Step join, size_t at) {
     insert(at + 9, join);
     insert(at + 9, {.op = "finish"});
   }
-  if (join.uneven == "throws") return c;
+  if (!is_shadowed(join)) return c;
   c.options.static_graph = false;
   if (!c.options.find_unused_parameters) c.options.skip_all_reduce_unused_params = false;
+  return c;
+}
+
+// A forward that is refused, and what helps; in one programme of six.
+Programme with_refusal(Programme c, bool has_one, int layer, size_t at) {
+  if (!has_one) return c;
+  const Step freeze{.op = "freeze", .layer = layer, .forgotten = true};
+  const auto place = c.steps.begin() + static_cast<std::ptrdiff_t>(at % c.steps.size());
+  c.steps.insert(place, {freeze, Step(), {.op = "regroup"}});
   return c;
 }
 
@@ -268,7 +249,7 @@ rc::Gen<Programme> programmes() {
       set(&Programme::world, world), set(&Programme::steps, lists(2, 24, steps())),
       set(&Programme::layers, layer_lists()),
       set(&Programme::outputs, weightedElement<int>({{3, 1}, {1, 2}, {1, 3}})),
-      set(&Programme::nested, one_in(3)),
+      set(&Programme::nested, one_in(3)), set(&Programme::returns_first, one_in(8)),
       set(&Programme::models, weightedElement<int>({{5, 1}, {2, 2}, {1, 3}})),
       set(&Programme::buffers,
           lists(
@@ -280,9 +261,11 @@ rc::Gen<Programme> programmes() {
       set(&Programme::environment, environments()),
       set(&Programme::learning_rate_log2, inRange(-3, 0)),
       set(&Programme::seed, inRange<uint64_t>(0, 1 << 20)));
-  return rc::gen::apply([](const Programme& c, const Step& join,
-                           size_t at) { return tidied(with_join(c, join, at)); },
-                        without_join, joins_if_any(), inRange<size_t>(0, 8));
+  const auto with_joins =
+      rc::gen::apply(with_join, without_join, joins_if_any(), inRange<size_t>(0, 8));
+  return rc::gen::map(
+      rc::gen::apply(with_refusal, with_joins, one_in(6), inRange(0, 5), inRange<size_t>(0, 12)),
+      tidied);
 }
 
 }  // namespace lockstep::scenarios::programs

@@ -61,8 +61,28 @@ void FollowedModel::begin() {
 }
 
 void FollowedModel::note_what_takes_part() {
-  for (size_t p = 0; p < leaves_.size(); ++p)
-    replicas_.take_part(p, leaves_[p].requires_grad() && !is_ignored_[p]);
+  was_trainable_.clear();
+  for (size_t p = 0; p < leaves_.size(); ++p) {
+    was_trainable_.push_back(leaves_[p].requires_grad());
+    replicas_.take_part(p, was_trainable_[p] && !is_ignored_[p]);
+  }
+}
+
+// docs/semantics.md 2.7. Of several parameters the first that was frozen is named.
+std::vector<std::string> FollowedModel::refusals() const {
+  std::string what;
+  for (const bool is_frozen : {true, false})
+    for (size_t p = 0; p < leaves_.size() && what.empty(); ++p)
+      if (!is_ignored_[p] && was_trainable_[p] == is_frozen &&
+          leaves_[p].requires_grad() != is_frozen)
+        what = "parameter '" + names_[p] + "' was " + (is_frozen ? "frozen" : "unfrozen");
+  std::vector<std::string> out(buffers_.size());
+  for (const auto& group : groups_)
+    for (size_t i = 0; i < group.size(); ++i)
+      out[static_cast<size_t>(group[i])] =
+          "rank " + std::to_string(i) + ": " + what +
+          " after it was wrapped; call update_trainable_parameters() on every rank";
+  return out;
 }
 
 std::vector<size_t> FollowedModel::reduced() const {
@@ -76,11 +96,13 @@ void FollowedModel::follow(const Action& action) {
   const auto& op = action.step.op;
   mistakes_.clear();
   note_inputs(action);
+  if (action.is_refused) return;
   if (op == "forward" || op == "throw" || op == "evaluate" || op == "infer") begin_forward(action);
   if (op == "forward") graphs_[action.number].resize(action.acts.size());
   if (op == "bare") run_bare(action);
   if (op.starts_with("backward")) run_backward(action);
   if (op == "freeze" || op == "unfreeze") freeze(action);
+  if (op == "tell") note_what_takes_part();
   if (op == "wrap") wrap(action);
   if (op == "regroup") regroup(action);
   if (op == "join") join(action);
@@ -120,8 +142,7 @@ void FollowedModel::begin_forward(const Action& action) {
   for (size_t g = 0; g < groups_.size(); ++g) {
     const auto last = static_cast<size_t>(last_with_inputs_[g]);
     if (!action.acts[last]) continue;  // the group has no inputs
-    const bool is_due =
-        c_.options.buffer_sync_lag ? sends_buffers_next_[last] : action.step.no_sync == 0;
+    const bool is_due = c_.options.buffer_sync_lag ? sends_buffers_next_[last] : !action.is_local;
     if (is_due) copy_buffers(groups_[g], is_shadowed_ ? last_with_inputs_[g] : groups_[g].front());
   }
 }
@@ -154,10 +175,15 @@ FollowedModel::Gradients FollowedModel::gradients_of(const Action& action, int r
     }
   }
   module_.call = call_of(c_, action, rank);
-  auto output = sum_of_outputs(c_, action, rank,
-                               module_.outputs(input_of(c_, action, rank, module_.input_count())));
-  if (action.step.penalty) output = output + penalty_of(output, module_);
-  if (action.step.direct != "no") output = output + module_.first().sum() * kDirect;
+  const auto input =
+      input_of(c_, action, rank, module_.input_count()).requires_grad_(action.step.penalty_alone);
+  auto output = sum_of_outputs(c_, action, rank, module_.outputs(input));
+  if (action.step.penalty_alone) {
+    output = penalty_for_input(output, input);
+  } else {
+    if (action.step.penalty) output = output + penalty_of(output, module_);
+    if (action.step.direct != "no") output = output + module_.first().sum() * kDirect;
+  }
   const auto came = torch::autograd::grad({output * weight_of(c_, actions_, action, rank)},
                                           trainable, {}, false, false, /*allow_unused=*/true);
   Gradients out(leaves_.size());
@@ -223,7 +249,7 @@ void FollowedModel::load(const Action& action, int rank) {
 
 void FollowedModel::freeze(const Action& action) {
   module_.set_trainable(action.step.layer, action.step.op == "unfreeze");
-  note_what_takes_part();
+  if (!action.step.forgotten) note_what_takes_part();
 }
 
 // A new replica begins with rank 0's state, unless each rank is to have its own.
@@ -237,6 +263,7 @@ void FollowedModel::wrap(const Action& action) {
 }
 
 void FollowedModel::regroup(const Action& action) {
+  note_what_takes_part();
   groups_ = parts_of_world(c_, action.step.cut);
   replicas_.average_within(groups_);
   replicas_.forget_passes();
@@ -244,7 +271,7 @@ void FollowedModel::regroup(const Action& action) {
 }
 
 void FollowedModel::join(const Action& action) {
-  is_shadowed_ = action.step.uneven != "throws";
+  is_shadowed_ = is_shadowed(action.step);
   divisor_ = action.step.uneven == "live" ? reference::Divisor::ranks_with_inputs
                                           : reference::Divisor::group_size;
   replicas_.divide_by(divisor_);

@@ -27,6 +27,9 @@ class FollowedModel {
   const std::vector<reference::TravellingGradient>& gradients() const { return travelling_; }
   std::vector<size_t> reduced() const;
 
+  // What each rank says when it refuses a forward, since it was not told what is frozen.
+  std::vector<std::string> refusals() const;
+
   // The ranks that train together.
   const std::vector<std::vector<int>>& groups() const { return groups_; }
 
@@ -68,6 +71,7 @@ class FollowedModel {
   std::vector<Form> forms_;
   std::vector<reference::TravellingGradient> travelling_;
   std::vector<bool> is_ignored_;
+  std::vector<bool> was_trainable_;  // when the replica was told
   reference::Replicas replicas_;
   std::vector<Mistake> mistakes_;
   std::map<int, Graph> graphs_;                // by the number of the forward's step

@@ -8,9 +8,11 @@ Joined::Joined(const Action& join)
     : join_(join), is_out_(join.acts.size(), false), is_ended_(is_out_) {}
 
 bool Joined::admits(const Step& step, int model) const {
-  if (model != join_.model) return throws() && join_.parts.size() == 1;
+  if (step.op == "hold" || step.op == "release") return false;
+  if (model != join_.model) return !is_shadowed(join_.step) && join_.parts.size() == 1;
   const auto& op = step.op;
-  return op != "wrap" && op != "unwrap" && op != "regroup" && !op.ends_with("freeze");
+  return op != "wrap" && op != "unwrap" && op != "regroup" && !op.ends_with("freeze") &&
+         op != "tell";
 }
 
 // Where uneven inputs throw, no rank makes more forwards than those with which it trains.

@@ -30,7 +30,7 @@ bool has_action(const Programme& c, const std::function<bool(const Action&)>& is
 }
 
 // Some ranks are out of inputs and others act.
-bool is_shadowed(const Action& action) {
+bool is_partly_shadowed(const Action& action) {
   const auto& acts = action.acts;
   return std::find(acts.begin(), acts.end(), true) != acts.end() &&
          std::find(acts.begin(), acts.end(), false) != acts.end();
@@ -41,7 +41,7 @@ bool has_shadowed_average(const Programme& c, const std::string& uneven) {
   std::string now;
   return has_action(c, [&](const Action& action) {
     if (action.step.op == "join") now = action.step.uneven;
-    return now == uneven && is_shadowed(action) && action.is_synchronised &&
+    return now == uneven && is_partly_shadowed(action) && action.is_synchronised &&
            action.step.op.starts_with("backward");
   });
 }
@@ -68,6 +68,20 @@ std::vector<Label<Programme>> labels() {
        [](const Programme& c) {
          return has_step(c, [](const Step& step) { return !step.unused.empty(); });
        }},
+      {"a guard of no_sync over several steps", 0.05,
+       [](const Programme& c) {
+         return has_step(c, [](const Step& step) { return step.op == "hold"; });
+       }},
+      {"a forward that is refused, for its replica was not told what is frozen", 0.03,
+       [](const Programme& c) {
+         return has_action(c, [](const Action& action) { return action.is_refused; });
+       }},
+      {"a loss that is a penalty alone", 0.05,
+       [](const Programme& c) {
+         return has_step(c, [](const Step& step) { return step.penalty_alone; });
+       }},
+      {"a model that returns a parameter", 0.04,
+       [](const Programme& c) { return c.returns_first; }},
       {"a layer frozen or unfrozen", 0.1,
        [](const Programme& c) {
          return has_step(c, [](const Step& step) { return step.op.ends_with("freeze"); });
@@ -109,7 +123,8 @@ std::vector<Label<Programme>> labels() {
       {"a window of no_sync beside a rank without inputs", 0.014,
        [](const Programme& c) {
          return has_action(c, [](const Action& action) {
-           return action.step.op == "forward" && !action.is_synchronised && is_shadowed(action);
+           return action.step.op == "forward" && !action.is_synchronised &&
+                  is_partly_shadowed(action);
          });
        }},
       {"unequal inputs that stop all ranks", 0.018,

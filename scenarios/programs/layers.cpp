@@ -104,6 +104,7 @@ LayeredModel::LayeredModel(const Programme& c, int model, uint64_t build_seed,
                            std::optional<at::ScalarType> dtype)
     : dtype_(dtype),
       output_count_(static_cast<size_t>(c.outputs)),
+      returns_first_(c.returns_first),
       next_value_{
           .seed = build_seed, .stream = Stream::parameter, .step = static_cast<uint64_t>(model)} {
   first_ = register_parameter("first", drawn({1}, at::kFloat));
@@ -197,8 +198,9 @@ at::Tensor called(const LayerSpec& spec, const at::Tensor& weight, const at::Ten
 }  // namespace
 
 at::Tensor LayeredModel::forward(const at::Tensor& input) {
-  at::Tensor sum;
-  for (const auto& each : outputs(input)) sum = sum.defined() ? sum + each : each;
+  const auto parts = outputs(input);
+  auto sum = parts.front();
+  for (size_t i = 1; i < output_count_; ++i) sum = sum + parts[i];
   return sum;
 }
 
@@ -225,6 +227,7 @@ std::vector<at::Tensor> LayeredModel::outputs(const at::Tensor& input) {
     for (size_t b = 0; b < buffers_.size(); ++b)
       add_to_buffer(buffers_[b], buffer_words_[b], added_to_buffers(input));
   if (call.throws) throw PlannedException("this forward throws as planned");
+  if (returns_first_) sums.push_back(first_);
   return sums;
 }
 

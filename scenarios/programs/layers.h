@@ -38,7 +38,7 @@ class LayeredModel : public Model {
   Call call;
 
   // `input`: input_count() numbers, float64. Returns one number, float64: the sum over the layers;
-  // outputs() returns the parts of that sum.
+  // outputs() returns the parts of that sum and, where the case says so, the first parameter.
   // In training every buffer grows by input_sum(input).
   at::Tensor forward(const at::Tensor& input) override;
   std::vector<at::Tensor> outputs(const at::Tensor& input) override;
@@ -75,6 +75,7 @@ class LayeredModel : public Model {
 
   const std::optional<at::ScalarType> dtype_;
   const size_t output_count_;
+  const bool returns_first_;
   Counter next_value_;
   at::Tensor first_;
   std::vector<Layer> layers_;

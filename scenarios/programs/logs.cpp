@@ -116,11 +116,12 @@ void FollowedLog::follow(const Action& action, const FollowedModel& model, const
   const auto& op = action.step.op;
   if (op == "unwrap") is_wrapped_ = false;
   if (op == "wrap") wrap(model);
-  if (op == "regroup" || op == "freeze" || op == "unfreeze") begin_anew(model);
-  if (op == "join")
+  const bool is_noted = op.ends_with("freeze") && !action.step.forgotten;
+  if (op == "regroup" || op == "tell" || is_noted) begin_anew(model);
+  if (op == "join" && action.step.uneven != "disabled")
     for (auto& rank : ranks_) rank.has_joined = true;
   const bool prepares =
-      op == "forward" ? action.is_synchronised : op == "throw" && action.step.no_sync == 0;
+      op == "forward" ? action.is_synchronised : op == "throw" && !action.is_local;
   for (const auto& group : model.groups()) {
     if (!is_wrapped_ || !acts_in(group, action)) continue;
     const auto& first = at(group.front());

@@ -28,6 +28,7 @@
 #include "scenarios/programs/layouts.h"
 #include "scenarios/programs/logs.h"
 #include "scenarios/programs/run.h"
+#include "scenarios/programs/throws.h"
 
 #include <torch/torch.h>
 
@@ -149,24 +150,6 @@ Findings judged(const Programme& c, const History& h, int step, const FollowedMo
   return out;
 }
 
-// The ranks of a group throw together, and only where the join says so.
-Findings ranks_are_stopped_alike(const History& h, const Action& finish) {
-  const auto threw = h.row({finish.number, kAfter}, kThrew);
-  const auto sentence = h.row({finish.number, kAfter}, kSentence);
-  std::vector<TensorValue> throws, sentences;
-  for (const bool is_ended : finish.is_ended) throws.push_back(int64_values({is_ended ? 1 : 0}));
-  sentences.resize(throws.size());
-  for (const auto& part : finish.parts)
-    for (const int rank : part)
-      sentences[static_cast<size_t>(rank)] = sentence.by_rank[static_cast<size_t>(part.front())];
-  auto out =
-      equal("Where uneven inputs end a join every rank of a group must throw, and elsewhere none",
-            {{.row = threw, .expected = throws}});
-  out += equal("All ranks of a group must throw the same sentence",
-               {{.row = sentence, .expected = sentences}});
-  return out;
-}
-
 constexpr const char *kLayoutRule =
                          "A gradient keeps its strides, and where it is new, or a view, it has "
                          "its parameter's",
@@ -192,6 +175,7 @@ Findings every_step_is_that_of_one_process(const Programme& c, const History& h)
     layouts[at].follow(action, model);
     Findings findings;
     if (action.step.op == "finish") findings += ranks_are_stopped_alike(h, action);
+    if (action.is_refused) findings += unnoted_changes_are_refused(h, action, model);
     if (action.number < static_cast<int>(c.steps.size()))
       findings += judged(c, h, action.number, model, action.model, &action);
     if (shows_layouts(action)) findings += equal(kLayoutRule, layouts[at].rows(h, action));
@@ -228,6 +212,8 @@ Scenario match_single_process() {
       .tags = {"core", "gradients", "accumulation", "unused", "buffers", "join"},
       .must_catch = {"autograd_grad_taken_for_a_backward",
                      "backward_on_another_thread_is_local",
+                     "bucket_takes_one_more_at_its_cap",
+                     "buckets_rebuilt_after_one_pass_alone",
                      "buffers_compared_by_value",
                      "buffers_left_alone_after_regrouping",
                      "complex_numbers_scaled_as_such",
@@ -256,6 +242,8 @@ Scenario match_single_process() {
                      "left_out_output_counts_as_zero",
                      "local_forwards_reach_nothing",
                      "nan_leaves_out_its_gradient",
+                     "new_gradient_is_contiguous",
+                     "no_sync_guards_do_not_nest",
                      "no_sync_of_all_instances",
                      "no_sync_survives_an_exception",
                      "nothing_hooked_without_gradients",
@@ -271,6 +259,7 @@ Scenario match_single_process() {
                      "tail_of_large_gradients_left_out",
                      "threads_leave_a_remainder",
                      "unfrozen_parameters_stay_unhooked",
+                     "unfrozen_parameters_unnoticed",
                      "unused_gradient_counts_as_zero",
                      "unused_view_is_divided",
                      "use_in_no_sync_forgotten",

@@ -48,11 +48,13 @@ class Runner {
 
   void run_and_record(const Action& action) {
     here_.enter(action.number, action.step.op);
+    std::string sentence;
     try {
-      run(action);
+      action.is_refused ? void(sentence = sentence_of_error([&] { run(action); })) : run(action);
     } catch (const PlannedException&) {
     }
     here_.enter(action.number, kAfter);
+    if (action.is_refused) record_error(sentence);
     record(action.model);
     if (shows_layouts(action)) record_layouts(here_, action.model, at(action.model).module());
     if (is_logged(action)) record_log(here_, action.model, at(action.model).replica());
@@ -91,13 +93,17 @@ class Runner {
     return "";
   }
 
+  void record_error(const std::string& sentence) {
+    here_.record(kThrew, std::vector<int64_t>{sentence.empty() ? 0 : 1});
+    here_.record(kSentence, std::vector<int64_t>(sentence.begin(), sentence.end()));
+  }
+
   void finish(const Action& action, const std::string& sentence) {
     here_.enter(action.number, action.step.op);
     at(action.model).drop_graphs(action.closed);
     if (clears_gradients(c_, action, here_.rank())) at(action.model).drop_gradients();
     here_.enter(action.number, kAfter);
-    here_.record(kThrew, std::vector<int64_t>{sentence.empty() ? 0 : 1});
-    here_.record(kSentence, std::vector<int64_t>(sentence.begin(), sentence.end()));
+    record_error(sentence);
     if (action.number < static_cast<int>(c_.steps.size())) record(action.model);
   }
 
@@ -153,6 +159,15 @@ class Runner {
   std::vector<std::unique_ptr<Trained>> models_;
 };
 
+// A forward moves its input to the device in a pass of its own thread: docs/semantics.md 1.4.
+void refuse_penalties_on_other_devices(const Programme& c, const RankContext& here) {
+  if (here.device().is_cpu()) return;
+  for (const auto& step : c.steps)
+    if (step.penalty_alone)
+      throw Unsupported(
+          "on a device a penalty for an input on the CPU is not known to be averaged");
+}
+
 void refuse_sparse_gradients_on_other_devices(const Programme& c, RankContext& here) {
   if (here.device().is_cpu() || here.device().is_cuda()) return;
   for (const auto& layer : c.layers)
@@ -166,7 +181,7 @@ void refuse_where_the_host_does_not_wait(const Programme& c, RankContext& here) 
   const auto backend = here.group()->getBackend(here.device().type())->getBackendName();
   if (backend == "gloo") return;
   for (const auto& action : actions_of(c))
-    if (action.step.op == "throw" && action.step.no_sync == 0)
+    if (action.step.op == "throw" && !action.is_local)
       throw Unsupported("on a device over " + backend +
                         " a forward that throws ends the instance (docs/semantics.md 2.8)");
 }
@@ -178,6 +193,7 @@ std::string name_in_records(int model, const std::string& name) {
 }
 
 void run(const Programme& c, RankContext& here) {
+  refuse_penalties_on_other_devices(c, here);
   refuse_sparse_gradients_on_other_devices(c, here);
   refuse_where_the_host_does_not_wait(c, here);
   const Environment environment(c.environment);

@@ -63,8 +63,10 @@ void Trained::run(const Action& action) {
   if (op == "forward") losses_[action.number] = forward(action);
   if (op.starts_with("backward")) backward(action);
   if (op == "grad") grad(action);
-  if (op == "bare" && is_chosen)
-    loss(action, module_->outputs(prepared(action).to(here_.device()))).backward();
+  if (op == "bare" && is_chosen) {
+    const auto input = prepared(action).to(here_.device());
+    loss(action, input, module_->outputs(input)).backward();
+  }
   if (op == "evaluate" || op == "infer") evaluate(action);
   if (op == "throw") replica_->forward(prepared(action));
   if (op.starts_with("zero")) module_->zero_grad(/*set_to_none=*/op == "zero_none");
@@ -76,9 +78,17 @@ void Trained::run(const Action& action) {
   if (op == "convert") convert(*module_);
   if (op.ends_with("freeze")) {
     module_->set_trainable(action.step.layer, op == "unfreeze");
-    if (replica_) replica_->update_trainable_parameters();
+    if (replica_ && action.step.forgotten) replica_->parameters_changed_untold();
+    if (replica_ && !action.step.forgotten) replica_->update_trainable_parameters();
   }
-  if (op == "wrap" || op == "unwrap") replica_.reset();
+  if (op == "tell") replica_->update_trainable_parameters();
+  if (op == "hold") guards_.push_back(replica_->no_sync());
+  if (op == "release")
+    guards_.erase(guards_.begin() + action.step.of % static_cast<int>(guards_.size()));
+  if (op == "wrap" || op == "unwrap") {
+    replica_.reset();
+    guards_.clear();
+  }
   const auto group =
       op == "wrap" || op == "regroup" ? group_of(c_, here_, action.step.cut) : Group();
   if (op == "wrap") replica_ = wrapped(group);
@@ -92,22 +102,28 @@ void Trained::drop_graphs(const std::vector<int>& steps) {
 // The model's next forward is this one.
 at::Tensor Trained::prepared(const Action& action) {
   module_->call = call_of(c_, action, here_.rank());
-  return input_of(c_, action, here_.rank(), module_->input_count());
+  return input_of(c_, action, here_.rank(), module_->input_count())
+      .requires_grad_(action.step.penalty_alone);
 }
 
-at::Tensor Trained::loss(const Action& action, const std::vector<at::Tensor>& outputs) {
+at::Tensor Trained::loss(const Action& action, const at::Tensor& input,
+                         const std::vector<at::Tensor>& outputs) {
   auto output = sum_of_outputs(c_, action, here_.rank(), outputs);
+  const auto weight = weight_of(c_, actions_, action, here_.rank());
+  if (action.step.penalty_alone) return penalty_for_input(output, input) * weight;
   if (action.step.penalty) output = output + penalty_of(output, *module_);
   if (action.step.direct != "no")
     output = output + (module_->first().sum() * kDirect).to(output.device(), at::kDouble);
-  return output * weight_of(c_, actions_, action, here_.rank());
+  return output * weight;
 }
 
 at::Tensor Trained::forward(const Action& action) {
   const auto input = prepared(action);
-  if (c_.nested) return loss(action, listed(replica_->nested_outputs(input)));
-  return loss(action, c_.outputs == 1 ? std::vector<at::Tensor>{replica_->forward(input)}
-                                      : replica_->outputs(input));
+  if (c_.nested) return loss(action, input, listed(replica_->nested_outputs(input)));
+  const bool is_single = c_.outputs == 1 && !c_.returns_first;
+  return loss(
+      action, input,
+      is_single ? std::vector<at::Tensor>{replica_->forward(input)} : replica_->outputs(input));
 }
 
 void Trained::backward(const Action& action) {

@@ -35,7 +35,8 @@ class Trained {
  private:
   std::unique_ptr<Replica> wrapped(const Group& group) const;
   at::Tensor prepared(const Action& action);
-  at::Tensor loss(const Action& action, const std::vector<at::Tensor>& outputs);
+  at::Tensor loss(const Action& action, const at::Tensor& input,
+                  const std::vector<at::Tensor>& outputs);
   at::Tensor forward(const Action& action);
   void backward(const Action& action);
   void grad(const Action& action) const;
@@ -48,6 +49,7 @@ class Trained {
   RankContext& here_;
   const std::shared_ptr<LayeredModel> module_;
   std::unique_ptr<Replica> replica_;
+  std::vector<std::shared_ptr<void>> guards_;  // of no_sync
   std::unique_ptr<torch::optim::SGD> optimizer_;
   std::map<int, at::Tensor> losses_;  // of open graphs, by the number of the forward's step
 };

@@ -79,6 +79,13 @@ at::Tensor penalty_of(const at::Tensor& output, const LayeredModel& model) {
   return sum;
 }
 
+at::Tensor penalty_for_input(const at::Tensor& output, const at::Tensor& input) {
+  const auto gradient = torch::autograd::grad({output}, {input}, {}, /*retain_graph=*/true,
+                                              /*create_graph=*/true)
+                            .front();
+  return (gradient * gradient).sum();
+}
+
 at::Tensor loaded_parameter(const Programme& c, const Action& action, size_t p,
                             at::IntArrayRef shape) {
   return whole_numbers({.seed = c.seed,
@@ -101,13 +108,13 @@ at::Tensor sum_of_outputs(const Programme& c, const Action& action, int rank,
                           const std::vector<at::Tensor>& outputs) {
   auto sum = outputs.front();
   const auto left_out = left_out_of_loss(c, action.step, rank);
-  for (size_t i = 1; i < outputs.size(); ++i)
+  for (size_t i = 1; i < static_cast<size_t>(c.outputs); ++i)
     if ((left_out >> i) % 2 == 0) sum = sum + outputs[i];
   return sum;
 }
 
 bool clears_gradients(const Programme& c, const Action& finish, int rank) {
-  return c.options.gradient_as_bucket_view && finish.join.uneven != "throws" &&
+  return c.options.gradient_as_bucket_view && is_shadowed(finish.join) &&
          finish.is_out[static_cast<size_t>(rank)];
 }
 

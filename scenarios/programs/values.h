@@ -30,6 +30,9 @@ at::Tensor sum_of_outputs(const Programme& c, const Action& action, int rank,
 // for the model's squared weights.
 at::Tensor penalty_of(const at::Tensor& output, const LayeredModel& model);
 
+// The sum of the squares of this output's gradients for the input.
+at::Tensor penalty_for_input(const at::Tensor& output, const at::Tensor& input);
+
 // The factor of a parameter of which a loss has a term of its own, beside weight_of.
 inline constexpr double kDirect = 2;
 

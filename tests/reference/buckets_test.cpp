@@ -5,14 +5,14 @@
 namespace lockstep::reference {
 namespace {
 
-constexpr int kFloat = 6, kDouble = 7;
+constexpr int kFloats = 6, kDoubles = 7;
 
-TravellingGradient of_bytes(int64_t bytes, int kind = kFloat) {
+TravellingGradient of_bytes(int64_t bytes, int kind = kFloats) {
   return {.bytes = bytes, .kind = kind};
 }
 
 TEST(Buckets, TheFirstPassHasOneOfEachKindAndLaunchesTheLastKindFirst) {
-  EXPECT_EQ(first_buckets({of_bytes(4), of_bytes(8, kDouble), of_bytes(4)}, {}),
+  EXPECT_EQ(first_buckets({of_bytes(4), of_bytes(8, kDoubles), of_bytes(4)}, {}),
             (Buckets{{1}, {0, 2}}));
 }
 
@@ -30,7 +30,7 @@ TEST(Buckets, RebuiltOnesFollowTheLastArrivalOfEachGradient) {
 }
 
 TEST(Buckets, RebuiltOnesThatAreNotFullComeLastByTheirFirstGradient) {
-  const std::vector<TravellingGradient> gradients{of_bytes(8, kDouble), of_bytes(4), of_bytes(8)};
+  const std::vector<TravellingGradient> gradients{of_bytes(8, kDoubles), of_bytes(4), of_bytes(8)};
   EXPECT_EQ(rebuilt_buckets(gradients, {100}, {1, 2, 0}), (Buckets{{1, 2}, {0}}));
   EXPECT_EQ(rebuilt_buckets(gradients, {8}, {1, 0, 2}), (Buckets{{0}, {1, 2}}));
 }

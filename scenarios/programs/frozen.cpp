@@ -1,0 +1,48 @@
+#include "scenarios/programs/frozen.h"
+
+#include <algorithm>
+
+namespace lockstep::scenarios::programs {
+
+bool means_something_unnoted(const std::string& op) {
+  return !op.starts_with("backward") && op != "grad" && op != "bare" && op != "throw" &&
+         op != "renew" && op != "convert";
+}
+
+bool means_something_broken(const std::string& op) {
+  return means_something_unnoted(op) && op != "forward" && op != "evaluate" && op != "infer" &&
+         op != "tell" && !op.ends_with("freeze");
+}
+
+FrozenLayers::FrozenLayers(const Programme& c, int model) {
+  for (const auto& layer : layers_of(c, model))
+    layers_.push_back({.weight_of = layer.tied ? layers_.back().weight_of : layers_.size(),
+                       .weight_is_frozen = layer.frozen != "none",
+                       .bias_is_frozen = layer.frozen == "all",
+                       .has_bias = layer.kind == "linear",
+                       .is_replicated = layer.travels != "not",
+                       .is_delayed = layer.travels == "last"});
+  note();
+}
+
+void FrozenLayers::freeze(size_t layer, bool is_frozen) {
+  layers_[layers_[layer].weight_of].weight_is_frozen = is_frozen;
+  layers_[layer].bias_is_frozen = is_frozen;
+}
+
+bool FrozenLayers::train_without(uint32_t left_out) const {
+  for (size_t i = 0; i < std::min<size_t>(layers_.size(), 30); ++i)
+    if ((left_out >> i) % 2 == 0 && !has_frozen_weight(i)) return true;
+  return false;
+}
+
+std::vector<bool> FrozenLayers::seen() const {
+  std::vector<bool> out;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    out.push_back(layers_[i].is_replicated && has_frozen_weight(i));
+    out.push_back(layers_[i].is_replicated && layers_[i].has_bias && layers_[i].bias_is_frozen);
+  }
+  return out;
+}
+
+}  // namespace lockstep::scenarios::programs

@@ -1,0 +1,46 @@
+// Which layers of a model are frozen in the course of a Programme, and whether its replica knows.
+#pragma once
+
+#include "scenarios/programs/case.h"
+
+namespace lockstep::scenarios::programs {
+
+// Whether an operation means something before the replica knows what is frozen, and what is not;
+// and after it refused a forward, when its peers may have received the error.
+bool means_something_unnoted(const std::string& op);
+bool means_something_broken(const std::string& op);
+
+class FrozenLayers {
+ public:
+  FrozenLayers(const Programme& c, int model);
+
+  size_t count() const { return layers_.size(); }
+  // Whether some weight is trainable in a forward without these layers, as bits.
+  bool train_without(uint32_t left_out) const;
+  // Whether its gradients travel last, for which it has to be trainable.
+  bool is_delayed(size_t layer) const { return layers_[layer].is_delayed; }
+
+  // Weight and bias; layers that share a weight are frozen together.
+  void freeze(size_t layer, bool is_frozen);
+
+  // The replica takes note.
+  void note() { noted_ = seen(); }
+  bool is_noted() const { return noted_ == seen(); }
+
+ private:
+  struct Layer {
+    size_t weight_of = 0;  // the layer that has its weight
+    bool weight_is_frozen = false, bias_is_frozen = false;
+    bool has_bias = false, is_replicated = true, is_delayed = false;
+  };
+  // What a replica can see: of each layer weight and bias.
+  std::vector<bool> seen() const;
+  bool has_frozen_weight(size_t layer) const {
+    return layers_[layers_[layer].weight_of].weight_is_frozen;
+  }
+
+  std::vector<Layer> layers_;
+  std::vector<bool> noted_;
+};
+
+}  // namespace lockstep::scenarios::programs

@@ -1,0 +1,16 @@
+// What ranks must throw in a Programme, and say.
+#pragma once
+
+#include "harness/core/compare.h"
+#include "scenarios/programs/follow.h"
+
+namespace lockstep::scenarios::programs {
+
+// At the end of a join: the ranks of a group throw together, and only where the join says so.
+Findings ranks_are_stopped_alike(const History& h, const Action& finish);
+
+// In a forward that is refused.
+Findings unnoted_changes_are_refused(const History& h, const Action& forward,
+                                     const FollowedModel& model);
+
+}  // namespace lockstep::scenarios::programs
