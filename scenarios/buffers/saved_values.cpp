@@ -269,7 +269,7 @@ Scenario saved_values() {
       .program = program,
       .checks = {only_changed_values_are_told},
       .labels = {{"three ranks and more", 0.3, has_three_ranks<Saved>},
-                 {"an evaluation whose graph is kept over two forwards", 0.15, has_kept_evaluation},
+                 {"an evaluation whose graph is kept over two forwards", 0.1, has_kept_evaluation},
                  {"layers of the subject's own", 0.15,
                   [](const Saved& c) { return c.norm == "own"; }}},
   });
