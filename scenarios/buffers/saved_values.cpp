@@ -269,8 +269,8 @@ Scenario saved_values() {
       .program = program,
       .checks = {only_changed_values_are_told},
       .labels = {{"three ranks and more", 0.3, has_three_ranks<Saved>},
-                 {"an evaluation whose graph is kept over two forwards", 0.1, has_kept_evaluation},
-                 {"layers of the subject's own", 0.15,
+                 {"an evaluation whose graph is kept over two forwards", 0.08, has_kept_evaluation},
+                 {"layers of the subject's own", 0.12,
                   [](const Saved& c) { return c.norm == "own"; }}},
   });
 }

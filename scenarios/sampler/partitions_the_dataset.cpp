@@ -213,7 +213,7 @@ Scenario partitions_the_dataset() {
                  {"a loader", 0.1, [](const Sampling& c) { return c.through_loader; }},
                  {"samples that are dropped", 0.05,
                   [](const Sampling& c) { return c.drop_last && c.length % c.world.size != 0; }},
-                 {"shares of different sizes", 0.05,
+                 {"shares of different sizes", 0.03,
                   [](const Sampling& c) {
                     return !c.drop_last && !c.pad && c.length % c.world.size != 0;
                   }}},
