@@ -21,6 +21,13 @@ std::vector<size_t> chosen(const std::vector<size_t>& order, auto&& is_it) {
   return out;
 }
 
+std::vector<size_t> numbers(size_t count, auto&& is_it) {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < count; ++i)
+    if (is_it(i)) out.push_back(i);
+  return out;
+}
+
 // Where `gradient` is in an order that holds it.
 size_t position(const std::vector<size_t>& order, size_t gradient) {
   return static_cast<size_t>(std::find(order.begin(), order.end(), gradient) - order.begin());
@@ -67,19 +74,11 @@ void sort_by(Buckets& buckets, const std::vector<size_t>& order, auto&& gradient
 }
 
 Buckets delayed_buckets(const Gradients& gradients) {
-  std::vector<size_t> delayed;
-  for (size_t i = 0; i < gradients.size(); ++i)
-    if (gradients[i].is_delayed) delayed.push_back(i);
+  const auto delayed =
+      numbers(gradients.size(), [&](size_t each) { return gradients[each].is_delayed; });
   const auto [sparse, dense] = filled(gradients, delayed, {});
   auto out = sparse;
   append(out, dense);
-  return out;
-}
-
-std::vector<size_t> numbers(size_t count, auto&& is_it) {
-  std::vector<size_t> out;
-  for (size_t i = 0; i < count; ++i)
-    if (is_it(i)) out.push_back(i);
   return out;
 }
 

@@ -50,7 +50,8 @@ rc::Gen<WrapOptions> wrap_options() {
       set(&WrapOptions::broadcast_buffers),
       set(&WrapOptions::bucket_cap_bytes, element<int64_t>(0, 1, 8, 16, 40, 100)),
       set(&WrapOptions::find_unused_parameters, seldom),
-      set(&WrapOptions::gradient_as_bucket_view, seldom), set(&WrapOptions::static_graph, seldom),
+      set(&WrapOptions::gradient_as_bucket_view, seldom),
+      set(&WrapOptions::static_graph, weightedElement<bool>({{1, false}, {1, true}})),
       set(&WrapOptions::skip_all_reduce_unused_params, seldom),
       set(&WrapOptions::batched_grad_copy, seldom));
   return rc::gen::map(drawn, [](WrapOptions options) {

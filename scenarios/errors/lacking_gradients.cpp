@@ -98,7 +98,7 @@ Scenario are_told() {
                   [](const Erring& c) { return c.clears == "own"; }},
                  {"unused parameters that are found", 0.15,
                   [](const Erring& c) { return c.options.find_unused_parameters; }},
-                 {"a static graph", 0.14, [](const Erring& c) { return c.options.static_graph; }}},
+                 {"a static graph", 0.15, [](const Erring& c) { return c.options.static_graph; }}},
       .unused = {"mistake"},
   });
 }

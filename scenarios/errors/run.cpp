@@ -1,5 +1,6 @@
 #include "scenarios/errors/run.h"
 
+#include "scenarios/cases/sentences.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/errors/terms.h"
 
@@ -52,20 +53,6 @@ class Runner {
   bool errs(int step) const { return errors::errs(c_, step, here_.rank()); }
   bool errs(int step, const char* kind) const { return errs(step) && c_.mistake.kind == kind; }
   at::Tensor& mistaken() { return model_->parameter(mistaken_parameter(c_)); }
-
-  // The sentence with which it ends; empty if it ends well.
-  static std::string error_of(const std::function<void()>& act) {
-    try {
-      act();
-    } catch (const Unsupported&) {
-      throw;
-    } catch (const c10::Error& error) {
-      return error.what_without_backtrace();
-    } catch (const std::exception& error) {
-      return error.what();
-    }
-    return "";
-  }
 
   void train(int step) {
     clear(step);

@@ -92,7 +92,7 @@ std::vector<Label<Programme>> labels() {
            return step.op == "load" || step.op == "renew" || step.op == "convert";
          });
        }},
-      {"a replica after another one", 0.04,
+      {"a replica after another one", 0.07,
        [](const Programme& c) {
          return has_step(c, [](const Step& step) { return step.op == "wrap"; });
        }},
@@ -118,16 +118,16 @@ std::vector<Label<Programme>> labels() {
        }},
       {"ranks without inputs that shadow an average over the world", 0.05,
        [](const Programme& c) { return has_shadowed_average(c, "world"); }},
-      {"ranks without inputs that shadow an average over the others", 0.045,
+      {"ranks without inputs that shadow an average over the others", 0.05,
        [](const Programme& c) { return has_shadowed_average(c, "live"); }},
-      {"a window of no_sync beside a rank without inputs", 0.014,
+      {"a window of no_sync beside a rank without inputs", 0.02,
        [](const Programme& c) {
          return has_action(c, [](const Action& action) {
            return action.step.op == "forward" && !action.is_synchronised &&
                   is_partly_shadowed(action);
          });
        }},
-      {"unequal inputs that stop all ranks", 0.018,
+      {"unequal inputs that stop all ranks", 0.03,
        [](const Programme& c) {
          return has_action(c, [](const Action& action) {
            return std::find(action.is_ended.begin(), action.is_ended.end(), true) !=

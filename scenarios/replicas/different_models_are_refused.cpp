@@ -270,7 +270,7 @@ Scenario different_models_are_refused() {
                            std::none_of(refusal->mistakes.begin(), refusal->mistakes.end(),
                                         [](const auto& of_rank) { return of_rank.empty(); });
                   }},
-                 {"ranks disagree", 0.25,
+                 {"ranks disagree", 0.3,
                   [](const Differing& c) {
                     const auto refusal = expected_refusal(c);
                     return refusal && !refusal->is_of_single_ranks();

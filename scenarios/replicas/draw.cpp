@@ -123,6 +123,7 @@ std::vector<Differing> every_difference() {
 }
 
 rc::Gen<Differing> differing() {
+  using rc::gen::element;
   using rc::gen::inRange;
   using rc::gen::set;
   const auto list = [](size_t least, size_t most, const auto& elements) {
@@ -131,13 +132,17 @@ rc::Gen<Differing> differing() {
           count, elements);
     });
   };
-  const auto words = rc::gen::weightedOneOf<std::string>({{8, rc::gen::elementOf(kOfTensors)},
-                                                          {1, rc::gen::just(std::string("tied"))},
-                                                          {5, rc::gen::elementOf(kOfOptions)}});
-  const auto one_in_four = rc::gen::weightedElement<bool>({{3, false}, {1, true}});
-  const auto difference = rc::gen::build<Difference>(
-      set(&Difference::what, words), set(&Difference::rank, inRange(0, 60)),
-      set(&Difference::everywhere, one_in_four), set(&Difference::tensor, inRange(0, 60)));
+  const auto words = rc::gen::weightedOneOf<std::string>(
+      {{8, rc::gen::elementOf(kOfTensors)},
+       {3, element<std::string>("missing", "further", "shape", "dtype", "frozen")},
+       {1, rc::gen::just(std::string("tied"))},
+       {5, rc::gen::elementOf(kOfOptions)}});
+  const auto difference = rc::gen::build<Difference>(set(&Difference::what, words),
+                                                     set(&Difference::rank, inRange(0, 60)),
+                                                     set(&Difference::tensor, inRange(0, 60)));
+  const auto alike =
+      rc::gen::build<Difference>(set(&Difference::what, rc::gen::elementOf(kOfOptions)),
+                                 set(&Difference::everywhere, rc::gen::just(true)));
   const auto of_one_rank = rc::gen::apply(
       [](std::vector<Difference> all, int rank) {
         for (auto& each : all) each.rank = rank;
@@ -146,7 +151,7 @@ rc::Gen<Differing> differing() {
       list(1, 3, difference), inRange(0, 60));
   const auto caps = rc::gen::weightedOneOf<std::vector<int64_t>>(
       {{3, rc::gen::just(std::vector<int64_t>{})},
-       {1, list(1, 3, rc::gen::element<int64_t>(1, 16, 1 << 18))}});
+       {1, list(1, 3, element<int64_t>(1, 16, 1 << 18))}});
   const auto options = rc::gen::apply(
       [](WrapOptions all, bool init_sync, bool lag, const std::vector<int64_t>& each) {
         all.init_sync = init_sync;
@@ -160,8 +165,10 @@ rc::Gen<Differing> differing() {
       rc::gen::build<Differing>(
           set(&Differing::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
           set(&Differing::differences,
-              rc::gen::weightedOneOf<std::vector<Difference>>(
-                  {{3, list(1, 1, difference)}, {1, of_one_rank}, {1, list(2, 3, difference)}})),
+              rc::gen::weightedOneOf<std::vector<Difference>>({{8, list(1, 1, difference)},
+                                                               {3, of_one_rank},
+                                                               {6, list(2, 3, difference)},
+                                                               {2, list(1, 1, alike)}})),
           set(&Differing::tensors, rc::gen::apply(
                                        [](std::vector<TensorSpec> all, bool are_alike) {
                                          if (are_alike) make_alike(all);

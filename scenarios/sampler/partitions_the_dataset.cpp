@@ -28,7 +28,7 @@ rc::Gen<Sampling> cases() {
   return rc::gen::build<Sampling>(
       rc::gen::set(&Sampling::world, world), rc::gen::set(&Sampling::epochs, inRange(1, 4)),
       rc::gen::set(&Sampling::through_loader), rc::gen::set(&Sampling::drop_last),
-      rc::gen::set(&Sampling::pad, rc::gen::weightedElement<bool>({{2, true}, {1, false}})),
+      rc::gen::set(&Sampling::pad),
       rc::gen::set(&Sampling::shuffle, rc::gen::weightedElement<bool>({{4, true}, {1, false}})),
       rc::gen::set(&Sampling::length,
                    rc::gen::oneOf(inRange<int64_t>(1, 20), inRange<int64_t>(1, 5000))),
@@ -213,7 +213,7 @@ Scenario partitions_the_dataset() {
                  {"a loader", 0.1, [](const Sampling& c) { return c.through_loader; }},
                  {"samples that are dropped", 0.05,
                   [](const Sampling& c) { return c.drop_last && c.length % c.world.size != 0; }},
-                 {"shares of different sizes", 0.03,
+                 {"shares of different sizes", 0.05,
                   [](const Sampling& c) {
                     return !c.drop_last && !c.pad && c.length % c.world.size != 0;
                   }}},

@@ -226,8 +226,8 @@ rc::Gen<UnderDdp> cases() {
       set(&UnderDdp::broadcast_buffers),
       set(&UnderDdp::throwing,
           rc::gen::weightedOneOf<std::vector<int>>(
-              {{2, rc::gen::just(std::vector<int>{})},
-               {1, rc::gen::container<std::vector<int>>(3, inRange(-1, 4))}})));
+              {{1, rc::gen::just(std::vector<int>{})},
+               {2, rc::gen::container<std::vector<int>>(3, rc::gen::element(-1, 0, 1, 2, 3))}})));
 }
 
 }  // namespace
@@ -260,7 +260,7 @@ Scenario keeps_buffers_equal_under_ddp() {
                  {"batches of unequal size", 0.4,
                   [](const UnderDdp& c) { return differs_between_ranks(c.samples, c.world.size); }},
                  {"a plain layer", 0.05, [](const UnderDdp& c) { return c.norm == "plain"; }},
-                 {"a forward that throws on one rank", 0.015,
+                 {"a forward that throws on one rank", 0.05,
                   [](const UnderDdp& c) { return throwing(c, 0) >= 0; }},
                  {"no broadcast of buffers", 0.05,
                   [](const UnderDdp& c) { return !c.broadcast_buffers; }}},
