@@ -45,6 +45,15 @@ std::vector<Erring> every_small_one() {
                      .sizes = {1, 2},
                      .embedding = true,
                      .options = {.bucket_cap_bytes = 1}});
+  // What a pass that failed left on each rank is averaged by the next, which does not use it.
+  for (const bool views : {false, true})
+    all.push_back({.world = {.size = 2},
+                   .steps = 3,
+                   .lacks = {{.how = "left_out", .step = 0, .parameter = 1, .ranks = {1}},
+                             {.how = "unused", .step = 1, .parameter = 0}},
+                   .sizes = {1, 2},
+                   .clears = "nothing",
+                   .options = {.find_unused_parameters = true, .gradient_as_bucket_view = views}});
   return all;
 }
 

@@ -64,6 +64,7 @@ std::vector<Programme> lifecycles() {
       {forward, backward, cut, forward, backward, update, forward, backward, whole, forward,
        backward},
       {forward, cut, backward, {.op = "evaluate"}, whole, local, backward, forward, backward},
+      {forward, backward, local, backward, whole, forward, backward},
       {forward, backward, {.op = "relayout"}, forward, backward, forward, backward},
       {load, forward, backward, update, load, {.op = "evaluate"}, forward, backward},
       {forward,
@@ -249,6 +250,19 @@ std::vector<Programme> idioms() {
                       .seed = 3};
           all.push_back(c);
         }
+  for (const bool syncs : {false, true})
+    all.push_back({.world = {.size = 3},
+                   .steps = {{.op = "load"}, {.op = "wrap"}, {.op = "evaluate"}, forward, backward},
+                   .layers = {{.size = 3}},
+                   .buffers = {"float32", "int64"},
+                   .options = {.init_sync = syncs},
+                   .seed = 10});
+  // Gradients that have a graph, of layouts that are multiplied in different ways.
+  for (const char* kind : {"vector", "transposed", "channels_last"})
+    all.push_back({.world = {.size = 2},
+                   .steps = {forward, {.op = "backward", .create_graph = true}, update},
+                   .layers = {{.kind = kind, .size = 3, .dtype = "float64", .use = "squared"}},
+                   .seed = 11});
   for (const bool views : {false, true})
     for (const int infinite : {0, 1})
       all.push_back({.world = {.size = 2},
