@@ -1,17 +1,17 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
+#include "cli/launch/nodes.h"
+#include "cli/launch/program_ranks.h"
+#include "cli/launch/watch_nodes.h"
 #include "cli/machine.h"
 #include "cli/print.h"
-#include "cli/program_ranks.h"
 #include "cli/usage.h"
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
-#include "harness/process/message.h"
 #include "harness/process/secret.h"
 #include "harness/process/single_threaded.h"
 #include "harness/process/zygote.h"
 #include "harness/worlds/launched/remotes.h"
-#include "harness/worlds/served_store.h"
 
 #include <array>
 #include <cerrno>
@@ -19,7 +19,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
-#include <poll.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -28,11 +27,8 @@ namespace lockstep::cli {
 
 namespace {
 
-constexpr int kRanksMost = 4096;
-constexpr char kLoopback[] = "127.0.0.1";
-
 struct Flags {
-  std::string ranks;
+  std::string ranks, nodes, node, rendezvous, timeout;
 };
 
 bool can_be_run(const std::string& file) {
@@ -69,18 +65,61 @@ std::filesystem::path own_folder() {
   return name;
 }
 
-// The caller's secret if it has one, otherwise a fresh one.
-std::string secret_of_ranks() {
+// The caller's secret if it has one, otherwise a fresh one; several nodes cannot agree on one
+// without sending it.
+std::string secret_of_ranks(const NodePlace& place) {
   const char* const given = std::getenv(kSecretVariable);
-  return given && *given ? given : fresh_token();
+  if (given && *given) return given;
+  return place.count == 1 ? fresh_token() : "";
+}
+
+// "HOST:PORT", "[::1]:PORT", or "HOST" for torchrun's port.
+std::pair<std::string, int> host_and_port(const std::string& text) {
+  constexpr int kUsualPort = 29500;
+  const auto colon = text.rfind(':');
+  const bool is_number_alone = text.find(':') != colon && !text.starts_with('[');
+  auto host = is_number_alone ? text : text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (host.empty() || host.find_first_of("[]/ ") != std::string::npos)
+    throw UsageError("--rendezvous " + text + ": expected HOST:PORT, the address of node 0");
+  if (is_number_alone || colon == std::string::npos) return {host, kUsualPort};
+  const auto port = whole_number("--rendezvous", text.substr(colon + 1), 1, 65535);
+  return {host, static_cast<int>(port)};
+}
+
+NodePlace place_of(const Flags& flags) {
+  if (flags.nodes.empty()) {
+    for (const auto& [name, value] : {std::pair{"--node-rank", &flags.node},
+                                      {"--rendezvous", &flags.rendezvous},
+                                      {"--timeout", &flags.timeout}})
+      if (!value->empty())
+        throw UsageError(std::string("launch: ") + name + " is for several nodes: say --nnodes");
+    return {};
+  }
+  NodePlace place{.limit = std::chrono::minutes(5)};
+  place.count = static_cast<int>(whole_number("--nnodes", flags.nodes, 1, kNodesMost));
+  if (!flags.timeout.empty()) place.limit = time_limit("--timeout", flags.timeout);
+  if (place.count > 1 && (flags.node.empty() || flags.rendezvous.empty()))
+    throw UsageError(
+        "launch: several nodes need --node-rank, from 0 on, and --rendezvous HOST:PORT, the "
+        "address of node 0");
+  if (!flags.node.empty())
+    place.node = static_cast<int>(whole_number("--node-rank", flags.node, 0, place.count - 1));
+  if (!flags.rendezvous.empty()) std::tie(place.host, place.port) = host_and_port(flags.rendezvous);
+  return place;
 }
 
 // The ranks are children of a server process, which outlives this one long enough to end them all,
-// however this one ends.
+// however this one ends. It is forked before this process has threads, and told where the ranks are
+// once all nodes have come.
 ZygoteServer server_of(const ProgramRanks& ranks) {
   return {.prepare = [] {},
-          .serve = [ranks](const std::string&,
-                           int socket) { return to_wire(run_program_ranks(ranks, socket)); },
+          .serve =
+              [ranks](const std::string& request, int socket) {
+                auto placed = ranks;
+                placed.is = from_wire<RanksOfNode>(request, "the place of the ranks");
+                return to_wire(run_program_ranks(placed, socket));
+              },
           .finish = [ranks] { std::filesystem::remove_all(ranks.folder); }};
 }
 
@@ -94,26 +133,6 @@ Descriptor taken_signals() {
   return Descriptor(checked(::signalfd(-1, &taken, SFD_CLOEXEC), "taking signals"));
 }
 
-ProgramEnd wait_for_end(const Zygote& server, const Descriptor& signals) {
-  const int socket = server.descriptor();
-  send_message(socket, {static_cast<uint32_t>(ServerWord::request), ""});
-  for (;;) {
-    std::array<pollfd, 2> readable{pollfd{socket, POLLIN, 0}, pollfd{signals.number(), POLLIN, 0}};
-    ::poll(readable.data(), readable.size(), -1);
-    if (readable[1].revents != 0) {
-      signalfd_siginfo info{};
-      if (::read(signals.number(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info)))
-        send_message(socket, {kPassedSignal, std::to_string(info.ssi_signo)});
-    }
-    if (readable[0].revents == 0) continue;
-    const auto received = receive_message(socket);
-    if (!received) throw TierError("the process that watches over the ranks is gone");
-    if (received->kind == static_cast<uint32_t>(ServerWord::failure))
-      throw TierError(received->text);
-    return from_wire<ProgramEnd>(received->text, "the end of a program");
-  }
-}
-
 int launch(const Flags& flags, const std::vector<std::string>& command,
            const SingleThreaded& alone) {
   if (command.empty()) throw UsageError("launch: say which program: launch -n 4 -- PROGRAM ...");
@@ -121,19 +140,22 @@ int launch(const Flags& flags, const std::vector<std::string>& command,
   const int count = flags.ranks.empty()
                         ? core_count()
                         : static_cast<int>(whole_number("-n", flags.ranks, 1, kRanksMost));
+  const auto place = place_of(flags);
   require_descriptors(count);
-  const auto listener = listen_on(kLoopback);
   const auto signals = taken_signals();
   const Zygote server(alone,
                       server_of({.command = command,
                                  .count = count,
-                                 .address = kLoopback,
-                                 .port = listener.port,
-                                 .secret = secret_of_ranks(),
+                                 .secret = secret_of_ranks(place),
                                  .folder = own_folder()}),
-                      std::array{listener.socket.number(), signals.number()});
-  const ServedStore store(kLoopback, listener);
-  const auto end = wait_for_end(server, signals);
+                      std::array{signals.number()});
+  ProgramEnd end;
+  try {
+    end = watch_nodes(server, signals, rendezvous_of_nodes(place, count, signals));
+  } catch (const Signalled& ended) {
+    end = {.exit_code = 128 + ended.signal,
+           .sentence = "ended by " + signal_name(ended.signal) + " before all nodes had come"};
+  }
   if (!end.sentence.empty()) print_to_stderr(end.sentence);
   return end.exit_code;
 }
@@ -144,7 +166,11 @@ int launch(const Flags& flags, const std::vector<std::string>& command,
 // that had some would take the program's own flags.
 std::vector<std::string> without_separator(std::vector<std::string> arguments) {
   if (arguments.empty() || arguments.front() != "launch") return arguments;
-  for (size_t at = 1; at < arguments.size(); at += arguments[at] == "-n" ? 2 : 1) {
+  const std::array with_value{"-n", "--nnodes", "--node-rank", "--rendezvous", "--timeout"};
+  const auto has_value = [&](const std::string& argument) {
+    return std::find(with_value.begin(), with_value.end(), argument) != with_value.end();
+  };
+  for (size_t at = 1; at < arguments.size(); at += has_value(arguments[at]) ? 2 : 1) {
     if (!arguments[at].starts_with("-")) break;
     if (arguments[at] != "--") continue;
     arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at));
@@ -154,14 +180,26 @@ std::vector<std::string> without_separator(std::vector<std::string> arguments) {
 }
 
 void add_launch(CLI::App& app, SingleThreaded& alone, int& status) {
-  auto* command = app.add_subcommand("launch", "a program of yours as ranks on this machine");
+  auto* command =
+      app.add_subcommand("launch", "a program of yours as ranks on this machine, or on several");
   const auto flags = std::make_shared<Flags>();
-  command->add_option("-n", flags->ranks, "number of ranks (the cores)")->type_name("N");
+  command->add_option("-n", flags->ranks, "number of ranks on this machine (the cores)")
+      ->type_name("N");
+  command->add_option("--nnodes", flags->nodes, "number of machines that launch it (1)")
+      ->type_name("N");
+  command->add_option("--node-rank", flags->node, "this machine's number, from 0 on")
+      ->type_name("K");
+  command
+      ->add_option("--rendezvous", flags->rendezvous,
+                   "where machine 0 is reached, which serves the others")
+      ->type_name("HOST:PORT");
+  command->add_option("--timeout", flags->timeout, "until all machines must have come (300)")
+      ->type_name("S");
   command->prefix_command();
   command->footer(
-      "launch [-n N] [--] PROGRAM [ARGUMENTS]... sets torchrun's variables for every rank. The "
-      "exit "
-      "code is that of the rank that failed first, or 128 and its signal.");
+      "launch [-n N] [--nnodes N --node-rank K --rendezvous HOST:PORT] [--] PROGRAM "
+      "[ARGUMENTS]... sets torchrun's variables for every rank. The exit code is that of the rank "
+      "that failed first, or 128 and its signal.");
   command->callback(
       [flags, command, &alone, &status] { status = launch(*flags, command->remaining(), alone); });
 }

@@ -69,7 +69,7 @@ rc::Gen<Erring> trainings() {
       set(&Erring::clears,
           weightedElement<std::string>({{2, "none"}, {1, "zero"}, {2, "own"}, {2, "nothing"}})),
       set(&Erring::order_by_rank), set(&Erring::buffer),
-      set(&Erring::embedding, weightedElement<bool>({{2, false}, {1, true}})),
+      set(&Erring::embedding, weightedElement<bool>({{3, false}, {2, true}})),
       set(&Erring::options, wrap_options()),
       set(&Erring::dtype, weightedElement<std::string>({{3, "float32"}, {1, "float64"}})),
       set(&Erring::seed, inRange<uint64_t>(0, 1 << 20)));

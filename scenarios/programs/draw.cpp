@@ -45,7 +45,7 @@ rc::Gen<LayerSpec> layers() {
                                                            {4, "float64"},
                                                            {1, "float16"},
                                                            {1, "bfloat16"},
-                                                           {1, "complex64"}})),
+                                                           {2, "complex64"}})),
       set(&LayerSpec::use,
           weightedElement<std::string>(
               {{7, "once"}, {2, "twice"}, {2, "squared"}, {1, "custom"}, {2, "recomputed"}})),
@@ -91,7 +91,7 @@ rc::Gen<Step> steps() {
                                                  {1, "unwrap"},
                                                  {2, "wrap"},
                                                  {1, "regroup"},
-                                                 {1, "grad"},
+                                                 {2, "grad"},
                                                  {2, "relayout"},
                                                  {1, "join"},
                                                  {2, "finish"},
@@ -107,7 +107,7 @@ rc::Gen<Step> steps() {
       set(&Step::thread, one_in(8)), set(&Step::create_graph, one_in(5)),
       set(&Step::inputs,
           weightedElement<std::string>({{12, "no"}, {1, "parameters"}, {1, "first"}})),
-      set(&Step::penalty, one_in(8)), set(&Step::penalty_alone, one_in(12)),
+      set(&Step::penalty, one_in(8)), set(&Step::penalty_alone, one_in(9)),
       set(&Step::direct, weightedElement<std::string>({{6, "no"}, {1, "beside"}, {1, "alone"}})),
       set(&Step::unused,
           rc::gen::weightedOneOf<std::vector<int>>({{2, rc::gen::just(std::vector<int>{})},
@@ -200,8 +200,8 @@ rc::Gen<Step> joins_if_any() {
   const auto some = rc::gen::build<Step>(
       set(&Step::op, rc::gen::just(std::string("join"))), set(&Step::forwards, lists(2, 4, inputs)),
       set(&Step::uneven, weightedElement<std::string>(
-                             {{4, "world"}, {4, "live"}, {3, "throws"}, {1, "disabled"}})));
-  return rc::gen::weightedOneOf<Step>({{2, rc::gen::just(Step())}, {3, some}});
+                             {{5, "world"}, {7, "live"}, {4, "throws"}, {1, "disabled"}})));
+  return rc::gen::weightedOneOf<Step>({{1, rc::gen::just(Step())}, {2, some}});
 }
 
 // Behind it most steps are of its model, and two are a loop's. Every second time another one

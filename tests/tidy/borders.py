@@ -10,7 +10,8 @@ ALL_BUT_DDP = ("reference", "harness", "scenarios", "reports", "cli", "bench", "
 SUBJECT = tuple(RECORDER + "/" + name for name in ("rank_context.h", "tensors.h")) + tuple(
     WORLD + "/" + name for name in ("subject.h", "subjects.h", "options.h"))
 # What a launcher says to a process, and the process to it: free of torch.
-LAUNCHER = ("ddp/rendezvous/launcher.h", "ddp/rendezvous/listening.h", "ddp/launcher_report.h")
+LAUNCHER = tuple("ddp/rendezvous/%s.h" % name for name in ("addresses", "launcher", "listening")) + (
+    "ddp/launcher_report.h",)
 SCENARIOS = ("scenarios", CORE, "reference") + SUBJECT
 
 
@@ -44,6 +45,7 @@ MAY_INCLUDE = {
     "cli": ALL_BUT_DDP,
     "cli/commands/shard.cpp": ALL_BUT_DDP + ("ddp",),
     "cli/launched.cpp": ALL_BUT_DDP + LAUNCHER,
+    "cli/launch": ALL_BUT_DDP + LAUNCHER,
     "bench": ALL_BUT_DDP + ("ddp",),
     "examples": ALL_BUT_DDP + ("ddp",),
     "cmake": ("cmake",),

@@ -1,4 +1,4 @@
-#include "cli/rank_output.h"
+#include "cli/launch/rank_output.h"
 
 #include <algorithm>
 #include <array>
