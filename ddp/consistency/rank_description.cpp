@@ -116,6 +116,7 @@ void state_options(const Options& options, std::vector<Property>& properties) {
       {"init_sync", text_of(options.init_sync)},
       {"forward_sync_buffers", text_of(synchronises_buffers(options))},
       {"buffer_sync_lag", text_of(options.buffer_sync_lag)},
+      {"check_replicas_every", std::to_string(options.check_replicas_every)},
       {"bucket_cap_mb", options.bucket_cap_mb ? exact_text(*options.bucket_cap_mb) : "unset"},
       {"bucket_cap_mb_list", "[" + caps + " ]"},
       {"find_unused_parameters", text_of(options.find_unused_parameters)},

@@ -39,6 +39,10 @@ std::optional<std::string> validation_error_in(const Options& options) {
       *options.forward_sync_buffers != *options.broadcast_buffers) {
     return "forward_sync_buffers and broadcast_buffers, its old name, are given and differ";
   }
+  if (options.check_replicas_every < 0) {
+    return "check_replicas_every is " + std::to_string(options.check_replicas_every) +
+           ", expected at least 0";
+  }
   if (options.bucket_cap_mb && !options.bucket_cap_mb_list.empty()) {
     return "bucket_cap_mb and bucket_cap_mb_list are given, expected one of them";
   }

@@ -4,6 +4,7 @@
 
 #include "ddp/batch_norm.h"
 #include "ddp/bucket_plan.h"
+#include "ddp/check_replicas_equal.h"
 #include "ddp/checkpoint.h"
 #include "ddp/collectives.h"
 #include "ddp/communication_hook.h"

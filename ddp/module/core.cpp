@@ -5,6 +5,7 @@
 #include "ddp/comm/streams.h"
 #include "ddp/communication_hook.h"
 #include "ddp/consistency/agreement.h"
+#include "ddp/consistency/equal_values.h"
 #include "ddp/consistency/rank_description.h"
 #include "ddp/errors.h"
 #include "ddp/module/buffers.h"
@@ -162,6 +163,9 @@ void DataParallelCore::before_forward(bool outputs_are_known, const std::type_in
       reducer_->prepare();
     }
     if (synchronises_buffers) buffers_->synchronise(*communicator_, source_of_buffers);
+    if (options_.check_replicas_every > 0 && synchronises_gradients() && !join_ &&
+        forward_count_ % options_.check_replicas_every == 0)
+      require_equal_replicas(*communicator_, state_of(*module_, options_), synchronises_buffers);
   });
 }
 

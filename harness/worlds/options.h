@@ -18,6 +18,8 @@ struct FurtherOptions {
   // Either replaces WrapOptions::broadcast_buffers; the second is the old name of the first.
   std::optional<bool> forward_sync_buffers, broadcast_buffers;
   std::optional<int64_t> timeout_ms;
+  // Compare the ranks' replicas in every so many synchronised forwards; 0: never.
+  int check_replicas_every = 0;
   // Some rank has options that not every subject has: one without them throws Unsupported on all.
   bool on_some_rank = false;
   auto operator<=>(const FurtherOptions&) const = default;

@@ -77,6 +77,7 @@ class Watched final : public Replica {
     record_buckets();
   }
   void report_failure(const std::string& sentence) override { replica_->report_failure(sentence); }
+  void check_equal(bool with_buffers) override { replica_->check_equal(with_buffers); }
   at::Tensor left_out(const at::Tensor& parameter) override {
     const auto left_out = replica_->left_out(parameter);
     return left_out.defined() ? left_out.cpu() : left_out;
@@ -143,6 +144,10 @@ void Replica::join(const std::string& kind, const std::function<void()>&) {
 
 void Replica::begin_anew() {
   throw Unsupported("this subject does not continue after an error that ended its training");
+}
+
+void Replica::check_equal(bool) {
+  throw Unsupported("this subject does not compare replicas");
 }
 
 void Replica::report_failure(const std::string&) {

@@ -117,6 +117,10 @@ class Replica {
   // subject offers it.
   virtual void report_failure(const std::string& sentence);
 
+  // Collective. Throws, on every rank, where the bits of parameters (and buffers) differ between
+  // ranks. Throws Unsupported unless the subject offers it.
+  virtual void check_equal(bool with_buffers);
+
   // Local. Returns the part of this parameter's gradients that the communication hook has left out
   // so far, on this rank, in its shape; undefined where the hook keeps nothing of it. Throws
   // Unsupported unless the subject offers it.

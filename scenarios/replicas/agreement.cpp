@@ -97,6 +97,7 @@ void state_options(const WrapOptions& options, Statements& all) {
       {"init_sync", truth(options.init_sync)},
       {"forward_sync_buffers", truth(synchronises_buffers(options))},
       {"buffer_sync_lag", truth(options.buffer_sync_lag)},
+      {"check_replicas_every", std::to_string(options.further.check_replicas_every)},
       {"bucket_cap_mb",
        options.bucket_cap_bytes == 0 ? "unset" : mebibytes(options.bucket_cap_bytes)},
       {"bucket_cap_mb_list", caps + " ]"},

@@ -88,6 +88,8 @@ void change_options(Given& given, const GivenTensor& tensor, const std::string& 
     further.broadcast_buffers = false;
   } else if (what == "buffer_sync_lag") {
     flip(options.buffer_sync_lag);
+  } else if (what == "check_replicas") {
+    further.check_replicas_every = 1000;
   } else if (what == "cap") {
     options.bucket_cap_bytes = options.bucket_cap_bytes == kOtherCap ? 0 : kOtherCap;
   } else if (what == "negative_cap") {

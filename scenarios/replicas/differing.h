@@ -45,7 +45,8 @@ struct Difference {
         field("what", &Difference::what,
               one_of("missing|further|renamed|swapped|shape|dimensions|dtype|strides|frozen|tied|"
                      "sparse|kind|device|expanded|init_sync|broadcast_buffers|old_name|two_names|"
-                     "buffer_sync_lag|cap|negative_cap|caps|two_caps|find_unused_parameters|"
+                     "buffer_sync_lag|check_replicas|cap|negative_cap|caps|two_caps|find_unused_"
+                     "parameters|"
                      "gradient_as_bucket_view|static_graph|skip_all_reduce_unused_params|"
                      "batched_grad_copy|ignored|ignored_nothing|delayed|no_trigger|timeout|"
                      "no_timeout")),

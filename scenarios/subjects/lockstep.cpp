@@ -1,4 +1,6 @@
 // Lockstep's own DistributedDataParallel, DistributedSampler and SyncBatchNorm, as a subject.
+#include "ddp/check_replicas_equal.h"
+#include "ddp/collectives.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/distributed_sampler.h"
 #include "ddp/sync_batch_norm.h"
@@ -38,6 +40,7 @@ DistributedDataParallelOptions translated(const WrapOptions& options, const Grou
       .static_graph = options.static_graph,
       .skip_all_reduce_unused_params = options.skip_all_reduce_unused_params,
       .batched_grad_copy = options.batched_grad_copy,
+      .check_replicas_every = options.further.check_replicas_every,
       .parameters_and_buffers_to_ignore = options.ignored,
       .delay_all_reduce_named_params = options.delayed,
       .param_to_hook_all_reduce = options.delayed_until};
@@ -98,6 +101,11 @@ class Wrapped : public Replica {
   void finish() override { ddp_->check_reduction_finished(); }
   void begin_anew() override { update_process_group(group_); }
   void report_failure(const std::string& sentence) override { ddp_->report_failure(sentence); }
+  // What collectives of a program keep of a group lives as long as that, in kept worlds too.
+  void check_equal(bool with_buffers) override {
+    const std::shared_ptr<void> last(nullptr, [this](void*) { destroy_process_group(group_); });
+    check_replicas_equal(group_, {.model = &*ddp_, .buffers = with_buffers});
+  }
   at::Tensor left_out(const at::Tensor& parameter) override {
     return lockstep::left_out(*hook_, parameter);
   }

@@ -1,0 +1,227 @@
+// Who looks whether the replicas are equal is told, on every rank, which element differs first, its
+// values, and who has which; and nothing where no bit differs.
+#include "harness/core/history.h"
+#include "harness/recorder/rank_context.h"
+#include "scenarios/cases/labels.h"
+#include "scenarios/cases/sentences.h"
+#include "scenarios/replicas/changed.h"
+
+#include <rapidcheck.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+
+namespace lockstep::scenarios::replicas_differences_are_told {
+namespace {
+
+using namespace replicas;
+
+constexpr char kSentence[] = "sentence", kTold[] = "told", kLater[] = "told later";
+
+void record(RankContext& here, const char* phase, const std::string& sentence) {
+  here.enter(0, phase);
+  here.record(kSentence, std::vector<int64_t>(sentence.begin(), sentence.end()));
+}
+
+// The option's forwards end with the first that throws; each is told of by its number.
+std::string told_by_option(Replica& replica, int from, int to) {
+  for (int forward = from; forward < to; ++forward) {
+    const auto sentence = error_of([&] { replica.backward(replica.forward(torch::ones({1}))); });
+    if (!sentence.empty()) return std::to_string(forward) + " " + sentence;
+  }
+  return "";
+}
+
+void program(const Changed& c, RankContext& here) {
+  const auto model = std::make_shared<Numbered>(c);
+  const bool by_option = c.by == "option";
+  WrapOptions options;
+  options.further.check_replicas_every = by_option ? c.period : 0;
+  const auto replica = wrap(here, model, options);
+  const auto look = [&](const char* phase, int from, int to) {
+    record(here, phase, by_option ? told_by_option(*replica, from, to) : error_of([&] {
+             replica->check_equal(c.buffers);
+           }));
+  };
+  look(kTold, 0, c.forwards);
+  if (changing_ranks(c).contains(here.rank())) model->change(c);
+  look(kLater, c.forwards, c.forwards + c.period);
+}
+
+std::string sentence_of(const History& h, const char* phase, int rank) {
+  const auto bytes = as_integers(h.row({0, phase}, kSentence).by_rank[static_cast<size_t>(rank)]);
+  return {bytes.begin(), bytes.end()};
+}
+
+// Whether there is something to tell: some ranks and not all have changed what is looked at. A
+// forward broadcasts buffers before it looks.
+bool differs(const Changed& c) {
+  const auto ranks = changing_ranks(c);
+  if (ranks.empty() || static_cast<int>(ranks.size()) == c.world.size) return false;
+  const bool is_buffer = parts_of(c)[changed_part(c)].kind == "buffer";
+  return !is_buffer || (c.by == "function" && c.buffers);
+}
+
+std::string place_of(const Changed& c) {
+  const auto part = parts_of(c)[changed_part(c)];
+  std::string index;
+  auto left = changed_element(c);
+  for (size_t d = part.shape.size(); d-- > 0;) {
+    index = std::to_string(left % part.shape[d]) + (index.empty() ? "" : ", ") + index;
+    left /= part.shape[d];
+  }
+  return (index.empty() ? "" : "element [" + index + "] of ") + part.kind + " '" +
+         (c.by == "function" ? "module." : "") + "t" + std::to_string(changed_part(c)) + "'";
+}
+
+std::string named(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") + std::to_string(ranks[i]);
+  return text + (ranks.size() == 1 ? " has " : " have ");
+}
+
+// What the sentence says of the value; nothing where only its bits are known.
+std::string value_text(const Changed& c, bool is_changed) {
+  const auto part = parts_of(c)[changed_part(c)];
+  const auto how = how_of(c);
+  if (part.dtype == "bool") return is_changed ? "false" : "true";
+  const auto number = changed_element(c) + 1;
+  if (is_changed && (how == "nan" || how == "last_bit")) return "";
+  const auto now = !is_changed ? number : how == "sign" ? -number : number + 64;
+  if (part.dtype != "complex64") return std::to_string(now);
+  const bool has_minus_zero = is_changed && how == "sign";
+  return "(" + std::to_string(now) + (has_minus_zero ? ", -0)" : ", 0)");
+}
+
+Findings who_looks_is_told(const Changed& c, const History& h) {
+  for (int rank = 0; rank < c.world.size; ++rank)
+    if (const auto sentence = sentence_of(h, kTold, rank); !sentence.empty())
+      return {{"Replicas that are equal must be found equal", "told_of_nothing", kTold,
+               "rank " + std::to_string(rank) + " was told '" + sentence + "'"}};
+  std::string expected;
+  std::vector<std::string> halves;
+  if (differs(c)) {
+    std::vector<int> kept, changed;
+    for (int rank = 0; rank < c.world.size; ++rank)
+      (changing_ranks(c).contains(rank) ? changed : kept).push_back(rank);
+    halves = {named(kept) + value_text(c, false), named(changed) + value_text(c, true)};
+    if (changed.front() < kept.front()) std::swap(halves[0], halves[1]);
+    const auto forward = c.forwards + (c.period - 1 - c.forwards % c.period);
+    expected = (c.by == "option" ? std::to_string(forward) + " " : "") + "ranks disagree on " +
+               place_of(c) + ": ";
+  }
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    const auto sentence = sentence_of(h, kLater, rank);
+    const bool begins = sentence.starts_with(expected + (halves.empty() ? "" : halves[0]));
+    const bool has_both =
+        halves.empty() ? sentence.empty() : sentence.find("; " + halves[1]) != std::string::npos;
+    if (begins && has_both) continue;
+    const auto* const pattern = halves.empty()     ? "told_of_nothing"
+                                : sentence.empty() ? "not_told"
+                                                   : "names_another_difference";
+    return {
+        {"Every rank must be told which element differs, and who has what", pattern, kLater,
+         "rank " + std::to_string(rank) + " was told " +
+             (sentence.empty() ? "nothing" : "'" + sentence + "'") + ", expected " +
+             (halves.empty() ? "no error" : "'" + expected + halves[0] + "; " + halves[1] + "'")}};
+  }
+  return {};
+}
+
+Findings all_ranks_are_told_alike(const Changed& c, const History& h) {
+  for (int rank = 1; rank < c.world.size; ++rank)
+    if (sentence_of(h, kLater, rank) != sentence_of(h, kLater, 0))
+      return {{"Every rank must be told the same", "told_differently", kLater,
+               "rank 0 was told '" + sentence_of(h, kLater, 0) + "', and rank " +
+                   std::to_string(rank) + " '" + sentence_of(h, kLater, rank) + "'"}};
+  return {};
+}
+
+std::vector<Changed> every_small_one() {
+  const std::vector<NumberedTensor> parts{{.dtype = "float64", .shape = {2, 3}, .transposed = true},
+                                          {.kind = "buffer", .dtype = "int64"}};
+  std::vector<Changed> all;
+  for (const int world : {2, 3})
+    for (const auto& ranks : std::vector<std::vector<int>>{{}, {0}, {1}, {0, 1}})
+      for (const int part : {0, 1, 2})
+        for (const char* by : {"function", "option"})
+          all.push_back({.world = {.size = world},
+                         .parts = parts,
+                         .part = part,
+                         .element = 3,
+                         .how = part == 1 ? "last_bit" : "another",
+                         .ranks = ranks,
+                         .by = by,
+                         .period = 2});
+  return all;
+}
+
+rc::Gen<Changed> cases() {
+  using rc::gen::element;
+  using rc::gen::inRange;
+  using rc::gen::set;
+  const auto lists = [](size_t least, size_t most, const auto& elements) {
+    return rc::gen::mapcat(inRange<size_t>(least, most + 1), [elements](size_t count) {
+      return rc::gen::container<std::vector<typename std::decay_t<decltype(elements)>::ValueType>>(
+          count, elements);
+    });
+  };
+  const auto part = rc::gen::build<NumberedTensor>(
+      set(&NumberedTensor::kind, element<std::string>("parameter", "parameter", "buffer")),
+      set(&NumberedTensor::dtype, element<std::string>("float32", "float64", "float16", "bfloat16",
+                                                       "complex64", "int64", "uint8", "bool")),
+      set(&NumberedTensor::shape, lists(0, 3, element(1, 2, 3, 4))),
+      set(&NumberedTensor::transposed));
+  return rc::gen::build<Changed>(
+      set(&Changed::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
+      set(&Changed::parts, lists(0, 6, part)), set(&Changed::part, inRange(0, 60)),
+      set(&Changed::element, inRange(0, 900)),
+      set(&Changed::how, element<std::string>("another", "sign", "last_bit", "nan")),
+      set(&Changed::ranks,
+          rc::gen::weightedOneOf<std::vector<int>>(
+              {{1, rc::gen::just(std::vector<int>{})}, {6, lists(1, 3, element(0, 1, 2, 3, 4))}})),
+      set(&Changed::by, element<std::string>("function", "option")),
+      set(&Changed::period, element(1, 2, 3, 4)), set(&Changed::forwards, element(0, 1, 2, 3, 4)),
+      set(&Changed::buffers));
+}
+
+}  // namespace
+
+Scenario differences_are_told() {
+  return scenario<Changed>({
+      .name = "replicas.differences_are_told",
+      .claim = "check_replicas_equal, and every n-th forward where check_replicas_every says so, "
+               "tell every rank which element of which tensor differs first, its values, and who "
+               "has which; bits count, strides do not; and say nothing where all bits are equal.",
+      .exactness = "same sentence",
+      .source = "docs/semantics.md 1.4",
+      .not_covered = "optimizers, shapes that differ, joins",
+      .usual_mistake = "an update that one rank leaves out, or makes alone.",
+      .tags = {"replicas"},
+      .must_catch = {"replicas_compared_in_memory_order", "replicas_compared_one_forward_late",
+                     "tails_of_replicas_left_out"},
+      .draws = 80,
+      .start = {.world = {.size = 2}, .ranks = {1}},
+      .every = every_small_one,
+      .cases = cases(),
+      .program = program,
+      .checks = {who_looks_is_told, all_ranks_are_told_alike},
+      .labels = {{"three ranks and more", 0.3, has_three_ranks<Changed>},
+                 {"replicas that differ", 0.3, differs},
+                 {"replicas that are equal", 0.1, [](const Changed& c) { return !differs(c); }},
+                 {"the option", 0.25, [](const Changed& c) { return c.by == "option"; }},
+                 {"the last bit alone", 0.05,
+                  [](const Changed& c) { return differs(c) && how_of(c) == "last_bit"; }},
+                 {"a buffer that changed", 0.05,
+                  [](const Changed& c) {
+                    return parts_of(c)[changed_part(c)].kind == "buffer" && !c.ranks.empty();
+                  }}},
+  });
+}
+
+std::vector<Scenario> all() {
+  return {differences_are_told()};
+}
+
+}  // namespace lockstep::scenarios::replicas_differences_are_told
