@@ -169,7 +169,7 @@ rc::Gen<Differing> differing() {
               rc::gen::weightedOneOf<std::vector<Difference>>({{8, list(1, 1, difference)},
                                                                {3, of_one_rank},
                                                                {6, list(2, 3, difference)},
-                                                               {2, list(1, 1, alike)}})),
+                                                               {3, list(1, 1, alike)}})),
           set(&Differing::tensors, rc::gen::apply(
                                        [](std::vector<TensorSpec> all, bool are_alike) {
                                          if (are_alike) make_alike(all);

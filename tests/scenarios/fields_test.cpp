@@ -17,7 +17,7 @@
 namespace lockstep::scenarios {
 namespace {
 
-constexpr int kDrawnBases = 24;
+constexpr int kDrawnBases = 60;
 
 // Programs hand them to the subject as they are, and to a tier.
 bool is_passed_on(const std::string& path) {
