@@ -25,3 +25,4 @@
 #include "ddp/spawn.h"
 #include "ddp/sync_batch_norm.h"
 #include "ddp/version.h"
+#include "ddp/zero_redundancy_optimizer.h"
