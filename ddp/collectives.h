@@ -85,6 +85,12 @@ c10::intrusive_ptr<c10d::ProcessGroup> new_group(
     const c10::intrusive_ptr<c10d::ProcessGroup>& group, const std::vector<int>& ranks,
     const CollectiveOptions& options = {});
 
+// The group of this rank, where `group` is cut into groups of `size` consecutive ranks: `size`
+// divides the number of ranks.
+c10::intrusive_ptr<c10d::ProcessGroup> new_subgroups(
+    const c10::intrusive_ptr<c10d::ProcessGroup>& group, int size,
+    const CollectiveOptions& options = {});
+
 // Gives back what these collectives keep for `group`; after a failure the next one starts anew, if
 // all ranks have called this. The group itself ends with its last pointer. Local.
 void destroy_process_group(const c10::intrusive_ptr<c10d::ProcessGroup>& group);

@@ -9,6 +9,7 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace lockstep {
 
@@ -49,6 +50,25 @@ c10::intrusive_ptr<c10d::ProcessGroup> new_group(
     throw UsageError(call.name() + ": the group's backend gives no group to some of its ranks (" +
                      first_line(error) + ")");
   }
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> new_subgroups(
+    const c10::intrusive_ptr<c10d::ProcessGroup>& group, int size,
+    const CollectiveOptions& options) {
+  ProgramCall call(group, "new_subgroups", options);
+  const int world_size = call.communicator().world_size();
+  call.compare("the size", std::to_string(size));
+  if (size < 1 || world_size % size != 0)
+    call.refuse("the size is " + std::to_string(size) + ", expected a divisor of " +
+                std::to_string(world_size) + " ranks");
+  call.agree();
+  c10::intrusive_ptr<c10d::ProcessGroup> mine;
+  for (int first = 0; first < world_size; first += size) {
+    std::vector<int> ranks(static_cast<std::size_t>(size));
+    std::iota(ranks.begin(), ranks.end(), first);
+    if (auto part = new_group(group, ranks, options)) mine = std::move(part);
+  }
+  return mine;
 }
 
 void destroy_process_group(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {

@@ -5,7 +5,7 @@ CORE, PROCESS, ENGINE, WORLD = "harness/core", "harness/process", "harness/engin
 ACCELERATOR, CUDA, RECORDER = "harness/accelerator", "harness/cuda", "harness/recorder"
 PUBLIC = tuple("ddp/" + name + ".h" for name in (
     "batch_norm", "bucket_plan", "check_replicas_equal", "checkpoint", "collectives", "communication_hook", "communication_hooks", "convert_sync_batchnorm", "distributed_data_parallel", "distributed_sampler", "errors", "init",
-    "join", "launcher_report", "logging_data", "options", "outputs", "power_sgd", "random_split", "spawn", "sync_batch_norm", "version"))
+    "join", "launcher_report", "logging_data", "model_averaging", "options", "outputs", "post_local_sgd", "power_sgd", "random_split", "spawn", "sync_batch_norm", "version", "zero_redundancy_optimizer"))
 ALL_BUT_DDP = ("reference", "harness", "scenarios", "reports", "cli", "bench", "examples", "cmake")
 SUBJECT = tuple(RECORDER + "/" + name for name in ("rank_context.h", "tensors.h")) + tuple(
     WORLD + "/" + name for name in ("subject.h", "subjects.h", "options.h"))
@@ -18,7 +18,7 @@ SCENARIOS = ("scenarios", CORE, "reference") + SUBJECT
 def ddp_floors():
     """A folder of ddp/ sees those below it, and the public headers, which lie at the root and see all of ddp/."""
     below, rules = ["base"], {"ddp": ("ddp",), "ddp/base": ("ddp/base",) + PUBLIC}
-    for floor in (["backend"], ["rendezvous"], ["comm"], ["consistency"], ["collectives", "sync_batch_norm", "hooks", "reducer", "sampler", "spawn"], ["checkpoint"], ["replicas"],
+    for floor in (["backend"], ["rendezvous"], ["comm"], ["consistency"], ["collectives", "sync_batch_norm", "hooks", "reducer", "sampler", "spawn"], ["averaging", "checkpoint", "zero_redundancy"],
                   ["module"]):
         for folder in floor:
             rules["ddp/" + folder] = tuple("ddp/" + each for each in (*below, folder)) + PUBLIC
