@@ -15,11 +15,8 @@ std::shared_ptr<Communicator> make(const c10::intrusive_ptr<c10d::ProcessGroup>&
   const std::string name = "the program's collectives " + std::to_string(made_before);
   const auto notice = std::make_shared<FailureNotice>(group->getStore(), whole.rank(), name);
   if (whole.rank() == 0) notice->clear();
-  auto communicator =
-      whole.world_size() == 1
-          ? std::make_shared<Communicator>(whole)
-          : std::make_shared<Communicator>(whole.split(
-                name, "the program's collectives need a group of their own beside this one"));
+  auto communicator = std::make_shared<Communicator>(
+      whole.split(name, "the program's collectives need a group of their own beside this one"));
   communicator->watch(notice);
   return communicator;
 }
@@ -28,6 +25,8 @@ std::shared_ptr<Communicator> make(const c10::intrusive_ptr<c10d::ProcessGroup>&
 
 std::shared_ptr<Communicator> program_communicator(
     const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+  // Kept nowhere: one rank needs no group beside this one, which would never end.
+  if (group->getSize() == 1) return std::make_shared<Communicator>(group, std::nullopt);
   std::shared_ptr<Communicator> communicator;
   int made_before = 0;
   with_record_of(group, [&](GroupRecord& here) {

@@ -42,6 +42,40 @@ StatePointer moved(StatePointer state, const at::Device& device) {
   return state;
 }
 
+template <class Value>
+void write_part(torch::serialize::OutputArchive& into, const std::string& name,
+                const Value& value) {
+  torch::serialize::OutputArchive part(into.compilation_unit());
+  value.serialize(part);
+  into.write(name, part);
+}
+
+// What LibTorch's optimizers load. They save parameters by their addresses; these are the places of
+// parameters, so that equal states are equal bytes in every run.
+void save_by_places(const optim::Optimizer& optimizer, torch::serialize::OutputArchive& archive) {
+  torch::serialize::OutputArchive states(archive.compilation_unit());
+  torch::serialize::OutputArchive groups(archive.compilation_unit());
+  const auto count = [](std::size_t size) { return at::tensor(static_cast<std::int64_t>(size)); };
+  groups.write("param_groups/size", count(optimizer.param_groups().size()));
+  std::size_t place = 0;
+  for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i) {
+    const auto& from = optimizer.param_groups()[i];
+    torch::serialize::OutputArchive group(archive.compilation_unit());
+    group.write("params/size", count(from.params().size()));
+    for (std::size_t j = 0; j < from.params().size(); ++j, ++place) {
+      const std::string key = std::to_string(place);
+      group.write("params/" + std::to_string(j), c10::IValue(key));
+      const auto state = optimizer.state().find(from.params()[j].unsafeGetTensorImpl());
+      if (state != optimizer.state().end()) write_part(states, key, *state->second);
+    }
+    write_part(group, "options", from.options());
+    groups.write("param_groups/" + std::to_string(i), group);
+  }
+  archive.write("pytorch_version", c10::IValue("1.5.0"));
+  archive.write("state", states);
+  archive.write("param_groups", groups);
+}
+
 at::Tensor padded(const std::string& text, std::int64_t length) {
   at::Tensor bytes = at::zeros({length}, at::kByte);
   std::memcpy(bytes.data_ptr<std::uint8_t>(), text.data(), text.size());
@@ -59,13 +93,13 @@ void take_states(optim::Optimizer& from, optim::Optimizer& to) {
 
 }  // namespace
 
-// States travel to one rank alone, in the archives of LibTorch's own optimizers, which is all that
-// is known of them here.
+// States travel to one rank alone, as LibTorch's optimizers load them, which is all that is known
+// of them here.
 void ZeroRedundancyOptimizer::consolidate_state_dict(int to) {
   ProgramCall call(group_, "ZeroRedundancyOptimizer::consolidate_state_dict", {});
   call.check_rank("the rank that receives", to);
   call.agree();
-  const std::string mine = saved([&](auto& archive) { local_->save(archive); });
+  const std::string mine = saved([&](auto& archive) { save_by_places(*local_, archive); });
   const auto lengths =
       call.communicator().gather(at::full({1}, static_cast<std::int64_t>(mine.size()), at::kLong),
                                  call.name() + ", sizes of states");

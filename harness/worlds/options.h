@@ -52,6 +52,33 @@ struct HookOptions {
   }
 };
 
+// Post-local SGD's communication hook.
+struct LocalSgdOptions {
+  int64_t start = 0;          // so many passes average over all ranks
+  int subgroup_size = 0;      // then over so many consecutive ranks each; 0: over none
+  int64_t passes_before = 0;  // that were made before the model was wrapped
+  auto operator<=>(const LocalSgdOptions&) const = default;
+};
+
+// Groups of `size` consecutive ranks average in steps that `period` divides.
+struct AveragingLevelSpec {
+  int64_t period = 1;
+  int size = 1;
+  auto operator<=>(const AveragingLevelSpec&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("period", &AveragingLevelSpec::period, between(1, 1000)),
+                      field("size", &AveragingLevelSpec::size, between(1, 1024))};
+  }
+};
+
+// When the ranks average their models.
+struct AveragingOptions {
+  bool is_hierarchical = false;            // else there is one level, and the warm-up is subtracted
+  std::vector<AveragingLevelSpec> levels;  // ascending; the last is of all ranks
+  int64_t warmup_steps = 0;
+  bool through_optimizer = true;  // the averager is called by the optimizer, not by the program
+};
+
 // How to wrap a model.
 struct WrapOptions {
   // Send rank 0's buffers to every rank before each forward of a model in training.
@@ -78,6 +105,7 @@ struct WrapOptions {
   std::string delayed_until;
   // That of a scenario whose cases have one.
   std::optional<HookOptions> hook;
+  std::optional<LocalSgdOptions> local_sgd;  // likewise, in its place
   FurtherOptions further = {};
   auto operator<=>(const WrapOptions&) const = default;
   static constexpr auto fields() {
@@ -98,8 +126,9 @@ struct WrapOptions {
 // Options that PyTorch's reducer alone, without its DistributedDataParallel, does not have.
 inline bool has_further(const WrapOptions& options) {
   return !options.init_sync || !options.buffer_sync_lag || !options.bucket_caps_bytes.empty() ||
-         !options.ignored.empty() || options.hook || !options.delayed.empty() ||
-         !options.delayed_until.empty() || options.further != FurtherOptions();
+         !options.ignored.empty() || options.hook || options.local_sgd ||
+         !options.delayed.empty() || !options.delayed_until.empty() ||
+         options.further != FurtherOptions();
 }
 
 // A layer that normalises over the batches of all ranks of a group.

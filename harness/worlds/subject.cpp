@@ -216,6 +216,19 @@ std::unique_ptr<Shard> shard(RankContext& here, const ShardOptions& options) {
   return here.subject().shard(options, here);
 }
 
+std::unique_ptr<AveragedSgd> averaged_sgd(RankContext& here,
+                                          const std::vector<at::Tensor>& parameters,
+                                          const AveragingOptions& options) {
+  if (!here.subject().averaged_sgd) refuse(here.subject(), "average models");
+  return here.subject().averaged_sgd(parameters, here.group(), options);
+}
+
+std::unique_ptr<ShardedOptimizer> sharded_optimizer(RankContext& here, const ParamGroups& groups,
+                                                    const MakeOptimizer& make, const Group& group) {
+  if (!here.subject().sharded_optimizer) refuse(here.subject(), "divide optimizers over ranks");
+  return here.subject().sharded_optimizer(groups, make, group);
+}
+
 const NormLayers& norm_layers(RankContext& here) {
   if (!here.subject().norm_layers) refuse(here.subject(), "convert layers of BatchNorm");
   return *here.subject().norm_layers;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "harness/core/history.h"
+#include "harness/worlds/optimizers.h"
 #include "harness/worlds/options.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -177,6 +178,13 @@ struct Subject {
   std::function<std::shared_ptr<Model>(const NormOptions&, const Group& group)> sync_batch_norm =
       nullptr;
   std::optional<NormLayers> norm_layers = {};
+  // Over the ranks of `group`; steps plain SGD with learning rate 1.
+  std::function<std::unique_ptr<AveragedSgd>(const std::vector<at::Tensor>& parameters,
+                                             const Group& group, const AveragingOptions&)>
+      averaged_sgd = nullptr;
+  std::function<std::unique_ptr<ShardedOptimizer>(const ParamGroups&, const MakeOptimizer&,
+                                                  const Group& group)>
+      sharded_optimizer = nullptr;
 };
 
 // For programs: the part of `here`'s subject, or Unsupported where that part is empty. wrap is
@@ -188,6 +196,11 @@ std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
                               const WrapOptions& options, const Group& group);
 std::unique_ptr<Shard> shard(RankContext& here, const ShardOptions& options);
+std::unique_ptr<AveragedSgd> averaged_sgd(RankContext& here,
+                                          const std::vector<at::Tensor>& parameters,
+                                          const AveragingOptions& options);
+std::unique_ptr<ShardedOptimizer> sharded_optimizer(RankContext& here, const ParamGroups& groups,
+                                                    const MakeOptimizer& make, const Group& group);
 const NormLayers& norm_layers(RankContext& here);
 // Over the whole world unless a group is given.
 std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& options);

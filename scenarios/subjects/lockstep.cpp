@@ -8,6 +8,7 @@
 #include "harness/worlds/subject.h"
 #include "scenarios/subjects/lockstep_hooks.h"
 #include "scenarios/subjects/lockstep_norm_layers.h"
+#include "scenarios/subjects/lockstep_optimizers.h"
 #include "scenarios/subjects/subjects.h"
 
 #include <torch/torch.h>
@@ -58,13 +59,19 @@ DistributedDataParallelOptions translated(const WrapOptions& options, const Grou
   return out;
 }
 
+std::shared_ptr<CommunicationHook> hook_of(const WrapOptions& options, const Group& group) {
+  if (options.hook) return hook_of(*options.hook, group);
+  if (options.local_sgd) return hook_of(*options.local_sgd, group);
+  return nullptr;
+}
+
 class Wrapped : public Replica {
  public:
   Wrapped(std::shared_ptr<Model> model, const DistributedDataParallelOptions& options,
-          const std::optional<HookOptions>& hook)
+          std::shared_ptr<CommunicationHook> hook)
       : group_(options.process_group),
         ignored_(options.parameters_and_buffers_to_ignore),
-        hook_(hook ? hook_of(*hook, options.process_group) : nullptr),
+        hook_(std::move(hook)),
         ddp_(std::move(model), options),
         parameters_(trainable()) {
     if (hook_) ddp_->register_comm_hook(hook_);
@@ -267,7 +274,7 @@ Subject lockstep_subject() {
           .wrap =
               [](std::shared_ptr<Model> model, const Group& group, const WrapOptions& options) {
                 return std::make_unique<Wrapped>(std::move(model), translated(options, group),
-                                                 options.hook);
+                                                 hook_of(options, group));
               },
           .shard = [](const ShardOptions& options,
                       RankContext& here) { return std::make_unique<Sharded>(options, here); },
@@ -275,7 +282,9 @@ Subject lockstep_subject() {
               [](const NormOptions& options, const Group& group) {
                 return std::make_shared<Normalising>(translated(options, group));
               },
-          .norm_layers = lockstep_norm_layers()};
+          .norm_layers = lockstep_norm_layers(),
+          .averaged_sgd = lockstep_averaged_sgd,
+          .sharded_optimizer = lockstep_sharded_optimizer};
 }
 
 }  // namespace lockstep

@@ -1,6 +1,8 @@
 #include "scenarios/subjects/lockstep_hooks.h"
 
+#include "ddp/collectives.h"
 #include "ddp/communication_hooks.h"
+#include "ddp/post_local_sgd.h"
 #include "ddp/power_sgd.h"
 
 #include <torch/torch.h>
@@ -77,6 +79,15 @@ std::shared_ptr<CommunicationHook> hook_of(const HookOptions& options, const Gro
   auto outer =
       options.around == "fp16_compress" ? fp16_compress_hook(hook) : bf16_compress_hook(hook);
   return std::make_shared<Around>(std::move(outer), std::move(hook));
+}
+
+std::shared_ptr<CommunicationHook> hook_of(const LocalSgdOptions& options, const Group& group) {
+  const auto hook = std::make_shared<PostLocalSgdHook>(PostLocalSgdOptions{
+      .start_local_sgd_iter = options.start,
+      .subgroup =
+          options.subgroup_size == 0 ? nullptr : new_subgroups(group, options.subgroup_size)});
+  hook->set_iter(options.passes_before);
+  return hook;
 }
 
 at::Tensor left_out(const CommunicationHook& hook, const at::Tensor& parameter) {

@@ -100,6 +100,21 @@ TEST(Collectives, WriteTensorsOfAnyFormInPlace) {
   EXPECT_EQ(reports, same(2, "3 12 | 3 | 2 2 | 2 -2"));
 }
 
+TEST(Collectives, LetTheirGroupEndWithItsLastPointer) {
+  const auto reports = run_world(2, [](const Group& group) {
+    std::string report;
+    for (const int size : {1, 2}) {
+      auto part = new_subgroups(group, size);
+      barrier(part);
+      const c10::weak_intrusive_ptr<c10d::ProcessGroup> weak(part);
+      part.reset();
+      report += weak.expired() ? "ended " : "lives ";
+    }
+    return report;
+  });
+  EXPECT_EQ(reports, same(2, "ended ended "));
+}
+
 TEST(Collectives, ReduceForOneRankAndLeaveTheOthersTensors) {
   const auto reports = run_world(3, [](const Group& group) {
     const at::Tensor sum = ramp(group), average = ramp(group, at::kDouble);

@@ -1,0 +1,73 @@
+// The shape Divided: parameters with prescribed gradients, and an optimizer of them whose state is
+// divided over the ranks.
+#pragma once
+
+#include "harness/core/scenario.h"
+#include "harness/worlds/optimizers.h"
+
+namespace lockstep::scenarios::averaging {
+
+struct Divided {
+  WorldSpec world;
+  int steps = 1;
+  std::string optimizer = "sgd";
+  std::vector<int> sizes;           // elements of each parameter; empty: one of one element
+  std::vector<std::string> dtypes;  // of the parameters, read cyclically; empty: float32
+  int groups = 1;                   // param groups: parameter p is in group p modulo groups
+  int late_group = 0;   // the last group comes before this step; 0: it is there from the start
+  int slower = 0;       // before this step group 0 has half its learning rate; 0: never
+  int resume = 0;       // before this step the state is saved and loaded; 0: never
+  int resume_size = 1;  // in a world of so many ranks, at most all
+  int saving_rank = 0;  // modulo the world's size
+  int lacking = 0;      // so many of three parameters have no gradient, other ones in each step
+  uint64_t seed = 0;
+  auto operator<=>(const Divided&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("world", &Divided::world),
+                      field("steps", &Divided::steps, between(1, 30)),
+                      field("optimizer", &Divided::optimizer,
+                            one_of("sgd|momentum|adam|adamw|amsgrad|adagrad|rmsprop")),
+                      field("sizes", &Divided::sizes, between(1, 4096)),
+                      field("dtypes", &Divided::dtypes, one_of("float32|float64"), Cost::numbers),
+                      field("groups", &Divided::groups, between(1, 8)),
+                      field("late_group", &Divided::late_group, between(0, 30)),
+                      field("slower", &Divided::slower, between(0, 30)),
+                      field("resume", &Divided::resume, between(0, 30)),
+                      field("resume_size", &Divided::resume_size, between(1, 1024)),
+                      field("saving_rank", &Divided::saving_rank, between(0, 1024)),
+                      field("lacking", &Divided::lacking, between(0, 2)),
+                      field("seed", &Divided::seed, {}, Cost::numbers)};
+  }
+};
+
+using Tensors = std::vector<at::Tensor>;
+
+size_t parameter_count(const Divided& c);
+int64_t size_of(const Divided& c, size_t p);
+at::ScalarType dtype_of(const Divided& c, size_t p);
+
+// What is there in a step: param groups, and ranks that train.
+size_t group_count(const Divided& c);
+size_t groups_in(const Divided& c, int step);
+int ranks_in(const Divided& c, int step);
+std::vector<int> first_ranks(int count);
+bool has_late_group(const Divided& c);
+bool resumes(const Divided& c);
+
+// Parameter 0 has one in each step.
+bool has_gradient(const Divided& c, int step, size_t p);
+
+// One of LibTorch's optimizers, and how many numbers it keeps for each element of a parameter.
+std::unique_ptr<torch::optim::Optimizer> made(const std::string& kind, const ParamGroups& groups);
+int64_t numbers_kept(const std::string& optimizer);
+
+// The same on every rank.
+Tensors parameters_of(const Divided& c, const c10::Device& device);
+void set_gradients(const Divided& c, int step, const Tensors& parameters);
+
+// Group g, whose learning rate is its own; all that there are in a step.
+torch::optim::OptimizerParamGroup group_of_parameters(const Divided& c, const Tensors& parameters,
+                                                      size_t g);
+ParamGroups groups_of(const Divided& c, int step, const Tensors& parameters);
+
+}  // namespace lockstep::scenarios::averaging

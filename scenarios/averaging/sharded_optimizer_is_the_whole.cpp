@@ -1,0 +1,244 @@
+// An optimizer whose state is divided over the ranks leaves the bits that the whole optimizer
+// leaves, and each rank keeps the state of its own parameters alone.
+//
+// On each rank the whole optimizer of LibTorch runs beside the divided one, on copies of the
+// parameters and on the same device: what its kernels round is no part of the claim. It must move
+// the parameters, or equal bits would show nothing. Before one of the steps the state is saved on
+// one rank, and loaded in a world of the first ranks, which may be all; the others stop there.
+#include "harness/core/compare.h"
+#include "harness/recorder/rank_context.h"
+#include "harness/worlds/subject.h"
+#include "reference/averaging.h"
+#include "scenarios/averaging/divided.h"
+#include "scenarios/cases/expect.h"
+#include "scenarios/cases/labels.h"
+#include "scenarios/cases/tensors.h"
+
+#include <rapidcheck.h>
+#include <torch/torch.h>
+
+#include <cstring>
+
+namespace lockstep::scenarios::averaging_sharded_optimizer_is_the_whole {
+namespace {
+
+using namespace averaging;
+
+// LibTorch's archives hold addresses, so their sizes differ from run to run; what is sent is of one
+// size.
+std::string sent(const Divided& c, const Group& group, const std::string& text, int from) {
+  constexpr int64_t kMostForNames = 1 << 14, kMostForNumbers = 64;
+  int64_t most = kMostForNames;
+  for (size_t p = 0; p < parameter_count(c); ++p)
+    most += kMostForNames + kMostForNumbers * size_of(c, p);
+  std::vector<at::Tensor> bytes{torch::zeros({most}, at::kByte)};
+  std::vector<at::Tensor> length{torch::zeros({1}, at::kLong)};
+  if (group->getRank() == from) {
+    TORCH_CHECK(static_cast<int64_t>(text.size()) <= most, "the state has ", text.size(),
+                " bytes, expected ", most, " at most");
+    length.front().fill_(static_cast<int64_t>(text.size()));
+    std::memcpy(bytes.front().data_ptr(), text.data(), text.size());
+  }
+  group->broadcast(length, {.rootRank = from})->wait();
+  group->broadcast(bytes, {.rootRank = from})->wait();
+  return {static_cast<const char*>(bytes.front().const_data_ptr()),
+          static_cast<size_t>(length.front().item<int64_t>())};
+}
+
+void program(const Divided& c, RankContext& here) {
+  const auto make = [&](const ParamGroups& groups) { return made(c.optimizer, groups); };
+  const auto divided = parameters_of(c, here.device()), whole = parameters_of(c, here.device());
+  auto of_ranks = sharded_optimizer(here, groups_of(c, 0, divided), make, here.group());
+  const auto of_one = make(groups_of(c, 0, whole));
+  for (int step = 0; step < c.steps; ++step) {
+    if (resumes(c) && step == c.resume) {
+      const int from = c.saving_rank % c.world.size;
+      const auto saved = sent(c, here.group(), of_ranks->save(from), from);
+      of_ranks.reset();
+      if (here.rank() < ranks_in(c, step)) {
+        of_ranks = sharded_optimizer(here, groups_of(c, step - 1, divided), make,
+                                     here.group_of(first_ranks(ranks_in(c, step))));
+        of_ranks->load(saved);
+      }
+    }
+    if (has_late_group(c) && step == c.late_group) {
+      const size_t last = group_count(c) - 1;
+      of_one->add_param_group(group_of_parameters(c, whole, last));
+      if (of_ranks) of_ranks->add_group(group_of_parameters(c, divided, last));
+    }
+    if (step > 0 && step == c.slower) {
+      auto& options = of_one->param_groups().front().options();
+      options.set_lr(options.get_lr() / 2);
+      if (of_ranks) of_ranks->set_learning_rate(0, options.get_lr());
+    }
+    set_gradients(c, step, divided);
+    set_gradients(c, step, whole);
+    here.enter(step, "step");
+    if (of_ranks) of_ranks->step();
+    of_one->step();
+    here.enter(step, "after step");
+    for (size_t p = 0; p < whole.size(); ++p) {
+      here.record("divided w" + std::to_string(p), divided[p].detach());
+      here.record("whole w" + std::to_string(p), whole[p].detach());
+    }
+    here.record("elements of state",
+                std::vector<int64_t>{of_ranks ? of_ranks->elements_of_state() : 0});
+  }
+}
+
+Findings equals_the_whole(const Divided& c, const History& h) {
+  std::vector<Comparison> rows;
+  for (int step = 0; step < c.steps; ++step) {
+    const auto ranks = first_ranks(ranks_in(c, step));
+    for (size_t p = 0; p < parameter_count(c); ++p) {
+      const auto row = [&](int at, const char* what) {
+        return of_group(h.row({at, "after step"}, what + std::to_string(p)), ranks);
+      };
+      Comparison comparison{.row = row(step, "divided w"),
+                            .expected = row(step, "whole w").by_rank};
+      if (step > 0)
+        comparison.explanations = [before = row(step - 1, "divided w").by_rank] {
+          return Explanations{last_steps_value(before)};
+        };
+      rows.push_back(std::move(comparison));
+    }
+  }
+  return equal("A divided optimizer must leave on every rank the bits that the whole one leaves",
+               rows);
+}
+
+Findings the_whole_moves(const Divided& c, const History& h) {
+  for (int step = 0; step < c.steps; ++step) {
+    const auto now = h.row({step, "after step"}, "whole w0").by_rank.front();
+    const auto before = step == 0
+                            ? recorded(parameters_of(c, c10::kCPU).front().detach(), dtype_of(c, 0))
+                            : h.row({step - 1, "after step"}, "whole w0").by_rank.front();
+    if (now == before)
+      throw Refused("the whole optimizer leaves w0 as it is in step " + std::to_string(step));
+  }
+  return {};
+}
+
+// Elements of each parameter that its optimizer has seen, by rank.
+std::vector<int64_t> elements_kept(const Divided& c, int step) {
+  std::vector<std::vector<int64_t>> bytes(groups_in(c, step));
+  std::vector<std::vector<size_t>> members(bytes.size());
+  for (size_t p = 0; p < parameter_count(c); ++p) {
+    const size_t g = p % group_count(c);
+    if (g >= bytes.size()) continue;
+    members[g].push_back(p);
+    bytes[g].push_back(size_of(c, p) * static_cast<int64_t>(c10::elementSize(dtype_of(c, p))));
+  }
+  const auto owners = reference::owners(bytes, ranks_in(c, step));
+  std::vector<int64_t> kept(static_cast<size_t>(c.world.size));
+  for (size_t g = 0; g < members.size(); ++g)
+    for (size_t i = 0; i < members[g].size(); ++i) {
+      bool has_state = c.optimizer == "adagrad";
+      for (int past = 0; past <= step; ++past)
+        has_state = has_state || has_gradient(c, past, members[g][i]);
+      if (has_state)
+        kept[static_cast<size_t>(owners[g][i])] +=
+            size_of(c, members[g][i]) * numbers_kept(c.optimizer);
+    }
+  return kept;
+}
+
+Findings each_rank_keeps_its_part(const Divided& c, const History& h) {
+  std::vector<Comparison> rows;
+  for (int step = 0; step < c.steps; ++step) {
+    std::vector<TensorValue> expected;
+    for (const auto each : elements_kept(c, step)) expected.push_back(int64_values({each}));
+    rows.push_back({.row = h.row({step, "after step"}, "elements of state"), .expected = expected});
+  }
+  return equal("Each rank must keep the state of its own parameters, and no other", rows);
+}
+
+std::vector<Divided> every_small_one() {
+  std::vector<Divided> all;
+  for (const int world : {2, 3})
+    for (const char* optimizer :
+         {"sgd", "momentum", "adam", "adamw", "amsgrad", "adagrad", "rmsprop"})
+      for (const int resume_size : {1, 2, 3})
+        all.push_back({.world = {.size = world},
+                       .steps = 4,
+                       .optimizer = optimizer,
+                       .sizes = {3, 5, 2, 4},
+                       .groups = 2,
+                       .late_group = 1,
+                       .slower = 1,
+                       .resume = 2,
+                       .resume_size = resume_size,
+                       .saving_rank = 1,
+                       .lacking = 1,
+                       .seed = 1});
+  return all;
+}
+
+rc::Gen<Divided> cases() {
+  using rc::gen::element;
+  using rc::gen::inRange;
+  using rc::gen::set;
+  const auto sizes = rc::gen::mapcat(inRange<size_t>(1, 8), [](size_t count) {
+    return rc::gen::container<std::vector<int>>(count, inRange(1, 40));
+  });
+  using Dtypes = std::vector<std::string>;
+  const auto dtypes = element(Dtypes{}, Dtypes{"float32"}, Dtypes{"float64"},
+                              Dtypes{"float32", "float64"}, Dtypes{"float64", "float32"});
+  return rc::gen::build<Divided>(
+      set(&Divided::world,
+          rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4, 5)))),
+      set(&Divided::steps, inRange(3, 7)),
+      set(&Divided::optimizer, element<std::string>("sgd", "momentum", "adam", "adamw", "amsgrad",
+                                                    "adagrad", "rmsprop")),
+      set(&Divided::sizes, sizes), set(&Divided::dtypes, dtypes),
+      set(&Divided::groups, inRange(1, 4)), set(&Divided::late_group, inRange(0, 4)),
+      set(&Divided::slower, inRange(0, 4)), set(&Divided::resume, element(0, 1, 1, 2, 2, 3)),
+      set(&Divided::resume_size, inRange(1, 5)), set(&Divided::saving_rank, inRange(0, 6)),
+      set(&Divided::lacking, inRange(0, 3)), set(&Divided::seed, inRange<uint64_t>(0, 1 << 20)));
+}
+
+bool resumes_with_state(const Divided& c) {
+  return resumes(c) && c.optimizer != "sgd" && ranks_in(c, c.resume) != c.world.size;
+}
+
+}  // namespace
+
+Scenario sharded_optimizer_is_the_whole() {
+  return scenario<Divided>({
+      .name = "averaging.sharded_optimizer_is_the_whole",
+      .claim = "An optimizer whose state is divided over the ranks leaves the bits of the whole "
+               "one, in a world of another size after its state was loaded there too, and each "
+               "rank keeps the state of its own parameters alone.",
+      .exactness = "bit-equal",
+      .source = "torch.distributed.optim.ZeroRedundancyOptimizer; docs/semantics.md 6.3",
+      .not_covered = "errors, optimizers that are not LibTorch's, parameters on several devices",
+      .usual_mistake = "loading a state by the places of a rank's own parameters: in another "
+                       "world they are other parameters.",
+      .tags = {"averaging", "optimizers"},
+      .must_catch = {"sharded_group_given_out_anew", "sharded_last_rank_sends_nothing",
+                     "sharded_options_not_loaded", "sharded_state_kept_whole",
+                     "sharded_state_of_the_saving_rank_alone"},
+      .draws = 100,
+      .start = {.world = {.size = 2}},
+      .every = every_small_one,
+      .cases = cases(),
+      .program = program,
+      .checks = {the_whole_moves, equals_the_whole, each_rank_keeps_its_part},
+      .labels = {{"three ranks and more", 0.5, has_three_ranks<Divided>},
+                 {"a state in a world of another size", 0.2, resumes_with_state},
+                 {"a group that comes later", 0.15, has_late_group},
+                 {"parameters without a gradient", 0.3,
+                  [](const Divided& c) { return c.lacking > 0 && parameter_count(c) > 1; }},
+                 {"parameters of two dtypes", 0.15,
+                  [](const Divided& c) {
+                    return parameter_count(c) > 1 && c.dtypes.size() > 1 &&
+                           c.dtypes[0] != c.dtypes[1];
+                  }}},
+  });
+}
+
+std::vector<Scenario> all() {
+  return {sharded_optimizer_is_the_whole()};
+}
+
+}  // namespace lockstep::scenarios::averaging_sharded_optimizer_is_the_whole

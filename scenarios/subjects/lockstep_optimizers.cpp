@@ -1,0 +1,158 @@
+#include "scenarios/subjects/lockstep_optimizers.h"
+
+#include "ddp/collectives.h"
+#include "ddp/model_averaging.h"
+#include "ddp/post_local_sgd.h"
+#include "ddp/zero_redundancy_optimizer.h"
+
+#include <torch/torch.h>
+
+#include <sstream>
+
+namespace lockstep {
+
+namespace {
+
+std::string bytes_of(torch::serialize::OutputArchive& archive) {
+  std::ostringstream bytes;
+  archive.save_to(bytes);
+  return bytes.str();
+}
+
+torch::serialize::InputArchive archive_of(const std::string& bytes) {
+  std::istringstream stream(bytes);
+  torch::serialize::InputArchive archive;
+  archive.load_from(stream);
+  return archive;
+}
+
+std::shared_ptr<ModelAverager> averager_of(const AveragingOptions& options, const Group& group) {
+  if (!options.is_hierarchical)
+    return std::make_shared<PeriodicModelAverager>(
+        group, PeriodicAveragingOptions{.period = options.levels.back().period,
+                                        .warmup_steps = options.warmup_steps});
+  HierarchicalAveragingOptions out{.levels = {}, .warmup_steps = options.warmup_steps};
+  for (const auto& [period, size] : options.levels)
+    out.levels.push_back({.period = period, .group_size = size});
+  return std::make_shared<HierarchicalModelAverager>(group, out);
+}
+
+// What the library's collectives keep for a group, a thread among it, would outlive the case where
+// the world is kept for the next one.
+class GivesBack {
+ public:
+  explicit GivesBack(Group group) : group_(std::move(group)) {}
+  ~GivesBack() { destroy_process_group(group_); }
+  GivesBack(const GivesBack&) = delete;
+  GivesBack& operator=(const GivesBack&) = delete;
+
+ private:
+  const Group group_;
+};
+
+class Averaging : public AveragedSgd {
+ public:
+  Averaging(const std::vector<at::Tensor>& parameters, const Group& group,
+            const AveragingOptions& options)
+      : gives_back_(group),
+        through_optimizer_(options.through_optimizer),
+        parameters_(parameters),
+        optimizer_(std::make_shared<torch::optim::SGD>(parameters, torch::optim::SGDOptions(1.0)),
+                   averager_of(options, group)) {}
+
+  void step() override {
+    if (through_optimizer_) {
+      optimizer_.step();
+      return;
+    }
+    optimizer_.optimizer().step();
+    optimizer_.averager().average_parameters(parameters_);
+  }
+
+  std::string save() override {
+    torch::serialize::OutputArchive archive;
+    optimizer_.save(archive);
+    return bytes_of(archive);
+  }
+
+  void load(const std::string& saved) override {
+    auto archive = archive_of(saved);
+    optimizer_.load(archive);
+  }
+
+ private:
+  const GivesBack gives_back_;  // destroyed last
+  const bool through_optimizer_;
+  const std::vector<at::Tensor> parameters_;
+  PostLocalSgdOptimizer optimizer_;
+};
+
+// LibTorch's states say of themselves only what they save.
+int64_t elements_of(const torch::optim::OptimizerParamState& state) {
+  torch::serialize::OutputArchive saved;
+  state.serialize(saved);
+  auto archive = archive_of(bytes_of(saved));
+  int64_t elements = 0;
+  for (const auto& key : archive.keys()) {
+    c10::IValue value;
+    if (archive.try_read(key, value) && value.isTensor()) elements += value.toTensor().numel();
+  }
+  return elements;
+}
+
+class Divided : public ShardedOptimizer {
+ public:
+  Divided(const ParamGroups& groups, const MakeOptimizer& make, const Group& group)
+      : gives_back_(group), rank_(group->getRank()), optimizer_(group, groups, make) {}
+
+  void step() override { optimizer_.step(); }
+  void add_group(const torch::optim::OptimizerParamGroup& group) override {
+    optimizer_.add_param_group(group);
+  }
+  void set_learning_rate(size_t group, double rate) override {
+    optimizer_.local().param_groups().at(group).options().set_lr(rate);
+  }
+
+  std::string save(int to) override {
+    optimizer_.consolidate_state_dict(to);
+    if (rank_ != to) return "";
+    torch::serialize::OutputArchive archive;
+    optimizer_.consolidated().save(archive);
+    return bytes_of(archive);
+  }
+
+  void load(const std::string& saved) override {
+    auto whole = optimizer_.whole();
+    auto archive = archive_of(saved);
+    whole->load(archive);
+    optimizer_.load_state_dict(std::move(whole));
+  }
+
+  int64_t elements_of_state() override {
+    int64_t elements = 0;
+    for (const auto& [parameter, state] : optimizer_.local().state())
+      elements += elements_of(*state);
+    return elements;
+  }
+
+ private:
+  const GivesBack gives_back_;  // destroyed last
+  const int rank_;
+  ZeroRedundancyOptimizer optimizer_;
+};
+
+}  // namespace
+
+std::unique_ptr<AveragedSgd> lockstep_averaged_sgd(const std::vector<at::Tensor>& parameters,
+                                                   const Group& group,
+                                                   const AveragingOptions& options) {
+  return std::make_unique<Averaging>(parameters, group, options);
+}
+
+std::unique_ptr<ShardedOptimizer> lockstep_sharded_optimizer(const ParamGroups& groups,
+                                                             const MakeOptimizer& make,
+                                                             const Group& group) {
+  return std::make_unique<Divided>(groups, make, group);
+}
+
+}  // namespace lockstep
