@@ -57,8 +57,13 @@ class BackwardPass {
   bool await_end() { return !std::exchange(end_is_awaited_, true); }
   void end_has_come() { end_is_awaited_ = false; }
 
-  void comes_through_an_output() { came_through_an_output_ = true; }
+  // Through an output of a forward, which was synchronised or not.
+  void comes_through_an_output(bool is_synchronised) {
+    has_met_an_output_ = true;
+    came_through_an_output_ = came_through_an_output_ || is_synchronised;
+  }
   bool came_through_an_output() const { return came_through_an_output_; }
+  bool has_met_an_output() const { return has_met_an_output_; }
 
   // The rest is for a reduced pass. Autograd has ended it with an exception.
   void autograd_threw() { validation_error_ = "an exception was thrown in the backward pass"; }
@@ -102,7 +107,8 @@ class BackwardPass {
   ArrivalStreams streams_;
   std::vector<std::size_t> arrivals_;
   bool end_is_awaited_ = false;
-  bool came_through_an_output_ = false;
+  bool came_through_an_output_ = false;  // of a synchronised forward
+  bool has_met_an_output_ = false;
   bool is_shadow_ = false;
 
   // Empty in a local pass.

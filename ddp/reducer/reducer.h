@@ -146,6 +146,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void reduce_pass();
   void call_at_end_of_this_pass(void (Reducer::*act)(bool thrown));
   void on_end(bool thrown);
+  void tell_of_a_bare_pass();
   void finish_pass(bool thrown);
   void finish();
   [[noreturn]] void end_with_validation_error();
@@ -172,6 +173,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::shared_ptr<int> pending_end_callbacks_ = std::make_shared<int>(0);
   std::condition_variable ends_have_come_;
 
+  bool has_told_of_a_bare_pass_ = false;
   std::string left_out_;                // the validation_error of a rank whose forward threw
   std::optional<std::string> failure_;  // of communication: this object is unusable
   PendingFlagCopies late_flags_;

@@ -14,8 +14,8 @@ void Reducer::on_output_gradient(bool synchronised) {
   if (synchronised) remember_functions_of_gradients();
   if ((pass_ && pass_->is_reduced()) || !hooks_->may_be_reached_by_this_pass()) return;
   if (!pass_) begin_pass();
+  pass_->comes_through_an_output(synchronised);
   if (!synchronised) return;
-  pass_->comes_through_an_output();
   reduce_pass();
 }
 
@@ -79,6 +79,7 @@ void Reducer::call_at_end_of_this_pass(void (Reducer::*act)(bool thrown)) {
 void Reducer::on_end(bool thrown) {
   pass_->end_has_come();
   if (!pass_->is_reduced()) {
+    if (!pass_->has_met_an_output()) tell_of_a_bare_pass();
     pass_.reset();
     return;
   }
@@ -103,6 +104,20 @@ void Reducer::on_end(bool thrown) {
     return;
   }
   call_at_end_of_this_pass(&Reducer::finish_pass);
+}
+
+// Who calls the module's own forward where the wrapped one was meant trains a model of his own. A
+// probe or a penalty of the bare module is right, so it is no error.
+void Reducer::tell_of_a_bare_pass() {
+  if (!forwards_.sees_all_outputs() || pass_->arrivals().empty()) return;
+  if (std::exchange(has_told_of_a_bare_pass_, true)) return;
+  TORCH_WARN(
+      "DistributedDataParallel on rank ", communicator_->rank(),
+      ": a backward pass brought the gradient of '",
+      model_->parameters.name(pass_->arrivals().front()),
+      "' and went through no output of ddp.forward, so it was not averaged: what it added to "
+      ".grad is this rank's own until the next averaged pass. Call ddp.forward, not the "
+      "module's own forward, where gradients are to be averaged. This is said once.");
 }
 
 // Note [Several instances in one pass]

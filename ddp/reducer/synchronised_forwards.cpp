@@ -28,7 +28,9 @@ void SynchronisedForwards::forward_begins() {
 
 void SynchronisedForwards::forward_ends(const std::optional<std::vector<at::Tensor>>& outputs,
                                         bool synchronised, const Listener& on_output_gradient) {
-  last_one_decides_ = synchronised && !(outputs && have_graphs(*outputs));
+  const bool are_seen = outputs && have_graphs(*outputs);
+  last_one_decides_ = synchronised && !are_seen;
+  sees_all_outputs_ = sees_all_outputs_ && are_seen;
   if (synchronised) {
     finish_recording(current_);
     remember(current_);

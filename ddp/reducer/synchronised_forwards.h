@@ -53,6 +53,9 @@ class SynchronisedForwards {
   // Whether a synchronised forward waits for its backward.
   bool are_outstanding() const { return are_outstanding_; }
 
+  // Whether the outputs of every forward so far, synchronised or not, could be seen.
+  bool sees_all_outputs() const { return sees_all_outputs_; }
+
   // No forward so far waits for its backward, and the last one decides no more: a reduced pass
   // begins, or the parameters have changed.
   void clear_outstanding() { are_outstanding_ = last_one_decides_ = false; }
@@ -62,6 +65,7 @@ class SynchronisedForwards {
   std::deque<Recording> remembered_;  // of synchronised ones, and of gradients
   bool last_one_decides_ = false;
   bool are_outstanding_ = false;
+  bool sees_all_outputs_ = true;
 };
 
 }  // namespace lockstep
