@@ -135,7 +135,7 @@ rc::Gen<Differing> differing() {
   };
   const auto words = rc::gen::weightedOneOf<std::string>(
       {{8, rc::gen::elementOf(kOfTensors)},
-       {3, element<std::string>("missing", "further", "shape", "dtype", "frozen")},
+       {8, element<std::string>("missing", "further", "shape", "dtype", "frozen")},
        {1, rc::gen::just(std::string("tied"))},
        {5, rc::gen::elementOf(kOfOptions)}});
   const auto difference = rc::gen::build<Difference>(set(&Difference::what, words),
