@@ -14,6 +14,8 @@ class Optimizer;
 
 namespace lockstep {
 
+class DistributedSampler;
+
 // The parts of a replica that are compared between the ranks. Null is left out.
 struct ReplicaParts {
   // A bare module, or a DistributedDataParallel's (&*ddp).
@@ -27,6 +29,10 @@ struct ReplicaParts {
   // rate.
   const torch::optim::Optimizer* optimizer = nullptr;
 
+  // Dataset size, world size, options, the epoch set last and its order, so that the ranks divide
+  // one dataset in one order. Not how far each has come, which a loader's workers run ahead of.
+  const DistributedSampler* sampler = nullptr;
+
   // Longest wait for the slowest rank. Unset: that of the group.
   std::optional<std::chrono::milliseconds> timeout;
 };
@@ -39,10 +45,10 @@ struct ReplicaParts {
 // Collective; blocks; on a group of its own, as the collectives of ddp/collectives.h. Throws
 // DisagreementError, with the same sentence on every rank, which names the first thing that
 // differs, its first element with its values, and who has which: names, shapes or dtypes, then
-// options, then values in the order of parameters, buffers, optimizer state. Throws UsageError for
-// a null group, and CommunicationError. Equal instances of DistributedDataParallel stay equal, so a
-// difference is a mistake of the program: a step that one rank left out, an update of its own, or a
-// state that one rank alone has loaded.
+// options, then values in the order of parameters, buffers, optimizer state, sampler. Throws
+// UsageError for a null group, and CommunicationError. Equal instances of DistributedDataParallel
+// stay equal, so a difference is a mistake of the program: a step that one rank left out, an update
+// of its own, or a state that one rank alone has loaded.
 //
 // DistributedDataParallelOptions::check_replicas_every does it in every n-th forward.
 void check_replicas_equal(const c10::intrusive_ptr<c10d::ProcessGroup>& group,

@@ -108,6 +108,10 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   // All of this rank's samples in the order of the epoch set last, whatever the position is.
   std::vector<std::size_t> indices() const;
 
+  // The order of the epoch set last that the ranks divide, of int64 [dataset size]; undefined where
+  // that is 0, 1, 2, ... check_replicas_equal() compares it between ranks.
+  at::Tensor shared_order() const;
+
  private:
   struct Progress;  // what copies share
   class RankOrder;

@@ -1,8 +1,11 @@
 #include "ddp/check_replicas_equal.h"
 
 #include "ddp/checkpoint/optimizer_state.h"
+#include "ddp/checkpoint/progress.h"
 #include "ddp/collectives/call.h"
 #include "ddp/consistency/equal_values.h"
+#include "ddp/distributed_sampler.h"
+#include "ddp/errors.h"
 
 #include <torch/torch.h>
 
@@ -20,15 +23,19 @@ class Parts {
   Parts(ProgramCall& call, const ReplicaParts& given) : call_(call) {
     call.compare("the parts", std::string(given.model ? "a model" : "no model") +
                                   (given.model && given.buffers ? " with its buffers" : "") +
-                                  (given.optimizer ? " and an optimizer" : ""));
-    if (!given.model && !given.optimizer) call.refuse("neither a model nor an optimizer is given");
+                                  (given.optimizer ? ", an optimizer" : "") +
+                                  (given.sampler ? ", a sampler" : ""));
+    if (!given.model && !given.optimizer && !given.sampler)
+      call.refuse("no model, optimizer or sampler is given");
     if (given.model) add_model(*given.model, given.buffers);
-    if (!given.optimizer) return;
-    if (const auto problem = problem_with(*given.optimizer)) {
-      call.refuse(*problem);
-    } else {
-      add_optimizer(*given.optimizer);
+    if (given.optimizer) {
+      if (const auto problem = problem_with(*given.optimizer)) {
+        call.refuse(*problem);
+      } else {
+        add_optimizer(*given.optimizer);
+      }
     }
+    if (given.sampler) add_sampler(*given.sampler);
   }
 
   const std::vector<NamedTensor>& tensors() const { return tensors_; }
@@ -75,6 +82,22 @@ class Parts {
           call_.compare(name, c10::str(value.value()));
         }
       }
+    }
+  }
+
+  // A function that draws the order may throw on this rank alone.
+  void add_sampler(const DistributedSampler& sampler) {
+    for (const auto& each : state_of_sampler(sampler, std::nullopt)) {
+      const auto& name = each.key().toStringRef();
+      if (name != "rank" && name != "position" && name != "order_epoch")
+        call_.compare("the sampler's " + name, std::to_string(each.value().toInt()));
+    }
+    try {
+      const at::Tensor order = sampler.shared_order();
+      call_.compare("whether the sampler has an order", order.defined() ? "it has" : "none");
+      if (order.defined()) tensors_.push_back({"the sampler's order", order});
+    } catch (const std::exception& error) {
+      call_.refuse(std::string("the sampler's order cannot be drawn: ") + first_line(error));
     }
   }
 

@@ -53,8 +53,8 @@ std::size_t share_of(std::size_t dataset_size, const DistributedSamplerOptions& 
 }
 
 // The order of the whole dataset that all ranks share; undefined: 0, 1, 2, ...
-at::Tensor shared_order(std::size_t dataset_size, const DistributedSamplerOptions& options,
-                        std::int64_t epoch) {
+at::Tensor order_of(std::size_t dataset_size, const DistributedSamplerOptions& options,
+                    std::int64_t epoch) {
   if (!options.shuffle && !options.order) return {};
   const auto generator =
       at::detail::createCPUGenerator(options.seed + static_cast<std::uint64_t>(epoch));
@@ -96,7 +96,7 @@ class DistributedSampler::RankOrder {
         stride_(static_cast<std::size_t>(*options.num_replicas)),
         first_(static_cast<std::size_t>(*options.rank)),
         size_(share_of(dataset_size, options)) {
-    const at::Tensor shared = shared_order(dataset_size, options, epoch);
+    const at::Tensor shared = order_of(dataset_size, options, epoch);
     if (!shared.defined()) return;
     const auto* const indices = shared.const_data_ptr<std::int64_t>();
     drawn_.reserve(size_);
@@ -190,6 +190,10 @@ std::int64_t DistributedSampler::epoch() const {
 
 std::size_t DistributedSampler::size() const {
   return share_of(dataset_size_, options_);
+}
+
+at::Tensor DistributedSampler::shared_order() const {
+  return order_of(dataset_size_, options_, progress_->epoch);
 }
 
 std::vector<std::size_t> DistributedSampler::indices() const {

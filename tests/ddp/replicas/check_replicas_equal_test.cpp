@@ -4,6 +4,7 @@
 
 #include "ddp/consistency/equal_values.h"
 #include "ddp/distributed_data_parallel.h"
+#include "ddp/distributed_sampler.h"
 #include "ddp/errors.h"
 #include "tests/ddp/checkpoint/training.h"
 #include "tests/ddp/forked_world.h"
@@ -163,6 +164,38 @@ TEST(CheckReplicasEqual, AnOptimizersOptionsAndStateCount) {
               std::string::npos)
         << reports[0];
   }
+}
+
+TEST(CheckReplicasEqual, ASamplersDatasetEpochAndOrderCount) {
+  const auto reports = run_world(2, [](const Group& group) {
+    const int rank = group->getRank();
+    const auto told_of = [&](const DistributedSampler& sampler) {
+      return told([&] { check_replicas_equal(group, {.sampler = &sampler}); }) + "|";
+    };
+    const auto drawn_from = [&](int first) {
+      return DistributedSampler(5, *group, {.order = [first](std::size_t size, at::Generator) {
+                                  return torch::arange(first, first + static_cast<int>(size)) % 5;
+                                }});
+    };
+    DistributedSampler alike(5, *group), late(5, *group);
+    alike.next(rank + 1);
+    late.set_epoch(rank);
+    return told_of(alike) + told_of(DistributedSampler(rank == 0 ? 5 : 6, *group)) + told_of(late) +
+           told_of(DistributedSampler(5, *group, {.seed = rank == 0 ? 1U : 2U})) +
+           told_of(drawn_from(3)) + told_of(drawn_from(rank));
+  });
+  EXPECT_EQ(
+      reports,
+      same(2,
+           "equal|"
+           "ranks disagree on the sampler's dataset_size of check_replicas_equal: rank 0 has "
+           "5; rank 1 has 6|"
+           "ranks disagree on the sampler's epoch of check_replicas_equal: rank 0 has 0; rank "
+           "1 has 1|"
+           "ranks disagree on the sampler's seed of check_replicas_equal: rank 0 has 1; rank "
+           "1 has 2|equal|"
+           "ranks disagree on element [0] of the sampler's order: rank 0 has 0; rank 1 has "
+           "1|"));
 }
 
 TEST(CheckReplicasEqual, NothingToCompareIsRefused) {
