@@ -178,7 +178,7 @@ TEST(CheckReplicasEqual, ASamplersDatasetEpochAndOrderCount) {
                                 }});
     };
     DistributedSampler alike(5, *group), late(5, *group);
-    alike.next(rank + 1);
+    alike.next(rank == 0 ? 1 : 2);
     late.set_epoch(rank);
     return told_of(alike) + told_of(DistributedSampler(rank == 0 ? 5 : 6, *group)) + told_of(late) +
            told_of(DistributedSampler(5, *group, {.seed = rank == 0 ? 1U : 2U})) +
