@@ -202,8 +202,8 @@ TEST(CheckReplicasEqual, NothingToCompareIsRefused) {
   const auto reports = run_world(
       2, [](const Group& group) { return told([&] { check_replicas_equal(group, {}); }); });
   EXPECT_EQ(reports, same(2,
-                          "ranks 0 and 1 of 2 cannot take part: check_replicas_equal: neither a "
-                          "model nor an optimizer is given"));
+                          "ranks 0 and 1 of 2 cannot take part: check_replicas_equal: no model, "
+                          "optimizer or sampler is given"));
 }
 
 TEST(CheckReplicasEqual, AnInstanceLooksInEveryNthSynchronisedForward) {
