@@ -136,16 +136,29 @@ class Meeting(Nodes):
 
     def test_one_that_was_killed_before_all_came_may_come_again(self):
         waiting = [self.node(node, "true", nodes=3) for node in range(2)]
-        time.sleep(0.5)
+        for node in waiting:
+            self.wait_until_it_takes_signals(node)
+        time.sleep(0.3)
         waiting[1].kill()
         self.ended(waiting[1])
         said = self.all_ended([waiting[0], *(self.node(node, "true", nodes=3) for node in (1, 2))])
         self.assertEqual([one.status for one in said], [0, 0, 0], "\n".join(map(str, said)))
 
+    def wait_until_it_takes_signals(self, process):
+        """As descriptors: from then on it waits for the others."""
+        until = time.monotonic() + DEADLINE_S
+        while time.monotonic() < until:
+            with open("/proc/%d/status" % process.pid, encoding="ascii") as file:
+                blocked = int(re.search(r"SigBlk:\s*(\w+)", file.read()).group(1), 16)
+            if blocked >> (signal.SIGTERM - 1) & 1:
+                return
+            time.sleep(0.01)
+        self.fail("it never took signals")
+
     def test_a_signal_ends_the_wait(self):
         for node in range(2):
             process = self.node(node, "true")
-            time.sleep(0.5)
+            self.wait_until_it_takes_signals(process)
             process.send_signal(signal.SIGTERM)
             said = self.ended(process)
             self.assertEqual((said.status, said.err), (143, "lockstep: ended by SIGTERM before all nodes had come\n"))

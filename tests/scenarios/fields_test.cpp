@@ -34,6 +34,7 @@ bool makes_no_difference(const std::string& scenario, const std::string& path) {
         "environment.is_deterministic", "environment.wraps_without_gradients",
         "environment.threads", "returns_first"}},
       {"buffers.every_kind_is_followed", {"reassigned"}},
+      {"averaging.models_follow_the_rule", {"through_optimizer"}},
       {"sync_batch_norm.matches_single_process", {"threads"}},
       {"errors.lacking_gradients_are_told", {"order_by_rank"}}};
   const auto own = kOfScenarios.find(scenario);
