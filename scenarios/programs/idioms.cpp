@@ -33,6 +33,13 @@ std::vector<Programme> alternating_heads() {
                                            .gradient_as_bucket_view = views,
                                            .skip_all_reduce_unused_params = skips},
                                .seed = 5});
+  // A gradient that a rank receives and has not computed has the layout of its parameter.
+  for (const char* kind : {"transposed", "channels_last"})
+    all_of_them.push_back({.world = {.size = 2},
+                           .steps = {all, backward, none, on_rank_zero, backward},
+                           .layers = {{.kind = kind, .size = 3}, {.size = 2}},
+                           .options = {.find_unused_parameters = true},
+                           .seed = 12});
   return all_of_them;
 }
 
