@@ -219,8 +219,7 @@ void FollowedModel::run_backward(const Action& action) {
     }
   }
   if (action.is_synchronised) {
-    mistakes_.push_back(
-        {"not_reduced", "what each rank has for itself: it stayed local", replicas_});
+    // First: where one rank alone has inputs it is what that has for itself.
     if (is_shadowed_) {
       mistakes_.push_back({"divided_by_the_other_count",
                            "an average over all ranks where those that have inputs count, or the "
@@ -231,6 +230,8 @@ void FollowedModel::run_backward(const Action& action) {
                                               : reference::Divisor::group_size);
       mistakes_.back().replicas.average();
     }
+    mistakes_.push_back(
+        {"not_reduced", "what each rank has for itself: it stayed local", replicas_});
     replicas_.average();
   } else {
     mistakes_.push_back(
