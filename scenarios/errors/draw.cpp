@@ -1,5 +1,7 @@
 #include "scenarios/errors/draw.h"
 
+#include "scenarios/cases/lists.h"
+
 namespace lockstep::scenarios::errors {
 
 namespace {
@@ -10,13 +12,6 @@ using rc::gen::set;
 using rc::gen::weightedElement;
 
 constexpr int kMany = 60;  // of any number of ranks, steps and parameters up to six
-
-template <class T>
-rc::Gen<std::vector<T>> lists(size_t least, size_t most, const rc::Gen<T>& elements) {
-  return rc::gen::mapcat(inRange<size_t>(least, most + 1), [elements](size_t count) {
-    return rc::gen::container<std::vector<T>>(count, elements);
-  });
-}
 
 // One rank mostly, some, or all.
 rc::Gen<Ranks> ranks() {

@@ -1,5 +1,6 @@
 #include "scenarios/programs/draw.h"
 
+#include "scenarios/cases/lists.h"
 #include "scenarios/programs/actions.h"
 
 #include <algorithm>
@@ -12,13 +13,6 @@ using rc::gen::element;
 using rc::gen::inRange;
 using rc::gen::set;
 using rc::gen::weightedElement;
-
-template <class T>
-rc::Gen<std::vector<T>> lists(size_t least, size_t most, const rc::Gen<T>& elements) {
-  return rc::gen::mapcat(inRange<size_t>(least, most + 1), [elements](size_t count) {
-    return rc::gen::container<std::vector<T>>(count, elements);
-  });
-}
 
 rc::Gen<bool> one_in(size_t count) {
   return weightedElement<bool>({{count - 1, false}, {1, true}});

@@ -3,6 +3,7 @@
 #include "harness/core/history.h"
 #include "harness/recorder/rank_context.h"
 #include "scenarios/cases/labels.h"
+#include "scenarios/cases/lists.h"
 #include "scenarios/cases/sentences.h"
 #include "scenarios/replicas/changed.h"
 
@@ -161,12 +162,6 @@ rc::Gen<Changed> cases() {
   using rc::gen::element;
   using rc::gen::inRange;
   using rc::gen::set;
-  const auto lists = [](size_t least, size_t most, const auto& elements) {
-    return rc::gen::mapcat(inRange<size_t>(least, most + 1), [elements](size_t count) {
-      return rc::gen::container<std::vector<typename std::decay_t<decltype(elements)>::ValueType>>(
-          count, elements);
-    });
-  };
   const auto part = rc::gen::build<NumberedTensor>(
       set(&NumberedTensor::kind, element<std::string>("parameter", "parameter", "buffer")),
       set(&NumberedTensor::dtype, element<std::string>("float32", "float64", "float16", "bfloat16",

@@ -1,5 +1,7 @@
 #include "scenarios/replicas/draw.h"
 
+#include "scenarios/cases/lists.h"
+
 #include <rapidcheck.h>
 
 #include <algorithm>
@@ -127,12 +129,6 @@ rc::Gen<Differing> differing() {
   using rc::gen::element;
   using rc::gen::inRange;
   using rc::gen::set;
-  const auto list = [](size_t least, size_t most, const auto& elements) {
-    return rc::gen::mapcat(inRange<size_t>(least, most + 1), [elements](size_t count) {
-      return rc::gen::container<std::vector<typename std::decay_t<decltype(elements)>::ValueType>>(
-          count, elements);
-    });
-  };
   const auto words = rc::gen::weightedOneOf<std::string>(
       {{8, rc::gen::elementOf(kOfTensors)},
        {8, element<std::string>("missing", "further", "shape", "dtype", "frozen")},
@@ -149,10 +145,10 @@ rc::Gen<Differing> differing() {
         for (auto& each : all) each.rank = rank;
         return all;
       },
-      list(1, 3, difference), inRange(0, 60));
+      lists(1, 3, difference), inRange(0, 60));
   const auto caps = rc::gen::weightedOneOf<std::vector<int64_t>>(
       {{3, rc::gen::just(std::vector<int64_t>{})},
-       {1, list(1, 3, element<int64_t>(1, 16, 1 << 18))}});
+       {1, lists(1, 3, element<int64_t>(1, 16, 1 << 18))}});
   const auto options = rc::gen::apply(
       [](WrapOptions all, bool init_sync, bool lag, const std::vector<int64_t>& each) {
         all.init_sync = init_sync;
@@ -166,16 +162,16 @@ rc::Gen<Differing> differing() {
       rc::gen::build<Differing>(
           set(&Differing::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
           set(&Differing::differences,
-              rc::gen::weightedOneOf<std::vector<Difference>>({{8, list(1, 1, difference)},
+              rc::gen::weightedOneOf<std::vector<Difference>>({{8, lists(1, 1, difference)},
                                                                {3, of_one_rank},
-                                                               {6, list(2, 3, difference)},
-                                                               {3, list(1, 1, alike)}})),
+                                                               {6, lists(2, 3, difference)},
+                                                               {3, lists(1, 1, alike)}})),
           set(&Differing::tensors, rc::gen::apply(
                                        [](std::vector<TensorSpec> all, bool are_alike) {
                                          if (are_alike) make_alike(all);
                                          return all;
                                        },
-                                       list(0, 4, tensors()), rc::gen::arbitrary<bool>())),
+                                       lists(0, 4, tensors()), rc::gen::arbitrary<bool>())),
           set(&Differing::options, options)),
       tidied);
 }

@@ -15,6 +15,7 @@
 #include "harness/recorder/tensors.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
+#include "scenarios/cases/lists.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/sync_batch_norm/converted.h"
 
@@ -202,17 +203,11 @@ rc::Gen<Converted> cases() {
       set(&Place::tracks, rc::gen::map(seldom, [](bool off) { return !off; })),
       set(&Place::evaluates, seldom),
       set(&Place::dtype, element<std::string>("float32", "float64")));
-  const auto list = [](size_t least, size_t most, const auto& elements) {
-    return rc::gen::mapcat(inRange<size_t>(least, most + 1), [elements](size_t count) {
-      return rc::gen::container<std::vector<typename std::decay_t<decltype(elements)>::ValueType>>(
-          count, elements);
-    });
-  };
   return rc::gen::build<Converted>(
       set(&Converted::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)))),
       set(&Converted::acts,
-          list(1, 8, element<std::string>("convert", "convert", "revert", "train", "copy"))),
-      set(&Converted::layers, list(1, 4, place)));
+          lists(1, 8, element<std::string>("convert", "convert", "revert", "train", "copy"))),
+      set(&Converted::layers, lists(1, 4, place)));
 }
 
 bool has(const Converted& c, bool (*is_it)(const Place&)) {
