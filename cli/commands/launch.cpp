@@ -110,8 +110,8 @@ NodePlace place_of(const Flags& flags) {
 }
 
 // The ranks are children of a server process, which outlives this one long enough to end them all,
-// however this one ends. It is forked before this process has threads, and told where the ranks are
-// once all nodes have come.
+// however this one ends. It is forked before this process has threads, and learns where the ranks
+// are once all nodes have come.
 ZygoteServer server_of(const ProgramRanks& ranks) {
   return {.prepare = [] {},
           .serve =

@@ -101,7 +101,7 @@ class NodeRendezvous {
     if (waited[0].revents != 0) throw Signalled{signal_from(signals_)};
     std::vector<Visitor> kept;
     for (size_t at = 0; at < visitors_.size(); ++at)
-      if (waited[at + 2].revents == 0 || hears(visitors_[at]))
+      if (waited[at + 2].revents == 0 || receives_from(visitors_[at]))
         kept.push_back(std::move(visitors_[at]));
     visitors_ = std::move(kept);
     check();
@@ -112,7 +112,7 @@ class NodeRendezvous {
   }
 
   // False for one that is gone or turned away: after its handshake a node says nothing more.
-  bool hears(Visitor& visitor) {
+  bool receives_from(Visitor& visitor) {
     if (visitor.handshake || !visitor.heard.receive_from(visitor.connection.number())) return false;
     const auto message = visitor.heard.whole();
     if (!message) return true;

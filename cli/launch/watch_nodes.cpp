@@ -67,12 +67,12 @@ class Watch {
     for (const auto& link : links_) waited.push_back({link.is_gone ? -1 : link.socket, POLLIN, 0});
     ::poll(waited.data(), waited.size(), -1);
     if (waited[1].revents != 0) pass_on(std::to_string(signal_from(signals_)), nullptr);
-    if (waited[0].revents != 0) hear_server();
+    if (waited[0].revents != 0) receive_from_server();
     for (size_t at = 0; at < links_.size(); ++at)
-      if (waited[at + 2].revents != 0) hear(links_[at]);
+      if (waited[at + 2].revents != 0) receive_from(links_[at]);
   }
 
-  void hear_server() {
+  void receive_from_server() {
     const auto received = receive_message(socket_);
     if (!received) throw TierError("the process that watches over the ranks is gone");
     if (received->kind == static_cast<uint32_t>(ServerWord::failure))
@@ -83,7 +83,7 @@ class Watch {
       say(links_.front(), NodeWord::ended, to_wire(*end_));
   }
 
-  void hear(Link& link) {
+  void receive_from(Link& link) {
     if (!link.heard.receive_from(link.socket)) return lose(link);
     const auto message = link.heard.whole();
     if (!message) return;
