@@ -20,18 +20,6 @@ namespace {
 
 constexpr std::int64_t kFormat = 1;
 
-// What `act` throws counts against this rank, and so is said on all of them.
-void refuse_if_it_throws(ProgramCall& call, const std::string& path,
-                         const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const c10::Error& error) {
-    call.refuse(path + ": " + error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    call.refuse(path + ": " + first_line(error));
-  }
-}
-
 // "model, optimizer and epoch", of what the caller gave.
 void compare_parts(ProgramCall& call, const Checkpoint& checkpoint) {
   std::string parts;
@@ -59,7 +47,7 @@ void compare_progress(ProgramCall& call, const std::string& path, const Checkpoi
     call.compare("the sizes of the generators' states",
                  c10::str(sizes_of_states(checkpoint.generators)));
   if (checkpoint.sampler == nullptr) return;
-  refuse_if_it_throws(call, path, [&] {
+  call.refuse_if_it_throws(path + ": ", [&] {
     sampler = state_of_sampler(*checkpoint.sampler, checkpoint.samples_used);
     for (const auto& each : sampler)
       if (each.key().toStringRef() != "rank")
@@ -156,7 +144,7 @@ void save_checkpoint(const std::string& path, const c10::intrusive_ptr<c10d::Pro
                                         "the generators' states for save_checkpoint");
   ProgramCall written(group, "save_checkpoint", waits);
   if (call.communicator().rank() == 0) {
-    refuse_if_it_throws(written, path, [&] {
+    written.refuse_if_it_throws(path + ": ", [&] {
       const StateDict all = whole_state(checkpoint, sampler, states);
       replace_file(
           path, [&](const Write& write) { write_archive(all, write); }, options.keep_last,
@@ -174,7 +162,7 @@ void load_checkpoint(const std::string& path, const c10::intrusive_ptr<c10d::Pro
   call.agree();
   ProgramCall read(group, "load_checkpoint", waits);
   Assignments plan;
-  refuse_if_it_throws(read, path, [&] {
+  read.refuse_if_it_throws(path + ": ", [&] {
     const ReadArchive archive = read_archive(path);
     read.compare("the checksum of the file", std::to_string(archive.checksum));
     plan = plan_loading(Entry(archive.value, "the file"), checkpoint, group->getRank(),

@@ -44,6 +44,16 @@ void ProgramCall::refuse(const std::string& reason) {
   if (is_possible()) mine_.validation_error = name_ + ": " + reason;
 }
 
+void ProgramCall::refuse_if_it_throws(const std::string& before, const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const c10::Error& error) {
+    refuse(before + error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    refuse(before + first_line(error));
+  }
+}
+
 void ProgramCall::check_rank(const std::string& argument, int rank) {
   compare(argument, std::to_string(rank));
   if (rank >= 0 && rank < communicator_->world_size()) return;

@@ -4,6 +4,7 @@
 #include "ddp/collectives.h"
 #include "ddp/comm/communicator.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,9 @@ class ProgramCall {
   // Adds a reason why this rank cannot take part; the first one counts. Local.
   void refuse(const std::string& reason);
   void check_rank(const std::string& argument, int rank);
+
+  // The same where `act` throws, with its sentence behind `before`. Local.
+  void refuse_if_it_throws(const std::string& before, const std::function<void()>& act);
 
   // Whether nothing has refused so far. Local.
   bool is_possible() const { return !mine_.validation_error; }

@@ -92,13 +92,11 @@ class Parts {
       if (name != "rank" && name != "position" && name != "order_epoch")
         call_.compare("the sampler's " + name, std::to_string(each.value().toInt()));
     }
-    try {
+    call_.refuse_if_it_throws("the sampler's order cannot be drawn: ", [&] {
       const at::Tensor order = sampler.shared_order();
       call_.compare("whether the sampler has an order", order.defined() ? "it has" : "none");
       if (order.defined()) tensors_.push_back({"the sampler's order", order});
-    } catch (const std::exception& error) {
-      call_.refuse(std::string("the sampler's order cannot be drawn: ") + first_line(error));
-    }
+    });
   }
 
   std::string name_in_optimizer(const at::Tensor& parameter, std::size_t place) const {

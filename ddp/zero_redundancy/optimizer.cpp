@@ -21,17 +21,6 @@ namespace optim = torch::optim;
 using ParamGroups = std::vector<optim::OptimizerParamGroup>;
 constexpr const char* kName = "ZeroRedundancyOptimizer";
 
-// What `act` throws counts against this rank, and so is said on all of them.
-void refuse_if_it_throws(ProgramCall& call, const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const c10::Error& error) {
-    call.refuse(error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    call.refuse(first_line(error));
-  }
-}
-
 // Looks at parameters one by one, in the order of their groups.
 class ParameterCheck {
  public:
@@ -112,7 +101,7 @@ ZeroRedundancyOptimizer::ZeroRedundancyOptimizer(c10::intrusive_ptr<c10d::Proces
   if (parameters.is_empty()) call.refuse("it has no parameters");
   if (call.is_possible()) {
     for (const auto& each : groups) take(each);
-    refuse_if_it_throws(call, [&] {
+    call.refuse_if_it_throws("", [&] {
       const ParamGroups mine = part_of(group_->getRank(), groups);
       local_ = make_(mine);
       if (!local_) return call.refuse("its factory returns null");
@@ -184,7 +173,7 @@ at::Tensor ZeroRedundancyOptimizer::step(const optim::Optimizer::LossClosure& cl
   const auto& groups = local_->param_groups();
   for (std::size_t i = 0; i < groups.size(); ++i)
     call.compare("the learning rate of group " + std::to_string(i), learning_rate_of(groups[i]));
-  refuse_if_it_throws(call, [&] { local_->step(); });
+  call.refuse_if_it_throws("", [&] { local_->step(); });
   call.agree();
   exchange_parameters(call);
   return loss;

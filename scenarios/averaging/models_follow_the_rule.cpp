@@ -8,6 +8,7 @@
 #include "harness/core/compare.h"
 #include "scenarios/averaging/case.h"
 #include "scenarios/cases/labels.h"
+#include "scenarios/cases/lists.h"
 #include "scenarios/cases/tensors.h"
 
 #include <rapidcheck.h>
@@ -127,12 +128,8 @@ rc::Gen<Averaged> cases() {
   const auto level =
       rc::gen::build<AveragingLevelSpec>(set(&AveragingLevelSpec::period, inRange<int64_t>(1, 4)),
                                          set(&AveragingLevelSpec::size, element(1, 2, 2, 3)));
-  const auto levels = rc::gen::mapcat(inRange<size_t>(1, 3), [level](size_t count) {
-    return rc::gen::container<std::vector<AveragingLevelSpec>>(count, level);
-  });
-  const auto sizes = rc::gen::mapcat(inRange<size_t>(1, 5), [](size_t count) {
-    return rc::gen::container<std::vector<int>>(count, inRange(1, 7));
-  });
+  const auto levels = lists(1, 2, level);
+  const auto sizes = lists(1, 4, inRange(1, 7));
   using Dtypes = std::vector<std::string>;
   const auto dtypes = element(Dtypes{}, Dtypes{"float32"}, Dtypes{"float32", "float64"},
                               Dtypes{"float64", "float32"});

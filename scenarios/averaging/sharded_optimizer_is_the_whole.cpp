@@ -12,6 +12,7 @@
 #include "scenarios/averaging/divided.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"
+#include "scenarios/cases/lists.h"
 #include "scenarios/cases/tensors.h"
 
 #include <rapidcheck.h>
@@ -178,9 +179,7 @@ rc::Gen<Divided> cases() {
   using rc::gen::element;
   using rc::gen::inRange;
   using rc::gen::set;
-  const auto sizes = rc::gen::mapcat(inRange<size_t>(1, 8), [](size_t count) {
-    return rc::gen::container<std::vector<int>>(count, inRange(1, 40));
-  });
+  const auto sizes = lists(1, 7, inRange(1, 40));
   using Dtypes = std::vector<std::string>;
   const auto dtypes = element(Dtypes{}, Dtypes{"float32"}, Dtypes{"float64"},
                               Dtypes{"float32", "float64"}, Dtypes{"float64", "float32"});

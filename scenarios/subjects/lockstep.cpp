@@ -1,6 +1,5 @@
 // Lockstep's own DistributedDataParallel, DistributedSampler and SyncBatchNorm, as a subject.
 #include "ddp/check_replicas_equal.h"
-#include "ddp/collectives.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/distributed_sampler.h"
 #include "ddp/sync_batch_norm.h"
@@ -108,9 +107,8 @@ class Wrapped : public Replica {
   void finish() override { ddp_->check_reduction_finished(); }
   void begin_anew() override { update_process_group(group_); }
   void report_failure(const std::string& sentence) override { ddp_->report_failure(sentence); }
-  // What collectives of a program keep of a group lives as long as that, in kept worlds too.
   void check_equal(bool with_buffers) override {
-    const std::shared_ptr<void> last(nullptr, [this](void*) { destroy_process_group(group_); });
+    const GivesBack what_it_keeps(group_);
     check_replicas_equal(group_, {.model = &*ddp_, .buffers = with_buffers});
   }
   at::Tensor left_out(const at::Tensor& parameter) override {

@@ -37,19 +37,6 @@ std::shared_ptr<ModelAverager> averager_of(const AveragingOptions& options, cons
   return std::make_shared<HierarchicalModelAverager>(group, out);
 }
 
-// What the library's collectives keep for a group, a thread among it, would outlive the case where
-// the world is kept for the next one.
-class GivesBack {
- public:
-  explicit GivesBack(Group group) : group_(std::move(group)) {}
-  ~GivesBack() { destroy_process_group(group_); }
-  GivesBack(const GivesBack&) = delete;
-  GivesBack& operator=(const GivesBack&) = delete;
-
- private:
-  const Group group_;
-};
-
 class Averaging : public AveragedSgd {
  public:
   Averaging(const std::vector<at::Tensor>& parameters, const Group& group,
@@ -142,6 +129,10 @@ class Divided : public ShardedOptimizer {
 };
 
 }  // namespace
+
+GivesBack::~GivesBack() {
+  destroy_process_group(group_);
+}
 
 std::unique_ptr<AveragedSgd> lockstep_averaged_sgd(const std::vector<at::Tensor>& parameters,
                                                    const Group& group,

@@ -5,6 +5,19 @@
 
 namespace lockstep {
 
+// What the library's collectives keep for a group, a thread among it, would outlive the case where
+// the world is kept for the next one.
+class GivesBack {
+ public:
+  explicit GivesBack(Group group) : group_(std::move(group)) {}
+  ~GivesBack();
+  GivesBack(const GivesBack&) = delete;
+  GivesBack& operator=(const GivesBack&) = delete;
+
+ private:
+  const Group group_;
+};
+
 std::unique_ptr<AveragedSgd> lockstep_averaged_sgd(const std::vector<at::Tensor>& parameters,
                                                    const Group& group,
                                                    const AveragingOptions& options);
