@@ -6,7 +6,7 @@
 //
 // On the CPU a world of two, over Gloo; on CUDA a world of one, over NCCL. The rendezvous of the
 // ranks is in FILE, which must not exist yet. A turn is a line "WAY MODEL STEPS", such as
-// "lockstep_view 25m 5"; "none" runs without data parallelism. `cured`: Note [Gloo's stall].
+// "lockstep_view 25m 5" or "hook:fp16_compress 25m 5"; "none" runs without data parallelism. `cured`: Note [Gloo's stall].
 #include "bench/rounds.h"
 #include "ddp/backend/nccl_library.h"
 #include "ddp/init.h"
@@ -101,6 +101,8 @@ std::unique_ptr<Replica> wrapped(const std::string& way, const std::shared_ptr<M
     return lockstep_subject().wrap(model, group, {.gradient_as_bucket_view = true});
   if (way == "lockstep_batched")
     return lockstep_subject().wrap(model, group, {.batched_grad_copy = true});
+  if (way.starts_with("hook:"))
+    return lockstep_subject().wrap(model, group, {.hook = HookOptions{.kind = way.substr(5)}});
   if (way == "c10d") return c10d_subject().wrap(model, group, {});
   if (way == "c10d_view")
     return c10d_subject().wrap(model, group, {.gradient_as_bucket_view = true});

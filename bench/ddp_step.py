@@ -2,7 +2,7 @@
 """What data parallelism adds to a training step: ours, c10d::Reducer and Python's DDP, in one run.
 
 usage: ddp_step.py [--rounds N] [--models 8k,6m,25m,small] [--cured] [--quick] [--build FOLDER]
-                   [--device cpu|cuda]
+                   [--device cpu|cuda] [--hooks]
 
 World 2, Gloo over loopback, one thread a rank. A step is zero_grad, forward on a batch of 32, the sum,
 backward; no optimizer. Its overhead is the time of a step with DDP less that of the same step without, in
@@ -23,6 +23,9 @@ comes.
 
 --device cuda: a world of one on one GPU, over NCCL: what the reducer's own work adds, since nothing travels. A
 step's time is then that of all steps of a turn, to the end of the last kernel, by their number. No memory.
+
+--hooks: each built-in communication hook beside ours without one, in place of the rivals, and the bytes that
+a rank sends in a step, TCP's own included, as the loopback device counts them.
 
 --cured: without the stalls of Gloo's event loop (Note [Gloo's stall] in harness/worlds/gloo.h), on every
 side alike: what users of none of them have. --quick: few steps, to see whether it works.
@@ -54,20 +57,29 @@ MODELS = [
 ]
 OURS = ["lockstep", "lockstep_view", "lockstep_batched"]
 C10D = ["c10d", "c10d_view"]
+HOOKS = ["hook:" + name for name in ("all_reduce", "fp16_compress", "bf16_compress", "quantize", "power_sgd", "noop")]
 PYTHON = ["python", "python_view"]
 NAMES = {"lockstep": "lockstep", "lockstep_view": "lockstep, views", "lockstep_batched": "lockstep, batched copy",
          "c10d": "c10d::Reducer", "c10d_view": "c10d::Reducer, views",
          "python": "Python's DDP", "python_view": "Python's DDP, views"}
+NAMES.update({hook: hook[5:] + " hook" for hook in HOOKS})
 # What each of ours is compared with; PyTorch of this version copies no batches.
 RIVALS = {"lockstep": ["c10d", "python"], "lockstep_view": ["c10d_view", "python_view"],
-          "lockstep_batched": ["c10d", "python"]}
-SHORT = {"c10d": "c10d", "c10d_view": "c10d, views", "python": "Python", "python_view": "Python, views"}
+          "lockstep_batched": ["c10d", "python"], **{hook: ["lockstep"] for hook in HOOKS}}
+SHORT = {"lockstep": "no hook", "c10d": "c10d", "c10d_view": "c10d, views", "python": "Python", "python_view": "Python, views"}
 
 
 KEEPING = {"MALLOC_TRIM_THRESHOLD_": str(2 ** 33), "MALLOC_MMAP_THRESHOLD_": str(2 ** 32),
            "MALLOC_TOP_PAD_": str(2 ** 26)}
 LANGUAGES = {"cpp": "C++", "python": "Python"}
 CLOCKS = {"wall": "time of a step", "processor": "processor time of a rank for a step"}
+
+
+def bytes_on_loopback():
+    for line in pathlib.Path("/proc/net/dev").read_text().splitlines():
+        if line.strip().startswith("lo:"):
+            return int(line.split(":")[1].split()[0])
+    return 0
 
 
 class World:
@@ -102,22 +114,24 @@ class World:
         return json.loads(line)
 
     def play(self, way, model, steps):
-        """What the ranks answer, averaged."""
+        """What the ranks answer, averaged, and the bytes that one sent, where nothing else uses the loopback device."""
+        before = bytes_on_loopback()
         for rank in self.ranks:
             rank.stdin.write(f"{way} {model.name} {steps}\n")
             rank.stdin.flush()
         answers = [self.answer(rank) for rank in self.ranks]
-        return {key: statistics.mean(answer[key] for answer in answers) for key in answers[0]}
+        means = {key: statistics.mean(answer[key] for answer in answers) for key in answers[0]}
+        return {**means, "bytes": (bytes_on_loopback() - before) / len(self.ranks)}
 
 
 class Sides:
     """The ways there are to play, by language; Python's where it can be had."""
 
-    def __init__(self, build, cured, device="cpu"):
+    def __init__(self, build, cured, device="cpu", hooks=False):
         self.program, self.library = build / "bench" / "bench_ddp_step", build / "bench" / "libbench_stall_cure.so"
         self.cured, self.device, self.size = cured, device, 2 if device == "cpu" else 1
-        self.ways = {"cpp": ["none"] + OURS + C10D}
-        if (PEER / ".complete").exists():
+        self.ways = {"cpp": ["none"] + (["lockstep"] + HOOKS if hooks else OURS + C10D)}
+        if not hooks and (PEER / ".complete").exists():
             self.ways["python"] = ["none"] + PYTHON
 
     def start(self, side, allocator):
@@ -197,6 +211,16 @@ def told_of_memory(model, bare, added):
         yield line
 
 
+def told_of_bytes(worlds, ways, model, steps):
+    """Two turns that differ in their number of steps alone: what they differ in, a step sends."""
+    sent = {}
+    for way in ways[1:]:
+        few, many = (worlds["cpp", way].play(way, model, count)["bytes"] for count in (steps, 3 * steps))
+        sent[way] = (many - few) / (2 * steps)
+    return "  sent by a rank in a step: " + ", ".join(
+        f"{NAMES[way]} {sent[way] / 1e6:.3f} MB ({sent[way] / sent['lockstep']:.2f} x)" for way in sent)
+
+
 def measure(arguments, sides):
     rounds = 1 if arguments.quick else arguments.rounds
     worlds = {}
@@ -218,6 +242,8 @@ def measure(arguments, sides):
             steps = 2 if arguments.quick else model.steps
             for line in told(model, *overheads(worlds, sides.ways, model, rounds, steps)):
                 print(line, flush=True)
+            if arguments.hooks:
+                print(told_of_bytes(worlds, sides.ways["cpp"], model, steps), flush=True)
     finally:
         for world in worlds.values():
             world.__exit__(sys.exc_info()[0])
@@ -249,13 +275,16 @@ def main():
     parser.add_argument("--models", type=models, default=MODELS)
     parser.add_argument("--cured", action="store_true")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--hooks", action="store_true")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--build", type=pathlib.Path,
                         default=ROOT / "build" / os.environ.get("LOCKSTEP_PRESET", "release"))
     arguments = parser.parse_args()
     if arguments.cured and arguments.device == "cuda":
         parser.error("--cured is about Gloo, and --device cuda is about NCCL")
-    sides = Sides(arguments.build, arguments.cured, arguments.device)
+    if arguments.hooks and arguments.device == "cuda":
+        parser.error("--hooks counts bytes on the loopback device, and a world of one on CUDA sends none")
+    sides = Sides(arguments.build, arguments.cured, arguments.device, arguments.hooks)
     if not sides.program.exists():
         print(f"ddp_step.py: there is no {sides.program}: run ./lockstep build", file=sys.stderr)
         return 2

@@ -1,7 +1,9 @@
 #pragma once
 
+#include "ddp/buffer_hook.h"
 #include "ddp/communication_hook.h"
 #include "ddp/join.h"
+#include "ddp/joinable.h"
 #include "ddp/module/core.h"
 #include "ddp/options.h"
 #include "ddp/outputs.h"
@@ -12,6 +14,7 @@
 #include <memory>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace lockstep {
 
@@ -46,7 +49,10 @@ class DistributedDataParallelImpl : public torch::nn::Module {
   }
 
   [[nodiscard]] NoSyncGuard no_sync() { return NoSyncGuard(core_); }
-  [[nodiscard]] Join join(const JoinOptions& options = {}) { return Join(core_, options); }
+  [[nodiscard]] Join join(const JoinOptions& options,
+                          std::vector<std::shared_ptr<Joinable>> joinables) {
+    return Join(core_, options, std::move(joinables));
+  }
 
   // The buckets in launch order. They change once, at the second synchronised forward, but never
   // with find_unused_parameters alone. A gradient's index counts the parameters that required a
@@ -103,6 +109,28 @@ class DistributedDataParallelImpl : public torch::nn::Module {
   // pass, and CommunicationError.
   void register_comm_hook(std::shared_ptr<CommunicationHook> hook) {
     core_->register_comm_hook(std::move(hook));
+  }
+
+  // From now on `hook` is called in place of the broadcast of buffers, before each forward that
+  // would have one, or after it (ddp/buffer_hook.h). Once; the instance shares the hook.
+  // Collective; blocks: ranks compare the hooks' descriptions and places. Throws UsageError for a
+  // null hook, DisagreementError, on all ranks, if these differ, or a rank has a hook or does not
+  // synchronise buffers; UnfinishedReductionError after a failure, and CommunicationError.
+  void register_buffer_hook(std::shared_ptr<BufferHook> hook,
+                            BufferHookPlace place = BufferHookPlace::before_forward) {
+    core_->register_buffer_hook(std::move(hook), place);
+  }
+
+  // From now on each synchronised backward pass ends with a step of `optimizer`, which then clears
+  // the gradients (to none): when backward() returns, parameters have moved. A pass that fails on
+  // any rank moves none, and local passes add up, as without it; on a device the host waits for the
+  // pass. On a rank without inputs in a join nothing steps. Once; the instance shares the
+  // optimizer. Collective; blocks: ranks compare the optimizers' classes. Throws UsageError for a
+  // null optimizer, DisagreementError, on all ranks, if classes differ or a rank has one already;
+  // UnfinishedReductionError after a failure, and CommunicationError. What a step throws comes out
+  // of backward() on this rank alone. Source: DistributedDataParallel._register_fused_optim.
+  void step_in_backward(std::shared_ptr<torch::optim::Optimizer> optimizer) {
+    core_->step_in_backward(std::move(optimizer));
   }
 
   // Reports that this rank cannot continue: its peers' waits in this object's collectives end with
@@ -213,10 +241,13 @@ class DistributedDataParallel : public torch::nn::ModuleHolder<DistributedDataPa
 
   // Until its finish() ranks may run out of inputs at different steps: every rank throws, or the
   // exhausted ranks shadow their peers' collectives (see Join). Collective; blocks: ranks compare
-  // the options. Throws DisagreementError, on all ranks, if options differ or cannot be honoured,
-  // or a join of this object is active; UnfinishedReductionError after a failure, and
-  // CommunicationError.
-  [[nodiscard]] Join join(const JoinOptions& options = {}) { return this->get()->join(options); }
+  // the options and the names of `joinables`. Throws DisagreementError, on all ranks, if they
+  // differ or cannot be honoured, or a join of this object, or of one of the joinables, is active;
+  // UnfinishedReductionError after a failure, and CommunicationError.
+  [[nodiscard]] Join join(const JoinOptions& options = {},
+                          std::vector<std::shared_ptr<Joinable>> joinables = {}) {
+    return this->get()->join(options, std::move(joinables));
+  }
 };
 
 template <class M>

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 namespace lockstep {
 
 class DataParallelCore;
+class Joinable;
 struct JoinUnderWay;
 
 // How a join treats ranks that have unequally many inputs. Every value must be equal on all ranks,
@@ -50,9 +52,14 @@ struct JoinOptions {
 // broadcast of parameters and buffers from the rank that had inputs last (the highest of several),
 // since shadowing ranks made no steps. Optimizer state is not sent.
 //
+// Joinables are what else communicates in the loop: a ZeroRedundancyOptimizer, or a class of the
+// program's own (ddp/joinable.h). Exhausted ranks shadow their calls too; gradients of a shadowed
+// pass are then written to .grad there, since an exhausted rank may own parameters that take the
+// step. In a join that throws nothing is shadowed, and joinables do what they do without one.
+//
 // An instance has one join at a time. A loop over several instances may only have a join that
-// throws, of the first instance. An active join continues after update_process_group(), if it is
-// active on all ranks.
+// throws, of the first instance. An active join without joinables continues after
+// update_process_group(), if it is active on all ranks; with joinables that call is refused.
 //
 // Move-only; keeps the instance alive. If it is destroyed without finish(), as by an exception, it
 // reports this to the peers, whose waits end, and the instance is unusable on all ranks until
@@ -63,7 +70,8 @@ struct JoinOptions {
 class [[nodiscard]] Join {
  public:
   // Collective; blocks. See DistributedDataParallel::join.
-  Join(std::shared_ptr<DataParallelCore> core, const JoinOptions& options);
+  Join(std::shared_ptr<DataParallelCore> core, const JoinOptions& options,
+       std::vector<std::shared_ptr<Joinable>> joinables);
   ~Join();
   Join(Join&&) noexcept = default;
   Join& operator=(Join&&) = delete;

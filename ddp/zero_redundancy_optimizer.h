@@ -1,5 +1,7 @@
 #pragma once
 
+#include "ddp/joinable.h"
+
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/optim/optimizer.h>
 
@@ -35,26 +37,28 @@ using OptimizerFactory = std::function<std::unique_ptr<torch::optim::Optimizer>(
 // Throws UsageError for a null group or factory; DisagreementError with the same sentence on every
 // rank where ranks differ or one cannot take part; CommunicationError. Source:
 // torch.distributed.optim.ZeroRedundancyOptimizer; docs/semantics.md 6.3.
-class ZeroRedundancyOptimizer {
+class ZeroRedundancyOptimizer : public Joinable {
  public:
   // The ranks compare groups, shapes, dtypes and the class that `make` made.
   ZeroRedundancyOptimizer(c10::intrusive_ptr<c10d::ProcessGroup> group,
                           const std::vector<torch::optim::OptimizerParamGroup>& groups,
                           OptimizerFactory make);
-  ~ZeroRedundancyOptimizer();
+  ~ZeroRedundancyOptimizer() override;
 
   // One group of `parameters` with the options of `make`.
   ZeroRedundancyOptimizer(c10::intrusive_ptr<c10d::ProcessGroup> group,
                           std::vector<at::Tensor> parameters, OptimizerFactory make);
 
-  ZeroRedundancyOptimizer(const ZeroRedundancyOptimizer&) = delete;
-  ZeroRedundancyOptimizer& operator=(const ZeroRedundancyOptimizer&) = delete;
-
   // Calls `closure`, if any, once; updates this rank's parameters; then all ranks receive each
   // other's, at most two ranks' at a time. Returns what the closure returned. The ranks compare
   // learning rates, and whether the update threw: after that DisagreementError the parameters of
-  // some ranks have taken the step and others have not.
+  // some ranks have taken the step and others have not. In a join that has this optimizer, a rank
+  // without inputs goes on updating the parameters that are its own.
   at::Tensor step(const torch::optim::Optimizer::LossClosure& closure = nullptr);
+
+  // Implement Joinable.
+  std::string name() const override;
+  void shadow() override;
 
   // Clears the gradients of all parameters, not of this rank's alone. Local.
   void zero_grad(bool set_to_none = true);
@@ -101,6 +105,7 @@ class ZeroRedundancyOptimizer {
   std::vector<torch::optim::OptimizerParamGroup> part_of(
       std::optional<int> owner,
       const std::vector<torch::optim::OptimizerParamGroup>& with_options) const;
+  void update();
   void exchange_parameters(ProgramCall& call) const;
 
   const c10::intrusive_ptr<c10d::ProcessGroup> group_;

@@ -4,6 +4,7 @@
 
 #include "ddp/batch_norm.h"
 #include "ddp/bucket_plan.h"
+#include "ddp/buffer_hook.h"
 #include "ddp/check_replicas_equal.h"
 #include "ddp/checkpoint.h"
 #include "ddp/collectives.h"
@@ -15,6 +16,7 @@
 #include "ddp/errors.h"
 #include "ddp/init.h"
 #include "ddp/join.h"
+#include "ddp/joinable.h"
 #include "ddp/launcher_report.h"
 #include "ddp/logging_data.h"
 #include "ddp/model_averaging.h"

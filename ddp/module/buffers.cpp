@@ -142,8 +142,12 @@ BufferSync::BufferSync(std::shared_ptr<torch::nn::Module> module,
   options_.process_group.reset();
 }
 
-void BufferSync::synchronise(Communicator& communicator, int source) {
-  if (layout_.empty()) return;
+void BufferSync::set_hook(std::shared_ptr<BufferHook> hook, BufferHookPlace place) {
+  hook_ = std::move(hook);
+  place_ = place;
+}
+
+std::vector<NamedBuffer> BufferSync::buffers(const Communicator& communicator) const {
   const std::vector<NamedTensor> buffers = buffers_of(*module_, options_);
   const std::vector<std::string> layout = layout_of(buffers);
   for (std::size_t i = 0; i < std::max(layout.size(), layout_.size()); ++i) {
@@ -154,9 +158,33 @@ void BufferSync::synchronise(Communicator& communicator, int source) {
                      std::to_string(i) + " was " + before + " when the module was wrapped and is " +
                      now + " now; wrap it again");
   }
-  std::vector<at::Tensor> tensors;
-  for (const NamedTensor& each : buffers) tensors.push_back(each.tensor);
-  broadcast_from(source, communicator, tensors, "broadcast of buffers", unread_buffers());
+  std::vector<NamedBuffer> out;
+  for (const NamedTensor& each : buffers) out.push_back({each.name, each.tensor});
+  return out;
+}
+
+void BufferSync::before_forward(Communicator& communicator, int source) {
+  if (layout_.empty()) return;
+  if (hook_ && place_ == BufferHookPlace::after_forward) {
+    source_after_forward_ = source;
+  } else if (hook_) {
+    call_hook(communicator, source);
+  } else {
+    std::vector<at::Tensor> tensors;
+    for (const NamedBuffer& each : buffers(communicator)) tensors.push_back(each.tensor);
+    broadcast_from(source, communicator, tensors, "broadcast of buffers", unread_buffers());
+  }
+}
+
+void BufferSync::after_forward(Communicator& communicator) {
+  if (const auto source = std::exchange(source_after_forward_, std::nullopt))
+    call_hook(communicator, *source);
+}
+
+// The hook sees the buffers and what writes to them is not hidden from autograd.
+void BufferSync::call_hook(Communicator& communicator, int source) const {
+  HookCollectives collectives(communicator, communicator.world_size(), "buffers");
+  hook_->run(buffers(communicator), source, collectives);
 }
 
 // Note [What a graph has saved].

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ddp/buffer_hook.h"
 #include "ddp/comm/communicator.h"
 #include "ddp/options.h"
 
@@ -45,9 +46,19 @@ class BufferSync {
 
   bool has_any() const { return !layout_.empty(); }
 
-  // Collective; blocks. Throws UsageError if the buffers are not those of the construction;
-  // CommunicationError.
-  void synchronise(Communicator& communicator, int source = 0);
+  // From now on `hook` is called in place of the broadcast. Local.
+  void set_hook(std::shared_ptr<BufferHook> hook, BufferHookPlace place);
+  const BufferHook* hook() const { return hook_.get(); }
+  BufferHookPlace place() const { return place_; }
+
+  // Around a forward in which buffers are due: one of the two calls does something.
+  // before_forward() is Collective and blocks, after_forward() too unless its forward was local.
+  // They throw UsageError if the buffers are not those of the construction; CommunicationError.
+  void before_forward(Communicator& communicator, int source = 0);
+  void after_forward(Communicator& communicator);
+
+  // The forward threw: nothing comes after it. Local.
+  void forward_threw() { source_after_forward_.reset(); }
 
   // Called after each forward with gradients: remembers which buffers its graph may read, as long
   // as the graph of its outputs lives. `outputs` is empty if they cannot be seen. Local.
@@ -61,10 +72,15 @@ class BufferSync {
     std::weak_ptr<const bool> graph;
   };
   Identities unread_buffers();
+  std::vector<NamedBuffer> buffers(const Communicator& communicator) const;
+  void call_hook(Communicator& communicator, int source) const;
 
   const std::shared_ptr<torch::nn::Module> module_;
   DistributedDataParallelOptions options_;
   const std::vector<std::string> layout_;  // one line for each buffer: name, dtype, shape
+  std::shared_ptr<BufferHook> hook_;       // null where buffers are broadcast
+  BufferHookPlace place_ = BufferHookPlace::before_forward;
+  std::optional<int> source_after_forward_;  // in a forward after which they are due
   std::vector<Reader> readers_;
   std::shared_ptr<const bool> unseen_graph_;
 };

@@ -3,12 +3,12 @@
 #include "ddp/comm/communicator.h"
 #include "ddp/comm/instance_number.h"
 #include "ddp/comm/streams.h"
-#include "ddp/communication_hook.h"
 #include "ddp/consistency/agreement.h"
 #include "ddp/consistency/equal_values.h"
 #include "ddp/consistency/rank_description.h"
 #include "ddp/errors.h"
 #include "ddp/module/buffers.h"
+#include "ddp/module/join_under_way.h"
 #include "ddp/module/sync_bn_group.h"
 #include "ddp/reducer/reducer.h"
 
@@ -107,6 +107,14 @@ bool DataParallelCore::attach_group(const c10::intrusive_ptr<c10d::ProcessGroup>
                                     text_of_layers_over_ranks(*module_, before ? before : group)});
   description.properties.push_back({"the join under way", text_of_join()});
   description.properties.push_back({"the communication hook", text_of_hook()});
+  description.properties.push_back({"the buffer hook", text_of_buffer_hook()});
+  description.properties.push_back({"the optimizer that steps in backward", text_of_optimizer()});
+  if (join_ && !join_->joinables.empty() && !description.validation_error) {
+    description.validation_error =
+        "update_process_group() was called while a join with joinables, which stay with their "
+        "ranks, "
+        "is under way; finish() that one first";
+  }
   if (reducer_ && !description.validation_error)
     description.validation_error = reducer_->changed_tensor();
   agree(*communicator_, description);
@@ -162,7 +170,7 @@ void DataParallelCore::before_forward(bool outputs_are_known, const std::type_in
       ++forward_count_;
       reducer_->prepare();
     }
-    if (synchronises_buffers) buffers_->synchronise(*communicator_, source_of_buffers);
+    if (synchronises_buffers) buffers_->before_forward(*communicator_, source_of_buffers);
     if (options_.check_replicas_every > 0 && synchronises_gradients() && !join_ &&
         forward_count_ % options_.check_replicas_every == 0)
       require_equal_replicas(*communicator_, state_of(*module_, options_), synchronises_buffers);
@@ -175,6 +183,7 @@ void DataParallelCore::before_forward(bool outputs_are_known, const std::type_in
 // 1.3.
 void DataParallelCore::after_forward(const std::optional<std::vector<at::Tensor>>& outputs) {
   synchronise_buffers_next_ = synchronises_gradients();
+  if (buffers_) report_if_it_throws([&] { buffers_->after_forward(*communicator_); });
   if (!at::GradMode::is_enabled()) return;
   if (buffers_) buffers_->forward_ran(outputs);
   report_if_it_throws([&] { reducer_->watch(outputs, synchronises_gradients()); });
@@ -186,6 +195,7 @@ void DataParallelCore::report_failure(const std::string& sentence) {
 
 // No rank waits for a local forward.
 void DataParallelCore::forward_threw(const std::string& what) {
+  if (buffers_) buffers_->forward_threw();
   if (!synchronises_gradients()) return;
   notice_->post_of_this_forward("forward threw: " + what);
   reducer_->leave_out_forward(forward_count_);
@@ -235,32 +245,6 @@ void DataParallelCore::update_trainable_parameters() {
     agree(*communicator_, description);
     ModuleState state = state_of(*module_, options_);
     reducer_->update_parameters(std::move(state.trainable), std::move(state.frozen));
-  });
-}
-
-std::string DataParallelCore::text_of_hook() const {
-  const auto hook = reducer_ ? reducer_->hook() : nullptr;
-  return hook ? "'" + hook->description() + "'" : "none";
-}
-
-void DataParallelCore::register_comm_hook(std::shared_ptr<CommunicationHook> hook) {
-  if (!hook) throw UsageError("register_comm_hook: the hook is null");
-  report_if_it_throws([&] {
-    notice_->set_forward_count(++event_count_);
-    reducer_->check_finished(/*lag=*/0);
-    RankDescription description;
-    description.properties = {{"what comes next", "register_comm_hook()"},
-                              {"the communication hook", "'" + hook->description() + "'"}};
-    if (reducer_->hook()) {
-      description.validation_error =
-          "register_comm_hook() was called, and the communication hook " + text_of_hook() +
-          " is registered already; it can be called once";
-    } else if (reducer_->pass_count() > 0) {
-      description.validation_error =
-          "register_comm_hook() was called after a synchronised backward pass; call it before";
-    }
-    agree(*communicator_, description);
-    reducer_->set_hook(std::move(hook));
   });
 }
 

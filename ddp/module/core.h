@@ -1,11 +1,13 @@
 #pragma once
 
 #include "ddp/bucket_plan.h"
+#include "ddp/buffer_hook.h"
 #include "ddp/join.h"
 #include "ddp/logging_data.h"
 #include "ddp/options.h"
 
 #include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
 
 #include <exception>
 #include <functional>
@@ -22,17 +24,11 @@ class CommunicationHook;
 class Communicator;
 class FailureNotice;
 class InstanceNumber;
+class Joinable;
 class Reducer;
 struct JoinSync;
+struct JoinUnderWay;
 struct NextStep;
-
-// State that an instance and the guard of its join share.
-struct JoinUnderWay {
-  JoinOptions options;
-  std::int64_t forward_count = 0;  // of those that were counted
-  int last_to_join = 0;            // the highest rank that had inputs in the last step
-  std::string ended;               // why it ended; empty while it is under way
-};
 
 // The part of DistributedDataParallel<M> that needs no template: everything except calling M. It
 // owns the reducer and the buffer synchroniser of one wrapped module and decides, forward by
@@ -62,7 +58,8 @@ class DataParallelCore {
   void forward_threw(const std::string& what);
 
   // Implement Join. begin_join is Collective and throws as DistributedDataParallel::join does.
-  std::shared_ptr<JoinUnderWay> begin_join(const JoinOptions& options);
+  std::shared_ptr<JoinUnderWay> begin_join(const JoinOptions& options,
+                                           std::vector<std::shared_ptr<Joinable>> joinables);
   void finish_join(JoinUnderWay& join);
   void leave_join(JoinUnderWay& join) noexcept;
 
@@ -72,6 +69,8 @@ class DataParallelCore {
   void update_process_group(c10::intrusive_ptr<c10d::ProcessGroup> group);
   void update_trainable_parameters();
   void register_comm_hook(std::shared_ptr<CommunicationHook> hook);
+  void register_buffer_hook(std::shared_ptr<BufferHook> hook, BufferHookPlace place);
+  void step_in_backward(std::shared_ptr<torch::optim::Optimizer> optimizer);
   LoggingData logging_data() const;
   void set_runtime_logging_sample_rate(int sample_rate);
   BucketPlan bucket_plan() const;
@@ -90,9 +89,14 @@ class DataParallelCore {
   void shadow(const JoinSync& sync);
   void arm_join();
   void finish_alike();
-  std::optional<std::string> validation_error_to(const JoinOptions& options) const;
+  std::optional<std::string> validation_error_to(
+      const JoinOptions& options, const std::vector<std::shared_ptr<Joinable>>& joinables) const;
   std::string text_of_join() const;
+  void agree_on_registration(const std::string& call, const std::string& subject,
+                             const std::string& value, std::optional<std::string> validation_error);
   std::string text_of_hook() const;
+  std::string text_of_buffer_hook() const;
+  std::string text_of_optimizer() const;
 
   const std::shared_ptr<torch::nn::Module> module_;
   DistributedDataParallelOptions options_;
@@ -101,6 +105,7 @@ class DataParallelCore {
   std::shared_ptr<FailureNotice> notice_;
   std::shared_ptr<Reducer> reducer_;
   std::unique_ptr<BufferSync> buffers_;
+  std::shared_ptr<torch::optim::Optimizer> optimizer_;  // the one that steps in backward, if any
   int no_sync_depth_ = 0;
   std::int64_t forward_count_ = 0;      // of synchronised ones, which ranks make alike
   std::int64_t event_count_ = 0;        // counts forwards, and beginnings and ends of joins

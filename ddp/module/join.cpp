@@ -8,6 +8,7 @@
 #include "ddp/module/buffers.h"
 #include "ddp/module/core.h"
 #include "ddp/module/join_sync.h"
+#include "ddp/module/join_under_way.h"
 #include "ddp/module/sync_bn_group.h"
 #include "ddp/reducer/reducer.h"
 
@@ -19,9 +20,14 @@ namespace lockstep {
 
 namespace {
 
-std::vector<Property> properties_of(const JoinOptions& options) {
+std::vector<Property> properties_of(const JoinUnderWay& join) {
   const auto text = [](bool value) { return value ? "true" : "false"; };
+  const JoinOptions& options = join.options;
+  std::string joinables;
+  for (const auto& each : join.joinables)
+    joinables += each ? " '" + each->name() + "'" : std::string(" null");
   return {{"what comes next in a join", "join()"},
+          {"join's joinables", joinables.empty() ? "none" : joinables.substr(1)},
           {"join's throw_on_early_termination", text(options.throw_on_early_termination)},
           {"join's divide_by_initial_world_size", text(options.divide_by_initial_world_size)},
           {"join's enable", text(options.enable)}};
@@ -41,7 +47,9 @@ int divisor_of(const JoinSync& sync, const JoinOptions& options) {
 }  // namespace
 
 // A disabled join is always valid.
-std::optional<std::string> DataParallelCore::validation_error_to(const JoinOptions& options) const {
+std::optional<std::string> DataParallelCore::validation_error_to(
+    const JoinOptions& options, const std::vector<std::shared_ptr<Joinable>>& joinables) const {
+  if (auto error = JoinUnderWay::validation_error_to(joinables)) return error;
   if (!options.enable) return std::nullopt;
   if (join_) {
     return "join() was called while a join of this instance is under way; finish() that one first";
@@ -61,15 +69,17 @@ std::optional<std::string> DataParallelCore::validation_error_to(const JoinOptio
   return std::nullopt;
 }
 
-std::shared_ptr<JoinUnderWay> DataParallelCore::begin_join(const JoinOptions& options) {
+std::shared_ptr<JoinUnderWay> DataParallelCore::begin_join(
+    const JoinOptions& options, std::vector<std::shared_ptr<Joinable>> joinables) {
+  auto begun = std::make_shared<JoinUnderWay>();
+  begun->options = options;
+  begun->joinables = std::move(joinables);
   report_if_it_throws([&] {
     notice_->set_forward_count(++event_count_);
     reducer_->check_finished(/*lag=*/1);
-    agree(*communicator_,
-          {.properties = properties_of(options), .validation_error = validation_error_to(options)});
+    agree(*communicator_, {.properties = properties_of(*begun),
+                           .validation_error = validation_error_to(options, begun->joinables)});
   });
-  auto begun = std::make_shared<JoinUnderWay>();
-  begun->options = options;
   if (options.enable) {
     join_ = begun;
     has_begun_a_join_ = true;
@@ -84,9 +94,15 @@ void DataParallelCore::arm_join() {
   join_->last_to_join = communicator_->world_size() - 1;
   if (join_->options.throw_on_early_termination) return;
   reducer_->ask_before_each_pass([join = join_, communicator = communicator_] {
-    const JoinSync sync = synchronise_join(*communicator, {.kind = NextStep::Kind::backward});
+    const JoinSync sync =
+        synchronise_join(*communicator, {.kind = NextStep::Kind::backward}, join->names());
     note(sync, *join);
     return divisor_of(sync, join->options);
+  });
+  join_->listen([this](std::size_t joinable) {
+    report_if_it_throws([&] {
+      look_who_has_inputs({.kind = NextStep::Kind::call_of_joinable, .joinable = joinable});
+    });
   });
 }
 
@@ -111,13 +127,13 @@ int DataParallelCore::take_part_in_join(bool sends_buffers) {
 }
 
 JoinSync DataParallelCore::look_who_has_inputs(const NextStep& mine) {
-  JoinSync sync = synchronise_join(*communicator_, mine);
+  JoinSync sync = synchronise_join(*communicator_, mine, join_->names());
   note(sync, *join_);
   if (!join_->options.throw_on_early_termination) return sync;
   try {
     require_even(sync, join_->forward_count);
   } catch (const UnevenInputsError&) {
-    std::exchange(join_, nullptr)->ended = "uneven inputs ended it";
+    std::exchange(join_, nullptr)->end("uneven inputs ended it");
     throw;
   }
   return sync;
@@ -140,20 +156,26 @@ void DataParallelCore::finish_join(JoinUnderWay& join) {
         if (sync.active.empty()) break;
         shadow(sync);
       }
-      if (!join.options.throw_on_early_termination) finish_alike();
+      if (!join.options.throw_on_early_termination) {
+        finish_alike();
+        for (const auto& each : join.joinables) each->all_have_joined(join.last_to_join);
+      }
       reducer_->check_finished(/*lag=*/0);
     });
     join_.reset();
   }
-  join.ended = "it was finished";
+  join.end("it was finished");
 }
 
 // Shadows one step of the ranks that have inputs.
 void DataParallelCore::shadow(const JoinSync& sync) {
-  if (sync.next.kind == NextStep::Kind::backward) {
+  if (sync.next.kind == NextStep::Kind::call_of_joinable) {
     --event_count_;  // it belongs to the previous forward
-    reducer_->shadow(divisor_of(sync, join_->options));
-    return;
+    return join_->joinables[sync.next.joinable]->shadow();
+  }
+  if (sync.next.kind == NextStep::Kind::backward) {
+    --event_count_;
+    return reducer_->shadow(divisor_of(sync, join_->options), !join_->joinables.empty());
   }
   ++join_->forward_count;
   const bool is_synchronised = sync.next.kind == NextStep::Kind::synchronised_forward;
@@ -161,7 +183,10 @@ void DataParallelCore::shadow(const JoinSync& sync) {
     ++forward_count_;
     reducer_->prepare();
   }
-  if (sync.next.sends_buffers) buffers_->synchronise(*communicator_, join_->last_to_join);
+  if (sync.next.sends_buffers) {
+    buffers_->before_forward(*communicator_, join_->last_to_join);
+    buffers_->after_forward(*communicator_);
+  }
   synchronise_buffers_next_ = is_synchronised;
 }
 
@@ -180,7 +205,7 @@ void DataParallelCore::finish_alike() {
 void DataParallelCore::leave_join(JoinUnderWay& join) noexcept {
   if (!join.ended.empty()) return;
   try {
-    join.ended = "it was left without finish()";
+    join.end("it was left without finish()");
     if (!join.options.enable) return;
     join_.reset();
     reducer_->ask_before_each_pass(nullptr);
@@ -194,8 +219,9 @@ void DataParallelCore::leave_join(JoinUnderWay& join) noexcept {
   }
 }
 
-Join::Join(std::shared_ptr<DataParallelCore> core, const JoinOptions& options)
-    : core_(std::move(core)), state_(core_->begin_join(options)) {}
+Join::Join(std::shared_ptr<DataParallelCore> core, const JoinOptions& options,
+           std::vector<std::shared_ptr<Joinable>> joinables)
+    : core_(std::move(core)), state_(core_->begin_join(options, std::move(joinables))) {}
 
 Join::~Join() {
   if (core_) core_->leave_join(*state_);

@@ -12,9 +12,9 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::int64_t kSendsBuffers = 16;
+constexpr std::int64_t kSendsBuffers = 16, kJoinable = 32;
 
-std::string text_of(const NextStep& step) {
+std::string text_of(const NextStep& step, const std::vector<std::string>& joinables) {
   const std::string buffers = step.sends_buffers ? " that sends buffers" : "";
   switch (step.kind) {
     case NextStep::Kind::out_of_inputs:
@@ -25,22 +25,27 @@ std::string text_of(const NextStep& step) {
       return "a synchronised forward" + buffers;
     case NextStep::Kind::backward:
       return "a backward pass";
+    case NextStep::Kind::call_of_joinable:
+      return "a call of '" + joinables[step.joinable] + "'";
   }
   return "nothing known";
 }
 
 std::int64_t word_of(const NextStep& step) {
-  return static_cast<std::int64_t>(step.kind) + (step.sends_buffers ? kSendsBuffers : 0);
+  return static_cast<std::int64_t>(step.kind) + (step.sends_buffers ? kSendsBuffers : 0) +
+         kJoinable * static_cast<std::int64_t>(step.joinable);
 }
 
 NextStep step_of(std::int64_t word) {
   return {.kind = static_cast<NextStep::Kind>(word % kSendsBuffers),
-          .sends_buffers = word >= kSendsBuffers};
+          .sends_buffers = word % kJoinable >= kSendsBuffers,
+          .joinable = static_cast<std::size_t>(word / kJoinable)};
 }
 
 }  // namespace
 
-JoinSync synchronise_join(Communicator& communicator, const NextStep& mine) {
+JoinSync synchronise_join(Communicator& communicator, const NextStep& mine,
+                          const std::vector<std::string>& joinables) {
   const auto mark = std::bit_cast<std::int64_t>(fingerprint("the synchronisation of a join"));
   at::Tensor digest = at::empty({2}, at::kLong);
   auto* const words = digest.data_ptr<std::int64_t>();
@@ -62,8 +67,9 @@ JoinSync synchronise_join(Communicator& communicator, const NextStep& mine) {
     sync.active.push_back(rank);
   }
   if (are_alike) return sync;
-  disagree(communicator, encode({.properties = {{"what comes next in a join", text_of(mine)}},
-                                 .validation_error = std::nullopt}));
+  disagree(communicator,
+           encode({.properties = {{"what comes next in a join", text_of(mine, joinables)}},
+                   .validation_error = std::nullopt}));
 }
 
 void require_even(const JoinSync& sync, std::int64_t forward_count) {

@@ -3,15 +3,23 @@
 #include "ddp/comm/communicator.h"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace lockstep {
 
 // The next step of a rank in a join.
 struct NextStep {
-  enum class Kind : std::int64_t { out_of_inputs, local_forward, synchronised_forward, backward };
+  enum class Kind : std::int64_t {
+    out_of_inputs,
+    local_forward,
+    synchronised_forward,
+    backward,
+    call_of_joinable
+  };
   Kind kind = Kind::out_of_inputs;
   bool sends_buffers = false;
+  std::size_t joinable = 0;  // whose call it is: its place in the join
 
   bool operator==(const NextStep&) const = default;
 };
@@ -33,7 +41,9 @@ struct JoinSync {
 
 // Collective; blocks. Throws DisagreementError with the same sentence on every rank if the ranks
 // that have inputs take different steps; CommunicationError.
-JoinSync synchronise_join(Communicator& communicator, const NextStep& mine);
+// `joinables`: their names, in the join's order.
+JoinSync synchronise_join(Communicator& communicator, const NextStep& mine,
+                          const std::vector<std::string>& joinables);
 
 // Throws UnevenInputsError if some ranks are out of inputs and some are not; `forward_count` is how
 // many forwards all of them have made. Local.

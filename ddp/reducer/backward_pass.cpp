@@ -38,8 +38,9 @@ void BackwardPass::open_buckets(int divisor) {
   if (on_.options.skip_unused_buckets) skip_unused_buckets();
 }
 
-void BackwardPass::shadow(int divisor) {
+void BackwardPass::shadow(int divisor, bool writes) {
   is_shadow_ = true;
+  writes_ = writes;
   open_buckets(divisor);
   for (std::size_t index = 0; index < on_.model.parameters.count(); ++index) {
     pack(index, GradientArrival::missing);
@@ -227,7 +228,7 @@ std::vector<std::string> BackwardPass::exchange_errors() {
 }
 
 PassBuckets::Written BackwardPass::write_back() {
-  const PassBuckets::Written written = buckets_->write_back(used_somewhere_, !is_shadow_);
+  const PassBuckets::Written written = buckets_->write_back(used_somewhere_, writes_);
   if (is_learning()) on_.model.static_graph.freeze(*counts_, used_somewhere_);
   on_.model.usage.averages_are_written();
   return written;

@@ -34,8 +34,9 @@ class BackwardPass {
   explicit BackwardPass(const Context& context);
 
   // The pass of the ranks that have inputs, on a rank that has none: zeros in every bucket. Returns
-  // with all buckets launched. Collective; may block. Throws CommunicationError.
-  void shadow(int divisor);
+  // with all buckets launched. write_back() then leaves gradients alone unless `writes`.
+  // Collective; may block. Throws CommunicationError.
+  void shadow(int divisor, bool writes);
 
   // From now on this pass is reduced; packs what has arrived so far and what this rank does not
   // use. `divisor` returns what sums are divided by; unset, that is the world size. Collective; may
@@ -110,6 +111,7 @@ class BackwardPass {
   bool came_through_an_output_ = false;  // of a synchronised forward
   bool has_met_an_output_ = false;
   bool is_shadow_ = false;
+  bool writes_ = true;
 
   // Empty in a local pass.
   std::optional<PassBuckets> buckets_;

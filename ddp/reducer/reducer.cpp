@@ -107,6 +107,11 @@ void Reducer::watch(const std::optional<std::vector<at::Tensor>>& outputs, bool 
   });
 }
 
+void Reducer::act_after_each_pass(std::function<void()> act) {
+  const std::lock_guard lock(mutex_);
+  act_after_pass_ = std::move(act);
+}
+
 void Reducer::ask_before_each_pass(std::function<int()> divisor) {
   const std::lock_guard lock(mutex_);
   ask_divisor_ = std::move(divisor);

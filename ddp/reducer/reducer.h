@@ -95,10 +95,15 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void ask_before_each_pass(std::function<int()> divisor);
 
   // Runs the collectives of one reduced pass of the ranks that have inputs, on a rank that has
-  // none: zeros in every bucket. Gradients keep their values, except those that are views, whose
-  // values are then undefined. Errors of the other ranks' pass are not raised here. Not with static
-  // graphs. Collective; blocks. Throws CommunicationError.
-  void shadow(int divisor);
+  // none: zeros in every bucket. If `writes`, .grad receives the averages, as on the other ranks;
+  // otherwise gradients keep their values, except those that are views, whose values are then
+  // undefined. Errors of the other ranks' pass are not raised here. Not with static graphs.
+  // Collective; blocks. Throws CommunicationError.
+  void shadow(int divisor, bool writes);
+
+  // From now on each reduced pass that succeeded, and is no shadow, ends with a call of `act`, when
+  // its averages are in .grad. Local.
+  void act_after_each_pass(std::function<void()> act);
 
   // A synchronised forward threw on this rank. If its peers' did not, the next pass fails on all
   // ranks. Local.
@@ -165,6 +170,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   SynchronisedForwards forwards_;
   bool gradients_are_recorded_ = false;  // of a pass under way: Note [Functions of gradients]
   std::function<int()> ask_divisor_;
+  std::function<void()> act_after_pass_;
 
   // The pass under way, from its first gradient to its end.
   std::shared_ptr<BackwardPass> pass_;

@@ -152,8 +152,13 @@ void Reducer::finish() {
   unused_bytes_ = written.unused_bytes;
   ++model_->pass_count;
   times_.buckets_are_back();
+  const bool is_late = pass_->buckets().flag_comes_late(), is_shadow = pass_->is_shadow();
   end_pass();
   if (written.first_error) std::rethrow_exception(written.first_error);
+  if (is_shadow || !act_after_pass_) return;
+  if (is_late) read_late_flags(/*lag=*/0);
+  if (failure_) throw UnfinishedReductionError(*failure_);
+  act_after_pass_();
 }
 
 // On a device: an error that only this rank knows.
@@ -175,7 +180,7 @@ void Reducer::drop_pass() {
   pass_.reset();
 }
 
-void Reducer::shadow(int divisor) {
+void Reducer::shadow(int divisor, bool writes) {
   const at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   forwards_.clear_outstanding();
@@ -183,7 +188,7 @@ void Reducer::shadow(int divisor) {
   pass_ = std::make_shared<BackwardPass>(context());
   try {
     until_communication_fails([&] {
-      pass_->shadow(divisor);
+      pass_->shadow(divisor, writes);
       finish();
     });
   } catch (const UnfinishedReductionError&) {

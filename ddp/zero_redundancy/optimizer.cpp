@@ -163,12 +163,26 @@ ParamGroups ZeroRedundancyOptimizer::part_of(std::optional<int> owner,
 }
 
 at::Tensor ZeroRedundancyOptimizer::step(const optim::Optimizer::LossClosure& closure) {
-  consolidated_.reset();
   at::Tensor loss;
   if (closure) {
     const at::AutoGradMode with_gradients(true);
     loss = closure();
   }
+  announce();
+  update();
+  return loss;
+}
+
+std::string ZeroRedundancyOptimizer::name() const {
+  return kName;
+}
+
+void ZeroRedundancyOptimizer::shadow() {
+  update();
+}
+
+void ZeroRedundancyOptimizer::update() {
+  consolidated_.reset();
   ProgramCall call(group_, "ZeroRedundancyOptimizer::step", {});
   const auto& groups = local_->param_groups();
   for (std::size_t i = 0; i < groups.size(); ++i)
@@ -176,7 +190,6 @@ at::Tensor ZeroRedundancyOptimizer::step(const optim::Optimizer::LossClosure& cl
   call.refuse_if_it_throws("", [&] { local_->step(); });
   call.agree();
   exchange_parameters(call);
-  return loss;
 }
 
 // The parameters of two ranks at most are packed at a time.

@@ -1,10 +1,6 @@
 #include "harness/worlds/subject.h"
 
-#include "harness/core/text.h"
 #include "harness/recorder/rank_context.h"
-#include "harness/worlds/subjects.h"
-
-#include <set>
 
 namespace lockstep {
 
@@ -59,8 +55,12 @@ class Watched final : public Replica {
   void backward(const at::Tensor& loss) override { replica_->backward(loss); }
   void no_sync(const std::function<void()>& steps) override { replica_->no_sync(steps); }
   std::shared_ptr<void> no_sync() override { return replica_->no_sync(); }
-  void join(const std::string& kind, const std::function<void()>& steps) override {
-    replica_->join(kind, steps);
+  void join(const std::string& kind, const std::function<void()>& steps,
+            ShardedOptimizer* optimizer) override {
+    replica_->join(kind, steps, optimizer);
+  }
+  void step_in_backward(std::shared_ptr<torch::optim::Optimizer> optimizer) override {
+    replica_->step_in_backward(std::move(optimizer));
   }
   void parameters_changed_untold() override { replica_->parameters_changed_untold(); }
   void update_trainable_parameters() override {
@@ -138,7 +138,11 @@ std::shared_ptr<void> Replica::no_sync() {
   throw Unsupported("this subject has no guards of no_sync");
 }
 
-void Replica::join(const std::string& kind, const std::function<void()>&) {
+void Replica::step_in_backward(std::shared_ptr<torch::optim::Optimizer>) {
+  throw Unsupported("this subject takes no step in backward");
+}
+
+void Replica::join(const std::string& kind, const std::function<void()>&, ShardedOptimizer*) {
   throw Unsupported("this subject has no join of the kind '" + kind + "'");
 }
 
@@ -229,6 +233,22 @@ std::unique_ptr<ShardedOptimizer> sharded_optimizer(RankContext& here, const Par
   return here.subject().sharded_optimizer(groups, make, group);
 }
 
+const Checkpoints& checkpoints(RankContext& here) {
+  if (!here.subject().checkpoints) refuse(here.subject(), "save checkpoints");
+  return *here.subject().checkpoints;
+}
+
+void all_reduce(RankContext& here, const at::Tensor& tensor, const std::string& operation) {
+  if (!here.subject().all_reduce) refuse(here.subject(), "sum a program's own numbers");
+  here.subject().all_reduce(tensor, operation, here.group());
+}
+
+std::vector<std::vector<int64_t>> random_split(RankContext& here, int64_t size,
+                                               const std::vector<double>& shares, uint64_t seed) {
+  if (!here.subject().random_split) refuse(here.subject(), "split datasets");
+  return here.subject().random_split(size, shares, seed);
+}
+
 const NormLayers& norm_layers(RankContext& here) {
   if (!here.subject().norm_layers) refuse(here.subject(), "convert layers of BatchNorm");
   return *here.subject().norm_layers;
@@ -247,40 +267,6 @@ std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& opt
   auto model = here.subject().sync_batch_norm(options, group);
   if (here.device().is_cpu()) return model;
   return std::make_shared<Moved>(std::move(model), here.device());
-}
-
-Subjects::Subjects() : Subjects(std::vector<Subject>{}) {}
-
-Subjects::Subjects(std::initializer_list<Subject> subjects)
-    : Subjects(std::vector<Subject>(subjects)) {}
-
-Subjects::Subjects(std::vector<Subject> subjects)
-    : subjects_(std::make_shared<const std::vector<Subject>>(std::move(subjects))) {
-  std::set<std::string> seen;
-  for (const auto& subject : *subjects_) {
-    if (subject.name.empty()) throw std::invalid_argument("a subject needs a name");
-    if (!seen.insert(subject.name).second)
-      throw std::invalid_argument("two subjects are called '" + subject.name + "'");
-  }
-}
-
-std::vector<std::string> Subjects::names() const {
-  std::vector<std::string> names;
-  for (const auto& subject : *subjects_) names.push_back(subject.name);
-  return names;
-}
-
-bool Subjects::contains(const std::string& name) const {
-  for (const auto& subject : *subjects_)
-    if (subject.name == name) return true;
-  return false;
-}
-
-const Subject& Subjects::at(const std::string& name) const {
-  for (const auto& subject : *subjects_)
-    if (subject.name == name) return subject;
-  throw std::out_of_range("no subject '" + name + "'" + did_you_mean(name, names()) +
-                          "; there are: " + joined(names(), ", "));
 }
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "harness/core/history.h"
+#include "harness/worlds/checkpoints.h"
 #include "harness/worlds/optimizers.h"
 #include "harness/worlds/options.h"
 
@@ -93,7 +94,9 @@ class Replica {
   // inputs, all ranks throw in the same step (`kind` "throws"), or an exhausted rank shadows the
   // others and averages are over the world ("world") or over the active ranks ("live"); or nothing
   // is done about it ("disabled"). Throws Unsupported for a kind that the subject does not offer.
-  virtual void join(const std::string& kind, const std::function<void()>& steps);
+  // Exhausted ranks shadow the calls of `optimizer` too, if there is one.
+  virtual void join(const std::string& kind, const std::function<void()>& steps,
+                    ShardedOptimizer* optimizer = nullptr);
 
   // Collective. Which parameters of the model require a gradient has changed, in the same way on
   // all ranks. Throws Unsupported unless the subject offers it.
@@ -113,6 +116,10 @@ class Replica {
   // Collective. Continues over the same ranks after an error that ended the training. Throws
   // Unsupported unless the subject offers it.
   virtual void begin_anew();
+
+  // Collective. From now on each synchronised backward pass ends with a step of `optimizer`, which
+  // then clears the gradients. Throws Unsupported unless the subject offers it.
+  virtual void step_in_backward(std::shared_ptr<torch::optim::Optimizer> optimizer);
 
   // Local. Ends the waits of this rank's peers with `sentence`. Throws Unsupported unless the
   // subject offers it.
@@ -185,6 +192,14 @@ struct Subject {
   std::function<std::unique_ptr<ShardedOptimizer>(const ParamGroups&, const MakeOptimizer&,
                                                   const Group& group)>
       sharded_optimizer = nullptr;
+  std::optional<Checkpoints> checkpoints = {};
+  // Collective over `group`: replaces `tensor` by its "sum" or "avg" over the ranks.
+  std::function<void(const at::Tensor& tensor, const std::string& operation, const Group& group)>
+      all_reduce = nullptr;
+  // Local. Parts of 0, 1, ..., size - 1 in random order, by their shares, of sum 1.
+  std::function<std::vector<std::vector<int64_t>>(int64_t size, const std::vector<double>& shares,
+                                                  uint64_t seed)>
+      random_split = nullptr;
 };
 
 // For programs: the part of `here`'s subject, or Unsupported where that part is empty. wrap is
@@ -202,6 +217,10 @@ std::unique_ptr<AveragedSgd> averaged_sgd(RankContext& here,
 std::unique_ptr<ShardedOptimizer> sharded_optimizer(RankContext& here, const ParamGroups& groups,
                                                     const MakeOptimizer& make, const Group& group);
 const NormLayers& norm_layers(RankContext& here);
+const Checkpoints& checkpoints(RankContext& here);
+void all_reduce(RankContext& here, const at::Tensor& tensor, const std::string& operation);
+std::vector<std::vector<int64_t>> random_split(RankContext& here, int64_t size,
+                                               const std::vector<double>& shares, uint64_t seed);
 // Over the whole world unless a group is given.
 std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& options);
 std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& options,

@@ -1,11 +1,11 @@
 // Lockstep's own DistributedDataParallel, DistributedSampler and SyncBatchNorm, as a subject.
 #include "ddp/check_replicas_equal.h"
 #include "ddp/distributed_data_parallel.h"
-#include "ddp/distributed_sampler.h"
 #include "ddp/sync_batch_norm.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/subjects/lockstep_hooks.h"
+#include "scenarios/subjects/lockstep_loop.h"
 #include "scenarios/subjects/lockstep_norm_layers.h"
 #include "scenarios/subjects/lockstep_optimizers.h"
 #include "scenarios/subjects/subjects.h"
@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <sstream>
 
 namespace lockstep {
 
@@ -88,12 +87,19 @@ class Wrapped : public Replica {
   }
   std::shared_ptr<void> no_sync() override { return std::make_shared<NoSyncGuard>(ddp_.no_sync()); }
   void parameters_changed_untold() override {}
-  void join(const std::string& kind, const std::function<void()>& steps) override {
+  void join(const std::string& kind, const std::function<void()>& steps,
+            ShardedOptimizer* optimizer) override {
+    std::vector<std::shared_ptr<Joinable>> joinables;
+    if (optimizer != nullptr) joinables.push_back(joinable_of(*optimizer));
     auto join = ddp_.join({.throw_on_early_termination = kind == "throws",
                            .divide_by_initial_world_size = kind != "live",
-                           .enable = kind != "disabled"});
+                           .enable = kind != "disabled"},
+                          std::move(joinables));
     steps();
     join.finish();
+  }
+  void step_in_backward(std::shared_ptr<torch::optim::Optimizer> optimizer) override {
+    ddp_->step_in_backward(std::move(optimizer));
   }
   void update_trainable_parameters() override {
     ddp_->update_trainable_parameters();
@@ -164,88 +170,6 @@ class Wrapped : public Replica {
   std::vector<Parameter> parameters_;  // indexed by the plan
 };
 
-// A dataset whose sample number i is the number i.
-class Numbers : public torch::data::datasets::Dataset<Numbers, int64_t> {
- public:
-  explicit Numbers(size_t length) : length_(length) {}
-  int64_t get(size_t index) override { return static_cast<int64_t>(index); }
-  torch::optional<size_t> size() const override { return length_; }
-
- private:
-  size_t length_;
-};
-
-class Sharded : public Shard {
- public:
-  Sharded(const ShardOptions& options, const RankContext& here)
-      : options_(options),
-        sampler_(static_cast<size_t>(options.length),
-                 DistributedSamplerOptions{.num_replicas = here.size(),
-                                           .rank = here.rank(),
-                                           .shuffle = options.shuffle,
-                                           .seed = static_cast<uint64_t>(options.seed),
-                                           .drop_last = options.drop_last,
-                                           .pad = options.pad}) {
-    if (options.through_loader)
-      loader_ = torch::data::make_data_loader(
-          Numbers(static_cast<size_t>(options.length)), sampler_,
-          torch::data::DataLoaderOptions(static_cast<size_t>(options.batch_size)));
-  }
-
-  void set_epoch(int64_t epoch) override { sampler_.set_epoch(epoch); }
-
-  void begin(std::optional<int64_t> length) override {
-    if (length)
-      sampler_.reset(static_cast<size_t>(*length));
-    else
-      sampler_.reset();
-  }
-
-  std::vector<int64_t> next(int64_t most) override {
-    const auto batch = sampler_.next(static_cast<size_t>(most));
-    if (!batch) return {};
-    return {batch->begin(), batch->end()};
-  }
-
-  std::string save(std::optional<int64_t> samples_used) override {
-    torch::serialize::OutputArchive archive;
-    if (samples_used)
-      sampler_.save(archive, static_cast<size_t>(*samples_used));
-    else
-      sampler_.save(archive);
-    std::ostringstream bytes;
-    archive.save_to(bytes);
-    return bytes.str();
-  }
-
-  void load(const std::string& saved) override {
-    std::istringstream bytes(saved);
-    torch::serialize::InputArchive archive;
-    archive.load_from(bytes);
-    sampler_.load(archive);
-  }
-
-  void go_on_with_a_copy() override { sampler_ = DistributedSampler(sampler_); }
-
-  std::vector<int64_t> draw() override {
-    std::vector<int64_t> samples;
-    if (loader_) {
-      for (const auto& batch : *loader_) samples.insert(samples.end(), batch.begin(), batch.end());
-      return samples;
-    }
-    sampler_.reset();
-    while (const auto batch = sampler_.next(static_cast<size_t>(options_.batch_size)))
-      for (const auto sample : *batch) samples.push_back(static_cast<int64_t>(sample));
-    return samples;
-  }
-
- private:
-  using Loader = torch::data::StatelessDataLoader<Numbers, DistributedSampler>;
-  ShardOptions options_;
-  DistributedSampler sampler_;
-  std::unique_ptr<Loader> loader_;
-};
-
 SyncBatchNormOptions translated(const NormOptions& options, const Group& group) {
   return {.num_features = options.channels,
           .eps = std::ldexp(1.0, static_cast<int>(options.eps_log2)),
@@ -274,15 +198,17 @@ Subject lockstep_subject() {
                 return std::make_unique<Wrapped>(std::move(model), translated(options, group),
                                                  hook_of(options, group));
               },
-          .shard = [](const ShardOptions& options,
-                      RankContext& here) { return std::make_unique<Sharded>(options, here); },
+          .shard = lockstep_shard,
           .sync_batch_norm =
               [](const NormOptions& options, const Group& group) {
                 return std::make_shared<Normalising>(translated(options, group));
               },
           .norm_layers = lockstep_norm_layers(),
           .averaged_sgd = lockstep_averaged_sgd,
-          .sharded_optimizer = lockstep_sharded_optimizer};
+          .sharded_optimizer = lockstep_sharded_optimizer,
+          .checkpoints = lockstep_checkpoints(),
+          .all_reduce = lockstep_all_reduce,
+          .random_split = lockstep_random_split};
 }
 
 }  // namespace lockstep

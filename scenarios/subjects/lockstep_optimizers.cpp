@@ -90,8 +90,12 @@ int64_t elements_of(const torch::optim::OptimizerParamState& state) {
 class Divided : public ShardedOptimizer {
  public:
   Divided(const ParamGroups& groups, const MakeOptimizer& make, const Group& group)
-      : gives_back_(group), rank_(group->getRank()), optimizer_(group, groups, make) {}
+      : gives_back_(group),
+        rank_(group->getRank()),
+        shared_(std::make_shared<ZeroRedundancyOptimizer>(group, groups, make)),
+        optimizer_(*shared_) {}
 
+  std::shared_ptr<Joinable> joinable() const { return shared_; }
   void step() override { optimizer_.step(); }
   void add_group(const torch::optim::OptimizerParamGroup& group) override {
     optimizer_.add_param_group(group);
@@ -125,7 +129,8 @@ class Divided : public ShardedOptimizer {
  private:
   const GivesBack gives_back_;  // destroyed last
   const int rank_;
-  ZeroRedundancyOptimizer optimizer_;
+  const std::shared_ptr<ZeroRedundancyOptimizer> shared_;
+  ZeroRedundancyOptimizer& optimizer_;
 };
 
 }  // namespace
@@ -138,6 +143,10 @@ std::unique_ptr<AveragedSgd> lockstep_averaged_sgd(const std::vector<at::Tensor>
                                                    const Group& group,
                                                    const AveragingOptions& options) {
   return std::make_unique<Averaging>(parameters, group, options);
+}
+
+std::shared_ptr<Joinable> joinable_of(ShardedOptimizer& optimizer) {
+  return dynamic_cast<Divided&>(optimizer).joinable();
 }
 
 std::unique_ptr<ShardedOptimizer> lockstep_sharded_optimizer(const ParamGroups& groups,

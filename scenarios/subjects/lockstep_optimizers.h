@@ -5,6 +5,8 @@
 
 namespace lockstep {
 
+class Joinable;
+
 // What the library's collectives keep for a group, a thread among it, would outlive the case where
 // the world is kept for the next one.
 class GivesBack {
@@ -21,6 +23,9 @@ class GivesBack {
 std::unique_ptr<AveragedSgd> lockstep_averaged_sgd(const std::vector<at::Tensor>& parameters,
                                                    const Group& group,
                                                    const AveragingOptions& options);
+
+// The library's own of one that lockstep_sharded_optimizer() made.
+std::shared_ptr<Joinable> joinable_of(ShardedOptimizer& optimizer);
 
 std::unique_ptr<ShardedOptimizer> lockstep_sharded_optimizer(const ParamGroups& groups,
                                                              const MakeOptimizer& make,

@@ -1,0 +1,101 @@
+// The shape Resumed: a training that is saved on the way, and loaded into new objects.
+#pragma once
+
+#include "harness/core/scenario.h"
+#include "harness/worlds/subject.h"
+
+namespace lockstep::scenarios::checkpoint {
+
+struct Resumed {
+  WorldSpec world;
+  int steps = 2;
+  int first_save = 1;  // after so many steps; then after each, so often:
+  int saves = 1;
+  int age = 0;   // what is loaded: the newest, or one of those before, which are kept too
+  int best = 0;  // instead, where `loads_best`: the save that is declared best, from 0
+  bool loads_best = false;
+  std::string optimizer = "sgd";
+  bool halves_rate = false;  // after every step
+  bool wraps_first = false;  // before the checkpoint is loaded, not after it
+  bool broadcast_buffers = true;
+  bool shuffle = false;
+  int64_t length = 2;               // samples of the dataset
+  int64_t batch_size = 1;           // of a rank
+  std::vector<int> sizes;           // elements of each parameter; empty: one of one element
+  std::vector<std::string> dtypes;  // of the parameters, read cyclically; empty: float32
+  uint64_t seed = 0;
+  auto operator<=>(const Resumed&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("world", &Resumed::world),
+        field("steps", &Resumed::steps, between(2, 30)),
+        field("first_save", &Resumed::first_save, between(1, 30)),
+        field("saves", &Resumed::saves, between(1, 8)),
+        field("age", &Resumed::age, between(0, 8)),
+        field("best", &Resumed::best, between(0, 8)),
+        field("loads_best", &Resumed::loads_best),
+        field("optimizer", &Resumed::optimizer, one_of("sgd|momentum|adam|adamw|amsgrad")),
+        field("halves_rate", &Resumed::halves_rate),
+        field("wraps_first", &Resumed::wraps_first),
+        field("broadcast_buffers", &Resumed::broadcast_buffers),
+        field("shuffle", &Resumed::shuffle),
+        field("length", &Resumed::length, between(1, 10'000)),
+        field("batch_size", &Resumed::batch_size, between(1, 1000)),
+        field("sizes", &Resumed::sizes, between(1, 4096)),
+        field("dtypes", &Resumed::dtypes, one_of("float32|float64"), Cost::numbers),
+        field("seed", &Resumed::seed, {}, Cost::numbers)};
+  }
+};
+
+size_t parameter_count(const Resumed& c);
+int64_t size_of(const Resumed& c, size_t p);
+at::ScalarType dtype_of(const Resumed& c, size_t p);
+
+// The numbers of steps after which it is saved: at least one, and at least one step comes after.
+int first_save(const Resumed& c);
+int last_save(const Resumed& c);
+int best_save(const Resumed& c);
+int saves(const Resumed& c);
+int age(const Resumed& c);  // of the loaded one, unless that is the best
+
+// The number of steps that the loaded checkpoint has seen.
+int steps_loaded(const Resumed& c);
+
+// What a step records.
+constexpr const char *kSamples = "samples", *kMask = "mask", *kCount = "count", *kSeen = "seen",
+                     *kRate = "learning rate", *kProgress = "progress";
+std::vector<std::string> recorded_names(const Resumed& c);
+
+class Counting;
+
+// All that a training holds on one rank. Two of different seeds differ in all that a checkpoint
+// holds.
+class Life {
+ public:
+  // Local.
+  Life(const Resumed& c, RankContext& here, uint64_t seed);
+
+  // Collective.
+  void wrap();
+
+  TrainingState state();
+
+  // A sampler that was loaded goes on with its next pass.
+  void begin();
+
+  // Collective. Trains one step, and records it under `phase`.
+  void step(const std::string& phase);
+
+ private:
+  std::vector<int64_t> samples();
+
+  const Resumed& case_;
+  RankContext& here_;
+  const std::shared_ptr<Counting> model_;
+  const std::unique_ptr<Shard> sampler_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::unique_ptr<Replica> replica_;
+  int64_t epoch_ = 0, step_ = 0;
+};
+
+}  // namespace lockstep::scenarios::checkpoint

@@ -1,0 +1,186 @@
+// A training that was saved, destroyed and loaded goes on with the bits of the one that never
+// stopped.
+//
+// Each rank trains to the end, saving on the way, and then once more from a checkpoint, with all
+// objects made anew from other seeds: model, optimizer, sampler and the rank's generator. Whatever
+// the file lacks, or is loaded into the wrong rank, shows in a later step: a parameter's next
+// gradient holds its value, the samples drawn and a mask of the rank's own, buffers count, and
+// optimizers keep sums and counts. The numbers are real, and both trainings compute alike, so bits
+// are compared.
+#include "harness/core/compare.h"
+#include "harness/recorder/rank_context.h"
+#include "scenarios/cases/labels.h"
+#include "scenarios/cases/lists.h"
+#include "scenarios/cases/tensors.h"
+#include "scenarios/checkpoint/life.h"
+
+#include <rapidcheck.h>
+#include <torch/torch.h>
+
+namespace lockstep::scenarios::checkpoint_resume_is_going_on {
+namespace {
+
+using namespace checkpoint;
+
+constexpr const char *kStraight = "never stopped", *kResumed = "resumed";
+
+// One file for all ranks.
+std::string path_of(RankContext& here) {
+  if (here.rank() == 0) here.store()->set("folder of checkpoints", here.scratch().string());
+  return here.store()->get_to_str("folder of checkpoints") + "/training.pt";
+}
+
+void program(const Resumed& c, RankContext& here) {
+  const auto& files = checkpoints(here);
+  const auto path = path_of(here);
+  {
+    Life life(c, here, c.seed);
+    life.wrap();
+    for (int made = 1; made <= c.steps; ++made) {
+      life.step(kStraight);
+      if (made < first_save(c) || made > last_save(c)) continue;
+      here.enter(made, "save");
+      files.save(path, here.group(), life.state(),
+                 {.keep_last = saves(c), .is_best = made == best_save(c)});
+    }
+  }
+  Life life(c, here, c.seed + 1);
+  if (c.wraps_first) life.wrap();
+  here.enter(steps_loaded(c), "load");
+  const auto which = c.loads_best ? ".best" : age(c) > 0 ? "." + std::to_string(age(c)) : "";
+  files.load(path + which, here.group(), life.state());
+  life.begin();
+  if (!c.wraps_first) life.wrap();
+  for (int made = steps_loaded(c); made < c.steps; ++made) life.step(kResumed);
+}
+
+// Rank 0's buffers are saved: without broadcasts every other rank has lost its own.
+std::vector<TensorValue> expected(const Resumed& c, const History& h, int step,
+                                  const std::string& name) {
+  auto straight = h.row({step, kStraight}, name).by_rank;
+  if (name != kSeen || c.broadcast_buffers) return straight;
+  const auto sum_at = [&](int at, size_t rank) {
+    return as_doubles(h.row({at, kStraight}, kSeen).by_rank[rank]).front();
+  };
+  const int loaded = steps_loaded(c);
+  for (size_t rank = 0; rank < straight.size(); ++rank) {
+    const double since = sum_at(step, rank) - sum_at(loaded, rank);
+    straight[rank] =
+        recorded(torch::full({1}, sum_at(loaded, 0) + since, at::kDouble), at::kDouble);
+  }
+  return straight;
+}
+
+Findings resumed_is_straight(const Resumed& c, const History& h) {
+  std::vector<Comparison> rows;
+  for (int step = steps_loaded(c) + 1; step <= c.steps; ++step)
+    for (const auto& name : recorded_names(c))
+      rows.push_back({.row = h.row({step, kResumed}, name),
+                      .expected = expected(c, h, step, name),
+                      .explanations = [&h, name] {
+                        return Explanations{recorded_instead(
+                            {"began_anew", "what it had in its first step: it began anew"},
+                            h.row({1, kStraight}, name).by_rank)};
+                      }});
+  return equal("A training that was loaded must go on as the one that never stopped", rows);
+}
+
+// Otherwise a file of one rank's numbers would do for all.
+Findings ranks_have_masks_of_their_own(const Resumed& c, const History& h) {
+  for (int step = 1; step <= c.steps; ++step) {
+    const auto& masks = h.row({step, kStraight}, kMask).by_rank;
+    for (size_t rank = 1; rank < masks.size(); ++rank)
+      if (masks[rank] == masks[0])
+        throw Refused("ranks 0 and " + std::to_string(rank) + " drew the same mask");
+  }
+  return {};
+}
+
+std::vector<Resumed> every_small_one() {
+  std::vector<Resumed> all;
+  for (const char* optimizer : {"sgd", "momentum", "adam", "adamw", "amsgrad"})
+    for (const bool wraps_first : {false, true})
+      for (const int loads : {0, 1, 2})
+        all.push_back({.world = {.size = 2},
+                       .steps = 4,
+                       .saves = 2,
+                       .age = loads,
+                       .loads_best = loads == 2,
+                       .optimizer = optimizer,
+                       .halves_rate = true,
+                       .wraps_first = wraps_first,
+                       .shuffle = true,
+                       .length = 7,
+                       .batch_size = 2,
+                       .sizes = {3, 1},
+                       .seed = 1});
+  return all;
+}
+
+rc::Gen<Resumed> cases() {
+  using rc::gen::arbitrary;
+  using rc::gen::element;
+  using rc::gen::inRange;
+  using rc::gen::set;
+  using Dtypes = std::vector<std::string>;
+  const auto dtypes = element(Dtypes{}, Dtypes{"float64"}, Dtypes{"float32", "float64"});
+  return rc::gen::build<Resumed>(
+      set(&Resumed::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4)))),
+      set(&Resumed::steps, inRange(2, 8)), set(&Resumed::first_save, inRange(1, 5)),
+      set(&Resumed::saves, inRange(1, 4)), set(&Resumed::age, inRange(0, 3)),
+      set(&Resumed::best, inRange(0, 3)),
+      set(&Resumed::loads_best, rc::gen::weightedElement<bool>({{3, false}, {1, true}})),
+      set(&Resumed::optimizer, element<std::string>("sgd", "momentum", "adam", "adamw", "amsgrad")),
+      set(&Resumed::halves_rate, arbitrary<bool>()), set(&Resumed::wraps_first, arbitrary<bool>()),
+      set(&Resumed::broadcast_buffers, arbitrary<bool>()),
+      set(&Resumed::shuffle, arbitrary<bool>()), set(&Resumed::length, inRange<int64_t>(1, 20)),
+      set(&Resumed::batch_size, inRange<int64_t>(1, 4)),
+      set(&Resumed::sizes, lists(1, 4, inRange(1, 20))), set(&Resumed::dtypes, dtypes),
+      set(&Resumed::seed, inRange<uint64_t>(0, 1 << 20)));
+}
+
+bool loads_in_an_epoch(const Resumed& c) {
+  const int64_t own = (c.length + c.world.size - 1) / c.world.size;
+  const int64_t batches = (own + c.batch_size - 1) / c.batch_size;
+  return steps_loaded(c) % batches != 0;
+}
+
+}  // namespace
+
+Scenario resume_is_going_on() {
+  return scenario<Resumed>({
+      .name = "checkpoint.resume_is_going_on",
+      .claim = "A training whose model, optimizer, sampler, progress and generators were saved and "
+               "loaded into new objects goes on with the bits of the one that never stopped.",
+      .exactness = "bit-equal",
+      .source = "PyTorch's DDP tutorial, save and load checkpoints; docs/ddp.md",
+      .not_covered = "files of PyTorch's, files that are torn or missing, worlds of another size, "
+                     "generators of devices",
+      .usual_mistake = "saving parameters alone: momentum, the learning rate, the place in the "
+                       "epoch and the stream of random numbers begin anew.",
+      .tags = {"checkpoint", "training", "sampler"},
+      .must_catch = {"best_checkpoint_is_never_replaced",
+                     "every_rank_loads_the_generators_of_rank_zero", "loaded_options_are_dropped",
+                     "loaded_sampler_begins_its_epoch_anew",
+                     "loaded_state_of_the_optimizer_counts_from_zero",
+                     "older_checkpoints_shift_by_two"},
+      .draws = 80,
+      .start = {.world = {.size = 2}},
+      .every = every_small_one,
+      .cases = cases(),
+      .program = program,
+      .checks = {ranks_have_masks_of_their_own, resumed_is_straight},
+      .labels = {{"three ranks and more", 0.5, has_three_ranks<Resumed>},
+                 {"a checkpoint within an epoch", 0.25, loads_in_an_epoch},
+                 {"a checkpoint that is not the newest", 0.2,
+                  [](const Resumed& c) { return steps_loaded(c) != last_save(c); }},
+                 {"an optimizer with state", 0.5,
+                  [](const Resumed& c) { return c.optimizer != "sgd"; }}},
+  });
+}
+
+std::vector<Scenario> all() {
+  return {resume_is_going_on()};
+}
+
+}  // namespace lockstep::scenarios::checkpoint_resume_is_going_on

@@ -1,0 +1,292 @@
+// A loop over uneven inputs with a sharded optimizer leaves what one process leaves that takes,
+// step by step, the batches of the ranks that still have some.
+//
+// A rank without inputs owns parameters that take later steps too. So it must receive the averages
+// of passes that it only shadows, update its own parameters by them, and send them. Gradients
+// depend on the parameters, so that an update that is left out, or made by an old gradient, shows
+// from then on; a last step, which all ranks make together behind the join, shows what state each
+// rank has kept. Gradients are whole multiples of all divisors, so that no average rounds. The loop
+// of one process runs on each rank beside it, on the same device: what an optimizer's kernels round
+// is no part of the claim.
+#include "harness/core/compare.h"
+#include "harness/core/values.h"
+#include "harness/recorder/rank_context.h"
+#include "harness/worlds/subject.h"
+#include "scenarios/averaging/divided.h"
+#include "scenarios/cases/labels.h"
+#include "scenarios/cases/lists.h"
+#include "scenarios/cases/tensors.h"
+
+#include <rapidcheck.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace lockstep::scenarios::join_joinables_are_shadowed {
+namespace {
+
+constexpr const char* kUpdated = "updated";
+
+struct Joined {
+  WorldSpec world;
+  std::vector<int> inputs;        // of rank r, read cyclically; empty: one each
+  std::string divisor = "world";  // of sums of gradients: the world's size, or who has inputs
+  std::string optimizer = "sgd";
+  bool steps_twice = false;  // after each pass
+  bool gradient_as_bucket_view = false;
+  int64_t bucket_cap_bytes = 0;
+  std::vector<int> sizes;  // elements of each parameter; empty: one of one element
+  uint64_t seed = 0;
+  auto operator<=>(const Joined&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("world", &Joined::world),
+        field("inputs", &Joined::inputs, between(0, 12)),
+        field("divisor", &Joined::divisor, one_of("world|live")),
+        field("optimizer", &Joined::optimizer, one_of("sgd|momentum|adam|adamw|amsgrad|rmsprop")),
+        field("steps_twice", &Joined::steps_twice),
+        field("gradient_as_bucket_view", &Joined::gradient_as_bucket_view),
+        field("bucket_cap_bytes", &Joined::bucket_cap_bytes, at_least(0)),
+        field("sizes", &Joined::sizes, between(1, 4096)),
+        field("seed", &Joined::seed, {}, Cost::numbers)};
+  }
+};
+
+size_t parameter_count(const Joined& c) {
+  return std::max<size_t>(c.sizes.size(), 1);
+}
+
+int inputs_of(const Joined& c, int rank) {
+  return c.inputs.empty() ? 1 : c.inputs[static_cast<size_t>(rank) % c.inputs.size()];
+}
+
+// The steps inside the join; the one behind it has this number.
+int joined_steps(const Joined& c) {
+  int most = 0;
+  for (int rank = 0; rank < c.world.size; ++rank) most = std::max(most, inputs_of(c, rank));
+  return most;
+}
+
+bool has_input(const Joined& c, int step, int rank) {
+  return step == joined_steps(c) || step < inputs_of(c, rank);
+}
+
+int divisor_in(const Joined& c, int step) {
+  if (c.divisor == "world") return c.world.size;
+  int count = 0;
+  for (int rank = 0; rank < c.world.size; ++rank) count += has_input(c, step, rank) ? 1 : 0;
+  return count;
+}
+
+std::string name_of(size_t p) {
+  return "w" + std::to_string(p);
+}
+
+at::Tensor start_of(const Joined& c, size_t p) {
+  return real_numbers({.seed = c.seed, .stream = Stream::parameter, .index = uint64_t{p} << 32},
+                      {c.sizes.empty() ? 1 : c.sizes[p]});
+}
+
+using Tensors = std::vector<at::Tensor>;
+
+// forward takes the gradients of all parameters, one after the other.
+class Linear : public Model {
+ public:
+  explicit Linear(const Joined& c) : case_(c) {
+    for (size_t p = 0; p < parameter_count(c); ++p)
+      weights_.push_back(register_parameter(name_of(p), start_of(c, p)));
+  }
+
+  at::Tensor forward(const at::Tensor& input) override { return (flat() * input).sum(); }
+
+  // The gradient of one rank in one step: whole numbers, a multiple of every divisor, of the rank's
+  // batch and of the parameters as they are.
+  at::Tensor gradient(int step, int rank) const {
+    constexpr int64_t kMost = 3;
+    int64_t multiple = 1;
+    for (int divisor = 2; divisor <= case_.world.size; ++divisor)
+      multiple = std::lcm(multiple, divisor);
+    const auto values = (flat().detach().cpu() * 4).round().clamp(-kMost, kMost);
+    const auto batch = whole_numbers({.seed = case_.seed,
+                                      .stream = Stream::input,
+                                      .rank = static_cast<uint64_t>(rank),
+                                      .step = static_cast<uint64_t>(step)},
+                                     kMost, {values.numel()});
+    return (batch + values) * static_cast<double>(multiple);
+  }
+
+  at::Tensor average(int step) const {
+    at::Tensor sum;
+    for (int rank = 0; rank < case_.world.size; ++rank) {
+      if (!has_input(case_, step, rank)) continue;
+      const auto own = gradient(step, rank);
+      sum = sum.defined() ? sum + own : own;
+    }
+    return sum / divisor_in(case_, step);
+  }
+
+ private:
+  at::Tensor flat() const {
+    Tensors rows;
+    for (const auto& weight : weights_) rows.push_back(weight.reshape({-1}));
+    return at::cat(rows);
+  }
+
+  const Joined& case_;
+  Tensors weights_;
+};
+
+Tensors copies(const Tensors& tensors) {
+  Tensors out;
+  for (const auto& tensor : tensors) out.push_back(tensor.detach().clone());
+  return out;
+}
+
+at::Tensor nothing_of(const at::Tensor& tensor) {
+  return tensor.reshape({-1}).narrow(0, 0, 0);
+}
+
+// By step, what the parameters of one process are after it.
+std::vector<Tensors> train_on_one_process(const Joined& c, const c10::Device& device) {
+  Linear model(c);
+  model.to(device);
+  const auto optimizer =
+      averaging::made(c.optimizer, {torch::optim::OptimizerParamGroup(model.parameters())});
+  std::vector<Tensors> out;
+  for (int step = 0; step <= joined_steps(c); ++step) {
+    optimizer->zero_grad();
+    model.forward(model.average(step).to(device)).backward();
+    for (int i = 0; i < (c.steps_twice ? 2 : 1); ++i) optimizer->step();
+    out.push_back(copies(model.parameters()));
+  }
+  return out;
+}
+
+std::string of_one(size_t p) {
+  return "one process " + name_of(p);
+}
+
+void program(const Joined& c, RankContext& here) {
+  const auto one = train_on_one_process(c, here.device());
+  const auto model = std::make_shared<Linear>(c);
+  const auto replica = wrap(here, model,
+                            {.bucket_cap_bytes = c.bucket_cap_bytes,
+                             .gradient_as_bucket_view = c.gradient_as_bucket_view});
+  const auto optimizer = sharded_optimizer(
+      here, {torch::optim::OptimizerParamGroup(model->parameters())},
+      [&](const ParamGroups& groups) { return averaging::made(c.optimizer, groups); },
+      here.group());
+  std::map<int, Tensors> updated;  // by step
+  const auto train = [&](int step) {
+    model->zero_grad();
+    here.enter(step, "trains");
+    replica->backward(replica->forward(model->gradient(step, here.rank())));
+    for (int i = 0; i < (c.steps_twice ? 2 : 1); ++i) optimizer->step();
+    updated[step] = copies(model->parameters());
+  };
+  replica->join(
+      c.divisor,
+      [&] {
+        for (int step = 0; step < inputs_of(c, here.rank()); ++step) train(step);
+      },
+      optimizer.get());
+  train(joined_steps(c));
+  // Only now is every rank at every step: one without an input in a step has nothing of it.
+  for (int step = 0; step <= joined_steps(c); ++step) {
+    here.enter(step, kUpdated);
+    for (size_t p = 0; p < parameter_count(c); ++p) {
+      const auto& right = one[static_cast<size_t>(step)][p];
+      here.record(name_of(p), updated.contains(step) ? updated[step][p] : nothing_of(right));
+      here.record(of_one(p), has_input(c, step, here.rank()) ? right : nothing_of(right));
+    }
+  }
+}
+
+Findings equals_one_process(const Joined& c, const History& h) {
+  std::vector<Comparison> rows;
+  for (int step = 0; step <= joined_steps(c); ++step)
+    for (size_t p = 0; p < parameter_count(c); ++p)
+      rows.push_back({.row = h.row({step, kUpdated}, name_of(p)),
+                      .expected = h.row({step, kUpdated}, of_one(p)).by_rank});
+  return equal("A sharded optimizer in a join must leave what one process leaves", rows);
+}
+
+std::vector<Joined> every_small_one() {
+  std::vector<Joined> all;
+  for (const char* optimizer : {"sgd", "momentum", "adam"})
+    for (const auto& inputs : std::vector<std::vector<int>>{{2, 0}, {0, 2}, {3, 1}, {2, 2}})
+      for (const bool views : {false, true})
+        for (const char* divisor : {"world", "live"})
+          all.push_back({.world = {.size = 2},
+                         .inputs = inputs,
+                         .divisor = divisor,
+                         .optimizer = optimizer,
+                         .gradient_as_bucket_view = views,
+                         .sizes = {3, 2},
+                         .seed = 1});
+  return all;
+}
+
+rc::Gen<Joined> cases() {
+  using rc::gen::arbitrary;
+  using rc::gen::element;
+  using rc::gen::inRange;
+  using rc::gen::set;
+  return rc::gen::build<Joined>(
+      set(&Joined::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4)))),
+      set(&Joined::inputs, lists(1, 4, inRange(0, 5))),
+      set(&Joined::divisor, element<std::string>("world", "live")),
+      set(&Joined::optimizer,
+          element<std::string>("sgd", "momentum", "adam", "adamw", "amsgrad", "rmsprop")),
+      set(&Joined::steps_twice, arbitrary<bool>()),
+      set(&Joined::gradient_as_bucket_view, arbitrary<bool>()),
+      set(&Joined::bucket_cap_bytes, element<int64_t>(0, 1, 64)),
+      set(&Joined::sizes, lists(1, 5, inRange(1, 20))),
+      set(&Joined::seed, inRange<uint64_t>(0, 1 << 20)));
+}
+
+bool is_uneven(const Joined& c) {
+  for (int rank = 0; rank < c.world.size; ++rank)
+    if (inputs_of(c, rank) != inputs_of(c, 0)) return true;
+  return false;
+}
+
+}  // namespace
+
+Scenario joinables_are_shadowed() {
+  return scenario<Joined>({
+      .name = "join.joinables_are_shadowed",
+      .claim =
+          "In a join, ranks that are out of inputs go on updating the parameters of a sharded "
+          "optimizer that are theirs, so that every step, and the state of the optimizer after "
+          "the join, are those of one process.",
+      .exactness = "bit-equal",
+      .source = "torch.distributed.algorithms.Join; ZeroRedundancyOptimizer; docs/semantics.md 5.3",
+      .not_covered = "joinables of a program's own, errors, several instances",
+      .usual_mistake =
+          "a rank without inputs that still has the gradients of its own last step, and "
+          "updates its parameters by them.",
+      .tags = {"join", "optimizers"},
+      .must_catch = {"shadowed_averages_are_dropped", "shadowed_optimizer_sends_and_does_not_step"},
+      .draws = 80,
+      .start = {.world = {.size = 2}},
+      .every = every_small_one,
+      .cases = cases(),
+      .program = program,
+      .checks = {equals_one_process},
+      .labels = {{"three ranks and more", 0.5, has_three_ranks<Joined>},
+                 {"uneven inputs", 0.4, is_uneven},
+                 {"a divisor of those that have inputs", 0.3,
+                  [](const Joined& c) { return c.divisor == "live"; }},
+                 {"an optimizer with state", 0.5,
+                  [](const Joined& c) { return c.optimizer != "sgd"; }}},
+  });
+}
+
+std::vector<Scenario> all() {
+  return {joinables_are_shadowed()};
+}
+
+}  // namespace lockstep::scenarios::join_joinables_are_shadowed

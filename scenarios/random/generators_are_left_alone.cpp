@@ -1,0 +1,240 @@
+// Nothing that data-parallel training does takes a number from a rank's generator, so that masks of
+// dropout and augmentations are those that the rank would draw without it.
+//
+// Each rank seeds its generator with a number of its own, and after every act draws one number from
+// it. The numbers must be those of a generator of that seed from which nobody else draws, but for
+// the masks that the program itself wants. A part that seeds the generator, or draws from it, on
+// one rank or on all, moves every number after it.
+#include "harness/core/compare.h"
+#include "harness/recorder/rank_context.h"
+#include "harness/worlds/subject.h"
+#include "reference/sampling.h"
+#include "scenarios/cases/labels.h"
+#include "scenarios/cases/lists.h"
+#include "scenarios/cases/tensors.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <rapidcheck.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+
+namespace lockstep::scenarios::random_generators_are_left_alone {
+namespace {
+
+constexpr const char *kDrawn = "number drawn", *kMask = "mask", *kFirst = "first part",
+                     *kSecond = "second part";
+constexpr int64_t kSize = 3;
+
+// Each act is something that a training does:
+//   wrap      wraps the model, once more
+//   step      a synchronised forward and backward
+//   local     the same inside no_sync
+//   mask      the program draws a mask, for dropout
+//   epoch     draws all samples of an epoch
+//   split     splits the dataset at random
+//   sum       sums a number over the ranks
+//   check     compares the replicas
+//   save      saves a checkpoint; load: loads it
+struct Drawing {
+  WorldSpec world;
+  std::vector<std::string> acts;
+  int64_t length = 1;  // samples of the dataset
+  uint64_t seed = 0;
+  auto operator<=>(const Drawing&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("world", &Drawing::world),
+                      field("acts", &Drawing::acts,
+                            one_of("wrap|step|local|mask|epoch|split|sum|check|save|load")),
+                      field("length", &Drawing::length, between(1, 10'000)),
+                      field("seed", &Drawing::seed, {}, Cost::numbers)};
+  }
+};
+
+uint64_t seed_of(const Drawing& c, int rank) {
+  return c.seed * 1024 + static_cast<uint64_t>(rank);
+}
+
+class Product : public Model {
+ public:
+  Product() : weight_(register_parameter("w", torch::ones({kSize}, at::kDouble))) {}
+  at::Tensor forward(const at::Tensor& input) override { return weight_ * input; }
+
+ private:
+  at::Tensor weight_;
+};
+
+struct Rank {
+  explicit Rank(const Drawing& c, RankContext& here) : case_(c), here_(here) {
+    wrap();
+    sampler_ = shard(here, {.length = c.length, .shuffle = true, .batch_size = 2});
+    if (here.rank() == 0) here.store()->set("folder", here.scratch().string());
+    path_ = here.store()->get_to_str("folder") + "/checkpoint.pt";
+  }
+
+  void act(const std::string& what) {
+    if (what == "wrap") wrap();
+    if (what == "step") backward();
+    if (what == "local") replica_->no_sync([this] { backward(); });
+    if (what == "mask") here_.record(kMask, at::bernoulli(torch::full({kSize}, 0.5, at::kDouble)));
+    if (what == "epoch") epoch();
+    if (what == "split") split();
+    if (what == "sum") all_reduce(here_, torch::ones({1}, at::kDouble), "sum");
+    if (what == "check") replica_->check_equal(/*with_buffers=*/true);
+    if (what == "save") save();
+    if (what == "load" && is_saved_) checkpoints(here_).load(path_, here_.group(), state());
+  }
+
+ private:
+  void wrap() {
+    model_ = std::make_shared<Product>();
+    replica_ = lockstep::wrap(here_, model_, {});
+  }
+  void backward() {
+    replica_->backward(replica_->forward(torch::ones({kSize}, at::kDouble)).sum());
+  }
+  void epoch() {
+    sampler_->set_epoch(++epochs_);
+    sampler_->draw();
+  }
+  void split() {
+    const auto parts = random_split(here_, case_.length, {0.5, 0.5}, case_.seed);
+    here_.record(kFirst, parts.front());
+    here_.record(kSecond, parts.back());
+  }
+  TrainingState state() { return {.model = model_.get(), .sampler = sampler_.get()}; }
+  void save() {
+    checkpoints(here_).save(path_, here_.group(), state(), {});
+    is_saved_ = true;
+  }
+
+  const Drawing& case_;
+  RankContext& here_;
+  std::shared_ptr<Product> model_;
+  std::unique_ptr<Replica> replica_;
+  std::unique_ptr<Shard> sampler_;
+  std::string path_;
+  int64_t epochs_ = 0;
+  bool is_saved_ = false;
+};
+
+// The moment of an act; its step is its place.
+constexpr const char* kAct = "act";
+
+void program(const Drawing& c, RankContext& here) {
+  torch::manual_seed(seed_of(c, here.rank()));
+  Rank rank(c, here);
+  for (size_t i = 0; i < c.acts.size(); ++i) {
+    here.enter(static_cast<int>(i), kAct);
+    rank.act(c.acts[i]);
+    here.record(kDrawn, torch::rand({1}, at::kDouble));
+  }
+}
+
+// What each rank's generator gives: by act, the number and, where the program draws one, the mask.
+struct Numbers {
+  std::vector<std::vector<TensorValue>> drawn, masks;  // [act][rank]
+};
+
+Numbers expected(const Drawing& c) {
+  Numbers out{.drawn = {}, .masks = {}};
+  std::vector<at::Generator> generators;
+  for (int rank = 0; rank < c.world.size; ++rank)
+    generators.push_back(at::detail::createCPUGenerator(seed_of(c, rank)));
+  for (const auto& act : c.acts) {
+    auto& drawn = out.drawn.emplace_back();
+    auto& masks = out.masks.emplace_back();
+    for (auto& generator : generators) {
+      if (act == "mask")
+        masks.push_back(recorded(at::bernoulli(torch::full({kSize}, 0.5, at::kDouble), generator),
+                                 at::kDouble));
+      drawn.push_back(
+          recorded(at::rand({1}, generator, at::TensorOptions(at::kDouble)), at::kDouble));
+    }
+  }
+  return out;
+}
+
+Findings numbers_are_the_ranks_own(const Drawing& c, const History& h) {
+  const auto right = expected(c);
+  std::vector<Comparison> rows;
+  for (size_t i = 0; i < c.acts.size(); ++i) {
+    const Moment at{static_cast<int>(i), kAct};
+    if (c.acts[i] == "mask") rows.push_back({.row = h.row(at, kMask), .expected = right.masks[i]});
+    rows.push_back({.row = h.row(at, kDrawn), .expected = right.drawn[i]});
+  }
+  return equal("Each rank must draw the numbers of a generator from which nobody else draws", rows);
+}
+
+Findings splits_are_the_same(const Drawing& c, const History& h) {
+  const auto order = reference::permutation(c.length, c.seed);
+  const auto middle = order.begin() + (c.length + 1) / 2;
+  std::vector<Comparison> rows;
+  for (size_t i = 0; i < c.acts.size(); ++i) {
+    if (c.acts[i] != "split") continue;
+    const Moment at{static_cast<int>(i), kAct};
+    rows.push_back({.row = h.row(at, kFirst), .expected = {int64_values({order.begin(), middle})}});
+    rows.push_back({.row = h.row(at, kSecond), .expected = {int64_values({middle, order.end()})}});
+  }
+  return equal("Every rank must split the dataset alike", rows);
+}
+
+std::vector<Drawing> every_small_one() {
+  std::vector<Drawing> all;
+  for (const char* act :
+       {"wrap", "step", "local", "mask", "epoch", "split", "sum", "check", "save"})
+    all.push_back({.world = {.size = 2}, .acts = {act}, .length = 5, .seed = 1});
+  all.push_back({.world = {.size = 2}, .acts = {"save", "load"}, .length = 5, .seed = 1});
+  return all;
+}
+
+rc::Gen<Drawing> cases() {
+  using rc::gen::element;
+  using rc::gen::inRange;
+  using rc::gen::set;
+  const auto act = element<std::string>("wrap", "step", "step", "local", "mask", "epoch", "split",
+                                        "sum", "check", "save", "load");
+  return rc::gen::build<Drawing>(
+      set(&Drawing::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4)))),
+      set(&Drawing::acts, lists(1, 8, act)), set(&Drawing::length, inRange<int64_t>(1, 30)),
+      set(&Drawing::seed, inRange<uint64_t>(0, 1 << 20)));
+}
+
+bool has(const Drawing& c, const char* act) {
+  return std::find(c.acts.begin(), c.acts.end(), act) != c.acts.end();
+}
+
+}  // namespace
+
+Scenario generators_are_left_alone() {
+  return scenario<Drawing>({
+      .name = "random.generators_are_left_alone",
+      .claim = "Wrapping, training, sampling, splitting, checking and saving take no number from a "
+               "rank's generator, and every rank splits a dataset alike.",
+      .exactness = "bit-equal",
+      .source = "docs/semantics.md 4; torch.utils.data.random_split",
+      .not_covered = "generators of devices, what a communication hook draws",
+      .usual_mistake = "seeding the global generator for a shuffle: from there on all ranks draw "
+                       "the same masks.",
+      .tags = {"random", "sampler", "checkpoint"},
+      .must_catch = {"sampler_draws_from_the_global_generator",
+                     "split_draws_from_the_global_generator", "wrapping_seeds_the_rank"},
+      .draws = 60,
+      .start = {.world = {.size = 2}, .acts = {"mask"}},
+      .every = every_small_one,
+      .cases = cases(),
+      .program = program,
+      .checks = {numbers_are_the_ranks_own, splits_are_the_same},
+      .labels = {{"three ranks and more", 0.5, has_three_ranks<Drawing>},
+                 {"a mask", 0.2, [](const Drawing& c) { return has(c, "mask"); }},
+                 {"an epoch", 0.2, [](const Drawing& c) { return has(c, "epoch"); }},
+                 {"a checkpoint", 0.2, [](const Drawing& c) { return has(c, "save"); }},
+                 {"a split", 0.2, [](const Drawing& c) { return has(c, "split"); }}},
+  });
+}
+
+std::vector<Scenario> all() {
+  return {generators_are_left_alone()};
+}
+
+}  // namespace lockstep::scenarios::random_generators_are_left_alone

@@ -1,0 +1,149 @@
+#include "scenarios/subjects/lockstep_loop.h"
+
+#include "ddp/checkpoint.h"
+#include "ddp/collectives.h"
+#include "ddp/distributed_sampler.h"
+#include "ddp/random_split.h"
+#include "harness/recorder/rank_context.h"
+#include "scenarios/subjects/lockstep_optimizers.h"
+
+#include <torch/torch.h>
+
+#include <sstream>
+
+namespace lockstep {
+
+namespace {
+
+// A dataset whose sample number i is the number i.
+class Numbers : public torch::data::datasets::Dataset<Numbers, int64_t> {
+ public:
+  explicit Numbers(size_t length) : length_(length) {}
+  int64_t get(size_t index) override { return static_cast<int64_t>(index); }
+  torch::optional<size_t> size() const override { return length_; }
+
+ private:
+  size_t length_;
+};
+
+class Sharded : public Shard {
+ public:
+  Sharded(const ShardOptions& options, const RankContext& here)
+      : options_(options),
+        sampler_(static_cast<size_t>(options.length),
+                 DistributedSamplerOptions{.num_replicas = here.size(),
+                                           .rank = here.rank(),
+                                           .shuffle = options.shuffle,
+                                           .seed = static_cast<uint64_t>(options.seed),
+                                           .drop_last = options.drop_last,
+                                           .pad = options.pad}) {
+    if (options.through_loader)
+      loader_ = torch::data::make_data_loader(
+          Numbers(static_cast<size_t>(options.length)), sampler_,
+          torch::data::DataLoaderOptions(static_cast<size_t>(options.batch_size)));
+  }
+
+  void set_epoch(int64_t epoch) override { sampler_.set_epoch(epoch); }
+
+  void begin(std::optional<int64_t> length) override {
+    if (length)
+      sampler_.reset(static_cast<size_t>(*length));
+    else
+      sampler_.reset();
+  }
+
+  std::vector<int64_t> next(int64_t most) override {
+    const auto batch = sampler_.next(static_cast<size_t>(most));
+    if (!batch) return {};
+    return {batch->begin(), batch->end()};
+  }
+
+  std::string save(std::optional<int64_t> samples_used) override {
+    torch::serialize::OutputArchive archive;
+    if (samples_used)
+      sampler_.save(archive, static_cast<size_t>(*samples_used));
+    else
+      sampler_.save(archive);
+    std::ostringstream bytes;
+    archive.save_to(bytes);
+    return bytes.str();
+  }
+
+  void load(const std::string& saved) override {
+    std::istringstream bytes(saved);
+    torch::serialize::InputArchive archive;
+    archive.load_from(bytes);
+    sampler_.load(archive);
+  }
+
+  void go_on_with_a_copy() override { sampler_ = DistributedSampler(sampler_); }
+
+  std::vector<int64_t> draw() override {
+    std::vector<int64_t> samples;
+    if (loader_) {
+      for (const auto& batch : *loader_) samples.insert(samples.end(), batch.begin(), batch.end());
+      return samples;
+    }
+    sampler_.reset();
+    while (const auto batch = sampler_.next(static_cast<size_t>(options_.batch_size)))
+      for (const auto sample : *batch) samples.push_back(static_cast<int64_t>(sample));
+    return samples;
+  }
+
+  DistributedSampler& sampler() { return sampler_; }
+
+ private:
+  using Loader = torch::data::StatelessDataLoader<Numbers, DistributedSampler>;
+  ShardOptions options_;
+  DistributedSampler sampler_;
+  std::unique_ptr<Loader> loader_;
+};
+
+Checkpoint pointers_to(const TrainingState& state) {
+  auto* const sampler = dynamic_cast<Sharded*>(state.sampler);
+  return {.model = state.model,
+          .optimizer = state.optimizer,
+          .sampler = sampler != nullptr ? &sampler->sampler() : nullptr,
+          .epoch = state.epoch,
+          .step = state.step,
+          .generators = state.generators};
+}
+
+}  // namespace
+
+std::unique_ptr<Shard> lockstep_shard(const ShardOptions& options, RankContext& here) {
+  return std::make_unique<Sharded>(options, here);
+}
+
+Checkpoints lockstep_checkpoints() {
+  return {.save =
+              [](const std::string& path, const Group& group, const TrainingState& state,
+                 const KeptCheckpoints& kept) {
+                const GivesBack what_it_keeps(group);
+                save_checkpoint(path, group, pointers_to(state),
+                                {.keep_last = kept.keep_last, .is_best = kept.is_best});
+              },
+          .load =
+              [](const std::string& path, const Group& group, const TrainingState& state) {
+                const GivesBack what_it_keeps(group);
+                load_checkpoint(path, group, pointers_to(state));
+              }};
+}
+
+void lockstep_all_reduce(const at::Tensor& tensor, const std::string& operation,
+                         const Group& group) {
+  const GivesBack what_it_keeps(group);
+  all_reduce(group, tensor, operation == "avg" ? ReduceOp::AVG : ReduceOp::SUM,
+             {.name = "of the program"});
+}
+
+std::vector<std::vector<int64_t>> lockstep_random_split(int64_t size,
+                                                        const std::vector<double>& shares,
+                                                        uint64_t seed) {
+  std::vector<std::vector<int64_t>> out;
+  for (const auto& part : random_split(static_cast<std::size_t>(size), shares, seed))
+    out.emplace_back(part.begin(), part.end());
+  return out;
+}
+
+}  // namespace lockstep

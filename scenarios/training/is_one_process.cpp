@@ -1,0 +1,236 @@
+// A training loop on several ranks leaves the parameters that the same loop leaves on one process,
+// which takes the ranks' batches as one.
+//
+// On each rank both run: the loop of the ranks on a wrapped model, and the loop of one process on a
+// model of its own, without a collective, on the same device: what an optimizer's kernels round is
+// no part of the claim. The two differ only in who computes the gradients. Those are whole numbers
+// that no sum rounds, and a parameter's value is part of its next gradient, so a wrong update shows
+// in all later steps. Norms, overflows and learning rates are decided by each rank for itself, from
+// averaged gradients: a rank that saw others would skip or clip where its peers do not.
+#include "harness/core/compare.h"
+#include "harness/recorder/rank_context.h"
+#include "scenarios/cases/labels.h"
+#include "scenarios/cases/lists.h"
+#include "scenarios/cases/tensors.h"
+#include "scenarios/training/loop.h"
+
+#include <rapidcheck.h>
+#include <torch/torch.h>
+
+namespace lockstep::scenarios::training_is_one_process {
+namespace {
+
+using namespace training;
+
+constexpr const char *kGradients = "gradients", *kUpdated = "updated";
+
+std::string of_one(size_t p) {
+  return "one process " + name_of(p);
+}
+
+// Values of the loop of one process, kept until the ranks' loop comes to the same moment.
+using Values = std::vector<std::vector<at::Tensor>>;  // [step][parameter]
+
+std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> out;
+  for (const auto& tensor : tensors) out.push_back(tensor.detach().clone());
+  return out;
+}
+
+std::vector<at::Tensor> gradients_of(const Fed& model) {
+  std::vector<at::Tensor> out;
+  for (const auto& parameter : model.parameters()) out.push_back(parameter.grad());
+  return out;
+}
+
+struct OneProcess {
+  Values gradients, parameters;
+};
+
+OneProcess train_on_one_process(const Loop& c, const c10::Device& device) {
+  OneProcess out;
+  Fed model(c, 0);
+  model.to(device);
+  train(c, model,
+        [&](int step, int m, double scale) {
+          (model.forward(whole_batch_of(c, step, m).to(device)) * scale).backward();
+        },
+        {.before_update = [&](int) { out.gradients.push_back(copies(gradients_of(model))); },
+         .after_update = [&](int) { out.parameters.push_back(copies(model.parameters())); }});
+  return out;
+}
+
+void record(RankContext& here, const std::vector<at::Tensor>& ranks,
+            const std::vector<at::Tensor>& one) {
+  for (size_t p = 0; p < ranks.size(); ++p) {
+    here.record(name_of(p), ranks[p].detach());
+    here.record(of_one(p), one[p]);
+  }
+}
+
+void program(const Loop& c, RankContext& here) {
+  const auto one = train_on_one_process(c, here.device());
+  const auto model = std::make_shared<Fed>(c, here.rank());
+  const auto replica = wrap(here, model,
+                            {.bucket_cap_bytes = c.bucket_cap_bytes,
+                             .gradient_as_bucket_view = c.gradient_as_bucket_view});
+  train(c, *model,
+        [&](int step, int m, double scale) {
+          const auto take = [&] {
+            here.enter(step, "micro-batch " + std::to_string(m));
+            replica->backward(replica->forward(batch_of(c, step, m, here.rank())) * scale);
+          };
+          if (m + 1 < c.micro_batches)
+            replica->no_sync(take);
+          else
+            take();
+        },
+        {.before_update =
+             [&](int step) {
+               here.enter(step, kGradients);
+               record(here, gradients_of(*model), one.gradients[static_cast<size_t>(step)]);
+             },
+         .after_update =
+             [&](int step) {
+               here.enter(step, kUpdated);
+               record(here, model->parameters(), one.parameters[static_cast<size_t>(step)]);
+             },
+         .give_optimizer =
+             [&](std::shared_ptr<torch::optim::Optimizer> optimizer) {
+               replica->step_in_backward(std::move(optimizer));
+             }});
+}
+
+Comparison compared(const History& h, const Moment& at, size_t p) {
+  return {.row = h.row(at, name_of(p)), .expected = h.row(at, of_one(p)).by_rank};
+}
+
+Findings gradients_are_those_of_one_process(const Loop& c, const History& h) {
+  if (c.steps_in_backward) return {};
+  std::vector<Comparison> rows;
+  for (int step = 0; step < c.steps; ++step)
+    for (size_t p = 0; p < parameter_count(c); ++p) {
+      rows.push_back(compared(h, {step, kGradients}, p));
+      rows.back().explanations = [] { return Explanations{sum_not_average("gradients")}; };
+    }
+  return equal("In every step each rank must hold the gradients of one process", rows);
+}
+
+Findings parameters_are_those_of_one_process(const Loop& c, const History& h) {
+  std::vector<Comparison> rows;
+  for (int step = 0; step < c.steps; ++step)
+    for (size_t p = 0; p < parameter_count(c); ++p) {
+      rows.push_back(compared(h, {step, kUpdated}, p));
+      if (step > 0)
+        rows.back().explanations = [before = compared(h, {step - 1, kUpdated}, p).expected] {
+          return Explanations{last_steps_value(before)};
+        };
+    }
+  return equal("After every update each rank must hold the parameters of one process", rows);
+}
+
+// A step that should move no parameter: its gradients overflowed.
+Findings one_process_trains(const Loop& c, const History& h) {
+  for (int step = 0; step < c.steps; ++step) {
+    bool moves = overflows(c, step);
+    for (size_t p = 0; p < parameter_count(c); ++p) {
+      const auto now = h.row({step, kUpdated}, of_one(p)).by_rank.front();
+      const auto before = step > 0 ? h.row({step - 1, kUpdated}, of_one(p)).by_rank.front()
+                                   : recorded(start_of(c, 0, p), dtype_of(c, p));
+      moves = moves || now != before;
+    }
+    if (!moves)
+      throw Refused("one process leaves all parameters as they are in step " +
+                    std::to_string(step));
+  }
+  return {};
+}
+
+std::vector<Loop> every_small_one() {
+  std::vector<Loop> all;
+  for (const char* optimizer :
+       {"sgd", "momentum", "adam", "adamw", "amsgrad", "adagrad", "rmsprop"})
+    for (const char* clip : {"none", "norm", "value"})
+      for (const char* schedule : {"constant", "steps", "warmup"})
+        all.push_back({.world = {.size = 2},
+                       .steps = 4,
+                       .optimizer = optimizer,
+                       .schedule = schedule,
+                       .clip = clip,
+                       .scales_loss = true,
+                       .overflow = {.step = 1, .rank = 1},
+                       .sizes = {3, 2},
+                       .seed = 1});
+  return all;
+}
+
+rc::Gen<Loop> cases() {
+  using rc::gen::arbitrary;
+  using rc::gen::element;
+  using rc::gen::inRange;
+  using rc::gen::set;
+  using rc::gen::weightedElement;
+  using Dtypes = std::vector<std::string>;
+  const auto dtypes = element(Dtypes{}, Dtypes{"float64"}, Dtypes{"float32", "float64"});
+  const auto overflow = rc::gen::build<Overflow>(set(&Overflow::step, inRange(0, 4)),
+                                                 set(&Overflow::rank, inRange(0, 5)));
+  return rc::gen::build<Loop>(
+      set(&Loop::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4, 5)))),
+      set(&Loop::steps, inRange(2, 7)),
+      set(&Loop::micro_batches, weightedElement<int>({{3, 1}, {1, 2}, {1, 3}})),
+      set(&Loop::optimizer, element<std::string>("sgd", "momentum", "adam", "adamw", "amsgrad",
+                                                 "adagrad", "rmsprop")),
+      set(&Loop::schedule, element<std::string>("constant", "steps", "warmup")),
+      set(&Loop::clip, element<std::string>("none", "norm", "value")),
+      set(&Loop::scales_loss, weightedElement<bool>({{3, true}, {1, false}})),
+      set(&Loop::overflow, overflow), set(&Loop::zero_in_place, arbitrary<bool>()),
+      set(&Loop::steps_in_backward, weightedElement<bool>({{3, false}, {1, true}})),
+      set(&Loop::sizes, lists(1, 5, inRange(1, 30))), set(&Loop::dtypes, dtypes),
+      set(&Loop::bucket_cap_bytes, element<int64_t>(0, 1, 64)),
+      set(&Loop::gradient_as_bucket_view, arbitrary<bool>()),
+      set(&Loop::seed, inRange<uint64_t>(0, 1 << 20)));
+}
+
+}  // namespace
+
+Scenario is_one_process() {
+  return scenario<Loop>({
+      .name = "training.is_one_process",
+      .claim = "A training loop with any of LibTorch's optimizers, a schedule, clipped gradients "
+               "and a scaled loss leaves on every rank, step by step, the bits of the same loop on "
+               "one process with the ranks' batches as one.",
+      .exactness = "bit-equal",
+      .source = "torch.nn.parallel.DistributedDataParallel; torch.amp.GradScaler; "
+                "docs/semantics.md 2",
+      .not_covered = "optimizers that are not LibTorch's, batches of unequal size, gradients that "
+                     "round",
+      .usual_mistake = "clipping or testing for overflow before the backward that averages: each "
+                       "rank then decides by its own gradients.",
+      .tags = {"core", "training", "optimizers"},
+      .must_catch = {"infinite_gradients_average_to_numbers",
+                     "step_in_backward_after_local_passes_too", "step_in_backward_keeps_gradients"},
+      .draws = 120,
+      .start = {.world = {.size = 2}},
+      .every = every_small_one,
+      .cases = cases(),
+      .program = program,
+      .checks = {one_process_trains, gradients_are_those_of_one_process,
+                 parameters_are_those_of_one_process},
+      .labels = {{"three ranks and more", 0.5, has_three_ranks<Loop>},
+                 {"a step whose gradients overflow", 0.2,
+                  [](const Loop& c) { return overflows(c); }},
+                 {"clipped gradients", 0.3, clips},
+                 {"an optimizer that steps in backward", 0.15,
+                  [](const Loop& c) { return c.steps_in_backward; }},
+                 {"a schedule", 0.4, [](const Loop& c) { return c.schedule != "constant"; }},
+                 {"a window of no_sync", 0.25, [](const Loop& c) { return c.micro_batches > 1; }},
+                 {"an optimizer with state", 0.5,
+                  [](const Loop& c) { return c.optimizer != "sgd"; }}},
+  });
+}
+
+std::vector<Scenario> all() {
+  return {is_one_process()};
+}
+
+}  // namespace lockstep::scenarios::training_is_one_process
