@@ -6,7 +6,8 @@
 //
 // On the CPU a world of two, over Gloo; on CUDA a world of one, over NCCL. The rendezvous of the
 // ranks is in FILE, which must not exist yet. A turn is a line "WAY MODEL STEPS", such as
-// "lockstep_view 25m 5" or "hook:fp16_compress 25m 5"; "none" runs without data parallelism. `cured`: Note [Gloo's stall].
+// "lockstep_view 25m 5" or "hook:fp16_compress 25m 5"; "none" runs without data parallelism.
+// `cured`: Note [Gloo's stall].
 #include "bench/rounds.h"
 #include "ddp/backend/nccl_library.h"
 #include "ddp/init.h"

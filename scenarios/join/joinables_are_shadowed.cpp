@@ -236,10 +236,10 @@ rc::Gen<Joined> cases() {
   using rc::gen::set;
   return rc::gen::build<Joined>(
       set(&Joined::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4)))),
-      set(&Joined::inputs, lists(1, 4, inRange(0, 5))),
-      set(&Joined::divisor, element<std::string>("world", "live")),
+      set(&Joined::inputs, lists(2, 4, inRange(0, 5))),
+      set(&Joined::divisor, element<std::string>("world", "live", "live")),
       set(&Joined::optimizer,
-          element<std::string>("sgd", "momentum", "adam", "adamw", "amsgrad", "rmsprop")),
+          element<std::string>("sgd", "momentum", "adam", "adam", "adamw", "amsgrad", "rmsprop")),
       set(&Joined::steps_twice, arbitrary<bool>()),
       set(&Joined::gradient_as_bucket_view, arbitrary<bool>()),
       set(&Joined::bucket_cap_bytes, element<int64_t>(0, 1, 64)),

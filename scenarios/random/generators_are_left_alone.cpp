@@ -196,7 +196,7 @@ rc::Gen<Drawing> cases() {
                                         "sum", "check", "save", "load");
   return rc::gen::build<Drawing>(
       set(&Drawing::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4)))),
-      set(&Drawing::acts, lists(1, 8, act)), set(&Drawing::length, inRange<int64_t>(1, 30)),
+      set(&Drawing::acts, lists(2, 10, act)), set(&Drawing::length, inRange<int64_t>(1, 30)),
       set(&Drawing::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 

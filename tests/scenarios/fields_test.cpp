@@ -35,6 +35,9 @@ bool makes_no_difference(const std::string& scenario, const std::string& path) {
         "environment.threads", "returns_first"}},
       {"buffers.every_kind_is_followed", {"reassigned"}},
       {"averaging.models_follow_the_rule", {"through_optimizer"}},
+      {"training.is_one_process", {"overflow.rank", "zero_in_place", "gradient_as_bucket_view"}},
+      {"evaluation.counts_each_sample_once", {"batch_size", "with_gradients"}},
+      {"join.joinables_are_shadowed", {"gradient_as_bucket_view"}},
       {"sync_batch_norm.matches_single_process", {"threads"}},
       {"errors.lacking_gradients_are_told", {"order_by_rank"}}};
   const auto own = kOfScenarios.find(scenario);
