@@ -40,7 +40,7 @@ struct Hooked {
   static constexpr auto fields() {
     return std::tuple{
         field("world", &Hooked::world),
-        field("steps", &Hooked::steps, between(1, 100)),
+        field("steps", &Hooked::steps, between(1, 1000)),
         field("hook", &Hooked::hook),
         field("sizes", &Hooked::sizes),
         field("options", &Hooked::options),
