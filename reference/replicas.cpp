@@ -44,12 +44,9 @@ at::Tensor finest_bits(const at::Tensor& values) {
   return sizes - at::where(is_power, at::zeros_like(sizes), without_last);
 }
 
-// Whether multiplying by the rounded 1/W, and dividing by W, both give the very number in `dtype`.
-bool scales_exactly(const at::Tensor& values, int world, at::ScalarType dtype) {
-  const auto narrow = finite_part(values).to(dtype);
-  const auto right = finite_part(values) / world;
-  return at::equal((narrow * (1.0 / world)).to(at::kDouble), right) &&
-         at::equal((narrow / world).to(at::kDouble), right);
+// Values, and NaN where there is one on both sides.
+at::Tensor are_alike(const at::Tensor& a, const at::Tensor& b) {
+  return (a == b).logical_or(a.isnan().logical_and(b.isnan()));
 }
 
 }  // namespace
@@ -66,6 +63,7 @@ Replicas::Replicas(int world_size, const std::vector<StoredParameter>& parameter
     rank.gradients.resize(stored_.size());
     rank.came.resize(stored_.size(), false);
     rank.was_averaged.resize(stored_.size(), false);
+    rank.scaling.resize(stored_.size(), Scaling::unknown);
   }
 }
 
@@ -85,20 +83,35 @@ void Replicas::add(int rank, const std::vector<at::Tensor>& gradients) {
   }
 }
 
+Replicas::Share Replicas::share_of(const Rank& rank, size_t p, int divisor) {
+  const auto right = rank.gradients[p] / divisor;
+  const auto narrow = rank.gradients[p].to(stored_[p].dtype);
+  const auto divided = (narrow / divisor).to(at::kDouble);
+  const auto multiplied = (narrow * (1.0 / divisor)).to(at::kDouble);
+  const auto scaling = rank.scaling[p];
+  const auto is_exact = are_alike(divided, right).logical_and(are_alike(multiplied, right));
+  certify(scaling != Scaling::unknown || is_exact.all().item<bool>(),
+          "a gradient divided by a number of ranks needs more bits");
+  return {scaling == Scaling::divided ? divided : multiplied, is_exact};
+}
+
 at::Tensor Replicas::average_of(size_t p, const std::vector<int>& ranks, int divisor) {
-  at::Tensor sum = at::zeros_like(stored_[p].value), sizes = sum;
+  at::Tensor sum = at::zeros_like(stored_[p].value), sizes = sum, shares = sum;
   auto unit = at::full_like(sum, std::numeric_limits<double>::infinity());
+  auto is_exact = at::ones_like(sum, at::kBool);
   for (const int rank : ranks) {
-    const auto& gradient = at(rank).gradients[p];
-    if (!gradient.defined()) continue;
-    const auto share = gradient / divisor;
-    certify(scales_exactly(gradient, divisor, stored_[p].dtype),
-            "a gradient divided by a number of ranks needs more bits");
-    sum = sum + share;
-    sizes = sizes + finite_part(share).abs();
-    const auto finest = finest_bits(finite_part(share));
+    if (!at(rank).gradients[p].defined()) continue;
+    const auto share = share_of(at(rank), p, divisor);
+    const auto size = finite_part(share.value).abs();
+    sum = sum + share.value;
+    sizes = sizes + size;
+    shares = shares + (size != 0);
+    is_exact = is_exact.logical_and(share.is_exact);
+    const auto finest = finest_bits(size);
     unit = at::where(finest == 0, unit, at::minimum(unit, finest));
   }
+  certify(is_exact.logical_or(shares <= 1).all().item<bool>(),
+          "a sum of gradients that were divided by a number of ranks needs more bits");
   const auto most = unit * std::ldexp(1.0, bits_of(stored_[p].dtype));
   certify((sizes <= most).all().item<bool>(), "a sum over the ranks needs more bits");
   return sum;

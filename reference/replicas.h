@@ -21,6 +21,10 @@ enum class Cleared { to_none, in_place };
 
 enum class Divisor { group_size, ranks_with_inputs };
 
+// How a gradient's share of an average is computed: divided by the divisor, or multiplied by its
+// rounded reciprocal. Where that is not known, both have to give one number.
+enum class Scaling { unknown, divided, multiplied };
+
 class Replicas {
  public:
   Replicas(int world_size, const std::vector<StoredParameter>& parameters);
@@ -35,6 +39,11 @@ class Replicas {
   // whose divisor is the size of the group or the number of its ranks that have inputs.
   void have_inputs(const std::vector<bool>& ranks) { has_inputs_ = ranks; }
   void divide_by(Divisor divisor) { divisor_ = divisor; }
+
+  // How the next average scales this gradient; it is not known at first.
+  void scale_by(int rank, size_t p, Scaling scaling) {
+    ranks_[static_cast<size_t>(rank)].scaling[p] = scaling;
+  }
 
   // Whether a parameter takes part in averages, as all do at first. What passes brought before it
   // was left out counts no more.
@@ -69,7 +78,8 @@ class Replicas {
   const at::Tensor& gradient(int rank, size_t p) const { return at(rank).gradients[p]; }
 
   // Why the numbers so far are not exact in their formats; empty where they are. Infinities and
-  // what comes of them are exact.
+  // what comes of them are exact; so is a share that rounds in a known way, where no other rank has
+  // one of that element.
   const std::string& why_not_exact() const { return why_not_; }
 
  private:
@@ -77,9 +87,14 @@ class Replicas {
     std::vector<at::Tensor> parameters, gradients;
     std::vector<bool> came;  // since the last average
     std::vector<bool> was_averaged;
+    std::vector<Scaling> scaling;
+  };
+  struct Share {
+    at::Tensor value, is_exact;  // by element; rounded in a known way it is not exact
   };
   const Rank& at(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   void certify(bool holds, const char* why_not);
+  Share share_of(const Rank& rank, size_t p, int divisor);
   at::Tensor average_of(size_t p, const std::vector<int>& ranks, int divisor);
   void average_group(const std::vector<int>& group);
 

@@ -127,28 +127,33 @@ void Communicator::wait_for_what_is_under_way() {
 // A simulated world runs one rank at a time and switches ranks where one blocks, so blocking
 // happens here and nowhere else in this library, in short slices. A slice that times out is an
 // exception from c10d::Work::wait, and so is a failed operation; checking before the slice whether
-// the operation was already over distinguishes them.
+// the operation was already over distinguishes them. The time waited is that of the slices that
+// timed out, or the clock's if that is longer: in a simulated world no time passes on the clock.
 void Communicator::wait_in_slices(Operation& operation) {
   const auto start = std::chrono::steady_clock::now();
+  std::chrono::milliseconds in_slices{0};
+  const auto waited = [&] { return std::max(in_slices, elapsed_since(start)); };
   Watchdog watchdog(notice_.get(), rank(), world_size(), timeout_);
   for (bool waiting = true; waiting;) {
     const bool is_over = operation.work->isCompleted();
-    const auto left = std::max(timeout_ - elapsed_since(start), std::chrono::milliseconds(1));
+    const auto left = std::max(timeout_ - waited(), std::chrono::milliseconds(1));
+    const auto slice = std::min(kPollInterval, left);
     std::string cause;
     try {
-      if (!operation.work->wait(std::min(kPollInterval, left))) cause = "it was aborted";
+      if (!operation.work->wait(slice)) cause = "it was aborted";
       waiting = false;
     } catch (const std::exception& error) {
       if (is_over) {
         cause = cause_of(error, operation, watchdog);
-      } else if (elapsed_since(start) >= timeout_ && !operation.work->isCompleted()) {
-        cause = late(timeout_) + watchdog.who_does_not_wait();
       } else if (!operation.work->isCompleted()) {
-        cause = why_a_peer_is_missing(operation);
-        watchdog.look(elapsed_since(start));
+        in_slices += slice;
+        const bool is_late = waited() >= timeout_;
+        cause = is_late ? late(timeout_) + watchdog.who_does_not_wait()
+                        : why_a_peer_is_missing(operation);
+        if (!is_late) watchdog.look(waited());
       }
     }
-    if (!cause.empty()) fail(operation, elapsed_since(start), cause);
+    if (!cause.empty()) fail(operation, waited(), cause);
   }
 }
 

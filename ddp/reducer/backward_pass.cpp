@@ -46,6 +46,7 @@ void BackwardPass::shadow(int divisor, bool writes) {
     pack(index, GradientArrival::missing);
   }
   buckets_->release_last(/*raises_flag=*/false);
+  start_sum_of_used();
 }
 
 bool BackwardPass::is_known_to_be_unused(std::size_t index) const {
@@ -180,6 +181,7 @@ void BackwardPass::launch_the_rest(const std::string& error_before) {
   // Before any rank can read the flag.
   if (has_error && buckets_->flag_comes_late()) on_.communicator.report(validation_error_);
   buckets_->release_last(has_error);
+  start_sum_of_used();
   on_.times.first_bucket_leaves();
 }
 
@@ -202,24 +204,26 @@ void BackwardPass::pack_what_is_left() {
   if (!lacked.empty()) note_error(kLacks + on_.model.parameters.names_of(lacked));
 }
 
-void BackwardPass::wait_for_sums() {
+// Note [Several instances in one pass]: here, since none may wait before all have launched.
+void BackwardPass::start_sum_of_used() {
+  if (sum_of_used_ || !(on_.options.find_unused_parameters || is_learning())) return;
   const std::size_t count = on_.model.parameters.count();
-  std::optional<Operation> sum_of_used;
-  at::Tensor counts;
-  if (on_.options.find_unused_parameters || is_learning()) {
-    counts = at::zeros({static_cast<std::int64_t>(count)}, at::kInt);
-    auto* const words = counts.data_ptr<std::int32_t>();
-    for (std::size_t i = 0; i < count; ++i) {
-      words[i] = !is_shadow_ && (holds_what_was_used(i) || is_in_the_graph(i));
-    }
-    sum_of_used = on_.communicator.start_sum(counts, "all-reduce of the map of used parameters");
+  counts_of_users_ = at::zeros({static_cast<std::int64_t>(count)}, at::kInt);
+  auto* const words = counts_of_users_.data_ptr<std::int32_t>();
+  for (std::size_t i = 0; i < count; ++i) {
+    words[i] = !is_shadow_ && (holds_what_was_used(i) || is_in_the_graph(i));
   }
+  sum_of_used_ =
+      on_.communicator.start_sum(counts_of_users_, "all-reduce of the map of used parameters");
+}
+
+void BackwardPass::wait_for_sums() {
   buckets_->wait_for_sums();
   used_somewhere_ = on_.model.static_graph.used_somewhere();
-  if (!sum_of_used) return;
-  on_.communicator.wait(*sum_of_used);
-  const auto* const words = counts.const_data_ptr<std::int32_t>();
-  for (std::size_t i = 0; i < count; ++i) used_somewhere_[i] = words[i] > 0;
+  if (!sum_of_used_) return;
+  on_.communicator.wait(*sum_of_used_);
+  const auto* const words = counts_of_users_.const_data_ptr<std::int32_t>();
+  for (std::size_t i = 0; i < used_somewhere_.size(); ++i) used_somewhere_[i] = words[i] > 0;
 }
 
 std::vector<std::string> BackwardPass::exchange_errors() {

@@ -102,6 +102,7 @@ class BackwardPass {
   void pack(std::size_t index, GradientArrival arrival);
   void note_error(const std::string& error);  // the first one counts
   void pack_what_is_left();
+  void start_sum_of_used();
   std::string whose(std::size_t index) const;
 
   const Context on_;
@@ -117,6 +118,8 @@ class BackwardPass {
   std::optional<PassBuckets> buckets_;
   std::optional<StaticGraph::Pass> counts_;  // where the graph is static
   std::string validation_error_;             // of this rank
+  std::optional<Operation> sum_of_used_;     // where ranks may use different parameters
+  at::Tensor counts_of_users_;               // by parameter, of this rank and then of all
   std::vector<bool> used_somewhere_;         // by parameter, after wait_for_sums()
 };
 

@@ -48,7 +48,7 @@ struct Scenario {
   std::vector<std::string> unused;  // fields of its shape for which `parse` takes the default alone
 
   std::vector<RequiredShare> required_shares;   // at most 32
-  std::function<uint32_t(const Case&)> labels;  // bit i: the case has the label of share i
+  std::function<uint64_t(const Case&)> labels;  // bit i: the case has the label of share i
 
   std::function<void(const Case&, RankContext&)> program;
   std::function<Findings(const Case&, const History&)> checks;

@@ -51,11 +51,11 @@ Scenario scenario(Spec<C> given) {
     if (!is_among(spec->unused, leaf.path)) out.leaves.push_back(std::move(leaf));
   for (const auto& label : spec->labels) out.required_shares.push_back({label.name, label.share});
   out.labels = [spec, typed](const Case& c) {
-    uint32_t labels = 0;
+    uint64_t labels = 0;
     if (spec->labels.empty()) return labels;
     const C value = typed(c);
     for (size_t i = 0; i < spec->labels.size(); ++i)
-      labels |= static_cast<uint32_t>(spec->labels[i].holds(value)) << i;
+      labels |= static_cast<uint64_t>(spec->labels[i].holds(value)) << i;
     return labels;
   };
   out.smallest = [spec, erased] { return erased(spec->start); };

@@ -52,11 +52,11 @@ void CaseListBuilder::keep_archived(const Case& c) {
   ++list_.archived;
 }
 
-void CaseListBuilder::draw_again(const Case& c, int number, uint32_t labels) {
+void CaseListBuilder::draw_again(const Case& c, int number, uint64_t labels) {
   add(c, number, labels);
 }
 
-void CaseListBuilder::add(const Case& c, int number, uint32_t labels) {
+void CaseListBuilder::add(const Case& c, int number, uint64_t labels) {
   auto& words = list_.words;
   const auto word = c.value.contains("values") ? c.value["values"].get<std::string>() : "";
   const auto found = std::find(words.begin(), words.end(), word);

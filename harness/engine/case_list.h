@@ -29,7 +29,7 @@ class CaseList {
   bool is_drawn(size_t index) const { return shared_->entries[index].number >= 0; }
 
   // The labels of its scenario that it has, a bit each; a case that was not drawn has none.
-  uint32_t labels(size_t index) const { return shared_->entries[index].labels; }
+  uint64_t labels(size_t index) const { return shared_->entries[index].labels; }
 
   // The pairs of options in these cases, of all that could be (option_pairs.h).
   PairCoverage pairs() const { return shared_ ? shared_->pairs : PairCoverage(); }
@@ -50,7 +50,7 @@ class CaseList {
     int number = 0;  // of the draw; for a kept case -1 minus its index
     int world_size = 1;
     uint32_t values = 0;  // index of a word
-    uint32_t labels = 0;
+    uint64_t labels = 0;
   };
   struct Shared {
     Draw draw;
@@ -69,14 +69,14 @@ class CaseListBuilder {
  public:
   void keep(const Case& c);
   void keep_archived(const Case& c);  // before all others
-  void draw_again(const Case& c, int number, uint32_t labels);
+  void draw_again(const Case& c, int number, uint64_t labels);
   size_t size() const { return list_.entries.size(); }
 
   // The cases so far. `draw` outlives the builder: it is called as long as the list is alive.
   CaseList list(CaseList::Draw draw = {}, PairCoverage pairs = {}) const;
 
  private:
-  void add(const Case& c, int number, uint32_t labels);
+  void add(const Case& c, int number, uint64_t labels);
   std::string hashes_;  // of all cases, one after the other
   CaseList::Shared list_;
 };

@@ -19,4 +19,13 @@ std::string error_of(const std::function<void()>& act) {
   return "";
 }
 
+std::string named(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
+    text += std::to_string(ranks[i]);
+  }
+  return text;
+}
+
 }  // namespace lockstep::scenarios

@@ -5,8 +5,10 @@
 // The case draws the mistake, the ranks that make it, the step and the parameter. Some mistakes end
 // a pass, and no more: every rank is told at its end, keeps the gradients that it computed, and
 // goes on. Others end the training: the rank has its own error, its peers' waits end with it, and
-// all begin anew. A rank that leaves out a step silently is named when it ends. What is said, and
-// what gradients hold then, follows from docs/semantics.md; errors::follow computes it.
+// all begin anew. Peers of a rank that is late wait as long as the timeout of their instance says,
+// which passes in virtual time. A rank that leaves out a step silently is named when it ends. What
+// is said, and what gradients hold then, follows from docs/semantics.md; errors::follow computes
+// it.
 //
 // A rank that is not told waits until the deadline, and the check of the endings shows it: ranks
 // leave collectives behind that their peers never issued, so the checks judge endings.
@@ -20,17 +22,10 @@ namespace {
 
 using namespace errors;
 
-const std::vector<std::string> kKinds{"throw_in_backward",
-                                      "in_the_loss",
-                                      "dtype",
-                                      "sparse",
-                                      "twice",
-                                      "throw_in_forward",
-                                      "frozen",
-                                      "converted",
-                                      "reported",
-                                      "forward_in_backward",
-                                      "skipped"};
+const std::vector<std::string> kKinds{
+    "throw_in_backward", "in_the_loss", "dtype",     "sparse",   "twice",
+    "throw_in_forward",  "frozen",      "converted", "reported", "forward_in_backward",
+    "skipped",           "late"};
 
 std::vector<Erring> every_small_one() {
   std::vector<Erring> all;
@@ -45,12 +40,6 @@ std::vector<Erring> every_small_one() {
                            .sizes = {1, 2, 1},
                            .options = {.bucket_cap_bytes = 1, .find_unused_parameters = finds}});
   return all;
-}
-
-bool is_of_all_ranks(const Erring& c) {
-  for (int rank = 0; rank < c.world.size; ++rank)
-    if (!is_among(c.mistake.ranks, rank, c.world.size)) return false;
-  return true;
 }
 
 bool is(const Erring& c, const std::string& kind) {
@@ -71,7 +60,7 @@ Scenario are_told() {
       .usual_mistake = "catching an error on the rank that has it, and continuing alone.",
       .tags = {"errors", "failures"},
       .must_catch = {"failed_pass_written_back", "first_pass_that_failed_is_learned",
-                     "flag_stays_raised", "usage_error_unposted"},
+                     "flag_stays_raised", "longer_of_two_timeouts", "usage_error_unposted"},
       .draws = 120,
       .start = {.world = {.size = 2}, .mistake = {.kind = "throw_in_backward", .ranks = {1}}},
       .every = every_small_one,
@@ -91,6 +80,8 @@ Scenario are_told() {
                            is(c, "twice");
                   }},
                  {"a training that begins anew", 0.2, begins_anew},
+                 {"a rank that is late", 0.03,
+                  [](const Erring& c) { return is(c, "late") && !is_of_all_ranks(c); }},
                  {"ranks out of step", 0.015, goes_out_of_step},
                  {"steps after the mistake", 0.25,
                   [](const Erring& c) { return c.mistake.step % c.steps + 1 < c.steps; }}},

@@ -43,7 +43,14 @@ bool is_among(const Ranks& ranks, int rank, int world_size) {
                                       [&](int each) { return each % world_size == rank; });
 }
 
+bool is_of_all_ranks(const Erring& c) {
+  for (int rank = 0; rank < c.world.size; ++rank)
+    if (!is_among(c.mistake.ranks, rank, c.world.size)) return false;
+  return true;
+}
+
 bool errs(const Erring& c, int step, int rank) {
+  if (c.mistake.kind == "late" && is_of_all_ranks(c)) return false;
   return c.mistake.kind != "none" && c.mistake.step % c.steps == step &&
          is_among(c.mistake.ranks, rank, c.world.size);
 }
@@ -54,15 +61,13 @@ size_t mistaken_parameter(const Erring& c) {
 
 bool begins_anew(const Erring& c) {
   const auto& kind = c.mistake.kind;
+  if (kind == "late") return !is_of_all_ranks(c);
   return kind == "throw_in_forward" || kind == "frozen" || kind == "converted" ||
          kind == "reported" || kind == "forward_in_backward";
 }
 
 bool goes_out_of_step(const Erring& c) {
-  if (c.mistake.kind != "skipped") return false;
-  for (int rank = 0; rank < c.world.size; ++rank)
-    if (!is_among(c.mistake.ranks, rank, c.world.size)) return true;
-  return false;
+  return c.mistake.kind == "skipped" && !is_of_all_ranks(c);
 }
 
 std::string lack_of(const Erring& c, int step, int rank, size_t parameter, bool local) {

@@ -39,6 +39,8 @@ struct Lack {
 //   reported             the rank reports a failure before the forward
 //   forward_in_backward  its function calls the replica
 //   skipped              the rank leaves out the whole step
+//   late                 the rank begins it once its peers have given up waiting for it; not all
+//                        ranks
 struct Mistake {
   std::string kind = "none";
   int step = 0, parameter = 0;  // as a Lack's
@@ -49,7 +51,7 @@ struct Mistake {
         field(
             "kind", &Mistake::kind,
             one_of("none|throw_in_backward|in_the_loss|dtype|sparse|twice|throw_in_forward|frozen|"
-                   "converted|reported|forward_in_backward|skipped")),
+                   "converted|reported|forward_in_backward|skipped|late")),
         field("step", &Mistake::step, between(0, 99)),
         field("parameter", &Mistake::parameter, between(0, 63)),
         field("ranks", &Mistake::ranks, between(0, 1023))};
@@ -91,6 +93,9 @@ struct Erring {
   }
 };
 
+// How long a rank waits for a peer where some are late.
+inline constexpr int64_t kTimeoutMs = 2000;
+
 size_t parameter_count(const Erring& c);
 int64_t size_of(const Erring& c, size_t parameter);
 std::string name_of(size_t parameter);
@@ -100,11 +105,13 @@ bool is_among(const Ranks& ranks, int rank, int world_size);
 // The text of what a rank throws or reports: "planted in w2 of rank 1".
 std::string planted(size_t parameter, int rank);
 
+bool is_of_all_ranks(const Erring& c);
+
 // Whether this rank makes the mistake in this step; about which parameter.
 bool errs(const Erring& c, int step, int rank);
 size_t mistaken_parameter(const Erring& c);
 
-// After the step of such a mistake all ranks begin anew: "frozen" ... "forward_in_backward".
+// After the step of such a mistake all ranks begin anew: "frozen" ... "late".
 bool begins_anew(const Erring& c);
 // Some ranks skip a step, so that their peers' last one has no partner.
 bool goes_out_of_step(const Erring& c);

@@ -34,7 +34,7 @@ rc::Gen<Mistake> mistakes() {
       set(&Mistake::kind,
           element<std::string>("throw_in_backward", "throw_in_backward", "in_the_loss", "dtype",
                                "sparse", "twice", "throw_in_forward", "frozen", "converted",
-                               "reported", "forward_in_backward", "skipped", "skipped")),
+                               "reported", "forward_in_backward", "skipped", "skipped", "late")),
       set(&Mistake::step, inRange(0, kMany)), set(&Mistake::parameter, inRange(0, kMany)),
       set(&Mistake::ranks, ranks()));
 }

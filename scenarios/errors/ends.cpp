@@ -23,9 +23,33 @@ std::string word_about(const Erring& c, int rank) {
   return who(rank) + " reported: " + (is_forward ? "forward threw: " : "") + own_word(c, rank);
 }
 
+// "1", "0, 2", "1-3".
+std::string listed(const std::vector<int>& ranks) {
+  std::string text;
+  for (size_t first = 0, last = 0; first < ranks.size(); first = last + 1) {
+    last = first;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (last == first + 1) last = first;
+    text += (text.empty() ? "" : ", ") + std::to_string(ranks[first]);
+    if (last > first) text += "-" + std::to_string(ranks[last]);
+  }
+  return text;
+}
+
+// Its peers may have issued all that a late rank needs for its step.
+Told told_of_late_ranks(const Erring& c, int step, int rank) {
+  std::vector<int> late;
+  for (int each = 0; each < c.world.size; ++each)
+    if (errs(c, step, each)) late.push_back(each);
+  return {.kind = errs(c, step, rank) ? Told::Kind::perhaps : Told::Kind::peers,
+          .words = {"no answer from a peer within the timeout of " + std::to_string(kTimeoutMs) +
+                    " ms; these ranks do not wait as this one does: " + listed(late)}};
+}
+
 }  // namespace
 
 Told told_at_the_end(const Erring& c, int step, int rank) {
+  if (c.mistake.kind == "late") return told_of_late_ranks(c, step, rank);
   if (errs(c, step, rank)) {
     if (c.mistake.kind == "reported") return {};
     return {.kind = Told::Kind::own, .words = {own_word(c, rank)}};

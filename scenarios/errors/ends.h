@@ -11,7 +11,8 @@ struct Told {
   //   own         it throws what this rank did wrong, with all of `words`
   //   unfinished  a pass that could not be averaged, with `states`
   //   peers       an error of communication that has one of `words` and names an operation
-  enum class Kind { nothing, own, unfinished, peers };
+  //   perhaps     it returns, or ends with such an error
+  enum class Kind { nothing, own, unfinished, peers, perhaps };
   Kind kind = Kind::nothing;
   std::vector<std::string> words;
   std::string instead = {};              // of peers: their error may have this, and no more

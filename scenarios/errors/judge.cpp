@@ -88,6 +88,8 @@ Wrong wrong_about_peers(const Told& told, int rank, const std::string& sentence)
 Wrong wrong_about(const Erring& c, const Told& told, int rank, const std::string& sentence) {
   if (told.kind == Told::Kind::nothing)
     return sentence.empty() ? Wrong() : Diagnosis{"told_of_nothing", "no error"};
+  if (told.kind == Told::Kind::perhaps)
+    return sentence.empty() ? Wrong() : wrong_about_peers(told, rank, sentence);
   if (sentence.empty())
     return Diagnosis{"not_told", told.kind == Told::Kind::own          ? "its own error"
                                  : told.kind == Told::Kind::unfinished ? "that the pass failed"
@@ -106,11 +108,13 @@ TensorValue written(const Erring& c, size_t p, const Gradient& gradient) {
 
 }  // namespace
 
-Findings every_rank_returns(const Erring&, const History& h) {
+Findings every_rank_returns(const Erring& c, const History& h) {
   for (int rank = 0; rank < h.size(); ++rank) {
     const auto& ending = h.ranks()[static_cast<size_t>(rank)].ending;
     if (ending.kind == Ending::Kind::returned || ending.kind == Ending::Kind::refused) continue;
-    return {{"Every rank must be told, and return", std::string(name_of(ending.kind)),
+    const bool waits = ending.kind == Ending::Kind::stuck && c.mistake.kind == "late";
+    return {{"Every rank must be told, and return",
+             waits ? "waits_beyond_its_timeout" : std::string(name_of(ending.kind)),
              "rank " + std::to_string(rank),
              "rank " + std::to_string(rank) + " " + std::string(name_of(ending.kind)) + ": " +
                  ending.why}};

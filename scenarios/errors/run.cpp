@@ -29,18 +29,32 @@ bool is_late(const std::string& sentence) {
   return std::regex_search(sentence, found, time_in_sentence()) && std::stoll(found[1]) >= kLateMs;
 }
 
+WrapOptions options_of(const Erring& c) {
+  auto options = c.options;
+  if (c.mistake.kind == "late") options.further.timeout_ms = kTimeoutMs;
+  return options;
+}
+
+// In the store, once a rank has ended its step.
+std::string key_of(int step, int rank) {
+  return "rank " + std::to_string(rank) + " has ended step " + std::to_string(step);
+}
+
 class Runner {
  public:
   Runner(const Erring& c, RankContext& here)
       : c_(c),
         here_(here),
         model_(std::make_shared<Terms>(c, here.rank())),
-        replica_(wrap(here, model_, c.options)) {}
+        replica_(wrap(here, model_, options_of(c))) {}
 
   void step(int step) {
     here_.enter(step, "training");
     std::string told;
+    if (errs(step, "late")) let_peers_end(step);
     if (!errs(step, "skipped")) told = error_of([&] { train(step); });
+    if (c_.mistake.kind == "late")
+      here_.store()->set(key_of(step, here_.rank()), std::string("ended"));
     here_.enter(step, kAfter);
     here_.record(kLate, std::vector<int64_t>{is_late(told) ? 1 : 0});
     told = without_times(told);
@@ -50,6 +64,13 @@ class Runner {
   }
 
  private:
+  void let_peers_end(int step) {
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < c_.world.size; ++rank)
+      if (!errors::errs(c_, step, rank)) keys.push_back(key_of(step, rank));
+    here_.store()->wait(keys);
+  }
+
   bool errs(int step) const { return errors::errs(c_, step, here_.rank()); }
   bool errs(int step, const char* kind) const { return errs(step) && c_.mistake.kind == kind; }
   at::Tensor& mistaken() { return model_->parameter(mistaken_parameter(c_)); }

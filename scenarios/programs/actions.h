@@ -5,7 +5,7 @@
 
 namespace lockstep::scenarios::programs {
 
-// A step that runs on some rank at least.
+// A step that runs on some rank at least; of a step of all models, what it is to one of them.
 struct Action {
   int number = 0;  // of its step in the case
   Step step;
@@ -14,12 +14,13 @@ struct Action {
   std::vector<int> closed;       // those whose graphs it frees
   bool is_synchronised = false;  // forward: outside of no_sync; backward: through such a forward
   bool is_local = false;         // inside guards of its model
+  bool by_rank = false;          // of all models: rank r begins with number r
   // forward: parameters were frozen or unfrozen, and the replica was not told.
   bool is_refused = false;
   bool uses_first =
       true;  // forward, bare: forward uses the first parameter, and not the loss alone
   // By rank. In a join a rank that is out of inputs does nothing until the join's end; where that
-  // stops all ranks, the next forward of those that have inputs throws.
+  // stops all ranks, the next forward of those that have inputs throws; finish: it has thrown.
   std::vector<bool> acts, is_stopped;
   // join, finish: the ranks that train together.
   std::vector<std::vector<int>> parts;

@@ -52,4 +52,18 @@ at::Tensor recorded_buffer(const std::string& word, const at::Tensor& buffer) {
   return plain.is_complex() ? at::view_as_real(plain) : plain;
 }
 
+std::optional<Diagnosis> other_bits_of_equal_numbers(const Difference& is) {
+  constexpr auto kSign = static_cast<int32_t>(0x80000000);
+  for (size_t rank = 0; rank < is.expected.size(); ++rank) {
+    const auto seen = as_integers(is.row.by_rank[rank]), right = as_integers(is.expected[rank]);
+    if (seen.size() != right.size()) return {};
+    for (size_t i = 0; i < seen.size(); ++i)
+      if (seen[i] != right[i] &&
+          ((seen[i] != 0 && seen[i] != kSign) || seen[i] + right[i] != kSign))
+        return {};
+  }
+  return Diagnosis{"other_bits_of_equal_numbers",
+                   "zero with the other sign: what is compared here are numbers, and not bits"};
+}
+
 }  // namespace lockstep::scenarios::programs

@@ -1,6 +1,8 @@
 // The buffers of a Programme's models: what a buffer of a word holds that has counted to a number.
 #pragma once
 
+#include "harness/core/diagnose.h"
+
 #include <ATen/core/Tensor.h>
 
 #include <string>
@@ -14,5 +16,8 @@ void add_to_buffer(at::Tensor& buffer, const std::string& word, int64_t added);
 
 // The buffer as it is recorded, and judged: of `special` ones every bit counts.
 at::Tensor recorded_buffer(const std::string& word, const at::Tensor& buffer);
+
+// Of a row of recorded `special` buffers: every rank that differs holds a zero of the other sign.
+std::optional<Diagnosis> other_bits_of_equal_numbers(const Difference& is);
 
 }  // namespace lockstep::scenarios::programs

@@ -68,7 +68,8 @@ Step with_own_fields(const Step& step) {
   Step own{.op = op,
            .model = step.model,
            .no_sync = step.no_sync,
-           .inside_another = step.inside_another};
+           .inside_another = step.inside_another,
+           .everywhere = step.everywhere && (op == "forward" || op == "backward_together")};
   if (op == "forward" || op == "bare") {
     own.penalty = step.penalty && !step.penalty_alone;
     own.penalty_alone = step.penalty_alone;
@@ -76,13 +77,14 @@ Step with_own_fields(const Step& step) {
     own.left_out_of_loss = step.left_out_of_loss;
     own.unused = step.unused;
     own.infinite = step.infinite;
+    own.rounds = step.rounds;
   }
   if (op == "bare" || op == "scale" || op == "relayout") own.ranks = step.ranks;
   if (op.starts_with("backward") || op == "grad") {
     own.of = step.of;
     own.create_graph = step.create_graph;
   }
-  if (op.starts_with("backward")) {
+  if (op.starts_with("backward") && !own.everywhere) {
     own.thread = step.thread;
     own.inputs = step.inputs;
   }
@@ -122,6 +124,12 @@ std::vector<uint32_t> left_out_by_rank(const Programme& c, const Step& step) {
   std::vector<uint32_t> out;
   for (int rank = 0; rank < c.world.size; ++rank) out.push_back(left_out(c, step, rank));
   return out;
+}
+
+bool sends_buffers(const Programme& c) {
+  for (size_t b = 0; b < c.buffers.size(); ++b)
+    if (!is_ignored(c, b)) return c.options.broadcast_buffers;
+  return false;
 }
 
 bool uses_all_layers(const Programme& c, const Step& step) {

@@ -82,21 +82,27 @@ struct Step {
   bool create_graph = false;  // backward, grad
   // backward: for which leaves: all; the parameters, by name; the first parameter alone.
   std::string inputs = "no";
+  // forward, backward_together: of all models, each rank in an order of its own where forwards
+  // exchange nothing; one pass through the open graphs of all of them. Not in a join.
+  bool everywhere = false;
   // forward, bare: the loss has a term of the squared gradients of layers that are squared; or it
-  // is the sum of the squared gradients of its output for the input, and nothing else.
+  // is the sum of the squared gradients of its output for the input, without that output.
   bool penalty = false;
   bool penalty_alone = false;
-  // forward, bare: the loss has a term of the first parameter itself, beside that of the output, or
-  // alone, so that forward does not use it; beside, where that would mean nothing.
+  // forward, bare: the loss has a term of the first parameter itself, which forward uses as well
+  // (beside) or not (alone); beside, where that would mean nothing.
   std::string direct = "no";
   // forward, bare: bit o of a rank's number leaves its output o out of the loss.
   std::vector<int> left_out_of_loss;
   std::vector<int> unused;  // forward, bare: bit l of a rank's number leaves out its layer l
   int infinite = 0;         // forward, bare: bit r gives the loss of rank r an infinite weight
-  int ranks = 15;           // bare, scale: bit r, counted cyclically, is rank r's
-  int layer = 0;            // freeze, unfreeze: counted cyclically
-  bool forgotten = false;   // freeze, unfreeze
-  int cut = 0;              // wrap, regroup: counted cyclically
+  // forward, bare: the loss of one rank alone has a weight, which its number of ranks does not
+  // divide, so that their average rounds.
+  bool rounds = false;
+  int ranks = 15;          // bare, scale: bit r, counted cyclically, is rank r's
+  int layer = 0;           // freeze, unfreeze: counted cyclically
+  bool forgotten = false;  // freeze, unfreeze
+  int cut = 0;             // wrap, regroup: counted cyclically
   // join: how many forwards of the model each rank makes until it is out of inputs, read
   // cyclically; empty: it never is.
   std::vector<int> forwards;
@@ -119,12 +125,14 @@ struct Step {
         field("thread", &Step::thread),
         field("create_graph", &Step::create_graph),
         field("inputs", &Step::inputs, one_of("no|parameters|first")),
+        field("everywhere", &Step::everywhere),
         field("penalty", &Step::penalty),
         field("penalty_alone", &Step::penalty_alone),
         field("direct", &Step::direct, one_of("no|beside|alone")),
         field("left_out_of_loss", &Step::left_out_of_loss, between(0, 15)),
         field("unused", &Step::unused, between(0, (1 << 30) - 1)),
         field("infinite", &Step::infinite, between(0, 15)),
+        field("rounds", &Step::rounds),
         field("ranks", &Step::ranks, between(0, 15)),
         field("layer", &Step::layer, between(0, 99)),
         field("forgotten", &Step::forgotten),
@@ -203,6 +211,12 @@ inline int model_of(const Programme& c, const Step& step) {
   return step.model % c.models;
 }
 
+// Whether it is a step of all models.
+inline bool is_everywhere(const Programme& c, const Step& step) {
+  return step.everywhere && c.models > 1 &&
+         (step.op == "forward" || step.op == "backward_together");
+}
+
 // The layers that rank `rank` leaves out in this step, as bits.
 uint32_t left_out(const Programme& c, const Step& step, int rank);
 
@@ -220,6 +234,9 @@ bool finds_unused(const Programme& c);
 inline bool is_ignored(const Programme& c, size_t b) {
   return b < 4 && (c.ignored_buffers >> b) % 2 == 1;
 }
+
+// Whether replicas send buffers at all.
+bool sends_buffers(const Programme& c);
 
 bool uses_all_layers(const Programme& c, const Step& step);
 

@@ -2,8 +2,10 @@
 
 #include "scenarios/cases/lists.h"
 #include "scenarios/programs/actions.h"
+#include "scenarios/programs/situations.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace lockstep::scenarios::programs {
 
@@ -13,10 +15,6 @@ using rc::gen::element;
 using rc::gen::inRange;
 using rc::gen::set;
 using rc::gen::weightedElement;
-
-rc::Gen<bool> one_in(size_t count) {
-  return weightedElement<bool>({{count - 1, false}, {1, true}});
-}
 
 // Around vector widths, and around the sizes at which kernels use more threads.
 rc::Gen<int64_t> sizes() {
@@ -94,11 +92,12 @@ rc::Gen<Step> steps() {
                                                  {1, "release"}});
   // Often alike on all ranks: a parameter that no rank uses is a case of its own.
   const auto mask = rc::gen::weightedOneOf<int>({{3, element(1, 2, 4, 8)}, {1, inRange(0, 32)}});
-  return rc::gen::build<Step>(
+  const auto drawn = rc::gen::build<Step>(
       set(&Step::op, ops), set(&Step::model, weightedElement<int>({{3, 0}, {1, 1}, {1, 2}})),
       set(&Step::no_sync, weightedElement<int>({{6, 0}, {2, 1}, {1, 2}})),
-      set(&Step::inside_another, one_in(6)), set(&Step::of, inRange(0, 4)),
-      set(&Step::thread, one_in(8)), set(&Step::create_graph, one_in(5)),
+      set(&Step::inside_another, one_in(6)), set(&Step::everywhere, one_in(3)),
+      set(&Step::of, inRange(0, 4)), set(&Step::thread, one_in(8)),
+      set(&Step::create_graph, one_in(5)),
       set(&Step::inputs,
           weightedElement<std::string>({{12, "no"}, {1, "parameters"}, {1, "first"}})),
       set(&Step::penalty, one_in(8)), set(&Step::penalty_alone, one_in(9)),
@@ -114,6 +113,13 @@ rc::Gen<Step> steps() {
       set(&Step::ranks, weightedElement<int>({{3, 15}, {1, 1}, {1, 2}, {1, 6}})),
       set(&Step::layer, inRange(0, 5)), set(&Step::forgotten, one_in(3)),
       set(&Step::cut, weightedElement<int>({{2, 0}, {1, 1}, {1, 2}, {1, 3}})));
+  // A penalty alone often has the first parameter beside it, which forward then does not use.
+  return rc::gen::apply(
+      [](Step step, bool is_alone) {
+        if (step.penalty_alone && is_alone) step.direct = "alone";
+        return step;
+      },
+      drawn, one_in(2));
 }
 
 rc::Gen<WrapOptions> wrap_options() {
@@ -169,7 +175,10 @@ Programme tidied(Programme c) {
   }
   for (auto& layer : c.layers) layer = with_room(layer, c);
   std::vector<Step> steps;
-  for (const auto& action : actions_of(c)) steps.push_back(with_own_fields(action.step));
+  int last = -1;
+  for (const auto& action : actions_of(c))
+    if (std::exchange(last, action.number) != action.number)
+      steps.push_back(with_own_fields(action.step));
   c.steps = std::move(steps);
   return c;
 }
@@ -188,59 +197,12 @@ rc::Gen<std::vector<LayerSpec>> layer_lists() {
                                                          {10, large_ones}});
 }
 
-// None in most programmes.
-rc::Gen<Step> joins_if_any() {
-  const auto inputs = weightedElement<int>({{3, 0}, {3, 1}, {2, 2}, {1, 3}});
-  const auto some = rc::gen::build<Step>(
-      set(&Step::op, rc::gen::just(std::string("join"))), set(&Step::forwards, lists(2, 4, inputs)),
-      set(&Step::uneven, weightedElement<std::string>(
-                             {{5, "world"}, {7, "live"}, {4, "throws"}, {1, "disabled"}})));
-  return rc::gen::weightedOneOf<Step>({{1, rc::gen::just(Step())}, {2, some}});
-}
-
-// Behind it most steps are of its model, and two are a loop's. Every second time another one
-// follows it.
-Programme with_join(Programme c, Step join, size_t at) {
-  if (join.op != "join") return c;
-  at %= c.steps.size();
-  for (size_t i = at; i < c.steps.size(); ++i)
-    if (i % 8 != 7) c.steps[i].model = join.model;
-  const auto insert = [&](size_t place, const Step& step) {
-    const auto end = std::min(place, c.steps.size());
-    c.steps.insert(c.steps.begin() + static_cast<std::ptrdiff_t>(end), step);
-  };
-  insert(at, join);
-  if (at % 3 == 0) insert(at + 1, {.model = join.model, .no_sync = 1});
-  insert(at + 1, {.op = "backward"});
-  insert(at + 1, {});
-  if (at % 2 == 1) {
-    std::reverse(join.forwards.begin(), join.forwards.end());
-    insert(at + 9, {.op = "backward"});
-    insert(at + 9, {});
-    insert(at + 9, join);
-    insert(at + 9, {.op = "finish"});
-  }
-  if (!is_shadowed(join)) return c;
-  c.options.static_graph = false;
-  if (!c.options.find_unused_parameters) c.options.skip_all_reduce_unused_params = false;
-  return c;
-}
-
-// A forward that is refused, and what helps; in one programme of four.
-Programme with_refusal(Programme c, bool has_one, int layer, size_t at) {
-  if (!has_one) return c;
-  const Step freeze{.op = "freeze", .layer = layer, .forgotten = true};
-  const auto place = c.steps.begin() + static_cast<std::ptrdiff_t>(at % c.steps.size());
-  c.steps.insert(place, {freeze, Step(), {.op = "regroup"}});
-  return c;
-}
-
 }  // namespace
 
 rc::Gen<Programme> programmes() {
   const auto world = rc::gen::build<WorldSpec>(
       set(&WorldSpec::size, weightedElement<int>({{4, 2}, {3, 3}, {3, 4}})));
-  const auto without_join = rc::gen::build<Programme>(
+  const auto alone = rc::gen::build<Programme>(
       set(&Programme::world, world), set(&Programme::steps, lists(2, 24, steps())),
       set(&Programme::layers, layer_lists()),
       set(&Programme::outputs, weightedElement<int>({{3, 1}, {1, 2}, {1, 3}})),
@@ -256,11 +218,7 @@ rc::Gen<Programme> programmes() {
       set(&Programme::environment, environments()),
       set(&Programme::learning_rate_log2, inRange(-3, 0)),
       set(&Programme::seed, inRange<uint64_t>(0, 1 << 20)));
-  const auto with_joins =
-      rc::gen::apply(with_join, without_join, joins_if_any(), inRange<size_t>(0, 8));
-  return rc::gen::map(
-      rc::gen::apply(with_refusal, with_joins, one_in(4), inRange(0, 5), inRange<size_t>(0, 12)),
-      tidied);
+  return with_slow_ranks(rc::gen::map(with_situations(alone), tidied));
 }
 
 }  // namespace lockstep::scenarios::programs

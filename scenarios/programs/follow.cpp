@@ -9,6 +9,12 @@ namespace lockstep::scenarios::programs {
 
 namespace {
 
+std::vector<bool> are_sparse(const LayeredModel& model) {
+  std::vector<bool> out;
+  for (const auto& each : model.distinct_parameters()) out.push_back(model.is_sparse(each.value));
+  return out;
+}
+
 std::vector<reference::StoredParameter> stored(const LayeredModel& model) {
   std::vector<reference::StoredParameter> out;
   for (const auto& [name, value] : model.distinct_parameters())
@@ -25,7 +31,9 @@ FollowedModel::FollowedModel(const Programme& c, const std::vector<Action>& acti
       model_(model),
       module_(c, model, build_seed(c, 0), at::kDouble),
       replicas_(c.world.size, stored(LayeredModel(c, model, build_seed(c, 0)))),
-      groups_(parts_of_world(c, 0)) {
+      groups_(parts_of_world(c, 0)),
+      forwards_counted_(static_cast<size_t>(c.world.size), 0),
+      scaling_(c, are_sparse(LayeredModel(c, model, build_seed(c, 0)))) {
   module_.eval();
   const LayeredModel stored(c, model, build_seed(c, 0));
   const auto options = stored.options(c.options);
@@ -109,6 +117,7 @@ void FollowedModel::follow(const Action& action) {
   if (op == "finish") finish(action);
   for (int rank = 0; rank < c_.world.size; ++rank)
     if (action.acts[static_cast<size_t>(rank)]) follow(action, rank);
+  scaling_.follow(action, replicas_);
 }
 
 void FollowedModel::follow(const Action& action, int rank) {
@@ -137,13 +146,17 @@ void FollowedModel::note_inputs(const Action& action) {
         last_with_inputs_[g] = rank;
 }
 
+// A join counts forwards that send something, and so does one with gradients.
 void FollowedModel::begin_forward(const Action& action) {
-  if (!c_.options.broadcast_buffers) return;
+  const bool has_gradients = action.step.op == "forward" || action.step.op == "throw";
   for (size_t g = 0; g < groups_.size(); ++g) {
     const auto last = static_cast<size_t>(last_with_inputs_[g]);
     if (!action.acts[last]) continue;  // the group has no inputs
-    const bool is_due = c_.options.buffer_sync_lag ? sends_buffers_next_[last] : !action.is_local;
+    const bool is_due = sends_buffers(c_) &&
+                        (c_.options.buffer_sync_lag ? sends_buffers_next_[last] : !action.is_local);
     if (is_due) copy_buffers(groups_[g], is_shadowed_ ? last_with_inputs_[g] : groups_[g].front());
+    for (const int rank : groups_[g])
+      forwards_counted_[static_cast<size_t>(rank)] += has_gradients || is_due ? 1 : 0;
   }
 }
 
@@ -163,82 +176,6 @@ void FollowedModel::copy_parameters(const std::vector<int>& group, int source) {
 void FollowedModel::count(const Action& action, int rank) {
   const auto added = added_to_buffers(input_of(c_, action, rank, 1));
   for (auto& buffer : buffers_[static_cast<size_t>(rank)]) buffer += added;
-}
-
-FollowedModel::Gradients FollowedModel::gradients_of(const Action& action, int rank) {
-  std::vector<at::Tensor> trainable;
-  {
-    const torch::NoGradGuard no_grad;
-    for (size_t p = 0; p < leaves_.size(); ++p) {
-      numbers_of(leaves_[p]).copy_(replicas_.parameter(rank, p));
-      if (leaves_[p].requires_grad()) trainable.push_back(leaves_[p]);
-    }
-  }
-  module_.call = call_of(c_, action, rank);
-  const auto input =
-      input_of(c_, action, rank, module_.input_count()).requires_grad_(action.step.penalty_alone);
-  auto output = sum_of_outputs(c_, action, rank, module_.outputs(input));
-  if (action.step.penalty_alone) {
-    output = penalty_for_input(output, input);
-  } else {
-    if (action.step.penalty) output = output + penalty_of(output, module_);
-    if (action.step.direct != "no") output = output + module_.first().sum() * kDirect;
-  }
-  const auto came = torch::autograd::grad({output * weight_of(c_, actions_, action, rank)},
-                                          trainable, {}, false, false, /*allow_unused=*/true);
-  Gradients out(leaves_.size());
-  for (size_t p = 0, next = 0; p < leaves_.size(); ++p)
-    if (leaves_[p].requires_grad()) {
-      if (came[next].defined()) out[p] = numbers_of(came[next]);
-      ++next;
-    }
-  return out;
-}
-
-void FollowedModel::run_bare(const Action& action) {
-  for (int rank = 0; rank < c_.world.size; ++rank) {
-    if (!has_bit(action.step.ranks, rank) || !action.acts[static_cast<size_t>(rank)]) continue;
-    count(action, rank);
-    replicas_.add(rank, gradients_of(action, rank));
-  }
-  mistakes_.push_back({"reduced_a_bare_pass",
-                       "the average, though the pass ran nothing of a forward of the replica",
-                       replicas_});
-  mistakes_.back().replicas.average();
-}
-
-void FollowedModel::run_backward(const Action& action) {
-  for (const int number : action.graphs) {
-    for (int rank = 0; rank < c_.world.size; ++rank) {
-      if (!action.acts[static_cast<size_t>(rank)]) continue;
-      auto gradients = graphs_.at(number)[static_cast<size_t>(rank)];
-      for (size_t p = 0; p < leaves_.size(); ++p)
-        if (!leaves_[p].requires_grad() || (action.step.inputs == "first" && p > 0))
-          gradients[p].reset();  // frozen since, or not asked for
-      replicas_.add(rank, gradients);
-    }
-  }
-  if (action.is_synchronised) {
-    // First: where one rank alone has inputs it is what that has for itself.
-    if (is_shadowed_) {
-      mistakes_.push_back({"divided_by_the_other_count",
-                           "an average over all ranks where those that have inputs count, or the "
-                           "reverse",
-                           replicas_});
-      mistakes_.back().replicas.divide_by(divisor_ == reference::Divisor::group_size
-                                              ? reference::Divisor::ranks_with_inputs
-                                              : reference::Divisor::group_size);
-      mistakes_.back().replicas.average();
-    }
-    mistakes_.push_back(
-        {"not_reduced", "what each rank has for itself: it stayed local", replicas_});
-    replicas_.average();
-  } else {
-    mistakes_.push_back(
-        {"reduced_inside_no_sync", "the average, though its forward was local", replicas_});
-    mistakes_.back().replicas.average();
-  }
-  for (const int number : action.closed) graphs_.erase(number);
 }
 
 void FollowedModel::load(const Action& action, int rank) {
@@ -269,9 +206,13 @@ void FollowedModel::regroup(const Action& action) {
   replicas_.average_within(groups_);
   replicas_.forget_passes();
   sends_buffers_next_.assign(sends_buffers_next_.size(), true);
+  forwards_counted_.assign(forwards_counted_.size(), 0);
+  last_with_inputs_.clear();
+  for (const auto& group : groups_) last_with_inputs_.push_back(group.back());
 }
 
 void FollowedModel::join(const Action& action) {
+  forwards_counted_.assign(forwards_counted_.size(), 0);
   is_shadowed_ = is_shadowed(action.step);
   divisor_ = action.step.uneven == "live" ? reference::Divisor::ranks_with_inputs
                                           : reference::Divisor::group_size;

@@ -3,6 +3,7 @@
 
 #include "reference/buckets.h"
 #include "reference/replicas.h"
+#include "scenarios/programs/scaling.h"
 #include "scenarios/programs/values.h"
 
 #include <map>
@@ -33,6 +34,9 @@ class FollowedModel {
   // The ranks that train together.
   const std::vector<std::vector<int>>& groups() const { return groups_; }
 
+  // The forwards of a rank that the last join counted, since it began or the group changed.
+  int forwards_counted(int rank) const { return forwards_counted_[static_cast<size_t>(rank)]; }
+
   // What a known mistake would have left where the last action ran.
   struct Mistake {
     std::string pattern, text;  // as a Diagnosis has them
@@ -51,6 +55,7 @@ class FollowedModel {
   void count(const Action& action, int rank);
   void run_bare(const Action& action);
   void run_backward(const Action& action);
+  void average(const Action& action);
   void load(const Action& action, int rank);
   void follow(const Action& action, int rank);
   void freeze(const Action& action);
@@ -78,6 +83,8 @@ class FollowedModel {
   std::vector<std::vector<int64_t>> buffers_;  // by rank
   std::vector<std::vector<int>> groups_;
   std::vector<bool> sends_buffers_next_;  // by rank
+  std::vector<int> forwards_counted_;     // by rank
+  FollowedScaling scaling_;
   // In a join in which ranks without inputs shadow the others.
   bool is_shadowed_ = false;
   reference::Divisor divisor_ = reference::Divisor::group_size;

@@ -1,18 +1,19 @@
 #include "scenarios/programs/joined.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace lockstep::scenarios::programs {
 
 Joined::Joined(const Action& join)
-    : join_(join), is_out_(join.acts.size(), false), is_ended_(is_out_) {}
+    : join_(join), is_out_(join.acts.size(), false), is_ended_(is_out_), is_stopped_(is_out_) {}
 
 bool Joined::admits(const Step& step, int model) const {
   if (step.op == "hold" || step.op == "release") return false;
   if (model != join_.model) return !is_shadowed(join_.step) && join_.parts.size() == 1;
   const auto& op = step.op;
-  return op != "wrap" && op != "unwrap" && op != "regroup" && !op.ends_with("freeze") &&
-         op != "tell";
+  if (op == "regroup") return std::none_of(is_out_.begin(), is_out_.end(), std::identity());
+  return op != "wrap" && op != "unwrap" && !op.ends_with("freeze") && op != "tell";
 }
 
 // Where uneven inputs throw, no rank makes more forwards than those with which it trains.
@@ -34,6 +35,7 @@ void Joined::enter(Action& action) {
     if (needs_input && !is_out_[at] && forwards_made_ >= forwards_of(rank)) {
       is_out_[at] = true;
       action.is_stopped[at] = forwards_in_join(join_.step, rank) > forwards_made_;
+      is_stopped_[at] = action.is_stopped[at];
     }
     action.acts[at] = !is_out_[at];
   }
@@ -53,6 +55,7 @@ Action Joined::finish(int number) const {
   action.join = join_.step;
   action.step = {.op = "finish", .model = join_.step.model};
   action.is_out = is_out_;
+  action.is_stopped = is_stopped_;
   action.is_ended = is_ended_;
   return action;
 }

@@ -12,12 +12,16 @@ class Joined {
 
   int model() const { return join_.model; }
 
-  // Whether `step` can run in it: what would begin the replica anew cannot; nor can steps of other
-  // models where ranks act at different times.
+  // Whether `step` can run in it: what would begin the replica anew cannot, except for a change of
+  // the group while all ranks have inputs; nor can steps of other models where ranks act at
+  // different times.
   bool admits(const Step& step, int model) const;
 
   // Writes which ranks act in an action. Before a forward of its model some may run out of inputs.
   void enter(Action& action);
+
+  // From now on these ranks train together.
+  void regroup(const std::vector<std::vector<int>>& parts) { join_.parts = parts; }
 
   // The action that ends it, as step number `number`.
   Action finish(int number) const;
@@ -28,7 +32,7 @@ class Joined {
 
   Action join_;
   int forwards_made_ = 0;
-  std::vector<bool> is_out_, is_ended_;
+  std::vector<bool> is_out_, is_ended_, is_stopped_;
 };
 
 }  // namespace lockstep::scenarios::programs

@@ -46,6 +46,16 @@ bool has_shadowed_average(const Programme& c, const std::string& uneven) {
   });
 }
 
+// A change of the process group while a join is under way.
+bool has_regrouped_join(const Programme& c) {
+  bool is_in_join = false;
+  return has_action(c, [&](const Action& action) {
+    if (action.step.op == "join") is_in_join = true;
+    if (action.step.op == "finish") is_in_join = false;
+    return is_in_join && action.step.op == "regroup";
+  });
+}
+
 }  // namespace
 
 std::vector<Label<Programme>> labels() {
@@ -176,6 +186,23 @@ std::vector<Label<Programme>> labels() {
            return layer.dtype == "float16" || layer.dtype == "bfloat16";
          });
        }},
+      {"a penalty of a plain model beside the first parameter", 0.015,
+       [](const Programme& c) {
+         return has_action(c, [](const Action& action) {
+           return action.step.op == "forward" && action.step.penalty_alone && !action.uses_first;
+         });
+       }},
+      {"another process group in a join", 0.03, has_regrouped_join},
+      {"an average that rounds", 0.06,
+       [](const Programme& c) {
+         return has_action(c, [](const Action& action) { return action.step.rounds; });
+       }},
+      {"models whose forwards ranks run in different orders", 0.02,
+       [](const Programme& c) {
+         return has_action(c, [](const Action& action) { return action.by_rank; });
+       }},
+      {"a rank that computes slowly", 0.06,
+       [](const Programme& c) { return !c.world.timing.slow_ranks.empty(); }},
       {"a parameter of 4,097 elements and more", 0.03, [](const Programme& c) {
          return has_layer(c, [](const LayerSpec& layer) { return layer.size >= 4097; });
        }}};

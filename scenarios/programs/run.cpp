@@ -33,7 +33,12 @@ class Runner {
 
   void run() {
     for (auto action = actions_.begin(); action != actions_.end(); ++action)
-      action->step.op == "join" ? run_join(action) : run_and_record(*action);
+      if (action->step.op == "join")
+        run_join(action);
+      else if (is_everywhere(c_, action->step))
+        run_everywhere(action);
+      else
+        run_and_record(*action);
     for (auto& each : models_)
       if (each->replica()) each->replica()->finish();
     here_.enter(static_cast<int>(c_.steps.size()), kAfter);
@@ -55,9 +60,42 @@ class Runner {
     }
     here_.enter(action.number, kAfter);
     if (action.is_refused) record_error(sentence);
+    record(action);
+  }
+
+  void record(const Action& action) {
     record(action.model);
     if (shows_layouts(action)) record_layouts(here_, action.model, at(action.model).module());
     if (is_logged(action)) record_log(here_, action.model, at(action.model).replica());
+  }
+
+  // Moves `last` from the first action of its step to the last one.
+  void run_everywhere(Position& last) {
+    const auto first = last;
+    while (last + 1 != actions_.end() && (last + 1)->number == first->number) ++last;
+    const std::vector<Action> all(first, last + 1);
+    here_.enter(first->number, first->step.op);
+    if (first->step.op == "forward")
+      run_forwards(all);
+    else
+      run_backward(all);
+    here_.enter(first->number, kAfter);
+    for (const auto& action : all) record(action);
+  }
+
+  void run_forwards(const std::vector<Action>& all) {
+    const auto begin = all.front().by_rank ? static_cast<size_t>(here_.rank()) : 0;
+    for (size_t i = 0; i < all.size(); ++i) run(all[(begin + i) % all.size()]);
+  }
+
+  void run_backward(const std::vector<Action>& all) {
+    at::Tensor sum;
+    for (const auto& action : all) {
+      const auto loss = at(action.model).sum_of_losses(action.graphs);
+      sum = sum.defined() ? sum + loss : loss;
+    }
+    sum.backward({}, /*retain_graph=*/false, all.front().step.create_graph);
+    for (const auto& action : all) at(action.model).drop_graphs(action.closed);
   }
 
   // Moves `end` from its beginning to the end of the join. Steps in which this rank did not act it

@@ -6,8 +6,10 @@
 
 namespace lockstep::scenarios::programs {
 
-// At the end of a join: the ranks of a group throw together, and only where the join says so.
-Findings ranks_are_stopped_alike(const History& h, const Action& finish);
+// At the end of a join: the ranks of a group throw together, and only where the join says so; the
+// sentence names the ranks that have no inputs left, and after how many forwards.
+Findings ranks_are_stopped_alike(const History& h, const Action& finish,
+                                 const FollowedModel& model);
 
 // In a forward that is refused.
 Findings unnoted_changes_are_refused(const History& h, const Action& forward,

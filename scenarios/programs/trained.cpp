@@ -110,8 +110,10 @@ at::Tensor Trained::loss(const Action& action, const at::Tensor& input,
                          const std::vector<at::Tensor>& outputs) {
   auto output = sum_of_outputs(c_, action, here_.rank(), outputs);
   const auto weight = weight_of(c_, actions_, action, here_.rank());
-  if (action.step.penalty_alone) return penalty_for_input(output, input) * weight;
-  if (action.step.penalty) output = output + penalty_of(output, *module_);
+  if (action.step.penalty_alone)
+    output = penalty_for_input(output, input);
+  else if (action.step.penalty)
+    output = output + penalty_of(output, *module_);
   if (action.step.direct != "no")
     output = output + (module_->first().sum() * kDirect).to(output.device(), at::kDouble);
   return output * weight;
@@ -126,12 +128,17 @@ at::Tensor Trained::forward(const Action& action) {
       is_single ? std::vector<at::Tensor>{replica_->forward(input)} : replica_->outputs(input));
 }
 
-void Trained::backward(const Action& action) {
+at::Tensor Trained::sum_of_losses(const std::vector<int>& steps) const {
   at::Tensor sum;
-  for (const int graph : action.graphs) {
-    const auto& each = losses_.at(graph);
+  for (const int step : steps) {
+    const auto& each = losses_.at(step);
     sum = sum.defined() ? sum + each : each;
   }
+  return sum;
+}
+
+void Trained::backward(const Action& action) {
+  const auto sum = sum_of_losses(action.graphs);
   const bool retains = action.closed.empty();
   const auto& step = action.step;
   const bool is_plain = !retains && !step.create_graph && step.inputs == "no" && replica_;

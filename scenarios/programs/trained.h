@@ -28,6 +28,9 @@ class Trained {
   Replica* replica() const { return replica_.get(); }
   const LayeredModel& module() const { return *module_; }
 
+  // Of the open graphs of these forwards' steps.
+  at::Tensor sum_of_losses(const std::vector<int>& steps) const;
+
   // Frees the graphs of these forwards' steps, where there are any.
   void drop_graphs(const std::vector<int>& steps);
   void drop_gradients() { module_->zero_grad(/*set_to_none=*/true); }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 namespace lockstep::scenarios::programs {
@@ -15,8 +16,9 @@ namespace {
 
 constexpr int64_t kInputMost = 3;
 constexpr int64_t kLoadedMost = 2;
-constexpr int64_t kShownWhole = 2048;  // elements
-constexpr int64_t kShownOfLarge = 32;  // at each end
+constexpr double kOddWeights[] = {5, 7};  // multiples of no number of ranks up to four
+constexpr int64_t kShownWhole = 2048;     // elements
+constexpr int64_t kShownOfLarge = 32;     // at each end
 
 // The most averages that one gradient of the model goes through before it is cleared.
 int averages_most(const std::vector<Action>& actions, int model) {
@@ -64,6 +66,8 @@ double weight_of(const Programme& c, const std::vector<Action>& actions, const A
                               .stream = Stream::cotangent,
                               .rank = static_cast<uint64_t>(rank),
                               .step = static_cast<uint64_t>(action.number)});
+  if (action.step.rounds)
+    return action.number % c.world.size == rank ? kOddWeights[drawn % std::size(kOddWeights)] : 0;
   return std::pow(multiple_of_divisors(c), averages_most(actions, action.model)) *
          static_cast<double>(1 + drawn % 3);
 }

@@ -18,7 +18,8 @@ at::Tensor input_of(const Programme& c, const Action& action, int rank, int64_t 
 Call call_of(const Programme& c, const Action& action, int rank);
 
 // The factor of a forward's output in its loss. Averaging leaves whole numbers whole: it is a
-// multiple of the sizes of groups to the power of the averages that a gradient can go through.
+// multiple of the sizes of groups to the power of the averages that a gradient can go through,
+// unless the step says that it rounds.
 double weight_of(const Programme& c, const std::vector<Action>& actions, const Action& action,
                  int rank);
 

@@ -28,7 +28,4 @@ std::optional<Refusal> expected_refusal(const Differing& c);
 // Whether all ranks can train what they all have without the differences.
 bool can_train(const Differing& c);
 
-// "rank 1", "ranks 0 and 2", "ranks 0, 1 and 4".
-std::string named(const std::vector<int>& ranks);
-
 }  // namespace lockstep::scenarios::replicas

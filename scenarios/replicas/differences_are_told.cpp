@@ -75,11 +75,8 @@ std::string place_of(const Changed& c) {
          (c.by == "function" ? "module." : "") + "t" + std::to_string(changed_part(c)) + "'";
 }
 
-std::string named(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") + std::to_string(ranks[i]);
-  return text + (ranks.size() == 1 ? " has " : " have ");
+std::string who_has(const std::vector<int>& ranks) {
+  return named(ranks) + (ranks.size() == 1 ? " has " : " have ");
 }
 
 // What the sentence says of the value; nothing where only its bits are known.
@@ -106,7 +103,7 @@ Findings who_looks_is_told(const Changed& c, const History& h) {
     std::vector<int> kept, changed;
     for (int rank = 0; rank < c.world.size; ++rank)
       (changing_ranks(c).contains(rank) ? changed : kept).push_back(rank);
-    halves = {named(kept) + value_text(c, false), named(changed) + value_text(c, true)};
+    halves = {who_has(kept) + value_text(c, false), who_has(changed) + value_text(c, true)};
     if (changed.front() < kept.front()) std::swap(halves[0], halves[1]);
     const auto forward = c.forwards + (c.period - 1 - c.forwards % c.period);
     expected = (c.by == "option" ? std::to_string(forward) + " " : "") + "ranks disagree on " +

@@ -1,6 +1,7 @@
 #include "scenarios/replicas/sentence.h"
 
 #include "harness/core/text.h"
+#include "scenarios/cases/sentences.h"
 
 #include <algorithm>
 #include <regex>

@@ -62,7 +62,7 @@ class SamplerRules {
       const Pass next = is_loaded_ ? *pass_ : Pass{.epoch = epoch_, .length = length_};
       if (next.length != length_) return kRefused;
       begun_ = next;
-      is_loaded_ = false;
+      is_loaded_ = is_loaded_ && mistake_ == SamplerMistake::loaded_pass_repeats;
     }
     const auto order = begun_->length == 0 ? Samples()
                                            : reference::rank_order({.length = begun_->length,

@@ -63,6 +63,7 @@ enum class SamplerMistake {
   position_lost,
   loaded_position_reset,
   loaded_epoch_kept,
+  loaded_pass_repeats,
   used_ignored
 };
 

@@ -158,15 +158,19 @@ std::vector<TensorValue> in_blocks(const reference::Epoch& epoch) {
 }
 
 Explanations usual_mistakes(const reference::Epoch& right) {
-  auto first = right, unseeded = right, unshuffled = right;
+  auto first = right, unseeded = right, unshuffled = right, mixed = right;
   first.epoch = 0;
   unseeded.seed = 0;
   unshuffled.shuffle = false;
+  mixed.seed = right.seed ^ right.epoch;
+  mixed.epoch = 0;
   return {
       recorded_instead({"epoch_ignored", "the order of epoch 0: the epoch is ignored"},
                        by_rank(first)),
       recorded_instead({"seed_ignored", "the order of seed 0: the seed is ignored"},
                        by_rank(unseeded)),
+      recorded_instead({"seed_xor_epoch", "the order of seed XOR epoch, not of their sum"},
+                       by_rank(mixed)),
       recorded_instead({"not_shuffled", "the dataset's own order: nothing was shuffled"},
                        by_rank(unshuffled)),
       recorded_instead({"blocks_not_strides", "a contiguous block for each rank, not every W-th"},
@@ -199,7 +203,7 @@ Scenario partitions_the_dataset() {
       .usual_mistake = "set_epoch forgotten, or called on a copy of the sampler: every epoch has "
                        "the same order.",
       .tags = {"core", "sampler"},
-      .must_catch = {"epoch_ignored", "sampler_pads_anyway"},
+      .must_catch = {"epoch_ignored", "sampler_pads_anyway", "sampler_seed_xor_epoch"},
       .draws = 70,
       .start = {},
       .every = every_small_one,

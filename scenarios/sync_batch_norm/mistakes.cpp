@@ -15,9 +15,12 @@ struct Running {
   at::Tensor average, variance;
 };
 
-double factor_of(const Layer& c, int step, const LayerState& start) {
-  if (c.norm.cumulative) return 1.0 / static_cast<double>(start.batches + step + 1);
-  return momentum_of(c.norm).value();
+double factor_of(const Layer& c, int step, const LayerState& start, Weight weight) {
+  const auto batches = static_cast<double>(start.batches + step + 1);
+  if (weight == Weight::one_batch_behind) return 1.0 / (batches - 1);
+  if (weight == Weight::cumulative || c.norm.cumulative) return 1.0 / batches;
+  const double given = momentum_of(c.norm).value();
+  return weight == Weight::reversed ? 1 - given : given;
 }
 
 void add(Step& step, const char* name, const at::Tensor& value, at::ScalarType dtype) {
@@ -73,8 +76,7 @@ void show(const Layer& c, int s, int rank, const RankBatch& own, const Quantitie
   } else {
     step[kInputGradient].values.push_back(no_gradient(c));
   }
-  const double given = factor_of(c, s, start);
-  const double factor = quantities.momentum_is_reversed ? 1 - given : given;
+  const double factor = factor_of(c, s, start, quantities.weight);
   running.average = running.average * (1 - factor) + quantities.running_average * factor;
   running.variance = running.variance * (1 - factor) + quantities.running_variance * factor;
   add(step, kRunningMean, running.average, parameter_dtype_of(c));

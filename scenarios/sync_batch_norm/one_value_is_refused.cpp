@@ -5,6 +5,10 @@
 // the group: two ranks with one sample each and no axis after the channels have a variance. One
 // value in the whole group has none, and then every rank must throw the same sentence, in a world
 // of one too; if only one rank threw, its peers would hang.
+//
+// So must every rank where one could take no part in the backward: if some rank's input requires a
+// gradient, every rank's backward joins a sum, and a rank whose output requires none has no
+// backward. Its part of the batch may be empty: it is waited for all the same.
 #include "harness/core/compare.h"
 #include "harness/core/scenario.h"
 #include "harness/core/values.h"
@@ -23,11 +27,31 @@ namespace {
 
 using namespace sync_batch_norm;
 
+bool input_requires_gradient(const Layer& c, int rank) {
+  return c.upstream == "all" || (c.upstream == "some" && rank % 2 == 0);
+}
+
+// Some rank would wait in backward for one that has none.
+bool lacks_a_backward(const Layer& c) {
+  if (learns(c, "weight") || learns(c, "bias")) return false;
+  bool one_requires = false, all_require = true;
+  for (int rank = 0; rank < c.world.size; ++rank) {
+    one_requires = one_requires || input_requires_gradient(c, rank);
+    all_require = all_require && input_requires_gradient(c, rank);
+  }
+  return values_per_channel(c) > 1 && one_requires && !all_require;
+}
+
+bool is_refused(const Layer& c) {
+  return values_per_channel(c) == 1 || lacks_a_backward(c);
+}
+
 void program(const Layer& c, RankContext& here) {
   const auto model = lockstep::sync_batch_norm(here, c.norm);
   set_state(*model, c);
   here.enter(0, "forward");
-  const auto input = input_of(c, 0, here.rank());
+  auto input = input_of(c, 0, here.rank()).detach();
+  input.requires_grad_(input_requires_gradient(c, here.rank()));
   try {
     here.record(kOutput, model->forward(input));
   } catch (const std::exception& error) {
@@ -41,29 +65,35 @@ void program(const Layer& c, RankContext& here) {
   here.record("sentence", std::vector<int64_t>{});
 }
 
-Findings one_value_is_refused_and_no_more(const Layer& c, const History& h) {
-  const bool is_refused = values_per_channel(c) == 1;
-  const auto explanation = [is_refused] {
-    return Explanations{recorded_instead(
-        is_refused ? Diagnosis{"normalised_one_value",
-                               "a single value a channel was normalised, and has no variance"}
-                   : Diagnosis{"refused_a_fitting_input",
-                               "an input was refused that has a channel axis and, in the group, "
-                               "more than one value a channel"},
-        {int64_values({is_refused ? 0 : 1})})};
+Diagnosis wrong_answer(const Layer& c) {
+  if (values_per_channel(c) == 1)
+    return {"normalised_one_value", "a single value a channel was normalised, and has no variance"};
+  if (lacks_a_backward(c))
+    return {"normalised_without_a_backward",
+            "an input was normalised although some rank's output requires no gradient, so that its "
+            "peers' backward waits for it"};
+  return {"refused_a_fitting_input",
+          "an input was refused that has a channel axis and, in the group, more than one value a "
+          "channel"};
+}
+
+Findings what_cannot_be_trained_is_refused_and_no_more(const Layer& c, const History& h) {
+  const int64_t expected = is_refused(c) ? 1 : 0;
+  const auto explanation = [&c, expected] {
+    return Explanations{recorded_instead(wrong_answer(c), {int64_values({1 - expected})})};
   };
   auto out = equal(
-      "An input must be refused if the whole group holds one value a channel, and "
-      "only then",
+      "An input must be refused if the whole group holds one value a channel, or if a rank's "
+      "backward would be missing, and only then",
       {{.row = h.row({0, "forward"}, "refused"),
-        .expected = {int64_values({is_refused ? 1 : 0})},
+        .expected = {int64_values({expected})},
         .explanations = explanation}});
   out += alike("Every rank must be told the same sentence", {h.row({0, "forward"}, "sentence")});
   return out;
 }
 
 Findings the_rest_is_normalised(const Layer& c, const History& h) {
-  if (values_per_channel(c) == 1) return {};
+  if (is_refused(c)) return {};
   const auto right = expected_steps(c).front().at(kOutput);
   return equal(
       "Every rank must normalise with the statistics of the whole batch",
@@ -85,6 +115,16 @@ std::vector<Layer> every_shape() {
                        .samples = samples,
                        .values = "real",
                        .seed = 14});
+  for (const int world : {2, 3})
+    for (const auto& samples : std::vector<std::vector<int>>{{2}, {3, 0, 1}, {0, 2, 0}, {0}})
+      for (const char* upstream : {"all", "some", "none"})
+        for (const char* frozen : {"none", "weight", "both"})
+          all.push_back({.world = {.size = world},
+                         .norm = {.channels = 2},
+                         .samples = samples,
+                         .upstream = upstream,
+                         .frozen = frozen,
+                         .seed = 16});
   return all;
 }
 
@@ -98,6 +138,8 @@ rc::Gen<Layer> layers() {
                             set(&NormOptions::affine), set(&NormOptions::track_running_stats))),
       set(&Layer::spatial, rc::gen::elementOf(kSpatial)),
       set(&Layer::samples, rc::gen::container<std::vector<int>>(5, inRange(0, 2))),
+      set(&Layer::upstream, rc::gen::element<std::string>("all", "some", "some", "some", "none")),
+      set(&Layer::frozen, rc::gen::element<std::string>("none", "weight", "bias", "both")),
       set(&Layer::dtype, rc::gen::element<std::string>("float32", "float64", "float16")),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
 }
@@ -107,23 +149,27 @@ rc::Gen<Layer> layers() {
 Scenario one_value_is_refused() {
   return scenario<Layer>({
       .name = "sync_batch_norm.one_value_is_refused",
-      .claim = "SyncBatchNorm takes any input with a channel axis, also one value per channel on a "
-               "rank, unless the whole group holds one: then every rank throws the same sentence.",
+      .claim =
+          "SyncBatchNorm takes any input with a channel axis, also one value per channel on a "
+          "rank, unless the whole group holds one, or the output of one rank requires no "
+          "gradient while the input of another does: then every rank throws the same sentence.",
       .exactness = "within rounding",
       .source = "torch.nn.SyncBatchNorm, whose input is (N, C, +) and which refuses one value in a "
                 "world of one; docs/semantics.md 3",
       .not_covered = "inputs of other channels or dtypes than the layer's",
       .usual_mistake = "taking it for a layer of images, or requiring two values on each rank.",
       .tags = {"sync_batch_norm"},
-      .must_catch = {"sync_batch_norm_one_value_accepted", "sync_batch_norm_for_images_only"},
-      .draws = 30,
+      .must_catch = {"sync_batch_norm_empty_rank_needs_no_backward",
+                     "sync_batch_norm_for_images_only", "sync_batch_norm_one_value_accepted"},
+      .draws = 50,
       .start = {.world = {.size = 2}},
       .every = every_shape,
       .cases = layers(),
       .program = program,
-      .checks = {one_value_is_refused_and_no_more, the_rest_is_normalised},
-      .labels = {{"three ranks and more", 0.2, has_three_ranks<Layer>}},
-      .unused = {"steps", "upstream", "gradient_layout", "frozen", "half_parameters", "threads"},
+      .checks = {what_cannot_be_trained_is_refused_and_no_more, the_rest_is_normalised},
+      .labels = {{"three ranks and more", 0.2, has_three_ranks<Layer>},
+                 {"a rank without a backward", 0.05, lacks_a_backward}},
+      .unused = {"steps", "gradient_layout", "half_parameters", "threads"},
   });
 }
 

@@ -159,10 +159,12 @@ Quantities statistics_constant(const std::vector<RankBatch>& all, const RankBatc
   return out;
 }
 
-Quantities momentum_reversed(const std::vector<RankBatch>& all, const RankBatch&) {
-  auto out = right(all);
-  out.momentum_is_reversed = true;
-  return out;
+Variant weighed(Weight weight) {
+  return [weight](const std::vector<RankBatch>& all, const RankBatch&) {
+    auto out = right(all);
+    out.weight = weight;
+    return out;
+  };
 }
 
 }  // namespace
@@ -206,7 +208,13 @@ std::vector<WrongVariant> wrong_variants() {
        running_variance_biased},
       {Diagnosis{"momentum_reversed",
                  "running statistics that weigh the new batch by 1 - momentum"},
-       momentum_reversed},
+       weighed(Weight::reversed)},
+      {Diagnosis{
+           "momentum_cumulative",
+           "running statistics that are averages over all batches, where a momentum is given"},
+       weighed(Weight::cumulative)},
+      {Diagnosis{"one_batch_behind", "running statistics that weigh a batch before it is counted"},
+       weighed(Weight::one_batch_behind)},
       {Diagnosis{"backward_local",
                  "a backward that sums over the rank's own samples: what its peers' losses "
                  "owe to the common statistics is missing"},

@@ -16,6 +16,10 @@ struct RankBatch {
   at::Tensor average, squared;  // squared distances from its own average, summed
 };
 
+// The weight of a new batch in the running statistics: momentum's, 1 - momentum, that of an average
+// over all batches, or of one that counts a batch after it was weighed.
+enum class Weight { given, reversed, cumulative, one_batch_behind };
+
 enum class Eps { under_the_root, beside_the_root, missing };
 
 // The quantities by which a rank normalises, differentiates and keeps its statistics.
@@ -24,7 +28,7 @@ struct Quantities {
   at::Tensor sum, product;       // of the cotangents, and of the cotangents times distance
   double divisor = 1;            // of both
   at::Tensor running_average, running_variance;
-  bool momentum_is_reversed = false;
+  Weight weight = Weight::given;
   Eps eps = Eps::under_the_root;
   // For the gradients of bias and weight; undefined: the rank's own.
   at::Tensor affine_sum, affine_product;

@@ -65,7 +65,7 @@ TEST(Catalogue, EveryScenarioThatDrawsRequiresWorldsOrPartsOfSomeKind) {
       EXPECT_GT(share, 0);
       EXPECT_LT(share, 1);
     }
-    EXPECT_LE(labels.size(), 32u);
+    EXPECT_LE(labels.size(), 64u);
   }
 }
 

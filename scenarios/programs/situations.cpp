@@ -1,0 +1,109 @@
+#include "scenarios/programs/situations.h"
+
+#include "scenarios/cases/lists.h"
+
+#include <algorithm>
+
+namespace lockstep::scenarios::programs {
+
+namespace {
+
+using rc::gen::inRange;
+using rc::gen::set;
+using rc::gen::weightedElement;
+
+// None in most programmes.
+rc::Gen<Step> joins_if_any() {
+  const auto inputs = weightedElement<int>({{3, 0}, {3, 1}, {2, 2}, {1, 3}});
+  const auto some = rc::gen::build<Step>(
+      set(&Step::op, rc::gen::just(std::string("join"))), set(&Step::forwards, lists(2, 4, inputs)),
+      set(&Step::uneven, weightedElement<std::string>(
+                             {{5, "world"}, {7, "live"}, {4, "throws"}, {1, "disabled"}})));
+  return rc::gen::weightedOneOf<Step>({{1, rc::gen::just(Step())}, {2, some}});
+}
+
+// Behind it most steps are of its model, and two are a loop's. Every second time another one
+// follows it.
+Programme with_join(Programme c, Step join, size_t at) {
+  if (join.op != "join") return c;
+  at %= c.steps.size();
+  for (size_t i = at; i < c.steps.size(); ++i)
+    if (i % 8 != 7) c.steps[i].model = join.model;
+  const auto insert = [&](size_t place, const Step& step) {
+    const auto end = std::min(place, c.steps.size());
+    c.steps.insert(c.steps.begin() + static_cast<std::ptrdiff_t>(end), step);
+  };
+  insert(at, join);
+  if (at % 3 == 0) insert(at + 1, {.model = join.model, .no_sync = 1});
+  insert(at + 1, {.op = "backward"});
+  insert(at + 1, {});
+  if (at % 2 == 1) {
+    std::reverse(join.forwards.begin(), join.forwards.end());
+    insert(at + 9, {.op = "backward"});
+    insert(at + 9, {});
+    insert(at + 9, join);
+    insert(at + 9, {.op = "finish"});
+  }
+  if (at % 4 == 2) {  // another group, while all ranks have inputs
+    c.steps[at].forwards = join.forwards;
+    for (auto& forwards : c.steps[at].forwards) ++forwards;
+    insert(at + 3, {.op = "regroup", .model = join.model, .cut = static_cast<int>(at)});
+  }
+  if (!is_shadowed(join)) return c;
+  c.options.static_graph = false;
+  if (!c.options.find_unused_parameters) c.options.skip_all_reduce_unused_params = false;
+  return c;
+}
+
+// A pass whose average rounds, mostly of gradients that a pass before it left and that were zeroed;
+// in one programme of six, before all other steps.
+Programme with_rounding(Programme c, bool has_one, bool keeps) {
+  if (!has_one) return c;
+  const Step backward{.op = "backward"}, in_place{.op = "zero_in_place"}, none{.op = "zero_none"};
+  c.steps.insert(c.steps.begin(),
+                 {{}, backward, keeps ? in_place : none, {.rounds = true}, backward, in_place});
+  c.world.size = 3;
+  return c;
+}
+
+// One rank computes slowly, so that its peers wait and look for errors. Not beside forwards that
+// throw: what one rank reports of them would end the waits of others that are still before it.
+Programme with_slow_rank(Programme c, int slow) {
+  constexpr int kTimes = 1000;
+  const bool throws = std::any_of(c.steps.begin(), c.steps.end(),
+                                  [](const Step& step) { return step.op == "throw"; });
+  if (slow < 0 || throws || c.layers.size() > 4) return c;
+  c.world.timing.operation_ns = 1000;
+  c.world.timing.slow_ranks.assign(static_cast<size_t>(c.world.size), 1);
+  c.world.timing.slow_ranks[static_cast<size_t>(slow % c.world.size)] = kTimes;
+  return c;
+}
+
+// A forward that is refused, and what helps; in one programme of four.
+Programme with_refusal(Programme c, bool has_one, int layer, size_t at) {
+  if (!has_one) return c;
+  const Step freeze{.op = "freeze", .layer = layer, .forgotten = true};
+  const auto place = c.steps.begin() + static_cast<std::ptrdiff_t>(at % c.steps.size());
+  c.steps.insert(place, {freeze, Step(), {.op = "regroup"}});
+  return c;
+}
+
+}  // namespace
+
+rc::Gen<bool> one_in(size_t count) {
+  return weightedElement<bool>({{count - 1, false}, {1, true}});
+}
+
+rc::Gen<Programme> with_situations(const rc::Gen<Programme>& programmes) {
+  const auto joined = rc::gen::apply(with_join, programmes, joins_if_any(), inRange<size_t>(0, 8));
+  const auto refused =
+      rc::gen::apply(with_refusal, joined, one_in(4), inRange(0, 5), inRange<size_t>(0, 12));
+  return rc::gen::apply(with_rounding, refused, one_in(6), rc::gen::arbitrary<bool>());
+}
+
+rc::Gen<Programme> with_slow_ranks(const rc::Gen<Programme>& programmes) {
+  return rc::gen::apply(with_slow_rank, programmes,
+                        weightedElement<int>({{4, -1}, {1, 0}, {1, 1}}));
+}
+
+}  // namespace lockstep::scenarios::programs

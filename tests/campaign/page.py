@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Writes docs/testing.md from the results of a campaign.
+
+usage: page.py RUN_JSON PAGE
+
+RUN_JSON is the run.json of `lockstep run --tier sim --cases N`, a run in which nothing failed. Every number of the page
+is computed from it.
+"""
+
+import json
+import pathlib
+import sys
+
+HEAD = """# Testing: what a campaign measures
+
+[CONTRIBUTING.md](../CONTRIBUTING.md) says how to run the tests. Unit tests (`./lockstep test`) state single facts;
+scenarios judge drawn cases ([search.md](search.md)); mutants ([faults.md](faults.md)) show what scenarios catch. This
+page shows what a campaign of drawn cases covers, and what it costs. `tests/campaign/page.py` writes it:
+
+```
+./lockstep run --tier sim --cases 2000 --keep-going --json campaign.json
+tests/campaign/page.py campaign.json docs/testing.md
+```
+"""
+COST = """
+## Cases a second, and what is refused
+
+*Refused* are drawn cases that have no reference in exact arithmetic, or that the subject does not offer; fewer than a
+tenth of each scenario's. A second is one of wall time, in which all lanes run.
+
+| scenario | judged | a second | refused | why, mostly |
+|---|---:|---:|---:|---|
+"""
+SHARES = """
+## Shares of labels
+
+Of the drawn cases that were judged, the least share that a scenario requires of a kind, and the measured one.
+
+| scenario | label | required | measured |
+|---|---|---:|---:|
+"""
+
+
+def count(cases):
+    """How many cases "1-4,7" are."""
+    total = 0
+    for part in filter(None, cases.split(",")):
+        first, _, last = part.partition("-")
+        total += int(last or first) - int(first) + 1
+    return total
+
+
+def drawn(result, label):
+    """The number of drawn cases that were judged and have the label."""
+    return sum(count(group["cases"]) for group in result["groups"]
+               if "drawn" in group["labels"] and (label == "drawn" or label in group["labels"]))
+
+
+def percent(part, whole):
+    return f"{100 * part / max(whole, 1):.1f} %"
+
+
+def cost(result):
+    refused = result["refused"]
+    number = sum(refused.values())
+    why = max(refused, key=refused.get) if refused else ""
+    cells = (f"`{result['scenario']}`", f"{result['judged']:,}",
+             f"{result['judged'] / max(result['seconds'], 1e-3):,.0f}",
+             percent(number, number + result["judged"]), why.replace("|", "\\|"))
+    return "| " + " | ".join(cells) + " |\n"
+
+
+def shares(result):
+    whole = drawn(result, "drawn")
+    return "".join(f"| `{result['scenario']}` | {each['label']} | {100 * each['share']:.1f} % | "
+                   f"{percent(drawn(result, each['label']), whole)} |\n" for each in result["required_shares"])
+
+
+def summary(run):
+    results = run["results"]
+    judged = sum(each["judged"] for each in results)
+    refused = sum(sum(each["refused"].values()) for each in results)
+    return (f"\nThe campaign of this page: {judged + refused:,} cases of {len(results)} scenarios on simulated worlds, "
+            f"seed {run['seed']}, on {run['cores']} cores in {run['seconds']:,.0f} s. {judged:,} were judged, and all "
+            f"hold; {refused:,} ({percent(refused, judged + refused)}) were refused.\n")
+
+
+def page(run):
+    failed = [each["scenario"] for each in run["results"] if each["result"] not in ("pass", "skip")]
+    if failed:
+        raise ValueError(f"the run failed: {', '.join(failed)}")
+    results = [each for each in run["results"] if each["result"] == "pass"]
+    return (HEAD + summary({**run, "results": results}) + COST + "".join(map(cost, results)) + SHARES +
+            "".join(map(shares, results)))
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    try:
+        text = page(json.loads(pathlib.Path(sys.argv[1]).read_text()))
+    except (OSError, ValueError) as error:
+        sys.exit(f"page.py: {error}")
+    pathlib.Path(sys.argv[2]).write_text(text)
+
+
+if __name__ == "__main__":
+    main()
