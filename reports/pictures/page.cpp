@@ -70,10 +70,9 @@ void add_picture(Markup& html, const Picture& picture, int number) {
   open_scrolling(html, picture.title);
   html.raw(svg_of(picture, number)).close();
   html.element("figcaption", {}, picture.caption).close();
-  if (!picture.key.empty()) {
+  if (const auto key = key_of(picture); !key.empty()) {
     html.open("ul");
-    for (const auto& [mark, meaning] : picture.key)
-      html.element("li", {}, sign_of(mark) + " " + meaning);
+    for (const auto& line : key) html.element("li", {}, line);
     html.close();
   }
   html.open("details").element("summary", {}, "The numbers: " + picture.title);

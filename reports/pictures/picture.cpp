@@ -47,6 +47,10 @@ std::vector<Mark> marks_of(const Lines&) {
   return {};
 }
 
+std::vector<Mark> marks_of(const Picture& picture) {
+  return std::visit([](const auto& body) { return marks_of(body); }, picture.body);
+}
+
 // What is wrong with it, or nothing.
 std::string fault_of(const Grid& grid) {
   for (const auto& row : grid.rows)
@@ -130,7 +134,7 @@ void check(const Picture& picture) {
   if (const auto fault = std::visit([](const auto& body) { return fault_of(body); }, picture.body);
       !fault.empty())
     refuse(fault);
-  for (const auto mark : std::visit([](const auto& body) { return marks_of(body); }, picture.body))
+  for (const auto mark : marks_of(picture))
     if (mark != Mark::plain && std::none_of(picture.key.begin(), picture.key.end(),
                                             [&](const auto& entry) { return entry.first == mark; }))
       refuse("its key does not explain the mark '" + sign_of(mark) + "'");
@@ -138,6 +142,15 @@ void check(const Picture& picture) {
 
 DataTable data_table(const Picture& picture) {
   return std::visit([](const auto& body) { return table_of(body); }, picture.body);
+}
+
+std::vector<std::string> key_of(const Picture& picture) {
+  const auto marks = marks_of(picture);
+  std::vector<std::string> lines;
+  for (const auto& [mark, meaning] : picture.key)
+    if (std::find(marks.begin(), marks.end(), mark) != marks.end())
+      lines.push_back(sign_of(mark) + " " + meaning);
+  return lines;
 }
 
 std::string sign_of(Mark mark) {
@@ -160,19 +173,22 @@ std::string number_text(double value) {
   return text;
 }
 
+Scale Scale::with(double value) const {
+  return {std::min(least, value), std::max(most, value)};
+}
+
 Scale scale_of(const Bars& bars) {
   Scale scale;
   for (const auto& group : bars.groups)
-    for (const auto& bar : group.bars)
-      scale = {std::min(scale.least, bar.value), std::max(scale.most, bar.value)};
+    for (const auto& bar : group.bars) scale = scale.with(bar.value);
   return scale;
 }
 
 Scale scale_of(const Lines& lines) {
-  Scale scale;
+  Scale scale = lines.range;
   for (const auto& series : lines.series)
     for (const double value : series.values)
-      if (!std::isnan(value)) scale = {std::min(scale.least, value), std::max(scale.most, value)};
+      if (!std::isnan(value)) scale = scale.with(value);
   return scale;
 }
 

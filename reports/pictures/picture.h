@@ -46,6 +46,15 @@ struct Grid {
   std::vector<Row> rows;
 };
 
+// The least and the most value of lines or bars, zero included.
+struct Scale {
+  double least = 0, most = 0;
+  // The position of a value, from 0 to 1; 0 on a scale of one value.
+  double at(double value) const { return most > least ? (value - least) / (most - least) : 0; }
+  // With `value` on it.
+  Scale with(double value) const;
+};
+
 // Values as lengths from zero, in groups, on one scale.
 struct Bars {
   struct Bar {
@@ -71,6 +80,7 @@ struct Lines {
   std::string column_axis, value_axis;
   std::vector<std::string> columns;
   std::vector<Series> series;
+  Scale range = {};  // shown at least: several pictures may have one scale
 };
 
 struct Picture {
@@ -96,18 +106,15 @@ struct DataTable {
 };
 DataTable data_table(const Picture& picture);
 
+// The lines of its key: the marks that it really has, each with its sign.
+std::vector<std::string> key_of(const Picture& picture);
+
 // The sign of a mark in text: "*" for a repeated one, nothing for a plain one.
 std::string sign_of(Mark mark);
 
 // At most six significant digits: "0.4375", "1e+09".
 std::string number_text(double value);
 
-// The least and the most value of lines or bars, zero included.
-struct Scale {
-  double least = 0, most = 0;
-  // The position of a value, from 0 to 1; 0 on a scale of one value.
-  double at(double value) const { return most > least ? (value - least) / (most - least) : 0; }
-};
 Scale scale_of(const Bars& bars);
 Scale scale_of(const Lines& lines);
 

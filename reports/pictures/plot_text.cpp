@@ -134,9 +134,11 @@ std::string lines_text(const Lines& lines, const Style& style) {
   size_t labels = 0;
   for (size_t row = 0; row < kPlotRows; ++row)
     labels = std::max(labels, width(label_of_row(lines, row)));
-  const size_t room = columns_of(style) - labels - 6;
+  const size_t taken = labels + 8 + width(shown(lines.columns.back(), style)) +
+                       width(shown(lines.column_axis, style));
+  const size_t room = columns_of(style) > taken ? columns_of(style) - taken : 0;
   const size_t gaps = std::max<size_t>(1, lines.columns.size() - 1);
-  const size_t between = std::clamp<size_t>((room - 8) / gaps, 1, 8);
+  const size_t between = std::clamp<size_t>(room / gaps, 1, 8);
   const auto rows = points_of(lines, between, style);
   std::string out = "  " + shown(lines.value_axis, style) + "\n";
   for (size_t row = 0; row < kPlotRows; ++row) {

@@ -179,7 +179,7 @@ std::string text_of(const Picture& picture, const Style& style) {
   std::string out;
   add(out, picture.title, "");
   out += std::visit([&](const auto& body) { return body_text(body, style); }, picture.body);
-  for (const auto& [mark, meaning] : picture.key) add(out, sign_of(mark) + " " + meaning, "  ");
+  for (const auto& line : key_of(picture)) add(out, line, "  ");
   add(out, "→ " + picture.caption, "  ");
   return out;
 }

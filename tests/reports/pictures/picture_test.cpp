@@ -72,6 +72,12 @@ TEST(Picture, ExplainsEveryMarkInItsKey) {
   EXPECT_EQ(refusal(picture), "picture 'samples by step': its key does not explain the mark '*'");
 }
 
+TEST(Picture, ShowsOfItsKeyOnlyTheMarksThatItHas) {
+  auto picture = sample_grid();
+  picture.key.emplace_back(Mark::wrong, "never seen");
+  EXPECT_EQ(key_of(picture), std::vector<std::string>{"* drawn before in this epoch"});
+}
+
 TEST(DataTable, HasEveryNumberOfThePicture) {
   const auto grid = data_table(sample_grid());
   EXPECT_EQ(grid.header, (std::vector<std::string>{"step", "epoch 0, 0", "epoch 0, 1", "epoch 1, 0",
@@ -89,6 +95,11 @@ TEST(Scale, IncludesZeroAndEveryValue) {
   EXPECT_EQ(scale.most, 6);
   EXPECT_EQ(scale.at(0), 0.25);
   EXPECT_EQ((Scale{}.at(0)), 0);
+  auto lines = std::get<Lines>(sample_lines().body);
+  EXPECT_EQ(scale_of(lines).most, 0.5);
+  lines.range = {-1, 2};
+  EXPECT_EQ(scale_of(lines).least, -1);
+  EXPECT_EQ(scale_of(lines).most, 2);
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ TEST(PictureText, WithoutUnicodeIsAscii) {
 
 TEST(PictureText, FitsTheTerminal) {
   for (const auto& picture : {sample_grid(), sample_bars(), sample_lines()})
-    for (const size_t columns : {40, 80})
+    for (const size_t columns : {size_t{40}, size_t{80}})
       EXPECT_LE(widest_line(text_of(picture, {.columns = columns})), columns);
 }
 
