@@ -1,7 +1,8 @@
-// The subjects, scenarios and backends that this program was built with.
+// The subjects, scenarios, demonstrations and backends that this program was built with.
 #pragma once
 
 #include "cli/usage.h"
+#include "demos/demo.h"
 #include "harness/core/tier.h"
 #include "harness/worlds/backends.h"
 #include "harness/worlds/subjects.h"
@@ -12,6 +13,7 @@ struct Known {
   std::string program;  // what the user typed to start it
   Subjects subjects;
   std::vector<Scenario> scenarios;  // canaries included
+  std::vector<Demo> demos;          // in the order of a course
   KnownBackends backends = known_backends();
 };
 

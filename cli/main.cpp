@@ -141,7 +141,7 @@ static bool reader_of_stdout_has_gone() {
 }
 
 static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subjects,
-                     std::vector<Scenario> scenarios) {
+                     std::vector<Scenario> scenarios, std::vector<Demo> demos) {
   open_closed_standard_streams();
   // A reader that closes the pipe must not end the run before it writes the archive: with SIGPIPE
   // ignored the write only fails.
@@ -154,7 +154,8 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   if (const char* folder = std::getenv("TMPDIR"); folder && !*folder) ::unsetenv("TMPDIR");
   if (working_folder_is_gone())
     return refuse("the working folder has been deleted; change to one that is there", kUsage);
-  const Known known{argc > 0 ? argv[0] : "lockstep", std::move(subjects), std::move(scenarios)};
+  const Known known{argc > 0 ? argv[0] : "lockstep", std::move(subjects), std::move(scenarios),
+                    std::move(demos)};
   int status = kHeld;
   CLI::App app("Lockstep proves data-parallel training right, or shows a case where it is wrong.");
   app.name(known.program);
@@ -165,6 +166,7 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   add_list(app, known, status);
   add_explain(app, known, status);
   add_replay(app, known, alone, status);
+  add_demo(app, known, alone, status);
   add_report(app, known, status);
   add_launch(app, alone, status);
   add_shard(app, status);
@@ -179,10 +181,12 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   return result;
 }
 
-int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios) {
+int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios,
+         std::vector<Demo> demos) {
   try {
     SingleThreaded alone;
-    return run_alone(alone, argc, argv, std::move(subjects), std::move(scenarios));
+    return run_alone(alone, argc, argv, std::move(subjects), std::move(scenarios),
+                     std::move(demos));
   } catch (const TierError& error) {
     return refuse(error.what(), kUsage);
   }

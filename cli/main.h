@@ -5,6 +5,7 @@
 //   }
 #pragma once
 
+#include "demos/demo.h"
 #include "harness/core/scenario.h"
 #include "harness/worlds/subjects.h"
 
@@ -15,6 +16,7 @@ namespace lockstep {
 // Call it first: no thread, no call of LibTorch before it. Returns the exit status
 // (cli/exit_codes.h) and throws nothing. Scenarios tagged "canary" must fail: only full runs run
 // them.
-int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios);
+int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios,
+         std::vector<Demo> demos = {});
 
 }  // namespace lockstep

@@ -10,7 +10,7 @@ namespace lockstep::reports {
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kPlain{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kPlain{{
     {"✗", "x"},
     {"✓", "v"},
     {"…", "..."},
@@ -23,6 +23,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kPlain{{
     {"█", "#"},
     {"▒", "."},
     {"→", "->"},
+    {"│", "|"},
 }};
 
 bool continues(char byte) {
@@ -52,10 +53,13 @@ std::pair<std::string_view, size_t> plain(std::string_view text, size_t at) {
 
 std::string coloured(const std::string& text, Colour colour, const Style& style) {
   if (!style.colour) return text;
-  const char* code = colour == Colour::green    ? "32"
-                     : colour == Colour::red    ? "31"
-                     : colour == Colour::yellow ? "33"
-                                                : "1";
+  const char* code = colour == Colour::green     ? "32"
+                     : colour == Colour::red     ? "31"
+                     : colour == Colour::yellow  ? "33"
+                     : colour == Colour::blue    ? "34"
+                     : colour == Colour::magenta ? "35"
+                     : colour == Colour::cyan    ? "36"
+                                                 : "1";
   return std::string("\033[") + code + "m" + text + "\033[0m";
 }
 

@@ -15,7 +15,7 @@ struct Style {
   size_t columns = 0;   // of the terminal; 0: no terminal, and lines are not broken
 };
 
-enum class Colour { green, red, yellow, bold };
+enum class Colour { green, red, yellow, blue, magenta, cyan, bold };
 
 std::string coloured(const std::string& text, Colour colour, const Style& style);
 

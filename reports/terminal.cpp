@@ -231,9 +231,8 @@ std::string result_line(const Result& result, const Run& run, const Columns& col
          line.substr(indent.size() + word.size()) + "\n";
 }
 
-std::string result_text(const Result& result, const Run& run, const Columns& columns,
-                        const Style& style) {
-  std::string text = result_line(result, run, columns, style);
+std::string story_text(const Result& result, const std::string& program, const Style& style) {
+  std::string text;
   const auto here = shown(std::string(kHere), style);
   std::vector<std::string> part;  // one signature's, which begins with its rule
   const auto add = [&] {
@@ -246,13 +245,18 @@ std::string result_text(const Result& result, const Run& run, const Columns& col
     text += "\n";
     part.clear();
   };
-  for (const auto& line : story(result, run.program))
+  for (const auto& line : story(result, program))
     if (line.empty())
       add();
     else
       part.push_back(shown(line, style));
   add();
   return text;
+}
+
+std::string result_text(const Result& result, const Run& run, const Columns& columns,
+                        const Style& style) {
+  return result_line(result, run, columns, style) + story_text(result, run.program, style);
 }
 
 std::string summary(const Run& run, const Style& style) {

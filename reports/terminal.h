@@ -16,10 +16,11 @@ struct Columns {
 };
 Columns columns_for(const Run& run);
 
-// Each text ends with a newline. A result's text is its line and its story.
+// Each text ends with a newline. A result's text is its line and its story; a pass has no story.
 std::string headline(const Run& run, const Style& style);
 std::string result_line(const Result& result, const Run& run, const Columns& columns,
                         const Style& style);
+std::string story_text(const Result& result, const std::string& program, const Style& style);
 std::string result_text(const Result& result, const Run& run, const Columns& columns,
                         const Style& style);
 std::string summary(const Run& run, const Style& style);

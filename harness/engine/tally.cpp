@@ -15,26 +15,6 @@ namespace {
 // A tier that broke three times is unlikely to recover; the remaining cases would only cost time.
 constexpr int kInconclusiveMost = 3;
 
-Result::Kind result_kind(Verdict::Kind kind) {
-  switch (kind) {
-    case Verdict::Kind::crash:
-      return Result::Kind::crash;
-    case Verdict::Kind::hang:
-      return Result::Kind::hang;
-    case Verdict::Kind::leak:
-      return Result::Kind::leak;
-    case Verdict::Kind::fail:
-      return Result::Kind::fail;
-    case Verdict::Kind::inconclusive:
-      return Result::Kind::inconclusive;
-    case Verdict::Kind::refused:
-      return Result::Kind::skip;
-    case Verdict::Kind::pass:
-      return Result::Kind::pass;
-  }
-  return Result::Kind::inconclusive;
-}
-
 std::string reason(const Verdict& verdict) {
   return verdict.findings.empty() ? "no reason given"
                                   : split(verdict.findings.front().text, '\n').front();
@@ -77,6 +57,26 @@ CaseGroup group_of(const Verdict& verdict, const Job& job, size_t index, bool wi
 }
 
 }  // namespace
+
+Result::Kind result_kind(Verdict::Kind kind) {
+  switch (kind) {
+    case Verdict::Kind::crash:
+      return Result::Kind::crash;
+    case Verdict::Kind::hang:
+      return Result::Kind::hang;
+    case Verdict::Kind::leak:
+      return Result::Kind::leak;
+    case Verdict::Kind::fail:
+      return Result::Kind::fail;
+    case Verdict::Kind::inconclusive:
+      return Result::Kind::inconclusive;
+    case Verdict::Kind::refused:
+      return Result::Kind::skip;
+    case Verdict::Kind::pass:
+      return Result::Kind::pass;
+  }
+  return Result::Kind::inconclusive;
+}
 
 Planned planned(const Job& job) {
   return {.scenario = job.scenario.name,

@@ -31,6 +31,9 @@ struct Job {
   std::function<CaseList()> more = {};
 };
 
+// The result of a case with this verdict: a refused one is a skip.
+Result::Kind result_kind(Verdict::Kind kind);
+
 // The job of a whole campaign, for the reader of its shards.
 Planned planned(const Job& job);
 

@@ -6,7 +6,7 @@ ACCELERATOR, CUDA, RECORDER = "harness/accelerator", "harness/cuda", "harness/re
 PUBLIC = tuple("ddp/" + name + ".h" for name in (
     "batch_norm", "bucket_plan", "buffer_hook", "check_replicas_equal", "checkpoint", "collectives", "communication_hook", "communication_hooks", "convert_sync_batchnorm", "distributed_data_parallel", "distributed_sampler", "errors", "init",
     "join", "joinable", "launcher_report", "logging_data", "model_averaging", "options", "outputs", "post_local_sgd", "power_sgd", "random_split", "spawn", "sync_batch_norm", "version", "zero_redundancy_optimizer"))
-ALL_BUT_DDP = ("reference", "harness", "scenarios", "reports", "cli", "bench", "examples", "cmake")
+ALL_BUT_DDP = ("reference", "harness", "scenarios", "reports", "demos", "cli", "bench", "examples", "cmake")
 SUBJECT = tuple(RECORDER + "/" + name for name in ("rank_context.h", "tensors.h")) + tuple(
     WORLD + "/" + name for name in ("checkpoints.h", "subject.h", "subjects.h", "optimizers.h", "options.h"))
 # What a launcher says to a process, and the process to it: free of torch.
@@ -42,6 +42,7 @@ MAY_INCLUDE = {
     "scenarios": SCENARIOS,
     **{"scenarios/subjects/lockstep" + end: SCENARIOS + ("ddp",) for end in (".cpp", "_hooks.h", "_hooks.cpp", "_loop.cpp", "_norm_layers.cpp", "_optimizers.cpp")},
     "reports": ("reports", CORE),
+    "demos": SCENARIOS + ("demos", "reports"),
     "cli": ALL_BUT_DDP,
     "cli/commands/shard.cpp": ALL_BUT_DDP + ("ddp",),
     "cli/launched.cpp": ALL_BUT_DDP + LAUNCHER,

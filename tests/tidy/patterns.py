@@ -34,7 +34,7 @@ def patterns(tree):
     page = tree.text.get(PAGE, "")
     listed = {match.group(1): line_of(page, match.start())
               for match in re.finditer(rf"^\| `({NAME})` \|", page, re.MULTILINE)}
-    code = [path for path in tree.cpp if is_under(path, ("harness", "scenarios"))]
+    code = [path for path in tree.cpp if is_under(path, ("harness", "scenarios", "demos"))]
     for path in code:
         for name, line in _named(tree, path):
             if name not in listed:

@@ -46,7 +46,7 @@ def headless(text):
 def words(tree):
     """One word for one thing, and where the field has one, the field's."""
     for path in tree.cpp:
-        if not is_under(path, ("ddp", "reference", "harness", "scenarios", "reports", "cli", "bench", "examples")):
+        if not is_under(path, ("ddp", "reference", "harness", "scenarios", "reports", "demos", "cli", "bench", "examples")):
             continue
         text = re.sub(r'"(?:[^"\\\n]|\\.)*"', lambda found: " " * len(found.group()), tree.text[path])
         for word, instead in REFUSED.items():

@@ -1,0 +1,189 @@
+#include "cli/commands/commands.h"
+#include "cli/demonstration.h"
+#include "cli/exit_codes.h"
+#include "cli/play.h"
+#include "cli/print.h"
+#include "cli/usage.h"
+#include "harness/core/characters.h"
+#include "harness/core/text.h"
+#include "harness/engine/tally.h"
+#include "harness/process/single_threaded.h"
+#include "harness/process/start_program.h"
+#include "harness/worlds/about.h"
+#include "harness/worlds/tiers.h"
+
+#include <algorithm>
+#include <iostream>
+
+namespace lockstep::cli {
+
+namespace {
+
+constexpr size_t kColumnsOfPaper = 80;  // where stdout is no terminal
+constexpr std::chrono::seconds kDeadline{30};
+
+struct Flags {
+  std::string name, html, wrong, subject, tier = "sim", colour = "auto";
+  std::vector<std::string> set;
+  bool opens = false, guesses = false, shows_settings = false;
+};
+
+const Demo& demo_named(const Known& known, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& demo : known.demos) names.push_back(demo.name);
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end())
+    throw UsageError("no demonstration is named '" + name + "'" + did_you_mean(name, names) +
+                     "; known: " + joined(names, ", "));
+  return known.demos[static_cast<size_t>(found - names.begin())];
+}
+
+Demo::Values values_of(const std::vector<std::string>& assignments) {
+  Demo::Values values;
+  for (const auto& assignment : assignments) {
+    const auto equals = assignment.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw UsageError("--set " + assignment + ": expected KEY=VALUE");
+    const auto key = assignment.substr(0, equals);
+    if (std::any_of(values.begin(), values.end(),
+                    [&](const auto& other) { return other.first == key; }))
+      throw UsageError("--set " + key + "=... is given twice");
+    values.emplace_back(key, assignment.substr(equals + 1));
+  }
+  return values;
+}
+
+Setting setting_of(const Flags& flags, const Known& known) {
+  const auto subject = flags.subject.empty() ? default_subject(known) : flags.subject;
+  std::vector<std::string> tiers;
+  for (const auto& tier : known_tiers())
+    if (!tier.is_launched) tiers.emplace_back(tier.name);
+  const auto one = [](const std::string& flag, const std::string& text,
+                      const std::vector<std::string>& choices) {
+    const auto given = words(flag, text, choices);
+    if (given.size() > 1) throw UsageError(flag + " " + text + ": a demonstration takes one");
+    return given.front();
+  };
+  return cli::setting_of(one("--subject", subject, known.subjects.names()),
+                         one("--tier", flags.tier, tiers), Setting().backend);
+}
+
+std::string command_of(const Flags& flags, const Known& known) {
+  std::string command = shell_word(known.program) + " demo " + flags.name;
+  for (const auto& assignment : flags.set) command += " --set " + shell_word(assignment);
+  if (!flags.wrong.empty()) command += " --wrong " + flags.wrong;
+  if (!flags.subject.empty()) command += " --subject " + shell_word(flags.subject);
+  return command + (flags.tier == Flags().tier ? "" : " --tier " + flags.tier);
+}
+
+// Lets the viewer answer before anything is shown.
+void ask(const DemoQuestion& question, const reports::Style& style) {
+  const auto say = [&](const std::string& text) {
+    print(reports::shown(text, style) + "\n", style.columns);
+  };
+  say(question.text);
+  std::cout << "> " << std::flush;
+  std::string answer;
+  std::getline(std::cin, answer);
+  const auto first = answer.find_first_not_of(" \t");
+  answer = first == std::string::npos
+               ? ""
+               : answer.substr(first, answer.find_last_not_of(" \t\r") + 1 - first);
+  say(answer == question.answer ? "Right: " + question.answer + "."
+      : answer.empty()          ? "It is " + question.answer + "."
+                                : "It is " + question.answer + ", not " + excerpt(answer) + ".");
+  say("Why: " + question.why + ".\n");
+}
+
+void open_page(const std::string& path) {
+  if (const auto why_not = start_program({"xdg-open", path}); !why_not.empty())
+    throw UsageError("--open: " + path + " is written, but xdg-open cannot be started: " + why_not);
+}
+
+Demonstration run_demo(const Demo& demo, const Flags& flags, const Known& known,
+                       SingleThreaded alone) {
+  const auto setting = setting_of(flags, known);
+  const auto c = demo.case_of(values_of(flags.set), flags.wrong);
+  ForkedOptions options{.ranks_most = world_size(c)};
+  std::erase_if(options.backends, [&](const auto& each) { return each.name != setting.backend; });
+  const auto lanes = forked_lanes(std::move(alone), {demo.scenario}, known.subjects, 1, options);
+  use_one_intra_op_thread();
+  const auto history = lanes.front()->play(demo.scenario, c, setting, {.limit = kDeadline});
+  const auto verdict = judge(demo.scenario, c, history);
+  Demonstration out{.demo = demo,
+                    .c = c,
+                    .result = {.scenario = demo.scenario.name,
+                               .claim = demo.scenario.claim,
+                               .setting = setting,
+                               .kind = result_kind(verdict.kind),
+                               .worst = verdict},
+                    .story = {},
+                    .mistake = flags.wrong,
+                    .command = command_of(flags, known)};
+  try {
+    out.story = demo.show(c, history);
+  } catch (const NotSeen&) {  // Whatever a rank did not record the verdict explains.
+  }
+  return out;
+}
+
+int show_demo(const Flags& flags, const Known& known, SingleThreaded alone) {
+  const auto& demo = demo_named(known, flags.name);
+  words("--color", flags.colour, {"auto", "always", "never"});
+  if (flags.opens && flags.html.empty())
+    throw UsageError("--open shows the page that --html FILE writes: give both");
+  if (flags.shows_settings) {
+    print(settings_text(demo, known.program));
+    return kHeld;
+  }
+  check_writable(flags.html);
+  const auto shown = run_demo(demo, flags, known, std::move(alone));
+  if (shown.result.kind == Result::Kind::skip)
+    throw UsageError("subject " + shown.result.setting.subject + ": " +
+                     shown.result.worst.findings.front().text);
+  auto style = style_of_stdout(flags.colour);
+  if (style.columns == 0) style.columns = kColumnsOfPaper;
+  if (flags.guesses && shown.story && shown.story->question) ask(*shown.story->question, style);
+  std::cout << demonstration_text(shown, known, style);
+  if (!flags.html.empty()) write_report(flags.html, demonstration_page(shown, known));
+  if (flags.opens) open_page(flags.html);
+  Run run;
+  run.results = {shown.result};
+  return exit_code_of(run);
+}
+
+int list_demos(const Flags& flags, const Known& known) {
+  if (!flags.set.empty() || !flags.wrong.empty() || !flags.html.empty() || flags.opens ||
+      flags.guesses || flags.shows_settings)
+    throw UsageError("demo NAME takes these flags; alone, demo lists the names");
+  if (known.demos.empty()) throw NothingSelected("this program has no demonstrations");
+  print(list_text(known));
+  return kHeld;
+}
+
+}  // namespace
+
+void add_demo(CLI::App& app, const Known& known, SingleThreaded& alone, int& status) {
+  auto* command = app.add_subcommand(
+      "demo", "a small case in a real world, with its picture; alone, the list of them");
+  const auto flags = std::make_shared<Flags>();
+  const auto option = text_options_of(*command);
+  command->add_option("NAME", flags->name, "a demonstration")->check(not_empty())->type_name("");
+  command->add_option("--set", flags->set, "changes a setting; may be given again")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+  command->add_flag("--settings", flags->shows_settings, "print its settings and mistakes");
+  option("--wrong", flags->wrong, "MISTAKE", "plants a usual mistake and shows what finds it");
+  command->add_flag("--guess", flags->guesses, "asks for a value before it is shown");
+  option("--html", flags->html, "FILE", "writes a page with the pictures and their numbers");
+  command->add_flag("--open", flags->opens, "opens that page");
+  option("--tier", flags->tier, "TIER", "where ranks live: sim, warm, cold");
+  option("--subject", flags->subject, "SUBJECT", "whose data parallelism is shown");
+  option("--color", flags->colour, "WHEN", "auto, always or never");
+  command->callback([flags, &known, &alone, &status] {
+    status = flags->name.empty() ? list_demos(*flags, known)
+                                 : show_demo(*flags, known, std::move(alone));
+  });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,41 @@
+#include "demos/catalogue.h"
+
+namespace lockstep {
+
+namespace demos {
+
+namespace sampler {
+Demo demonstration();
+}
+namespace buffers {
+Demo demonstration();
+}
+namespace collectives {
+Demo demonstration();
+}
+namespace average {
+Demo demonstration();
+}
+namespace syncbn {
+Demo demonstration();
+}
+namespace no_sync {
+Demo demonstration();
+}
+namespace unused {
+Demo demonstration();
+}
+namespace hang {
+Demo demonstration();
+}
+
+}  // namespace demos
+
+std::vector<Demo> demonstrations() {
+  return {demos::sampler::demonstration(),     demos::buffers::demonstration(),
+          demos::collectives::demonstration(), demos::average::demonstration(),
+          demos::syncbn::demonstration(),      demos::no_sync::demonstration(),
+          demos::unused::demonstration(),      demos::hang::demonstration()};
+}
+
+}  // namespace lockstep

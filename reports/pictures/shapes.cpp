@@ -1,0 +1,99 @@
+#include "reports/pictures/shapes.h"
+
+#include "reports/style.h"
+
+#include <cmath>
+#include <cstdio>
+
+namespace lockstep::reports {
+
+namespace {
+
+constexpr int kColours = 7;  // of ranks, in the style sheet
+constexpr double kSize = 5;  // from the middle of a shape to its edge
+
+std::string points(std::initializer_list<std::pair<double, double>> corners) {
+  std::string out;
+  for (const auto& [x, y] : corners)
+    out += (out.empty() ? "" : " ") + coordinate(x) + "," + coordinate(y);
+  return out;
+}
+
+}  // namespace
+
+double pixels(const std::string& text) {
+  return kLetter * static_cast<double>(width(text));
+}
+
+std::string coordinate(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.6g", std::round(value * 100) / 100);
+  return text;
+}
+
+std::string class_of(const Label& label) {
+  if (label.rank == kReference) return "reference";
+  if (label.rank < 0) return "nobody";
+  return "rank" + std::to_string(label.rank % kColours);
+}
+
+void add_shape(Markup& svg, const Label& label, double x, double y) {
+  if (label.rank == kNobody) return;
+  const std::string its_class = "shape " + class_of(label);
+  const double s = kSize;
+  const auto polygon = [&](std::initializer_list<std::pair<double, double>> corners) {
+    svg.empty("polygon", {{"class", its_class}, {"points", points(corners)}});
+  };
+  if (label.rank == kReference) {
+    svg.empty(
+        "circle",
+        {{"class", "ring"}, {"cx", coordinate(x)}, {"cy", coordinate(y)}, {"r", coordinate(s)}});
+    return;
+  }
+  switch (label.rank % 5) {
+    case 0:
+      svg.empty("circle", {{"class", its_class},
+                           {"cx", coordinate(x)},
+                           {"cy", coordinate(y)},
+                           {"r", coordinate(s)}});
+      break;
+    case 1:
+      polygon({{x - s, y - s}, {x + s, y - s}, {x + s, y + s}, {x - s, y + s}});
+      break;
+    case 2:
+      polygon({{x, y - s}, {x + s, y + s}, {x - s, y + s}});
+      break;
+    case 3:
+      polygon({{x, y - s}, {x + s, y}, {x, y + s}, {x - s, y}});
+      break;
+    default:
+      polygon({{x - s, y - s}, {x + s, y - s}, {x, y + s}});
+  }
+}
+
+void add_text(Markup& svg, const std::string& text, double x, double y, const char* anchor,
+              const std::string& its_class) {
+  Markup::Attributes attributes{
+      {"x", coordinate(x)}, {"y", coordinate(y + 4.5)}, {"text-anchor", anchor}};
+  if (!its_class.empty()) attributes.emplace_back("class", its_class);
+  svg.element("text", attributes, text);
+}
+
+void add_line(Markup& svg, double x1, double y1, double x2, double y2, const char* its_class) {
+  svg.empty("line", {{"class", its_class},
+                     {"x1", coordinate(x1)},
+                     {"y1", coordinate(y1)},
+                     {"x2", coordinate(x2)},
+                     {"y2", coordinate(y2)}});
+}
+
+void add_box(Markup& svg, double x, double y, double wide, double high,
+             const std::string& its_class) {
+  svg.empty("rect", {{"class", its_class},
+                     {"x", coordinate(x)},
+                     {"y", coordinate(y)},
+                     {"width", coordinate(wide)},
+                     {"height", coordinate(high)}});
+}
+
+}  // namespace lockstep::reports

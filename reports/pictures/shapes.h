@@ -1,0 +1,32 @@
+// Shapes that tell ranks apart without colour, and the sizes that all pictures share.
+#pragma once
+
+#include "reports/pictures/markup.h"
+#include "reports/pictures/picture.h"
+
+namespace lockstep::reports {
+
+inline constexpr double kLetter = 8.2, kLineHeight = 28;  // of text in pixels
+
+// The width of a text; of the widest of some.
+double pixels(const std::string& text);
+
+// With at most two decimals.
+std::string coordinate(double value);
+
+// "rank2" or "reference", a class of the style sheet; "nobody" for the others.
+std::string class_of(const Label& label);
+
+// The shape of the label's rank around a point: a circle, a square, a triangle, ...
+void add_shape(Markup& svg, const Label& label, double x, double y);
+
+// Text whose baseline is right for a line of text centred at `y`; `anchor` is start, middle or end.
+void add_text(Markup& svg, const std::string& text, double x, double y, const char* anchor,
+              const std::string& its_class = "");
+
+void add_line(Markup& svg, double x1, double y1, double x2, double y2, const char* its_class);
+
+void add_box(Markup& svg, double x, double y, double wide, double high,
+             const std::string& its_class);
+
+}  // namespace lockstep::reports

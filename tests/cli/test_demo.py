@@ -1,0 +1,121 @@
+"""The demonstrations of Lockstep's own program, word for word at 80 columns: golden/demo_*.txt are the specification."""
+
+import html.parser
+import os
+import subprocess
+import unittest
+
+from program_case import PATIENCE_S, PROGRAM, ProgramCase
+
+
+class Tags(html.parser.HTMLParser):
+    """What a page holds: its tags with their attributes, and its text."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.text = [], ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+    def count(self, tag):
+        return sum(each == tag for each, _ in self.tags)
+
+
+class DemoCase(ProgramCase):
+    def names(self):
+        status, out, _ = self.run_program("demo")
+        self.assertEqual(status, 0)
+        return [line.split()[1] for line in out.splitlines()]
+
+    def mistakes_of(self, name):
+        _, out, _ = self.run_program("demo", name, "--settings")
+        return [line.split()[1] for line in out.splitlines() if line.startswith("  --wrong ")]
+
+
+class Demos(DemoCase):
+    def test_each_with_and_without_unicode(self):
+        for name in self.names():
+            with self.subTest(name):
+                text = self.told("demo", name)
+                self.assertTrue(all(len(line) <= 80 for line in text.splitlines()), text)
+                self.assert_golden("demo_" + name, text)
+                plain = self.told("demo", name, LC_ALL="C")
+                self.assertTrue(plain.isascii())
+                self.assert_golden("demo_" + name + "_ascii", plain)
+
+    def test_in_colour_it_is_the_same_text(self):
+        for name in self.names():
+            coloured = self.told("demo", name, "--color", "always").split("\n", 1)[1]
+            self.assertIn("\033[", coloured)
+            plain = self.told("demo", name).split("\n", 1)[1]
+            self.assertEqual(self.without_colour(coloured), plain)
+
+    @staticmethod
+    def without_colour(text):
+        parts = text.split("\033[")
+        return parts[0] + "".join(part.split("m", 1)[1] for part in parts[1:])
+
+
+class Mistakes(DemoCase):
+    def test_each_has_a_story(self):
+        for name in self.names():
+            with self.subTest(name):
+                text = "".join(self.told("demo", name, "--wrong", mistake) for mistake in self.mistakes_of(name))
+                self.assert_golden("demo_" + name + "_wrong", text)
+
+
+class Talking(DemoCase):
+    def test_the_list_and_the_settings(self):
+        self.assert_golden("demo", self.told("demo") + "".join(
+            self.told("demo", name, "--settings") for name in self.names()))
+
+    def test_a_guess_is_answered_before_the_picture(self):
+        for answer, expected in (("5", "> Right: 5.\n"), ("9", "> It is 5, not 9.\n"), ("", "> It is 5.\n")):
+            done = subprocess.run([PROGRAM, "demo", "sampler", "--guess"], input=answer + "\n", capture_output=True,
+                                  text=True, cwd=self.folder, env=self.environment, timeout=PATIENCE_S, check=False)
+            self.assertEqual(done.returncode, 0)
+            self.assertIn(expected, done.stdout)
+            self.assertLess(done.stdout.index(expected), done.stdout.index("epoch 0  "))
+
+    def test_one_sentence_for_each_mistake_of_the_command_line(self):
+        self.assert_golden("demo_refusals", "".join(self.told("demo", *arguments) for arguments in (
+            ["smapler"], ["sampler", "--set", "wrold=2"], ["sampler", "--set", "world=9"],
+            ["sampler", "--set", "world=two"], ["sampler", "--set", "world"],
+            ["sampler", "--set", "world=2", "--set", "world=3"], ["sampler", "--set", "drop_last=true", "--set", "samples=1"],
+            ["sampler", "--wrong", "set_epoch"], ["sampler", "--open"], ["sampler", "--html", "no/such/x"],
+            ["sampler", "--tier", "launched"], ["sampler", "--tier", "sim,cold"], ["sampler", "--subject", "pytroch"],
+            ["sampler", "--color", "pink"], ["buffers", "--subject", "naive"], ["--set", "world=2"])))
+
+
+class Pages(DemoCase):
+    def test_each_holds_what_the_terminal_says(self):
+        for name in self.names():
+            with self.subTest(name):
+                path = os.path.join(self.folder, name + ".html")
+                status, out, err = self.run_program("demo", name, "--html", path, "--color", "never")
+                self.assertEqual((status, err), (0, ""))
+                with open(path, encoding="utf-8") as file:
+                    text = file.read()
+                page = Tags()
+                page.feed(text)
+                finding = " ".join(out.split("\n\n")[0].split())
+                self.assertIn(finding, page.text)
+                self.assertEqual(page.count("script") + page.count("link") + page.count("img"), 0)
+                self.assertFalse([tag for tag, attributes in page.tags if {"src", "href", "onclick"} & set(attributes)])
+                self.assertGreater(page.count("svg"), 0)
+                self.assertEqual(page.count("svg"), page.count("details"))
+                self.assertLess(len(text), 200_000)
+
+    def test_real_processes_give_the_same_picture(self):
+        for name in self.names():
+            simulated = self.told("demo", name).split("\n", 1)[1]
+            forked = self.told("demo", name, "--tier", "cold").split("\n", 1)[1]
+            self.assertEqual(forked, simulated)
+
+
+if __name__ == "__main__":
+    unittest.main()

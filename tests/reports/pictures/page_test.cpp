@@ -1,0 +1,134 @@
+#include "reports/pictures/page.h"
+
+#include "reports/pictures/markup.h"
+#include "reports/pictures/svg.h"
+#include "tests/reports/pictures/samples.h"
+
+#include <gtest/gtest.h>
+#include <pugixml.hpp>
+
+#include <set>
+#include <stdexcept>
+
+namespace lockstep::reports {
+namespace {
+
+constexpr char kHostile[] = "</svg><script>alert(\"1\")</script>&'<!--\x1b\xff\u202e";
+
+Page sample_page() {
+  return {.title = "lockstep demo sampler",
+          .finding = "10 of 10 samples are drawn",
+          .text = "A sampler deals samples.",
+          .pictures = {sample_grid(), sample_bars(), sample_lines()},
+          .story = {"✗ Every rank must", "  rank 1: 2 < 3"},
+          .settings = {{"setting", "value"}, {{"world", "2"}}},
+          .command = "lockstep demo sampler --set world=2"};
+}
+
+// The page is well-formed XML too, so that a strict reader can judge it.
+pugi::xml_document parsed(const std::string& html) {
+  pugi::xml_document document;
+  const auto result = document.load_string(html.c_str(), pugi::parse_default | pugi::parse_doctype);
+  EXPECT_TRUE(result) << result.description() << " at "
+                      << html.substr(static_cast<size_t>(result.offset), 80);
+  return document;
+}
+
+size_t count(const pugi::xml_document& document, const char* path) {
+  return document.select_nodes(path).size();
+}
+
+TEST(Page, HasEveryPictureWithItsTitleDescriptionAndNumbers) {
+  const auto document = parsed(page(sample_page()));
+  EXPECT_EQ(count(document, "//figure//svg[@role='img']"), 3U);
+  EXPECT_EQ(count(document, "//svg/title"), 3U);
+  EXPECT_EQ(count(document, "//svg/desc"), 3U);
+  EXPECT_EQ(count(document, "//details/summary"), 3U);
+  EXPECT_EQ(count(document, "//details//table"), 3U);
+  EXPECT_STREQ(document.select_node("(//figcaption)[2]").node().child_value(),
+               "the average of averages is 4, one process has 3");
+}
+
+TEST(Page, NamesEachPictureByIdsThatAreThere) {
+  const auto document = parsed(page(sample_page()));
+  std::set<std::string> ids;
+  for (const auto& node : document.select_nodes("//*[@id]"))
+    EXPECT_TRUE(ids.insert(node.node().attribute("id").value()).second);
+  for (const auto& node : document.select_nodes("//svg")) {
+    const std::string labelled = node.node().attribute("aria-labelledby").value();
+    const auto blank = labelled.find(' ');
+    EXPECT_TRUE(ids.contains(labelled.substr(0, blank)) &&
+                ids.contains(labelled.substr(blank + 1)));
+  }
+}
+
+TEST(Page, RequestsNothingAndRunsNothing) {
+  const auto document = parsed(page(sample_page()));
+  EXPECT_EQ(count(document,
+                  "//script | //link | //img | //iframe | //object | //@src | //@href | //@style"),
+            0U);
+  EXPECT_EQ(page(sample_page()).find("url("), std::string::npos);
+}
+
+TEST(Page, CanBeReadWithAKeyboardInTheDarkAndOnPaper) {
+  const auto html = page(sample_page());
+  const auto document = parsed(html);
+  EXPECT_EQ(count(document, "//div[@class='scroll' and not(@tabindex='0' and @aria-label)]"), 0U);
+  for (const char* rule : {"prefers-color-scheme: dark", "prefers-reduced-motion", "@media print"})
+    EXPECT_NE(html.find(rule), std::string::npos) << rule;
+}
+
+TEST(Page, EscapesHostileNamesEverywhere) {
+  auto hostile = sample_page();
+  hostile.title = hostile.finding = hostile.text = hostile.command = kHostile;
+  hostile.story = {kHostile};
+  hostile.settings = {{kHostile}, {{kHostile}}};
+  for (auto& picture : hostile.pictures) picture.title = picture.caption = kHostile;
+  auto& grid = std::get<Grid>(hostile.pictures[0].body);
+  grid.column_axis = grid.columns[0].title = grid.columns[0].names[0] = kHostile;
+  grid.rows[0].label.text = grid.rows[0].cells[0].text = kHostile;
+  hostile.pictures[0].key[0].second = kHostile;
+  auto& bars = std::get<Bars>(hostile.pictures[1].body);
+  bars.value_axis = bars.groups[1].title = bars.groups[1].bars[0].text = kHostile;
+  bars.groups[1].bars[0].label.text = kHostile;
+  auto& lines = std::get<Lines>(hostile.pictures[2].body);
+  lines.column_axis = lines.value_axis = lines.columns[0] = lines.series[0].label.text = kHostile;
+  const auto html = page(hostile);
+  const auto document = parsed(html);
+  EXPECT_EQ(count(document, "//script"), 0U);
+  EXPECT_EQ(count(document, "//svg"), 3U);
+  for (const char* raw : {"\x1b", "\xff", "\u202e", "<!--"})
+    EXPECT_EQ(html.find(raw), std::string::npos);
+}
+
+TEST(Page, TellsRanksApartByShapeToo) {
+  std::set<std::string> shapes;
+  auto picture = sample_lines();
+  auto& lines = std::get<Lines>(picture.body);
+  lines.series.resize(1);
+  for (int rank = 0; rank < 5; ++rank) {
+    lines.series[0] = {rank_label(rank), {0, 0, 0, 0}};
+    const auto document = parsed(svg_of(picture, 1));
+    const auto shape = document.select_node("(//*[starts-with(@class,'shape')])[last()]").node();
+    const auto corners = std::string(shape.attribute("points").value());
+    shapes.insert(shape.name() + corners);
+  }
+  EXPECT_EQ(shapes.size(), 5U);
+}
+
+TEST(Page, WithAPictureThatCannotBeDrawnIsRefused) {
+  auto broken = sample_page();
+  broken.pictures[0].caption.clear();
+  EXPECT_THROW(page(broken), std::invalid_argument);
+}
+
+TEST(Markup, RefusesToEndBeforeItsElements) {
+  Markup markup;
+  EXPECT_THROW(markup.close(), std::logic_error);
+  markup.open("p");
+  EXPECT_THROW(markup.take(), std::logic_error);
+  EXPECT_EQ(markup.close().take(), "<p></p>\n");
+}
+
+}  // namespace
+}  // namespace lockstep::reports
