@@ -58,16 +58,16 @@ std::string values_text(const Demonstration& shown) {
 
 // Where to go from here.
 std::string footer(const Demonstration& shown, const Known& known, const reports::Style& style) {
-  const auto program = shell_word(known.program);
+  // A command stays whole, so that it can be copied.
+  const auto command = [&](const std::string& label, const std::string& words) {
+    return reports::shown("  " + label + shell_word(known.program) + words, style) + "\n";
+  };
   std::string out = lines_of("  settings  " + values_text(shown), style);
-  out += lines_of("  change    " + program + " demo " + shown.demo.name + " --set " +
-                      shown.demo.settings.front().leaf.path + "=...   (--settings lists all)",
-                  style);
+  out += command("explained ", " demo " + shown.demo.name + " --settings");
   for (const auto& mistake : shown.demo.mistakes)
     if (mistake.name != shown.mistake)
       out += lines_of("  mistake   --wrong " + mistake.name + ": " + mistake.meaning, style);
-  if (!shown.demo.claim.empty())
-    out += lines_of("  proof     " + program + " run " + shown.demo.claim, style);
+  if (!shown.demo.claim.empty()) out += command("proof     ", " run " + shown.demo.claim);
   return out;
 }
 
