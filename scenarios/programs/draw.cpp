@@ -218,7 +218,7 @@ rc::Gen<Programme> programmes() {
       set(&Programme::environment, environments()),
       set(&Programme::learning_rate_log2, inRange(-3, 0)),
       set(&Programme::seed, inRange<uint64_t>(0, 1 << 20)));
-  return with_slow_ranks(rc::gen::map(with_situations(alone), tidied));
+  return rc::gen::map(with_situations(alone), tidied);
 }
 
 }  // namespace lockstep::scenarios::programs

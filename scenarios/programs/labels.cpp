@@ -201,8 +201,6 @@ std::vector<Label<Programme>> labels() {
        [](const Programme& c) {
          return has_action(c, [](const Action& action) { return action.by_rank; });
        }},
-      {"a rank that computes slowly", 0.06,
-       [](const Programme& c) { return !c.world.timing.slow_ranks.empty(); }},
       {"a parameter of 4,097 elements and more", 0.03, [](const Programme& c) {
          return has_layer(c, [](const LayerSpec& layer) { return layer.size >= 4097; });
        }}};

@@ -66,19 +66,6 @@ Programme with_rounding(Programme c, bool has_one, bool keeps) {
   return c;
 }
 
-// One rank computes slowly, so that its peers wait and look for errors. Not beside forwards that
-// throw: what one rank reports of them would end the waits of others that are still before it.
-Programme with_slow_rank(Programme c, int slow) {
-  constexpr int kTimes = 1000;
-  const bool throws = std::any_of(c.steps.begin(), c.steps.end(),
-                                  [](const Step& step) { return step.op == "throw"; });
-  if (slow < 0 || throws || c.layers.size() > 4) return c;
-  c.world.timing.operation_ns = 1000;
-  c.world.timing.slow_ranks.assign(static_cast<size_t>(c.world.size), 1);
-  c.world.timing.slow_ranks[static_cast<size_t>(slow % c.world.size)] = kTimes;
-  return c;
-}
-
 // A forward that is refused, and what helps; in one programme of four.
 Programme with_refusal(Programme c, bool has_one, int layer, size_t at) {
   if (!has_one) return c;
@@ -99,11 +86,6 @@ rc::Gen<Programme> with_situations(const rc::Gen<Programme>& programmes) {
   const auto refused =
       rc::gen::apply(with_refusal, joined, one_in(4), inRange(0, 5), inRange<size_t>(0, 12));
   return rc::gen::apply(with_rounding, refused, one_in(6), rc::gen::arbitrary<bool>());
-}
-
-rc::Gen<Programme> with_slow_ranks(const rc::Gen<Programme>& programmes) {
-  return rc::gen::apply(with_slow_rank, programmes,
-                        weightedElement<int>({{4, -1}, {1, 0}, {1, 1}}));
 }
 
 }  // namespace lockstep::scenarios::programs

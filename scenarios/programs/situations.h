@@ -13,8 +13,4 @@ rc::Gen<bool> one_in(size_t count);
 // Joins, refused forwards and averages that round, in some of these programmes.
 rc::Gen<Programme> with_situations(const rc::Gen<Programme>& programmes);
 
-// In some of them that are small one rank computes slowly, so that its peers wait and look for
-// errors.
-rc::Gen<Programme> with_slow_ranks(const rc::Gen<Programme>& programmes);
-
 }  // namespace lockstep::scenarios::programs
