@@ -127,13 +127,15 @@ rc::Gen<Resumed> cases() {
   return rc::gen::build<Resumed>(
       set(&Resumed::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4)))),
       set(&Resumed::steps, inRange(3, 8)), set(&Resumed::first_save, inRange(1, 4)),
-      set(&Resumed::saves, inRange(1, 5)), set(&Resumed::age, inRange(0, 3)),
+      set(&Resumed::saves, inRange(2, 6)), set(&Resumed::age, inRange(0, 4)),
       set(&Resumed::best, inRange(0, 3)),
       set(&Resumed::loads_best, rc::gen::weightedElement<bool>({{2, false}, {1, true}})),
-      set(&Resumed::optimizer, element<std::string>("sgd", "momentum", "adam", "adamw", "amsgrad")),
+      set(&Resumed::optimizer,
+          rc::gen::weightedElement<std::string>(
+              {{1, "sgd"}, {2, "momentum"}, {2, "adam"}, {2, "adamw"}, {2, "amsgrad"}})),
       set(&Resumed::halves_rate, arbitrary<bool>()), set(&Resumed::wraps_first, arbitrary<bool>()),
       set(&Resumed::broadcast_buffers, arbitrary<bool>()),
-      set(&Resumed::shuffle, arbitrary<bool>()), set(&Resumed::length, inRange<int64_t>(1, 20)),
+      set(&Resumed::shuffle, arbitrary<bool>()), set(&Resumed::length, inRange<int64_t>(4, 24)),
       set(&Resumed::batch_size, inRange<int64_t>(1, 4)),
       set(&Resumed::sizes, lists(1, 4, inRange(1, 20))), set(&Resumed::dtypes, dtypes),
       set(&Resumed::seed, inRange<uint64_t>(0, 1 << 20)));

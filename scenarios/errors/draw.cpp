@@ -25,7 +25,7 @@ rc::Gen<Lack> lacks() {
       set(&Lack::how,
           weightedElement<std::string>({{2, "unused"}, {1, "left_out"}, {1, "undefined"}})),
       set(&Lack::step, inRange(0, kMany)), set(&Lack::parameter, inRange(0, kMany)),
-      set(&Lack::local, weightedElement<bool>({{4, false}, {1, true}})),
+      set(&Lack::local, weightedElement<bool>({{3, false}, {1, true}})),
       set(&Lack::ranks, ranks()));
 }
 
@@ -34,7 +34,8 @@ rc::Gen<Mistake> mistakes() {
       set(&Mistake::kind,
           element<std::string>("throw_in_backward", "throw_in_backward", "in_the_loss", "dtype",
                                "sparse", "twice", "throw_in_forward", "frozen", "converted",
-                               "reported", "forward_in_backward", "skipped", "skipped", "late")),
+                               "reported", "forward_in_backward", "skipped", "skipped", "late",
+                               "late")),
       set(&Mistake::step, inRange(0, kMany)), set(&Mistake::parameter, inRange(0, kMany)),
       set(&Mistake::ranks, ranks()));
 }
@@ -59,7 +60,7 @@ rc::Gen<WrapOptions> wrap_options() {
 rc::Gen<Erring> trainings() {
   return rc::gen::build<Erring>(
       set(&Erring::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
-      set(&Erring::steps, inRange(1, 5)), set(&Erring::sizes, lists(1, 5, inRange(1, 5))),
+      set(&Erring::steps, inRange(2, 5)), set(&Erring::sizes, lists(1, 5, inRange(1, 5))),
       set(&Erring::local_passes, weightedElement<int>({{3, 0}, {1, 1}, {1, 2}})),
       set(&Erring::clears,
           weightedElement<std::string>({{2, "none"}, {1, "zero"}, {2, "own"}, {2, "nothing"}})),

@@ -170,11 +170,11 @@ rc::Gen<Evaluated> cases() {
   using rc::gen::set;
   return rc::gen::build<Evaluated>(
       set(&Evaluated::world,
-          rc::gen::build<WorldSpec>(set(&WorldSpec::size, rc::gen::element(2, 3, 3, 4, 5)))),
-      set(&Evaluated::rounds, inRange(1, 4)), set(&Evaluated::length, inRange<int64_t>(1, 24)),
+          rc::gen::build<WorldSpec>(set(&WorldSpec::size, rc::gen::element(2, 3, 3, 4, 5, 5)))),
+      set(&Evaluated::rounds, inRange(1, 5)), set(&Evaluated::length, inRange<int64_t>(1, 24)),
       set(&Evaluated::batch_size, inRange<int64_t>(1, 5)),
-      set(&Evaluated::pad, rc::gen::weightedElement<bool>({{1, true}, {2, false}})),
-      set(&Evaluated::drop_last, rc::gen::weightedElement<bool>({{3, false}, {1, true}})),
+      set(&Evaluated::pad, rc::gen::weightedElement<bool>({{1, true}, {5, false}})),
+      set(&Evaluated::drop_last, rc::gen::weightedElement<bool>({{6, false}, {1, true}})),
       set(&Evaluated::shuffle, arbitrary<bool>()),
       set(&Evaluated::with_gradients, arbitrary<bool>()),
       set(&Evaluated::seed, inRange<uint64_t>(0, 1 << 20)));

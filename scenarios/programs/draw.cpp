@@ -69,7 +69,7 @@ rc::Gen<Step> steps() {
                                                  {2, "bare"},
                                                  {2, "evaluate"},
                                                  {1, "infer"},
-                                                 {1, "throw"},
+                                                 {2, "throw"},
                                                  {4, "zero_none"},
                                                  {3, "zero_in_place"},
                                                  {1, "scale"},
@@ -88,7 +88,7 @@ rc::Gen<Step> steps() {
                                                  {1, "join"},
                                                  {2, "finish"},
                                                  {1, "tell"},
-                                                 {1, "hold"},
+                                                 {2, "hold"},
                                                  {1, "release"}});
   // Often alike on all ranks: a parameter that no rank uses is a case of its own.
   const auto mask = rc::gen::weightedOneOf<int>({{3, element(1, 2, 4, 8)}, {1, inRange(0, 32)}});

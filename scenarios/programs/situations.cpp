@@ -66,6 +66,35 @@ Programme with_rounding(Programme c, bool has_one, bool keeps) {
   return c;
 }
 
+// The penalty of a model that multiplies its input by its parameters and does nothing else; in one
+// programme of eight, before all other steps.
+Programme with_plain_penalty(Programme c, bool has_one, bool is_local) {
+  if (!has_one) return c;
+  const Step alone{.no_sync = is_local ? 1 : 0, .penalty_alone = true, .direct = "alone"};
+  c.steps.insert(c.steps.begin(), {alone, {.op = "backward"}});
+  c.options.find_unused_parameters = c.options.static_graph = false;
+  c.options.skip_all_reduce_unused_params = false;
+  for (auto& layer : c.layers) {
+    if (layer.use == "recomputed") layer.use = "once";
+    layer.frozen = "none";
+  }
+  return c;
+}
+
+// A pass through several models, of which each rank has run the forwards in an order of its own; in
+// one programme of ten, before all other steps.
+Programme with_models_in_any_order(Programme c, bool has_one, int models) {
+  if (!has_one) return c;
+  const Step all{.everywhere = true}, backward{.op = "backward_together", .everywhere = true};
+  c.steps.insert(c.steps.begin(), {all, backward});
+  c.models = models;
+  c.options.static_graph = c.options.skip_all_reduce_unused_params = false;
+  c.options.broadcast_buffers = false;
+  for (auto& layer : c.layers)
+    if (layer.kind == "sparse") layer.kind = "vector";
+  return c;
+}
+
 // A forward that is refused, and what helps; in one programme of four.
 Programme with_refusal(Programme c, bool has_one, int layer, size_t at) {
   if (!has_one) return c;
@@ -85,7 +114,10 @@ rc::Gen<Programme> with_situations(const rc::Gen<Programme>& programmes) {
   const auto joined = rc::gen::apply(with_join, programmes, joins_if_any(), inRange<size_t>(0, 8));
   const auto refused =
       rc::gen::apply(with_refusal, joined, one_in(4), inRange(0, 5), inRange<size_t>(0, 12));
-  return rc::gen::apply(with_rounding, refused, one_in(6), rc::gen::arbitrary<bool>());
+  const auto rounded =
+      rc::gen::apply(with_rounding, refused, one_in(6), rc::gen::arbitrary<bool>());
+  const auto penalized = rc::gen::apply(with_plain_penalty, rounded, one_in(8), one_in(3));
+  return rc::gen::apply(with_models_in_any_order, penalized, one_in(10), inRange(2, 4));
 }
 
 }  // namespace lockstep::scenarios::programs

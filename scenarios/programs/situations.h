@@ -10,7 +10,8 @@ namespace lockstep::scenarios::programs {
 // True in one of so many.
 rc::Gen<bool> one_in(size_t count);
 
-// Joins, refused forwards and averages that round, in some of these programmes.
+// Joins, refused forwards, averages that round, penalties of plain models, and models that ranks
+// use in different orders, in some of these programmes.
 rc::Gen<Programme> with_situations(const rc::Gen<Programme>& programmes);
 
 }  // namespace lockstep::scenarios::programs

@@ -192,11 +192,12 @@ rc::Gen<Drawing> cases() {
   using rc::gen::element;
   using rc::gen::inRange;
   using rc::gen::set;
-  const auto act = element<std::string>("wrap", "step", "step", "local", "mask", "epoch", "split",
-                                        "sum", "check", "save", "load");
+  const auto act = element<std::string>("wrap", "step", "step", "local", "mask", "mask", "epoch",
+                                        "split", "sum", "check", "save", "load");
   return rc::gen::build<Drawing>(
-      set(&Drawing::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4)))),
-      set(&Drawing::acts, lists(2, 10, act)), set(&Drawing::length, inRange<int64_t>(1, 30)),
+      set(&Drawing::world,
+          rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4, 5)))),
+      set(&Drawing::acts, lists(3, 12, act)), set(&Drawing::length, inRange<int64_t>(1, 30)),
       set(&Drawing::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 

@@ -172,19 +172,21 @@ rc::Gen<Loop> cases() {
   using rc::gen::weightedElement;
   using Dtypes = std::vector<std::string>;
   const auto dtypes = element(Dtypes{}, Dtypes{"float64"}, Dtypes{"float32", "float64"});
-  const auto overflow = rc::gen::build<Overflow>(set(&Overflow::step, inRange(0, 4)),
-                                                 set(&Overflow::rank, inRange(0, 5)));
+  const auto overflow = rc::gen::build<Overflow>(
+      set(&Overflow::step, weightedElement<int>({{1, 0}, {3, 1}, {2, 2}, {1, 3}})),
+      set(&Overflow::rank, inRange(0, 5)));
   return rc::gen::build<Loop>(
       set(&Loop::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4, 5)))),
-      set(&Loop::steps, inRange(2, 7)),
-      set(&Loop::micro_batches, weightedElement<int>({{3, 1}, {1, 2}, {1, 3}})),
+      set(&Loop::steps, inRange(3, 7)),
+      set(&Loop::micro_batches, weightedElement<int>({{4, 1}, {2, 2}, {1, 3}})),
       set(&Loop::optimizer, element<std::string>("sgd", "momentum", "adam", "adamw", "amsgrad",
                                                  "adagrad", "rmsprop")),
-      set(&Loop::schedule, element<std::string>("constant", "steps", "warmup")),
-      set(&Loop::clip, element<std::string>("none", "norm", "value")),
+      set(&Loop::schedule,
+          weightedElement<std::string>({{1, "constant"}, {2, "steps"}, {2, "warmup"}})),
+      set(&Loop::clip, weightedElement<std::string>({{1, "none"}, {2, "norm"}, {2, "value"}})),
       set(&Loop::scales_loss, weightedElement<bool>({{3, true}, {1, false}})),
       set(&Loop::overflow, overflow), set(&Loop::zero_in_place, arbitrary<bool>()),
-      set(&Loop::steps_in_backward, weightedElement<bool>({{3, false}, {1, true}})),
+      set(&Loop::steps_in_backward, weightedElement<bool>({{2, false}, {1, true}})),
       set(&Loop::sizes, lists(1, 5, inRange(1, 30))), set(&Loop::dtypes, dtypes),
       set(&Loop::bucket_cap_bytes, element<int64_t>(0, 1, 64)),
       set(&Loop::gradient_as_bucket_view, arbitrary<bool>()),

@@ -54,7 +54,7 @@ void shift(TensorValue& value, double by) {
 Layer uneven(const std::string& values) {
   return {.world = {.size = 2},
           .steps = 2,
-          .norm = {.channels = 3},
+          .norm = {.channels = 3, .momentum_log2 = -3},
           .spatial = {2},
           .samples = {6, 2},
           .values = values,
