@@ -80,7 +80,7 @@ class Hosts(TwoHosts, Campaign):
 
     def test_models_train_on_devices_over_both_hosts(self):
         said = self.all_ended(self.over_both(
-            self.run_of("gradients.match", "sync_batch_norm.matches", "--cases", "2", "--backend", "accelerator",
+            self.run_of("gradients.match", "sync_batch_norm.keeps", "--cases", "2", "--backend", "accelerator",
                         program=LOCKSTEP), LOCKSTEP_ACCELERATORS="4"))
         self.assert_only_rank_zero_speaks(said, 0)
         self.assertIn("2 scenarios: 2 passed", said[0].out)
