@@ -11,6 +11,7 @@
 // averaged all the same. Gradients add up over all of it. Worlds are powers of two, and each part
 // is a multiple of the world size, so every average is a small whole number.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/core/scenario.h"
 #include "harness/core/values.h"
 #include "harness/recorder/rank_context.h"
@@ -230,13 +231,13 @@ std::vector<Beside> every_small_one() {
 }
 
 rc::Gen<Beside> cases() {
-  const auto pass = rc::gen::apply(
+  const auto pass = gen::apply(
       [](std::string kind, std::string moment, int ranks) {
         return BarePass{.kind = std::move(kind), .moment = std::move(moment), .ranks = ranks};
       },
       rc::gen::element<std::string>("module", "evaluation", "penalty", "parameter"),
       rc::gen::element<std::string>("before", "between", "after"), rc::gen::inRange(1, 16));
-  return rc::gen::apply(
+  return gen::apply(
       [](int world, int steps, std::string loss_of, std::vector<BarePass> passes, bool views,
          bool finds_unused, bool is_static, uint64_t seed) {
         return Beside{.world = {.size = world},
@@ -249,9 +250,9 @@ rc::Gen<Beside> cases() {
                       .seed = seed};
       },
       rc::gen::element(2, 4), rc::gen::inRange(1, 5),
-      rc::gen::element<std::string>("output", "kept"),
-      rc::gen::container<std::vector<BarePass>>(2, pass), rc::gen::arbitrary<bool>(),
-      rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>(), rc::gen::inRange<uint64_t>(0, 1000));
+      rc::gen::element<std::string>("output", "kept"), gen::lists(2, pass),
+      rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>(),
+      rc::gen::inRange<uint64_t>(0, 1000));
 }
 
 bool has_pass_on_some_ranks(const Beside& c) {

@@ -9,6 +9,7 @@
 // The model is one parameter whose gradient is chosen freely, in worlds that are powers of two, so
 // that every average is a small whole number.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/core/scenario.h"
 #include "harness/core/values.h"
 #include "harness/recorder/rank_context.h"
@@ -154,7 +155,7 @@ std::vector<Graphs> every_small_one() {
 
 rc::Gen<Graphs> cases() {
   const auto kinds = rc::gen::element<std::string>("synced", "local");
-  return rc::gen::apply(
+  return gen::apply(
       [](int world, std::vector<std::string> forwards, std::vector<int> backwards, bool views,
          bool batched, uint64_t seed) {
         return Graphs{.world = {.size = world},
@@ -163,9 +164,8 @@ rc::Gen<Graphs> cases() {
                       .options = {.gradient_as_bucket_view = views, .batched_grad_copy = batched},
                       .seed = seed};
       },
-      rc::gen::element(2, 4), rc::gen::container<std::vector<std::string>>(3, kinds),
-      rc::gen::container<std::vector<int>>(4, rc::gen::inRange(0, 3)), rc::gen::arbitrary<bool>(),
-      rc::gen::arbitrary<bool>(), rc::gen::inRange<uint64_t>(0, 1000));
+      rc::gen::element(2, 4), gen::lists(3, kinds), gen::lists(4, rc::gen::inRange(0, 3)),
+      rc::gen::arbitrary<bool>(), rc::gen::arbitrary<bool>(), rc::gen::inRange<uint64_t>(0, 1000));
 }
 
 }  // namespace

@@ -6,12 +6,11 @@
 // power of the world size, so that no average rounds in any order, which the reference certifies.
 // Parameters without a gradient keep what each rank has.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "scenarios/averaging/case.h"
 #include "scenarios/cases/labels.h"
-#include "scenarios/cases/lists.h"
 #include "scenarios/cases/tensors.h"
 
-#include <rapidcheck.h>
 #include <torch/torch.h>
 
 namespace lockstep::scenarios::averaging_models_follow_the_rule {
@@ -121,21 +120,21 @@ std::vector<Averaged> every_small_one() {
 }
 
 rc::Gen<Averaged> cases() {
+  using gen::set;
   using rc::gen::element;
   using rc::gen::inRange;
-  using rc::gen::set;
   using rc::gen::weightedElement;
   const auto level =
-      rc::gen::build<AveragingLevelSpec>(set(&AveragingLevelSpec::period, inRange<int64_t>(1, 4)),
-                                         set(&AveragingLevelSpec::size, element(1, 2, 2, 3)));
-  const auto levels = lists(1, 2, level);
-  const auto sizes = lists(1, 4, inRange(1, 7));
+      gen::build<AveragingLevelSpec>(set(&AveragingLevelSpec::period, inRange<int64_t>(1, 4)),
+                                     set(&AveragingLevelSpec::size, element(1, 2, 2, 3)));
+  const auto levels = gen::lists(1, 2, level);
+  const auto sizes = gen::lists(1, 4, inRange(1, 7));
   using Dtypes = std::vector<std::string>;
   const auto dtypes = element(Dtypes{}, Dtypes{"float32"}, Dtypes{"float32", "float64"},
                               Dtypes{"float64", "float32"});
-  const auto drawn = rc::gen::build<Averaged>(
+  const auto drawn = gen::build<Averaged>(
       set(&Averaged::world,
-          rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 4, 4, 4, 6, 6)))),
+          gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 4, 4, 4, 6, 6)))),
       set(&Averaged::steps, inRange(2, 8)),
       set(&Averaged::rule, element<std::string>("periodic", "hierarchical")),
       set(&Averaged::period, inRange<int64_t>(1, 5)),
@@ -149,7 +148,7 @@ rc::Gen<Averaged> cases() {
       set(&Averaged::sizes, sizes), set(&Averaged::dtypes, dtypes),
       set(&Averaged::lacking, element(0, 0, 1, 2)),
       set(&Averaged::seed, inRange<uint64_t>(0, 1 << 20)));
-  return rc::gen::map(drawn, [](Averaged c) {
+  return gen::map(drawn, [](Averaged c) {
     if (largest_number(c) > std::ldexp(1.0, 24)) c.dtypes.clear();  // they would round
     return c;
   });

@@ -6,16 +6,15 @@
 // the parameters, or equal bits would show nothing. Before one of the steps the state is saved on
 // one rank, and loaded in a world of the first ranks, which may be all; the others stop there.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "reference/averaging.h"
 #include "scenarios/averaging/divided.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"
-#include "scenarios/cases/lists.h"
 #include "scenarios/cases/tensors.h"
 
-#include <rapidcheck.h>
 #include <torch/torch.h>
 
 #include <cstring>
@@ -176,16 +175,15 @@ std::vector<Divided> every_small_one() {
 }
 
 rc::Gen<Divided> cases() {
+  using gen::set;
   using rc::gen::element;
   using rc::gen::inRange;
-  using rc::gen::set;
-  const auto sizes = lists(1, 7, inRange(1, 40));
+  const auto sizes = gen::lists(1, 7, inRange(1, 40));
   using Dtypes = std::vector<std::string>;
   const auto dtypes = element(Dtypes{}, Dtypes{"float32"}, Dtypes{"float64"},
                               Dtypes{"float32", "float64"}, Dtypes{"float64", "float32"});
-  return rc::gen::build<Divided>(
-      set(&Divided::world,
-          rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4, 5)))),
+  return gen::build<Divided>(
+      set(&Divided::world, gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4, 5)))),
       set(&Divided::steps, inRange(3, 7)),
       set(&Divided::optimizer, element<std::string>("sgd", "momentum", "adam", "adamw", "amsgrad",
                                                     "adagrad", "rmsprop")),

@@ -6,6 +6,7 @@
 // rounding: they are the same sums in plain integers. A list of buffers made once at construction
 // would broadcast tensors that the module no longer has: with `reassigned` it is wrong from the
 // second forward on.
+#include "harness/core/generators.h"
 #include "scenarios/buffers/experiment.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"
@@ -128,7 +129,7 @@ std::vector<Stateful> written_and_replaced() {
 }
 
 rc::Gen<Stateful> cases() {
-  return rc::gen::apply(
+  return gen::apply(
       [](Stateful c, bool reassigned) {
         c.reassigned = reassigned;
         return c;

@@ -1,5 +1,6 @@
 #include "scenarios/buffers/experiment.h"
 
+#include "harness/core/generators.h"
 #include "scenarios/cases/network.h"
 
 #include <torch/torch.h>
@@ -141,22 +142,16 @@ Findings backward_changes_no_buffer(const Stateful& c, const History& h) {
 
 rc::Gen<Stateful> cases(const std::vector<std::string>& kinds) {
   using rc::gen::inRange;
-  const auto lists = [](const auto& elements, size_t least, size_t most) {
-    using T = typename std::decay_t<decltype(elements)>::ValueType;
-    return rc::gen::mapcat(inRange(least, most + 1), [elements](size_t count) {
-      return rc::gen::container<std::vector<T>>(count, elements);
-    });
-  };
-  const auto world = rc::gen::build<WorldSpec>(rc::gen::set(&WorldSpec::size, inRange(2, 5)));
-  return rc::gen::build<Stateful>(
-      rc::gen::set(&Stateful::world, world),
-      rc::gen::set(&Stateful::forwards, lists(rc::gen::elementOf(kinds), 1, 4)),
-      rc::gen::set(&Stateful::samples, lists(inRange(1, 5), 0, 3)),
-      rc::gen::set(&Stateful::options,
-                   rc::gen::build<WrapOptions>(rc::gen::set(&WrapOptions::broadcast_buffers))),
-      rc::gen::set(&Stateful::dtype, rc::gen::element<std::string>("float32", "float64")),
-      rc::gen::set(&Stateful::values, rc::gen::element<std::string>("exact", "real")),
-      rc::gen::set(&Stateful::seed, inRange<uint64_t>(0, 1 << 20)));
+  const auto world = gen::build<WorldSpec>(gen::set(&WorldSpec::size, inRange(2, 5)));
+  return gen::build<Stateful>(
+      gen::set(&Stateful::world, world),
+      gen::set(&Stateful::forwards, gen::lists(1, 4, rc::gen::elementOf(kinds))),
+      gen::set(&Stateful::samples, gen::lists(0, 3, inRange(1, 5))),
+      gen::set(&Stateful::options,
+               gen::build<WrapOptions>(gen::set(&WrapOptions::broadcast_buffers))),
+      gen::set(&Stateful::dtype, rc::gen::element<std::string>("float32", "float64")),
+      gen::set(&Stateful::values, rc::gen::element<std::string>("exact", "real")),
+      gen::set(&Stateful::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 
 }  // namespace lockstep::scenarios::buffers

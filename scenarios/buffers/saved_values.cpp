@@ -12,6 +12,7 @@
 // copies. The other ranks' backward then fails as well, and says which rank's did; the step after
 // it goes well.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
@@ -21,7 +22,6 @@
 #include "scenarios/cases/sentences.h"
 #include "scenarios/cases/tensors.h"
 
-#include <rapidcheck.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -216,16 +216,14 @@ std::vector<Saved> every_small_one() {
 }
 
 rc::Gen<Saved> cases() {
+  using gen::set;
   using rc::gen::element;
   using rc::gen::inRange;
-  using rc::gen::set;
-  const auto forwards = rc::gen::mapcat(inRange<size_t>(1, 8), [](size_t count) {
-    return rc::gen::container<std::vector<std::string>>(
-        count, element<std::string>("train", "evaluate", "evaluate", "train_and_drop",
-                                    "evaluate_and_drop"));
-  });
-  return rc::gen::build<Saved>(
-      set(&Saved::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)))),
+  const auto forwards = gen::lists(
+      1, 7,
+      element<std::string>("train", "evaluate", "evaluate", "train_and_drop", "evaluate_and_drop"));
+  return gen::build<Saved>(
+      set(&Saved::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)))),
       set(&Saved::forwards, forwards),
       set(&Saved::norm, element<std::string>("batch", "instance", "own", "own")),
       set(&Saved::axes, inRange(1, 4)), set(&Saved::seed, inRange<uint64_t>(0, 1 << 20)));

@@ -1,30 +1,25 @@
 #include "scenarios/cases/draw.h"
 
+#include "harness/core/generators.h"
+
 namespace lockstep::scenarios {
 
 namespace {
 
+using gen::set;
 using rc::gen::inRange;
-using rc::gen::set;
-
-template <class T>
-rc::Gen<std::vector<T>> lists(size_t most, const rc::Gen<T>& elements) {
-  return rc::gen::mapcat(inRange<size_t>(0, most + 1), [elements](size_t count) {
-    return rc::gen::container<std::vector<T>>(count, elements);
-  });
-}
 
 rc::Gen<DenseLayer> layers() {
-  return rc::gen::build<DenseLayer>(set(&DenseLayer::width, inRange(1, 5)), set(&DenseLayer::bias),
-                                    set(&DenseLayer::relu));
+  return gen::build<DenseLayer>(set(&DenseLayer::width, inRange(1, 5)), set(&DenseLayer::bias),
+                                set(&DenseLayer::relu));
 }
 
 rc::Gen<NetworkSpec> networks() {
-  return rc::gen::build<NetworkSpec>(
-      set(&NetworkSpec::hidden, lists(2, layers())), set(&NetworkSpec::branches, inRange(1, 4)),
-      set(&NetworkSpec::inputs, inRange(1, 4)),
+  return gen::build<NetworkSpec>(
+      set(&NetworkSpec::hidden, gen::lists(0, 2, layers())),
+      set(&NetworkSpec::branches, inRange(1, 4)), set(&NetworkSpec::inputs, inRange(1, 4)),
       set(&NetworkSpec::buffers,
-          lists(3, rc::gen::element<std::string>("float32", "float64", "int64", "bool"))),
+          gen::lists(0, 3, rc::gen::element<std::string>("float32", "float64", "int64", "bool"))),
       set(&NetworkSpec::frozen,
           rc::gen::weightedElement<std::string>({{3, "none"}, {1, "float32"}, {1, "float64"}})),
       set(&NetworkSpec::order_by_rank));
@@ -33,14 +28,14 @@ rc::Gen<NetworkSpec> networks() {
 // Options that must not change what a rank observes, a few at a time.
 rc::Gen<WrapOptions> wrap_options() {
   const auto seldom = rc::gen::weightedElement<bool>({{2, false}, {1, true}});
-  const auto drawn = rc::gen::build<WrapOptions>(
+  const auto drawn = gen::build<WrapOptions>(
       set(&WrapOptions::broadcast_buffers),
       set(&WrapOptions::bucket_cap_bytes, rc::gen::element<int64_t>(0, 1, 8, 16, 40, 100, 1 << 20)),
       set(&WrapOptions::find_unused_parameters, seldom),
       set(&WrapOptions::gradient_as_bucket_view, seldom), set(&WrapOptions::static_graph, seldom),
       set(&WrapOptions::skip_all_reduce_unused_params, seldom),
       set(&WrapOptions::batched_grad_copy, seldom));
-  return rc::gen::map(drawn, [](WrapOptions options) {
+  return gen::map(drawn, [](WrapOptions options) {
     if (!options.find_unused_parameters && !options.static_graph)
       options.skip_all_reduce_unused_params = false;
     return options;
@@ -50,11 +45,11 @@ rc::Gen<WrapOptions> wrap_options() {
 }  // namespace
 
 rc::Gen<Training> trainings() {
-  const auto world = rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)));
-  return rc::gen::build<Training>(
+  const auto world = gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)));
+  return gen::build<Training>(
       set(&Training::world, world), set(&Training::steps, inRange(1, 4)),
       set(&Training::network, networks()), set(&Training::batch_log2, inRange(0, 5)),
-      set(&Training::shares, lists(3, inRange(0, 5))),
+      set(&Training::shares, gen::lists(0, 3, inRange(0, 5))),
       set(&Training::optimizer, rc::gen::element<std::string>("none", "sgd")),
       set(&Training::learning_rate_log2, inRange(-3, 1)), set(&Training::options, wrap_options()),
       set(&Training::dtype,

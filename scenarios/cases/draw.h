@@ -1,9 +1,8 @@
 // Generators of Training cases, which every scenario of that shape draws from.
 #pragma once
 
+#include "harness/core/generators.h"
 #include "scenarios/cases/training.h"
-
-#include <rapidcheck.h>
 
 namespace lockstep::scenarios {
 
@@ -14,7 +13,7 @@ rc::Gen<Training> trainings();
 // `cases`, each changed by `change`.
 template <class C, class Change>
 rc::Gen<C> changed(rc::Gen<C> cases, Change change) {
-  return rc::gen::map(std::move(cases), [change](C c) {
+  return gen::map(std::move(cases), [change](C c) {
     change(c);
     return c;
   });
@@ -23,7 +22,7 @@ rc::Gen<C> changed(rc::Gen<C> cases, Change change) {
 // `cases` with one member drawn again.
 template <class C, class T>
 rc::Gen<C> with(rc::Gen<C> cases, T C::*member, rc::Gen<T> values) {
-  return rc::gen::apply(
+  return gen::apply(
       [member](C c, T value) {
         c.*member = std::move(value);
         return c;

@@ -8,13 +8,12 @@
 // optimizers keep sums and counts. The numbers are real, and both trainings compute alike, so bits
 // are compared.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/recorder/rank_context.h"
 #include "scenarios/cases/labels.h"
-#include "scenarios/cases/lists.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/checkpoint/life.h"
 
-#include <rapidcheck.h>
 #include <torch/torch.h>
 
 namespace lockstep::scenarios::checkpoint_resume_is_going_on {
@@ -118,14 +117,14 @@ std::vector<Resumed> every_small_one() {
 }
 
 rc::Gen<Resumed> cases() {
+  using gen::set;
   using rc::gen::arbitrary;
   using rc::gen::element;
   using rc::gen::inRange;
-  using rc::gen::set;
   using Dtypes = std::vector<std::string>;
   const auto dtypes = element(Dtypes{}, Dtypes{"float64"}, Dtypes{"float32", "float64"});
-  return rc::gen::build<Resumed>(
-      set(&Resumed::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4)))),
+  return gen::build<Resumed>(
+      set(&Resumed::world, gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4)))),
       set(&Resumed::steps, inRange(3, 8)), set(&Resumed::first_save, inRange(1, 4)),
       set(&Resumed::saves, inRange(2, 6)), set(&Resumed::age, inRange(0, 4)),
       set(&Resumed::best, inRange(0, 3)),
@@ -137,7 +136,7 @@ rc::Gen<Resumed> cases() {
       set(&Resumed::broadcast_buffers, arbitrary<bool>()),
       set(&Resumed::shuffle, arbitrary<bool>()), set(&Resumed::length, inRange<int64_t>(4, 24)),
       set(&Resumed::batch_size, inRange<int64_t>(1, 4)),
-      set(&Resumed::sizes, lists(1, 4, inRange(1, 20))), set(&Resumed::dtypes, dtypes),
+      set(&Resumed::sizes, gen::lists(1, 4, inRange(1, 20))), set(&Resumed::dtypes, dtypes),
       set(&Resumed::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 

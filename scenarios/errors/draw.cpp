@@ -1,27 +1,27 @@
 #include "scenarios/errors/draw.h"
 
-#include "scenarios/cases/lists.h"
+#include "harness/core/generators.h"
 
 namespace lockstep::scenarios::errors {
 
 namespace {
 
+using gen::set;
 using rc::gen::element;
 using rc::gen::inRange;
-using rc::gen::set;
 using rc::gen::weightedElement;
 
 constexpr int kMany = 60;  // of any number of ranks, steps and parameters up to six
 
 // One rank mostly, some, or all.
 rc::Gen<Ranks> ranks() {
-  return rc::gen::weightedOneOf<Ranks>({{2, lists(1, 1, inRange(0, kMany))},
-                                        {2, lists(2, 3, inRange(0, kMany))},
+  return rc::gen::weightedOneOf<Ranks>({{2, gen::lists(1, 1, inRange(0, kMany))},
+                                        {2, gen::lists(2, 3, inRange(0, kMany))},
                                         {2, rc::gen::just(Ranks{})}});
 }
 
 rc::Gen<Lack> lacks() {
-  return rc::gen::build<Lack>(
+  return gen::build<Lack>(
       set(&Lack::how,
           weightedElement<std::string>({{2, "unused"}, {1, "left_out"}, {1, "undefined"}})),
       set(&Lack::step, inRange(0, kMany)), set(&Lack::parameter, inRange(0, kMany)),
@@ -30,7 +30,7 @@ rc::Gen<Lack> lacks() {
 }
 
 rc::Gen<Mistake> mistakes() {
-  return rc::gen::build<Mistake>(
+  return gen::build<Mistake>(
       set(&Mistake::kind,
           element<std::string>("throw_in_backward", "throw_in_backward", "in_the_loss", "dtype",
                                "sparse", "twice", "throw_in_forward", "frozen", "converted",
@@ -42,7 +42,7 @@ rc::Gen<Mistake> mistakes() {
 
 rc::Gen<WrapOptions> wrap_options() {
   const auto seldom = weightedElement<bool>({{2, false}, {1, true}});
-  const auto drawn = rc::gen::build<WrapOptions>(
+  const auto drawn = gen::build<WrapOptions>(
       set(&WrapOptions::broadcast_buffers),
       set(&WrapOptions::bucket_cap_bytes, element<int64_t>(0, 1, 8, 16, 40, 100)),
       set(&WrapOptions::find_unused_parameters, seldom),
@@ -50,7 +50,7 @@ rc::Gen<WrapOptions> wrap_options() {
       set(&WrapOptions::static_graph, weightedElement<bool>({{1, false}, {1, true}})),
       set(&WrapOptions::skip_all_reduce_unused_params, seldom),
       set(&WrapOptions::batched_grad_copy, seldom));
-  return rc::gen::map(drawn, [](WrapOptions options) {
+  return gen::map(drawn, [](WrapOptions options) {
     if (!options.find_unused_parameters && !options.static_graph)
       options.skip_all_reduce_unused_params = false;
     return options;
@@ -58,9 +58,9 @@ rc::Gen<WrapOptions> wrap_options() {
 }
 
 rc::Gen<Erring> trainings() {
-  return rc::gen::build<Erring>(
-      set(&Erring::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
-      set(&Erring::steps, inRange(2, 5)), set(&Erring::sizes, lists(1, 5, inRange(1, 5))),
+  return gen::build<Erring>(
+      set(&Erring::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
+      set(&Erring::steps, inRange(2, 5)), set(&Erring::sizes, gen::lists(1, 5, inRange(1, 5))),
       set(&Erring::local_passes, weightedElement<int>({{3, 0}, {1, 1}, {1, 2}})),
       set(&Erring::clears,
           weightedElement<std::string>({{2, "none"}, {1, "zero"}, {2, "own"}, {2, "nothing"}})),
@@ -74,18 +74,18 @@ rc::Gen<Erring> trainings() {
 }  // namespace
 
 rc::Gen<Erring> lacking() {
-  return rc::gen::apply(
+  return gen::apply(
       [](Erring c, std::vector<Lack> all) {
         c.lacks = std::move(all);
         return c;
       },
-      trainings(), lists(1, 3, lacks()));
+      trainings(), gen::lists(1, 3, lacks()));
 }
 
 rc::Gen<Erring> erring() {
   const auto seldom = rc::gen::weightedOneOf<std::vector<Lack>>(
-      {{3, rc::gen::just(std::vector<Lack>{})}, {1, lists(1, 2, lacks())}});
-  return rc::gen::apply(
+      {{3, rc::gen::just(std::vector<Lack>{})}, {1, gen::lists(1, 2, lacks())}});
+  return gen::apply(
       [](Erring c, Mistake mistake, std::vector<Lack> some) {
         c.mistake = std::move(mistake);
         c.lacks = std::move(some);

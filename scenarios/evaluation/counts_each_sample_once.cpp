@@ -9,13 +9,13 @@
 // evaluation which disturbed a training, or a training that missed a step, changes what is counted.
 // All numbers are whole.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/recorder/rank_context.h"
 #include "reference/sampling.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/evaluation/evaluated.h"
 
-#include <rapidcheck.h>
 #include <torch/torch.h>
 
 #include <numeric>
@@ -165,12 +165,12 @@ std::vector<Evaluated> every_small_one() {
 }
 
 rc::Gen<Evaluated> cases() {
+  using gen::set;
   using rc::gen::arbitrary;
   using rc::gen::inRange;
-  using rc::gen::set;
-  return rc::gen::build<Evaluated>(
+  return gen::build<Evaluated>(
       set(&Evaluated::world,
-          rc::gen::build<WorldSpec>(set(&WorldSpec::size, rc::gen::element(2, 3, 3, 4, 5, 5)))),
+          gen::build<WorldSpec>(set(&WorldSpec::size, rc::gen::element(2, 3, 3, 4, 5, 5)))),
       set(&Evaluated::rounds, inRange(1, 5)), set(&Evaluated::length, inRange<int64_t>(1, 24)),
       set(&Evaluated::batch_size, inRange<int64_t>(1, 5)),
       set(&Evaluated::pad, rc::gen::weightedElement<bool>({{1, true}, {5, false}})),

@@ -5,6 +5,7 @@
 // the others. An implementation that ignores this leaves them waiting until a timeout, with an
 // unusable group. The case says where the exception is thrown, between which gradients: the network
 // calls the harness from inside each branch's backward.
+#include "harness/core/generators.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"
@@ -145,7 +146,7 @@ std::vector<Training> every_small_one() {
 }
 
 rc::Gen<Training> cases() {
-  return rc::gen::apply(
+  return gen::apply(
       [](const Training& c, int steps, int rank, int step) {
         Training longer = c;
         longer.steps = steps;

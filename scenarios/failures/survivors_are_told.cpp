@@ -5,6 +5,7 @@
 // the job's machines; ranks that continue train on gradients that were not averaged. So here the
 // checks judge how ranks end: the failing rank as planned, the others with a sentence. The case
 // says when and how the rank fails.
+#include "harness/core/generators.h"
 #include "harness/core/trace.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
@@ -48,7 +49,7 @@ std::vector<Training> every_small_one() {
 }
 
 rc::Gen<Training> cases() {
-  return rc::gen::apply(
+  return gen::apply(
       [](Training c, const std::string& kind, int rank, int collective) {
         c.steps = std::max(c.steps, 2);
         if (kind == "error") collective = std::max(collective, 0);  // which needs a collective

@@ -12,6 +12,7 @@
 // runs its branches in another order, so gradients become ready in another order. Where values are
 // real the reference bounds the rounding error, and ranks are also compared bit for bit.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
@@ -179,7 +180,7 @@ rc::Gen<Training> cases() {
 
 rc::Gen<Training> in_groups() {
   const auto worlds = rc::gen::element(std::pair{4, 2}, std::pair{6, 2}, std::pair{6, 3});
-  return rc::gen::apply(
+  return gen::apply(
       [](Training c, const std::pair<int, int>& world) {
         c.world.size = world.first;
         c.groups = world.second;

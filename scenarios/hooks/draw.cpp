@@ -1,28 +1,24 @@
 #include "scenarios/hooks/draw.h"
 
+#include "harness/core/generators.h"
+
 namespace lockstep::scenarios::hooks {
 
 namespace {
 
+using gen::set;
 using rc::gen::element;
 using rc::gen::inRange;
-using rc::gen::set;
 using rc::gen::weightedElement;
 using rc::gen::weightedOneOf;
 
-rc::Gen<std::vector<Size>> lists(const rc::Gen<Size>& sizes) {
-  return rc::gen::mapcat(inRange<size_t>(1, 6), [sizes](size_t count) {
-    return rc::gen::container<std::vector<Size>>(count, sizes);
-  });
-}
-
 rc::Gen<Size> sizes(const rc::Gen<int>& rows, const rc::Gen<int>& columns) {
-  return rc::gen::build<Size>(set(&Size::rows, rows), set(&Size::columns, columns));
+  return gen::build<Size>(set(&Size::rows, rows), set(&Size::columns, columns));
 }
 
 rc::Gen<WrapOptions> wrap_options() {
   const auto seldom = weightedElement<bool>({{3, false}, {1, true}});
-  return rc::gen::build<WrapOptions>(
+  return gen::build<WrapOptions>(
       set(&WrapOptions::bucket_cap_bytes, element<int64_t>(0, 1, 16, 40, 100, 1000)),
       set(&WrapOptions::find_unused_parameters, seldom),
       set(&WrapOptions::gradient_as_bucket_view, seldom), set(&WrapOptions::static_graph, seldom),
@@ -31,11 +27,10 @@ rc::Gen<WrapOptions> wrap_options() {
 
 rc::Gen<Hooked> of(const rc::Gen<HookOptions>& hooks, const rc::Gen<Size>& sizes,
                    const rc::Gen<int>& steps) {
-  return rc::gen::build<Hooked>(
-      set(&Hooked::world,
-          rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 2, 3, 3, 4, 5)))),
-      set(&Hooked::steps, steps), set(&Hooked::hook, hooks), set(&Hooked::sizes, lists(sizes)),
-      set(&Hooked::options, wrap_options()),
+  return gen::build<Hooked>(
+      set(&Hooked::world, gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 2, 3, 3, 4, 5)))),
+      set(&Hooked::steps, steps), set(&Hooked::hook, hooks),
+      set(&Hooked::sizes, gen::lists(1, 5, sizes)), set(&Hooked::options, wrap_options()),
       set(&Hooked::dtype, weightedElement<std::string>(
                               {{6, "float32"}, {2, "float64"}, {1, "float16"}, {1, "bfloat16"}})),
       set(&Hooked::values, weightedElement<std::string>({{2, "exact"}, {3, "real"}})),
@@ -51,7 +46,7 @@ rc::Gen<std::string> around() {
 
 // Of two compressions or dtypes of 16 bits the first is kept.
 rc::Gen<Hooked> rounded_once(const rc::Gen<Hooked>& cases) {
-  return rc::gen::map(cases, [](Hooked c) {
+  return gen::map(cases, [](Hooked c) {
     if (c.hook.kind.ends_with("_compress")) c.hook.around = "none";
     if (c.dtype.ends_with("float16") && sent_dtype(c) != c.dtype) c.dtype = "float32";
     return c;
@@ -61,7 +56,7 @@ rc::Gen<Hooked> rounded_once(const rc::Gen<Hooked>& cases) {
 }  // namespace
 
 rc::Gen<Hooked> averaging() {
-  const auto hooks = rc::gen::build<HookOptions>(
+  const auto hooks = gen::build<HookOptions>(
       set(&HookOptions::kind,
           element<std::string>("all_reduce", "fp16_compress", "bf16_compress", "noop", "quantize",
                                "quantize", "gathered", "own_work")),
@@ -70,7 +65,7 @@ rc::Gen<Hooked> averaging() {
   const auto few =
       sizes(inRange(1, 9), weightedOneOf<int>({{2, rc::gen::just(0)}, {1, inRange(1, 9)}}));
   const auto many = sizes(inRange(500, 1600), inRange(0, 3));
-  return rc::gen::map(
+  return gen::map(
       rounded_once(of(hooks, weightedOneOf<Size>({{7, few}, {1, many}}), inRange(1, 5))),
       [](Hooked c) {
         c.is_constant = false;
@@ -79,7 +74,7 @@ rc::Gen<Hooked> averaging() {
 }
 
 rc::Gen<Hooked> approximating() {
-  const auto hooks = rc::gen::build<HookOptions>(
+  const auto hooks = gen::build<HookOptions>(
       set(&HookOptions::kind, rc::gen::just<std::string>("power_sgd")),
       set(&HookOptions::around, around()), set(&HookOptions::matrix_rank, inRange(1, 5)),
       set(&HookOptions::start, weightedElement<int64_t>({{3, 0}, {1, 1}, {1, 2}})),
@@ -88,7 +83,7 @@ rc::Gen<Hooked> approximating() {
   const auto shapes = weightedOneOf<Size>({{1, sizes(inRange(1, 9), rc::gen::just(0))},
                                            {3, sizes(inRange(2, 20), inRange(2, 20))},
                                            {1, sizes(inRange(20, 50), inRange(3, 30))}});
-  return rc::gen::map(rounded_once(of(hooks, shapes, inRange(1, 6))), [](Hooked c) {
+  return gen::map(rounded_once(of(hooks, shapes, inRange(1, 6))), [](Hooked c) {
     if (c.is_constant) c.steps = 26;  // to converge
     return c;
   });

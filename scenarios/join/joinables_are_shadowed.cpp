@@ -9,15 +9,14 @@
 // of one process runs on each rank beside it, on the same device: what an optimizer's kernels round
 // is no part of the claim.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/core/values.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/averaging/divided.h"
 #include "scenarios/cases/labels.h"
-#include "scenarios/cases/lists.h"
 #include "scenarios/cases/tensors.h"
 
-#include <rapidcheck.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -230,20 +229,20 @@ std::vector<Joined> every_small_one() {
 }
 
 rc::Gen<Joined> cases() {
+  using gen::set;
   using rc::gen::arbitrary;
   using rc::gen::element;
   using rc::gen::inRange;
-  using rc::gen::set;
-  return rc::gen::build<Joined>(
-      set(&Joined::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4)))),
-      set(&Joined::inputs, lists(2, 4, inRange(0, 5))),
+  return gen::build<Joined>(
+      set(&Joined::world, gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4)))),
+      set(&Joined::inputs, gen::lists(2, 4, inRange(0, 5))),
       set(&Joined::divisor, element<std::string>("world", "live", "live")),
       set(&Joined::optimizer,
           element<std::string>("sgd", "momentum", "adam", "adam", "adamw", "amsgrad", "rmsprop")),
       set(&Joined::steps_twice, arbitrary<bool>()),
       set(&Joined::gradient_as_bucket_view, arbitrary<bool>()),
       set(&Joined::bucket_cap_bytes, element<int64_t>(0, 1, 64)),
-      set(&Joined::sizes, lists(1, 5, inRange(1, 20))),
+      set(&Joined::sizes, gen::lists(1, 5, inRange(1, 20))),
       set(&Joined::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 

@@ -12,6 +12,7 @@
 // issued where a model's would be and the gradients stay those of the reference; its counter counts
 // the forwards that it has begun. Anything sent by a step that threw would be matched by the step
 // after the join.
+#include "harness/core/generators.h"
 #include "harness/core/values.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
@@ -204,7 +205,7 @@ std::vector<Uneven> every_small_one() {
 }
 
 rc::Gen<Uneven> cases() {
-  return rc::gen::apply(
+  return gen::apply(
       [](const Training& t, const std::vector<int>& inputs, int micro_batches, bool normalises) {
         return Uneven{.world = t.world,
                       .inputs = inputs,
@@ -218,8 +219,8 @@ rc::Gen<Uneven> cases() {
                       .values = t.values,
                       .seed = t.seed};
       },
-      trainings(), rc::gen::container<std::vector<int>>(5, rc::gen::inRange(0, 5)),
-      rc::gen::inRange(1, 4), rc::gen::arbitrary<bool>());
+      trainings(), gen::lists(5, rc::gen::inRange(0, 5)), rc::gen::inRange(1, 4),
+      rc::gen::arbitrary<bool>());
 }
 
 }  // namespace

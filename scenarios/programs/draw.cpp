@@ -1,6 +1,6 @@
 #include "scenarios/programs/draw.h"
 
-#include "scenarios/cases/lists.h"
+#include "harness/core/generators.h"
 #include "scenarios/programs/actions.h"
 #include "scenarios/programs/situations.h"
 
@@ -11,9 +11,9 @@ namespace lockstep::scenarios::programs {
 
 namespace {
 
+using gen::set;
 using rc::gen::element;
 using rc::gen::inRange;
-using rc::gen::set;
 using rc::gen::weightedElement;
 
 // Around vector widths, and around the sizes at which kernels use more threads.
@@ -25,7 +25,7 @@ rc::Gen<int64_t> sizes() {
 }
 
 rc::Gen<LayerSpec> layers() {
-  return rc::gen::build<LayerSpec>(
+  return gen::build<LayerSpec>(
       set(&LayerSpec::kind, weightedElement<std::string>({{5, "vector"},
                                                           {2, "linear"},
                                                           {1, "transposed"},
@@ -92,7 +92,7 @@ rc::Gen<Step> steps() {
                                                  {1, "release"}});
   // Often alike on all ranks: a parameter that no rank uses is a case of its own.
   const auto mask = rc::gen::weightedOneOf<int>({{3, element(1, 2, 4, 8)}, {1, inRange(0, 32)}});
-  const auto drawn = rc::gen::build<Step>(
+  const auto drawn = gen::build<Step>(
       set(&Step::op, ops), set(&Step::model, weightedElement<int>({{3, 0}, {1, 1}, {1, 2}})),
       set(&Step::no_sync, weightedElement<int>({{6, 0}, {2, 1}, {1, 2}})),
       set(&Step::inside_another, one_in(6)), set(&Step::everywhere, one_in(3)),
@@ -104,17 +104,17 @@ rc::Gen<Step> steps() {
       set(&Step::direct, weightedElement<std::string>({{6, "no"}, {1, "beside"}, {1, "alone"}})),
       set(&Step::unused,
           rc::gen::weightedOneOf<std::vector<int>>({{2, rc::gen::just(std::vector<int>{})},
-                                                    {1, lists(1, 1, mask)},
-                                                    {1, lists(2, 3, mask)}})),
+                                                    {1, gen::lists(1, 1, mask)},
+                                                    {1, gen::lists(2, 3, mask)}})),
       set(&Step::left_out_of_loss,
           rc::gen::weightedOneOf<std::vector<int>>(
-              {{5, rc::gen::just(std::vector<int>{})}, {1, lists(1, 3, element(2, 4, 0))}})),
+              {{5, rc::gen::just(std::vector<int>{})}, {1, gen::lists(1, 3, element(2, 4, 0))}})),
       set(&Step::infinite, weightedElement<int>({{20, 0}, {1, 1}, {1, 2}})),
       set(&Step::ranks, weightedElement<int>({{3, 15}, {1, 1}, {1, 2}, {1, 6}})),
       set(&Step::layer, inRange(0, 5)), set(&Step::forgotten, one_in(3)),
       set(&Step::cut, weightedElement<int>({{2, 0}, {1, 1}, {1, 2}, {1, 3}})));
   // A penalty alone often has the first parameter beside it, which forward then does not use.
-  return rc::gen::apply(
+  return gen::apply(
       [](Step step, bool is_alone) {
         if (step.penalty_alone && is_alone) step.direct = "alone";
         return step;
@@ -123,8 +123,8 @@ rc::Gen<Step> steps() {
 }
 
 rc::Gen<WrapOptions> wrap_options() {
-  const auto drawn = rc::gen::build<WrapOptions>(
-      set(&WrapOptions::broadcast_buffers, rc::gen::map(one_in(4), [](bool off) { return !off; })),
+  const auto drawn = gen::build<WrapOptions>(
+      set(&WrapOptions::broadcast_buffers, gen::map(one_in(4), [](bool off) { return !off; })),
       set(&WrapOptions::bucket_cap_bytes,
           element<int64_t>(0, 0, 1, 8, 16, 40, 100, 1 << 10, 1 << 20)),
       set(&WrapOptions::find_unused_parameters),
@@ -132,13 +132,13 @@ rc::Gen<WrapOptions> wrap_options() {
       set(&WrapOptions::static_graph, one_in(5)),
       set(&WrapOptions::skip_all_reduce_unused_params, one_in(3)),
       set(&WrapOptions::batched_grad_copy, one_in(4)),
-      set(&WrapOptions::init_sync, rc::gen::map(one_in(5), [](bool off) { return !off; })),
-      set(&WrapOptions::buffer_sync_lag, rc::gen::map(one_in(4), [](bool off) { return !off; })),
+      set(&WrapOptions::init_sync, gen::map(one_in(5), [](bool off) { return !off; })),
+      set(&WrapOptions::buffer_sync_lag, gen::map(one_in(4), [](bool off) { return !off; })),
       set(&WrapOptions::bucket_caps_bytes,
           rc::gen::weightedOneOf<std::vector<int64_t>>(
               {{4, rc::gen::just(std::vector<int64_t>{})},
-               {1, lists(1, 3, element<int64_t>(0, 8, 40, 1000))}})));
-  return rc::gen::map(drawn, [](WrapOptions options) {
+               {1, gen::lists(1, 3, element<int64_t>(0, 8, 40, 1000))}})));
+  return gen::map(drawn, [](WrapOptions options) {
     if (!options.find_unused_parameters && !options.static_graph)
       options.skip_all_reduce_unused_params = false;
     return options;
@@ -146,7 +146,7 @@ rc::Gen<WrapOptions> wrap_options() {
 }
 
 rc::Gen<EnvironmentSpec> environments() {
-  return rc::gen::build<EnvironmentSpec>(
+  return gen::build<EnvironmentSpec>(
       set(&EnvironmentSpec::flushes_denormals, one_in(6)),
       set(&EnvironmentSpec::default_dtype,
           weightedElement<std::string>({{6, "float32"}, {2, "float64"}, {1, "bfloat16"}})),
@@ -185,31 +185,31 @@ Programme tidied(Programme c) {
 
 rc::Gen<std::vector<LayerSpec>> layer_lists() {
   LayerSpec large;
-  const auto large_ones = rc::gen::map(element<int64_t>(4097, 32767, 32768, 32769, 65537, 100003),
-                                       [large](int64_t size) {
-                                         auto layer = large;
-                                         layer.size = size;
-                                         return std::vector<LayerSpec>{{}, layer, {.size = 3}};
-                                       });
-  return rc::gen::weightedOneOf<std::vector<LayerSpec>>({{52, lists(1, 5, layers())},
-                                                         {5, lists(6, 30, layers())},
-                                                         {2, lists(31, 70, layers())},
+  const auto large_ones =
+      gen::map(element<int64_t>(4097, 32767, 32768, 32769, 65537, 100003), [large](int64_t size) {
+        auto layer = large;
+        layer.size = size;
+        return std::vector<LayerSpec>{{}, layer, {.size = 3}};
+      });
+  return rc::gen::weightedOneOf<std::vector<LayerSpec>>({{52, gen::lists(1, 5, layers())},
+                                                         {5, gen::lists(6, 30, layers())},
+                                                         {2, gen::lists(31, 70, layers())},
                                                          {10, large_ones}});
 }
 
 }  // namespace
 
 rc::Gen<Programme> programmes() {
-  const auto world = rc::gen::build<WorldSpec>(
-      set(&WorldSpec::size, weightedElement<int>({{4, 2}, {3, 3}, {3, 4}})));
-  const auto alone = rc::gen::build<Programme>(
-      set(&Programme::world, world), set(&Programme::steps, lists(2, 24, steps())),
+  const auto world =
+      gen::build<WorldSpec>(set(&WorldSpec::size, weightedElement<int>({{4, 2}, {3, 3}, {3, 4}})));
+  const auto alone = gen::build<Programme>(
+      set(&Programme::world, world), set(&Programme::steps, gen::lists(2, 24, steps())),
       set(&Programme::layers, layer_lists()),
       set(&Programme::outputs, weightedElement<int>({{3, 1}, {1, 2}, {1, 3}})),
       set(&Programme::nested, one_in(3)), set(&Programme::returns_first, one_in(8)),
       set(&Programme::models, weightedElement<int>({{5, 1}, {2, 2}, {1, 3}})),
       set(&Programme::buffers,
-          lists(
+          gen::lists(
               0, 2,
               element<std::string>("float32", "float64", "int64", "int32", "bool", "uint8", "int8",
                                    "int16", "float16", "bfloat16", "complex64", "special"))),
@@ -218,7 +218,7 @@ rc::Gen<Programme> programmes() {
       set(&Programme::environment, environments()),
       set(&Programme::learning_rate_log2, inRange(-3, 0)),
       set(&Programme::seed, inRange<uint64_t>(0, 1 << 20)));
-  return rc::gen::map(with_situations(alone), tidied);
+  return gen::map(with_situations(alone), tidied);
 }
 
 }  // namespace lockstep::scenarios::programs

@@ -1,6 +1,6 @@
 #include "scenarios/programs/situations.h"
 
-#include "scenarios/cases/lists.h"
+#include "harness/core/generators.h"
 
 #include <algorithm>
 
@@ -8,15 +8,16 @@ namespace lockstep::scenarios::programs {
 
 namespace {
 
+using gen::set;
 using rc::gen::inRange;
-using rc::gen::set;
 using rc::gen::weightedElement;
 
 // None in most programmes.
 rc::Gen<Step> joins_if_any() {
   const auto inputs = weightedElement<int>({{3, 0}, {3, 1}, {2, 2}, {1, 3}});
-  const auto some = rc::gen::build<Step>(
-      set(&Step::op, rc::gen::just(std::string("join"))), set(&Step::forwards, lists(2, 4, inputs)),
+  const auto some = gen::build<Step>(
+      set(&Step::op, rc::gen::just(std::string("join"))),
+      set(&Step::forwards, gen::lists(2, 4, inputs)),
       set(&Step::uneven, weightedElement<std::string>(
                              {{5, "world"}, {7, "live"}, {4, "throws"}, {1, "disabled"}})));
   return rc::gen::weightedOneOf<Step>({{1, rc::gen::just(Step())}, {2, some}});
@@ -111,13 +112,12 @@ rc::Gen<bool> one_in(size_t count) {
 }
 
 rc::Gen<Programme> with_situations(const rc::Gen<Programme>& programmes) {
-  const auto joined = rc::gen::apply(with_join, programmes, joins_if_any(), inRange<size_t>(0, 8));
+  const auto joined = gen::apply(with_join, programmes, joins_if_any(), inRange<size_t>(0, 8));
   const auto refused =
-      rc::gen::apply(with_refusal, joined, one_in(4), inRange(0, 5), inRange<size_t>(0, 12));
-  const auto rounded =
-      rc::gen::apply(with_rounding, refused, one_in(6), rc::gen::arbitrary<bool>());
-  const auto penalized = rc::gen::apply(with_plain_penalty, rounded, one_in(8), one_in(3));
-  return rc::gen::apply(with_models_in_any_order, penalized, one_in(10), inRange(2, 4));
+      gen::apply(with_refusal, joined, one_in(4), inRange(0, 5), inRange<size_t>(0, 12));
+  const auto rounded = gen::apply(with_rounding, refused, one_in(6), rc::gen::arbitrary<bool>());
+  const auto penalized = gen::apply(with_plain_penalty, rounded, one_in(8), one_in(3));
+  return gen::apply(with_models_in_any_order, penalized, one_in(10), inRange(2, 4));
 }
 
 }  // namespace lockstep::scenarios::programs

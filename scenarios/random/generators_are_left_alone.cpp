@@ -6,15 +6,14 @@
 // the masks that the program itself wants. A part that seeds the generator, or draws from it, on
 // one rank or on all, moves every number after it.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "reference/sampling.h"
 #include "scenarios/cases/labels.h"
-#include "scenarios/cases/lists.h"
 #include "scenarios/cases/tensors.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <rapidcheck.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -189,15 +188,14 @@ std::vector<Drawing> every_small_one() {
 }
 
 rc::Gen<Drawing> cases() {
+  using gen::set;
   using rc::gen::element;
   using rc::gen::inRange;
-  using rc::gen::set;
   const auto act = element<std::string>("wrap", "step", "step", "local", "mask", "mask", "epoch",
                                         "split", "sum", "check", "save", "load");
-  return rc::gen::build<Drawing>(
-      set(&Drawing::world,
-          rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4, 5)))),
-      set(&Drawing::acts, lists(3, 12, act)), set(&Drawing::length, inRange<int64_t>(1, 30)),
+  return gen::build<Drawing>(
+      set(&Drawing::world, gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4, 5)))),
+      set(&Drawing::acts, gen::lists(3, 12, act)), set(&Drawing::length, inRange<int64_t>(1, 30)),
       set(&Drawing::seed, inRange<uint64_t>(0, 1 << 20)));
 }
 

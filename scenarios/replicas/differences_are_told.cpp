@@ -1,13 +1,12 @@
 // Who looks whether the replicas are equal is told, on every rank, which element differs first, its
 // values, and who has which; and nothing where no bit differs.
+#include "harness/core/generators.h"
 #include "harness/core/history.h"
 #include "harness/recorder/rank_context.h"
 #include "scenarios/cases/labels.h"
-#include "scenarios/cases/lists.h"
 #include "scenarios/cases/sentences.h"
 #include "scenarios/replicas/changed.h"
 
-#include <rapidcheck.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -156,23 +155,23 @@ std::vector<Changed> every_small_one() {
 }
 
 rc::Gen<Changed> cases() {
+  using gen::set;
   using rc::gen::element;
   using rc::gen::inRange;
-  using rc::gen::set;
-  const auto part = rc::gen::build<NumberedTensor>(
+  const auto part = gen::build<NumberedTensor>(
       set(&NumberedTensor::kind, element<std::string>("parameter", "parameter", "buffer")),
       set(&NumberedTensor::dtype, element<std::string>("float32", "float64", "float16", "bfloat16",
                                                        "complex64", "int64", "uint8", "bool")),
-      set(&NumberedTensor::shape, lists(0, 3, element(1, 2, 3, 4))),
+      set(&NumberedTensor::shape, gen::lists(0, 3, element(1, 2, 3, 4))),
       set(&NumberedTensor::transposed));
-  return rc::gen::build<Changed>(
-      set(&Changed::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
-      set(&Changed::parts, lists(0, 6, part)), set(&Changed::part, inRange(0, 60)),
+  return gen::build<Changed>(
+      set(&Changed::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
+      set(&Changed::parts, gen::lists(0, 6, part)), set(&Changed::part, inRange(0, 60)),
       set(&Changed::element, inRange(0, 900)),
       set(&Changed::how, element<std::string>("another", "sign", "last_bit", "nan")),
-      set(&Changed::ranks,
-          rc::gen::weightedOneOf<std::vector<int>>(
-              {{1, rc::gen::just(std::vector<int>{})}, {6, lists(1, 3, element(0, 1, 2, 3, 4))}})),
+      set(&Changed::ranks, rc::gen::weightedOneOf<std::vector<int>>(
+                               {{1, rc::gen::just(std::vector<int>{})},
+                                {6, gen::lists(1, 3, element(0, 1, 2, 3, 4))}})),
       set(&Changed::by, element<std::string>("function", "option")),
       set(&Changed::period, element(1, 2, 3, 4)), set(&Changed::forwards, element(0, 1, 2, 3, 4)),
       set(&Changed::buffers));

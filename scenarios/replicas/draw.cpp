@@ -1,8 +1,6 @@
 #include "scenarios/replicas/draw.h"
 
-#include "scenarios/cases/lists.h"
-
-#include <rapidcheck.h>
+#include "harness/core/generators.h"
 
 #include <algorithm>
 
@@ -38,14 +36,12 @@ bool is_of_options(const std::string& what) {
 }
 
 rc::Gen<TensorSpec> tensors() {
+  using gen::set;
   using rc::gen::element;
-  using rc::gen::set;
   using rc::gen::weightedElement;
   const auto seldom = weightedElement<bool>({{5, false}, {1, true}});
-  const auto shapes = rc::gen::mapcat(rc::gen::inRange<size_t>(0, 4), [](size_t count) {
-    return rc::gen::container<std::vector<int>>(count, rc::gen::inRange(1, 4));
-  });
-  return rc::gen::build<TensorSpec>(
+  const auto shapes = gen::lists(0, 3, rc::gen::inRange(1, 4));
+  return gen::build<TensorSpec>(
       set(&TensorSpec::kind,
           weightedElement<std::string>({{5, "parameter"}, {5, "buffer"}, {1, "embedding"}})),
       set(&TensorSpec::shape, shapes),
@@ -58,9 +54,9 @@ rc::Gen<TensorSpec> tensors() {
 }
 
 rc::Gen<WrapOptions> wrap_options() {
-  using rc::gen::set;
+  using gen::set;
   const auto seldom = rc::gen::weightedElement<bool>({{3, false}, {1, true}});
-  return rc::gen::build<WrapOptions>(
+  return gen::build<WrapOptions>(
       set(&WrapOptions::broadcast_buffers),
       set(&WrapOptions::bucket_cap_bytes, rc::gen::element<int64_t>(0, 0, 1, 16, 1 << 18)),
       set(&WrapOptions::find_unused_parameters, seldom),
@@ -126,30 +122,29 @@ std::vector<Differing> every_difference() {
 }
 
 rc::Gen<Differing> differing() {
+  using gen::set;
   using rc::gen::element;
   using rc::gen::inRange;
-  using rc::gen::set;
   const auto words = rc::gen::weightedOneOf<std::string>(
       {{8, rc::gen::elementOf(kOfTensors)},
        {8, element<std::string>("missing", "further", "shape", "dtype", "frozen")},
        {1, rc::gen::just(std::string("tied"))},
        {5, rc::gen::elementOf(kOfOptions)}});
-  const auto difference = rc::gen::build<Difference>(set(&Difference::what, words),
-                                                     set(&Difference::rank, inRange(0, 60)),
-                                                     set(&Difference::tensor, inRange(0, 60)));
-  const auto alike =
-      rc::gen::build<Difference>(set(&Difference::what, rc::gen::elementOf(kOfOptions)),
-                                 set(&Difference::everywhere, rc::gen::just(true)));
-  const auto of_one_rank = rc::gen::apply(
+  const auto difference =
+      gen::build<Difference>(set(&Difference::what, words), set(&Difference::rank, inRange(0, 60)),
+                             set(&Difference::tensor, inRange(0, 60)));
+  const auto alike = gen::build<Difference>(set(&Difference::what, rc::gen::elementOf(kOfOptions)),
+                                            set(&Difference::everywhere, rc::gen::just(true)));
+  const auto of_one_rank = gen::apply(
       [](std::vector<Difference> all, int rank) {
         for (auto& each : all) each.rank = rank;
         return all;
       },
-      lists(1, 3, difference), inRange(0, 60));
+      gen::lists(1, 3, difference), inRange(0, 60));
   const auto caps = rc::gen::weightedOneOf<std::vector<int64_t>>(
       {{3, rc::gen::just(std::vector<int64_t>{})},
-       {1, lists(1, 3, element<int64_t>(1, 16, 1 << 18))}});
-  const auto options = rc::gen::apply(
+       {1, gen::lists(1, 3, element<int64_t>(1, 16, 1 << 18))}});
+  const auto options = gen::apply(
       [](WrapOptions all, bool init_sync, bool lag, const std::vector<int64_t>& each) {
         all.init_sync = init_sync;
         all.buffer_sync_lag = lag;
@@ -158,20 +153,20 @@ rc::Gen<Differing> differing() {
       },
       wrap_options(), rc::gen::weightedElement<bool>({{3, true}, {1, false}}),
       rc::gen::arbitrary<bool>(), caps);
-  return rc::gen::map(
-      rc::gen::build<Differing>(
-          set(&Differing::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
+  return gen::map(
+      gen::build<Differing>(
+          set(&Differing::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
           set(&Differing::differences,
-              rc::gen::weightedOneOf<std::vector<Difference>>({{8, lists(1, 1, difference)},
+              rc::gen::weightedOneOf<std::vector<Difference>>({{8, gen::lists(1, 1, difference)},
                                                                {3, of_one_rank},
-                                                               {6, lists(2, 3, difference)},
-                                                               {3, lists(1, 1, alike)}})),
-          set(&Differing::tensors, rc::gen::apply(
+                                                               {6, gen::lists(2, 3, difference)},
+                                                               {3, gen::lists(1, 1, alike)}})),
+          set(&Differing::tensors, gen::apply(
                                        [](std::vector<TensorSpec> all, bool are_alike) {
                                          if (are_alike) make_alike(all);
                                          return all;
                                        },
-                                       lists(0, 4, tensors()), rc::gen::arbitrary<bool>())),
+                                       gen::lists(0, 4, tensors()), rc::gen::arbitrary<bool>())),
           set(&Differing::options, options)),
       tidied);
 }

@@ -7,6 +7,7 @@
 // takes every order from reference/sampling.h. Sequences shrink by dropping acts. The numbers that
 // LibTorch's own generator gives after all acts show whether the sampler has touched it.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
@@ -179,23 +180,23 @@ rc::Gen<Acts> cases() {
                                                           {2, "load"},
                                                           {2, "restart"},
                                                           {1, "reseed"}});
-  const auto step = rc::gen::apply(
+  const auto step = gen::apply(
       [](std::string name, int64_t amount) {
         return Act{std::move(name), amount};
       },
       act, rc::gen::oneOf(inRange<int64_t>(0, 8), inRange<int64_t>(0, 60)));
-  const auto world = rc::gen::build<WorldSpec>(rc::gen::set(&WorldSpec::size, inRange(2, 7)));
-  return rc::gen::build<Acts>(
-      rc::gen::set(&Acts::world, world),
-      rc::gen::set(&Acts::acts, rc::gen::container<std::vector<Act>>(step)),
-      rc::gen::set(&Acts::length, rc::gen::oneOf(inRange<int64_t>(0, 12), inRange<int64_t>(0, 60),
-                                                 inRange<int64_t>(0, 5000))),
-      rc::gen::set(&Acts::shuffle, rc::gen::weightedElement<bool>({{4, true}, {1, false}})),
-      rc::gen::set(&Acts::drop_last),
-      rc::gen::set(&Acts::pad, rc::gen::weightedElement<bool>({{2, true}, {1, false}})),
-      rc::gen::set(&Acts::seed, rc::gen::oneOf(inRange<int64_t>(0, 1 << 20),
-                                               inRange<int64_t>((1LL << 32) - 8, (1LL << 32) + 8),
-                                               inRange<int64_t>((1LL << 62) - 8, 1LL << 62))));
+  const auto world = gen::build<WorldSpec>(gen::set(&WorldSpec::size, inRange(2, 7)));
+  return gen::build<Acts>(
+      gen::set(&Acts::world, world),
+      gen::set(&Acts::acts, rc::gen::container<std::vector<Act>>(step)),
+      gen::set(&Acts::length, rc::gen::oneOf(inRange<int64_t>(0, 12), inRange<int64_t>(0, 60),
+                                             inRange<int64_t>(0, 5000))),
+      gen::set(&Acts::shuffle, rc::gen::weightedElement<bool>({{4, true}, {1, false}})),
+      gen::set(&Acts::drop_last),
+      gen::set(&Acts::pad, rc::gen::weightedElement<bool>({{2, true}, {1, false}})),
+      gen::set(&Acts::seed, rc::gen::oneOf(inRange<int64_t>(0, 1 << 20),
+                                           inRange<int64_t>((1LL << 32) - 8, (1LL << 32) + 8),
+                                           inRange<int64_t>((1LL << 62) - 8, 1LL << 62))));
 }
 
 }  // namespace

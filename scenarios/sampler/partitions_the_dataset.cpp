@@ -8,6 +8,7 @@
 // are tried exhaustively, because typical mistakes show where the length is below the world size,
 // or not a multiple of it.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/core/scenario.h"
 #include "harness/core/text.h"
 #include "harness/recorder/rank_context.h"
@@ -24,16 +25,15 @@ namespace {
 
 rc::Gen<Sampling> cases() {
   using rc::gen::inRange;
-  const auto world = rc::gen::build<WorldSpec>(rc::gen::set(&WorldSpec::size, inRange(2, 9)));
-  return rc::gen::build<Sampling>(
-      rc::gen::set(&Sampling::world, world), rc::gen::set(&Sampling::epochs, inRange(1, 4)),
-      rc::gen::set(&Sampling::through_loader), rc::gen::set(&Sampling::drop_last),
-      rc::gen::set(&Sampling::pad),
-      rc::gen::set(&Sampling::shuffle, rc::gen::weightedElement<bool>({{4, true}, {1, false}})),
-      rc::gen::set(&Sampling::length,
-                   rc::gen::oneOf(inRange<int64_t>(1, 20), inRange<int64_t>(1, 5000))),
-      rc::gen::set(&Sampling::seed, inRange<int64_t>(0, 1 << 20)),
-      rc::gen::set(&Sampling::batch_size, inRange<int64_t>(1, 40)));
+  const auto world = gen::build<WorldSpec>(gen::set(&WorldSpec::size, inRange(2, 9)));
+  return gen::build<Sampling>(
+      gen::set(&Sampling::world, world), gen::set(&Sampling::epochs, inRange(1, 4)),
+      gen::set(&Sampling::through_loader), gen::set(&Sampling::drop_last), gen::set(&Sampling::pad),
+      gen::set(&Sampling::shuffle, rc::gen::weightedElement<bool>({{4, true}, {1, false}})),
+      gen::set(&Sampling::length,
+               rc::gen::oneOf(inRange<int64_t>(1, 20), inRange<int64_t>(1, 5000))),
+      gen::set(&Sampling::seed, inRange<int64_t>(0, 1 << 20)),
+      gen::set(&Sampling::batch_size, inRange<int64_t>(1, 40)));
 }
 
 std::vector<Sampling> every_small_one() {

@@ -10,16 +10,15 @@
 // moves towards its rank's own number. What must stay is compared with what was there before the
 // first act: names in their order, dtypes, shapes, requires_grad and modes.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/recorder/tensors.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
-#include "scenarios/cases/lists.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/sync_batch_norm/converted.h"
 
-#include <rapidcheck.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -192,22 +191,22 @@ std::vector<Converted> every_small_one() {
 }
 
 rc::Gen<Converted> cases() {
+  using gen::set;
   using rc::gen::element;
   using rc::gen::inRange;
-  using rc::gen::set;
   const auto seldom = rc::gen::weightedElement<bool>({{4, false}, {1, true}});
-  const auto place = rc::gen::build<Place>(
+  const auto place = gen::build<Place>(
       set(&Place::in, element<std::string>("sequential", "list", "dict", "member")),
       set(&Place::own), set(&Place::axes, inRange(1, 4)), set(&Place::channels, inRange(1, 6)),
       set(&Place::frozen, element<std::string>("none", "none", "weight", "all")),
-      set(&Place::tracks, rc::gen::map(seldom, [](bool off) { return !off; })),
+      set(&Place::tracks, gen::map(seldom, [](bool off) { return !off; })),
       set(&Place::evaluates, seldom),
       set(&Place::dtype, element<std::string>("float32", "float64")));
-  return rc::gen::build<Converted>(
-      set(&Converted::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)))),
+  return gen::build<Converted>(
+      set(&Converted::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)))),
       set(&Converted::acts,
-          lists(1, 8, element<std::string>("convert", "convert", "revert", "train", "copy"))),
-      set(&Converted::layers, lists(1, 4, place)));
+          gen::lists(1, 8, element<std::string>("convert", "convert", "revert", "train", "copy"))),
+      set(&Converted::layers, gen::lists(1, 4, place)));
 }
 
 bool has(const Converted& c, bool (*is_it)(const Place&)) {

@@ -1,5 +1,7 @@
 #include "scenarios/sync_batch_norm/draw.h"
 
+#include "harness/core/generators.h"
+
 #include <utility>
 
 namespace lockstep::scenarios::sync_batch_norm {
@@ -139,12 +141,12 @@ std::vector<Layer> every_layer() {
 namespace {
 
 rc::Gen<NormOptions> norms() {
-  using rc::gen::inRange, rc::gen::set;
+  using rc::gen::inRange, gen::set;
   // Few, and sometimes one more or less than loops take at once.
   const auto channels = rc::gen::weightedOneOf<int64_t>(
       {{6, inRange<int64_t>(1, 5)},
        {1, rc::gen::element<int64_t>(7, 8, 9, 15, 16, 17, 31, 33, 65)}});
-  return rc::gen::build<NormOptions>(
+  return gen::build<NormOptions>(
       set(&NormOptions::channels, channels), set(&NormOptions::eps_log2, inRange<int64_t>(-17, 2)),
       set(&NormOptions::momentum_log2, inRange<int64_t>(-4, 1)),
       set(&NormOptions::zero_momentum, rc::gen::weightedElement<bool>({{7, false}, {1, true}})),
@@ -156,16 +158,14 @@ rc::Gen<NormOptions> norms() {
 }  // namespace
 
 rc::Gen<Layer> drawn_layers() {
+  using gen::set;
   using rc::gen::element;
   using rc::gen::inRange;
-  using rc::gen::set;
   using Sizes = std::vector<int>;
-  const auto samples = rc::gen::mapcat(inRange<size_t>(0, 4), [](size_t count) {
-    return rc::gen::container<Sizes>(count, inRange(0, 7));
-  });
+  const auto samples = gen::lists(0, 3, inRange(0, 7));
   const auto layouts = element<std::string>("contiguous", "channels_last", "strided");
-  const auto any = rc::gen::build<Layer>(
-      set(&Layer::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
+  const auto any = gen::build<Layer>(
+      set(&Layer::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
       set(&Layer::steps, inRange(1, 3)), set(&Layer::norm, norms()),
       set(&Layer::spatial, rc::gen::elementOf(std::vector<Sizes>{
                                {}, {1}, {3}, {2, 2}, {3, 1}, {1, 2, 2}, {7}, {3, 3}, {17}})),
@@ -178,7 +178,7 @@ rc::Gen<Layer> drawn_layers() {
       set(&Layer::layout, layouts), set(&Layer::gradient_layout, layouts),
       set(&Layer::values, element<std::string>("exact", "real")),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
-  return rc::gen::map(any, [](Layer c) {
+  return gen::map(any, [](Layer c) {
     if (values_per_channel(c) == 1) c.samples = {};
     if (c.average_log2 > 0) c.spread_log2 = 0;  // rounding would decide the deviation
     if (c.dtype != "float16" && c.dtype != "bfloat16") c.half_parameters = false;

@@ -12,6 +12,7 @@
 // is that of a few operations. Normalised by the batch's own statistics, outputs would differ by as
 // much as the running ones lag behind, which start from other numbers than the batches'.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/recorder/tensors.h"
@@ -20,7 +21,6 @@
 #include "scenarios/cases/tensors.h"
 #include "scenarios/sync_batch_norm/expected.h"
 
-#include <rapidcheck.h>
 #include <torch/torch.h>
 
 namespace lockstep::scenarios::sync_batch_norm_evaluation_is_local {
@@ -193,19 +193,19 @@ std::vector<Layer> every_small_one() {
 }
 
 rc::Gen<Layer> layers() {
+  using gen::set;
   using rc::gen::element;
   using rc::gen::inRange;
-  using rc::gen::set;
   using Sizes = std::vector<int>;
-  return rc::gen::build<Layer>(
-      set(&Layer::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
+  return gen::build<Layer>(
+      set(&Layer::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
       set(&Layer::steps, inRange(1, 4)),
-      set(&Layer::norm, rc::gen::build<NormOptions>(
+      set(&Layer::norm, gen::build<NormOptions>(
                             set(&NormOptions::channels, inRange<int64_t>(1, 5)),
                             set(&NormOptions::eps_log2, inRange<int64_t>(-10, 2)),
                             set(&NormOptions::affine), set(&NormOptions::track_running_stats))),
       set(&Layer::spatial, rc::gen::elementOf(std::vector<Sizes>{{}, {3}, {2, 2}})),
-      set(&Layer::samples, rc::gen::container<Sizes>(3, inRange(2, 7))),
+      set(&Layer::samples, gen::lists(3, inRange(2, 7))),
       set(&Layer::dtype, element<std::string>("float32", "float64", "float16", "bfloat16")),
       set(&Layer::values, element<std::string>("exact", "real")),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));

@@ -13,6 +13,7 @@
 // bounds (tests/scenarios/sync_batch_norm_family_test.cpp measures that). DDP's own average adds
 // the roundings of docs/numerics.md. With equal batches the two variants give the same.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
@@ -20,7 +21,6 @@
 #include "scenarios/cases/tensors.h"
 #include "scenarios/sync_batch_norm/expected.h"
 
-#include <rapidcheck.h>
 #include <torch/torch.h>
 
 namespace lockstep::scenarios::sync_batch_norm_gradients_want_weights {
@@ -191,17 +191,17 @@ std::vector<Layer> every_small_one() {
 }
 
 rc::Gen<Layer> layers() {
+  using gen::set;
   using rc::gen::element;
   using rc::gen::inRange;
-  using rc::gen::set;
   using Sizes = std::vector<int>;
-  return rc::gen::build<Layer>(
-      set(&Layer::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
+  return gen::build<Layer>(
+      set(&Layer::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
       set(&Layer::norm,
-          rc::gen::build<NormOptions>(set(&NormOptions::channels, inRange<int64_t>(1, 5)),
-                                      set(&NormOptions::eps_log2, inRange<int64_t>(-10, 2)))),
+          gen::build<NormOptions>(set(&NormOptions::channels, inRange<int64_t>(1, 5)),
+                                  set(&NormOptions::eps_log2, inRange<int64_t>(-10, 2)))),
       set(&Layer::spatial, rc::gen::elementOf(std::vector<Sizes>{{2}, {3}, {2, 2}})),
-      set(&Layer::samples, rc::gen::container<Sizes>(2, inRange(1, 7))),
+      set(&Layer::samples, gen::lists(2, inRange(1, 7))),
       set(&Layer::dtype, element<std::string>("float32", "float64")),
       set(&Layer::values, element<std::string>("exact", "real")),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));

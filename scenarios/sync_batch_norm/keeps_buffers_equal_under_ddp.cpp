@@ -24,6 +24,7 @@
 // the ranks must differ, by that definition; for a synchronised one they are also compared bit for
 // bit.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
@@ -33,7 +34,6 @@
 #include "scenarios/sync_batch_norm/expected.h"
 #include "scenarios/sync_batch_norm/under_ddp.h"
 
-#include <rapidcheck.h>
 #include <torch/torch.h>
 
 #include <cmath>
@@ -216,18 +216,17 @@ std::vector<UnderDdp> every_small_one() {
 }
 
 rc::Gen<UnderDdp> cases() {
+  using gen::set;
   using rc::gen::inRange;
-  using rc::gen::set;
-  return rc::gen::build<UnderDdp>(
-      set(&UnderDdp::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
+  return gen::build<UnderDdp>(
+      set(&UnderDdp::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
       set(&UnderDdp::steps, inRange(1, 5)), set(&UnderDdp::distance, inRange(1, 11)),
-      set(&UnderDdp::samples, rc::gen::container<std::vector<int>>(3, inRange(1, 7))),
+      set(&UnderDdp::samples, gen::lists(3, inRange(1, 7))),
       set(&UnderDdp::norm, rc::gen::element<std::string>("synchronised", "plain")),
       set(&UnderDdp::broadcast_buffers),
-      set(&UnderDdp::throwing,
-          rc::gen::weightedOneOf<std::vector<int>>(
-              {{1, rc::gen::just(std::vector<int>{})},
-               {2, rc::gen::container<std::vector<int>>(3, rc::gen::element(-1, 0, 1, 2, 3))}})));
+      set(&UnderDdp::throwing, rc::gen::weightedOneOf<std::vector<int>>(
+                                   {{1, rc::gen::just(std::vector<int>{})},
+                                    {2, gen::lists(3, rc::gen::element(-1, 0, 1, 2, 3))}})));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 // gradient, every rank's backward joins a sum, and a rank whose output requires none has no
 // backward. Its part of the batch may be empty: it is waited for all the same.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/core/scenario.h"
 #include "harness/core/values.h"
 #include "harness/recorder/rank_context.h"
@@ -17,7 +18,6 @@
 #include "scenarios/cases/labels.h"
 #include "scenarios/sync_batch_norm/expected.h"
 
-#include <rapidcheck.h>
 #include <torch/torch.h>
 
 #include <numeric>
@@ -129,15 +129,15 @@ std::vector<Layer> every_shape() {
 }
 
 rc::Gen<Layer> layers() {
+  using gen::set;
   using rc::gen::inRange;
-  using rc::gen::set;
-  return rc::gen::build<Layer>(
-      set(&Layer::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
-      set(&Layer::norm, rc::gen::build<NormOptions>(
-                            set(&NormOptions::channels, inRange<int64_t>(1, 5)),
-                            set(&NormOptions::affine), set(&NormOptions::track_running_stats))),
+  return gen::build<Layer>(
+      set(&Layer::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
+      set(&Layer::norm, gen::build<NormOptions>(set(&NormOptions::channels, inRange<int64_t>(1, 5)),
+                                                set(&NormOptions::affine),
+                                                set(&NormOptions::track_running_stats))),
       set(&Layer::spatial, rc::gen::elementOf(kSpatial)),
-      set(&Layer::samples, rc::gen::container<std::vector<int>>(5, inRange(0, 2))),
+      set(&Layer::samples, gen::lists(5, inRange(0, 2))),
       set(&Layer::upstream, rc::gen::element<std::string>("all", "some", "some", "some", "none")),
       set(&Layer::frozen, rc::gen::element<std::string>("none", "weight", "bias", "both")),
       set(&Layer::dtype, rc::gen::element<std::string>("float32", "float64", "float16")),

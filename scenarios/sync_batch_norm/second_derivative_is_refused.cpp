@@ -9,6 +9,7 @@
 // train on: running statistics have moved in the forward whose backward was refused, and the next
 // steps must be those of one process that did the same.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/core/values.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/recorder/tensors.h"
@@ -100,21 +101,21 @@ Findings training_goes_on(const Layer& c, const History& h) {
 }
 
 rc::Gen<Layer> layers() {
+  using gen::set;
   using rc::gen::element;
   using rc::gen::inRange;
-  using rc::gen::set;
-  const auto any = rc::gen::build<Layer>(
-      set(&Layer::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
+  const auto any = gen::build<Layer>(
+      set(&Layer::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
       set(&Layer::steps, inRange(1, 4)),
-      set(&Layer::norm, rc::gen::build<NormOptions>(
-                            set(&NormOptions::channels, inRange<int64_t>(1, 5)),
-                            set(&NormOptions::affine), set(&NormOptions::track_running_stats))),
+      set(&Layer::norm, gen::build<NormOptions>(set(&NormOptions::channels, inRange<int64_t>(1, 5)),
+                                                set(&NormOptions::affine),
+                                                set(&NormOptions::track_running_stats))),
       set(&Layer::spatial, rc::gen::elementOf(std::vector<std::vector<int>>{{}, {3}, {2, 2}})),
-      set(&Layer::samples, rc::gen::container<std::vector<int>>(3, inRange(0, 5))),
+      set(&Layer::samples, gen::lists(3, inRange(0, 5))),
       set(&Layer::dtype, element<std::string>("float32", "float64", "float16")),
       set(&Layer::values, element<std::string>("exact", "real")),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
-  return rc::gen::map(any, [](Layer c) {
+  return gen::map(any, [](Layer c) {
     if (values_per_channel(c) == 1) c.samples = {};
     return c;
   });

@@ -14,6 +14,7 @@
 // docs/numerics.md. Weight's and bias' gradients are shares of a rank's own samples, so their sums
 // over the ranks are compared, and the bounds are summed.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/recorder/tensors.h"
 #include "scenarios/cases/expect.h"
@@ -241,24 +242,23 @@ std::vector<Layer> every_small_one() {
 }
 
 rc::Gen<Layer> layers() {
+  using gen::set;
   using rc::gen::element;
   using rc::gen::inRange;
-  using rc::gen::set;
-  using Sizes = std::vector<int>;
-  const auto any = rc::gen::build<Layer>(
-      set(&Layer::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
+  const auto any = gen::build<Layer>(
+      set(&Layer::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
       set(&Layer::norm,
-          rc::gen::build<NormOptions>(set(&NormOptions::channels, inRange<int64_t>(1, 5)),
-                                      set(&NormOptions::eps_log2, inRange<int64_t>(-17, 2)),
-                                      set(&NormOptions::cumulative), set(&NormOptions::affine),
-                                      set(&NormOptions::track_running_stats))),
-      set(&Layer::spatial, rc::gen::elementOf(std::vector<Sizes>{{}, {3}, {2, 2}})),
+          gen::build<NormOptions>(set(&NormOptions::channels, inRange<int64_t>(1, 5)),
+                                  set(&NormOptions::eps_log2, inRange<int64_t>(-17, 2)),
+                                  set(&NormOptions::cumulative), set(&NormOptions::affine),
+                                  set(&NormOptions::track_running_stats))),
+      set(&Layer::spatial, rc::gen::elementOf(std::vector<std::vector<int>>{{}, {3}, {2, 2}})),
       set(&Layer::average_log2, element(0, 0, 8, 12)),
-      set(&Layer::samples, rc::gen::container<Sizes>(3, inRange(0, 7))),
+      set(&Layer::samples, gen::lists(3, inRange(0, 7))),
       set(&Layer::dtype, element<std::string>("float32", "float64", "float16", "bfloat16")),
       set(&Layer::values, element<std::string>("exact", "real")),
       set(&Layer::seed, inRange<uint64_t>(0, 1 << 20)));
-  return rc::gen::map(any, [](Layer c) {
+  return gen::map(any, [](Layer c) {
     if (values_per_channel(c) == 1) c.samples = {};
     return c;
   });

@@ -8,13 +8,12 @@
 // in all later steps. Norms, overflows and learning rates are decided by each rank for itself, from
 // averaged gradients: a rank that saw others would skip or clip where its peers do not.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/recorder/rank_context.h"
 #include "scenarios/cases/labels.h"
-#include "scenarios/cases/lists.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/training/loop.h"
 
-#include <rapidcheck.h>
 #include <torch/torch.h>
 
 namespace lockstep::scenarios::training_is_one_process {
@@ -165,18 +164,18 @@ std::vector<Loop> every_small_one() {
 }
 
 rc::Gen<Loop> cases() {
+  using gen::set;
   using rc::gen::arbitrary;
   using rc::gen::element;
   using rc::gen::inRange;
-  using rc::gen::set;
   using rc::gen::weightedElement;
   using Dtypes = std::vector<std::string>;
   const auto dtypes = element(Dtypes{}, Dtypes{"float64"}, Dtypes{"float32", "float64"});
-  const auto overflow = rc::gen::build<Overflow>(
+  const auto overflow = gen::build<Overflow>(
       set(&Overflow::step, weightedElement<int>({{1, 0}, {3, 1}, {2, 2}, {1, 3}})),
       set(&Overflow::rank, inRange(0, 5)));
-  return rc::gen::build<Loop>(
-      set(&Loop::world, rc::gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4, 5)))),
+  return gen::build<Loop>(
+      set(&Loop::world, gen::build<WorldSpec>(set(&WorldSpec::size, element(2, 3, 3, 4, 5)))),
       set(&Loop::steps, inRange(3, 7)),
       set(&Loop::micro_batches, weightedElement<int>({{4, 1}, {2, 2}, {1, 3}})),
       set(&Loop::optimizer, element<std::string>("sgd", "momentum", "adam", "adamw", "amsgrad",
@@ -187,7 +186,7 @@ rc::Gen<Loop> cases() {
       set(&Loop::scales_loss, weightedElement<bool>({{3, true}, {1, false}})),
       set(&Loop::overflow, overflow), set(&Loop::zero_in_place, arbitrary<bool>()),
       set(&Loop::steps_in_backward, weightedElement<bool>({{2, false}, {1, true}})),
-      set(&Loop::sizes, lists(1, 5, inRange(1, 30))), set(&Loop::dtypes, dtypes),
+      set(&Loop::sizes, gen::lists(1, 5, inRange(1, 30))), set(&Loop::dtypes, dtypes),
       set(&Loop::bucket_cap_bytes, element<int64_t>(0, 1, 64)),
       set(&Loop::gradient_as_bucket_view, arbitrary<bool>()),
       set(&Loop::seed, inRange<uint64_t>(0, 1 << 20)));

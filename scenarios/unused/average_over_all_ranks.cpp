@@ -5,6 +5,7 @@
 // every step. Every rank uses branch 0, so that every rank has a backward. Gradients are cleared to
 // none before each step, so that an existing gradient was made by this step: this shows a divisor
 // that counts only the users, and a zero instead of no gradient.
+#include "harness/core/generators.h"
 #include "harness/core/values.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
@@ -115,7 +116,7 @@ std::vector<Training> every_small_one() {
 }
 
 rc::Gen<Training> cases() {
-  auto drawn = rc::gen::apply(
+  auto drawn = gen::apply(
       [](Training c, int branches, bool is_static, bool skips) {
         c.network.branches = branches;
         c.options.static_graph = is_static;

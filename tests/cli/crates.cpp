@@ -1,5 +1,6 @@
 // Scenarios whose cases have enough fields to be shrunk.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/recorder/rank_context.h"
 #include "tests/cli/toys.h"
 
@@ -42,12 +43,12 @@ struct Crates {
 
 rc::Gen<Crates> some_crates() {
   using rc::gen::inRange;
-  const auto crate = rc::gen::apply(
+  const auto crate = gen::apply(
       [](int width, int label) {
         return Crate{width, label};
       },
       inRange(1, 9), inRange(0, 4));
-  return rc::gen::apply(
+  return gen::apply(
       [](int world, int steps, std::vector<Crate> crates, std::vector<int> loads, int64_t rope,
          bool stacked, std::string mark) {
         return Crates{{.size = world}, steps,          std::move(crates), std::move(loads), rope,

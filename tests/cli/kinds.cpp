@@ -1,6 +1,7 @@
 // Scenarios that require shares of their cases, one of which draws too few, and one that does not
 // use a field of its shape.
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/recorder/rank_context.h"
 #include "tests/cli/toys.h"
 
@@ -23,7 +24,7 @@ struct Kind {
 };
 
 rc::Gen<Kind> kinds() {
-  return rc::gen::map(rc::gen::resize(100, rc::gen::inRange<int64_t>(1, 1000)), [](int64_t number) {
+  return gen::map(rc::gen::resize(100, rc::gen::inRange<int64_t>(1, 1000)), [](int64_t number) {
     return Kind{
         .loud = number % 2 == 0, .colour = number % 3 == 0 ? "green" : "red", .number = number};
   });

@@ -1,6 +1,7 @@
 #include "tests/cli/toys.h"
 
 #include "harness/core/compare.h"
+#include "harness/core/generators.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
 
@@ -35,7 +36,7 @@ struct Bare {
 };
 
 rc::Gen<Toy> toys() {
-  return rc::gen::map(rc::gen::inRange<int64_t>(1, 100), [](int64_t factor) {
+  return gen::map(rc::gen::inRange<int64_t>(1, 100), [](int64_t factor) {
     return Toy{.world = {.size = 2 + static_cast<int>(factor % 2)},
                .factor = factor,
                .loud = factor % 3 == 0};

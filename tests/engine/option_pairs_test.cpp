@@ -1,5 +1,6 @@
 #include "harness/engine/option_pairs.h"
 
+#include "harness/core/generators.h"
 #include "harness/engine/draw.h"
 #include "tests/engine/toys.h"
 
@@ -31,10 +32,10 @@ struct Optional {
 // Each option is off in one of `off_in` draws.
 rc::Gen<Optional> options_off_in(int64_t off_in) {
   const auto is_on = [off_in] {
-    return rc::gen::map(rc::gen::resize(100, rc::gen::inRange<int64_t>(0, off_in)),
-                        [](int64_t drawn) { return drawn > 0; });
+    return gen::map(rc::gen::resize(100, rc::gen::inRange<int64_t>(0, off_in)),
+                    [](int64_t drawn) { return drawn > 0; });
   };
-  return rc::gen::apply(
+  return gen::apply(
       [](bool first, bool second, bool third, bool fourth, bool mode, bool sizes, int64_t length) {
         constexpr std::array kModes{"fast", "slow"};
         return Optional{.first = first,
@@ -51,7 +52,7 @@ rc::Gen<Optional> options_off_in(int64_t off_in) {
 
 // The second needs the first, and the third excludes it.
 rc::Gen<Optional> tied() {
-  return rc::gen::map(options_off_in(2), [](Optional c) {
+  return gen::map(options_off_in(2), [](Optional c) {
     c.first = c.first || c.second;
     c.third = c.third && !c.first;
     return c;

@@ -1,5 +1,6 @@
 #include "tests/engine/planted.h"
 
+#include "harness/core/generators.h"
 #include "tests/engine/toys.h"
 
 #include <algorithm>
@@ -137,12 +138,12 @@ Findings none_saw_wrong(const Planted&, const History& history) {
 
 rc::Gen<Planted> cases() {
   using rc::gen::inRange;
-  const auto layer = rc::gen::apply(
+  const auto layer = gen::apply(
       [](int width, bool bias, int tied) {
         return PlantedLayer{width, bias, std::max(0, tied)};
       },
       inRange(1, 9), rc::gen::arbitrary<bool>(), inRange(-4, 5));
-  const auto world = rc::gen::apply(
+  const auto world = gen::apply(
       [](int size, int kind, int rank, std::vector<int> choices) {
         WorldSpec spec{.size = size};
         static const char* const kKinds[] = {"delay", "kill", "error"};
@@ -152,7 +153,7 @@ rc::Gen<Planted> cases() {
       },
       inRange(1, 9), inRange(0, 12), inRange(0, 8),
       rc::gen::container<std::vector<int>>(inRange(0, 4)));
-  const auto shape = rc::gen::apply(
+  const auto shape = gen::apply(
       [](WorldSpec spec, int steps, std::vector<PlantedLayer> layers, std::vector<int> parts,
          int micro_batches, int groups) {
         return Planted{std::move(spec),  steps,         std::move(layers),
@@ -160,7 +161,7 @@ rc::Gen<Planted> cases() {
       },
       world, inRange(1, 31), rc::gen::container<std::vector<PlantedLayer>>(layer),
       rc::gen::container<std::vector<int>>(inRange(0, 9)), inRange(1, 6), inRange(1, 5));
-  return rc::gen::apply(
+  return gen::apply(
       [](Planted c, int64_t cap, bool unused, bool view, std::string hook, bool real,
          uint64_t seed) {
         c.layers.resize(std::min<size_t>(c.layers.size(), 12));

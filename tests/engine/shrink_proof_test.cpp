@@ -1,5 +1,6 @@
 // Shrinking over small domains, where every case can be enumerated, and from cases as they are
 // drawn, whatever fails.
+#include "harness/core/generators.h"
 #include "harness/engine/shrink.h"
 #include "tests/engine/planted.h"
 
@@ -145,7 +146,7 @@ std::vector<Small> a_step_below(const Small& c) {
 
 rc::Gen<Small> any_small() {
   using rc::gen::inRange;
-  return rc::gen::apply(
+  return gen::apply(
       [](int world, int steps, int groups, std::vector<int> parts, bool flag, std::string mode,
          uint64_t seed) {
         return Small{{.size = world}, steps, groups, std::move(parts), flag, std::move(mode), seed};

@@ -1,5 +1,7 @@
 #include "tests/engine/toys.h"
 
+#include "harness/core/generators.h"
+
 #include <fstream>
 #include <stdlib.h>
 
@@ -16,7 +18,7 @@ Findings nobody_saw_one(const Number&, const History& history) {
 }
 
 rc::Gen<Number> numbers() {
-  return rc::gen::map(rc::gen::inRange<int64_t>(0, 1001), [](int64_t value) {
+  return gen::map(rc::gen::inRange<int64_t>(0, 1001), [](int64_t value) {
     return Number{.world = {.size = 2 + static_cast<int>(value % 3)}, .value = value};
   });
 }

@@ -8,6 +8,7 @@
 // each bucket, so an order that depends on an element's place in its bucket, as a ring's does, is
 // another one for the same gradient; where numbers round, simulated worlds take no ring and Gloo's
 // have two ranks.
+#include "harness/core/generators.h"
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
@@ -56,18 +57,18 @@ Training comparable(Training c) {
 }
 
 rc::Gen<Training> cases() {
+  using gen::set;
   using rc::gen::element;
-  using rc::gen::set;
   const auto schedule =
-      rc::gen::build<Schedule>(set(&Schedule::policy, element<std::string>("listed", "uniform")),
-                               set(&Schedule::seed, rc::gen::inRange<uint64_t>(0, 1 << 20)));
-  const auto world = rc::gen::build<WorldSpec>(
+      gen::build<Schedule>(set(&Schedule::policy, element<std::string>("listed", "uniform")),
+                           set(&Schedule::seed, rc::gen::inRange<uint64_t>(0, 1 << 20)));
+  const auto world = gen::build<WorldSpec>(
       set(&WorldSpec::size, element(2, 3, 4, 5)),
       set(&WorldSpec::reduction, element<std::string>("flat", "ring", "tree", "permuted")),
       set(&WorldSpec::schedule, schedule));
   auto drawn = with(with(trainings(), &Training::world, world), &Training::micro_batches,
                     element(1, 1, 2, 3));
-  return rc::gen::apply(
+  return gen::apply(
       [](Training c, bool is_view) {
         c.options.gradient_as_bucket_view = is_view;
         c.options.batched_grad_copy = false;  // PyTorch 2.11 has none
