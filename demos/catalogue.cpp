@@ -25,6 +25,12 @@ Demo demonstration();
 namespace unused {
 Demo demonstration();
 }
+namespace buckets {
+Demo demonstration();
+}
+namespace uneven {
+Demo demonstration();
+}
 namespace hang {
 Demo demonstration();
 }
@@ -35,7 +41,8 @@ std::vector<Demo> demonstrations() {
   return {demos::sampler::demonstration(),     demos::buffers::demonstration(),
           demos::collectives::demonstration(), demos::average::demonstration(),
           demos::syncbn::demonstration(),      demos::no_sync::demonstration(),
-          demos::unused::demonstration(),      demos::hang::demonstration()};
+          demos::unused::demonstration(),      demos::buckets::demonstration(),
+          demos::uneven::demonstration(),      demos::hang::demonstration()};
 }
 
 }  // namespace lockstep

@@ -1,0 +1,141 @@
+// What each demonstration says of its history.
+#include "tests/demos/played.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+TEST(SamplerDemo, CountsWhatTheRanksDrew) {
+  EXPECT_EQ(finding_of("sampler"),
+            "2 ranks draw 10 of 10 samples in each epoch, none twice; the epochs have different "
+            "orders.");
+  EXPECT_EQ(finding_of("sampler", {{"world", "3"}}),
+            "3 ranks draw 10 of 10 samples in each epoch, 2 again; the epochs have different "
+            "orders.");
+  EXPECT_EQ(finding_of("sampler", {{"world", "3"}, {"drop_last", "true"}}),
+            "3 ranks draw 9 of 10 samples in each epoch, none twice, 1 never; the epochs have "
+            "different orders.");
+  EXPECT_EQ(finding_of("sampler", {}, "set_epoch_forgotten"),
+            "2 ranks draw 10 of 10 samples in each epoch, none twice; every epoch has the same "
+            "order.");
+}
+
+TEST(SamplerDemo, DrawsPyTorchsOrderOfSeed0) {
+  const auto& demo = demo_named("sampler");
+  const auto run = played(demo);
+  const auto story = demo.show(run.c, run.history);
+  const auto& grid = std::get<reports::Grid>(story.pictures.at(0).body);
+  const auto first_epoch = [&](size_t row) {
+    std::string text;
+    for (size_t step = 0; step < 5; ++step) text += grid.rows.at(row).cells.at(step).text + " ";
+    return text;
+  };
+  EXPECT_EQ(first_epoch(0), "4 1 7 5 3 9 0 8 6 2 ");
+  EXPECT_EQ(first_epoch(1), "4 7 3 0 6 ");
+  EXPECT_EQ(first_epoch(2), "1 5 9 8 2 ");
+}
+
+TEST(BuffersDemo, SaysWhatEachWayLeavesOnTheLastRank) {
+  EXPECT_EQ(finding_of("buffers"),
+            "Rank 1 ends with running_mean 0.5 with the broadcast, 0.875 without it and 0.4375 "
+            "with SyncBatchNorm; one process has 0.4375, DataParallel keeps 0.");
+  EXPECT_NE(finding_of("buffers", {}, "not_converted").find("and 0.5 with SyncBatchNorm"),
+            std::string::npos);
+  EXPECT_NE(finding_of("buffers", {}, "unwrapped_forward").find("0.875 with the broadcast"),
+            std::string::npos);
+}
+
+TEST(CollectivesDemo, SaysWhoHoldsTheResult) {
+  EXPECT_EQ(finding_of("collectives"),
+            "All-reduce leaves the sum 10 on all 4 ranks, reduce on rank 0 alone; all-gather "
+            "leaves 1 2 3 4 on all 4 ranks, gather on rank 0 alone.");
+  EXPECT_EQ(finding_of("collectives", {{"root", "2"}, {"operation", "max"}}),
+            "All-reduce leaves the max 4 on all 4 ranks, reduce on rank 2 alone; all-gather "
+            "leaves 1 2 3 4 on all 4 ranks, gather on rank 2 alone.");
+}
+
+TEST(CollectivesDemo, RefusesARootThatIsNoRank) {
+  try {
+    demo_named("collectives").case_of({{"root", "4"}}, "");
+    FAIL() << "it took root 4 of 4 ranks";
+  } catch (const FieldError& error) {
+    EXPECT_STREQ(error.what(), "collectives: root 4 is no rank of a world of 4");
+  }
+}
+
+TEST(AverageDemo, SaysWhichGradientIsThatOfOneProcess) {
+  EXPECT_EQ(
+      finding_of("average"),
+      "Batches of 3, 1 samples: rank 0 holds the gradient 3, not the 2.5 of one process; with "
+      "weighted losses 2.5, which one process has.");
+  EXPECT_EQ(finding_of("average", {{"samples", "[2]"}}),
+            "Batches of 2, 2 samples: rank 0 holds the gradient 2.5, which one process has; with "
+            "weighted losses 2.5, which one process has.");
+  EXPECT_NE(finding_of("average", {}, "not_divided").find("the gradient 6, not the 2.5"),
+            std::string::npos);
+}
+
+TEST(SyncbnDemo, SaysHowFarEachWayIsFromOneProcess) {
+  const auto right = finding_of("syncbn");
+  EXPECT_TRUE(
+      right.starts_with("SyncBatchNorm has the numbers of one process; a plain BatchNorm "
+                        "is off by up to "))
+      << right;
+  EXPECT_TRUE(
+      finding_of("syncbn", {}, "not_converted").starts_with("SyncBatchNorm is off by up to"));
+}
+
+TEST(NoSyncDemo, SaysWhatTheRanksHoldAfterHowManyAllReduces) {
+  EXPECT_EQ(finding_of("no_sync"),
+            "After 4 backwards and 1 all-reduce every rank holds 15, where one process has "
+            "15.");
+  EXPECT_EQ(finding_of("no_sync", {}, "last_in_no_sync"),
+            "After 4 backwards and 0 all-reduces the ranks hold 10, 20, where one process has "
+            "15.");
+}
+
+TEST(UnusedDemo, SaysWhoUsesAParameterAndWhoHoldsItsGradient) {
+  EXPECT_EQ(finding_of("unused"),
+            "Parameter a is used by rank 0 alone, and all 3 ranks hold the gradient 0.333333: the "
+            "sum divided by 3, with zero from ranks that did not use it.");
+  EXPECT_EQ(finding_of("unused", {}, "divided_by_users"),
+            "Parameter a is used by rank 0 alone, and all 3 ranks hold the gradient 1, not the "
+            "0.333333 of one process.");
+}
+
+TEST(BucketsDemo, SaysWhichGradientsTravelTogether) {
+  EXPECT_EQ(finding_of("buckets"),
+            "6 gradients travel in 4 all-reduces, the largest of 12 bytes: f, d e, b c, a; in the "
+            "second pass a, b c, d e, f.");
+  EXPECT_EQ(finding_of("buckets", {{"forward", "first_first"}}),
+            "6 gradients travel in 4 all-reduces, the largest of 16 bytes: f, d e, b c, a; in the "
+            "second pass f e, d c, b a.");
+  EXPECT_EQ(finding_of("buckets", {{"cap_bytes", "64"}}),
+            "6 gradients travel in 1 all-reduce, the largest of 40 bytes: a b c d e f; in the "
+            "second pass a b c d e f.");
+}
+
+TEST(UnevenDemo, SaysWhatTheLastStepAveragesAndWhereAllEnd) {
+  EXPECT_EQ(finding_of("uneven"),
+            "Ranks with 3, 1, 2 inputs: in step 2 the gradient is 2, and in the end all hold the "
+            "weight -22.");
+  EXPECT_EQ(finding_of("uneven", {{"divisor", "live"}}),
+            "Ranks with 3, 1, 2 inputs: in step 2 the gradient is 6, and in the end all hold the "
+            "weight -30.");
+  EXPECT_EQ(finding_of("uneven", {}, "begins_again"),
+            "Ranks with 3, 1, 2 inputs: in step 2 the gradient is 12, and in the end all hold the "
+            "weight -36, not the -22 of the rule.");
+}
+
+TEST(HangDemo, NamesTheRankThatIsMissing) {
+  EXPECT_EQ(finding_of("hang"),
+            "4 ranks issued 3 all-reduces each, in one order, and nobody waits.");
+  const auto skipped = finding_of("hang", {}, "one_rank_skips");
+  EXPECT_TRUE(skipped.starts_with("rank 1 never issued collective #2")) << skipped;
+  const auto more = finding_of("hang", {}, "one_too_many");
+  EXPECT_TRUE(more.starts_with("ranks 0, 2, 3 never issued collective #3")) << more;
+}
+
+}  // namespace
+}  // namespace lockstep
