@@ -16,6 +16,9 @@ Demo demonstration();
 namespace average {
 Demo demonstration();
 }
+namespace dp_vs_ddp {
+Demo demonstration();
+}
 namespace syncbn {
 Demo demonstration();
 }
@@ -40,9 +43,10 @@ Demo demonstration();
 std::vector<Demo> demonstrations() {
   return {demos::sampler::demonstration(),     demos::buffers::demonstration(),
           demos::collectives::demonstration(), demos::average::demonstration(),
-          demos::syncbn::demonstration(),      demos::no_sync::demonstration(),
-          demos::unused::demonstration(),      demos::buckets::demonstration(),
-          demos::uneven::demonstration(),      demos::hang::demonstration()};
+          demos::dp_vs_ddp::demonstration(),   demos::syncbn::demonstration(),
+          demos::no_sync::demonstration(),     demos::unused::demonstration(),
+          demos::buckets::demonstration(),     demos::uneven::demonstration(),
+          demos::hang::demonstration()};
 }
 
 }  // namespace lockstep

@@ -82,6 +82,8 @@ const std::vector<Planted> kPlanted{
     {"collectives", "one_rank_skips", Verdict::Kind::hang, "stuck"},
     {"average", "not_divided", Verdict::Kind::fail, "sum_not_average"},
     {"average", "not_wrapped", Verdict::Kind::fail, "not_reduced"},
+    {"dp_vs_ddp", "whole_batch", Verdict::Kind::fail, "whole_batch_on_each_rank"},
+    {"dp_vs_ddp", "loss_summed", Verdict::Kind::fail, "loss_summed"},
     {"syncbn", "not_converted", Verdict::Kind::fail, "local_statistics"},
     {"syncbn", "eval_on_one_rank", Verdict::Kind::hang, "stuck"},
     {"no_sync", "last_in_no_sync", Verdict::Kind::fail, "not_reduced"},

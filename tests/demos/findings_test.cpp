@@ -76,6 +76,17 @@ TEST(AverageDemo, SaysWhichGradientIsThatOfOneProcess) {
             std::string::npos);
 }
 
+TEST(DpVsDdpDemo, SaysWhatEachMoves) {
+  EXPECT_EQ(
+      finding_of("dp_vs_ddp"),
+      "DataParallel moves 252 bytes to and from its first device and computes 8 losses there; with "
+      "DDP a rank sends 24 bytes and computes 2; both have the gradient 4.5 of one process.");
+  EXPECT_EQ(finding_of("dp_vs_ddp", {}, "loss_summed"),
+            "DataParallel moves 252 bytes to and from its first device and computes 8 losses "
+            "there; with DDP a rank sends 24 bytes and computes 2; the gradients are 4.5 and 9, "
+            "where one process has 4.5.");
+}
+
 TEST(SyncbnDemo, SaysHowFarEachWayIsFromOneProcess) {
   const auto right = finding_of("syncbn");
   EXPECT_TRUE(
