@@ -30,11 +30,19 @@ inline Setting setting_of(const std::string& subject, const std::string& tier,
 // Why this machine cannot run it; empty: it can. Throws UsageError for a wrong request, except in
 // launched processes, which exchange that error; otherwise the others would wait for this one.
 inline std::string why_not_here(const Setting& setting, const Known& known) {
+  if (auto reason = known.subjects.why_not(setting.subject); !reason.empty()) return reason;
   const auto& tier = traits_of(setting);
   if (*tier.own_backend != '\0') return "";
   const auto& backend = backend_called(setting.backend, known.backends);
   if (!backend.misuse.empty() && !tier.is_launched) throw UsageError(backend.misuse);
   return backend.why_not;
+}
+
+// The subjects that a flag names, with what they need loaded: before anything is drawn or forked.
+inline std::vector<std::string> subjects_to_run(const std::string& text, const Known& known) {
+  const auto names = words("--subject", text, known.subjects.names());
+  for (const auto& name : names) known.subjects.load(name);
+  return names;
 }
 
 // The default subject of a command: Lockstep's own, or the first one if that is not known.

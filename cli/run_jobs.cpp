@@ -53,7 +53,7 @@ std::vector<Setting> settings_of(const RunFlags& flags, const Known& known) {
                        " worlds carry collectives in " + own + "; leave " + tier +
                        " out of --tier");
   const auto subjects = flags.subjects.empty() ? default_subject(known) : flags.subjects;
-  for (const auto& subject : words("--subject", subjects, known.subjects.names()))
+  for (const auto& subject : subjects_to_run(subjects, known))
     for (const auto& tier : tiers)
       for (const auto& backend : words("--backend", flags.backends, names_of(known.backends))) {
         const auto setting = setting_of(subject, tier, backend);

@@ -121,5 +121,6 @@ make_peer() {
     return
   fi
   make_environment .venv-peer PyTorch '2.7 GB to download, 4.7 GB on disk'
+  rm -f -- "$root"/build/*/build.ninja  # So that every build looks for PyTorch again.
   mark_complete .venv-peer
 }

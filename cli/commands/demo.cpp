@@ -64,8 +64,12 @@ Setting setting_of(const Flags& flags, const Known& known) {
     if (given.size() > 1) throw UsageError(flag + " " + text + ": a demonstration takes one");
     return given.front();
   };
-  return cli::setting_of(one("--subject", subject, known.subjects.names()),
-                         one("--tier", flags.tier, tiers), Setting().backend);
+  const auto tier = one("--tier", flags.tier, tiers);
+  const auto chosen = one("--subject", subject, known.subjects.names());
+  if (const auto reason = known.subjects.why_not(chosen); !reason.empty())
+    throw UsageError("--subject " + chosen + ": " + reason);
+  known.subjects.load(chosen);
+  return cli::setting_of(chosen, tier, Setting().backend);
 }
 
 std::string command_of(const Flags& flags, const Known& known) {

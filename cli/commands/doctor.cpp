@@ -6,6 +6,7 @@
 #include "cli/print.h"
 #include "harness/core/text.h"
 #include "harness/cuda/nccl.h"
+#include "harness/pytorch/pytorch.h"
 #include "harness/worlds/about.h"
 
 #include <cstdio>
@@ -53,6 +54,11 @@ std::string about_gpus(const std::string& seen) {
                               : seen + ": " + gpus.problem;
 }
 
+std::string about_pytorch() {
+  const auto reason = pytorch::why_not();
+  return reason.empty() ? "yes: --subject pytorch" : "no: " + reason;
+}
+
 Lines found(const Machine& machine, const AboutTorch& torch) {
   return {
       {"lockstep", kVersion},
@@ -60,6 +66,7 @@ Lines found(const Machine& machine, const AboutTorch& torch) {
       {"gloo", torch.gloo ? "yes" : "no: LibTorch was built without it"},
       {"cuda", about_cuda()},
       {"nccl", about_nccl()},
+      {"pytorch", about_pytorch()},
       {"mpi, tcp", "no: Lockstep has no such backends; mpirun starts worlds that meet over gloo"},
       {"gpus", about_gpus(machine.gpus)},
       {"cores", std::to_string(machine.cores) + ", so " + std::to_string(default_slots()) +

@@ -77,8 +77,7 @@ std::vector<Job> jobs_of(const Flags& flags, const Known& known,
   std::vector<Job> jobs;
   for (const auto& [scenario, cases, where] : replayed) {
     const auto was = where.value_or(Setting{default_subject(known), "cold", "gloo"});
-    for (const auto& name :
-         words("--subject", given(flags.subject, was.subject), known.subjects.names()))
+    for (const auto& name : subjects_to_run(given(flags.subject, was.subject), known))
       for (const auto& tier : words("--tier", given(flags.tier, was.tier), names_of_tiers())) {
         const std::string own = find_tier(tier)->own_backend;
         const auto backends =

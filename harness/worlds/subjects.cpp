@@ -22,6 +22,23 @@ Subjects::Subjects(std::vector<Subject> subjects)
   }
 }
 
+Subjects Subjects::with_plugin(const std::string& name, SubjectPlugin plugin) const {
+  if (!contains(name)) throw std::invalid_argument("no subject '" + name + "' for a plugin");
+  Subjects all = *this;
+  all.plugins_[name] = std::move(plugin);
+  return all;
+}
+
+std::string Subjects::why_not(const std::string& name) const {
+  const auto plugin = plugins_.find(name);
+  return plugin == plugins_.end() ? "" : plugin->second.why_not;
+}
+
+void Subjects::load(const std::string& name) const {
+  const auto plugin = plugins_.find(name);
+  if (plugin != plugins_.end() && plugin->second.why_not.empty()) plugin->second.load();
+}
+
 std::vector<std::string> Subjects::names() const {
   std::vector<std::string> names;
   for (const auto& subject : *subjects_) names.push_back(subject.name);

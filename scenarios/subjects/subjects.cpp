@@ -5,7 +5,8 @@
 namespace lockstep {
 
 Subjects built_in_subjects() {
-  return {lockstep_subject(), naive_subject(), c10d_subject()};
+  return Subjects{lockstep_subject(), naive_subject(), c10d_subject(), pytorch_subject()}
+      .with_plugin("pytorch", pytorch_plugin());
 }
 
 }  // namespace lockstep

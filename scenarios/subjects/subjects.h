@@ -12,6 +12,10 @@ Subject
 naive_subject();  // one all-reduce per parameter, after backward: twenty lines to check by eye
 Subject c10d_subject();  // PyTorch's own reducer, driven as its Python wrapper drives it
 
+// PyTorch's own DistributedDataParallel, of Python; needs the plugin.
+Subject pytorch_subject();
+SubjectPlugin pytorch_plugin();
+
 Subjects built_in_subjects();
 
 }  // namespace lockstep

@@ -45,12 +45,22 @@ class Peer(Launcher):
         self.assertEqual(result.err, "lockstep: .venv-peer is complete\n")
         self.assertEqual([call for call in self.calls() if call.startswith(("python", "apt-get"))], [])
 
-    def test_making_it_leaves_venv_and_the_build_alone(self):
+    def test_making_it_leaves_venv_alone_and_every_build_looks_for_it_again(self):
         self.launch("build")
         self.calls()
+        ninja = self.in_tree("build", "release", "build.ninja")
+        self.assertTrue(os.path.exists(ninja))
         self.assert_ran(self.launch("setup", "--peer"))
         self.assertEqual(len(self.installs()), 1)
-        self.assertTrue(os.path.exists(self.in_tree("build", "release", "build.ninja")))
+        self.assertFalse(os.path.exists(ninja))
+
+    def test_the_headers_of_python_are_wanted_for_it_alone(self):
+        def wanted(*arguments):
+            self.assert_ran(self.launch(*arguments))
+            return any("python3-dev" in call for call in self.calls() if call.startswith("dpkg-query"))
+
+        self.assertFalse(wanted("setup"))
+        self.assertTrue(wanted("setup", "--peer"))
 
     def test_a_half_made_one_and_one_of_other_requirements_are_made_anew(self):
         os.makedirs(self.in_tree(".venv-peer", "bin"))

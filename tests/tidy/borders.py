@@ -3,6 +3,7 @@
 # Folder -> the folders and files it may include; the longest folder that holds a file decides.
 CORE, PROCESS, ENGINE, WORLD = "harness/core", "harness/process", "harness/engine", "harness/worlds"
 ACCELERATOR, CUDA, RECORDER = "harness/accelerator", "harness/cuda", "harness/recorder"
+PYTORCH = "harness/pytorch"
 PUBLIC = tuple("ddp/" + name + ".h" for name in (
     "batch_norm", "bucket_plan", "buffer_hook", "check_replicas_equal", "checkpoint", "collectives", "communication_hook", "communication_hooks", "convert_sync_batchnorm", "distributed_data_parallel", "distributed_sampler", "errors", "init",
     "join", "joinable", "launcher_report", "logging_data", "model_averaging", "options", "outputs", "post_local_sgd", "power_sgd", "random_split", "spawn", "sync_batch_norm", "version", "zero_redundancy_optimizer"))
@@ -39,7 +40,9 @@ MAY_INCLUDE = {
     WORLD + "/cuda_backends.cpp": (WORLD, CORE, PROCESS, RECORDER, CUDA),
     ACCELERATOR: (ACCELERATOR, CORE),
     CUDA: (CUDA,),
+    PYTORCH: (PYTORCH, PROCESS),
     "scenarios": SCENARIOS,
+    "scenarios/subjects/pytorch.cpp": SCENARIOS + (PYTORCH,),
     **{"scenarios/subjects/lockstep" + end: SCENARIOS + ("ddp",) for end in (".cpp", "_hooks.h", "_hooks.cpp", "_loop.cpp", "_norm_layers.cpp", "_optimizers.cpp")},
     "reports": ("reports", CORE),
     "demos": SCENARIOS + ("demos", "reports"),

@@ -1,6 +1,7 @@
 #include "harness/worlds/sim/world.h"
 
 #include "harness/process/child_group.h"
+#include "harness/process/interpreter_lock.h"
 #include "harness/worlds/ambient.h"
 #include "harness/worlds/run_rank.h"
 #include "harness/worlds/sim/compute_time.h"
@@ -15,6 +16,7 @@
 #include <cfenv>
 #include <csignal>
 #include <optional>
+#include <utility>
 
 namespace lockstep::sim {
 
@@ -64,6 +66,7 @@ class World {
     std::optional<RankAmbient> ambient;
     std::unique_ptr<RankRun> play;
     std::vector<std::string> left;
+    void* interpreter_lock = nullptr;  // that it held when it stopped
   };
   Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
 
@@ -71,8 +74,12 @@ class World {
     task_.running.store(rank);
     task_.redirect(rank);
     at(rank).ambient->swap();
+    take_interpreter_lock(std::exchange(at(rank).interpreter_lock, nullptr));
   }
-  void end_turn(int rank) { at(rank).ambient->swap(); }
+  void end_turn(int rank) {
+    at(rank).interpreter_lock = release_interpreter_lock();
+    at(rank).ambient->swap();
+  }
 
   void live(int rank) {
     // The thread has run other cases, which may have left something in it.

@@ -1,0 +1,16 @@
+// CMake found this of the subject pytorch.
+#pragma once
+
+#include <string>
+
+namespace lockstep::pytorch {
+
+struct Built {
+  bool is_built = false;
+  std::string why;          // what was missing, as a sentence
+  std::string environment;  // the folder .venv-peer
+  std::string torch;        // the folder in it that holds lib/libtorch_cpu.so
+};
+Built built();
+
+}  // namespace lockstep::pytorch

@@ -1,0 +1,55 @@
+"""Communication hooks: PyTorch's own, and two of a program's."""
+
+import torch
+import torch.distributed as dist
+from lockstep_worlds import Refused
+from torch.distributed.algorithms.ddp_comm_hooks import debugging_hooks, default_hooks, powerSGD_hook
+
+
+def gathered_hook(group, bucket):
+    """Sums in the order of the ranks, in memory of its own."""
+    scaled = bucket.buffer() / group.size()
+    parts = [torch.empty_like(scaled) for _ in range(group.size())]
+    work = dist.all_gather(parts, scaled, group=group, async_op=True)
+
+    def add(_):
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        return total
+
+    return work.get_future().then(add)
+
+
+def own_work_hook(group, bucket):
+    total = bucket.buffer() / group.size()
+    return dist.all_reduce(total, group=group, async_op=True).get_future().then(lambda _: total)
+
+
+def hook_of(options, group):
+    """The state and the hook that a case wants."""
+    kind = options["kind"]
+    hooks = {
+        "all_reduce": (group, default_hooks.allreduce_hook),
+        "fp16_compress": (group, default_hooks.fp16_compress_hook),
+        "bf16_compress": (group, default_hooks.bf16_compress_hook),
+        "noop": (group, debugging_hooks.noop_hook),
+        "gathered": (group, gathered_hook),
+        "own_work": (group, own_work_hook),
+    }
+    if kind == "power_sgd":
+        state = powerSGD_hook.PowerSGDState(
+            group, matrix_approximation_rank=options["matrix_rank"], start_powerSGD_iter=options["start"],
+            min_compression_rate=1.0, use_error_feedback=options["use_error_feedback"],
+            warm_start=options["warm_start"])
+        chosen = (state, powerSGD_hook.powerSGD_hook)
+    elif kind in hooks:
+        chosen = hooks[kind]
+    else:
+        raise Refused(f"PyTorch's hook {kind} computes on a GPU alone")
+    state, hook = chosen
+    if options["around"] == "fp16_compress":
+        hook = default_hooks.fp16_compress_wrapper(hook)
+    elif options["around"] == "bf16_compress":
+        hook = default_hooks.bf16_compress_wrapper(hook)
+    return state, hook

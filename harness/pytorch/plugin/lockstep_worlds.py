@@ -1,0 +1,99 @@
+"""One process group for each rank where ranks are threads of one process, and the first import of all."""
+
+import gc
+import threading
+
+import torch
+import torch.distributed as dist
+import torch.distributed.distributed_c10d as c10d
+from torch.nn.parallel import DistributedDataParallel
+
+
+class Refused(Exception):
+    """PyTorch does not have this option."""
+
+
+class CppError(Exception):
+    """Stands for an exception of C++ while it passes through Python."""
+
+
+class World:
+    """What init_process_group leaves behind, for one group that exists already."""
+
+    def __init__(self):
+        self.default_pg = None
+        self.group_count = 0
+        self.pg_map, self.pg_names, self.pg_group_ranks, self.pg_backend_config = {}, {}, {}, {}
+        self.tags_to_pg, self.pg_to_tag, self.pg_coalesce_state, self.comms = {}, {}, {}, []
+
+
+class Worlds:
+    """In place of c10d._world, of which a process has one: simulated ranks are threads of one process."""
+
+    def __init__(self):
+        object.__setattr__(self, "of_threads", {})
+
+    def own(self):
+        return self.of_threads.setdefault(threading.get_ident(), World())
+
+    def __getattr__(self, name):
+        return getattr(self.own(), name)
+
+    def __setattr__(self, name, value):
+        setattr(self.own(), name, value)
+
+
+worlds = Worlds()
+
+
+def adopt(group):
+    """Makes `group` the default group of this thread."""
+    world = worlds.own()
+    if world.default_pg is group:
+        return
+    world.pg_map[group] = ("gloo", None)
+    world.pg_names[group] = group.group_name
+    world.pg_group_ranks[group] = {rank: rank for rank in range(group.size())}
+    world.pg_backend_config[group] = "cpu:gloo"
+    world.default_pg = group
+
+
+def leave():
+    """Forgets the groups of this thread."""
+    worlds.of_threads.pop(threading.get_ident(), None)
+
+
+def let_go():
+    """Python frees what refers to itself at some later moment: here it does so when a case lets go of it."""
+    leave()
+    gc.collect()
+
+
+class PartlyUsed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.unused = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+
+    def forward(self, x):
+        return self.used(x)
+
+
+def warm_up():
+    """The first DistributedDataParallel of a process imports for seconds. It runs on a group of one
+    that communicates with nobody, and makes no backward pass, which would start threads."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", rank=0, world_size=1, store=FakeStore())
+    for options in ({}, {"find_unused_parameters": True}, {"static_graph": True}):
+        ddp = DistributedDataParallel(PartlyUsed(), **options)
+        with ddp.no_sync():
+            ddp(torch.ones(1, 1))
+        ddp(torch.ones(1, 1))
+        ddp._get_ddp_logging_data()
+    del ddp
+    dist.destroy_process_group()
+    torch.set_num_threads(1)
+    c10d._world = worlds
+    gc.collect()
+    gc.freeze()  # what is alive now stays, and no later collection looks at it
+    gc.disable()

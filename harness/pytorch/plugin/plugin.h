@@ -1,0 +1,105 @@
+// liblockstep_pytorch.so gives the harness these: PyTorch's Python classes, as values of LibTorch.
+// The library holds the interpreter; nothing here names Python. Every function may be called in any
+// thread; none may hold the interpreter's lock.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace lockstep::pytorch {
+
+using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+using Value =
+    std::variant<bool, int64_t, double, std::string, std::vector<double>, std::vector<std::string>>;
+using Values = std::map<std::string, Value>;
+
+// PyTorch has no such option, or no such part.
+struct Refused : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+// A Python exception: its type, its text, and the innermost line of Python that raised it.
+struct PythonError : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+// A model of the harness, of which Python makes a module. `shape` is that of forward's output:
+// "one" tensor, a "list", or "nested" in a dictionary; the tensors in it are listed in any case.
+struct Model {
+  std::function<NamedTensors()> parameters, buffers;
+  std::function<bool()> is_training;
+  std::function<std::vector<at::Tensor>(const at::Tensor& input, const std::string& shape)> forward;
+};
+
+struct WrapValues {
+  Values keywords;  // of DistributedDataParallel
+  std::vector<std::string> ignored, delayed;
+  std::string delayed_until;
+  Values hook;  // empty: none
+};
+
+struct Bucket {
+  int64_t elements = 0;
+  std::vector<std::string> parameters;
+};
+
+// The numbers of DistributedDataParallel's log, by PyTorch's names.
+struct Log {
+  std::map<std::string, int64_t> counts;
+  std::map<std::string, std::vector<int64_t>> lists;
+  std::vector<std::vector<size_t>> rebuilt_per_bucket_param_indices;
+};
+
+class Wrapped {
+ public:
+  virtual ~Wrapped() = default;
+  virtual std::vector<at::Tensor> forward(const at::Tensor& input, const std::string& shape) = 0;
+  virtual void backward(const at::Tensor& loss) = 0;
+  // Until what it returns is destroyed.
+  virtual std::shared_ptr<void> no_sync() = 0;
+  virtual void join(const std::string& kind, const std::function<void()>& steps) = 0;
+  virtual void update_process_group(const Group& group) = 0;
+  virtual void finish() = 0;
+  virtual std::vector<Bucket> buckets() = 0;
+  virtual Log log() = 0;
+};
+
+class Sharded {
+ public:
+  virtual ~Sharded() = default;
+  virtual void set_epoch(int64_t epoch) = 0;
+  virtual std::vector<int64_t> draw() = 0;
+};
+
+struct Plugin {
+  // Once, first. The interpreter of the environment in `folder`, its imports and a first
+  // DistributedDataParallel: seconds. Starts no thread.
+  void (*start)(const std::string& folder);
+  std::string (*version)();
+  // A simulated rank gives the interpreter's lock back as another one runs, if it holds it, and
+  // takes it again: what the first returns goes to the second, unless it is null.
+  void* (*release_lock)();
+  void (*take_lock)(void* held);
+
+  std::unique_ptr<Wrapped> (*wrap)(const Model&, const Group&, const WrapValues&);
+  std::unique_ptr<Sharded> (*shard)(int64_t length, int rank, int size, const Values&);
+  // Why SyncBatchNorm does not run on the CPU, in PyTorch's words; empty: it does.
+  std::string (*refusal_of_sync_batch_norm)(const Group&);
+  void (*all_reduce)(const at::Tensor&, const std::string& operation, const Group&);
+  std::vector<std::vector<int64_t>> (*random_split)(int64_t size, const std::vector<double>& shares,
+                                                    uint64_t seed);
+};
+
+inline constexpr char kPluginSymbol[] = "lockstep_pytorch_plugin";
+
+}  // namespace lockstep::pytorch

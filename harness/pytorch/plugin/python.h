@@ -1,0 +1,54 @@
+// The interpreter of this process, and what every call into it needs.
+#pragma once
+
+#include "harness/pytorch/plugin/plugin.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <exception>
+#include <string>
+#include <utility>
+
+namespace lockstep::pytorch {
+
+void start_interpreter(const std::string& folder);
+
+// A name of lockstep_adapter.py. The caller holds the lock.
+py::object adapter(const char* name);
+
+// Throws what `error` stands for: Refused, the C++ exception that a model threw, or a PythonError.
+[[noreturn]] void rethrow(py::error_already_set& error);
+
+// Raises in Python what is being thrown in C++, so that rethrow() throws it again.
+[[noreturn]] void raise_current_exception();
+
+// Runs `body` with the lock; what Python raises is thrown as above.
+template <class Body>
+auto in_python(Body&& body) {
+  const py::gil_scoped_acquire lock;
+  try {
+    return std::forward<Body>(body)();
+  } catch (py::error_already_set& error) {
+    rethrow(error);
+  }
+}
+
+// A Python object that may be destroyed without the lock.
+class Kept {
+ public:
+  explicit Kept(py::object object) : object_(std::move(object)) {}
+  ~Kept() {
+    const py::gil_scoped_acquire lock;
+    object_ = py::object();
+  }
+  Kept(const Kept&) = delete;
+  Kept& operator=(const Kept&) = delete;
+  const py::object& operator*() const { return object_; }
+  const py::object* operator->() const { return &object_; }
+
+ private:
+  py::object object_;
+};
+
+}  // namespace lockstep::pytorch

@@ -1,0 +1,119 @@
+#include "harness/pytorch/pytorch.h"
+
+#include "harness/process/interpreter_lock.h"
+#include "harness/pytorch/built.h"
+#include "harness/pytorch/loaded.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <unistd.h>
+
+namespace lockstep::pytorch {
+
+namespace {
+
+constexpr const char* kPluginFile = "liblockstep_pytorch.so";
+constexpr const char* kRestarted = "LOCKSTEP_STARTED_ANEW_FOR_PYTORCH";
+
+const Plugin* plugin = nullptr;
+
+std::string libraries() {
+  return built().torch + "/lib";
+}
+
+// The file of LibTorch that the loader took; empty: none.
+std::string libtorch_of_this_process() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const auto path = line.find('/');
+    if (path != std::string::npos && line.ends_with("/libtorch_cpu.so")) return line.substr(path);
+  }
+  return "";
+}
+
+std::vector<std::string> arguments_of_this_process() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> arguments;
+  for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
+  return arguments;
+}
+
+// Returns only where it fails.
+void start_anew() {
+  const char* const before = std::getenv("LD_LIBRARY_PATH");
+  const auto path = libraries() + (before != nullptr && *before != '\0' ? ":" : "") +
+                    (before != nullptr ? before : "");
+  setenv("LD_LIBRARY_PATH", path.c_str(), 1);
+  setenv(kRestarted, "1", 1);
+  auto arguments = arguments_of_this_process();
+  std::vector<char*> pointers;
+  for (auto& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  std::fflush(nullptr);
+  execv(std::filesystem::read_symlink("/proc/self/exe").c_str(), pointers.data());
+}
+
+void have_its_libtorch() {
+  std::error_code none;
+  const auto taken = libtorch_of_this_process();
+  if (std::filesystem::equivalent(taken, libraries() + "/libtorch_cpu.so", none)) return;
+  if (std::getenv(kRestarted) != nullptr)
+    throw std::runtime_error("PyTorch needs its own LibTorch, of " + libraries() +
+                             ", and the loader takes " + taken + ": unset LD_PRELOAD");
+  start_anew();
+  throw std::runtime_error("this program could not be started anew with PyTorch's LibTorch: " +
+                           std::string(std::strerror(errno)));
+}
+
+const Plugin* plugin_of_file() {
+  void* const handle = ::dlopen(kPluginFile, RTLD_NOW | RTLD_GLOBAL);
+  if (handle == nullptr) {
+    const char* const why = ::dlerror();
+    throw std::runtime_error(std::string(kPluginFile) +
+                             " cannot be loaded: " + (why != nullptr ? why : "no reason given"));
+  }
+  using Ask = const Plugin* (*)();
+  const auto ask = reinterpret_cast<Ask>(::dlsym(handle, kPluginSymbol));
+  if (ask == nullptr)
+    throw std::runtime_error(std::string(kPluginFile) + " was not made for this program");
+  return ask();
+}
+
+}  // namespace
+
+std::string why_not() {
+  const auto all = built();
+  if (!all.is_built) return all.why;
+  std::error_code none;
+  if (!std::filesystem::exists(all.torch, none))
+    return "PyTorch is no longer in " + all.environment +
+           ": ./lockstep setup --peer installs it again";
+  return "";
+}
+
+void load() {
+  if (plugin != nullptr) return;
+  if (const auto why = why_not(); !why.empty()) throw std::runtime_error(why);
+  have_its_libtorch();
+  const auto* const found = plugin_of_file();
+  found->start(built().environment);
+  plugin = found;
+  set_interpreter_lock({.release = plugin->release_lock, .take = plugin->take_lock});
+}
+
+std::string version() {
+  return plugin != nullptr ? plugin->version() : "";
+}
+
+const Plugin& loaded() {
+  if (plugin == nullptr) throw std::logic_error("PyTorch was not loaded");
+  return *plugin;
+}
+
+}  // namespace lockstep::pytorch

@@ -1,0 +1,21 @@
+// PyTorch's Python classes, found and loaded by the harness when a run wants them: from .venv-peer,
+// which ./lockstep setup --peer makes. No torch.
+#pragma once
+
+#include <string>
+
+namespace lockstep::pytorch {
+
+// Why this program cannot use it, a sentence with the cure; empty: it can. As CMake found it, and
+// as the files are now.
+std::string why_not();
+
+// Loads it, once in a process: seconds. Before anything forks, starts a thread or uses LibTorch. A
+// process has one copy of LibTorch, which has to be PyTorch's own: where the loader took another
+// one this starts the program anew, with the same arguments. Throws std::runtime_error.
+void load();
+
+// Returns the loaded release, such as "2.11.0+cu130"; empty before load().
+std::string version();
+
+}  // namespace lockstep::pytorch

@@ -1,0 +1,209 @@
+// PyTorch's own torch.nn.parallel.DistributedDataParallel, in Python, around the model in C++, and
+// its DistributedSampler.
+//
+// Not mapped: what takes an optimizer of Python's (sharded and averaged optimizers, steps in
+// backward, joins with a ZeroRedundancyOptimizer), checkpoints, and post-local SGD.
+#include "harness/pytorch/pytorch.h"
+
+#include "harness/pytorch/loaded.h"
+#include "harness/recorder/rank_context.h"
+#include "harness/worlds/subject.h"
+#include "scenarios/subjects/subjects.h"
+
+#include <torch/torch.h>
+
+#include <utility>
+
+namespace lockstep {
+
+namespace {
+
+// Refusals of the plugin are Unsupported to the harness.
+template <class Call>
+auto asked(Call&& call) {
+  try {
+    return std::forward<Call>(call)();
+  } catch (const pytorch::Refused& refused) {
+    throw Unsupported(refused.what());
+  }
+}
+
+void refuse_what_pytorch_lacks(const WrapOptions& options) {
+  const auto& further = options.further;
+  if (options.batched_grad_copy)
+    throw Unsupported("PyTorch 2.11's DistributedDataParallel has no batched_grad_copy");
+  if (!options.buffer_sync_lag)
+    throw Unsupported("PyTorch always leaves buffers alone in the forward after a local one");
+  if (further.forward_sync_buffers)
+    throw Unsupported("PyTorch has no forward_sync_buffers, only broadcast_buffers");
+  if (further.timeout_ms)
+    throw Unsupported("PyTorch's DistributedDataParallel has no timeout of its own");
+  if (further.check_replicas_every != 0 || further.on_some_rank)
+    throw Unsupported("PyTorch's DistributedDataParallel does not compare replicas");
+  if (options.local_sgd)
+    throw Unsupported("this subject makes no subgroups for PyTorch's post_localSGD_hook");
+}
+
+pytorch::Values keywords_of(const WrapOptions& options) {
+  constexpr double kMebibyte = 1024.0 * 1024.0;
+  pytorch::Values out{
+      {"broadcast_buffers", options.further.broadcast_buffers.value_or(options.broadcast_buffers)},
+      {"init_sync", options.init_sync},
+      {"find_unused_parameters", options.find_unused_parameters},
+      {"gradient_as_bucket_view", options.gradient_as_bucket_view},
+      {"static_graph", options.static_graph},
+      {"skip_all_reduce_unused_params", options.skip_all_reduce_unused_params}};
+  if (options.bucket_cap_bytes != 0)
+    out["bucket_cap_mb"] = static_cast<double>(options.bucket_cap_bytes) / kMebibyte;
+  std::vector<double> caps;
+  for (const auto cap : options.bucket_caps_bytes)
+    caps.push_back(static_cast<double>(cap) / kMebibyte);
+  if (!caps.empty()) out["bucket_cap_mb_list"] = std::move(caps);
+  return out;
+}
+
+pytorch::Values values_of(const HookOptions& options) {
+  return {{"kind", options.kind},
+          {"around", options.around},
+          {"matrix_rank", options.matrix_rank},
+          {"start", options.start},
+          {"use_error_feedback", options.use_error_feedback},
+          {"warm_start", options.warm_start}};
+}
+
+pytorch::NamedTensors named(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
+  pytorch::NamedTensors out;
+  for (const auto& each : tensors) out.emplace_back(each.key(), each.value());
+  return out;
+}
+
+pytorch::Model for_python(const std::shared_ptr<Model>& model) {
+  return {.parameters = [model] { return named(model->named_parameters()); },
+          .buffers = [model] { return named(model->named_buffers()); },
+          .is_training = [model] { return model->is_training(); },
+          .forward =
+              [model](const at::Tensor& input, const std::string& shape) {
+                if (shape == "one") return std::vector{model->forward(input)};
+                return model->outputs(input);
+              }};
+}
+
+class ByPythonsDdp final : public Replica {
+ public:
+  ByPythonsDdp(const std::shared_ptr<Model>& model, const Group& group,
+               const WrapOptions& options) {
+    refuse_what_pytorch_lacks(options);
+    const pytorch::WrapValues values{
+        .keywords = keywords_of(options),
+        .ignored = options.ignored,
+        .delayed = options.delayed,
+        .delayed_until = options.delayed_until,
+        .hook = options.hook ? values_of(*options.hook) : pytorch::Values()};
+    wrapped_ = asked([&] { return pytorch::loaded().wrap(for_python(model), group, values); });
+  }
+
+  at::Tensor forward(const at::Tensor& input) override {
+    return wrapped_->forward(input, "one")[0];
+  }
+  std::vector<at::Tensor> outputs(const at::Tensor& input) override {
+    return wrapped_->forward(input, "list");
+  }
+  NestedOutputs nested_outputs(const at::Tensor& input) override {
+    return nested(wrapped_->forward(input, "nested"));
+  }
+  void backward(const at::Tensor& loss) override { wrapped_->backward(loss); }
+  void no_sync(const std::function<void()>& steps) override {
+    const auto guard = wrapped_->no_sync();
+    steps();
+  }
+  std::shared_ptr<void> no_sync() override { return wrapped_->no_sync(); }
+  void join(const std::string& kind, const std::function<void()>& steps,
+            ShardedOptimizer* optimizer) override {
+    if (optimizer != nullptr)
+      throw Unsupported("PyTorch's join takes no optimizer that is not one of Python's");
+    wrapped_->join(kind, steps);
+  }
+  void update_process_group(const Group& group) override { wrapped_->update_process_group(group); }
+  void finish() override { wrapped_->finish(); }
+  BucketLayout buckets() const override {
+    BucketLayout layout;
+    for (auto& bucket : wrapped_->buckets())
+      layout.buckets.push_back(
+          {.parameters = std::move(bucket.parameters), .elements = bucket.elements});
+    return layout;
+  }
+  std::optional<ReplicaLog> log() const override {
+    const auto log = wrapped_->log();
+    const auto count = [&](const char* name) { return log.counts.at(name); };
+    const auto& ready = log.lists.at("prev_iteration_grad_ready_order_indices");
+    return ReplicaLog{.bucket_sizes = log.lists.at("bucket_sizes"),
+                      .rebuilt_bucket_sizes = log.lists.at("rebuilt_bucket_sizes"),
+                      .rebuilt_per_bucket_param_indices = log.rebuilt_per_bucket_param_indices,
+                      .prev_iteration_grad_ready_order_indices = {ready.begin(), ready.end()},
+                      .has_rebuilt_buckets = count("has_rebuilt_buckets") != 0,
+                      .join_uneven_inputs = count("join_uneven_inputs") != 0,
+                      .iteration = count("iteration"),
+                      .num_parameter_tensors = count("num_parameter_tensors"),
+                      .total_parameter_size_bytes = count("total_parameter_size_bytes"),
+                      .num_buckets_reduced = count("num_buckets_reduced"),
+                      .unused_parameter_size = count("unused_parameter_size")};
+  }
+
+ private:
+  std::unique_ptr<pytorch::Wrapped> wrapped_;
+};
+
+class ByPythonsSampler final : public Shard {
+ public:
+  explicit ByPythonsSampler(std::unique_ptr<pytorch::Sharded> sharded)
+      : sharded_(std::move(sharded)) {}
+  void set_epoch(int64_t epoch) override { sharded_->set_epoch(epoch); }
+  std::vector<int64_t> draw() override { return sharded_->draw(); }
+
+ private:
+  const std::unique_ptr<pytorch::Sharded> sharded_;
+};
+
+std::unique_ptr<Shard> sharded(const ShardOptions& options, RankContext& here) {
+  return asked([&] {
+    return std::make_unique<ByPythonsSampler>(
+        pytorch::loaded().shard(options.length, here.rank(), here.size(),
+                                {{"shuffle", options.shuffle},
+                                 {"drop_last", options.drop_last},
+                                 {"pad", options.pad},
+                                 {"seed", options.seed},
+                                 {"through_loader", options.through_loader},
+                                 {"batch_size", options.batch_size}}));
+  });
+}
+
+}  // namespace
+
+Subject pytorch_subject() {
+  return {.name = "pytorch",
+          .wrap =
+              [](std::shared_ptr<Model> model, const Group& group, const WrapOptions& options) {
+                return std::make_unique<ByPythonsDdp>(model, group, options);
+              },
+          .shard = sharded,
+          .sync_batch_norm = [](const NormOptions&, const Group& group) -> std::shared_ptr<Model> {
+            const auto refusal = pytorch::loaded().refusal_of_sync_batch_norm(group);
+            throw Unsupported(refusal.empty()
+                                  ? "this subject does not use PyTorch's SyncBatchNorm on the CPU"
+                                  : "PyTorch: " + refusal);
+          },
+          .all_reduce =
+              [](const at::Tensor& tensor, const std::string& operation, const Group& group) {
+                pytorch::loaded().all_reduce(tensor, operation, group);
+              },
+          .random_split =
+              [](int64_t size, const std::vector<double>& shares, uint64_t seed) {
+                return pytorch::loaded().random_split(size, shares, seed);
+              }};
+}
+
+SubjectPlugin pytorch_plugin() {
+  return {.why_not = pytorch::why_not(), .load = pytorch::load};
+}
+
+}  // namespace lockstep

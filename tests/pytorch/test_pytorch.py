@@ -1,0 +1,93 @@
+"""The subject pytorch on every tier: PyTorch's own DistributedDataParallel, judged by the program.
+
+LOCKSTEP names the program. Where it was built without PyTorch, what needs it is skipped, and that it
+says so is a test of its own.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = os.environ.get("LOCKSTEP", "")
+PATIENCE_S = 600
+ALL_SKIPPED, FAILED = 77, 1
+
+
+def run(*arguments, folder=None, **variables):
+    """(exit status, its output) of a run."""
+    result = subprocess.run([PROGRAM, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True, errors="replace", timeout=PATIENCE_S, check=False,
+                            env={**os.environ, **variables})
+    return result.returncode, result.stdout
+
+
+def why_it_is_missing():
+    with tempfile.TemporaryDirectory() as folder:
+        status, said = run("run", "sampler.partitions", "--subject", "pytorch", "--cases", "1", "--out", folder)
+    return " ".join(said.split()) if status == ALL_SKIPPED else ""
+
+
+MISSING = why_it_is_missing()
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="lockstep pytorch ")  # A space, since some have one.
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def judged(self, *arguments, **variables):
+        """(exit status, run.json, output) of a run of the subject."""
+        out = os.path.join(self.folder, "out")
+        path = os.path.join(self.folder, "run.json")
+        status, said = run("run", *arguments, "--subject", "pytorch", "--seed", "7", "--out", out, "--json", path,
+                           **variables)
+        with open(path, encoding="utf-8") as file:
+            return status, json.load(file), said
+
+
+class Missing(Case):
+    @unittest.skipUnless(MISSING, "this program was built with PyTorch")
+    def test_every_scenario_is_skipped_with_the_command_that_installs_it(self):
+        status, report, said = self.judged("sampler.partitions", "gradients.undefined", "--cases", "2")
+        self.assertEqual(status, ALL_SKIPPED, said)
+        self.assertEqual({result["result"] for result in report["results"]}, {"skip"})
+        self.assertIn("./lockstep setup --peer", said)
+
+
+@unittest.skipIf(MISSING, MISSING)
+class Judged(Case):
+    TIERS = "sim,warm,cold"
+
+    def test_what_pytorch_does_right_holds_on_every_tier(self):
+        status, report, said = self.judged("gradients.undefined", "--tier", self.TIERS, "--cases", "3")
+        self.assertEqual(status, 0, said)
+        self.assertEqual([result["result"] for result in report["results"]], ["pass"] * 3)
+
+    def test_its_sampler_holds_and_refuses_what_it_lacks(self):
+        status, _, said = self.judged("sampler.partitions", "--tier", "sim", "--cases", "3")
+        self.assertEqual(status, 0, said)
+        self.assertIn("refused (PyTorch's DistributedSampler always repeats samples, unless it drops some)", said)
+
+    def test_every_tier_finds_the_same_in_the_same_cases(self):
+        _, report, said = self.judged("gradients.average", "--tier", self.TIERS, "--cases", "6", "--keep-going",
+                                      "--no-shrink")
+        self.assertEqual(len(report["results"]), 3, said)
+        self.assertEqual(len({json.dumps(result.get("signatures")) for result in report["results"]}), 1, said)
+
+    def test_an_error_of_python_has_its_type_its_text_and_its_line(self):
+        status, _, said = self.judged("gradients.average", "--tier", "sim", "--cases", "60", "--no-shrink")
+        self.assertEqual(status, FAILED, said)
+        self.assertRegex(" ".join(said.split()), r"threw: RuntimeError: .+")
+
+    def test_one_libtorch_is_in_the_process_whatever_the_loader_would_take(self):
+        status, _, said = self.judged("gradients.undefined", "--tier", "warm", "--cases", "2", LD_LIBRARY_PATH="/nowhere")
+        self.assertEqual(status, 0, said)
+
+
+if __name__ == "__main__":
+    if not os.path.exists(PROGRAM):
+        raise SystemExit("LOCKSTEP=%s names no program" % PROGRAM)
+    unittest.main()
