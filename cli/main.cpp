@@ -5,6 +5,7 @@
 #include "cli/github.h"
 #include "cli/interrupt.h"
 #include "cli/known.h"
+#include "cli/play.h"
 #include "cli/print.h"
 #include "cli/usage.h"
 #include "cli/working_folder.h"
@@ -169,7 +170,7 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   add_demo(app, known, alone, status);
   add_report(app, known, status);
   add_launch(app, alone, status);
-  add_shard(app, status);
+  add_shard(app, style_of_stdout, status);
   add_calibrate(app, alone, status);
   add_doctor(app, status);
   const int result = parse_and_run(app, argc, argv, status);

@@ -2,8 +2,10 @@
 #include "cli/exit_codes.h"
 #include "cli/usage.h"
 #include "ddp/distributed_sampler.h"
+#include "reports/pictures/text.h"
 
 #include <iostream>
+#include <set>
 
 namespace lockstep::cli {
 
@@ -11,35 +13,99 @@ namespace {
 
 constexpr int64_t kLengthMost = 1'000'000'000;
 constexpr int64_t kWorldMost = 1'000'000;
+constexpr int64_t kMarks = 1'000;  // of a grid that somebody reads
+constexpr size_t kColumnsOfPaper = 80;
 
 struct Flags {
-  std::string length, world, seed = "0", epoch = "0";
+  std::string length, world, seed = "0", epoch = "0", epochs, batch, colour = "auto";
   bool drop_last = false, no_pad = false, no_shuffle = false;
 };
 
-int shard(const Flags& flags) {
+std::vector<size_t> dealt(int64_t length, int64_t epoch, int64_t rank,
+                          DistributedSamplerOptions options) {
+  options.rank = rank;
+  DistributedSampler sampler(static_cast<size_t>(length), options);
+  sampler.set_epoch(epoch);
+  return sampler.indices();
+}
+
+// One epoch, a group of columns for each batch.
+reports::Picture picture_of(const std::vector<std::vector<size_t>>& by_rank, int64_t epoch,
+                            int64_t batch, int64_t length) {
+  reports::Grid grid{.column_axis = "place", .columns = {}, .rows = {}};
+  size_t steps = 0;
+  for (size_t rank = 0; rank < by_rank.size(); ++rank) {
+    grid.rows.push_back({reports::rank_label(static_cast<int>(rank)), {}});
+    steps = std::max(steps, by_rank[rank].size());
+  }
+  std::set<size_t> seen;
+  size_t draws = 0;
+  for (size_t step = 0; step < steps; ++step) {
+    if (step % static_cast<size_t>(batch) == 0)
+      grid.columns.push_back({"batch " + std::to_string(step / static_cast<size_t>(batch)), {}});
+    grid.columns.back().names.push_back(std::to_string(step));
+    for (size_t rank = 0; rank < by_rank.size(); ++rank) {
+      if (step >= by_rank[rank].size()) {
+        grid.rows[rank].cells.push_back({"", reports::Mark::missing});
+        continue;
+      }
+      const auto sample = by_rank[rank][step];
+      ++draws;
+      grid.rows[rank].cells.push_back({std::to_string(sample), seen.insert(sample).second
+                                                                   ? reports::Mark::plain
+                                                                   : reports::Mark::repeated});
+    }
+  }
+  const auto never = length - static_cast<int64_t>(seen.size());
+  return {.title = "Epoch " + std::to_string(epoch),
+          .caption = std::to_string(seen.size()) + " of " + reports::counted(length, "sample") +
+                     " seen, " + std::to_string(draws - seen.size()) + " again, " +
+                     std::to_string(never) + " never",
+          .body = std::move(grid),
+          .key = {{reports::Mark::repeated, "drawn before in this epoch"},
+                  {reports::Mark::missing, "no sample"}}};
+}
+
+// Lines of indices, or a grid for each epoch.
+int shard(const Flags& flags, const StyleOfStdout& style_of_stdout) {
+  words("--color", flags.colour, {"auto", "always", "never"});
   const int64_t length = whole_number("--length", flags.length, 0, kLengthMost);
   const int64_t world = whole_number("--world", flags.world, 1, kWorldMost);
   const int64_t epoch = whole_number("--epoch", flags.epoch, 0, kLengthMost);
-  DistributedSamplerOptions options{.num_replicas = world,
-                                    .shuffle = !flags.no_shuffle,
-                                    .seed = seed_value("--seed", flags.seed),
-                                    .drop_last = flags.drop_last,
-                                    .pad = !flags.no_pad};
-  for (int64_t rank = 0; rank < world; ++rank) {
-    options.rank = rank;
-    DistributedSampler sampler(static_cast<size_t>(length), options);
-    sampler.set_epoch(epoch);
-    std::cout << "rank " << rank << ":";
-    for (const size_t index : sampler.indices()) std::cout << " " << index;
-    std::cout << "\n";
+  const DistributedSamplerOptions options{.num_replicas = world,
+                                          .shuffle = !flags.no_shuffle,
+                                          .seed = seed_value("--seed", flags.seed),
+                                          .drop_last = flags.drop_last,
+                                          .pad = !flags.no_pad};
+  const bool draws_grids = !flags.epochs.empty() || !flags.batch.empty();
+  if (!draws_grids) {
+    for (int64_t rank = 0; rank < world; ++rank) {
+      std::cout << "rank " << rank << ":";
+      for (const size_t index : dealt(length, epoch, rank, options)) std::cout << " " << index;
+      std::cout << "\n";
+    }
+    return kHeld;
+  }
+  const int64_t epochs = flags.epochs.empty() ? 1 : whole_number("--epochs", flags.epochs, 1, 100);
+  const int64_t batch = flags.batch.empty() ? 1 : whole_number("--batch", flags.batch, 1, kMarks);
+  if (length == 0 || length + world > kMarks)
+    throw UsageError("--epochs and --batch draw grids: expected from 1 to " +
+                     std::to_string(kMarks) + " samples and ranks together");
+  auto style = style_of_stdout(flags.colour);
+  if (style.columns == 0) style.columns = kColumnsOfPaper;
+  for (int64_t each = epoch; each < epoch + epochs; ++each) {
+    std::vector<std::vector<size_t>> by_rank;
+    for (int64_t rank = 0; rank < world; ++rank)
+      by_rank.push_back(dealt(length, each, rank, options));
+    std::cout << (each == epoch ? "" : "\n")
+              << reports::text_of(picture_of(by_rank, each, batch, length), style);
   }
   return kHeld;
 }
 
 }  // namespace
 
-void add_shard(CLI::App& app, int& status) {
+void add_shard(CLI::App& app, const StyleOfStdout& style_of_stdout, int& status) {
   auto* command = app.add_subcommand("shard", "each rank's sampler indices, one line a rank");
   const auto flags = std::make_shared<Flags>();
   const auto option = [&](const char* name, std::string& value, const char* help) {
@@ -52,7 +118,12 @@ void add_shard(CLI::App& app, int& status) {
   command->add_flag("--drop-last", flags->drop_last, "cut the tail instead of repeating samples");
   command->add_flag("--no-pad", flags->no_pad, "neither cut nor repeat: each sample once");
   command->add_flag("--no-shuffle", flags->no_shuffle, "0, 1, 2, ... instead of a drawn order");
-  command->callback([flags, &status] { status = shard(*flags); });
+  option("--epochs", flags->epochs, "a grid for each of so many epochs, with repeats marked");
+  option("--batch", flags->batch, "a grid with a group of columns for each batch");
+  command->add_option("--color", flags->colour, "auto, always or never")
+      ->type_name("WHEN")
+      ->capture_default_str();
+  command->callback([flags, &status, style_of_stdout] { status = shard(*flags, style_of_stdout); });
 }
 
 }  // namespace lockstep::cli
