@@ -132,22 +132,6 @@ class ByPythonsDdp final : public Replica {
           {.parameters = std::move(bucket.parameters), .elements = bucket.elements});
     return layout;
   }
-  std::optional<ReplicaLog> log() const override {
-    const auto log = wrapped_->log();
-    const auto count = [&](const char* name) { return log.counts.at(name); };
-    const auto& ready = log.lists.at("prev_iteration_grad_ready_order_indices");
-    return ReplicaLog{.bucket_sizes = log.lists.at("bucket_sizes"),
-                      .rebuilt_bucket_sizes = log.lists.at("rebuilt_bucket_sizes"),
-                      .rebuilt_per_bucket_param_indices = log.rebuilt_per_bucket_param_indices,
-                      .prev_iteration_grad_ready_order_indices = {ready.begin(), ready.end()},
-                      .has_rebuilt_buckets = count("has_rebuilt_buckets") != 0,
-                      .join_uneven_inputs = count("join_uneven_inputs") != 0,
-                      .iteration = count("iteration"),
-                      .num_parameter_tensors = count("num_parameter_tensors"),
-                      .total_parameter_size_bytes = count("total_parameter_size_bytes"),
-                      .num_buckets_reduced = count("num_buckets_reduced"),
-                      .unused_parameter_size = count("unused_parameter_size")};
-  }
 
  private:
   std::unique_ptr<pytorch::Wrapped> wrapped_;

@@ -6,11 +6,13 @@ says so is a test of its own.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 import unittest
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = os.environ.get("LOCKSTEP", "")
 PATIENCE_S = 600
 ALL_SKIPPED, FAILED = 77, 1
@@ -78,13 +80,42 @@ class Judged(Case):
         self.assertEqual(len({json.dumps(result.get("signatures")) for result in report["results"]}), 1, said)
 
     def test_an_error_of_python_has_its_type_its_text_and_its_line(self):
-        status, _, said = self.judged("gradients.average", "--tier", "sim", "--cases", "60", "--no-shrink")
+        status, _, said = self.judged("replicas.start_equal", "--tier", "warm", "--cases", "1", "--no-shrink")
         self.assertEqual(status, FAILED, said)
-        self.assertRegex(" ".join(said.split()), r"threw: RuntimeError: .+")
+        self.assertRegex(said, r"threw: RuntimeError: Invalid scalar type "  # int16, which Gloo does not broadcast
+                         r"\(utils\.py:\d+, in _sync_params_and_buffers\), before its first step")
 
     def test_one_libtorch_is_in_the_process_whatever_the_loader_would_take(self):
         status, _, said = self.judged("gradients.undefined", "--tier", "warm", "--cases", "2", LD_LIBRARY_PATH="/nowhere")
         self.assertEqual(status, 0, said)
+
+
+def findings():
+    """[(case file, what its row says of the failure)] of docs/findings.md."""
+    with open(os.path.join(ROOT, "docs", "findings.md"), encoding="utf-8") as page:
+        return re.findall(r"(?m)^\| \[\w+\]\((findings/\w+\.json)\) \|.*?`([^`|]+)` \|(?: works \|)?$", page.read())
+
+
+class Findings(Case):
+    def replayed(self, file, subject):
+        return run("replay", os.path.join(ROOT, "docs", file), "--subject", subject, "--tier", "sim", "--out",
+                   os.path.join(self.folder, "out"))
+
+    def test_each_file_has_a_row_and_holds_on_lockstep(self):
+        files = [file for file, _ in findings()]
+        self.assertEqual(sorted(files), sorted("findings/" + name for name in os.listdir(os.path.join(ROOT, "docs/findings"))))
+        for file in files:
+            with self.subTest(file=file):
+                status, said = self.replayed(file, "lockstep")
+                self.assertEqual(status, 0, said)
+
+    @unittest.skipIf(MISSING, MISSING)
+    def test_each_fails_on_pytorch_with_its_diagnosis(self):
+        for file, diagnosis in findings():
+            with self.subTest(file=file):
+                status, said = self.replayed(file, "pytorch")
+                self.assertEqual(status, FAILED, said)
+                self.assertIn(diagnosis, said)
 
 
 if __name__ == "__main__":

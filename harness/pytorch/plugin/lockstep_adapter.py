@@ -104,18 +104,3 @@ class Wrapped:
 
     def has_rebuilt(self):
         return getattr(self.ddp, "_has_rebuilt_buckets", False)
-
-    def log(self):
-        data = self.ddp._get_ddp_logging_data()
-
-        def numbers(name, by=","):
-            text = data.get(name, "")
-            return [int(each) for each in str(text).replace(",", " ").split()] if by == "," else [
-                [int(each) for each in part.split()] for part in text.split(",") if part.strip()]
-
-        counts = {name: int(data.get(name, 0)) for name in (
-            "has_rebuilt_buckets", "join_uneven_inputs", "iteration", "num_parameter_tensors",
-            "total_parameter_size_bytes", "num_buckets_reduced", "unused_parameter_size")}
-        lists = {name: numbers(name) for name in (
-            "bucket_sizes", "rebuilt_bucket_sizes", "prev_iteration_grad_ready_order_indices")}
-        return counts, lists, numbers("rebuilt_per_bucket_param_indices", "per bucket")

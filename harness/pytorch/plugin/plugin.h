@@ -53,13 +53,6 @@ struct Bucket {
   std::vector<std::string> parameters;
 };
 
-// The numbers of DistributedDataParallel's log, by PyTorch's names.
-struct Log {
-  std::map<std::string, int64_t> counts;
-  std::map<std::string, std::vector<int64_t>> lists;
-  std::vector<std::vector<size_t>> rebuilt_per_bucket_param_indices;
-};
-
 class Wrapped {
  public:
   virtual ~Wrapped() = default;
@@ -71,7 +64,6 @@ class Wrapped {
   virtual void update_process_group(const Group& group) = 0;
   virtual void finish() = 0;
   virtual std::vector<Bucket> buckets() = 0;
-  virtual Log log() = 0;
 };
 
 class Sharded {

@@ -164,18 +164,6 @@ class ByPython final : public Wrapped {
     });
   }
 
-  Log log() override {
-    return in_python([&] {
-      const auto [counts, lists, per_bucket] =
-          own()
-              .attr("log")()
-              .cast<std::tuple<std::map<std::string, int64_t>,
-                               std::map<std::string, std::vector<int64_t>>,
-                               std::vector<std::vector<size_t>>>>();
-      return Log{counts, lists, per_bucket};
-    });
-  }
-
  private:
   const py::object& own() const { return **wrapped_; }
 
