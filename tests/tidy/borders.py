@@ -2,6 +2,7 @@
 
 # Folder -> the folders and files it may include; the longest folder that holds a file decides.
 CORE, PROCESS, ENGINE, WORLD = "harness/core", "harness/process", "harness/engine", "harness/worlds"
+JUDGE = "harness/judge"
 ACCELERATOR, CUDA, RECORDER = "harness/accelerator", "harness/cuda", "harness/recorder"
 PUBLIC = tuple("ddp/" + name + ".h" for name in (
     "batch_norm", "bucket_plan", "buffer_hook", "check_replicas_equal", "checkpoint", "collectives", "communication_hook", "communication_hooks", "convert_sync_batchnorm", "distributed_data_parallel", "distributed_sampler", "errors", "init",
@@ -31,6 +32,7 @@ MAY_INCLUDE = {
     "reference": ("reference",),
     "harness": ("harness",),  # A folder that is not named below: it sees nothing of ddp/ either.
     CORE: (CORE,),
+    JUDGE: (JUDGE, CORE),
     PROCESS: (PROCESS, CORE),
     ENGINE: (ENGINE, CORE, PROCESS),
     RECORDER: (RECORDER, CORE, PROCESS),
