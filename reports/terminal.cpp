@@ -90,7 +90,8 @@ std::string cases_text(const Result& result, const Columns& columns) {
   if (is_failure(result.kind) || result.failure)
     return result.failure ? "   case " + std::to_string(result.failure->number) + " of " +
                                 std::to_string(result.failure->of)
-           : result.judged > 0 ? right_aligned(with_commas(result.judged), kCasesColumns) + " cases"
+           : result.judged > 0 ? right_aligned(with_commas(result.judged), kCasesColumns) +
+                                     (result.judged == 1 ? " case" : " cases")
                                : "   no case";
   const std::string notes = both(both(worlds_text(result), refused_text(result), " · "),
                                  schedules_text(result.schedules), " · ");

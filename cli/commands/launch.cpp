@@ -28,7 +28,7 @@ namespace lockstep::cli {
 namespace {
 
 struct Flags {
-  std::string ranks, nodes, node, rendezvous, timeout;
+  std::string ranks, nodes, node, rendezvous, timeout, record;
 };
 
 bool can_be_run(const std::string& file) {
@@ -63,6 +63,28 @@ std::filesystem::path own_folder() {
   if (::mkdtemp(name.data()) == nullptr)
     throw UsageError(name + ": cannot be made: " + std::strerror(errno));
   return name;
+}
+
+bool has_histories(const std::filesystem::path& folder) {
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none))
+    if (entry.path().extension() == ".history") return true;
+  return false;
+}
+
+// Where the ranks record; empty where they do not. A folder holds one run.
+std::filesystem::path folder_of_record(const std::string& record) {
+  if (record.empty()) return {};
+  if (has_histories(record))
+    throw UsageError("--record " + record + ": holds a recorded run already; name a new folder");
+  return std::filesystem::absolute(record);
+}
+
+void say_what_was_recorded(const std::filesystem::path& folder) {
+  if (!folder.empty() && !has_histories(folder))
+    print_to_stderr(folder.string() +
+                    ": the program recorded nothing; start it with python -m lockstep_recorder, or "
+                    "let it call lockstep_recorder.start()");
 }
 
 // The caller's secret if it has one, otherwise a fresh one; several nodes cannot agree on one
@@ -141,13 +163,15 @@ int launch(const Flags& flags, const std::vector<std::string>& command,
                         ? core_count()
                         : static_cast<int>(whole_number("-n", flags.ranks, 1, kRanksMost));
   const auto place = place_of(flags);
+  const auto record = folder_of_record(flags.record);
   require_descriptors(count);
   const auto signals = taken_signals();
   const Zygote server(alone,
                       server_of({.command = command,
                                  .count = count,
                                  .secret = secret_of_ranks(place),
-                                 .folder = own_folder()}),
+                                 .folder = own_folder(),
+                                 .record = record}),
                       std::array{signals.number()});
   ProgramEnd end;
   try {
@@ -157,6 +181,7 @@ int launch(const Flags& flags, const std::vector<std::string>& command,
            .sentence = "ended by " + signal_name(ended.signal) + " before all nodes had come"};
   }
   if (!end.sentence.empty()) print_to_stderr(end.sentence);
+  say_what_was_recorded(record);
   return end.exit_code;
 }
 
@@ -166,7 +191,8 @@ int launch(const Flags& flags, const std::vector<std::string>& command,
 // that had some would take the program's own flags.
 std::vector<std::string> without_separator(std::vector<std::string> arguments) {
   if (arguments.empty() || arguments.front() != "launch") return arguments;
-  const std::array with_value{"-n", "--nnodes", "--node-rank", "--rendezvous", "--timeout"};
+  const std::array with_value{"-n",           "--nnodes",  "--node-rank",
+                              "--rendezvous", "--timeout", "--record"};
   const auto has_value = [&](const std::string& argument) {
     return std::find(with_value.begin(), with_value.end(), argument) != with_value.end();
   };
@@ -195,9 +221,14 @@ void add_launch(CLI::App& app, SingleThreaded& alone, int& status) {
       ->type_name("HOST:PORT");
   command->add_option("--timeout", flags->timeout, "until all machines must have come (300)")
       ->type_name("S");
+  command
+      ->add_option("--record", flags->record,
+                   "where a program with a recorder writes its histories, for judge")
+      ->type_name("FOLDER");
   command->prefix_command();
   command->footer(
-      "launch [-n N] [--nnodes N --node-rank K --rendezvous HOST:PORT] [--] PROGRAM "
+      "launch [-n N] [--nnodes N --node-rank K --rendezvous HOST:PORT] [--record FOLDER] [--] "
+      "PROGRAM "
       "[ARGUMENTS]... sets torchrun's variables for every rank. The exit code is that of the rank "
       "that failed first, or 128 and its signal.");
   command->callback(

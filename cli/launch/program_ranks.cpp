@@ -207,6 +207,7 @@ std::vector<std::pair<std::string, std::string>> variables_of(const ProgramRanks
       {"TORCHELASTIC_RUN_ID", is.run_id},
       {"TORCHELASTIC_ERROR_FILE", error_file_of(ranks, local_rank)}};
   if (!ranks.secret.empty()) variables.emplace_back(kSecretVariable, ranks.secret);
+  if (!ranks.record.empty()) variables.emplace_back("LOCKSTEP_RECORD", ranks.record.string());
   // As torchrun: otherwise every rank would use all cores.
   if (ranks.count > 1 && std::getenv("OMP_NUM_THREADS") == nullptr)
     variables.emplace_back("OMP_NUM_THREADS", "1");

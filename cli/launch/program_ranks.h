@@ -36,6 +36,7 @@ struct ProgramRanks {
   int count = 1;                     // on this host
   std::string secret;                // the ranks' LOCKSTEP_SECRET; empty: they have the caller's
   std::filesystem::path folder;      // ours, for the ranks' error files
+  std::filesystem::path record;      // their LOCKSTEP_RECORD; empty: they have the caller's
   RanksOfNode is = {};
 };
 

@@ -39,6 +39,13 @@ TEST(ProgramRanks, EachHasItsPlaceAndAllHaveOneStore) {
   EXPECT_EQ(value_of("LOCKSTEP_SECRET", ranks, 2), "s");
 }
 
+TEST(ProgramRanks, RecordWhereTheLauncherSays) {
+  const ProgramRanks silent{.command = {"true"}, .count = 2};
+  EXPECT_EQ(value_of("LOCKSTEP_RECORD", silent, 1), "not set");
+  const ProgramRanks recorded{.command = {"true"}, .count = 2, .record = "/some/where"};
+  EXPECT_EQ(value_of("LOCKSTEP_RECORD", recorded, 1), "/some/where");
+}
+
 TEST(ProgramRanks, ALineOfAReportHasThePrefixOfItsRank) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("reports." + std::to_string(::getpid()));

@@ -2,6 +2,7 @@
 
 # Folder -> the folders and files it may include; the longest folder that holds a file decides.
 CORE, PROCESS, ENGINE, WORLD = "harness/core", "harness/process", "harness/engine", "harness/worlds"
+JUDGE = "harness/judge"
 ACCELERATOR, CUDA, RECORDER = "harness/accelerator", "harness/cuda", "harness/recorder"
 PYTORCH = "harness/pytorch"
 PUBLIC = tuple("ddp/" + name + ".h" for name in (
@@ -32,6 +33,7 @@ MAY_INCLUDE = {
     "reference": ("reference",),
     "harness": ("harness",),  # A folder that is not named below: it sees nothing of ddp/ either.
     CORE: (CORE,),
+    JUDGE: (JUDGE, CORE),
     PROCESS: (PROCESS, CORE),
     ENGINE: (ENGINE, CORE, PROCESS),
     RECORDER: (RECORDER, CORE, PROCESS),

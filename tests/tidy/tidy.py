@@ -14,20 +14,21 @@ import shutil
 import subprocess
 import sys
 
-from borders import ACCELERATOR, CORE, ENGINE, LAUNCHER, MAY_INCLUDE, PROCESS, RECORDER, WORLD
+from borders import ACCELERATOR, CORE, ENGINE, JUDGE, LAUNCHER, MAY_INCLUDE, PROCESS, RECORDER, WORLD
 from patterns import patterns
 from tree import Problem, Tree, is_under, line_of
 from words import words
 
 STREAM_ORDER = (ACCELERATOR + "/stream_order.h", ACCELERATOR + "/stream_order.cpp")
 RECORDS = tuple(f"{RECORDER}/{name}.{end}" for name in ("call_sites", "injector", "journal") for end in ("h", "cpp"))
-TORCH_FREE = (CORE, PROCESS, ENGINE, "reports", "cli") + STREAM_ORDER + RECORDS + LAUNCHER
+TORCH_FREE = (CORE, JUDGE, PROCESS, ENGINE, "reports", "cli") + STREAM_ORDER + RECORDS + LAUNCHER
 FRAGILE = {"Gloo": re.compile(r"ProcessGroupGloo|^gloo/"), "NCCL": re.compile(r"ProcessGroupNCCL|^nccl")}
 
 # Path -> why it may be longer than this.
 LINES_MAX = 300
 LONG_FILES = {
     "harness/worlds/shared_memory_store.cpp": "the table and the store over it share one lock and one layout",
+    "recorder/python/lockstep_recorder.py": "one file that a training program takes along, with nothing but torch beside it",
     "harness/recorder/tap.cpp": "an override for each virtual of c10d::Backend; in one place none is missed",
     "tests/ddp/consistency/errors_test.cpp": "each kind of disagreement with its sentence, side by side",
     "tests/ddp/reducer/gradients_test.cpp": "one list of propositions on one small world",

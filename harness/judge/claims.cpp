@@ -1,0 +1,55 @@
+#include "harness/judge/claims.h"
+
+#include <array>
+
+namespace lockstep::recorded {
+
+std::span<const Claim> claims() {
+  static constexpr std::array kClaims{
+      Claim{"run.is_recorded_whole", "Every rank must record its whole run",
+            ranks_record_whole_run},
+      Claim{"collectives.have_one_order",
+            "Every rank must issue the same collectives in the same order",
+            collectives_have_one_order},
+      Claim{"run.has_one_length", "Every rank must make the same number of updates",
+            ranks_make_the_same_steps},
+      Claim{"data.is_one_dataset", "Every rank must split the same dataset in the same way",
+            datasets_are_the_same},
+      Claim{"data.is_partitioned",
+            "The ranks' samples must cover the dataset, and no two ranks may draw the same one",
+            passes_are_partitions},
+      Claim{"data.order_changes", "A training that shuffles must have another order in each epoch",
+            orders_change},
+      Claim{"random.streams_differ", "The ranks must not drop the same units",
+            random_streams_differ},
+      Claim{"forward.runs_through_the_wrapper",
+            "A training's forward must run through DistributedDataParallel",
+            forwards_run_through_the_wrapper},
+      Claim{"gradients.are_the_same",
+            "After a synchronised backward all ranks must hold the same gradients",
+            gradients_are_the_same},
+      Claim{"gradients.differ_in_no_sync",
+            "Within no_sync each rank must hold the gradients of its own batch",
+            gradients_differ_in_no_sync},
+      Claim{"gradients.reach_every_parameter",
+            "Every parameter that requires a gradient must get one in some backward",
+            gradients_reach_every_parameter},
+      Claim{"optimizer.owns_parameters_once", "Every parameter must belong to one optimizer",
+            optimizers_own_parameters_once},
+      Claim{"optimizer.has_one_setting",
+            "The optimizers of all ranks must have the same hyper-parameters",
+            hyper_parameters_are_the_same},
+      Claim{"optimizer.has_one_state", "The optimizers of all ranks must have the same state",
+            optimizer_state_is_the_same},
+      Claim{"parameters.are_the_same",
+            "All ranks must hold the same parameters after construction and after every update",
+            parameters_are_the_same},
+      Claim{"buffers.follow_rank_zero", "All ranks must hold rank 0's buffers after a broadcast",
+            buffers_follow_rank_zero},
+      Claim{"values.stay_finite", "Parameters, buffers and optimizers must hold finite numbers",
+            values_stay_finite},
+  };
+  return kClaims;
+}
+
+}  // namespace lockstep::recorded

@@ -1,0 +1,239 @@
+// Whether every rank recorded its whole run, and whether all communicated alike.
+#include "harness/core/ladders.h"
+#include "harness/core/text.h"
+#include "harness/core/trace.h"
+#include "harness/judge/rows.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace lockstep::recorded {
+
+namespace {
+
+using Kind = Ending::Kind;
+
+size_t updates_of(const Rank& rank) {
+  size_t count = 0;
+  for (const auto& record : rank.records) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    count += fact && fact->name.starts_with("optimizer ") ? 1 : 0;
+  }
+  return count;
+}
+
+size_t issued_by(const Rank& rank) {
+  size_t count = 0;
+  for (const auto& event : rank.history.events)
+    count += std::holds_alternative<Collective>(event.what) ? 1 : 0;
+  return count;
+}
+
+std::string rank_text(const Rank& rank) {
+  return "rank " + std::to_string(rank.number);
+}
+
+std::string where_it_was(const Rank& rank) {
+  const auto& last = rank.history.last;
+  return last.phase.empty() ? "before its first step"
+                            : "in step " + std::to_string(last.step) + ", " + last.phase;
+}
+
+std::string how_it_ended(const Rank& rank) {
+  const auto& ending = rank.history.ending;
+  switch (ending.kind) {
+    case Kind::threw:
+      return "threw " + where_it_was(rank) + ": " + one_line(ending.why);
+    case Kind::exited:
+      return "left its program " + where_it_was(rank) + " with exit status " + one_line(ending.why);
+    case Kind::returned:
+      return "returned after " + counted(updates_of(rank), "update");
+    case Kind::overflowed:
+      return "recorded up to " + where_it_was(rank).substr(3) + ", then its file was full";
+    case Kind::cut_off:
+      return rank.is_there ? "stopped " + where_it_was(rank) + " without an ending"
+                           : "left no file";
+    default:
+      return std::string(name_of(ending.kind)) + " " + where_it_was(rank) +
+             (ending.why.empty() ? "" : ": " + one_line(ending.why));
+  }
+}
+
+std::string endings_text(const RecordedRun& run) {
+  constexpr size_t kMost = 12;
+  std::string text = "\nhow the ranks ended:";
+  for (size_t rank = 0; rank < std::min(run.ranks.size(), kMost); ++rank)
+    text += "\n" + rank_text(run.ranks[rank]) + " " + how_it_ended(run.ranks[rank]);
+  if (run.ranks.size() > kMost)
+    text += "\nand " + counted(run.ranks.size() - kMost, "rank") + " more";
+  return text;
+}
+
+bool ended_badly(const Rank& rank) {
+  const auto kind = rank.history.ending.kind;
+  return kind == Kind::threw || kind == Kind::exited || kind == Kind::signalled;
+}
+
+bool was_waiting(const Rank& rank) {
+  const Collective* last = nullptr;
+  for (const auto& event : rank.history.events)
+    if (const auto* issued = std::get_if<Collective>(&event.what)) last = issued;
+  return last && !last->done;
+}
+
+// The rank whose bad end explains the others': one that was in no collective before one that was,
+// and the first in time.
+const Rank* first_that_failed(const RecordedRun& run) {
+  const Rank* first = nullptr;
+  const auto order = [](const Rank& rank) {
+    return std::tuple(was_waiting(rank), rank.history.ending.at.ns);
+  };
+  for (const auto& rank : run.ranks)
+    if (ended_badly(rank) && (!first || order(rank) < order(*first))) first = &rank;
+  return first;
+}
+
+// A rank without an ending, which was killed, say, where the first that failed was waiting for its
+// peers.
+const Rank* lost_before(const Rank* failed, const RecordedRun& run) {
+  if (!failed || !was_waiting(*failed)) return nullptr;
+  for (const auto& rank : run.ranks)
+    if (rank.is_there && rank.history.ending.kind == Kind::cut_off) return &rank;
+  return nullptr;
+}
+
+// The sentence of a rank whose process group is not the world that its launcher started.
+std::string another_world(const Rank& rank) {
+  for (const auto& record : rank.records) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (!fact || fact->name != "process group") continue;
+    const auto world = fact->whole("world"), number = fact->whole("rank");
+    if (world == rank.world && number == rank.number) return "";
+    return rank_text(rank) + " of " + std::to_string(rank.world) + " that were launched is rank " +
+           std::to_string(number.value_or(-1)) + " of " + std::to_string(world.value_or(-1)) +
+           " in its process group";
+  }
+  if (rank.world == 1 || !rank.is_there) return "";
+  return rank_text(rank) + " of " + std::to_string(rank.world) +
+         " that were launched made no process group";
+}
+
+struct Missing {
+  std::string text;
+  std::set<int> ranks;
+};
+
+std::optional<Missing> first_missing(const History& history) {
+  for (const auto& [group, ladder] : ladders(history)) {
+    const auto members = members_of(group, ladder, history.size());
+    for (const auto& [sequence, rung] : ladder) {
+      Missing missing;
+      for (const int rank : members)
+        if (!rung.contains(rank)) missing.ranks.insert(rank);
+      if (missing.ranks.empty()) continue;
+      const std::vector<int> ranks(missing.ranks.begin(), missing.ranks.end());
+      missing.text = ranks_text(ranks) + " never issued " + lockstep::place_of(sequence, group) +
+                     ", " + text_of(rung.begin()->second) + ", which rank " +
+                     std::to_string(rung.begin()->first) + " issued";
+      return missing;
+    }
+  }
+  return {};
+}
+
+// True where a rank lacks later collectives because it ended by itself, as the first claim says.
+bool is_explained(const RecordedRun& run, const Missing& missing) {
+  const bool any_ended = std::any_of(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) {
+    return rank.history.ending.kind != Kind::cut_off;
+  });
+  return std::any_of(missing.ranks.begin(), missing.ranks.end(), [&](int number) {
+    const auto& rank = run.ranks[static_cast<size_t>(number)];
+    const auto kind = rank.history.ending.kind;
+    return !rank.is_there || ended_badly(rank) || kind == Kind::overflowed ||
+           (kind == Kind::cut_off && any_ended);
+  });
+}
+
+}  // namespace
+
+Judgement ranks_record_whole_run(const RecordedRun& run) {
+  Judgement judgement{.compared = counted(run.ranks.size(), "rank")};
+  if (const auto* lost = lost_before(first_that_failed(run), run)) {
+    judgement.findings.push_back({"", "lost", rank_text(*lost),
+                                  rank_text(*lost) + " " + how_it_ended(*lost) +
+                                      ", and its peers waited for it" + endings_text(run)});
+    return judgement;
+  }
+  if (const auto* failed = first_that_failed(run)) {
+    judgement.findings.push_back(
+        {"", std::string(name_of(failed->history.ending.kind)), rank_text(*failed),
+         rank_text(*failed) + " " + how_it_ended(*failed) + endings_text(run)});
+    return judgement;
+  }
+  for (const auto& rank : run.ranks)
+    if (const auto text = another_world(rank); !text.empty())
+      judgement.findings.push_back({"", "trains_alone", rank_text(rank), text});
+  size_t updates = 0;
+  for (const auto& rank : run.ranks) updates += updates_of(rank);
+  if (updates == 0)
+    judgement.findings.push_back(
+        {"", "vacuous", "", "no rank recorded an update" + endings_text(run)});
+  if (!judgement.findings.empty()) return judgement;
+  for (const auto& rank : run.ranks)
+    if (const auto kind = rank.history.ending.kind; kind != Kind::returned) {
+      judgement.findings.push_back(
+          {"", std::string(name_of(kind)), rank_text(rank),
+           rank_text(rank) + " " + how_it_ended(rank) + endings_text(run)});
+      judgement.is_certain = false;
+      break;
+    }
+  return judgement;
+}
+
+Judgement ranks_make_the_same_steps(const RecordedRun& run) {
+  const auto progress = [](const Rank& rank) {
+    return std::tuple(updates_of(rank), issued_by(rank));
+  };
+  Judgement judgement{.compared = counted(updates_of(run.ranks.front()), "update")};
+  for (const auto& rank : run.ranks) {
+    if (rank.history.ending.kind != Kind::returned) continue;
+    for (const auto& other : run.ranks)
+      if (progress(rank) < progress(other)) {
+        judgement.findings.push_back(
+            {"", "stopped_early", rank_text(rank),
+             rank_text(rank) + " returned after " + counted(updates_of(rank), "update") + ", and " +
+                 rank_text(other) + " went on to step " + std::to_string(other.history.last.step) +
+                 ", " + other.history.last.phase + endings_text(run)});
+        return judgement;
+      }
+  }
+  return judgement;
+}
+
+Judgement collectives_have_one_order(const RecordedRun& run) {
+  const auto history = run.history();
+  size_t count = 0;
+  for (const auto& rank : run.ranks) count = std::max(count, issued_by(rank));
+  Judgement judgement{.compared = counted(count, "collective")};
+  if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
+  if (count == 0) {
+    judgement.findings.push_back(
+        {"", "no_collective", "", "no rank issued a collective: each trains alone"});
+    return judgement;
+  }
+  std::string text, pattern;
+  if (const auto mismatch = first_mismatch(history)) {
+    text = *mismatch;
+    pattern = "mismatched_collectives";
+  } else if (const auto missing = first_missing(history); missing && !is_explained(run, *missing)) {
+    text = missing->text;
+    pattern = "missing_collective";
+  }
+  if (text.empty()) return judgement;
+  for (const auto& line : ladder(history)) text += "\n" + line;
+  for (const auto& line : wavefront(history)) text += "\n" + line;
+  judgement.findings.push_back({"", pattern, "", text + endings_text(run)});
+  return judgement;
+}
+
+}  // namespace lockstep::recorded

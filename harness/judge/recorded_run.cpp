@@ -1,0 +1,244 @@
+#include "harness/judge/recorded_run.h"
+
+#include "harness/core/characters.h"
+#include "harness/core/read_file.h"
+#include "harness/core/text.h"
+
+#include <bit>
+#include <cstring>
+#include <map>
+
+namespace lockstep::recorded {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kEntriesMost = 10'000;  // of a folder
+constexpr size_t kNameBytesMost = 1024;
+
+[[noreturn]] void refuse(const std::string& where, const std::string& why) {
+  throw FieldError(where + ": " + why);
+}
+
+std::string line_in(const Json& header, const char* field, const std::string& where) {
+  const auto found = header.find(field);
+  if (found == header.end() || !found->is_string())
+    refuse(where, "no text '" + std::string(field) + "' in " + excerpt(header.dump()));
+  auto text = one_line(found->get_ref<const std::string&>());
+  if (text.size() > kNameBytesMost) refuse(where, "'" + std::string(field) + "' is too long");
+  return text;
+}
+
+int64_t whole_in(const Json& header, const char* field, int64_t least, int64_t most,
+                 const std::string& where) {
+  const auto found = header.find(field);
+  if (found == header.end() || !found->is_number_integer())
+    refuse(where, "no whole number '" + std::string(field) + "' in " + excerpt(header.dump()));
+  const auto value = found->get<int64_t>();
+  const bool is_huge = found->is_number_unsigned() && found->get<uint64_t>() > uint64_t(most);
+  if (is_huge || value < least || value > most)
+    refuse(where, "'" + std::string(field) + "' is " + found->dump() + "; expected " +
+                      std::to_string(least) + " to " + std::to_string(most));
+  return value;
+}
+
+TensorList::Entry entry_of(const Json& json, const std::string& where) {
+  const bool has_form = json.is_array() && json.size() == 3 && json[0].is_string() &&
+                        json[1].is_string() && json[2].is_array();
+  if (!has_form) refuse(where, "expected [name, dtype, shape], not " + excerpt(json.dump()));
+  TensorList::Entry entry{.name = one_line(json[0].get<std::string>()),
+                          .dtype = one_line(json[1].get<std::string>())};
+  for (const auto& extent : json[2]) {
+    if (!extent.is_number_integer()) refuse(where, "a shape holds " + excerpt(extent.dump()));
+    entry.shape.push_back(extent.get<int64_t>());
+  }
+  return entry;
+}
+
+// Reads the records of one rank, one after the other.
+class RankReader {
+ public:
+  explicit RankReader(std::string file) : file_(std::move(file)) {}
+
+  void take(Frame frame, size_t number) {
+    const std::string where = file_ + ", record " + std::to_string(number);
+    if (!frame.header.is_object()) refuse(where, "its header is no object");
+    if (frame.kind == FrameKind::moment) at_ = from_json<Moment>(frame.header, where);
+    switch (static_cast<uint32_t>(frame.kind)) {
+      case static_cast<uint32_t>(FrameKind::observation):
+        return take_drawn(frame, where);
+      case static_cast<uint32_t>(RecordKind::tensors):
+        return take_list(frame.header, where);
+      case static_cast<uint32_t>(RecordKind::digests):
+        return take_digests(frame, where);
+      case static_cast<uint32_t>(RecordKind::fact):
+        return take_fact(frame.header, where);
+      default:
+        core_.frames.push_back(std::move(frame));
+    }
+  }
+
+  Rank finish() {
+    rank_.history = rank_history(core_, file_);
+    return std::move(rank_);
+  }
+
+ private:
+  void take_list(const Json& header, const std::string& where) {
+    TensorList list{.of = line_in(header, "of", where), .role = line_in(header, "role", where)};
+    const auto found = header.find("tensors");
+    if (found == header.end() || !found->is_array()) refuse(where, "no list 'tensors'");
+    for (const auto& each : *found) list.tensors.push_back(entry_of(each, where));
+    const auto number = whole_in(header, "list", 0, 1 << 20, where);
+    lists_[number] = std::make_shared<const TensorList>(std::move(list));
+  }
+
+  void take_digests(const Frame& frame, const std::string& where) {
+    static_assert(std::endian::native == std::endian::little && sizeof(Digest) == 16);
+    const auto found = lists_.find(whole_in(frame.header, "list", 0, 1 << 20, where));
+    if (found == lists_.end()) refuse(where, "no record before it describes its tensors");
+    const auto count = found->second->tensors.size();
+    if (frame.payload.size() != count * sizeof(Digest))
+      refuse(where, "its payload has " + std::to_string(frame.payload.size()) + " bytes for " +
+                        std::to_string(count) + " tensors");
+    Digests digests{.list = found->second, .values = std::vector<Digest>(count)};
+    if (count > 0) std::memcpy(digests.values.data(), frame.payload.data(), frame.payload.size());
+    rank_.records.push_back({at_, std::move(digests)});
+  }
+
+  void take_fact(const Json& header, const std::string& where) {
+    const auto found = header.find("values");
+    if (found == header.end() || !found->is_object()) refuse(where, "no object 'values'");
+    rank_.records.push_back({at_, Fact{line_in(header, "name", where), *found}});
+  }
+
+  void take_drawn(const Frame& frame, const std::string& where) {
+    Drawn drawn{.name = line_in(frame.header, "name", where)};
+    if (line_in(frame.header, "dtype", where) != "int64" || frame.payload.size() % 8 != 0)
+      return;  // another observation, which no claim looks at
+    drawn.indices.resize(frame.payload.size() / 8);
+    if (!drawn.indices.empty())
+      std::memcpy(drawn.indices.data(), frame.payload.data(), frame.payload.size());
+    rank_.records.push_back({at_, std::move(drawn)});
+  }
+
+  std::string file_;
+  Rank rank_;
+  Moment at_;
+  Frames core_;  // those that core reads
+  std::map<int64_t, std::shared_ptr<const TensorList>> lists_;
+};
+
+// The number of a rank in the name of its file; none for another file.
+std::optional<int> rank_in(const std::string& name) {
+  const std::string before = "rank", behind = ".history";
+  if (!name.starts_with(before) || !name.ends_with(behind)) return {};
+  if (name.size() <= before.size() + behind.size()) return {};
+  const auto digits = name.substr(before.size(), name.size() - before.size() - behind.size());
+  const auto number = parsed_int(digits);
+  if (!number || *number < 0 || *number >= kWorldMost || std::to_string(*number) != digits)
+    return {};
+  return static_cast<int>(*number);
+}
+
+std::map<int, fs::path> files_in(const fs::path& folder) {
+  const auto where = one_line(folder.string());
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) refuse(where, "is no folder of recorded histories");
+  std::map<int, fs::path> files;
+  size_t entries = 0;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (++entries > kEntriesMost)
+      refuse(where, "holds more than " + with_commas(kEntriesMost) + " files");
+    if (const auto rank = rank_in(entry->path().filename().string())) files[*rank] = entry->path();
+  }
+  if (error) refuse(where, "cannot be read: " + error.message());
+  if (files.empty()) refuse(where, "holds no rank0.history: nothing was recorded here");
+  return files;
+}
+
+int64_t size_of(const fs::path& file) {
+  std::error_code error;
+  if (fs::is_symlink(fs::symlink_status(file, error)))
+    refuse(one_line(file.string()), "is a link; expected a regular file");
+  const auto size = fs::file_size(file, error);
+  return error ? 0 : static_cast<int64_t>(size);
+}
+
+}  // namespace
+
+std::string Fact::text(const char* field) const {
+  const auto found = values.find(field);
+  return found != values.end() && found->is_string() ? one_line(found->get<std::string>()) : "";
+}
+
+std::optional<int64_t> Fact::whole(const char* field) const {
+  const auto found = values.find(field);
+  if (found == values.end() || !found->is_number_integer()) return {};
+  return found->get<int64_t>();
+}
+
+bool Fact::truth(const char* field) const {
+  const auto found = values.find(field);
+  return found != values.end() && found->is_boolean() && found->get<bool>();
+}
+
+History RecordedRun::history() const {
+  std::vector<RankHistory> histories;
+  for (const auto& rank : ranks) histories.push_back(rank.history);
+  return History(std::move(histories));
+}
+
+Rank read_rank(const std::string& bytes, const std::string& file) {
+  auto frames = read_frames(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size());
+  if (frames.frames.empty())
+    refuse(file, frames.tail.empty() ? "is empty" : "is no history: " + frames.tail);
+  const auto begin = frames.frames.front();
+  const auto where = file + ", record 0";
+  if (begin.kind != FrameKind::begin || !begin.header.is_object())
+    refuse(where, "is not the begin of a history");
+  RankReader reader(file);
+  for (size_t number = 0; number < frames.frames.size(); ++number)
+    reader.take(std::move(frames.frames[number]), number);
+  Rank rank = reader.finish();
+  rank.is_there = true;
+  rank.tail = frames.tail;
+  rank.world = static_cast<int>(whole_in(begin.header, "world", 1, kWorldMost, where));
+  rank.number = static_cast<int>(whole_in(begin.header, "rank", 0, rank.world - 1, where));
+  for (const auto& [field, text] : {std::pair{"program", &rank.program}, {"torch", &rank.torch}})
+    if (begin.header.contains(field)) *text = line_in(begin.header, field, where);
+  return rank;
+}
+
+RecordedRun read_recorded_run(const fs::path& folder) {
+  const auto files = files_in(folder);
+  int64_t bytes = 0;
+  for (const auto& [number, file] : files) bytes += size_of(file);
+  if (bytes > kRunBytesMost)
+    refuse(one_line(folder.string()), "its histories have " + with_commas(bytes) +
+                                          " bytes; at most " + with_commas(kRunBytesMost) +
+                                          " are read");
+  RecordedRun run;
+  for (const auto& [number, file] : files) {
+    const auto name = one_line(file.string());
+    auto rank = read_rank(read_file(file), name);
+    if (run.ranks.empty()) run.ranks.resize(static_cast<size_t>(rank.world));
+    if (rank.number != number)
+      refuse(name, "is the history of rank " + std::to_string(rank.number));
+    if (rank.world != static_cast<int>(run.ranks.size()))
+      refuse(name, "is of a world of " + std::to_string(rank.world) + ", and " +
+                       one_line(files.begin()->second.filename().string()) + " of a world of " +
+                       std::to_string(run.ranks.size()));
+    run.ranks[static_cast<size_t>(number)] = std::move(rank);
+  }
+  for (size_t number = 0; number < run.ranks.size(); ++number)
+    if (auto& rank = run.ranks[number]; !rank.is_there) {
+      rank.number = static_cast<int>(number);
+      rank.history.ending = {Ending::Kind::cut_off, "it left no file"};
+    }
+  return run;
+}
+
+}  // namespace lockstep::recorded

@@ -1,0 +1,90 @@
+// A run of a program that is not ours, as its ranks recorded it: a file rank0.history,
+// rank1.history, ... for each in one folder. docs/protocol.md, section 5, is the format. The files
+// may come from a stranger.
+#pragma once
+
+#include "harness/core/frames.h"
+
+#include <filesystem>
+#include <memory>
+
+namespace lockstep::recorded {
+
+// The kinds of records that programs which are not ours write besides FrameKind's. The numbers are
+// part of the format: never reuse one.
+enum class RecordKind : uint32_t {
+  tensors = 11,  // {"list": n, "of": o, "role": r, "tensors": [[name, dtype, [shape]], ...]}
+  digests = 12,  // {"list": n}, payload: digest (8 bytes) and norm (float64) of each
+  fact = 13,     // {"name": n, "values": {...}}
+};
+
+// Some tensors of a model or optimizer, whose digests are recorded together. `role`: "parameters",
+// "gradients", "buffers", "state" or "random".
+struct TensorList {
+  struct Entry {
+    std::string name, dtype;
+    std::vector<int64_t> shape;
+    bool operator==(const Entry&) const = default;
+  };
+  std::string of, role;
+  std::vector<Entry> tensors;
+  bool operator==(const TensorList&) const = default;
+};
+
+// The digest of one tensor. Its norm is for people, and not finite where an element is not.
+struct Digest {
+  uint64_t bits = 0;
+  double norm = 0;
+  bool is_missing() const { return norm < 0; }  // a gradient that was never computed
+};
+
+struct Digests {
+  std::shared_ptr<const TensorList> list;
+  std::vector<Digest> values;  // one for each tensor of the list
+};
+
+// Something that is no tensor: "model 0" with its options, "loader 0" at the begin of a pass.
+struct Fact {
+  std::string name;
+  Json values;
+
+  std::string text(const char* field) const;              // "" where it is no text
+  std::optional<int64_t> whole(const char* field) const;  // none where it is no whole number
+  bool truth(const char* field) const;                    // false where it is no truth
+};
+
+// The indices that a loader or a sampler dealt.
+struct Drawn {
+  std::string name;
+  std::vector<int64_t> indices;
+};
+
+struct Record {
+  Moment at;
+  std::variant<Digests, Fact, Drawn> what;
+};
+
+struct Rank {
+  bool is_there = false;  // its file is
+  int number = 0, world = 1;
+  std::string program, torch;
+  RankHistory history;          // its collectives and its ending
+  std::vector<Record> records;  // in the order in which it wrote them
+  std::string tail;  // why reading stopped before the file's end; empty when all was read
+};
+
+struct RecordedRun {
+  std::vector<Rank> ranks;  // by number, all of the world
+  History history() const;
+};
+
+// Reads the bytes of one file. Throws FieldError, whose text starts with `file`.
+Rank read_rank(const std::string& bytes, const std::string& file);
+
+inline constexpr int64_t kRunBytesMost = int64_t{512} << 20;  // of all files together
+
+// Reads nothing but regular files rank*.history of `folder` and follows no link. Throws FieldError
+// for files that no recorder wrote, and where two do not belong together.
+RecordedRun read_recorded_run(const std::filesystem::path& folder);
+
+}  // namespace lockstep::recorded

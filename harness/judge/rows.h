@@ -1,0 +1,38 @@
+// The ranks' digests beside each other.
+#pragma once
+
+#include "harness/judge/claims.h"
+
+namespace lockstep::recorded {
+
+// The ranks' records of one list at one moment; the `repeat`-th time there, from 0.
+struct Row {
+  Moment at;
+  std::string of;
+  int repeat = 0;
+  std::vector<const Digests*> by_rank;  // null where a rank has no such record
+  bool is_whole() const;                // every rank has one
+};
+
+// All rows of a role, by step, and within one in the order in which the ranks recorded them.
+std::vector<Row> rows_of(const RecordedRun& run, std::string_view role);
+
+// "step 3, update", with the pass where it is not the step's first.
+std::string place_of(const Row& row);
+
+// A finding where ranks that recorded the row differ in it; nothing where all agree. `what` names
+// the tensors: "parameters of model 0".
+std::optional<Finding> difference_in(const Row& row, const std::string& what);
+
+// "rank 0 has 0.1, rank 1 0.2", equal ranks together: "ranks 0, 2 have 0.1, rank 1 has 0.2".
+std::string values_text(const std::vector<std::string>& by_rank);
+
+bool all_alike(const std::vector<std::string>& texts);
+
+// The pattern of which ranks agree, of texts that are not all the same.
+std::string agreement_pattern(const std::vector<std::string>& by_rank);
+
+// "1 update", "48 updates".
+std::string counted(size_t number, const std::string& one);
+
+}  // namespace lockstep::recorded

@@ -1,0 +1,291 @@
+// Each claim passes on a right run and finds the mistake that is planted in it.
+#include "harness/judge/claims.h"
+
+#include "harness/judge/judge_run.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+namespace lockstep::recorded {
+namespace {
+
+constexpr int kSteps = 4;
+constexpr int64_t kLength = 16;
+
+Digests digests(const std::string& role, const std::vector<Digest>& values) {
+  TensorList list{.of = role == "state" ? "optimizer 0" : "model 0", .role = role};
+  for (size_t i = 0; i < values.size(); ++i)
+    list.tensors.push_back({"w" + std::to_string(i), "float32", {2}});
+  return {std::make_shared<const TensorList>(std::move(list)), values};
+}
+
+// A rank of a right run: two epochs of two steps, sharded indices, synchronised backwards.
+Rank right_rank(int number, int world) {
+  Rank rank{.is_there = true, .number = number, .world = world, .program = "toy.py"};
+  const auto add = [&](const Moment& at, auto what) {
+    rank.records.push_back({at, std::move(what)});
+  };
+  int64_t sequence = 0;
+  const auto issue = [&](const Moment& at, const char* op) {
+    rank.history.events.push_back({at, Collective{.op = op,
+                                                  .group = "world",
+                                                  .dtype = "float32",
+                                                  .sequence = sequence++,
+                                                  .elements = 4,
+                                                  .done = true}});
+  };
+  add({}, Fact{"process group", {{"rank", number}, {"world", world}, {"backend", "gloo"}}});
+  add({0, "construction"}, Fact{"model 0", {{"dropouts", 1}}});
+  add({0, "construction"}, digests("parameters", {{1, 1}, {2, 1}}));
+  for (int step = 0; step < kSteps; ++step) {
+    const int epoch = step / 2;
+    if (step % 2 == 0) {
+      add({step, "data"}, Fact{"loader 0",
+                               {{"epoch", epoch},
+                                {"length", kLength},
+                                {"replicas", world},
+                                {"shuffle", true},
+                                {"sampler_epoch", epoch},
+                                {"seed", 0},
+                                {"batch_size", 4}}});
+    }
+    Drawn drawn{"loader 0", {}};
+    for (int64_t i = 0; i < 4; ++i)
+      drawn.indices.push_back((number + world * (i + 4 * (step % 2)) + 5 * epoch) % kLength);
+    add({step, "data"}, drawn);
+    issue({step, "forward"}, "ddp_buffers");
+    add({step, "forward"}, digests("buffers", {{uint64_t(step), 1}}));
+    add({step, "forward"}, digests("random", {{uint64_t(100 * step + number), 1}}));
+    issue({step, "backward"}, "ddp_backward");
+    add({step, "backward"}, Fact{"backward", {{"model", "model 0"}, {"kind", "synchronised"}}});
+    add({step, "backward"}, digests("gradients", {{uint64_t(step), 1}, {uint64_t(step), 1}}));
+    add({step, "update"}, Fact{"optimizer 0",
+                               {{"kind", "SGD"},
+                                {"groups", Json::array({{{"lr", 0.5}}})},
+                                {"owned", Json::array({Json::array({"model 0", "w0"}),
+                                                       Json::array({"model 0", "w1"})})},
+                                {"foreign", 0}}});
+    add({step, "update"}, digests("state", {{uint64_t(step), 1}}));
+    add({step, "update"}, digests("parameters", {{uint64_t(step) + 10, 1}, {3, 1}}));
+    if (step % 2 == 1) add({step, "data"}, Fact{"loader 0 exhausted", Json::object()});
+  }
+  rank.history.last = {kSteps - 1, "update"};
+  return rank;
+}
+
+RecordedRun right_run(int world = 2) {
+  RecordedRun run;
+  for (int rank = 0; rank < world; ++rank) run.ranks.push_back(right_rank(rank, world));
+  return run;
+}
+
+// The n-th record of a rank that holds T and, of digests, has the role.
+template <class T>
+T& nth(Rank& rank, int n, const std::string& name) {
+  for (auto& record : rank.records)
+    if (auto* is = std::get_if<T>(&record.what)) {
+      std::string is_name;
+      if constexpr (std::is_same_v<T, Digests>)
+        is_name = is->list->role;
+      else
+        is_name = is->name;
+      if (is_name == name && n-- == 0) return *is;
+    }
+  throw std::logic_error("no such record: " + name);
+}
+
+struct Mistake {
+  const char *claim, *pattern;
+  std::function<void(RecordedRun&)> plant;
+};
+
+const std::vector<Mistake>& mistakes() {
+  static const auto kAll = [] {
+    const auto first = [](auto change) {
+      return [change](RecordedRun& run) { change(run.ranks[1]); };
+    };
+    return std::vector<Mistake>{
+        {"run.is_recorded_whole", "threw", first([](Rank& rank) {
+           rank.history.ending = {Ending::Kind::threw, "no"};
+         })},
+        {"run.is_recorded_whole", "lost",
+         [](RecordedRun& run) {
+           run.ranks[1].history.ending = {Ending::Kind::cut_off, ""};
+           run.ranks[0].history.ending = {Ending::Kind::threw, "connection closed"};
+           std::get<Collective>(run.ranks[0].history.events.back().what).done = false;
+         }},
+        {"run.is_recorded_whole", "trains_alone", first([](Rank& rank) {
+           nth<Fact>(rank, 0, "process group").values = {{"rank", 0}, {"world", 1}};
+         })},
+        {"run.has_one_length", "stopped_early",
+         first([](Rank& rank) { rank.records.resize(rank.records.size() - 4); })},
+        {"collectives.have_one_order", "mismatched_collectives", first([](Rank& rank) {
+           std::get<Collective>(rank.history.events[2].what).op = "barrier";
+         })},
+        {"collectives.have_one_order", "missing_collective",
+         first([](Rank& rank) { rank.history.events.pop_back(); })},
+        {"collectives.have_one_order", "no_collective",
+         [](RecordedRun& run) {
+           for (auto& rank : run.ranks) rank.history.events.clear();
+         }},
+        {"data.is_one_dataset", "other_length",
+         first([](Rank& rank) { nth<Fact>(rank, 0, "loader 0").values["length"] = 20; })},
+        {"data.is_one_dataset", "split_differently",
+         first([](Rank& rank) { nth<Fact>(rank, 0, "loader 0").values["seed"] = 1; })},
+        {"data.is_partitioned", "not_a_partition",
+         first([](Rank& rank) { nth<Drawn>(rank, 1, "loader 0").indices[0] = 0; })},
+        {"data.is_partitioned", "out_of_range",
+         first([](Rank& rank) { nth<Drawn>(rank, 1, "loader 0").indices[0] = kLength; })},
+        {"data.is_partitioned", "every_rank_draws_all",
+         [](RecordedRun& run) {
+           for (auto& rank : run.ranks)
+             for (int pass = 0; pass < 2; ++pass) {
+               auto& values = nth<Fact>(rank, pass, "loader 0").values;
+               values.erase("replicas");
+               values["fingerprint"] = "f";
+               for (int64_t i = 0; i < kLength; ++i)
+                 nth<Drawn>(rank, 2 * pass, "loader 0").indices.push_back(i);
+             }
+         }},
+        {"data.order_changes", "epoch_ignored",
+         [](RecordedRun& run) {
+           for (auto& rank : run.ranks)
+             for (int step = 0; step < 2; ++step)
+               nth<Drawn>(rank, 2 + step, "loader 0") = nth<Drawn>(rank, step, "loader 0");
+         }},
+        {"random.streams_differ", "same_random_stream",
+         [](RecordedRun& run) {
+           for (auto& rank : run.ranks)
+             for (int step = 0; step < kSteps; ++step)
+               nth<Digests>(rank, step, "random").values[0].bits = uint64_t(step);
+         }},
+        {"forward.runs_through_the_wrapper", "bare_forward",
+         first([](Rank& rank) { nth<Fact>(rank, 1, "backward").values["kind"] = "bare"; })},
+        {"gradients.are_the_same", "no_two_ranks_agree",
+         first([](Rank& rank) { nth<Digests>(rank, 2, "gradients").values[1].bits = 77; })},
+        {"gradients.are_the_same", "synchronised_on_some_ranks",
+         first([](Rank& rank) { nth<Fact>(rank, 1, "backward").values["kind"] = "no_sync"; })},
+        {"gradients.differ_in_no_sync", "same_data",
+         [](RecordedRun& run) {
+           for (auto& rank : run.ranks) nth<Fact>(rank, 1, "backward").values["kind"] = "no_sync";
+         }},
+        {"gradients.reach_every_parameter", "never_a_gradient",
+         [](RecordedRun& run) {
+           for (auto& rank : run.ranks)
+             for (int step = 0; step < kSteps; ++step)
+               nth<Digests>(rank, step, "gradients").values[1] = {0, -1};
+         }},
+        {"optimizer.owns_parameters_once", "two_optimizers",
+         first([](Rank& rank) { nth<Fact>(rank, 1, "optimizer 0").name = "optimizer 1"; })},
+        {"optimizer.owns_parameters_once", "steps_other_tensors",
+         [](RecordedRun& run) {
+           for (auto& rank : run.ranks)
+             for (int step = 0; step < kSteps; ++step) {
+               auto& values = nth<Fact>(rank, step, "optimizer 0").values;
+               values["owned"] = Json::array();
+               values["foreign"] = 2;
+             }
+         }},
+        {"optimizer.has_one_setting", "no_two_ranks_agree", first([](Rank& rank) {
+           nth<Fact>(rank, 2, "optimizer 0").values["groups"][0]["lr"] = 0.25;
+         })},
+        {"optimizer.has_one_state", "no_two_ranks_agree", first([](Rank& rank) {
+           nth<Digests>(rank, 3, "state").values[0].norm = 2;
+           nth<Digests>(rank, 3, "state").values[0].bits = 99;
+         })},
+        {"parameters.are_the_same", "no_two_ranks_agree",
+         first([](Rank& rank) { nth<Digests>(rank, 0, "parameters").values[0].bits = 99; })},
+        {"parameters.are_the_same", "other_shape", first([](Rank& rank) {
+           nth<Digests>(rank, 2, "parameters") = digests("parameters", {{12, 1}});
+         })},
+        {"parameters.are_the_same", "changed_on_some_ranks", first([](Rank& rank) {
+           rank.records.push_back({{1, "forward"}, digests("parameters", {{5, 1}, {5, 1}})});
+         })},
+        {"buffers.follow_rank_zero", "no_two_ranks_agree",
+         first([](Rank& rank) { nth<Digests>(rank, 1, "buffers").values[0].bits = 99; })},
+        {"values.stay_finite", "one_rank_not_finite", first([](Rank& rank) {
+           nth<Digests>(rank, 1, "parameters").values[0].norm =
+               std::numeric_limits<double>::quiet_NaN();
+         })},
+    };
+  }();
+  return kAll;
+}
+
+const Claim& claim_named(std::string_view name) {
+  for (const auto& claim : claims())
+    if (claim.name == name) return claim;
+  throw std::logic_error("no such claim");
+}
+
+TEST(Claims, HoldForARightRun) {
+  const auto run = right_run();
+  for (const auto& claim : claims()) {
+    const auto judgement = claim.judge(run);
+    EXPECT_TRUE(judgement.findings.empty())
+        << claim.name << ": " << judgement.findings.front().text;
+    EXPECT_EQ(judgement.why_not.empty(), claim.name != "gradients.differ_in_no_sync") << claim.name;
+  }
+}
+
+TEST(Claims, HoldOrAreNotJudgedForOneRankAlone) {
+  auto run = right_run(1);
+  for (const auto& claim : claims()) EXPECT_TRUE(claim.judge(run).findings.empty()) << claim.name;
+}
+
+TEST(Claims, EachFindsTheMistakeThatIsPlanted) {
+  for (const auto& mistake : mistakes()) {
+    auto run = right_run();
+    mistake.plant(run);
+    const auto judgement = claim_named(mistake.claim).judge(run);
+    ASSERT_FALSE(judgement.findings.empty()) << mistake.claim << " " << mistake.pattern;
+    EXPECT_EQ(judgement.findings.front().pattern, mistake.pattern) << mistake.claim;
+    EXPECT_NE(judgement.findings.front().text, "") << mistake.claim;
+  }
+}
+
+TEST(Claims, EachHasAMistakeThatItFinds) {
+  for (const auto& claim : claims())
+    EXPECT_TRUE(std::any_of(mistakes().begin(), mistakes().end(), [&](const auto& mistake) {
+      return claim.name == mistake.claim;
+    })) << claim.name;
+}
+
+TEST(Claims, NameTheRankThatStandsAlone) {
+  auto run = right_run(4);
+  nth<Digests>(run.ranks[2], 1, "parameters").values[1] = {8, 1.5};
+  const auto finding = parameters_are_the_same(run).findings.front();
+  EXPECT_EQ(finding.pattern, "one_rank_stands_alone");
+  EXPECT_EQ(finding.where, "step 0, update, w1");
+  EXPECT_NE(finding.text.find("1 of 2 tensors differ, first w1\n"), std::string::npos);
+}
+
+TEST(Claims, CallARankThatWasCutOffInconclusive) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) rank.history.ending = {Ending::Kind::cut_off, ""};
+  const auto results = judged(run).results;
+  EXPECT_EQ(results.front().kind, Result::Kind::inconclusive);
+  EXPECT_EQ(results.front().worst.findings.front().pattern, "cut_off");
+}
+
+TEST(Claims, LetARankThatDiedExplainTheCollectivesThatItLacks) {
+  auto run = right_run();
+  run.ranks[1].history.events.pop_back();
+  run.ranks[1].history.ending = {Ending::Kind::threw, "no"};
+  EXPECT_TRUE(collectives_have_one_order(run).findings.empty());
+}
+
+TEST(Claims, AllowThePaddingOfADistributedSampler) {
+  auto run = right_run();
+  for (auto& rank : run.ranks)
+    for (int pass = 0; pass < 2; ++pass) nth<Fact>(rank, pass, "loader 0").values["length"] = 15;
+  for (auto& rank : run.ranks)
+    for (int step = 0; step < kSteps; ++step)
+      for (auto& index : nth<Drawn>(rank, step, "loader 0").indices) index %= 15;
+  EXPECT_TRUE(passes_are_partitions(run).findings.empty());
+}
+
+}  // namespace
+}  // namespace lockstep::recorded

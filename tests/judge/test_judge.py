@@ -1,0 +1,114 @@
+"""Real programs in PyTorch, recorded and judged: right ones are clean, and each usual mistake is caught and named.
+
+usage: test_judge.py LOCKSTEP
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+PYTHON = os.path.join(ROOT, ".venv-peer", "bin", "python")
+LOCKSTEP = ""
+CLEAN = ("images", "texts", "accumulation", "two_models")
+# Program -> the claim that finds its mistake, and the pattern that it names.
+MISTAKES = {
+    "loaded_on_rank_zero": ("parameters.are_the_same", "changed_on_some_ranks"),
+    "other_learning_rate": ("optimizer.has_one_setting", "no_two_ranks_agree"),
+    "bare_forward": ("forward.runs_through_the_wrapper", "bare_forward"),
+    "set_epoch_forgotten": ("data.order_changes", "epoch_ignored"),
+    "shuffle_without_sampler": ("data.is_partitioned", "every_rank_draws_all"),
+    "one_seed": ("random.streams_differ", "same_random_stream"),
+    "early_stop": ("run.has_one_length", "stopped_early"),
+    "one_step_fewer": ("run.has_one_length", "stopped_early"),
+    "extra_collective": ("collectives.have_one_order", "mismatched_collectives"),
+    "second_optimizer": ("optimizer.owns_parameters_once", "two_optimizers"),
+    "dataset_differs": ("data.is_one_dataset", "other_length"),
+    "clipped_on_one_rank": ("parameters.are_the_same", "no_two_ranks_agree"),
+    "unused_parameter": ("gradients.reach_every_parameter", "never_a_gradient"),
+    "other_tensors": ("optimizer.owns_parameters_once", "steps_other_tensors"),
+    "same_data": ("gradients.differ_in_no_sync", "same_data"),
+    "diverges": ("values.stay_finite", "not_finite"),
+    "throws": ("run.is_recorded_whole", "threw"),
+}
+
+
+class Programs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not os.path.exists(PYTHON):
+            raise unittest.SkipTest("there is no .venv-peer: ./lockstep setup --peer makes it")
+        folder = tempfile.TemporaryDirectory(prefix="lockstep judge ")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = folder.name
+        wanted = ["%s:%d" % (name, world) for name in CLEAN for world in (1, 2, 4)]
+        wanted += [name + ":2" for name in (*MISTAKES, "killed")]
+        result = subprocess.run([PYTHON, os.path.join(HERE, "programs.py"), cls.folder, *wanted], capture_output=True,
+                                text=True, timeout=600, check=False)
+        cls.log = result.stdout + result.stderr
+
+    def judged(self, name, *flags):
+        report = os.path.join(self.folder, name + ".json")
+        result = subprocess.run([LOCKSTEP, "judge", os.path.join(self.folder, name), "--json", report, *flags],
+                                capture_output=True, text=True, timeout=120, check=False)
+        self.assertIn(result.returncode, (0, 1, 3), result.stderr + self.log[-3000:])
+        with open(report, encoding="utf-8") as file:
+            results = {each["scenario"]: each for each in json.load(file)["results"]}
+        return result, results
+
+    def test_right_programs_are_clean_in_every_world(self):
+        for name in CLEAN:
+            for world in (1, 2, 4):
+                with self.subTest(program=name, world=world):
+                    result, results = self.judged("%s-%d" % (name, world))
+                    self.assertEqual(result.returncode, 0, result.stdout)
+                    self.assertEqual(results["run.is_recorded_whole"]["result"], "pass")
+
+    def test_each_usual_mistake_is_caught_and_named(self):
+        for name, (claim, pattern) in MISTAKES.items():
+            with self.subTest(mistake=name):
+                result, results = self.judged(name + "-2")
+                self.assertEqual(result.returncode, 1, result.stdout)
+                self.assertEqual(results[claim]["result"], "fail", result.stdout)
+                self.assertEqual(results[claim]["findings"][0]["pattern"], pattern, result.stdout)
+
+    def test_a_rank_that_was_killed_leaves_what_it_recorded(self):
+        _, results = self.judged("killed-2")
+        ends = results["run.is_recorded_whole"]
+        self.assertEqual(ends["findings"][0]["pattern"], "lost")
+        self.assertIn("rank 1 stopped in step 1, update without an ending", ends["findings"][0]["text"])
+        self.assertEqual(results["parameters.are_the_same"]["result"], "pass")
+        self.assertEqual(results["collectives.have_one_order"]["result"], "pass")
+
+    def test_a_claim_without_material_is_skipped_with_its_reason(self):
+        _, results = self.judged("texts-2")
+        self.assertEqual(results["buffers.follow_rank_zero"]["refused"], {"no forward broadcast buffers": 1})
+
+    def test_digests_are_those_of_the_protocol(self):
+        """docs/protocol.md has a table of them."""
+        with open(os.path.join(ROOT, "docs", "protocol.md"), encoding="utf-8") as file:
+            rows = re.findall(r"^\| (float32|int64) (\[.*\]) \| ([0-9a-f]{16}) \|$", file.read(), re.MULTILINE)
+        self.assertEqual(len(rows), 3)
+        script = ("import sys, torch; sys.path.insert(0, %r); import lockstep_recorder as r; r.torch = torch\n"
+                  "print(*['%%016x' %% (r.digests_of([torch.tensor(v, dtype=getattr(torch, d))])[0][0] %% 2**64)"
+                  " for d, v in %r])") % (os.path.join(ROOT, "recorder", "python"),
+                                          [(dtype, json.loads(values)) for dtype, values, _ in rows])
+        result = subprocess.run([PYTHON, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(result.stdout.split(), [digest for _, _, digest in rows], result.stderr)
+
+    def test_the_report_can_be_read_again(self):
+        self.judged("set_epoch_forgotten-2")
+        result = subprocess.run([LOCKSTEP, "report", os.path.join(self.folder, "set_epoch_forgotten-2.json")],
+                                capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("set_epoch was not called", result.stdout)
+
+
+if __name__ == "__main__":
+    LOCKSTEP = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
