@@ -182,10 +182,8 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan p
   run.exit_code = exit_code_of(run, archive);
   if (!archive.loss().empty())
     print_to_stderr("the archive of this run is not whole: " + archive.loss());
-  if (on_github()) write_for_github(run);
   // Last, since a full disk must not suppress the summary.
-  write_report(options.json, reports::file_text(reports::run_json(run)));
-  write_report(options.junit, reports::junit(run));
+  write_reports(run, options.json, options.junit);
   return run;
 }
 

@@ -41,6 +41,13 @@ void check_writable(const std::filesystem::path& path);
 void write_report(const std::filesystem::path& path, const std::string& text);
 reports::Style style_of_stdout(const std::string& colour);
 
+// Prints a run that is over, where `quiet` its failures and summary only.
+void print_run(const Run& run, const std::string& colour, bool quiet);
+
+// Writes these files, and where GitHub Actions runs the program its annotations and summary.
+void write_reports(const Run& run, const std::filesystem::path& json,
+                   const std::filesystem::path& junit);
+
 // How often a case can be asked to run, with --repeat or --until-fail.
 inline constexpr int kRepeatMost = 1'000'000;
 

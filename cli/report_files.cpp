@@ -1,12 +1,17 @@
-// Writes the report files that a user requested, and chooses the style of text.
+// Prints a run and writes the report files that a user requested.
+#include "cli/github.h"
 #include "cli/machine.h"
 #include "cli/play.h"
 #include "cli/usage.h"
+#include "reports/json.h"
+#include "reports/junit.h"
+#include "reports/terminal.h"
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iostream>
 #include <unistd.h>
 
 namespace lockstep::cli {
@@ -41,6 +46,24 @@ void write_report(const std::filesystem::path& path, const std::string& text) {
   errno = 0;
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   if (!(out << text << std::flush)) cannot_write(path);
+}
+
+void print_run(const Run& run, const std::string& colour, bool quiet) {
+  const auto style = style_of_stdout(colour);
+  const auto columns = reports::columns_for(run);
+  stop_commands();
+  if (!quiet) std::cout << reports::headline(run, style);
+  for (const auto& result : run.results)
+    if (!quiet || is_failure(result.kind) || result.kind == Result::Kind::inconclusive)
+      std::cout << reports::result_text(result, run, columns, style);
+  std::cout << reports::summary(run, style) << std::flush;
+}
+
+void write_reports(const Run& run, const std::filesystem::path& json,
+                   const std::filesystem::path& junit) {
+  if (on_github()) write_for_github(run);
+  write_report(json, reports::file_text(reports::run_json(run)));
+  write_report(junit, reports::junit(run));
 }
 
 }  // namespace lockstep::cli

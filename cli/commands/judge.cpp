@@ -1,15 +1,9 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
-#include "cli/github.h"
 #include "cli/known.h"
 #include "cli/machine.h"
 #include "cli/play.h"
 #include "harness/judge/judge_run.h"
-#include "reports/json.h"
-#include "reports/junit.h"
-#include "reports/terminal.h"
-
-#include <iostream>
 
 namespace lockstep::cli {
 
@@ -28,17 +22,8 @@ int judge_folder(const Flags& flags, const Known& known) {
   run.version = kVersion;
   run.cores = run.slots = core_count();
   run.exit_code = exit_code_of(run);
-  const auto style = style_of_stdout(flags.colour);
-  const auto columns = reports::columns_for(run);
-  stop_commands();
-  if (!flags.quiet) std::cout << reports::headline(run, style);
-  for (const auto& result : run.results)
-    if (!flags.quiet || is_failure(result.kind) || result.kind == Result::Kind::inconclusive)
-      std::cout << reports::result_text(result, run, columns, style);
-  std::cout << reports::summary(run, style) << std::flush;
-  if (on_github()) write_for_github(run);
-  write_report(flags.json, reports::file_text(reports::run_json(run)));
-  write_report(flags.junit, reports::junit(run));
+  print_run(run, flags.colour, flags.quiet);
+  write_reports(run, flags.json, flags.junit);
   return run.exit_code;
 }
 

@@ -1,17 +1,13 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
-#include "cli/github.h"
 #include "cli/known.h"
 #include "cli/play.h"
 #include "cli/usage.h"
 #include "harness/engine/merge.h"
 #include "reports/github.h"
-#include "reports/json.h"
-#include "reports/junit.h"
 #include "reports/run_file.h"
 
 #include <algorithm>
-#include <iostream>
 
 namespace lockstep::cli {
 
@@ -67,27 +63,14 @@ int exit_code_of(const Run& run, const Flags& flags) {
   return unknown && (code == kHeld || code == kAllSkipped) ? kInconclusive : code;
 }
 
-void print(const Run& run, const Flags& flags) {
-  const auto style = style_of_stdout(flags.colour);
-  const auto columns = reports::columns_for(run);
-  stop_commands();
-  if (!flags.quiet) std::cout << reports::headline(run, style);
-  for (const auto& result : run.results)
-    if (!flags.quiet || is_failure(result.kind) || result.kind == Result::Kind::inconclusive)
-      std::cout << reports::result_text(result, run, columns, style);
-  std::cout << reports::summary(run, style) << std::flush;
-}
-
 int report(const Flags& flags, const Known& known) {
   words("--color", flags.colour, {"auto", "always", "never"});
   auto run = merged_run(flags);
   for (const auto& file : {flags.junit, flags.json, flags.summary}) check_writable(file);
   run.program = known.program;
   run.exit_code = exit_code_of(run, flags);
-  print(run, flags);
-  if (on_github()) write_for_github(run);
-  write_report(flags.json, reports::file_text(reports::run_json(run)));
-  write_report(flags.junit, reports::junit(run));
+  print_run(run, flags.colour, flags.quiet);
+  write_reports(run, flags.json, flags.junit);
   write_report(flags.summary, reports::step_summary(run));
   return run.exit_code;
 }
