@@ -13,10 +13,10 @@ void Reducer::on_output_gradient(bool synchronised) {
   if (failure_ || !hooks_) return;
   if (synchronised) remember_functions_of_gradients();
   if ((pass_ && pass_->is_reduced()) || !hooks_->may_be_reached_by_this_pass()) return;
+  const bool reduces = synchronised || (!pass_ && forwards_.are_run_by_this_pass());
   if (!pass_) begin_pass();
-  pass_->comes_through_an_output(synchronised);
-  if (!synchronised) return;
-  reduce_pass();
+  pass_->comes_through_an_output(reduces);
+  if (reduces) reduce_pass();
 }
 
 // Note [Functions of gradients]. An end on another thread cannot know what this one has recorded.

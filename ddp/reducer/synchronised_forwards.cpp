@@ -51,8 +51,12 @@ void SynchronisedForwards::remember(const Recording& recording) {
   if (remembered_.size() > kRemembered) remembered_.pop_front();
 }
 
+bool SynchronisedForwards::are_run_by_this_pass() const {
+  return this_pass_runs_any_of(remembered_);
+}
+
 bool SynchronisedForwards::reduce_this_pass() const {
-  return last_one_decides_ || this_pass_runs_any_of(remembered_);
+  return last_one_decides_ || are_run_by_this_pass();
 }
 
 }  // namespace lockstep

@@ -12,13 +12,13 @@
 namespace lockstep {
 
 // Note [Which backward passes are reduced]
-// A pass through an output of a synchronised forward is reduced, and a pass through outputs of
-// local forwards alone is not: the graph decides, however often and in whatever order graphs are
-// used. A pass through no output is reduced if its graph has a function that a synchronised forward
-// recorded (a loss made of what the module kept for itself). Otherwise it is local: a pass of the
-// bare module, or of parameters alone, which no peer may run. Where the output of the last forward
-// cannot be seen, that forward decides as well, once: a pass that goes through no output and runs
-// no known function may recompute a segment inside that forward's pass.
+// A pass through an output of a synchronised forward is reduced: the graph decides, however often
+// and in whatever order graphs are used. Any other pass is reduced if its graph has a function that
+// a synchronised forward recorded (a loss made of what the module kept for itself). Otherwise it is
+// local: a pass through outputs of local forwards, of the bare module, or of parameters alone,
+// which no peer may run. Where the output of the last forward cannot be seen, that forward decides
+// as well, once: a pass that goes through no output and runs no known function may recompute a
+// segment inside that forward's pass.
 //
 // Note [Functions of gradients]
 // With create_graph a pass records functions too, such as those of a gradient penalty. Where the
@@ -45,6 +45,10 @@ class SynchronisedForwards {
   // From now on a pass that runs a function of this recording is reduced, as if a synchronised
   // forward had recorded it. Of such recordings and forwards the last 1,024 are remembered.
   void remember(const Recording& recording);
+
+  // Called on a thread of a pass: whether it runs a function that one of the synchronised forwards
+  // recorded. Walks all functions of the pass.
+  bool are_run_by_this_pass() const;
 
   // Called on a thread of a pass at its first gradient: whether this pass, which has come through
   // no output, is reduced.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 namespace lockstep::scenarios::programs {
 
@@ -53,6 +54,20 @@ bool has_regrouped_join(const Programme& c) {
     if (action.step.op == "join") is_in_join = true;
     if (action.step.op == "finish") is_in_join = false;
     return is_in_join && action.step.op == "regroup";
+  });
+}
+
+// One pass through a synchronised forward, whose loss is a penalty alone, and through a local one.
+bool has_penalty_beside_local(const Programme& c) {
+  std::set<int> penalties, local;
+  return has_action(c, [&](const Action& action) {
+    const auto is_of = [&](const std::set<int>& forwards) {
+      return std::any_of(action.graphs.begin(), action.graphs.end(),
+                         [&](int graph) { return forwards.contains(graph); });
+    };
+    if (action.step.op == "forward" && action.is_local != action.step.penalty_alone)
+      (action.is_local ? local : penalties).insert(action.number);
+    return action.step.op == "backward_together" && is_of(penalties) && is_of(local);
   });
 }
 
@@ -192,6 +207,7 @@ std::vector<Label<Programme>> labels() {
            return action.step.op == "forward" && action.step.penalty_alone && !action.uses_first;
          });
        }},
+      {"a penalty alone beside a local forward in one pass", 0.015, has_penalty_beside_local},
       {"another process group in a join", 0.03, has_regrouped_join},
       {"an average that rounds", 0.06,
        [](const Programme& c) {

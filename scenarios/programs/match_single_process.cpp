@@ -246,6 +246,7 @@ Scenario match_single_process() {
                      "large_gradients_take_another_path",
                      "left_out_output_counts_as_zero",
                      "local_forwards_reach_nothing",
+                     "local_output_hides_a_penalty",
                      "map_of_used_sums_after_the_waits",
                      "nan_leaves_out_its_gradient",
                      "new_gradient_is_contiguous",

@@ -67,12 +67,17 @@ Programme with_rounding(Programme c, bool has_one, bool keeps) {
   return c;
 }
 
-// The penalty of a model that multiplies its input by its parameters and does nothing else; in one
-// programme of eight, before all other steps.
-Programme with_plain_penalty(Programme c, bool has_one, bool is_local) {
+// The penalty of a model that multiplies its input by its parameters and does nothing else, of a
+// local forward, of a synchronised one, or of one in a pass with a local one; in one programme of
+// eight, before all other steps.
+Programme with_plain_penalty(Programme c, bool has_one, int where) {
   if (!has_one) return c;
-  const Step alone{.no_sync = is_local ? 1 : 0, .penalty_alone = true, .direct = "alone"};
-  c.steps.insert(c.steps.begin(), {alone, {.op = "backward"}});
+  const Step alone{.no_sync = where == 0, .penalty_alone = true, .direct = "alone"};
+  if (where == 1) {
+    c.steps.insert(c.steps.begin(), {alone, {.no_sync = 1}, {.op = "backward_together"}});
+  } else {
+    c.steps.insert(c.steps.begin(), {alone, {.op = "backward"}});
+  }
   c.options.find_unused_parameters = c.options.static_graph = false;
   c.options.skip_all_reduce_unused_params = false;
   for (auto& layer : c.layers) {
@@ -116,7 +121,7 @@ rc::Gen<Programme> with_situations(const rc::Gen<Programme>& programmes) {
   const auto refused =
       gen::apply(with_refusal, joined, one_in(4), inRange(0, 5), inRange<size_t>(0, 12));
   const auto rounded = gen::apply(with_rounding, refused, one_in(6), rc::gen::arbitrary<bool>());
-  const auto penalized = gen::apply(with_plain_penalty, rounded, one_in(8), one_in(3));
+  const auto penalized = gen::apply(with_plain_penalty, rounded, one_in(8), inRange(0, 4));
   return gen::apply(with_models_in_any_order, penalized, one_in(10), inRange(2, 4));
 }
 

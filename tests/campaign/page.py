@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Writes docs/testing.md from the results of a campaign.
 
-usage: page.py RUN_JSON PAGE
+usage: page.py RUN_JSON... PAGE
 
-RUN_JSON is the run.json of `lockstep run --tier sim --cases N`, a run in which nothing failed. Every number of the page
-is computed from it.
+RUN_JSON is the run.json of `lockstep run --tier sim --cases N`, a run in which nothing failed; several of the same
+program differ in their seeds. Every number of the page is computed from them.
 """
 
+import collections
 import json
 import pathlib
 import sys
@@ -18,8 +19,10 @@ scenarios judge drawn cases ([search.md](search.md)); mutants ([faults.md](fault
 page shows what a campaign of drawn cases covers, and what it costs. `tests/campaign/page.py` writes it:
 
 ```
-./lockstep run --tier sim --cases 2000 --keep-going --json campaign.json
-tests/campaign/page.py campaign.json docs/testing.md
+for seed in 21 22 23 24 25; do
+  ./lockstep run --tier sim --cases 2400 --seed $seed --keep-going --json campaign-$seed.json
+done
+tests/campaign/page.py campaign-*.json docs/testing.md
 ```
 """
 COST = """
@@ -76,32 +79,48 @@ def shares(result):
                    f"{percent(drawn(result, each['label']), whole)} |\n" for each in result["required_shares"])
 
 
-def summary(run):
-    results = run["results"]
+def summary(runs, results):
     judged = sum(each["judged"] for each in results)
     refused = sum(sum(each["refused"].values()) for each in results)
+    seeds = "seed" if len(runs) == 1 else "seeds"
     return (f"\nThe campaign of this page: {judged + refused:,} cases of {len(results)} scenarios on simulated worlds, "
-            f"seed {run['seed']}, on {run['cores']} cores in {run['seconds']:,.0f} s. {judged:,} were judged, and all "
-            f"hold; {refused:,} ({percent(refused, judged + refused)}) were refused.\n")
+            f"{seeds} {', '.join(run['seed'] for run in runs)}, on {runs[0]['cores']} cores in "
+            f"{sum(run['seconds'] for run in runs):,.0f} s. {judged:,} were judged, and all hold; {refused:,} "
+            f"({percent(refused, judged + refused)}) were refused.\n")
 
 
-def page(run):
-    failed = [each["scenario"] for each in run["results"] if each["result"] not in ("pass", "skip")]
+def merged(results):
+    """The results of one scenario in several runs, as of one."""
+    refused = collections.Counter()
+    for each in results:
+        refused.update(each["refused"])
+    return {**results[0], "judged": sum(each["judged"] for each in results), "refused": dict(refused),
+            "seconds": sum(each["seconds"] for each in results),
+            "groups": [group for each in results for group in each["groups"]]}
+
+
+def page(runs):
+    failed = [f"{each['scenario']} of seed {run['seed']}" for run in runs for each in run["results"]
+              if each["result"] not in ("pass", "skip")]
     if failed:
-        raise ValueError(f"the run failed: {', '.join(failed)}")
-    results = [each for each in run["results"] if each["result"] == "pass"]
-    return (HEAD + summary({**run, "results": results}) + COST + "".join(map(cost, results)) + SHARES +
+        raise ValueError(f"these failed: {', '.join(failed)}")
+    by_scenario = {}
+    for each in (each for run in runs for each in run["results"] if each["result"] == "pass"):
+        by_scenario.setdefault(each["scenario"], []).append(each)
+    results = list(map(merged, by_scenario.values()))
+    return (HEAD + summary(runs, results) + COST + "".join(map(cost, results)) + SHARES +
             "".join(map(shares, results)))
 
 
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) < 3:
         sys.exit(__doc__)
+    *runs, target = map(pathlib.Path, sys.argv[1:])
     try:
-        text = page(json.loads(pathlib.Path(sys.argv[1]).read_text()))
+        text = page([json.loads(run.read_text()) for run in runs])
     except (OSError, ValueError) as error:
         sys.exit(f"page.py: {error}")
-    pathlib.Path(sys.argv[2]).write_text(text)
+    target.write_text(text)
 
 
 if __name__ == "__main__":
