@@ -1,13 +1,14 @@
 // PyTorch's own torch.nn.parallel.DistributedDataParallel, in Python, around the model in C++, and
 // its DistributedSampler.
 //
-// Not mapped: what takes an optimizer of Python's (sharded and averaged optimizers, steps in
-// backward, joins with a ZeroRedundancyOptimizer), checkpoints, and post-local SGD.
+// Not mapped: steps in backward, checkpoints, and what takes process groups of PyTorch's own making
+// (post_localSGD_hook, averages in a hierarchy).
 #include "harness/pytorch/pytorch.h"
 
 #include "harness/pytorch/loaded.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/subjects/pytorch_optimizers.h"
 #include "scenarios/subjects/subjects.h"
 
 #include <torch/torch.h>
@@ -17,16 +18,6 @@
 namespace lockstep {
 
 namespace {
-
-// Refusals of the plugin are Unsupported to the harness.
-template <class Call>
-auto asked(Call&& call) {
-  try {
-    return std::forward<Call>(call)();
-  } catch (const pytorch::Refused& refused) {
-    throw Unsupported(refused.what());
-  }
-}
 
 void refuse_what_pytorch_lacks(const WrapOptions& options) {
   const auto& further = options.further;
@@ -119,9 +110,7 @@ class ByPythonsDdp final : public Replica {
   std::shared_ptr<void> no_sync() override { return wrapped_->no_sync(); }
   void join(const std::string& kind, const std::function<void()>& steps,
             ShardedOptimizer* optimizer) override {
-    if (optimizer != nullptr)
-      throw Unsupported("PyTorch's join takes no optimizer that is not one of Python's");
-    wrapped_->join(kind, steps);
+    wrapped_->join(kind, steps, optimizer == nullptr ? nullptr : &zero_of(*optimizer));
   }
   void update_process_group(const Group& group) override { wrapped_->update_process_group(group); }
   void finish() override { wrapped_->finish(); }
@@ -176,6 +165,8 @@ Subject pytorch_subject() {
                                   ? "this subject does not use PyTorch's SyncBatchNorm on the CPU"
                                   : "PyTorch: " + refusal);
           },
+          .averaged_sgd = pytorch_averaged_sgd,
+          .sharded_optimizer = pytorch_sharded_optimizer,
           .all_reduce =
               [](const at::Tensor& tensor, const std::string& operation, const Group& group) {
                 pytorch::loaded().all_reduce(tensor, operation, group);

@@ -73,6 +73,11 @@ class Judged(Case):
         self.assertEqual(status, 0, said)
         self.assertIn("refused (PyTorch's DistributedSampler always repeats samples, unless it drops some)", said)
 
+    def test_its_averaged_and_its_sharded_optimizers_hold_on_every_tier(self):
+        status, report, said = self.judged("averaging", "--tier", self.TIERS, "--cases", "19")
+        self.assertEqual(status, 0, said)
+        self.assertTrue(all(result["judged"] >= 10 for result in report["results"]), said)
+
     def test_every_tier_finds_the_same_in_the_same_cases(self):
         _, report, said = self.judged("gradients.average", "--tier", self.TIERS, "--cases", "6", "--keep-going",
                                       "--no-shrink")

@@ -3,7 +3,9 @@
 import torch
 from lockstep_hooks import hook_of
 from lockstep_loop import Sharded, all_reduce, random_split, refusal_of_sync_batch_norm  # noqa: F401
+from lockstep_optimizers import AveragedSgd, Zero  # noqa: F401
 from lockstep_worlds import CppError, Refused, adopt, let_go, warm_up  # noqa: F401
+from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -82,10 +84,13 @@ class Wrapped:
     def no_sync(self):
         return self.ddp.no_sync()
 
-    def join(self, kind):
+    def join(self, kind, optimizer):
+        """With `optimizer`, a Zero, ranks that are out of inputs shadow its steps too."""
         adopt(self.group)
-        return self.ddp.join(divide_by_initial_world_size=kind != "live", enable=kind != "disabled",
-                             throw_on_early_termination=kind == "throws")
+        options = {"enable": kind != "disabled", "throw_on_early_termination": kind == "throws"}
+        if optimizer is None:
+            return self.ddp.join(divide_by_initial_world_size=kind != "live", **options)
+        return Join([self.ddp, optimizer.zero], divide_by_initial_world_size=kind != "live", **options)
 
     def update_process_group(self, group):
         adopt(group)

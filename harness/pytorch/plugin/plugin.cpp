@@ -1,5 +1,6 @@
 #include "harness/pytorch/plugin/plugin.h"
 
+#include "harness/pytorch/plugin/optimizers.h"
 #include "harness/pytorch/plugin/python.h"
 #include "harness/pytorch/plugin/wrapped.h"
 
@@ -61,6 +62,8 @@ constexpr Plugin kPlugin{.start = start_interpreter,
                          .release_lock = release_lock,
                          .take_lock = take_lock,
                          .wrap = wrap,
+                         .averaged_sgd = averaged_sgd,
+                         .zero_redundancy_optimizer = zero_redundancy_optimizer,
                          .shard = shard,
                          .refusal_of_sync_batch_norm = refusal_of_sync_batch_norm,
                          .all_reduce = all_reduce,

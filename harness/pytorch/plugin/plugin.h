@@ -53,6 +53,32 @@ struct Bucket {
   std::vector<std::string> parameters;
 };
 
+// Plain SGD with learning rate 1, and torch.distributed's averaging of its parameters.
+class AveragedSgd {
+ public:
+  virtual ~AveragedSgd() = default;
+  virtual void step() = 0;
+  virtual std::string save() = 0;
+  virtual void load(const std::string& saved) = 0;
+};
+
+// One of torch.optim's param groups.
+struct ParamGroup {
+  std::vector<at::Tensor> parameters;
+  Values options;
+};
+
+class ZeroRedundancyOptimizer {
+ public:
+  virtual ~ZeroRedundancyOptimizer() = default;
+  virtual void step() = 0;
+  virtual void add_group(const ParamGroup& group) = 0;
+  virtual void set_learning_rate(size_t group, double rate) = 0;
+  virtual std::string save(int to) = 0;
+  virtual void load(const std::string& saved) = 0;
+  virtual int64_t elements_of_state() = 0;
+};
+
 class Wrapped {
  public:
   virtual ~Wrapped() = default;
@@ -60,7 +86,9 @@ class Wrapped {
   virtual void backward(const at::Tensor& loss) = 0;
   // Until what it returns is destroyed.
   virtual std::shared_ptr<void> no_sync() = 0;
-  virtual void join(const std::string& kind, const std::function<void()>& steps) = 0;
+  // `optimizer` may be null.
+  virtual void join(const std::string& kind, const std::function<void()>& steps,
+                    ZeroRedundancyOptimizer* optimizer) = 0;
   virtual void update_process_group(const Group& group) = 0;
   virtual void finish() = 0;
   virtual std::vector<Bucket> buckets() = 0;
@@ -84,6 +112,11 @@ struct Plugin {
   void (*take_lock)(void* held);
 
   std::unique_ptr<Wrapped> (*wrap)(const Model&, const Group&, const WrapValues&);
+  std::unique_ptr<AveragedSgd> (*averaged_sgd)(const std::vector<at::Tensor>& parameters,
+                                               const Group&, const Values& options);
+  // `optimizer` is a class of torch.optim.
+  std::unique_ptr<ZeroRedundancyOptimizer> (*zero_redundancy_optimizer)(
+      const std::string& optimizer, const std::vector<ParamGroup>&, const Group&);
   std::unique_ptr<Sharded> (*shard)(int64_t length, int rank, int size, const Values&);
   // Why SyncBatchNorm does not run on the CPU, in PyTorch's words; empty: it does.
   std::string (*refusal_of_sync_batch_norm)(const Group&);

@@ -1,6 +1,7 @@
 // A model of the harness under torch.nn.parallel.DistributedDataParallel.
 #include "harness/pytorch/plugin/wrapped.h"
 
+#include "harness/pytorch/plugin/optimizers.h"
 #include "harness/pytorch/plugin/python.h"
 
 #include <algorithm>
@@ -130,8 +131,12 @@ class ByPython final : public Wrapped {
     return in_python([&] { return std::make_shared<Entered>(own().attr("no_sync")()); });
   }
 
-  void join(const std::string& kind, const std::function<void()>& steps) override {
-    auto joined = in_python([&] { return std::make_unique<Entered>(own().attr("join")(kind)); });
+  void join(const std::string& kind, const std::function<void()>& steps,
+            ZeroRedundancyOptimizer* optimizer) override {
+    auto joined = in_python([&] {
+      const py::object also = optimizer == nullptr ? py::none() : object_of(*optimizer);
+      return std::make_unique<Entered>(own().attr("join")(kind, also));
+    });
     try {
       steps();
     } catch (const std::exception& error) {
