@@ -85,20 +85,12 @@ struct Training {
 
 }  // namespace
 
-size_t parameter_count(const Averaged& c) {
-  return std::max<size_t>(c.sizes.size(), 1);
-}
-
-int64_t size_of(const Averaged& c, size_t parameter) {
-  return c.sizes.empty() ? 1 : c.sizes[parameter];
-}
-
 std::string name_of(size_t parameter) {
   return "w" + std::to_string(parameter);
 }
 
 at::ScalarType dtype_of(const Averaged& c, size_t parameter) {
-  return c.dtypes.empty() ? at::kDouble : dtype_named(c.dtypes[parameter % c.dtypes.size()]);
+  return scenarios::dtype_of(c, parameter, at::kDouble);
 }
 
 bool has_gradient(const Averaged& c, int step, size_t parameter) {

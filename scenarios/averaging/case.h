@@ -4,6 +4,7 @@
 #include "harness/core/scenario.h"
 #include "harness/worlds/options.h"
 #include "reference/averaging.h"
+#include "scenarios/cases/parameters.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -53,8 +54,6 @@ struct Averaged {
   }
 };
 
-size_t parameter_count(const Averaged& c);
-int64_t size_of(const Averaged& c, size_t parameter);
 std::string name_of(size_t parameter);  // "w0"
 at::ScalarType dtype_of(const Averaged& c, size_t parameter);
 

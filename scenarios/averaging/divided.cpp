@@ -23,18 +23,6 @@ Counter counter(const Divided& c, Stream stream, int step, size_t p) {
 
 }  // namespace
 
-size_t parameter_count(const Divided& c) {
-  return std::max<size_t>(c.sizes.size(), 1);
-}
-
-int64_t size_of(const Divided& c, size_t p) {
-  return c.sizes.empty() ? 1 : c.sizes[p];
-}
-
-at::ScalarType dtype_of(const Divided& c, size_t p) {
-  return c.dtypes.empty() ? at::kFloat : dtype_named(c.dtypes[p % c.dtypes.size()]);
-}
-
 size_t group_count(const Divided& c) {
   return std::min(static_cast<size_t>(c.groups), parameter_count(c));
 }

@@ -4,6 +4,7 @@
 
 #include "harness/core/scenario.h"
 #include "harness/worlds/optimizers.h"
+#include "scenarios/cases/parameters.h"
 
 namespace lockstep::scenarios::averaging {
 
@@ -41,10 +42,7 @@ struct Divided {
 };
 
 using Tensors = std::vector<at::Tensor>;
-
-size_t parameter_count(const Divided& c);
-int64_t size_of(const Divided& c, size_t p);
-at::ScalarType dtype_of(const Divided& c, size_t p);
+using scenarios::dtype_of;
 
 // What is there in a step: param groups, and ranks that train.
 size_t group_count(const Divided& c);

@@ -53,18 +53,6 @@ class Counting : public Model {
   const double unit_;
 };
 
-size_t parameter_count(const Resumed& c) {
-  return std::max<size_t>(c.sizes.size(), 1);
-}
-
-int64_t size_of(const Resumed& c, size_t p) {
-  return c.sizes.empty() ? 1 : c.sizes[p];
-}
-
-at::ScalarType dtype_of(const Resumed& c, size_t p) {
-  return c.dtypes.empty() ? at::kFloat : dtype_named(c.dtypes[p % c.dtypes.size()]);
-}
-
 int first_save(const Resumed& c) {
   return std::min(c.first_save, c.steps - 1);
 }

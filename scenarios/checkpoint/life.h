@@ -3,6 +3,7 @@
 
 #include "harness/core/scenario.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/cases/parameters.h"
 
 namespace lockstep::scenarios::checkpoint {
 
@@ -46,10 +47,6 @@ struct Resumed {
         field("seed", &Resumed::seed, {}, Cost::numbers)};
   }
 };
-
-size_t parameter_count(const Resumed& c);
-int64_t size_of(const Resumed& c, size_t p);
-at::ScalarType dtype_of(const Resumed& c, size_t p);
 
 // The numbers of steps after which it is saved: at least one, and at least one step comes after.
 int first_save(const Resumed& c);

@@ -22,14 +22,6 @@ double whole_number(const Erring& c, int step, int pass, int rank, size_t parame
 
 }  // namespace
 
-size_t parameter_count(const Erring& c) {
-  return std::max<size_t>(c.sizes.size(), 1);
-}
-
-int64_t size_of(const Erring& c, size_t parameter) {
-  return c.sizes.empty() ? 1 : c.sizes[parameter];
-}
-
 std::string name_of(size_t parameter) {
   return "w" + std::to_string(parameter);
 }

@@ -3,6 +3,7 @@
 
 #include "harness/core/scenario.h"
 #include "harness/worlds/options.h"
+#include "scenarios/cases/parameters.h"
 
 namespace lockstep::scenarios::errors {
 
@@ -96,8 +97,6 @@ struct Erring {
 // How long a rank waits for a peer where some are late.
 inline constexpr int64_t kTimeoutMs = 2000;
 
-size_t parameter_count(const Erring& c);
-int64_t size_of(const Erring& c, size_t parameter);
 std::string name_of(size_t parameter);
 
 bool is_among(const Ranks& ranks, int rank, int world_size);

@@ -67,10 +67,6 @@ class Prescribed : public Model {
 
 }  // namespace
 
-size_t parameter_count(const Hooked& c) {
-  return std::max<size_t>(c.sizes.size(), 1);
-}
-
 Size size_of(const Hooked& c, size_t parameter) {
   return c.sizes.empty() ? Size() : c.sizes[parameter];
 }

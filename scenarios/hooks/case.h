@@ -3,6 +3,7 @@
 
 #include "harness/core/scenario.h"
 #include "harness/worlds/options.h"
+#include "scenarios/cases/parameters.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -52,7 +53,6 @@ struct Hooked {
   }
 };
 
-size_t parameter_count(const Hooked& c);
 Size size_of(const Hooked& c, size_t parameter);
 int64_t elements_of(const Hooked& c);   // of all parameters
 std::string name_of(size_t parameter);  // "w0"

@@ -15,6 +15,7 @@
 #include "harness/worlds/subject.h"
 #include "scenarios/averaging/divided.h"
 #include "scenarios/cases/labels.h"
+#include "scenarios/cases/parameters.h"
 #include "scenarios/cases/tensors.h"
 
 #include <torch/torch.h>
@@ -52,10 +53,6 @@ struct Joined {
         field("seed", &Joined::seed, {}, Cost::numbers)};
   }
 };
-
-size_t parameter_count(const Joined& c) {
-  return std::max<size_t>(c.sizes.size(), 1);
-}
 
 int inputs_of(const Joined& c, int rank) {
   return c.inputs.empty() ? 1 : c.inputs[static_cast<size_t>(rank) % c.inputs.size()];

@@ -81,18 +81,6 @@ class Schedule {
 
 }  // namespace
 
-size_t parameter_count(const Loop& c) {
-  return std::max<size_t>(c.sizes.size(), 1);
-}
-
-int64_t size_of(const Loop& c, size_t p) {
-  return c.sizes.empty() ? 1 : c.sizes[p];
-}
-
-at::ScalarType dtype_of(const Loop& c, size_t p) {
-  return c.dtypes.empty() ? at::kFloat : dtype_named(c.dtypes[p % c.dtypes.size()]);
-}
-
 std::string name_of(size_t p) {
   return "w" + std::to_string(p);
 }

@@ -4,6 +4,7 @@
 
 #include "harness/core/scenario.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/cases/parameters.h"
 
 namespace lockstep::scenarios::training {
 
@@ -56,9 +57,6 @@ struct Loop {
   }
 };
 
-size_t parameter_count(const Loop& c);
-int64_t size_of(const Loop& c, size_t p);
-at::ScalarType dtype_of(const Loop& c, size_t p);
 std::string name_of(size_t p);  // "w0"
 
 // float64, of all ranks: what rank `rank` begins with.
