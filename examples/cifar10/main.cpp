@@ -4,8 +4,8 @@
 //   lockstep launch -n 4 cifar10 --data cifar-10-batches-bin --epochs 10 --checkpoint cifar10.pt
 //
 // With --exact 1 a training that was resumed has the bits of one that was never stopped, for any
-// number of ranks. Without the data: cifar10 --data FOLDER --make 200 writes made-up files of 200
-// images each.
+// number of ranks. With --sync-batchnorm 0 each rank normalises over its own images. Without the
+// data: cifar10 --data FOLDER --make 200 writes made-up files of 200 images each.
 #include "../arguments.h"
 #include "data.h"
 #include "lockstep/ddp.h"
@@ -89,7 +89,7 @@ void train(const Arguments& arguments) {
 
   torch::manual_seed(static_cast<std::uint64_t>(group->getRank()));  // mirrors differ between ranks
   Net net;
-  lockstep::convert_sync_batchnorm(net, group);
+  if (arguments.number("--sync-batchnorm") != 0) lockstep::convert_sync_batchnorm(net, group);
   // Sums of three ranks and more round by their places in a bucket, and buckets are rebuilt after
   // the first pass of a process, unless parameters may be unused.
   lockstep::DistributedDataParallel ddp(
@@ -148,6 +148,7 @@ int main(int count, char** words) {
                                {"--epochs", "10"},
                                {"--batch", "64"},
                                {"--exact", "0"},
+                               {"--sync-batchnorm", "1"},
                                {"--checkpoint", ""}});
     if (arguments.number("--make") > 0) {
       make_cifar10(arguments.text("--data"), arguments.number("--make"));
