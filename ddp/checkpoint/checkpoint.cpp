@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kFormat = 1;
 
 // "model, optimizer and epoch", of what the caller gave.
-void compare_parts(ProgramCall& call, const Checkpoint& checkpoint) {
+void compare_parts(ProgramCall& call, const std::string& path, const Checkpoint& checkpoint) {
   std::string parts;
   const auto add = [&](const char* name, bool is_given) {
     if (is_given) parts += (parts.empty() ? "" : ", ") + std::string(name);
@@ -33,7 +33,14 @@ void compare_parts(ProgramCall& call, const Checkpoint& checkpoint) {
   add("step", checkpoint.step != nullptr);
   add("generators", !checkpoint.generators.empty());
   call.compare("the parts", parts.empty() ? "none" : parts);
+  if (path.empty()) call.refuse("the path is empty");
   if (parts.empty()) call.refuse("the checkpoint has nothing in it");
+  for (std::size_t i = 0; i < checkpoint.generators.size(); ++i)
+    if (!checkpoint.generators[i].defined())
+      call.refuse("generator " + std::to_string(i) + " is undefined");
+  if (checkpoint.samples_used && checkpoint.sampler == nullptr)
+    call.refuse("samples_used is " + std::to_string(*checkpoint.samples_used) +
+                ", and there is no sampler");
   if (checkpoint.optimizer == nullptr) return;
   if (const auto problem = problem_with(*checkpoint.optimizer)) call.refuse(*problem);
 }
@@ -43,7 +50,7 @@ void compare_progress(ProgramCall& call, const std::string& path, const Checkpoi
                       StateDict& sampler) {
   if (checkpoint.epoch != nullptr) call.compare("the epoch", std::to_string(*checkpoint.epoch));
   if (checkpoint.step != nullptr) call.compare("the step", std::to_string(*checkpoint.step));
-  if (!checkpoint.generators.empty())
+  if (!checkpoint.generators.empty() && call.is_possible())
     call.compare("the sizes of the generators' states",
                  c10::str(sizes_of_states(checkpoint.generators)));
   if (checkpoint.sampler == nullptr) return;
@@ -131,7 +138,7 @@ void save_checkpoint(const std::string& path, const c10::intrusive_ptr<c10d::Pro
   const CollectiveOptions waits{.name = {}, .timeout = options.timeout};
   ProgramCall call(group, "save_checkpoint", waits);
   StateDict sampler = empty_dict();
-  compare_parts(call, checkpoint);
+  compare_parts(call, path, checkpoint);
   compare_progress(call, path, checkpoint, sampler);
   call.compare("keep_last", std::to_string(options.keep_last));
   call.compare("is_best", options.is_best ? "true" : "false");
@@ -158,7 +165,7 @@ void load_checkpoint(const std::string& path, const c10::intrusive_ptr<c10d::Pro
                      const Checkpoint& checkpoint, const LoadOptions& options) {
   const CollectiveOptions waits{.name = {}, .timeout = options.timeout};
   ProgramCall call(group, "load_checkpoint", waits);
-  compare_parts(call, checkpoint);
+  compare_parts(call, path, checkpoint);
   call.agree();
   ProgramCall read(group, "load_checkpoint", waits);
   Assignments plan;

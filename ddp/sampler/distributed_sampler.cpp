@@ -71,6 +71,10 @@ at::Tensor order_of(std::size_t dataset_size, const DistributedSamplerOptions& o
                      (order.defined() ? given.str() : "an undefined tensor") + ", expected Long [" +
                      std::to_string(dataset_size) + "], an index for each sample of an epoch");
   }
+  if (const auto least = dataset_size > 0 ? order.min().item<std::int64_t>() : 0; least < 0) {
+    throw UsageError("DistributedSampler: options.order returned the index " +
+                     std::to_string(least) + ", expected none below 0");
+  }
   return order.to(at::kCPU).contiguous();
 }
 

@@ -95,6 +95,10 @@ void train(const Arguments& arguments) {
   lockstep::DistributedDataParallel ddp(
       net, {.process_group = group, .find_unused_parameters = arguments.number("--exact") != 0});
   lockstep::DistributedSampler sampler(*images.size(), *group, {.drop_last = true});
+  if (sampler.size() == 0) {
+    throw std::invalid_argument(std::to_string(*images.size()) + " images are too few for " +
+                                std::to_string(world_size) + " ranks");
+  }
   torch::optim::SGD optimizer(ddp->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
 
   std::int64_t epoch = 0, step = 0;

@@ -172,6 +172,11 @@ void train(const Arguments& arguments) {
   // With another seed on each rank, or none, one would train on what another evaluates.
   const auto parts =
       lockstep::random_split(static_cast<std::size_t>(words.size(0)), {0.9, 0.1}, 42);
+  if (parts[1].empty()) {
+    throw std::invalid_argument(arguments.text("--data") + ": has " +
+                                std::to_string(words.size(0)) +
+                                " reviews, expected at least 10, of which one is for evaluation");
+  }
   const Reviews training(words, labels, parts[0]), evaluation(words, labels, parts[1]);
   const std::int64_t batch = arguments.number("--batch");
 

@@ -54,6 +54,11 @@ class ExamplesCase(unittest.TestCase):
                 file.write(content)
             self.assert_ends(1, folder + "/test_batch.bin: " + sentence + "\n", "cifar10", "--data", folder)
 
+    def test_cifar10_refuses_ranks_without_an_image(self):
+        self.assert_ends(0, "", "cifar10", "--data", self.path("few"), "--make", "1")
+        self.assertIn((1, "", "5 images are too few for 6 ranks\n"),
+                      play_world(os.path.join(self.build, "cifar10"), 6, "--data", self.path("few"), "--batch", "6"))
+
     def test_reviews_are_classified_and_padding_biases_the_accuracy_of_the_article(self):
         # Of 300 reviews 30 are for evaluation, in shares of 8, 8, 7 and 7, which padding makes 32.
         self.assert_ends(0, "", "reviews", "--data", self.path("reviews.csv"), "--make", "300")
@@ -79,6 +84,8 @@ class ExamplesCase(unittest.TestCase):
                 (header + '"a"b,positive\n', 1, ":2: has text behind a quoted field\n"),
                 (header + "a,so so\n", 1, ": row 1 has the sentiment 'so so', expected positive or negative\n"),
                 ("text,sentiment\na,positive\n", 1, ": has no column 'review'\n"),
+                (header + "fine,positive\n" * 9, 1,
+                 ": has 9 reviews, expected at least 10, of which one is for evaluation\n"),
                 (header + ",positive\n", 1, ": has no complete row\n")):
             with open(path, "w", encoding="utf-8", newline="") as file:
                 file.write(text)

@@ -107,6 +107,34 @@ TEST(SavedCheckpoints, AreRefusedWhereRanksDiffer) {
                  "with torch::save"));
 }
 
+TEST(SavedCheckpoints, AreRefusedWhereWhatIsGivenCannotBeSaved) {
+  const TemporaryFolder folder;
+  const auto reports = run_world(2, [&](const Group& group) {
+    const std::string path = folder / "a.pt";
+    const Checkpoint undefined{.generators = {at::Generator()}};
+    std::int64_t step = 1;
+    const Checkpoint used{.samples_used = 9, .step = &step};
+    std::string report;
+    for (const auto& act :
+         std::vector<std::function<void()>>{[&] { save_checkpoint(path, group, undefined); },
+                                            [&] { load_checkpoint(path, group, undefined); },
+                                            [&] { save_checkpoint(path, group, used); },
+                                            [&] { save_checkpoint("", group, {.step = &step}); },
+                                            [&] { load_checkpoint("", group, {.step = &step}); }}) {
+      std::string sentence = sentence_of(act);
+      const std::string all = "ranks 0 and 1 of 2 cannot take part: ";
+      if (sentence.starts_with(all)) sentence.erase(0, all.size());
+      report += sentence + " | ";
+    }
+    return report + (fs::exists(path) || fs::exists(".partial") ? "exists" : "");
+  });
+  EXPECT_EQ(reports, same(2,
+                          "save_checkpoint: generator 0 is undefined | load_checkpoint: generator "
+                          "0 is undefined | save_checkpoint: samples_used is 9, and there is no "
+                          "sampler | save_checkpoint: the path is empty | load_checkpoint: the "
+                          "path is empty | "));
+}
+
 [[noreturn]] void save_without_end(const std::string& path, std::atomic<std::int64_t>& saved) {
   ::alarm(60);
   const auto group = init_process_group({.store = c10::make_intrusive<c10d::HashStore>(),

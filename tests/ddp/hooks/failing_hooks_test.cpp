@@ -13,6 +13,7 @@ namespace lockstep {
 namespace {
 
 using testing::called;
+using testing::Called;
 using testing::Group;
 using testing::Make;
 using testing::run_world;
@@ -131,6 +132,40 @@ TEST(CommunicationHooks, ThatFailOnOneRankEndTheInstanceOnAllUntilItStartsAfresh
       return report + net->gradients();
     });
     EXPECT_EQ(reports, same(2, "told; 6 6")) << where;
+  }
+}
+
+TEST(CommunicationHooks, ThatMisuseACollectiveEndTheInstanceWithASentence) {
+  const std::vector<std::pair<Called::Run, std::string>> misuses{
+      {[](GradBucket& bucket, HookCollectives& collectives) {
+         auto sum = collectives.all_reduce(bucket.buffer());
+         auto copy = sum;
+         sum.wait();
+         copy.wait();
+         return HookResult(bucket.buffer());
+       },
+       "a StartedCollective is waited for once, and this one, or a copy, was before"},
+      {[](GradBucket& bucket, HookCollectives& collectives) {
+         auto gathered = collectives.all_gather(bucket.buffer());
+         gathered.wait_for_parts();
+         gathered.wait_for_parts();
+         return HookResult(bucket.buffer());
+       },
+       "a StartedCollective is waited for once, and this one, or a copy, was before"},
+      {[](GradBucket& bucket, HookCollectives& collectives) {
+         auto sum = collectives.all_reduce(bucket.buffer().expand({2, -1}).t());
+         return HookResult(bucket.buffer());
+       },
+       "HookCollectives::all_reduce: expected a contiguous tensor"}};
+  for (const auto& each : misuses) {
+    const auto reports = run_world(2, [&](const Group& group) {
+      Terms net(1);
+      DistributedDataParallel ddp(net, {.process_group = group});
+      ddp->register_comm_hook(called(each.first));
+      const std::string error = thrown_by([&] { ddp.forward(Loss{{0, 1.0}}).backward(); });
+      return has(error, each.second) ? "told" : error;
+    });
+    EXPECT_EQ(reports, same(2, "told")) << each.second;
   }
 }
 

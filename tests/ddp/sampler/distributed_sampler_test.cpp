@@ -254,6 +254,9 @@ TEST(DistributedSampler, AnOrderInPlaceOfTheShuffleIsDealtAndTheSameOnAllRanks) 
                  "expected Long [7]");
   const auto none = [](std::size_t, const at::Generator&) { return at::Tensor(); };
   expect_refusal([&] { sampler_of(7, 3, 0, {.order = none}).indices(); }, "undefined", "Long [7]");
+  const auto below_zero = [](std::size_t, const at::Generator&) { return at::arange(-2, 5); };
+  expect_refusal([&] { sampler_of(7, 3, 0, {.order = below_zero}).next(1); }, "the index -2",
+                 "expected none below 0");
 }
 
 TEST(DistributedSampler, AnUnshuffledOrderTakesNoMemory) {
