@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 import os
+import platform
 import random
 import runpy
 import struct
@@ -25,7 +26,7 @@ import time
 import weakref
 
 COMMIT = int.from_bytes(b"LOCKSTEP", "little")
-BEGIN, MOMENT, OBSERVATION, ISSUED, DONE, ENDING, TENSORS, DIGESTS, FACT = 1, 2, 3, 4, 5, 8, 11, 12, 13
+BEGIN, MOMENT, OBSERVATION, ISSUED, DONE, ENDING, TENSORS, DIGESTS, FACT, SPAN = 1, 2, 3, 4, 5, 8, 11, 12, 13, 14
 BYTES_MOST = 64 << 20  # Of a file; `judge` reads no larger one.
 ENDING_BYTES = 4096  # Kept free for the last record.
 GOLDEN, FIRST, SECOND = (word - (1 << 64) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
@@ -176,6 +177,13 @@ class Recorder:
     def fact(self, name, **values):
         self.history.append(FACT, {"name": name, "values": plain(values)})
 
+    def timed(self, span, original, *args, **kwargs):
+        began = time.monotonic_ns()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            self.history.append(SPAN, {"name": span, "from": began, "ns": time.monotonic_ns()})
+
     def digests(self, owner, role, named):
         known = [(name, str(t.dtype).replace("torch.", ""), list(t.shape)) if t is not None else (name, "", []) for name, t in named]
         key = (owner, role, json.dumps(known))
@@ -206,6 +214,11 @@ class Recorder:
         result = original(*args, **kwargs)
         if not kwargs.get("async_op"):
             done()
+        elif result is not None:
+            try:
+                result.get_future().then(lambda _: done())
+            except RuntimeError:  # A backend without futures: nobody says when it is done.
+                pass
         return result
 
     def parameters(self, model):
@@ -243,7 +256,7 @@ class Recorder:
         model.buffers_done = self.issue("ddp_buffers", **model.sent(model.buffers())) if ddp.will_sync_module_buffers() else None
         model.is_in_forward = True
         try:
-            return original(ddp, *args, **kwargs)
+            return self.timed("forward", original, ddp, *args, **kwargs)
         finally:
             model.is_in_forward = False
 
@@ -268,7 +281,7 @@ class Recorder:
         models = [model for model in self.live_models() if model.kind]
         self.at("backward")
         done = [self.issue("ddp_backward", **model.sent(model.parameters())) for model in models if model.kind == "synchronised"]
-        result = original(tensors, *args, **kwargs)
+        result = self.timed("backward", original, tensors, *args, **kwargs)
         for each in done:
             each()
         for model in models:
@@ -277,8 +290,12 @@ class Recorder:
             model.kind = None
         return result
 
+    def steps(self, *_):
+        self.update_began = time.monotonic_ns()
+
     def stepped(self, optimizer, *_):
         self.at("update")
+        self.history.append(SPAN, {"name": "update", "from": self.update_began, "ns": time.monotonic_ns()})
         owners = {id(p): [model.name, name] for model in self.live_models() for name, p in model.parameters()}
         places = [p for group in optimizer.param_groups for p in group["params"]]
         state = [(" ".join([*owners.get(id(p), ["parameter", str(number)]), key]), value) for number, p in enumerate(places)
@@ -338,6 +355,15 @@ class Recorder:
         return iter(indices)
 
 
+def clock():
+    """Names this machine since it was started: ranks with one name can compare their times."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return platform.node()
+
+
 recorder = None  # The one of this process, once it records.
 
 
@@ -354,9 +380,11 @@ def install():
     put(torch.autograd, "backward", recorder.backward)
     put(torch.utils.data.DataLoader, "__iter__", recorder.iterate)
     put(loaders._BaseDataLoaderIter, "_next_index", recorder.next_index)
+    put(loaders._BaseDataLoaderIter, "__next__", functools.partial(recorder.timed, "data"))
     put(torch.utils.data.DistributedSampler, "__iter__", recorder.deal)
     torch.nn.modules.module.register_module_forward_pre_hook(recorder.before_module)
-    from torch.optim.optimizer import register_optimizer_step_post_hook
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+    register_optimizer_step_pre_hook(recorder.steps)
     register_optimizer_step_post_hook(recorder.stepped)
     for name, (position, op) in COLLECTIVES.items():
         put(torch.distributed.distributed_c10d, name, recorder.collective, op, position)
@@ -381,7 +409,7 @@ def start(folder=None, program=None):
         (("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"), 0), (("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"), 1))]
     import torch
     import torch.distributed
-    history = History(folder, *number, writer="lockstep_recorder.py", torch=str(torch.__version__),
+    history = History(folder, *number, writer="lockstep_recorder.py", torch=str(torch.__version__), clock=clock(),
                       program=os.path.basename(program or sys.argv[0]))
     recorder = Recorder(history)
     install()

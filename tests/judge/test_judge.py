@@ -87,6 +87,38 @@ class Programs(unittest.TestCase):
         _, results = self.judged("texts-2")
         self.assertEqual(results["buffers.follow_rank_zero"]["refused"], {"no forward broadcast buffers": 1})
 
+    def test_a_trace_shows_a_process_a_rank_and_the_table_who_waited(self):
+        folder = os.path.join(self.folder, "images-2")
+        result = subprocess.run([LOCKSTEP, "trace", folder], capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"images\.py, 2 ranks, .* from the first record to the last\n")
+        self.assertRegex(result.stdout, r"\nddp_backward +12 ")
+        self.assertRegex(result.stdout, r"\nrank [01] waited .* for rank [01], in \d+ collectives?\n")
+        with open(os.path.join(folder, "trace.json"), encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        for rank in (0, 1):
+            spans = [event["name"] for event in events if event["ph"] == "X" and event["pid"] == rank]
+            for name, count in (("step 11", 1), ("forward", 12), ("backward", 12), ("update", 12)):
+                self.assertEqual(spans.count(name), count, name)
+            begun, done = ({event["id"]: event["name"] for event in events if event["ph"] == kind and event["pid"] == rank}
+                           for kind in "be")
+            self.assertEqual(begun, done)
+            self.assertIn("barrier", begun.values())
+
+    def test_a_collective_that_nobody_waits_for_in_its_call_is_done_when_it_is(self):
+        with open(os.path.join(self.folder, "texts-2", "rank0.history"), "rb") as file:
+            content = file.read()
+        issued = re.search(rb'"op":"allreduce","group":"world","dtype":"float32","sequence":(\d+)', content)
+        self.assertIn(b'{"group":"world","sequence":%s,' % issued[1], content)
+
+    def test_what_cannot_be_traced_is_refused(self):
+        for arguments, sentence in ((["nowhere"], "nowhere: is no folder of recorded histories"),
+                                    ([os.path.join(self.folder, "texts-1"), "--out", "/nowhere/t.json"],
+                                     "/nowhere/t.json: cannot be written: No such file or directory")):
+            result = subprocess.run([LOCKSTEP, "trace", *arguments], capture_output=True, text=True, timeout=120, check=False)
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertIn(sentence, result.stderr)
+
     def test_digests_are_those_of_the_protocol(self):
         """docs/protocol.md has a table of them."""
         with open(os.path.join(ROOT, "docs", "protocol.md"), encoding="utf-8") as file:
