@@ -101,10 +101,11 @@ void add_times(const Timeline& timeline, Lines& lines) {
     Lines row{"rank " + std::to_string(number),
               with_commas(static_cast<int64_t>(rank.steps.size()))};
     for (const char* const name : kNames) {
-      double total = 0;
+      std::optional<double> total;
       for (const auto& span : rank.spans)
-        if (span.name == name) total += static_cast<double>(span.to_ns - span.from_ns);
-      row.push_back(time_text(total));
+        if (span.name == name)
+          total = total.value_or(0) + static_cast<double>(span.to_ns - span.from_ns);
+      row.push_back(total ? time_text(*total) : "unknown");
     }
     const auto overlap = overlap_of(rank);
     for (const auto ns : {overlap.overlapped_ns, overlap.exposed_ns})
