@@ -30,7 +30,6 @@ BEGIN, MOMENT, OBSERVATION, ISSUED, DONE, ENDING, TENSORS, DIGESTS, FACT, SPAN =
 BYTES_MOST = 64 << 20  # Of a file; `judge` reads no larger one.
 ENDING_BYTES = 4096  # Kept free for the last record.
 GOLDEN, FIRST, SECOND = (word - (1 << 64) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
-CHUNK_WORDS = 1 << 20
 NO_TENSOR = (0, -1.0)
 # PyTorch's functions, the position of the tensor that a rank sends, and their names in a history.
 COLLECTIVES = {"all_reduce": (0, "allreduce"), "broadcast": (0, "broadcast"), "reduce": (0, "reduce"),
@@ -77,35 +76,70 @@ class History:
         self.has_ended = True
 
 
-def mixed(words):
-    """Of each 64-bit word of a tensor: docs/protocol.md, section 3. PyTorch shifts signed words in ones."""
-    for shift, factor in ((30, FIRST), (27, SECOND)):
-        words = (words ^ ((words >> shift) & ((1 << (64 - shift)) - 1))) * factor
-    return words ^ ((words >> 31) & ((1 << 33) - 1))
+def words_of(values):
+    """The bytes of a contiguous tensor as 64-bit words, with zeros up to the last one's end."""
+    data = values.reshape(-1).view(torch.uint8)
+    rest = -data.numel() % 8
+    if rest or values.storage_offset() * values.element_size() % 8:
+        data = torch.cat([data, data.new_zeros(rest)])
+    return data.view(torch.int64)
 
 
-def digest_of(tensor):
-    """The digest and the Euclidean norm of a tensor, as tensors on its device."""
-    tensor = tensor.detach()
-    values = (tensor.to_dense() if tensor.layout != torch.strided else tensor).contiguous().reshape(-1)
-    count = values.numel() * values.element_size()
-    data = torch.zeros(-(-count // 8) * 8, dtype=torch.uint8, device=values.device)
-    data[:count] = values.view(torch.uint8)
-    total = torch.zeros((), dtype=torch.int64, device=values.device)
-    for number, chunk in enumerate(data.view(torch.int64).split(CHUNK_WORDS)):
-        places = torch.arange(1, 1 + chunk.numel(), device=values.device) + number * CHUNK_WORDS
-        total = total + mixed(chunk + places * GOLDEN).sum()
-    is_real = values.is_floating_point() or values.is_complex()
-    return total, torch.linalg.vector_norm(values if is_real else values.double()).double()
+def mix(words):
+    """Each word in place: docs/protocol.md, section 3. PyTorch shifts signed words in ones."""
+    for shift, factor in ((30, FIRST), (27, SECOND), (31, None)):
+        words ^= (words >> shift).bitwise_and_((1 << (64 - shift)) - 1)
+        if factor:
+            words *= factor
+
+
+@functools.lru_cache(maxsize=None)
+def multiples_of_golden(device, count):
+    return torch.arange(1, 1 + count, device=device) * GOLDEN
+
+
+def sums_of_mixed(lists):
+    """The digest of each list of words, all on one device. Small lists are mixed together and large ones in parts, so that
+    what is mixed stays in a processor's cache."""
+    device = lists[0].device
+    most = 1 << (15 if device.type == "cpu" else 22)
+    totals, batch, room = torch.zeros(len(lists), dtype=torch.int64, device=device), [], most
+
+    def flush():
+        words = torch.cat([part for _, part in batch])
+        mix(words)
+        sums = torch.stack([part.sum() for part in words.split([len(part) for _, part in batch])])
+        totals.index_add_(0, torch.tensor([number for number, _ in batch], device=device), sums)
+        batch.clear()
+    for number, words in enumerate(lists):
+        for place, part in enumerate(words.split(most) if len(words) > most else (words,)):
+            if len(part) > room:
+                flush()
+                room = most
+            part = part + multiples_of_golden(device, most)[:len(part)]
+            if place:
+                part += (place * most * GOLDEN + (1 << 63)) % (1 << 64) - (1 << 63)
+            batch.append((number, part))
+            room -= len(part)
+    flush()
+    return totals
 
 
 def digests_of(tensors):
-    """(digest, norm) of each; NO_TENSOR for None. One transfer from the device for all."""
+    """(digest, norm) of each; NO_TENSOR for None. One transfer from each device for all."""
+    result, by_device = [NO_TENSOR] * len(tensors), {}
+    for number, tensor in enumerate(tensors):
+        if tensor is not None:
+            by_device.setdefault(tensor.device, []).append(number)
     with torch.no_grad():
-        pairs = [digest_of(tensor) for tensor in tensors if tensor is not None]
-        columns = [torch.stack([value.to(column[0].device) for value in column]).tolist() for column in zip(*pairs)]
-    known = zip(*columns)
-    return [NO_TENSOR if tensor is None else next(known) for tensor in tensors]
+        for numbers in by_device.values():
+            dense = [t.detach() if t.layout == torch.strided else t.detach().to_dense() for t in (tensors[n] for n in numbers)]
+            flat = [t.contiguous() for t in dense]
+            norms = [torch.linalg.vector_norm(t if t.is_floating_point() or t.is_complex() else t.double()) for t in flat]
+            pairs = zip(sums_of_mixed([words_of(t) for t in flat]).tolist(), torch.stack([n.double() for n in norms]).tolist())
+            for number, pair in zip(numbers, pairs):
+                result[number] = pair
+    return result
 
 
 def plain(value):
