@@ -5,6 +5,7 @@
 #   include/lockstep/ddp/           its parts, included as in this tree: "ddp/init.h"
 #   lib/liblockstep_ddp.a ...       static libraries
 #   lib/cmake/lockstep/             the package: lockstep::ddp and LibTorch::cpu
+#   include/lockstep/recorder.h     component recorder, in a build with the harness: lockstep::recorder
 #   lib/liblockstep_nccl.so         component nccl, where it is built: lockstep::ddp loads it when it is needed
 
 include(CMakePackageConfigHelpers)
@@ -31,6 +32,22 @@ if(LOCKSTEP_NCCL_BUILT)
           LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT nccl)
   install(EXPORT lockstepNcclTargets NAMESPACE lockstep:: DESTINATION "${lockstep_package_folder}"
           COMPONENT nccl)
+endif()
+if(LOCKSTEP_HARNESS)
+  # By lockstep::recorder users link it; the others are its parts.
+  set_target_properties(lockstep_record PROPERTIES EXPORT_NAME recorder)
+  set(lockstep_parts lockstep_recorder lockstep_recorder_plain lockstep_process lockstep_core)
+  foreach(part IN LISTS lockstep_parts)
+    string(REPLACE lockstep_ harness_ lockstep_part_name ${part})
+    set_target_properties(${part} PROPERTIES EXPORT_NAME ${lockstep_part_name})
+  endforeach()
+  install(TARGETS lockstep_record ${lockstep_parts} EXPORT lockstepRecorderTargets
+          ARCHIVE COMPONENT recorder
+          INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+  install(FILES recorder/cpp/lockstep/recorder.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep"
+          COMPONENT recorder)
+  install(EXPORT lockstepRecorderTargets NAMESPACE lockstep:: DESTINATION "${lockstep_package_folder}"
+          COMPONENT recorder)
 endif()
 install(FILES cmake/LibTorchTarget.cmake "${PROJECT_BINARY_DIR}/package/lockstepConfig.cmake"
               "${PROJECT_BINARY_DIR}/package/lockstepConfigVersion.cmake"

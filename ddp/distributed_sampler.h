@@ -101,6 +101,10 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   void set_epoch(std::int64_t epoch);
   std::int64_t epoch() const;
 
+  // The options, completed by the group's rank and number of ranks, and the size that it was given.
+  const DistributedSamplerOptions& options() const { return options_; }
+  std::size_t dataset_size() const { return dataset_size_; }
+
   // Samples this rank gets in an epoch, repeats included. Without `pad` ranks get different
   // numbers.
   std::size_t size() const;

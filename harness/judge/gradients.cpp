@@ -12,7 +12,7 @@ namespace lockstep::recorded {
 namespace {
 
 // How the backward before a record of gradients was to leave them: "synchronised", "no_sync",
-// "bare".
+// "bare"; or "local", one of the latter two.
 using Kinds = std::map<const Digests*, std::string>;
 
 Kinds kinds_of(const RecordedRun& run) {
@@ -40,6 +40,10 @@ bool are_all(const std::vector<std::string>& texts, const std::string& wanted) {
   return std::all_of(texts.begin(), texts.end(), [&](const auto& text) { return text == wanted; });
 }
 
+bool stayed_local(const std::vector<std::string>& kinds) {
+  return are_all(kinds, "no_sync") || are_all(kinds, "local");
+}
+
 // True if all ranks computed the same gradients, and not only zeros.
 bool computed_the_same(const Row& row) {
   bool any = false;
@@ -63,7 +67,7 @@ Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
       const auto* fact = std::get_if<Fact>(&record.what);
-      if (!fact || fact->name != "backward") continue;
+      if (!fact || fact->name != "backward" || fact->text("kind") == "local") continue;
       ++backwards;
       if (fact->text("kind") != "bare" || !judgement.findings.empty()) continue;
       judgement.findings.push_back(
@@ -72,7 +76,7 @@ Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
                std::to_string(record.at.step) + " ran the module of " + fact->text("model") +
                " itself, not its DistributedDataParallel: this rank's gradients stay its own"});
     }
-  if (backwards == 0) return {.why_not = "no rank recorded a backward"};
+  if (backwards == 0) return {.why_not = "no rank recorded how the forward of a backward ran"};
   judgement.compared = counted(backwards, "backward");
   return judgement;
 }
@@ -109,7 +113,7 @@ Judgement gradients_differ_in_no_sync(const RecordedRun& run) {
   Judgement judgement;
   size_t compared = 0;
   for (const auto& row : rows_of(run, "gradients")) {
-    if (!row.is_whole() || !are_all(kinds_in(row, kinds), "no_sync")) continue;
+    if (!row.is_whole() || !stayed_local(kinds_in(row, kinds))) continue;
     ++compared;
     if (!computed_the_same(row)) continue;
     judgement.findings.push_back(

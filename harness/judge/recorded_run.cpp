@@ -74,6 +74,8 @@ class RankReader {
         return take_digests(frame, where);
       case static_cast<uint32_t>(RecordKind::fact):
         return take_fact(frame.header, where);
+      case static_cast<uint32_t>(RecordKind::span):
+        return take_span(frame.header, where);
       default:
         core_.frames.push_back(std::move(frame));
     }
@@ -111,6 +113,12 @@ class RankReader {
     const auto found = header.find("values");
     if (found == header.end() || !found->is_object()) refuse(where, "no object 'values'");
     rank_.records.push_back({at_, Fact{line_in(header, "name", where), *found}});
+  }
+
+  void take_span(const Json& header, const std::string& where) {
+    const auto from = whole_in(header, "from", 0, kTimeMost, where);
+    rank_.records.push_back({at_, Span{line_in(header, "name", where), from,
+                                       whole_in(header, "ns", from, kTimeMost, where)}});
   }
 
   void take_drawn(const Frame& frame, const std::string& where) {
@@ -207,7 +215,8 @@ Rank read_rank(const std::string& bytes, const std::string& file) {
   rank.tail = frames.tail;
   rank.world = static_cast<int>(whole_in(begin.header, "world", 1, kWorldMost, where));
   rank.number = static_cast<int>(whole_in(begin.header, "rank", 0, rank.world - 1, where));
-  for (const auto& [field, text] : {std::pair{"program", &rank.program}, {"torch", &rank.torch}})
+  for (const auto& [field, text] :
+       {std::pair{"program", &rank.program}, {"torch", &rank.torch}, {"clock", &rank.clock}})
     if (begin.header.contains(field)) *text = line_in(begin.header, field, where);
   return rank;
 }

@@ -16,6 +16,7 @@ enum class RecordKind : uint32_t {
   tensors = 11,  // {"list": n, "of": o, "role": r, "tensors": [[name, dtype, [shape]], ...]}
   digests = 12,  // {"list": n}, payload: digest (8 bytes) and norm (float64) of each
   fact = 13,     // {"name": n, "values": {...}}
+  span = 14,     // {"name": n, "from": ns, "ns": ns}: what the program did in this time
 };
 
 // Some tensors of a model or optimizer, whose digests are recorded together. `role`: "parameters",
@@ -59,15 +60,25 @@ struct Drawn {
   std::vector<int64_t> indices;
 };
 
+// A time in which the program did one thing: "forward", "backward", "update" or "data". In
+// nanoseconds of the rank's clock.
+struct Span {
+  std::string name;
+  int64_t from_ns = 0, to_ns = 0;
+};
+
 struct Record {
   Moment at;
-  std::variant<Digests, Fact, Drawn> what;
+  std::variant<Digests, Fact, Drawn, Span> what;
 };
+
+inline constexpr int64_t kTimeMost = int64_t{1} << 62;  // of a clock, so that differences fit
 
 struct Rank {
   bool is_there = false;  // its file is
   int number = 0, world = 1;
   std::string program, torch;
+  std::string clock;            // ranks with the same one can compare their times
   RankHistory history;          // its collectives and its ending
   std::vector<Record> records;  // in the order in which it wrote them
   std::string tail;  // why reading stopped before the file's end; empty when all was read

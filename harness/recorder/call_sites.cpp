@@ -1,7 +1,7 @@
 #include "harness/recorder/call_sites.h"
 
 #include "harness/process/stacks.h"
-#include "harness/recorder/journal.h"
+#include "harness/recorder/record_writer.h"
 
 namespace lockstep {
 

@@ -9,19 +9,19 @@
 
 namespace lockstep {
 
-class JournalWriter;
+class RecordWriter;
 
 // Thread-safe: autograd issues collectives from threads of its own.
 class CallSites {
  public:
   // `journal` outlives it.
-  CallSites(JournalWriter& journal, bool is_on) : journal_(journal), is_on_(is_on) {}
+  CallSites(RecordWriter& journal, bool is_on) : journal_(journal), is_on_(is_on) {}
 
   // The number of the current stack; -1 where it is off. Throws JournalFull.
   int here();
 
  private:
-  JournalWriter& journal_;
+  RecordWriter& journal_;
   const bool is_on_;
   std::mutex mutex_;
   std::map<std::vector<uint64_t>, int> numbers_;

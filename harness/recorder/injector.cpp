@@ -1,6 +1,6 @@
 #include "harness/recorder/injector.h"
 
-#include "harness/recorder/journal.h"
+#include "harness/recorder/record_writer.h"
 
 #include <chrono>
 #include <csignal>
@@ -28,7 +28,7 @@ PlannedFailures fault_actions_of_this_process() {
           .exit = [](int status) { _exit(status); }};
 }
 
-Injector::Injector(const std::vector<Injection>& all, int rank, JournalWriter& journal,
+Injector::Injector(const std::vector<Injection>& all, int rank, RecordWriter& journal,
                    PlannedFailures planned_failures)
     : journal_(journal), planned_failures_(std::move(planned_failures)) {
   for (const auto& injection : all)

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-class JournalWriter;
+class RecordWriter;
 
 // An injected "throw" throws this.
 struct InjectedError : std::runtime_error {
@@ -38,7 +38,7 @@ struct CollectiveFault {
 class Injector {
  public:
   // `journal` outlives the injector. Injections of `all` for other ranks are left out.
-  Injector(const std::vector<Injection>& all, int rank, JournalWriter& journal,
+  Injector(const std::vector<Injection>& all, int rank, RecordWriter& journal,
            PlannedFailures planned_failures = fault_actions_of_this_process());
 
   // Called before the rank issues collective `sequence`, and as it enters `moment`. Any thread.
@@ -56,7 +56,7 @@ class Injector {
   CollectiveFault next_;                 // of the next collective
   std::chrono::milliseconds slow_by_{};  // before each collective
   std::chrono::milliseconds late_by_{};  // each collective's result
-  JournalWriter& journal_;
+  RecordWriter& journal_;
   const PlannedFailures planned_failures_;
 };
 

@@ -28,11 +28,6 @@ JournalWriter::JournalWriter(std::span<std::byte> memory)
   JournalView(memory).clear();
 }
 
-void JournalWriter::append(FrameKind kind, const Json& header, std::span<const std::byte> payload) {
-  // Text that is not UTF-8 (an exception's, a path) is still worth reading.
-  append_text(kind, header.dump(-1, ' ', false, Json::error_handler_t::replace), payload);
-}
-
 void JournalWriter::append_text(FrameKind kind, std::string_view header,
                                 std::span<const std::byte> payload) {
   const size_t size = framed_size(header.size(), payload.size());

@@ -6,12 +6,11 @@
 // process, at any time.
 #pragma once
 
-#include "harness/core/frames.h"
+#include "harness/recorder/record_writer.h"
 
 #include <atomic>
 #include <filesystem>
 #include <mutex>
-#include <span>
 #include <stdexcept>
 
 namespace lockstep {
@@ -27,18 +26,16 @@ struct JournalHead {
   std::atomic<uint64_t> overflowed;  // 1 once a record did not fit
 };
 
-class JournalWriter {
+class JournalWriter final : public RecordWriter {
  public:
   // Starts an empty journal in `memory`, which is aligned to 8 bytes and holds at least a head.
   explicit JournalWriter(std::span<std::byte> memory);
   JournalWriter(const JournalWriter&) = delete;
   JournalWriter& operator=(const JournalWriter&) = delete;
 
-  // Local, never blocks on another process. Throws JournalFull, from then on every time. Does
-  // nothing after finish().
-  void append(FrameKind kind, const Json& header, std::span<const std::byte> payload = {});
+  // Throws JournalFull, from then on every time. Does nothing after finish().
   void append_text(FrameKind kind, std::string_view header,
-                   std::span<const std::byte> payload = {});
+                   std::span<const std::byte> payload = {}) override;
 
   // The last record; later records of other threads are dropped, as their rank has ended.
   void finish(const Ending& ending);

@@ -116,7 +116,7 @@ void flip(const Tensors& tensors, int bit) {
 
 }  // namespace
 
-TapLog::TapLog(std::string group, JournalWriter& journal, Injector& injector, CallSites& sites,
+TapLog::TapLog(std::string group, RecordWriter& journal, Injector& injector, CallSites& sites,
                Clock clock)
     : group_(std::move(group)),
       journal_(journal),

@@ -24,7 +24,7 @@
 
 namespace lockstep {
 
-class JournalWriter;
+class RecordWriter;
 
 // The collectives of one rank in one group. Thread-safe: backends complete on threads of their own.
 class TapLog : public std::enable_shared_from_this<TapLog> {
@@ -32,7 +32,7 @@ class TapLog : public std::enable_shared_from_this<TapLog> {
   // All outlive every collective of the group. `clock` returns nanoseconds that the ranks of a
   // world can compare.
   using Clock = std::function<int64_t()>;
-  TapLog(std::string group, JournalWriter& journal, Injector& injector, CallSites& sites,
+  TapLog(std::string group, RecordWriter& journal, Injector& injector, CallSites& sites,
          Clock clock = monotonic_ns);
   static int64_t monotonic_ns();
 
@@ -63,7 +63,7 @@ class TapLog : public std::enable_shared_from_this<TapLog> {
   using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
   const std::string group_;
-  JournalWriter& journal_;
+  RecordWriter& journal_;
   Injector& injector_;
   CallSites& sites_;
   const Clock clock_;

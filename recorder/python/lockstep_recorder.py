@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 import os
+import platform
 import random
 import runpy
 import struct
@@ -25,11 +26,10 @@ import time
 import weakref
 
 COMMIT = int.from_bytes(b"LOCKSTEP", "little")
-BEGIN, MOMENT, OBSERVATION, ISSUED, DONE, ENDING, TENSORS, DIGESTS, FACT = 1, 2, 3, 4, 5, 8, 11, 12, 13
+BEGIN, MOMENT, OBSERVATION, ISSUED, DONE, ENDING, TENSORS, DIGESTS, FACT, SPAN = 1, 2, 3, 4, 5, 8, 11, 12, 13, 14
 BYTES_MOST = 64 << 20  # Of a file; `judge` reads no larger one.
 ENDING_BYTES = 4096  # Kept free for the last record.
 GOLDEN, FIRST, SECOND = (word - (1 << 64) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
-CHUNK_WORDS = 1 << 20
 NO_TENSOR = (0, -1.0)
 # PyTorch's functions, the position of the tensor that a rank sends, and their names in a history.
 COLLECTIVES = {"all_reduce": (0, "allreduce"), "broadcast": (0, "broadcast"), "reduce": (0, "reduce"),
@@ -76,35 +76,70 @@ class History:
         self.has_ended = True
 
 
-def mixed(words):
-    """Of each 64-bit word of a tensor: docs/protocol.md, section 3. PyTorch shifts signed words in ones."""
-    for shift, factor in ((30, FIRST), (27, SECOND)):
-        words = (words ^ ((words >> shift) & ((1 << (64 - shift)) - 1))) * factor
-    return words ^ ((words >> 31) & ((1 << 33) - 1))
+def words_of(values):
+    """The bytes of a contiguous tensor as 64-bit words, with zeros up to the last one's end."""
+    data = values.reshape(-1).view(torch.uint8)
+    rest = -data.numel() % 8
+    if rest or values.storage_offset() * values.element_size() % 8:
+        data = torch.cat([data, data.new_zeros(rest)])
+    return data.view(torch.int64)
 
 
-def digest_of(tensor):
-    """The digest and the Euclidean norm of a tensor, as tensors on its device."""
-    tensor = tensor.detach()
-    values = (tensor.to_dense() if tensor.layout != torch.strided else tensor).contiguous().reshape(-1)
-    count = values.numel() * values.element_size()
-    data = torch.zeros(-(-count // 8) * 8, dtype=torch.uint8, device=values.device)
-    data[:count] = values.view(torch.uint8)
-    total = torch.zeros((), dtype=torch.int64, device=values.device)
-    for number, chunk in enumerate(data.view(torch.int64).split(CHUNK_WORDS)):
-        places = torch.arange(1, 1 + chunk.numel(), device=values.device) + number * CHUNK_WORDS
-        total = total + mixed(chunk + places * GOLDEN).sum()
-    is_real = values.is_floating_point() or values.is_complex()
-    return total, torch.linalg.vector_norm(values if is_real else values.double()).double()
+def mix(words):
+    """Each word in place: docs/protocol.md, section 3. PyTorch shifts signed words in ones."""
+    for shift, factor in ((30, FIRST), (27, SECOND), (31, None)):
+        words ^= (words >> shift).bitwise_and_((1 << (64 - shift)) - 1)
+        if factor:
+            words *= factor
+
+
+@functools.lru_cache(maxsize=None)
+def multiples_of_golden(device, count):
+    return torch.arange(1, 1 + count, device=device) * GOLDEN
+
+
+def sums_of_mixed(lists):
+    """The digest of each list of words, all on one device. Small lists are mixed together and large ones in parts, so that
+    what is mixed stays in a processor's cache."""
+    device = lists[0].device
+    most = 1 << (15 if device.type == "cpu" else 22)
+    totals, batch, room = torch.zeros(len(lists), dtype=torch.int64, device=device), [], most
+
+    def flush():
+        words = torch.cat([part for _, part in batch])
+        mix(words)
+        sums = torch.stack([part.sum() for part in words.split([len(part) for _, part in batch])])
+        totals.index_add_(0, torch.tensor([number for number, _ in batch], device=device), sums)
+        batch.clear()
+    for number, words in enumerate(lists):
+        for place, part in enumerate(words.split(most) if len(words) > most else (words,)):
+            if len(part) > room:
+                flush()
+                room = most
+            part = part + multiples_of_golden(device, most)[:len(part)]
+            if place:
+                part += (place * most * GOLDEN + (1 << 63)) % (1 << 64) - (1 << 63)
+            batch.append((number, part))
+            room -= len(part)
+    flush()
+    return totals
 
 
 def digests_of(tensors):
-    """(digest, norm) of each; NO_TENSOR for None. One transfer from the device for all."""
+    """(digest, norm) of each; NO_TENSOR for None. One transfer from each device for all."""
+    result, by_device = [NO_TENSOR] * len(tensors), {}
+    for number, tensor in enumerate(tensors):
+        if tensor is not None:
+            by_device.setdefault(tensor.device, []).append(number)
     with torch.no_grad():
-        pairs = [digest_of(tensor) for tensor in tensors if tensor is not None]
-        columns = [torch.stack([value.to(column[0].device) for value in column]).tolist() for column in zip(*pairs)]
-    known = zip(*columns)
-    return [NO_TENSOR if tensor is None else next(known) for tensor in tensors]
+        for numbers in by_device.values():
+            dense = [t.detach() if t.layout == torch.strided else t.detach().to_dense() for t in (tensors[n] for n in numbers)]
+            flat = [t.contiguous() for t in dense]
+            norms = [torch.linalg.vector_norm(t if t.is_floating_point() or t.is_complex() else t.double()) for t in flat]
+            pairs = zip(sums_of_mixed([words_of(t) for t in flat]).tolist(), torch.stack([n.double() for n in norms]).tolist())
+            for number, pair in zip(numbers, pairs):
+                result[number] = pair
+    return result
 
 
 def plain(value):
@@ -176,6 +211,13 @@ class Recorder:
     def fact(self, name, **values):
         self.history.append(FACT, {"name": name, "values": plain(values)})
 
+    def timed(self, span, original, *args, **kwargs):
+        began = time.monotonic_ns()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            self.history.append(SPAN, {"name": span, "from": began, "ns": time.monotonic_ns()})
+
     def digests(self, owner, role, named):
         known = [(name, str(t.dtype).replace("torch.", ""), list(t.shape)) if t is not None else (name, "", []) for name, t in named]
         key = (owner, role, json.dumps(known))
@@ -206,6 +248,11 @@ class Recorder:
         result = original(*args, **kwargs)
         if not kwargs.get("async_op"):
             done()
+        elif result is not None:
+            try:
+                result.get_future().then(lambda _: done())
+            except RuntimeError:  # A backend without futures: nobody says when it is done.
+                pass
         return result
 
     def parameters(self, model):
@@ -243,7 +290,7 @@ class Recorder:
         model.buffers_done = self.issue("ddp_buffers", **model.sent(model.buffers())) if ddp.will_sync_module_buffers() else None
         model.is_in_forward = True
         try:
-            return original(ddp, *args, **kwargs)
+            return self.timed("forward", original, ddp, *args, **kwargs)
         finally:
             model.is_in_forward = False
 
@@ -268,7 +315,7 @@ class Recorder:
         models = [model for model in self.live_models() if model.kind]
         self.at("backward")
         done = [self.issue("ddp_backward", **model.sent(model.parameters())) for model in models if model.kind == "synchronised"]
-        result = original(tensors, *args, **kwargs)
+        result = self.timed("backward", original, tensors, *args, **kwargs)
         for each in done:
             each()
         for model in models:
@@ -277,8 +324,12 @@ class Recorder:
             model.kind = None
         return result
 
+    def steps(self, *_):
+        self.update_began = time.monotonic_ns()
+
     def stepped(self, optimizer, *_):
         self.at("update")
+        self.history.append(SPAN, {"name": "update", "from": self.update_began, "ns": time.monotonic_ns()})
         owners = {id(p): [model.name, name] for model in self.live_models() for name, p in model.parameters()}
         places = [p for group in optimizer.param_groups for p in group["params"]]
         state = [(" ".join([*owners.get(id(p), ["parameter", str(number)]), key]), value) for number, p in enumerate(places)
@@ -338,6 +389,15 @@ class Recorder:
         return iter(indices)
 
 
+def clock():
+    """Names this machine since it was started: ranks with one name can compare their times."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return platform.node()
+
+
 recorder = None  # The one of this process, once it records.
 
 
@@ -354,9 +414,11 @@ def install():
     put(torch.autograd, "backward", recorder.backward)
     put(torch.utils.data.DataLoader, "__iter__", recorder.iterate)
     put(loaders._BaseDataLoaderIter, "_next_index", recorder.next_index)
+    put(loaders._BaseDataLoaderIter, "__next__", functools.partial(recorder.timed, "data"))
     put(torch.utils.data.DistributedSampler, "__iter__", recorder.deal)
     torch.nn.modules.module.register_module_forward_pre_hook(recorder.before_module)
-    from torch.optim.optimizer import register_optimizer_step_post_hook
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+    register_optimizer_step_pre_hook(recorder.steps)
     register_optimizer_step_post_hook(recorder.stepped)
     for name, (position, op) in COLLECTIVES.items():
         put(torch.distributed.distributed_c10d, name, recorder.collective, op, position)
@@ -381,7 +443,7 @@ def start(folder=None, program=None):
         (("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"), 0), (("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"), 1))]
     import torch
     import torch.distributed
-    history = History(folder, *number, writer="lockstep_recorder.py", torch=str(torch.__version__),
+    history = History(folder, *number, writer="lockstep_recorder.py", torch=str(torch.__version__), clock=clock(),
                       program=os.path.basename(program or sys.argv[0]))
     recorder = Recorder(history)
     install()

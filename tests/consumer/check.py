@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Installs ddp/ into an empty folder, builds examples/ against it elsewhere, and trains with them.
+"""Installs ddp/ and the recorder into an empty folder, builds examples/ against it elsewhere, and trains with them.
 
 usage: check.py BUILD [TEST ...]
 
@@ -7,6 +7,7 @@ BUILD is a build folder of this tree in which lockstep_ddp is built. The compile
 """
 
 import glob
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import examples_case
 from ranks import ENVIRONMENT, play, play_world
@@ -61,7 +63,8 @@ class Consumer(examples_case.ExamplesCase):
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         cls.prefix = os.path.join(cls.folder, "prefix")
         cls.cmake = cls.cache["CMAKE_COMMAND"]
-        expect_success([cls.cmake, "--install", BUILD, "--prefix", cls.prefix, "--component", "ddp"])
+        for component in ("ddp", "recorder"):
+            expect_success([cls.cmake, "--install", BUILD, "--prefix", cls.prefix, "--component", component])
 
         # A copy, so that nothing that lies beside the examples can help them.
         source, cls.build = os.path.join(cls.folder, "examples"), os.path.join(cls.folder, "build")
@@ -120,6 +123,44 @@ class Consumer(examples_case.ExamplesCase):
         self.assertEqual(alone[2], first[2])
         self.assertLess(abs(alone[3] - first[3]), 1e-4 * abs(first[3] - first[2]))
 
+    def recorded(self, size, *arguments):
+        """{claim: (result, pattern of its first finding)} of the example `recorded`, and what its ranks said."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        record, report = os.path.join(folder, "run"), os.path.join(folder, "run.json")
+        with unittest.mock.patch.dict(ENVIRONMENT, LOCKSTEP_RECORD=record):
+            ranks = play_world(os.path.join(self.build, "recorded"), size, *arguments)
+        run([os.path.join(BUILD, "cli", "lockstep"), "judge", record, "--json", report], BUILD_DEADLINE_S)
+        with open(report, encoding="utf-8") as file:
+            results = json.load(file)["results"]
+        return {each["scenario"]: (each["result"], (each["findings"] or [{"pattern": ""}])[0]["pattern"])
+                for each in results}, ranks
+
+    def test_a_recorded_training_is_judged_clean_in_every_world(self):
+        for size in (1, 2, 4):
+            with self.subTest(world=size):
+                results, ranks = self.recorded(size)
+                self.assertEqual([status for status, _, _ in ranks], [0] * size, ranks)
+                self.assertEqual({result for result, _ in results.values()}, {"pass", "skip"}, results)
+                if size > 1:
+                    self.assertEqual([name for name, (result, _) in results.items() if result == "skip"],
+                                     ["buffers.follow_rank_zero"])
+
+    def test_a_mistake_in_a_recorded_training_is_found(self):
+        for wrong, claim, pattern in (("learning_rate", "optimizer.has_one_setting", "no_two_ranks_agree"),
+                                      ("epoch", "data.order_changes", "epoch_ignored"),
+                                      ("seed", "random.streams_differ", "same_random_stream"),
+                                      ("loaded", "parameters.are_the_same", "no_two_ranks_agree"),
+                                      ("throws", "run.is_recorded_whole", "threw")):
+            with self.subTest(mistake=wrong):
+                results, _ = self.recorded(2, "--wrong", wrong)
+                self.assertEqual(results[claim], ("fail", pattern), results)
+
+    def test_a_rank_that_is_killed_leaves_what_it_recorded(self):
+        results, ranks = self.recorded(2, "--wrong", "killed")
+        self.assertEqual(ranks[1][0], -signal.SIGKILL)
+        self.assertIn(results["run.is_recorded_whole"], (("fail", "lost"), ("inconclusive", "cut_off")))
+        self.assertEqual(results["parameters.are_the_same"][0], "pass")
+
     def test_half_an_environment_is_refused_by_name(self):
         (status, out, err), = play(self.program, [{"RANK": "0"}])
         self.assertEqual((status, out), (1, ""))
@@ -140,7 +181,7 @@ class Consumer(examples_case.ExamplesCase):
         missing = "liblockstep_nccl.so is neither beside this program nor where its loader looks"
         self.assertIn(missing, self.nccl_sentence())
         self.assert_refused(self.find("REQUIRED COMPONENTS ddp nccl"),
-                            "lockstep has no component nccl. It has: ddp. LOCKSTEP_NCCL=ON builds it, and")
+                            "lockstep has no component nccl. It has: ddp, recorder. LOCKSTEP_NCCL=ON builds it, and")
         before = set(glob.glob(self.prefix + "/**", recursive=True))
         expect_success(install)
         try:

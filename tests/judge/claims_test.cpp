@@ -277,6 +277,14 @@ TEST(Claims, LetARankThatDiedExplainTheCollectivesThatItLacks) {
   EXPECT_TRUE(collectives_have_one_order(run).findings.empty());
 }
 
+TEST(Claims, CountNoForwardThatARecorderDidNotSee) {
+  auto run = right_run();
+  for (auto& rank : run.ranks)
+    for (int n = 0; n < kSteps; ++n) nth<Fact>(rank, n, "backward").values["kind"] = "local";
+  EXPECT_NE(forwards_run_through_the_wrapper(run).why_not, "");
+  EXPECT_EQ(gradients_differ_in_no_sync(run).findings.front().pattern, "same_data");
+}
+
 TEST(Claims, AllowThePaddingOfADistributedSampler) {
   auto run = right_run();
   for (auto& rank : run.ranks)

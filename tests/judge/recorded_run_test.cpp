@@ -112,6 +112,8 @@ TEST(RecordedRank, IsRefusedWithASentenceWhereNoRecorderWroteIt) {
       refused(bytes_with({{11, R"({"list":0,"of":"m","role":"r","tensors":[["w",1,[]]]})", ""}})),
       "f, record 1: expected [name, dtype, shape], not [\"w\",1,[]]");
   EXPECT_EQ(refused(bytes_with({{13, R"({"name":"x"})", ""}})), "f, record 1: no object 'values'");
+  EXPECT_EQ(refused(bytes_with({{14, R"({"name":"x","from":5,"ns":4})", ""}})),
+            "f, record 1: 'ns' is 4; expected 5 to 4611686018427387904");
   EXPECT_EQ(refused(bytes_with({{99, "{}", ""}})), "f, record 1: unknown kind 99");
   EXPECT_EQ(refused(bytes_with({{2, "[]", ""}})), "f, record 1: its header is no object");
 }

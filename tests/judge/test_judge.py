@@ -87,6 +87,84 @@ class Programs(unittest.TestCase):
         _, results = self.judged("texts-2")
         self.assertEqual(results["buffers.follow_rank_zero"]["refused"], {"no forward broadcast buffers": 1})
 
+    def test_a_trace_shows_a_process_a_rank_and_the_table_who_waited(self):
+        folder = os.path.join(self.folder, "images-2")
+        result = subprocess.run([LOCKSTEP, "trace", folder], capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"images\.py, 2 ranks, .* from the first record to the last\n")
+        self.assertRegex(result.stdout, r"\nddp_backward +12 ")
+        self.assertRegex(result.stdout, r"\nrank [01] waited .* for rank [01], in \d+ collectives?\n")
+        with open(os.path.join(folder, "trace.json"), encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        for rank in (0, 1):
+            spans = [event["name"] for event in events if event["ph"] == "X" and event["pid"] == rank]
+            for name, count in (("step 11", 1), ("forward", 12), ("backward", 12), ("update", 12)):
+                self.assertEqual(spans.count(name), count, name)
+            begun, done = ({event["id"]: event["name"] for event in events if event["ph"] == kind and event["pid"] == rank}
+                           for kind in "be")
+            self.assertEqual(begun, done)
+            self.assertIn("barrier", begun.values())
+
+    def test_a_collective_that_nobody_waits_for_in_its_call_is_done_when_it_is(self):
+        with open(os.path.join(self.folder, "texts-2", "rank0.history"), "rb") as file:
+            content = file.read()
+        issued = re.search(rb'"op":"allreduce","group":"world","dtype":"float32","sequence":(\d+)', content)
+        self.assertIn(b'{"group":"world","sequence":%s,' % issued[1], content)
+
+    def test_what_cannot_be_traced_is_refused(self):
+        for arguments, sentence in ((["nowhere"], "nowhere: is no folder of recorded histories"),
+                                    ([os.path.join(self.folder, "texts-1"), "--out", "/nowhere/t.json"],
+                                     "/nowhere/t.json: cannot be written: No such file or directory")):
+            result = subprocess.run([LOCKSTEP, "trace", *arguments], capture_output=True, text=True, timeout=120, check=False)
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertIn(sentence, result.stderr)
+
+    def test_the_report_can_be_read_again(self):
+        self.judged("set_epoch_forgotten-2")
+        result = subprocess.run([LOCKSTEP, "report", os.path.join(self.folder, "set_epoch_forgotten-2.json")],
+                                capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("set_epoch was not called", result.stdout)
+
+
+# The definition in docs/protocol.md, word by word, beside tensors whose words lie everywhere in what is mixed together.
+DIGESTS_BY_DEFINITION = """
+import sys, torch
+sys.path.insert(0, %r)
+import lockstep_recorder
+lockstep_recorder.torch = torch
+MOST = (1 << 64) - 1
+def by_definition(tensor):
+    data = tensor.detach().to_dense().contiguous().numpy().tobytes()
+    data += bytes(-len(data) %% 8)
+    total = 0
+    for number in range(len(data) // 8):
+        x = (int.from_bytes(data[8 * number:8 * number + 8], "little") + (number + 1) * 0x9E3779B97F4A7C15) & MOST
+        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MOST
+        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MOST
+        total += x ^ (x >> 31)
+    return total & MOST
+tensors = [torch.randn(3), torch.randn(2 * 70001 + 1), torch.empty(0), torch.arange(9)[1:], torch.randn(11)[3:],
+           torch.randn(4, 6).t(), torch.tensor(True), torch.randn(2, 2, dtype=torch.complex64), torch.eye(3).to_sparse(),
+           torch.randn(1 << 16), torch.randn((1 << 16) + 2), torch.randn(5).half(), torch.randn(())]
+digests = lockstep_recorder.digests_of([None, *tensors])
+assert digests[0] == lockstep_recorder.NO_TENSOR
+for tensor, (digest, norm) in zip(tensors, digests[1:]):
+    assert digest %% (1 << 64) == by_definition(tensor), tensor.shape
+    assert abs(norm - tensor.to_dense().flatten().to(torch.complex128).abs().square().sum().sqrt()) < 1e-2, tensor.shape
+assert lockstep_recorder.digests_of([]) == []
+"""
+
+
+class Digests(unittest.TestCase):
+    def printed(self, script):
+        result = subprocess.run([PYTHON, "-c", script], capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def test_digests_of_all_kinds_of_tensors_are_those_of_the_definition(self):
+        self.printed(DIGESTS_BY_DEFINITION % os.path.join(ROOT, "recorder", "python"))
+
     def test_digests_are_those_of_the_protocol(self):
         """docs/protocol.md has a table of them."""
         with open(os.path.join(ROOT, "docs", "protocol.md"), encoding="utf-8") as file:
@@ -96,15 +174,7 @@ class Programs(unittest.TestCase):
                   "print(*['%%016x' %% (r.digests_of([torch.tensor(v, dtype=getattr(torch, d))])[0][0] %% 2**64)"
                   " for d, v in %r])") % (os.path.join(ROOT, "recorder", "python"),
                                           [(dtype, json.loads(values)) for dtype, values, _ in rows])
-        result = subprocess.run([PYTHON, "-c", script], capture_output=True, text=True, timeout=120, check=False)
-        self.assertEqual(result.stdout.split(), [digest for _, _, digest in rows], result.stderr)
-
-    def test_the_report_can_be_read_again(self):
-        self.judged("set_epoch_forgotten-2")
-        result = subprocess.run([LOCKSTEP, "report", os.path.join(self.folder, "set_epoch_forgotten-2.json")],
-                                capture_output=True, text=True, timeout=120, check=False)
-        self.assertEqual(result.returncode, 1, result.stderr)
-        self.assertIn("set_epoch was not called", result.stdout)
+        self.assertEqual(self.printed(script).split(), [digest for _, _, digest in rows])
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ MAY_INCLUDE = {
     WORLD: (WORLD, CORE, PROCESS, RECORDER),
     WORLD + "/backends.cpp": (WORLD, CORE, PROCESS, RECORDER, ACCELERATOR),
     WORLD + "/cuda_backends.cpp": (WORLD, CORE, PROCESS, RECORDER, CUDA),
+    "recorder": ("recorder", RECORDER, CORE),
     ACCELERATOR: (ACCELERATOR, CORE),
     CUDA: (CUDA,),
     PYTORCH: (PYTORCH, PROCESS),
@@ -54,8 +55,8 @@ MAY_INCLUDE = {
     "cli/commands/shard.cpp": ALL_BUT_DDP + ("ddp",),
     "cli/launched.cpp": ALL_BUT_DDP + LAUNCHER,
     "cli/launch": ALL_BUT_DDP + LAUNCHER,
-    "bench": ALL_BUT_DDP + ("ddp",),
+    "bench": ALL_BUT_DDP + ("ddp", "recorder"),
     "examples": ALL_BUT_DDP + ("ddp",),
     "cmake": ("cmake",),
-    "tests": ALL_BUT_DDP + ("ddp", "tests"),
+    "tests": ALL_BUT_DDP + ("ddp", "recorder", "tests"),
 }

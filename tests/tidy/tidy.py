@@ -37,7 +37,7 @@ LONG_FILES = {
 # What may end a process on the spot: a forked child's last line, an injected exit, the second Ctrl-C.
 ENDS_PROCESSES = (PROCESS, WORLD + "/forked", RECORDER + "/injector.cpp", "cli/interrupt.cpp",
                   "ddp/spawn")
-OUR_CODE = ("ddp", "reference", "harness", "scenarios", "reports", "demos", "cli", "bench", "examples")
+OUR_CODE = ("ddp", "reference", "harness", "recorder", "scenarios", "reports", "demos", "cli", "bench", "examples")
 # The files of ddp/ that may sleep and start threads.
 WAITING = ("ddp/base/waiting.h", "ddp/base/waiting.cpp")
 # A call at the start of a statement or within an expression, so that no member and no declaration

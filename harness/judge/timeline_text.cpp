@@ -1,0 +1,190 @@
+#include "harness/core/columns.h"
+#include "harness/core/text.h"
+#include "harness/core/trace.h"
+#include "harness/judge/timeline.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+
+namespace lockstep::recorded {
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+constexpr size_t kRanksShown = 16, kPairsShown = 8;
+
+std::string number_text(double number, const char* unit) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.*f %s",
+                number < 10    ? 2
+                : number < 100 ? 1
+                               : 0,
+                number, unit);
+  return text;
+}
+
+std::string time_text(double ns) {
+  if (ns < 1e6) return number_text(ns / 1e3, "us");
+  return ns < 1e9 ? number_text(ns / 1e6, "ms") : number_text(ns / 1e9, "s");
+}
+
+std::string bytes_text(double bytes) {
+  if (bytes < 1e3) return number_text(bytes, "B");
+  if (bytes < 1e6) return number_text(bytes / 1e3, "kB");
+  return bytes < 1e9 ? number_text(bytes / 1e6, "MB") : number_text(bytes / 1e9, "GB");
+}
+
+// Of one element of torch's dtypes; 0 for a word that is none.
+int64_t bytes_of(const std::string& dtype) {
+  static const std::map<std::string, int64_t> kBytes{
+      {"float64", 8}, {"int64", 8},   {"complex64", 8},   {"complex128", 16},  {"float32", 4},
+      {"int32", 4},   {"float16", 2}, {"bfloat16", 2},    {"int16", 2},        {"int8", 1},
+      {"uint8", 1},   {"bool", 1},    {"float8_e5m2", 1}, {"float8_e4m3fn", 1}};
+  const auto found = kBytes.find(dtype);
+  return found == kBytes.end() ? 0 : found->second;
+}
+
+// All collectives of one kind, of all ranks.
+struct Traffic {
+  size_t count = 0;  // of the rank that issued most
+  double bytes = 0, took = 0, waited = 0;
+  bool has_bytes = true;
+  size_t unfinished = 0;
+};
+
+std::map<std::string, Traffic> traffic_in(const Timeline& timeline) {
+  std::map<std::string, Traffic> kinds;
+  for (const auto& rank : timeline.ranks) {
+    std::map<std::string, size_t> counts;
+    for (const auto& each : rank.collectives) {
+      auto& kind = kinds[each.is.op];
+      kind.count = std::max(kind.count, ++counts[each.is.op]);
+      kind.took += static_cast<double>(each.took_ns());
+      kind.waited += static_cast<double>(each.waited_ns);
+      kind.unfinished += each.to_ns < 0 ? 1 : 0;
+      const auto bytes = bytes_of(each.is.dtype);
+      kind.bytes += static_cast<double>(bytes) * static_cast<double>(each.is.elements);
+      kind.has_bytes = kind.has_bytes && (bytes > 0 || each.is.elements == 0);
+    }
+  }
+  return kinds;
+}
+
+void add_traffic(const Timeline& timeline, Lines& lines) {
+  const auto ranks = static_cast<double>(timeline.ranks.size());
+  std::vector<Lines> table{{"collectives", "number", "sent by a rank", "time of a rank",
+                            "of it waiting for the last", ""}};
+  for (const auto& [op, kind] : traffic_in(timeline))
+    table.push_back(
+        {op, with_commas(static_cast<int64_t>(kind.count)),
+         kind.has_bytes ? bytes_text(kind.bytes / ranks) : "unknown", time_text(kind.took / ranks),
+         timeline.has_one_clock ? time_text(kind.waited / ranks) : "unknown",
+         kind.unfinished == 0
+             ? ""
+             : with_commas(static_cast<int64_t>(kind.unfinished)) + " not known to be done"});
+  if (table.size() == 1) {
+    lines.push_back("no collective was recorded with its time");
+    return;
+  }
+  for (auto& line : in_columns(table)) lines.push_back(std::move(line));
+}
+
+void add_times(const Timeline& timeline, Lines& lines) {
+  static constexpr std::array kNames{"data", "forward", "backward", "update"};
+  std::vector<Lines> table{
+      {"time", "updates", "data", "forward", "backward", "update", "overlapped", "exposed", ""}};
+  for (size_t number = 0; number < std::min(timeline.ranks.size(), kRanksShown); ++number) {
+    const auto& rank = timeline.ranks[number];
+    Lines row{"rank " + std::to_string(number),
+              with_commas(static_cast<int64_t>(rank.steps.size()))};
+    for (const char* const name : kNames) {
+      std::optional<double> total;
+      for (const auto& span : rank.spans)
+        if (span.name == name)
+          total = total.value_or(0) + static_cast<double>(span.to_ns - span.from_ns);
+      row.push_back(total ? time_text(*total) : "unknown");
+    }
+    const auto overlap = overlap_of(rank);
+    for (const auto ns : {overlap.overlapped_ns, overlap.exposed_ns})
+      row.push_back(overlap.collectives == 0 ? "unknown" : time_text(static_cast<double>(ns)));
+    row.push_back("");
+    table.push_back(std::move(row));
+  }
+  for (auto& line : in_columns(table)) lines.push_back(std::move(line));
+  if (timeline.ranks.size() > kRanksShown)
+    lines.push_back("and " + std::to_string(timeline.ranks.size() - kRanksShown) + " ranks more");
+}
+
+struct Wait {
+  int64_t ns = 0;
+  size_t collectives = 0;
+};
+
+void add_waits(const Timeline& timeline, Lines& lines) {
+  if (!timeline.has_one_clock) {
+    lines.push_back(
+        "The ranks recorded on several machines, whose clocks cannot be compared: which rank "
+        "waited "
+        "for which is unknown.");
+    return;
+  }
+  std::map<std::pair<int, int>, Wait> waits;  // by the rank that waits, and the last one
+  for (size_t rank = 0; rank < timeline.ranks.size(); ++rank)
+    for (const auto& each : timeline.ranks[rank].collectives)
+      if (each.waited_ns > 0) {
+        auto& wait = waits[{static_cast<int>(rank), each.last_rank}];
+        wait.ns += each.waited_ns;
+        ++wait.collectives;
+      }
+  std::vector<std::pair<std::pair<int, int>, Wait>> sorted(waits.begin(), waits.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
+  for (size_t i = 0; i < std::min(sorted.size(), kPairsShown); ++i) {
+    const auto& [ranks, wait] = sorted[i];
+    lines.push_back("rank " + std::to_string(ranks.first) + " waited " +
+                    time_text(static_cast<double>(wait.ns)) + " for rank " +
+                    std::to_string(ranks.second) + ", in " +
+                    with_commas(static_cast<int64_t>(wait.collectives)) +
+                    (wait.collectives == 1 ? " collective" : " collectives"));
+  }
+  if (sorted.size() > kPairsShown)
+    lines.push_back("and " + std::to_string(sorted.size() - kPairsShown) +
+                    " pairs of ranks with shorter waits");
+}
+
+bool has_unseen(const Timeline& timeline) {
+  for (const auto& rank : timeline.ranks)
+    for (const auto& each : rank.collectives)
+      if (each.is.op == "ddp_backward") return true;
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> timeline_text(const RecordedRun& run, const Timeline& timeline) {
+  std::string program;
+  for (const auto& rank : run.ranks)
+    if (!rank.program.empty()) program = rank.program + ", ";
+  Lines lines{program + std::to_string(run.ranks.size()) +
+              (run.ranks.size() == 1 ? " rank" : " ranks")};
+  if (timeline.has_one_clock)
+    lines.front() += ", " + time_text(static_cast<double>(timeline.end_ns - timeline.begin_ns)) +
+                     " from the first record to the last";
+  lines.push_back("");
+  add_traffic(timeline, lines);
+  lines.push_back("");
+  add_times(timeline, lines);
+  lines.push_back("");
+  add_waits(timeline, lines);
+  if (lines.back().empty()) lines.pop_back();
+  if (has_unseen(timeline))
+    lines.push_back(
+        "ddp_backward is a whole backward: its recorder does not see what DistributedDataParallel "
+        "sends within it.");
+  return lines;
+}
+
+}  // namespace lockstep::recorded

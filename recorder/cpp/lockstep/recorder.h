@@ -1,0 +1,175 @@
+#pragma once
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/data/samplers/base.h>
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+class Recorder;
+template <class Sampler>
+class RecordedSampler;
+
+// The passes of one sampler over its dataset. Copies of a sampler share it.
+class SamplerLog {
+ public:
+  // What is said of a pass as it begins; -1 where it is not known.
+  struct Pass {
+    std::string sampler;
+    std::int64_t length = -1, replicas = -1, rank = -1, epoch = 0;
+    std::uint64_t seed = 0;
+    bool shuffles = false, drops = false;
+  };
+  virtual ~SamplerLog() = default;
+  virtual void begin(const Pass& pass, std::size_t batch_size) = 0;
+  virtual void drawn(const std::vector<std::size_t>& indices) = 0;
+  virtual void exhausted() = 0;
+};
+
+// Records what one rank of a training does, for `lockstep judge` and `lockstep trace`: digests of
+// parameters, gradients and optimizer state, hyper-parameters, the indices that samplers deal, and
+// every collective of its group. One for a process; it writes FOLDER/rank0.history, in the format
+// of docs/protocol.md, section 5.
+//
+//   lockstep::Recorder recorder(lockstep::init_process_group());     // into LOCKSTEP_RECORD's
+//   folder auto group = recorder.group();                                   // in place of the
+//   other lockstep::DistributedDataParallel ddp(net, {.process_group = group});
+//   recorder.watch(ddp);
+//   auto sampler = recorder.watch(lockstep::DistributedSampler(samples, *group));
+//   ...
+//     recorder.step(optimizer);                                      // in place of
+//     optimizer.step()
+//
+// Where LOCKSTEP_RECORD is not set and no folder is given it is off: group() is the group that it
+// was given, no hook is set, and everything passes through.
+//
+// A rank that is killed leaves what it has recorded. The folder is made for its owner alone (0700),
+// the file too (0600); a file that is there is never overwritten, and no link is followed. A file
+// has at most 64 MiB: then it ends, and says so. A file that can no longer be written ends the
+// recording with a sentence on stderr, and not the program. A process that is forked from this one
+// writes nothing.
+//
+// Local, but for the collectives that it passes on; use it from the thread that trains.
+class Recorder {
+ public:
+  // Throws std::runtime_error where the file cannot be made.
+  explicit Recorder(c10::intrusive_ptr<c10d::ProcessGroup> group,
+                    std::filesystem::path folder = {});
+  // Records how the rank ended: by an exception, where one unwinds it.
+  ~Recorder();
+  Recorder(Recorder&&) = delete;
+
+  bool is_on() const { return impl_ != nullptr; }
+
+  // A group over the same backends, whose collectives are recorded, those of groups that are split
+  // off it included. Collectives of the original group are not.
+  const c10::intrusive_ptr<c10d::ProcessGroup>& group() const { return group_; }
+
+  // Records `model`'s parameters now and after each step, and its gradients after each backward
+  // pass. `model` is a DistributedDataParallel, a module's holder or a shared_ptr of a module.
+  template <class Model>
+  void watch(const Model& model);
+
+  // A sampler that deals what `sampler` does, and records it. For a data loader, which copies it.
+  template <class Sampler>
+  requires std::is_base_of_v<torch::data::samplers::Sampler<>, Sampler> RecordedSampler<Sampler>
+  watch(Sampler sampler);
+
+  // A step of `optimizer`, recorded: in place of optimizer.step(closure).
+  at::Tensor step(torch::optim::Optimizer& optimizer,
+                  torch::optim::Optimizer::LossClosure closure = nullptr);
+
+ private:
+  class Impl;
+
+  // What a DistributedDataParallel says of itself; of another module nothing.
+  struct Wrapper {
+    std::function<std::int64_t()> reduced_passes;  // synchronised passes so far; null: no wrapper
+    bool broadcasts_buffers = false, finds_unused_parameters = false;
+  };
+  void watch_module(std::shared_ptr<torch::nn::Module> module, Wrapper wrapper);
+  std::shared_ptr<SamplerLog> new_sampler_log();
+
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  std::unique_ptr<Impl> impl_;  // null: off
+};
+
+template <class Sampler>
+class RecordedSampler : public Sampler {
+ public:
+  RecordedSampler(Sampler sampler, std::shared_ptr<SamplerLog> log)
+      : Sampler(std::move(sampler)), log_(std::move(log)) {}
+
+  void reset(std::optional<std::size_t> new_size = std::nullopt) override {
+    Sampler::reset(new_size);
+    has_begun_ = false;
+  }
+
+  std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override {
+    auto batch = Sampler::next(batch_size);
+    if (!log_) return batch;
+    if (!has_begun_) log_->begin(pass(), batch_size);
+    has_begun_ = true;
+    if (batch)
+      log_->drawn(*batch);
+    else
+      log_->exhausted();
+    return batch;
+  }
+
+ private:
+  SamplerLog::Pass pass() const {
+    SamplerLog::Pass pass{.sampler = typeid(Sampler).name()};
+    if constexpr (requires { this->options().num_replicas; }) {
+      const auto& options = this->options();
+      pass.length = static_cast<std::int64_t>(this->dataset_size());
+      pass.replicas = options.num_replicas.value_or(-1);
+      pass.rank = options.rank.value_or(-1);
+      pass.epoch = this->epoch();
+      pass.seed = options.seed;
+      pass.shuffles = options.shuffle;
+      pass.drops = options.drop_last;
+    }
+    return pass;
+  }
+
+  std::shared_ptr<SamplerLog> log_;  // null: not recorded
+  bool has_begun_ = false;
+};
+
+template <class Model>
+void Recorder::watch(const Model& model) {
+  if (!is_on()) return;
+  if constexpr (requires { model->logging_data().iteration; }) {
+    const auto about = model->logging_data();
+    const std::weak_ptr instance = model.ptr();
+    watch_module(model->module, {.reduced_passes =
+                                     [instance] {
+                                       const auto is = instance.lock();
+                                       return is ? is->logging_data().iteration : 0;
+                                     },
+                                 .broadcasts_buffers = about.broadcast_buffers,
+                                 .finds_unused_parameters = about.find_unused_parameters});
+  } else if constexpr (requires { model.ptr(); }) {
+    watch_module(model.ptr(), {});
+  } else {
+    watch_module(model, {});
+  }
+}
+
+template <class Sampler>
+requires std::is_base_of_v<torch::data::samplers::Sampler<>, Sampler> RecordedSampler<Sampler>
+Recorder::watch(Sampler sampler) {
+  return {std::move(sampler), is_on() ? new_sampler_log() : nullptr};
+}
+
+}  // namespace lockstep

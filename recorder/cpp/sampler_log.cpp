@@ -1,0 +1,52 @@
+#include "recorder/cpp/sampler_log.h"
+
+#include <c10/util/Type.h>
+
+namespace lockstep {
+
+namespace {
+
+class FileSamplerLog final : public SamplerLog {
+ public:
+  FileSamplerLog(std::shared_ptr<Recording> recording, std::string name)
+      : recording_(std::move(recording)), name_(std::move(name)) {}
+
+  void begin(const Pass& pass, size_t batch_size) override {
+    recording_->at("data");
+    Json values{{"epoch", passes_++},
+                {"sampler", c10::demangle(pass.sampler.c_str())},
+                {"batch_size", batch_size},
+                {"drops_batch", false}};
+    if (pass.length >= 0) values["length"] = pass.length;
+    if (pass.replicas >= 0)
+      values.update({{"replicas", pass.replicas},
+                     {"rank", pass.rank},
+                     {"shuffle", pass.shuffles},
+                     {"seed", pass.seed},
+                     {"sampler_epoch", pass.epoch},
+                     {"drops", pass.drops}});
+    recording_->fact(name_, values);
+  }
+
+  void drawn(const std::vector<size_t>& indices) override {
+    static_assert(sizeof(size_t) == sizeof(int64_t));
+    recording_->file.append_text(FrameKind::observation,
+                                 header_of(name_, "int64", {static_cast<int64_t>(indices.size())}),
+                                 std::as_bytes(std::span(indices)));
+  }
+
+  void exhausted() override { recording_->fact(name_ + " exhausted", Json::object()); }
+
+ private:
+  const std::shared_ptr<Recording> recording_;
+  const std::string name_;
+  int64_t passes_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<SamplerLog> sampler_log(std::shared_ptr<Recording> recording, std::string name) {
+  return std::make_shared<FileSamplerLog>(std::move(recording), std::move(name));
+}
+
+}  // namespace lockstep

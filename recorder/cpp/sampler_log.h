@@ -1,0 +1,10 @@
+// The passes of samplers, in a history.
+#pragma once
+
+#include "recorder/cpp/recorder_impl.h"
+
+namespace lockstep {
+
+std::shared_ptr<SamplerLog> sampler_log(std::shared_ptr<Recording> recording, std::string name);
+
+}  // namespace lockstep
