@@ -113,6 +113,8 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
     return refuse(error.what(), kUsage);
   } catch (const ArchiveError& error) {
     return refuse(error.what(), kUsage);
+  } catch (const SubjectError& error) {
+    return refuse(error.what(), kUsage);
   } catch (const TierError& error) {  // this machine lacks what the tier needs
     return refuse(error.what(), kUsage);
   } catch (const std::bad_alloc&) {
