@@ -171,6 +171,7 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   add_replay(app, known, alone, status);
   add_demo(app, known, alone, status);
   add_judge(app, known, status);
+  add_matrix(app, known, alone, status);
   add_report(app, known, status);
   add_launch(app, alone, status);
   add_shard(app, style_of_stdout, status);
