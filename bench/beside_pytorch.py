@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Cases a second of one small DDP case in our tiers beside PyTorch's own test harnesses, in one run.
 
-usage: beside_pytorch.py [--rounds N] [--cases N] [--build FOLDER]
+usage: beside_pytorch.py [--rounds N] [--cases N] [--subject SUBJECT] [--build FOLDER]
 
 The case: a network of 8-16-4, wrapped, and one averaged step, in a world of two; over Gloo where the
 ranks are processes. A tier and the harness that makes worlds in the same way take turns, since what a
@@ -10,7 +10,8 @@ many cases (imports, the processes of MultiProcContinuousTest, a warm world) is 
 taken; the last line is of a whole class instead, as a test run has it: on PyTorch's side the time begins
 with the class's processes and ends when they have, its runner's own import left out; on ours it is all
 of a program's life. Our side does more: it records the gradients and judges every case, where PyTorch's
-asserts nothing.
+asserts nothing. With --subject pytorch our tiers wrap the network in PyTorch's own DistributedDataParallel, as
+PyTorch's harnesses do; without it, in ours.
 
 Any Python starts it; ./lockstep setup --peer makes the one that plays PyTorch's side. Exit 77: it has
 not been made; 2: bench_worlds has not been built, or what is called does not work.
@@ -60,8 +61,9 @@ def errors_kept():
 
 
 def play_tier(program, tier, cases):
-    """What bench_worlds says of a turn: see play_one_tier in bench/worlds.cpp."""
-    command = [program, "--tier", tier, "--cases", str(cases)]
+    """What bench_worlds says of a turn: see run_one_tier in bench/worlds.cpp. `program` is it, with its subject."""
+    program, subject = program
+    command = [program, "--tier", tier, "--cases", str(cases), "--subject", subject]
     done = subprocess.run(command, text=True, stdout=subprocess.PIPE, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))} ended with {done.returncode}")
@@ -106,7 +108,7 @@ def measure(arguments, program):
         error = harnesses.mend_threads()
         harnesses.play("MultiProcContinuousTest", 1)  # makes its world
     libtorch = play_tier(program, "sim", 1)["libtorch"]
-    print(f"medians of {arguments.rounds} alternating rounds, world {harnesses.WORLD}, one case at a time; "
+    print(f"subject {arguments.subject}; medians of {arguments.rounds} alternating rounds, world {harnesses.WORLD}, one case at a time; "
           f"{len(os.sched_getaffinity(0))} cores · LibTorch {libtorch} · PyTorch {harnesses.torch.__version__} · "
           f"Python {platform.python_version()}")
     if error:
@@ -137,6 +139,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=positive, default=5)
     parser.add_argument("--cases", type=positive, help="of every tier and harness in a round (what takes seconds)")
+    parser.add_argument("--subject", default="lockstep", choices=["lockstep", "pytorch"], help="whose DDP our tiers wrap")
     parser.add_argument("--build", type=pathlib.Path,
                         default=ROOT / "build" / os.environ.get("LOCKSTEP_PRESET", "release"))
     arguments = parser.parse_args()
@@ -151,7 +154,7 @@ def main():
         python = PEER / "bin" / "python"
         os.execv(python, [python, __file__, *sys.argv[1:]])
     try:
-        measure(arguments, program)
+        measure(arguments, (program, arguments.subject))
     except RuntimeError as error:
         print(f"beside_pytorch.py: {error}", file=sys.stderr)
         return 2

@@ -2,17 +2,17 @@
 // and the warm tier against the cold one, in one run.
 //
 //   bench_worlds [ROUNDS [CASES]]
-//   bench_worlds --tier TIER --cases CASES
+//   bench_worlds --tier TIER --cases CASES [--subject SUBJECT]
 //
 // Both run the same case: a small network, one averaged step over Gloo. The bare loop forks the
 // ranks, connects them through a store in shared memory, and waits; the tier also journals, taps,
 // captures output, keeps deadlines and records a history. Rounds alternate between the two, since
 // the machine's load changes by the second: only the ratio means anything.
 //
-// With --tier one tier runs the step as a user would write it, under our DistributedDataParallel,
-// and prints its speed as a line of JSON: one turn of bench/beside_pytorch.py.
+// With --tier one tier runs the step as a user would write it, under the subject's
+// DistributedDataParallel (ours), and prints its speed as a line of JSON: one turn of
+// bench/beside_pytorch.py.
 #include "bench/rounds.h"
-#include "ddp/distributed_data_parallel.h"
 #include "harness/core/json.h"
 #include "harness/core/text.h"
 #include "harness/process/child_group.h"
@@ -24,6 +24,7 @@
 #include "harness/worlds/shared_memory_store.h"
 #include "harness/worlds/subject.h"
 #include "harness/worlds/tiers.h"
+#include "scenarios/subjects/subjects.h"
 
 #include <torch/torch.h>
 
@@ -77,10 +78,19 @@ Findings observed_by_all(const SmallStep&, const History& history) {
   return {};
 }
 
+class SmallModel : public Model {
+ public:
+  SmallModel() : network_(register_module("network", small_network())) {}
+  at::Tensor forward(const at::Tensor& input) override { return network_->forward(input); }
+
+ private:
+  torch::nn::Sequential network_;
+};
+
 void wrapped_program(const SmallStep& c, RankContext& here) {
-  auto model = small_network();
-  DistributedDataParallel ddp(model, {.process_group = here.group()});
-  ddp.forward(input_of(c.seed, here.rank())).sum().backward();
+  const auto model = std::make_shared<SmallModel>();
+  const auto replica = wrap(here, model, {});
+  replica->backward(replica->forward(input_of(c.seed, here.rank())).sum());
   here.enter(0, "after_backward");
   std::vector<at::Tensor> parts;
   for (const auto& parameter : model->parameters()) parts.push_back(parameter.grad().flatten());
@@ -156,13 +166,16 @@ void compare_all(int rounds, int cases) {
 
 // One-time setup for many cases (loading LibTorch, a warm world, a host) is done before timing
 // starts.
-void run_one_tier(const std::string& tier, int cases) {
+void run_one_tier(const Subjects& subjects, const std::string& subject, const std::string& tier,
+                  int cases) {
   const auto scenario = small_step("bench.wrapped_step", &wrapped_program);
-  const auto lanes = forked_lanes({}, {scenario}, Subjects{Subject{.name = "lockstep"}}, 1);
-  const Setting setting{.tier = tier, .backend = tier == "sim" ? "memory" : "gloo"};
+  const auto lanes = forked_lanes({}, {scenario}, subjects, 1);
+  const Setting setting{
+      .subject = subject, .tier = tier, .backend = tier == "sim" ? "memory" : "gloo"};
   bench::seconds_for(*lanes.front(), setting, scenario, 2, 1);
   const double seconds = bench::seconds_for(*lanes.front(), setting, scenario, 2, cases);
-  const Json line{{"tier", tier},
+  const Json line{{"subject", subject},
+                  {"tier", tier},
                   {"world", 2},
                   {"cases", cases},
                   {"cases_per_second", cases / seconds},
@@ -181,13 +194,23 @@ int main(int argc, char** argv) {
     return 0;
   }
   const std::string tier = argc > 2 ? argv[2] : "";
-  const auto cases =
-      argc == 5 && std::string_view(argv[3]) == "--cases" ? parsed_int(argv[4]) : std::nullopt;
+  const bool has_cases = argc >= 5 && std::string_view(argv[3]) == "--cases";
+  const auto cases = has_cases ? parsed_int(argv[4]) : std::nullopt;
+  const bool has_subject = argc == 7 && std::string_view(argv[5]) == "--subject";
+  const std::string subject = has_subject ? argv[6] : "lockstep";
+  const auto subjects = built_in_subjects();
   if ((tier != "cold" && tier != "warm" && tier != "sim") || !cases || *cases < 1 ||
-      *cases > 100'000) {
-    std::fputs("usage: bench_worlds --tier cold|warm|sim --cases CASES   (at most 100,000)\n",
-               stderr);
+      *cases > 100'000 || (argc != 5 && !has_subject) || !subjects.contains(subject)) {
+    std::fputs(
+        "usage: bench_worlds --tier cold|warm|sim --cases CASES [--subject SUBJECT]   (at most "
+        "100,000)\n",
+        stderr);
     return 2;
   }
-  run_one_tier(tier, static_cast<int>(*cases));
+  if (const auto reason = subjects.why_not(subject); !reason.empty()) {
+    std::fprintf(stderr, "bench_worlds: subject %s: %s\n", subject.c_str(), reason.c_str());
+    return 2;
+  }
+  subjects.load(subject);
+  run_one_tier(subjects, subject, tier, static_cast<int>(*cases));
 }

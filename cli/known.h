@@ -3,6 +3,7 @@
 
 #include "cli/usage.h"
 #include "demos/demo.h"
+#include "harness/core/text.h"
 #include "harness/core/tier.h"
 #include "harness/worlds/backends.h"
 #include "harness/worlds/subjects.h"
@@ -40,7 +41,10 @@ inline std::string why_not_here(const Setting& setting, const Known& known) {
 
 // The subjects that a flag names, with what they need loaded: before anything is drawn or forked.
 inline std::vector<std::string> subjects_to_run(const std::string& text, const Known& known) {
-  const auto names = words("--subject", text, known.subjects.names());
+  auto choices = known.subjects.choices();
+  for (const auto& name : split(text, ','))
+    if (known.subjects.is_file(name)) choices.push_back(name);
+  const auto names = words("--subject", text, choices);
   for (const auto& name : names) known.subjects.load(name);
   return names;
 }

@@ -115,6 +115,7 @@ void Live::on_verdict(const Turn& turn, const History& history, const Verdict& v
 void Live::on_result(const Result& result) {
   ++results_;
   if (result.scenario == shrinks_) trials_ = 0;
+  if (options_.detail == Detail::summary) return;
   if (options_.detail == Detail::quiet && !is_failure(result.kind) &&
       result.kind != Result::Kind::inconclusive)
     return;

@@ -9,8 +9,9 @@
 
 namespace lockstep::cli {
 
-// `quiet`: no progress and no passing results. `verbose`: also a line per verdict.
-enum class Detail { quiet, normal, verbose };
+// `summary`: no results. `quiet`: no progress and no passing results. `verbose`: also a line per
+// verdict.
+enum class Detail { summary, quiet, normal, verbose };
 
 struct LiveOptions {
   reports::Style out;             // of stdout

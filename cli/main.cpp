@@ -113,6 +113,8 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
     return refuse(error.what(), kUsage);
   } catch (const ArchiveError& error) {
     return refuse(error.what(), kUsage);
+  } catch (const SubjectError& error) {
+    return refuse(error.what(), kUsage);
   } catch (const TierError& error) {  // this machine lacks what the tier needs
     return refuse(error.what(), kUsage);
   } catch (const std::bad_alloc&) {
@@ -170,6 +172,7 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   add_demo(app, known, alone, status);
   add_judge(app, known, status);
   add_trace(app, status);
+  add_matrix(app, known, alone, status);
   add_report(app, known, status);
   add_launch(app, alone, status);
   add_shard(app, style_of_stdout, status);

@@ -184,6 +184,7 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan p
     print_to_stderr("the archive of this run is not whole: " + archive.loss());
   // Last, since a full disk must not suppress the summary.
   write_reports(run, options.json, options.junit);
+  if (options.at_end) options.at_end(run);
   return run;
 }
 

@@ -26,6 +26,7 @@ void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& s
 void add_demo(CLI::App& app, const Known& known, SingleThreaded& alone, int& status);
 void add_judge(CLI::App& app, const Known& known, int& status);
 void add_trace(CLI::App& app, int& status);
+void add_matrix(CLI::App& app, const Known& known, SingleThreaded& alone, int& status);
 void add_report(CLI::App& app, const Known& known, int& status);
 void add_launch(CLI::App& app, SingleThreaded& alone, int& status);
 

@@ -59,16 +59,14 @@ Setting setting_of(const Flags& flags, const Known& known) {
   for (const auto& tier : known_tiers())
     if (!tier.is_launched) tiers.emplace_back(tier.name);
   const auto one = [](const std::string& flag, const std::string& text,
-                      const std::vector<std::string>& choices) {
-    const auto given = words(flag, text, choices);
+                      const std::vector<std::string>& given) {
     if (given.size() > 1) throw UsageError(flag + " " + text + ": a demonstration takes one");
     return given.front();
   };
-  const auto tier = one("--tier", flags.tier, tiers);
-  const auto chosen = one("--subject", subject, known.subjects.names());
+  const auto tier = one("--tier", flags.tier, words("--tier", flags.tier, tiers));
+  const auto chosen = one("--subject", subject, subjects_to_run(subject, known));
   if (const auto reason = known.subjects.why_not(chosen); !reason.empty())
     throw UsageError("--subject " + chosen + ": " + reason);
-  known.subjects.load(chosen);
   return cli::setting_of(chosen, tier, Setting().backend);
 }
 

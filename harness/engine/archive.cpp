@@ -218,7 +218,8 @@ std::optional<Origin> Archive::origin_of(const Case& c) const {
 }
 
 fs::path Archive::logs_for(const Case& c, const Setting& setting) const {
-  const auto subject = setting.subject == Setting().subject ? "" : "-" + setting.subject;
+  auto subject = setting.subject == Setting().subject ? "" : "-" + setting.subject;
+  std::replace(subject.begin(), subject.end(), '/', '-');  // of a file
   return folder_ / "logs" / (short_name(c) + subject);
 }
 

@@ -56,6 +56,19 @@ CaseGroup group_of(const Verdict& verdict, const Job& job, size_t index, bool wi
   return group;
 }
 
+// What the scenario requires, but of the kinds of cases that the subject refuses, every one.
+std::vector<RequiredShare> shares_to_judge(const Job& job,
+                                           const std::vector<std::optional<Verdict>>& verdicts) {
+  uint64_t refused = 0, judged = 0;
+  for (size_t i = 0; i < verdicts.size(); ++i)
+    if (verdicts[i])
+      (verdicts[i]->kind == Verdict::Kind::refused ? refused : judged) |= job.cases.labels(i);
+  auto shares = job.scenario.required_shares;
+  for (size_t i = shares.size(); i-- > 0;)
+    if ((refused & ~judged) >> i & 1) shares.erase(shares.begin() + static_cast<std::ptrdiff_t>(i));
+  return shares;
+}
+
 }  // namespace
 
 Result::Kind result_kind(Verdict::Kind kind) {
@@ -255,7 +268,7 @@ Result Tally::result() const {
   // Cases grow along a list: one that was cut short has other shares. What was drawn beyond it is
   // as large as its end.
   if (job_.judges_shares && the_list_has_verdicts())
-    result.required_shares = job_.scenario.required_shares;
+    result.required_shares = shares_to_judge(job_, verdicts_);
   count_groups(result);
   result.exactness = claimed(result.exactness, result);
   if (!job_.left_out.empty()) {

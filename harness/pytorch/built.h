@@ -10,6 +10,7 @@ struct Built {
   std::string why;          // what was missing, as a sentence
   std::string environment;  // the folder .venv-peer
   std::string torch;        // the folder in it that holds lib/libtorch_cpu.so
+  std::string version;      // of the plugin that this program can use
 };
 Built built();
 

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <link.h>
 #include <unistd.h>
 
 namespace lockstep::pytorch {
@@ -71,6 +72,17 @@ void have_its_libtorch() {
                            std::string(std::strerror(errno)));
 }
 
+std::string file_of(void* library) {
+  link_map* map = nullptr;
+  const bool is_known = ::dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && *map->l_name != '\0';
+  return is_known ? map->l_name : kPluginFile;
+}
+
+template <class Function>
+Function symbol(void* library, const char* name) {
+  return reinterpret_cast<Function>(::dlsym(library, name));
+}
+
 const Plugin* plugin_of_file() {
   void* const handle = ::dlopen(kPluginFile, RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) {
@@ -78,10 +90,12 @@ const Plugin* plugin_of_file() {
     throw std::runtime_error(std::string(kPluginFile) +
                              " cannot be loaded: " + (why != nullptr ? why : "no reason given"));
   }
-  using Ask = const Plugin* (*)();
-  const auto ask = reinterpret_cast<Ask>(::dlsym(handle, kPluginSymbol));
-  if (ask == nullptr)
-    throw std::runtime_error(std::string(kPluginFile) + " was not made for this program");
+  const auto version = symbol<const char* (*)()>(handle, kVersionSymbol);
+  const auto ask = symbol<const Plugin* (*)()>(handle, kPluginSymbol);
+  if (version == nullptr || ask == nullptr || version() != built().version)
+    throw std::runtime_error(file_of(handle) +
+                             " is of another version than this program: build both again, with "
+                             "./lockstep build");
   return ask();
 }
 
@@ -95,6 +109,10 @@ std::string why_not() {
     return "PyTorch is no longer in " + all.environment +
            ": ./lockstep setup --peer installs it again";
   return "";
+}
+
+void open(const std::string& file) {
+  if (const auto wrong = loaded().open(file); !wrong.empty()) throw std::runtime_error(wrong);
 }
 
 void load() {

@@ -15,6 +15,10 @@ std::string why_not();
 // one this starts the program anew, with the same arguments. Throws std::runtime_error.
 void load();
 
+// Runs a user's file, for the parts that it defines; after load(), and before anything forks.
+// Throws std::runtime_error, a sentence that says what is wrong with it.
+void open(const std::string& file);
+
 // Returns the loaded release, such as "2.11.0+cu130"; empty before load().
 std::string version();
 

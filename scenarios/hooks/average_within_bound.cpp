@@ -134,8 +134,8 @@ Findings ranks_hold_the_same_bits(const Hooked& c, const History& h) {
   return out;
 }
 
-// Elements that carry gradients, and the flag where it has their dtype. What else is sent beside
-// them, such as maps of used parameters, has another dtype or operation.
+// Elements that carry gradients, and the flag of a subject that has one, where it has their dtype.
+// What else is sent beside them, such as maps of used parameters, has another dtype or operation.
 int64_t elements_sent(const Hooked& c, const History& h, int rank, int step) {
   int64_t elements = 0;
   for (const auto& each : h.collectives(rank, {step, "backward"})) {
@@ -161,13 +161,11 @@ Findings as_few_bytes_as_promised(const Hooked& c, const History& h) {
         turns_into_bytes(c)
             ? (static_cast<int64_t>(parameter_count(c)) + all / chunk + 1) * (chunk + 16) + all
             : all + (c.hook.kind != "gathered" && flag_is_alike ? 1 : 0);
-    const auto least = turns_into_bytes(c) ? all : most;
-    if (seen >= least && seen <= most) continue;
+    if (seen >= all && seen <= most) continue;
     out.push_back({"A communication hook must send what it promises, and no more", "other_bytes",
                    "step " + std::to_string(step),
                    "rank 0 sends " + std::to_string(seen) + " elements of gradients, expected " +
-                       std::to_string(least) +
-                       (least == most ? "" : " to " + std::to_string(most))});
+                       std::to_string(all) + (all == most ? "" : " to " + std::to_string(most))});
     return out;
   }
   return out;

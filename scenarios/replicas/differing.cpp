@@ -184,7 +184,9 @@ Given given_to_all(const Differing& c) {
 Given given_to(const Differing& c, int rank) {
   auto given = changed_for(c, rank);
   for (int other = 0; other < c.world.size; ++other)
-    if (has_further(changed_for(c, other).options)) given.options.further.on_some_rank = true;
+    if (const auto options = changed_for(c, other).options;
+        has_further(options) || options.batched_grad_copy)
+      given.options.further.on_some_rank = true;
   resolve_ties(given.tensors);
   return given;
 }

@@ -1,5 +1,5 @@
 // PyTorch's own torch.nn.parallel.DistributedDataParallel, in Python, around the model in C++, and
-// its DistributedSampler.
+// its DistributedSampler; or the parts that a user's file of Python defines in their place.
 //
 // Not mapped: steps in backward, checkpoints, and what takes process groups of PyTorch's own making
 // (post_localSGD_hook, averages in a hierarchy).
@@ -19,6 +19,7 @@ namespace lockstep {
 
 namespace {
 
+// Of PyTorch's DistributedDataParallel, whose options a user's file may have.
 void refuse_what_pytorch_lacks(const WrapOptions& options) {
   const auto& further = options.further;
   if (options.batched_grad_copy)
@@ -29,7 +30,9 @@ void refuse_what_pytorch_lacks(const WrapOptions& options) {
     throw Unsupported("PyTorch has no forward_sync_buffers, only broadcast_buffers");
   if (further.timeout_ms)
     throw Unsupported("PyTorch's DistributedDataParallel has no timeout of its own");
-  if (further.check_replicas_every != 0 || further.on_some_rank)
+  if (further.on_some_rank)
+    throw Unsupported("some rank has options that PyTorch's DistributedDataParallel does not have");
+  if (further.check_replicas_every != 0)
     throw Unsupported("PyTorch's DistributedDataParallel does not compare replicas");
   if (options.local_sgd)
     throw Unsupported("this subject makes no subgroups for PyTorch's post_localSGD_hook");
@@ -68,9 +71,19 @@ pytorch::NamedTensors named(const torch::OrderedDict<std::string, at::Tensor>& t
   return out;
 }
 
+std::vector<std::string> layers_with_sparse_gradients(const Model& model) {
+  std::vector<std::string> paths;
+  for (const auto& each : model.named_modules("", /*include_self=*/false))
+    if (const auto* const layer = each.value()->as<torch::nn::Embedding>();
+        layer != nullptr && layer->options.sparse())
+      paths.push_back(each.key());
+  return paths;
+}
+
 pytorch::Model for_python(const std::shared_ptr<Model>& model) {
   return {.parameters = [model] { return named(model->named_parameters()); },
           .buffers = [model] { return named(model->named_buffers()); },
+          .sparse = layers_with_sparse_gradients(*model),
           .is_training = [model] { return model->is_training(); },
           .forward =
               [model](const at::Tensor& input, const std::string& shape) {
@@ -81,10 +94,14 @@ pytorch::Model for_python(const std::shared_ptr<Model>& model) {
 
 class ByPythonsDdp final : public Replica {
  public:
-  ByPythonsDdp(const std::shared_ptr<Model>& model, const Group& group,
-               const WrapOptions& options) {
+  ByPythonsDdp(const std::shared_ptr<Model>& model, const Group& group, const WrapOptions& options,
+               const std::string& file) {
+    if (const auto lacks = file.empty() ? std::string() : pytorch::loaded().lacks(file, "wrap");
+        !lacks.empty())
+      throw Unsupported(lacks);
     refuse_what_pytorch_lacks(options);
     const pytorch::WrapValues values{
+        .file = file,
         .keywords = keywords_of(options),
         .ignored = options.ignored,
         .delayed = options.delayed,
@@ -104,15 +121,21 @@ class ByPythonsDdp final : public Replica {
   }
   void backward(const at::Tensor& loss) override { wrapped_->backward(loss); }
   void no_sync(const std::function<void()>& steps) override {
-    const auto guard = wrapped_->no_sync();
+    const auto guard = no_sync();
     steps();
   }
-  std::shared_ptr<void> no_sync() override { return wrapped_->no_sync(); }
+  std::shared_ptr<void> no_sync() override {
+    return asked([&] { return wrapped_->no_sync(); });
+  }
   void join(const std::string& kind, const std::function<void()>& steps,
             ShardedOptimizer* optimizer) override {
-    wrapped_->join(kind, steps, optimizer == nullptr ? nullptr : &zero_of(*optimizer));
+    asked([&] {
+      wrapped_->join(kind, steps, optimizer == nullptr ? nullptr : &zero_of(*optimizer));
+    });
   }
-  void update_process_group(const Group& group) override { wrapped_->update_process_group(group); }
+  void update_process_group(const Group& group) override {
+    asked([&] { wrapped_->update_process_group(group); });
+  }
   void finish() override { wrapped_->finish(); }
   BucketLayout buckets() const override {
     BucketLayout layout;
@@ -131,16 +154,19 @@ class ByPythonsSampler final : public Shard {
   explicit ByPythonsSampler(std::unique_ptr<pytorch::Sharded> sharded)
       : sharded_(std::move(sharded)) {}
   void set_epoch(int64_t epoch) override { sharded_->set_epoch(epoch); }
-  std::vector<int64_t> draw() override { return sharded_->draw(); }
+  std::vector<int64_t> draw() override {
+    return asked([&] { return sharded_->draw(); });
+  }
 
  private:
   const std::unique_ptr<pytorch::Sharded> sharded_;
 };
 
-std::unique_ptr<Shard> sharded(const ShardOptions& options, RankContext& here) {
+std::unique_ptr<Shard> sharded(const ShardOptions& options, RankContext& here,
+                               const std::string& file) {
   return asked([&] {
     return std::make_unique<ByPythonsSampler>(
-        pytorch::loaded().shard(options.length, here.rank(), here.size(),
+        pytorch::loaded().shard(file, options.length, here.rank(), here.size(),
                                 {{"shuffle", options.shuffle},
                                  {"drop_last", options.drop_last},
                                  {"pad", options.pad},
@@ -150,15 +176,57 @@ std::unique_ptr<Shard> sharded(const ShardOptions& options, RankContext& here) {
   });
 }
 
+// A model of one layer of Python's.
+class ByPythonsLayer final : public Model {
+ public:
+  explicit ByPythonsLayer(std::unique_ptr<pytorch::Layer> layer) : layer_(std::move(layer)) {
+    const auto norm = register_module("norm", std::make_shared<torch::nn::Module>());
+    for (const auto& [name, tensor] : layer_->parameters()) norm->register_parameter(name, tensor);
+    for (const auto& [name, tensor] : layer_->buffers()) norm->register_buffer(name, tensor);
+  }
+  at::Tensor forward(const at::Tensor& input) override {
+    return layer_->forward(input, is_training());
+  }
+
+ private:
+  const std::unique_ptr<pytorch::Layer> layer_;
+};
+
+std::shared_ptr<Model> normalising(const NormOptions& options, const Group& group,
+                                   const std::string& file) {
+  return asked([&] {
+    return std::make_shared<ByPythonsLayer>(pytorch::loaded().sync_batch_norm(
+        file, options.channels, group,
+        {{"eps", std::ldexp(1.0, static_cast<int>(options.eps_log2))},
+         {"momentum", momentum_of(options).value_or(-1)},  // below 0: None
+         {"affine", options.affine},
+         {"track_running_stats", options.track_running_stats}}));
+  });
+}
+
+Subject subject_of_file(const std::string& name, const std::string& file) {
+  return {
+      .name = name,
+      .wrap =
+          [file](std::shared_ptr<Model> model, const Group& group, const WrapOptions& options) {
+            return std::make_unique<ByPythonsDdp>(model, group, options, file);
+          },
+      .shard = [file](const ShardOptions& options,
+                      RankContext& here) { return sharded(options, here, file); },
+      .sync_batch_norm = [file](const NormOptions& options,
+                                const Group& group) { return normalising(options, group, file); }};
+}
+
 }  // namespace
 
 Subject pytorch_subject() {
   return {.name = "pytorch",
           .wrap =
               [](std::shared_ptr<Model> model, const Group& group, const WrapOptions& options) {
-                return std::make_unique<ByPythonsDdp>(model, group, options);
+                return std::make_unique<ByPythonsDdp>(model, group, options, "");
               },
-          .shard = sharded,
+          .shard = [](const ShardOptions& options,
+                      RankContext& here) { return sharded(options, here, ""); },
           .sync_batch_norm = [](const NormOptions&, const Group& group) -> std::shared_ptr<Model> {
             const auto refusal = pytorch::loaded().refusal_of_sync_batch_norm(group);
             throw Unsupported(refusal.empty()
@@ -179,6 +247,15 @@ Subject pytorch_subject() {
 
 SubjectPlugin pytorch_plugin() {
   return {.why_not = pytorch::why_not(), .load = pytorch::load};
+}
+
+SubjectFiles python_files() {
+  return {.kind = "python",
+          .plugin = pytorch_plugin(),
+          .open = [](const std::string& name, const std::string& file) {
+            pytorch::open(file);
+            return subject_of_file(name, file);
+          }};
 }
 
 }  // namespace lockstep

@@ -16,6 +16,9 @@ Subject c10d_subject();  // PyTorch's own reducer, driven as its Python wrapper 
 Subject pytorch_subject();
 SubjectPlugin pytorch_plugin();
 
+// A user's own, of Python: "python:FILE.py".
+SubjectFiles python_files();
+
 Subjects built_in_subjects();
 
 }  // namespace lockstep

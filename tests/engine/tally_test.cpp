@@ -254,6 +254,8 @@ TEST(Tally, RefusedCasesAreInNoShare) {
   const auto result = tally.result();
   EXPECT_EQ(result.labels.count("hard"), 0u);
   EXPECT_LT(result.labels.at("drawn"), 40);
+  EXPECT_EQ(result.kind, Result::Kind::pass)
+      << "a kind of case that a subject refuses is not missed";
 }
 
 TEST(Tally, AShardDoesNotJudgeShares) {

@@ -1,51 +1,13 @@
 """PyTorch's DistributedDataParallel around a model that lives in C++: what the plugin calls."""
 
-import torch
+from lockstep_files import FileLayer, FileSharded, FileWrapped, lacks, open_file  # noqa: F401
 from lockstep_hooks import hook_of
 from lockstep_loop import Sharded, all_reduce, random_split, refusal_of_sync_batch_norm  # noqa: F401
+from lockstep_module import listed, module_of
 from lockstep_optimizers import AveragedSgd, Zero  # noqa: F401
 from lockstep_worlds import CppError, Refused, adopt, let_go, warm_up  # noqa: F401
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
-
-
-class CppModule(torch.nn.Module):
-    """The very tensors of the C++ model: nn.Parameter(...) would be another TensorImpl with a .grad of
-    its own. `call` is the model's forward, and `shape` says what becomes of its outputs."""
-
-    def __init__(self, call):
-        super().__init__()
-        self._call = call
-        self._shape = "one"
-
-    def hold(self, kind, tensors):
-        for name, tensor in tensors:
-            *path, leaf = name.split(".")
-            module = self
-            for part in path:
-                if part not in module._modules:
-                    module.add_module(part, torch.nn.Module())
-                module = module._modules[part]
-            getattr(module, kind)[leaf] = tensor
-
-    def forward(self, x):
-        outputs = self._call(x, self._shape)
-        if self._shape == "one":
-            return outputs[0]
-        if self._shape == "list":
-            return outputs
-        some = (outputs[1], outputs[2:]) if len(outputs) > 1 else None
-        return {"first": outputs[0], "others": {"none": None, "some": some}}
-
-
-def listed(output, shape):
-    """All tensors of what forward returned."""
-    if shape == "one":
-        return [output]
-    if shape == "list":
-        return list(output)
-    some = output["others"]["some"]
-    return [output["first"]] + ([] if some is None else [some[0], *some[1]])
 
 
 class Wrapped:
@@ -54,9 +16,7 @@ class Wrapped:
     def __init__(self, call, parameters, buffers, group, options):
         adopt(group)
         self.group = group
-        self.module = CppModule(call)
-        self.module.hold("_parameters", parameters)
-        self.module.hold("_buffers", buffers)
+        self.module = module_of(call, parameters, buffers, options["sparse"])
         self.names = {}
         for name, tensor in parameters:
             self.names.setdefault(id(tensor), name)

@@ -38,10 +38,13 @@ def hook_of(options, group):
         "own_work": (group, own_work_hook),
     }
     if kind == "power_sgd":
-        state = powerSGD_hook.PowerSGDState(
-            group, matrix_approximation_rank=options["matrix_rank"], start_powerSGD_iter=options["start"],
-            min_compression_rate=1.0, use_error_feedback=options["use_error_feedback"],
-            warm_start=options["warm_start"])
+        try:
+            state = powerSGD_hook.PowerSGDState(
+                group, matrix_approximation_rank=options["matrix_rank"], start_powerSGD_iter=options["start"],
+                min_compression_rate=1.0, use_error_feedback=options["use_error_feedback"],
+                warm_start=options["warm_start"])
+        except ValueError as error:  # before it has communicated, on every rank
+            raise Refused(f"PyTorch: {error}") from error
         chosen = (state, powerSGD_hook.powerSGD_hook)
     elif kind in hooks:
         chosen = hooks[kind]

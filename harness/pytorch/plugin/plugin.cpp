@@ -22,9 +22,45 @@ class ByPythonSampler final : public Sharded {
   const Kept sampler_;
 };
 
-std::unique_ptr<Sharded> shard(int64_t length, int rank, int size, const Values& options) {
+class ByPythonLayer final : public Layer {
+ public:
+  explicit ByPythonLayer(py::object layer) : layer_(std::move(layer)) {}
+  NamedTensors parameters() override { return tensors("parameters"); }
+  NamedTensors buffers() override { return tensors("buffers"); }
+  at::Tensor forward(const at::Tensor& input, bool is_training) override {
+    return in_python(
+        [&] { return layer_->attr("forward")(input, is_training).cast<at::Tensor>(); });
+  }
+
+ private:
+  NamedTensors tensors(const char* kind) {
+    return in_python([&] { return layer_->attr(kind)().cast<NamedTensors>(); });
+  }
+
+  const Kept layer_;
+};
+
+std::string open_file(const std::string& file) {
+  return in_python([&] { return adapter("open_file")(file).cast<std::string>(); });
+}
+
+std::string lacks(const std::string& file, const std::string& part) {
+  return in_python([&] { return adapter("lacks")(file, part).cast<std::string>(); });
+}
+
+std::unique_ptr<Sharded> shard(const std::string& file, int64_t length, int rank, int size,
+                               const Values& options) {
   return in_python([&] {
-    return std::make_unique<ByPythonSampler>(adapter("Sharded")(length, rank, size, options));
+    return std::make_unique<ByPythonSampler>(
+        file.empty() ? adapter("Sharded")(length, rank, size, options)
+                     : adapter("FileSharded")(file, length, rank, size, options));
+  });
+}
+
+std::unique_ptr<Layer> sync_batch_norm(const std::string& file, int64_t channels,
+                                       const Group& group, const Values& options) {
+  return in_python([&] {
+    return std::make_unique<ByPythonLayer>(adapter("FileLayer")(file, channels, group, options));
   });
 }
 
@@ -61,10 +97,13 @@ constexpr Plugin kPlugin{.start = start_interpreter,
                          .version = version,
                          .release_lock = release_lock,
                          .take_lock = take_lock,
+                         .open = open_file,
+                         .lacks = lacks,
                          .wrap = wrap,
                          .averaged_sgd = averaged_sgd,
                          .zero_redundancy_optimizer = zero_redundancy_optimizer,
                          .shard = shard,
+                         .sync_batch_norm = sync_batch_norm,
                          .refusal_of_sync_batch_norm = refusal_of_sync_batch_norm,
                          .all_reduce = all_reduce,
                          .random_split = random_split};
@@ -76,4 +115,8 @@ constexpr Plugin kPlugin{.start = start_interpreter,
 extern "C" __attribute__((visibility("default"))) const lockstep::pytorch::Plugin*
 lockstep_pytorch_plugin() {
   return &lockstep::pytorch::kPlugin;
+}
+
+extern "C" __attribute__((visibility("default"))) const char* lockstep_pytorch_plugin_version() {
+  return LOCKSTEP_PLUGIN_VERSION;
 }

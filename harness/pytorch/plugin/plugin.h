@@ -23,7 +23,7 @@ using Value =
     std::variant<bool, int64_t, double, std::string, std::vector<double>, std::vector<std::string>>;
 using Values = std::map<std::string, Value>;
 
-// PyTorch has no such option, or no such part.
+// PyTorch, or the user's file, has no such option or no such part.
 struct Refused : std::runtime_error {
   using runtime_error::runtime_error;
 };
@@ -37,12 +37,14 @@ struct PythonError : std::runtime_error {
 // "one" tensor, a "list", or "nested" in a dictionary; the tensors in it are listed in any case.
 struct Model {
   std::function<NamedTensors()> parameters, buffers;
+  std::vector<std::string> sparse;  // its layers with sparse gradients, by path
   std::function<bool()> is_training;
   std::function<std::vector<at::Tensor>(const at::Tensor& input, const std::string& shape)> forward;
 };
 
 struct WrapValues {
-  Values keywords;  // of DistributedDataParallel
+  std::string file;  // whose wrap() it is; empty: PyTorch's DistributedDataParallel
+  Values keywords;   // of DistributedDataParallel
   std::vector<std::string> ignored, delayed;
   std::string delayed_until;
   Values hook;  // empty: none
@@ -101,6 +103,15 @@ class Sharded {
   virtual std::vector<int64_t> draw() = 0;
 };
 
+// A layer that normalises, of Python.
+class Layer {
+ public:
+  virtual ~Layer() = default;
+  virtual NamedTensors parameters() = 0;
+  virtual NamedTensors buffers() = 0;
+  virtual at::Tensor forward(const at::Tensor& input, bool is_training) = 0;
+};
+
 struct Plugin {
   // Once, first. The interpreter of the environment in `folder`, its imports and a first
   // DistributedDataParallel: seconds. Starts no thread.
@@ -111,13 +122,23 @@ struct Plugin {
   void* (*release_lock)();
   void (*take_lock)(void* held);
 
+  // Runs a user's file, before anything forks. Returns what is wrong with it; empty: its parts are
+  // there from now on.
+  std::string (*open)(const std::string& file);
+  // That it does not define this part; empty: it does.
+  std::string (*lacks)(const std::string& file, const std::string& part);
+
   std::unique_ptr<Wrapped> (*wrap)(const Model&, const Group&, const WrapValues&);
   std::unique_ptr<AveragedSgd> (*averaged_sgd)(const std::vector<at::Tensor>& parameters,
                                                const Group&, const Values& options);
   // `optimizer` is a class of torch.optim.
   std::unique_ptr<ZeroRedundancyOptimizer> (*zero_redundancy_optimizer)(
       const std::string& optimizer, const std::vector<ParamGroup>&, const Group&);
-  std::unique_ptr<Sharded> (*shard)(int64_t length, int rank, int size, const Values&);
+  // An empty file: PyTorch's.
+  std::unique_ptr<Sharded> (*shard)(const std::string& file, int64_t length, int rank, int size,
+                                    const Values&);
+  std::unique_ptr<Layer> (*sync_batch_norm)(const std::string& file, int64_t channels,
+                                            const Group& group, const Values&);
   // Why SyncBatchNorm does not run on the CPU, in PyTorch's words; empty: it does.
   std::string (*refusal_of_sync_batch_norm)(const Group&);
   void (*all_reduce)(const at::Tensor&, const std::string& operation, const Group&);
@@ -126,5 +147,7 @@ struct Plugin {
 };
 
 inline constexpr char kPluginSymbol[] = "lockstep_pytorch_plugin";
+// A string: of which version of this header the library was built. To be asked first.
+inline constexpr char kVersionSymbol[] = "lockstep_pytorch_plugin_version";
 
 }  // namespace lockstep::pytorch

@@ -57,18 +57,26 @@ void initialize(const std::string& folder) {
   PyConfig_Clear(&config);
 }
 
-// The line that raised it, of a program's file if there is one, else of PyTorch's.
+bool is_of_library(const std::string& file) {
+  return file.starts_with("<") || file.find("/site-packages/") != std::string::npos ||
+         file.find("/lib/python3") != std::string::npos;
+}
+
+// The line that raised it, of a user's file if there is one, else of PyTorch's.
 std::string place_of(const py::error_already_set& error) {
   std::string innermost;
+  bool is_of_user = false;
   py::object trace = error.trace() ? py::reinterpret_borrow<py::object>(error.trace())
                                    : py::reinterpret_borrow<py::object>(py::none());
   while (!trace.is_none()) {
     const auto code = trace.attr("tb_frame").attr("f_code");
     const auto file = code.attr("co_filename").cast<std::string>();
-    if (!is_own(file))
+    const bool is_users = !is_own(file) && !is_of_library(file);
+    if (is_users || (!is_of_user && !is_own(file)))
       innermost = file.substr(file.rfind('/') + 1) + ":" +
                   std::to_string(trace.attr("tb_lineno").cast<int>()) + ", in " +
                   code.attr("co_name").cast<std::string>();
+    is_of_user |= is_users;
     trace = trace.attr("tb_next");
   }
   return innermost;

@@ -79,7 +79,7 @@ class Entered {
 class ByPython final : public Wrapped {
  public:
   ByPython(const Model& model, const Group& group, const WrapValues& values)
-      : model_(model), buffers_(model.buffers()) {
+      : model_(model), buffers_(model.buffers()), is_of_file_(!values.file.empty()) {
     wrapped_ = in_python([&] {
       py::dict options;
       options["keywords"] = values.keywords;
@@ -87,8 +87,13 @@ class ByPython final : public Wrapped {
       options["delayed"] = values.delayed;
       options["delayed_until"] = values.delayed_until;
       options["hook"] = values.hook;
-      return std::make_unique<Kept>(adapter("Wrapped")(callback(model), listed(model.parameters()),
-                                                       listed(buffers_), group, options));
+      const auto call = callback(model);
+      const auto parameters = listed(model.parameters()), buffers = listed(buffers_);
+      options["sparse"] = model.sparse;
+      return std::make_unique<Kept>(
+          is_of_file_
+              ? adapter("FileWrapped")(values.file, call, parameters, buffers, group, options)
+              : adapter("Wrapped")(call, parameters, buffers, group, options));
     });
   }
 
@@ -124,7 +129,11 @@ class ByPython final : public Wrapped {
         error.restore();
         throw py::error_already_set();
       });
+    } catch (py::error_already_set& error) {  // of a communication hook
+      const py::gil_scoped_acquire lock;
+      rethrow(error);
     }
+    if (is_of_file_) in_python([&] { own().attr("after_backward")(); });
   }
 
   std::shared_ptr<void> no_sync() override {
@@ -174,6 +183,7 @@ class ByPython final : public Wrapped {
 
   const Model model_;
   NamedTensors buffers_;
+  const bool is_of_file_;
   std::unique_ptr<Kept> wrapped_;
   std::vector<Bucket> layout_;
   bool has_layout_ = false, is_rebuilt_ = false;

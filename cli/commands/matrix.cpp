@@ -1,0 +1,121 @@
+#include "cli/commands/commands.h"
+#include "cli/differences.h"
+#include "cli/exit_codes.h"
+#include "cli/known.h"
+#include "cli/play.h"
+#include "cli/print.h"
+#include "cli/run_jobs.h"
+#include "cli/shrinking.h"
+#include "cli/usage.h"
+#include "harness/core/text.h"
+#include "harness/process/single_threaded.h"
+
+namespace lockstep::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A world that hangs costs it whole.
+constexpr std::chrono::seconds kDeadline{10};
+
+// Less than a run's, since a page has a sentence on each. Counted, not timed, so that the same
+// cases come again.
+constexpr int64_t kShrinkRuns = 150;
+constexpr std::chrono::minutes kShrinkTime{5};
+
+struct Flags {
+  RunFlags run;
+  std::string file = "docs/matrix.md";
+};
+
+std::string usable_subjects(const Known& known) {
+  std::vector<std::string> names;
+  for (const auto& name : known.subjects.names())
+    if (known.subjects.why_not(name).empty()) names.push_back(name);
+  return joined(names, ",");
+}
+
+void refuse_unusable_subjects(const std::string& subjects, const Known& known) {
+  for (const auto& name : split(subjects, ','))
+    if (const auto reason = known.subjects.why_not(name); !reason.empty())
+      throw UsageError("--subject " + name + ": " + reason);
+}
+
+// The folder of the page's case files, beside it.
+fs::path folder_of(const fs::path& file) {
+  return file.parent_path() / file.stem();
+}
+
+void copy_cases(const Run& run, const fs::path& folder) {
+  for (const auto& result : run.results) {
+    if (!result.failure || result.failure->case_file.empty()) continue;
+    const auto& from = result.failure->case_file;
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (!error)
+      fs::copy_file(from, folder / from.filename(), fs::copy_options::overwrite_existing, error);
+    if (error)
+      throw UsageError((folder / from.filename()).string() +
+                       ": cannot be written: " + error.message());
+  }
+}
+
+void write_matrix(Run& run, const fs::path& file, const std::string& command) {
+  if (run.interrupted) return;
+  copy_cases(run, folder_of(file));
+  write_report(file, reports::matrix_page(run, {.command = command,
+                                                .folder = file.stem().string(),
+                                                .differences = deliberate_differences()}));
+  // That subjects differ is what the page is for.
+  if (run.canary != Run::Canary::passed && run.exit_code == kFailed) run.exit_code = kHeld;
+}
+
+int matrix(Flags flags, const Known& known, SingleThreaded alone) {
+  auto& run = flags.run;
+  if (run.subjects.empty()) run.subjects = usable_subjects(known);
+  refuse_unusable_subjects(run.subjects, known);
+  const auto draw = draw_options_of(run);
+  check_writable(flags.file);
+  // What an earlier matrix found comes again where it is drawn again, and not first.
+  std::error_code none;
+  fs::remove_all(fs::path(run.out) / "failures", none);
+  auto jobs = jobs_of(run, known, draw);
+  CommandOptions options{.seed = draw.seed, .out = run.out, .colour = run.colour};
+  options.detail = Detail::summary;
+  options.campaign.deadline = kDeadline;
+  options.campaign.slots = default_slots();
+  options.campaign.shrink = shrink_options("", known, /*launched=*/false);
+  options.campaign.shrink->runs = kShrinkRuns;
+  options.campaign.shrink->time = kShrinkTime;
+  const auto command = "./lockstep matrix --subject " + run.subjects;
+  options.at_end = [&](Run& done) { write_matrix(done, flags.file, command); };
+  auto canaries = canaries_of(known, jobs.front().setting, {});
+  return play(known, std::move(alone), std::move(jobs), std::move(canaries), options);
+}
+
+}  // namespace
+
+void add_matrix(CLI::App& app, const Known& known, SingleThreaded& alone, int& status) {
+  auto* command = app.add_subcommand("matrix", "every claim over several subjects, as a page");
+  const auto flags = std::make_shared<Flags>();
+  auto& run = flags->run;
+  run.tiers = "sim";
+  run.cases = "8";
+  run.seed = "1";
+  run.out = ".lockstep/matrix";
+  add_selection(*command, run.selection);
+  const auto option = text_options_of(*command);
+  option("--subject", run.subjects, "SUBJECTS",
+         "whose data parallelism is compared (all that this machine has)");
+  option("--tier", run.tiers, "TIERS", "where ranks live: sim, warm, cold");
+  option("--cases", run.cases, "N", "cases drawn for a scenario, besides those it always has");
+  option("--seed", run.seed, "SEED", "the same seed draws the same cases");
+  option("--file", flags->file, "FILE", "the page; its case files are in a folder beside it");
+  option("--out", run.out, "FOLDER", "where runs are kept");
+  option("--color", run.colour, "WHEN", "auto, always or never");
+  command->callback(
+      [flags, &known, &alone, &status] { status = matrix(*flags, known, std::move(alone)); });
+}
+
+}  // namespace lockstep::cli

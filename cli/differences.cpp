@@ -1,0 +1,60 @@
+#include "cli/differences.h"
+
+namespace lockstep::cli {
+
+// tests/cli/test_matrix.py compares the numbers with the page.
+std::vector<reports::Difference> deliberate_differences() {
+  return {
+      {"0.1", "agreement first", {"replicas.different_models_are_refused"}, ""},
+      {"0.2",
+       "`init_sync` and `forward_sync_buffers` are separate",
+       {"replicas.start_equal", "buffers.follow_rank_zero"},
+       ""},
+      {"0.3",
+       "the lag of buffer synchronisation is an option",
+       {"buffers.lag_behind_local_forwards"},
+       ""},
+      {"0.4",
+       "a saved value cannot change silently",
+       {"buffers.saved_values_do_not_change_unseen"},
+       ""},
+      {"0.5", "SyncBatchNorm on the CPU", {"sync_batch_norm.matches_single_process"}, ""},
+      {"0.6", "the sampler's copies share its position", {"sampler.follows_its_program"}, ""},
+      {"0.7", "an unfinished reduction is reported", {"errors.lacking_gradients_are_told"}, ""},
+      {"0.8", "promises are checked", {"unused.are_averaged_over_all_ranks"}, ""},
+      {"0.9", "names name something", {"replicas.different_models_are_refused"}, ""},
+      {"0.10",
+       "the graph decides which backward is reduced",
+       {"accumulation.graphs_decide", "accumulation.bare_passes_are_local"},
+       ""},
+      {"0.11", "several instances on one group", {"programs.match_single_process"}, ""},
+      {"0.12", "outputs of any type", {"programs.match_single_process"}, ""},
+      {"0.13",
+       "a batch that is empty everywhere changes nothing",
+       {"sync_batch_norm.one_value_is_refused"},
+       ""},
+      {"0.14",
+       "meaningless combinations are refused",
+       {"replicas.different_models_are_refused"},
+       ""},
+      {"0.15", "groups, whatever the world", {"gradients.average_over_the_group"}, ""},
+      {"0.16", "waits have deadlines", {"failures.survivors_are_told"}, ""},
+      {"0.17", "a rendezvous is checked", {}, "tests/ddp/rendezvous"},
+      {"0.18",
+       "an exception in a backward on one rank",
+       {"failures.exception_in_backward_is_told"},
+       ""},
+      {"0.19", "a rank that fails reports to its peers", {"errors.are_told_on_every_rank"}, ""},
+      {"0.20",
+       "a conversion changes what runs, or nothing",
+       {"sync_batch_norm.conversion_keeps_the_model"},
+       ""},
+      {"0.21", "a world is never guessed", {}, "tests/ddp/rendezvous"},
+      {"0.22", "uneven inputs name ranks", {"join.uneven_inputs_are_told"}, ""},
+      {"0.23", "ranks without inputs shadow", {"join.joinables_are_shadowed"}, ""},
+      {"0.24", "parameters frozen after wrapping", {"programs.match_single_process"}, ""},
+      {"0.25", "ranks that average models compare first", {"averaging.models_follow_the_rule"}, ""},
+  };
+}
+
+}  // namespace lockstep::cli

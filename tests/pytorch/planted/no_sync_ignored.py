@@ -1,0 +1,11 @@
+import contextlib
+
+from torch.nn.parallel import DistributedDataParallel
+
+
+def wrap(module, process_group, options):
+    return DistributedDataParallel(module, process_group=process_group, **options)
+
+
+def no_sync(module):
+    return contextlib.nullcontext()
