@@ -135,7 +135,7 @@ std::vector<Label<Programme>> labels() {
            return step.op == "grad" || (step.op.starts_with("backward") && step.inputs != "no");
          });
        }},
-      {"a backward that creates a graph", 0.05,
+      {"a backward that creates a graph", 0.04,
        [](const Programme& c) {
          return has_step(c, [](const Step& step) {
            return step.op.starts_with("backward") && step.create_graph;
@@ -207,7 +207,7 @@ std::vector<Label<Programme>> labels() {
            return action.step.op == "forward" && action.step.penalty_alone && !action.uses_first;
          });
        }},
-      {"a penalty alone beside a local forward in one pass", 0.015, has_penalty_beside_local},
+      {"a penalty alone beside a local forward in one pass", 0.006, has_penalty_beside_local},
       {"another process group in a join", 0.03, has_regrouped_join},
       {"an average that rounds", 0.06,
        [](const Programme& c) {

@@ -69,7 +69,7 @@ Programme with_rounding(Programme c, bool has_one, bool keeps) {
 
 // The penalty of a model that multiplies its input by its parameters and does nothing else, of a
 // local forward, of a synchronised one, or of one in a pass with a local one; in one programme of
-// eight, before all other steps.
+// six, before all other steps.
 Programme with_plain_penalty(Programme c, bool has_one, int where) {
   if (!has_one) return c;
   const Step alone{.no_sync = where == 0, .penalty_alone = true, .direct = "alone"};
@@ -121,7 +121,7 @@ rc::Gen<Programme> with_situations(const rc::Gen<Programme>& programmes) {
   const auto refused =
       gen::apply(with_refusal, joined, one_in(4), inRange(0, 5), inRange<size_t>(0, 12));
   const auto rounded = gen::apply(with_rounding, refused, one_in(6), rc::gen::arbitrary<bool>());
-  const auto penalized = gen::apply(with_plain_penalty, rounded, one_in(8), inRange(0, 4));
+  const auto penalized = gen::apply(with_plain_penalty, rounded, one_in(6), inRange(0, 3));
   return gen::apply(with_models_in_any_order, penalized, one_in(10), inRange(2, 4));
 }
 
