@@ -5,7 +5,7 @@
 set(LOCKSTEP_PEER "${PROJECT_SOURCE_DIR}/.venv-peer" CACHE PATH "The environment that holds PyTorch itself")
 
 # lockstep_find_peer(): sets LOCKSTEP_PYTORCH_WHY, and where that is empty LOCKSTEP_PEER_TORCH,
-# LOCKSTEP_PEER_PYTHON_INCLUDE and LOCKSTEP_PEER_PYTHON_LIBRARY.
+# LOCKSTEP_PEER_RELEASE, LOCKSTEP_PEER_PYTHON_INCLUDE and LOCKSTEP_PEER_PYTHON_LIBRARY.
 function(lockstep_find_peer)
   set(LOCKSTEP_PEER_TORCH "" PARENT_SCOPE)
   file(GLOB torch "${LOCKSTEP_PEER}/lib/python3*/site-packages/torch")
@@ -37,7 +37,12 @@ s.get_config_var('LIBDIR') + '/' + s.get_config_var('LDLIBRARY'), sep=';')"
 installs them (python3-dev)" PARENT_SCOPE)
     return()
   endif()
+  # The program is built anew where this changes, and compares it with what is there as it runs.
+  file(STRINGS "${torch}/version.py" release REGEX "^__version__ = '")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${torch}/version.py")
+  string(REGEX REPLACE "^__version__ = '([^']*)'.*" "\\1" release "${release}")
   set(LOCKSTEP_PYTORCH_WHY "" PARENT_SCOPE)
+  set(LOCKSTEP_PEER_RELEASE "${release}" PARENT_SCOPE)
   set(LOCKSTEP_PEER_TORCH "${torch}" PARENT_SCOPE)
   set(LOCKSTEP_PEER_PYTHON_INCLUDE "${include}" PARENT_SCOPE)
   set(LOCKSTEP_PEER_PYTHON_LIBRARY "${library}" PARENT_SCOPE)
@@ -49,5 +54,5 @@ if(LOCKSTEP_PYTORCH_WHY)
   message(STATUS "PyTorch: no, ${LOCKSTEP_PYTORCH_WHY}")
 else()
   set(LOCKSTEP_PYTORCH_BUILT TRUE)
-  message(STATUS "PyTorch: yes, ${LOCKSTEP_PEER_TORCH}")
+  message(STATUS "PyTorch: yes, ${LOCKSTEP_PEER_RELEASE} in ${LOCKSTEP_PEER_TORCH}")
 endif()

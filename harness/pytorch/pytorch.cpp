@@ -13,6 +13,7 @@
 #include <fstream>
 #include <iterator>
 #include <link.h>
+#include <string_view>
 #include <unistd.h>
 
 namespace lockstep::pytorch {
@@ -35,6 +36,16 @@ std::string libtorch_of_this_process() {
     const auto path = line.find('/');
     if (path != std::string::npos && line.ends_with("/libtorch_cpu.so")) return line.substr(path);
   }
+  return "";
+}
+
+// As PyTorch's own file has it, such as "2.11.0+cu130"; empty: it is not there.
+std::string release_in(const std::string& torch) {
+  constexpr std::string_view kBefore = "__version__ = '";
+  std::ifstream file(torch + "/version.py");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(kBefore))
+      return line.substr(kBefore.size(), line.find('\'', kBefore.size()) - kBefore.size());
   return "";
 }
 
@@ -101,14 +112,20 @@ const Plugin* plugin_of_file() {
 
 }  // namespace
 
-std::string why_not() {
-  const auto all = built();
-  if (!all.is_built) return all.why;
-  std::error_code none;
-  if (!std::filesystem::exists(all.torch, none))
-    return "PyTorch is no longer in " + all.environment +
+std::string why_not(const Built& built) {
+  if (!built.is_built) return built.why;
+  const auto now = release_in(built.torch);
+  if (now.empty())
+    return "PyTorch is no longer in " + built.environment +
            ": ./lockstep setup --peer installs it again";
+  if (now != built.release)
+    return "PyTorch in " + built.environment + " is " + now + ", and this program was built with " +
+           built.release + ": ./lockstep build builds it with what is there";
   return "";
+}
+
+std::string why_not() {
+  return why_not(built());
 }
 
 void open(const std::string& file) {

@@ -19,11 +19,10 @@ namespace lockstep {
 
 namespace {
 
-// Of PyTorch's DistributedDataParallel, whose options a user's file may have.
+// Of PyTorch's DistributedDataParallel, whose options a user's file may have. What only later
+// releases have is refused in Python.
 void refuse_what_pytorch_lacks(const WrapOptions& options) {
   const auto& further = options.further;
-  if (options.batched_grad_copy)
-    throw Unsupported("PyTorch 2.11's DistributedDataParallel has no batched_grad_copy");
   if (!options.buffer_sync_lag)
     throw Unsupported("PyTorch always leaves buffers alone in the forward after a local one");
   if (further.forward_sync_buffers)
@@ -47,6 +46,7 @@ pytorch::Values keywords_of(const WrapOptions& options) {
       {"gradient_as_bucket_view", options.gradient_as_bucket_view},
       {"static_graph", options.static_graph},
       {"skip_all_reduce_unused_params", options.skip_all_reduce_unused_params}};
+  if (options.batched_grad_copy) out["batched_grad_copy"] = true;
   if (options.bucket_cap_bytes != 0)
     out["bucket_cap_mb"] = static_cast<double>(options.bucket_cap_bytes) / kMebibyte;
   std::vector<double> caps;
@@ -92,14 +92,31 @@ pytorch::Model for_python(const std::shared_ptr<Model>& model) {
               }};
 }
 
+// PyTorch reduces sparse gradients as sparse tensors.
+void refuse_what_simulated_worlds_lack(const Model& model, const Group& group) {
+  if (layers_with_sparse_gradients(model).empty()) return;
+  if (group->getBackend(c10::kCPU)->getBackendName() == "memory")
+    throw Unsupported("simulated worlds carry no sparse tensors: --tier warm or cold judges it");
+}
+
+// LibTorch's optimizers clear a gradient by detach_(), which a view of a bucket refuses, and
+// Python's do not. A detached alias of the same memory is the same gradient for both.
+void let_libtorch_clear(const Model& model) {
+  for (const auto& parameter : model.parameters())
+    if (auto& gradient = parameter.mutable_grad(); gradient.defined() && gradient.is_view())
+      gradient = gradient.detach();
+}
+
 class ByPythonsDdp final : public Replica {
  public:
   ByPythonsDdp(const std::shared_ptr<Model>& model, const Group& group, const WrapOptions& options,
-               const std::string& file) {
+               const std::string& file)
+      : model_(model) {
     if (const auto lacks = file.empty() ? std::string() : pytorch::loaded().lacks(file, "wrap");
         !lacks.empty())
       throw Unsupported(lacks);
     refuse_what_pytorch_lacks(options);
+    if (file.empty()) refuse_what_simulated_worlds_lack(*model, group);
     const pytorch::WrapValues values{
         .file = file,
         .keywords = keywords_of(options),
@@ -119,7 +136,10 @@ class ByPythonsDdp final : public Replica {
   NestedOutputs nested_outputs(const at::Tensor& input) override {
     return nested(wrapped_->forward(input, "nested"));
   }
-  void backward(const at::Tensor& loss) override { wrapped_->backward(loss); }
+  void backward(const at::Tensor& loss) override {
+    wrapped_->backward(loss);
+    let_libtorch_clear(*model_);
+  }
   void no_sync(const std::function<void()>& steps) override {
     const auto guard = no_sync();
     steps();
@@ -146,6 +166,7 @@ class ByPythonsDdp final : public Replica {
   }
 
  private:
+  const std::shared_ptr<Model> model_;
   std::unique_ptr<pytorch::Wrapped> wrapped_;
 };
 

@@ -2,7 +2,6 @@
 
 #include "harness/pytorch/loaded.h"
 
-#include <algorithm>
 #include <string>
 
 namespace lockstep {
@@ -63,12 +62,19 @@ Counterpart counterpart_of(const torch::optim::Optimizer& optimizer) {
   throw Unsupported("Python's optimizer rounds otherwise than LibTorch's of the same name");
 }
 
+at::ScalarType first_dtype_of(const torch::optim::Optimizer& optimizer) {
+  for (const auto& group : optimizer.param_groups())
+    if (!group.params().empty()) return group.params().front().scalar_type();
+  return at::kFloat;
+}
+
 class ByPythonsZero final : public ShardedOptimizer {
  public:
   ByPythonsZero(const ParamGroups& groups, const MakeOptimizer& make, const Group& group)
       : whole_(make(groups)), counterpart_(counterpart_of(*whole_)) {
     std::vector<pytorch::ParamGroup> own;
     for (const auto& each : whole_->param_groups()) own.push_back(group_of(each));
+    refuse_several_dtypes();
     own_ = asked(
         [&] { return pytorch::loaded().zero_redundancy_optimizer(counterpart_.name, own, group); });
   }
@@ -86,13 +92,18 @@ class ByPythonsZero final : public ShardedOptimizer {
   pytorch::ZeroRedundancyOptimizer& own() const { return *own_; }
 
  private:
-  // PyTorch's divides elements, not bytes, so another rank may own a parameter.
+  // PyTorch itself refuses those of a group that is added later.
+  void refuse_several_dtypes() const {
+    const auto dtype = first_dtype_of(*whole_);
+    for (const auto& group : whole_->param_groups())
+      for (const auto& each : group.params())
+        if (each.scalar_type() != dtype)
+          throw Unsupported(
+              "PyTorch's ZeroRedundancyOptimizer takes parameters of one dtype alone");
+  }
+
   pytorch::ParamGroup group_of(const torch::optim::OptimizerParamGroup& group) const {
-    const auto& params = group.params();
-    if (std::any_of(params.begin(), params.end(),
-                    [&](const at::Tensor& each) { return each.dtype() != params.front().dtype(); }))
-      throw Unsupported("PyTorch's ZeroRedundancyOptimizer divides elements, and not bytes");
-    return {.parameters = params, .options = counterpart_.options(group.options())};
+    return {.parameters = group.params(), .options = counterpart_.options(group.options())};
   }
 
   const std::unique_ptr<torch::optim::Optimizer> whole_;  // for its options

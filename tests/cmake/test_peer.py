@@ -24,6 +24,8 @@ class Peer(unittest.TestCase):
         self.torch = self.path("peer", "lib", "python3.11", "site-packages", "torch")
         self.write_version("peer/lib/python3.11/site-packages/torch", "2", "11")
         self.write("peer/.complete", "torch==2.11.0\n")
+        self.write("peer/lib/python3.11/site-packages/torch/version.py",
+                   "from typing import Optional\n__version__ = '2.11.0+cu130'\ndebug = False\n")
         self.write("python/Python.h")
         self.write("python/libpython3.so")
         self.write_python(self.path("python"), self.path("python", "libpython3.so"))
@@ -58,7 +60,7 @@ class Peer(unittest.TestCase):
         return said[len("-- PyTorch: "):]
 
     def test_it_is_built_where_all_is_there(self):
-        self.assertEqual(self.decide(), "yes, " + self.torch)
+        self.assertEqual(self.decide(), "yes, 2.11.0+cu130 in " + self.torch)
 
     def test_an_environment_that_is_not_there_or_half_made_names_the_command(self):
         sentence = "no, PyTorch is not installed: ./lockstep setup --peer installs it in .venv-peer"

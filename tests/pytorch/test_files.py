@@ -187,13 +187,16 @@ class Planted(OfFile):
 
 
 @unittest.skipIf(MISSING, MISSING)
-class OlderPlugin(Case):
-    def test_is_refused_with_the_command_that_builds_it(self):
-        status, said = run("run", "sampler.partitions", "--subject", "pytorch", "--out", os.path.join(self.folder, "out"),
-                           LD_LIBRARY_PATH=os.environ["OLDER_PLUGIN"])
-        self.assertEqual(status, USAGE, said)
-        self.assertIn("liblockstep_pytorch.so is of another version than this program: build both again, with "
-                      "./lockstep build", said)
+class OtherPlugins(Case):
+    def test_an_older_and_a_newer_one_are_refused_with_the_command_that_builds_it(self):
+        for folder in os.environ["OTHER_PLUGINS"].split(":"):
+            with self.subTest(folder):
+                status, said = run("run", "sampler.partitions", "--subject", "pytorch", "--out",
+                                   os.path.join(self.folder, "out"), LD_LIBRARY_PATH=folder)
+                self.assertEqual(status, USAGE, said)
+                self.assertIn(folder + "/liblockstep_pytorch.so is of another version than this program: build both "
+                              "again, with ./lockstep build", said)
+                self.assertEqual(said.count("\n"), 1, said)
 
 
 if __name__ == "__main__":

@@ -123,6 +123,38 @@ class Findings(Case):
                 self.assertIn(diagnosis, said)
 
 
+def told_signatures():
+    """[(scenario, signature, why)] of docs/findings.md; a signature of None stands for all of that scenario's."""
+    with open(os.path.join(ROOT, "docs", "findings.md"), encoding="utf-8") as page:
+        rows = re.findall(r"(?m)^\| ((?:`[\w.]+`(?:, )?)+) \| (`[^`]+`|every signature) \| (.*) \|$", page.read())
+    return [(scenario, None if signature == "every signature" else signature.strip("`"), why)
+            for scenarios, signature, why in rows for scenario in re.findall(r"`([\w.]+)`", scenarios)]
+
+
+class Catalogue(Case):
+    def test_each_row_says_which_finding_or_which_rule_of_ours_it_is(self):
+        with open(os.path.join(ROOT, "docs", "semantics.md"), encoding="utf-8") as page:
+            rules = page.read()
+        files = [name[:-len(".json")] for name in os.listdir(os.path.join(ROOT, "docs", "findings"))]
+        rows = told_signatures()
+        self.assertGreater(len(rows), 30)
+        for scenario, signature, why in rows:
+            with self.subTest(scenario=scenario, signature=signature):
+                numbers = re.findall(r"\b\d\.\d+\b", why.split("semantics ", 1)[-1]) if "semantics " in why else []
+                self.assertTrue(numbers or any(file in why for file in files), why)
+                for number in numbers:
+                    self.assertRegex(rules, rf"(?m)^(\| {re.escape(number)} \||#+ {re.escape(number)} )")
+
+    @unittest.skipIf(MISSING, MISSING)
+    def test_what_fails_is_in_the_table(self):
+        told = {(scenario, signature) for scenario, signature, _ in told_signatures()}
+        _, report, said = self.judged("replicas.start", "gradients", "accumulation", "join.uneven", "failures.exception",
+                                      "--tier", "sim", "--world", "2", "--cases", "4", "--keep-going", "--no-shrink")
+        seen = {(result["scenario"], signature) for result in report["results"] for signature in result.get("signatures", {})}
+        self.assertGreater(len(seen), 5, said)
+        self.assertEqual({each for each in seen if each not in told and (each[0], None) not in told}, set())
+
+
 if __name__ == "__main__":
     if not os.path.exists(PROGRAM):
         raise SystemExit("LOCKSTEP=%s names no program" % PROGRAM)

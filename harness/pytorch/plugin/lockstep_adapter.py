@@ -5,7 +5,7 @@ from lockstep_hooks import hook_of
 from lockstep_loop import Sharded, all_reduce, random_split, refusal_of_sync_batch_norm  # noqa: F401
 from lockstep_module import listed, module_of
 from lockstep_optimizers import AveragedSgd, Zero  # noqa: F401
-from lockstep_worlds import CppError, Refused, adopt, let_go, warm_up  # noqa: F401
+from lockstep_worlds import CppError, Refused, adopt, let_go, refuse_unknown, warm_up  # noqa: F401
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
@@ -14,8 +14,9 @@ class Wrapped:
     """A DistributedDataParallel with what the harness asks of it."""
 
     def __init__(self, call, parameters, buffers, group, options):
-        adopt(group)
+        refuse_unknown(options["keywords"])
         self.group = group
+        self.has_sparse_layers = bool(options["sparse"])
         self.module = module_of(call, parameters, buffers, options["sparse"])
         self.names = {}
         for name, tensor in parameters:
@@ -27,6 +28,9 @@ class Wrapped:
         if options["delayed"] or options["delayed_until"]:
             keywords["delay_all_reduce_named_params"] = [(name, by_name[name]) for name in options["delayed"]]
             keywords["param_to_hook_all_reduce"] = by_name[options["delayed_until"]]
+            if isinstance(keywords.get("bucket_cap_mb"), float):
+                raise Refused("PyTorch takes whole MiB alone as bucket_cap_mb where reductions are delayed")
+        adopt(group)
         self.ddp = DistributedDataParallel(self.module, process_group=group, **keywords)
         if options["hook"]:
             self.ddp.register_comm_hook(*hook_of(options["hook"], group))
@@ -61,8 +65,9 @@ class Wrapped:
         self.ddp._check_reducer_finalized()
 
     def layout(self):
-        """(elements, names) of each bucket; nothing where all gradients are delayed and there is no reducer."""
-        if not hasattr(self.ddp, "reducer"):
+        """(elements, names) of each bucket; nothing where all gradients are delayed and there is no reducer, or where
+        the reducer cannot say: the bucket of a sparse gradient has no size before the gradient came."""
+        if not hasattr(self.ddp, "reducer") or self.has_sparse_layers:
             return []
         return [(bucket.buffer().numel(), [self.names[id(each)] for each in bucket.parameters()])
                 for bucket in self.ddp.reducer._get_zeros_like_grad_buckets()]

@@ -9,7 +9,7 @@ import types
 from collections.abc import Mapping
 
 from lockstep_module import listed, module_of
-from lockstep_worlds import Refused, adopt
+from lockstep_worlds import Refused, adopt, refuse_unknown
 from torch.utils.data import DataLoader
 
 # What a file may define, and how each is called.
@@ -136,6 +136,7 @@ class FileWrapped:
                             ("delayed reductions", options["delayed"] or options["delayed_until"])):
             if value:
                 raise Refused(f"{self.file.name} is not asked for {what}")
+        refuse_unknown(options["keywords"])
         adopt(group)
         self.module = module_of(call, parameters, buffers, options["sparse"])
         given = Options(options["keywords"])

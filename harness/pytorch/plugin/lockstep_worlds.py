@@ -1,7 +1,14 @@
 """One process group for each rank where ranks are threads of one process, and the first import of all."""
 
 import gc
+import inspect
+import os
 import threading
+
+# The imports below make the folder of a cache of torch.compile, which nothing here uses: one that is there already.
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
+given_cache = os.environ.get(CACHE)
+os.environ.setdefault(CACHE, os.path.dirname(os.__file__))
 
 import torch
 import torch.distributed as dist
@@ -15,6 +22,15 @@ class Refused(Exception):
 
 class CppError(Exception):
     """Stands for an exception of C++ while it passes through Python."""
+
+
+def refuse_unknown(keywords):
+    """Options of DistributedDataParallel that this release does not have yet."""
+    known = inspect.signature(DistributedDataParallel.__init__).parameters
+    for name in keywords:
+        if name not in known:
+            release = ".".join(torch.__version__.split(".")[:2])
+            raise Refused(f"PyTorch {release}'s DistributedDataParallel has no {name}")
 
 
 class World:
@@ -97,3 +113,5 @@ def warm_up():
     gc.collect()
     gc.freeze()  # what is alive now stays, and no later collection looks at it
     gc.disable()
+    if given_cache is None:
+        os.environ.pop(CACHE, None)

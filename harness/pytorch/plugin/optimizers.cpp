@@ -4,25 +4,12 @@ namespace lockstep::pytorch {
 
 namespace {
 
-// An object of lockstep_optimizers.py. What it refers to in a circle goes with it, and not in a
-// later case.
+// An object of lockstep_optimizers.py.
 class Optimizer {
  public:
   template <class... Arguments>
   explicit Optimizer(const char* name, const Arguments&... arguments)
       : object_(in_python([&] { return std::make_unique<Kept>(adapter(name)(arguments...)); })) {}
-  ~Optimizer() {
-    const py::gil_scoped_acquire lock;
-    object_.reset();
-    try {
-      adapter("let_go")();
-    } catch (py::error_already_set& error) {
-      error.discard_as_unraisable("letting go of an optimizer");
-    }
-  }
-  Optimizer(const Optimizer&) = delete;
-  Optimizer& operator=(const Optimizer&) = delete;
-
   template <class Result = void, class... Arguments>
   Result call(const char* method, const Arguments&... arguments) const {
     return in_python([&] {
@@ -33,7 +20,8 @@ class Optimizer {
   const py::object& operator*() const { return **object_; }
 
  private:
-  std::unique_ptr<Kept> object_;
+  const LetsGo lets_go_;
+  const std::unique_ptr<Kept> object_;
 };
 
 py::dict dictionary_of(const ParamGroup& group) {

@@ -24,7 +24,9 @@ class ByPythonSampler final : public Sharded {
 
 class ByPythonLayer final : public Layer {
  public:
-  explicit ByPythonLayer(py::object layer) : layer_(std::move(layer)) {}
+  ByPythonLayer(const std::string& file, int64_t channels, const Group& group,
+                const Values& options)
+      : layer_(in_python([&] { return adapter("FileLayer")(file, channels, group, options); })) {}
   NamedTensors parameters() override { return tensors("parameters"); }
   NamedTensors buffers() override { return tensors("buffers"); }
   at::Tensor forward(const at::Tensor& input, bool is_training) override {
@@ -37,6 +39,7 @@ class ByPythonLayer final : public Layer {
     return in_python([&] { return layer_->attr(kind)().cast<NamedTensors>(); });
   }
 
+  const LetsGo lets_go_;
   const Kept layer_;
 };
 
@@ -59,9 +62,7 @@ std::unique_ptr<Sharded> shard(const std::string& file, int64_t length, int rank
 
 std::unique_ptr<Layer> sync_batch_norm(const std::string& file, int64_t channels,
                                        const Group& group, const Values& options) {
-  return in_python([&] {
-    return std::make_unique<ByPythonLayer>(adapter("FileLayer")(file, channels, group, options));
-  });
+  return std::make_unique<ByPythonLayer>(file, channels, group, options);
 }
 
 std::string version() {

@@ -115,6 +115,15 @@ py::object adapter(const char* name) {
   return adapter_module().attr(name);
 }
 
+LetsGo::~LetsGo() {
+  const py::gil_scoped_acquire lock;
+  try {
+    adapter("let_go")();
+  } catch (py::error_already_set& error) {
+    error.discard_as_unraisable("letting go of what a case used");
+  }
+}
+
 void rethrow(py::error_already_set& error) {
   if (error.matches(adapter("Refused"))) throw Refused(py::str(error.value()).cast<std::string>());
   if (error.matches(adapter("CppError"))) {

@@ -34,6 +34,17 @@ auto in_python(Body&& body) {
   }
 }
 
+// The first member of an object that has Python objects. As it is destroyed, after those and also
+// where the constructor throws, this thread forgets its groups, and what refers to itself in a
+// circle goes now, and not in a later case.
+class LetsGo {
+ public:
+  LetsGo() = default;
+  ~LetsGo();
+  LetsGo(const LetsGo&) = delete;
+  LetsGo& operator=(const LetsGo&) = delete;
+};
+
 // A Python object that may be destroyed without the lock.
 class Kept {
  public:

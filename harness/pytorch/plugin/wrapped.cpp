@@ -97,17 +97,6 @@ class ByPython final : public Wrapped {
     });
   }
 
-  // What it refers to in a circle goes now, and not in a later case.
-  ~ByPython() override {
-    const py::gil_scoped_acquire lock;
-    wrapped_.reset();
-    try {
-      adapter("let_go")();
-    } catch (py::error_already_set& error) {
-      error.discard_as_unraisable("letting go of a model");
-    }
-  }
-
   std::vector<at::Tensor> forward(const at::Tensor& input, const std::string& shape) override {
     return in_python([&] {
       if (auto now = model_.buffers(); !are_same(now, buffers_)) {
@@ -181,6 +170,7 @@ class ByPython final : public Wrapped {
  private:
   const py::object& own() const { return **wrapped_; }
 
+  const LetsGo lets_go_;
   const Model model_;
   NamedTensors buffers_;
   const bool is_of_file_;
