@@ -1,5 +1,6 @@
 """A package that is installed into an empty folder, and projects that find it."""
 
+import glob
 import os
 import re
 import shutil
@@ -42,7 +43,7 @@ def expect_success(command, deadline_s=BUILD_DEADLINE_S):
 
 class PackageCase(unittest.TestCase):
     """A derived class gives `tree_build`, a build folder of this tree, to install_components(). They go into `prefix`; the
-    compiler is that folder's.
+    compiler is that folder's. It builds its project in `build`.
     """
 
     @classmethod
@@ -76,3 +77,13 @@ class PackageCase(unittest.TestCase):
         status, said = found
         self.assertNotEqual(status, 0, said)
         self.assertIn(" ".join(sentence.split()), " ".join(said.split()))
+
+    def test_nothing_leads_back_to_the_tree_but_libtorch(self):
+        files = glob.glob(self.prefix + "/lib*/**/*.cmake", recursive=True) + [self.build + "/build.ninja"]
+        self.assertGreaterEqual(len(files), 5, files)
+        for path in files:
+            if os.path.exists(path):  # Other generators write other files.
+                with open(path, encoding="utf-8") as file:
+                    text = file.read().replace(self.cache["LOCKSTEP_TORCH"], "")
+                for tree in (self.cache["CMAKE_HOME_DIRECTORY"], self.cache["CMAKE_CACHEFILE_DIR"]):
+                    self.assertNotIn(tree + "/", text, path)
