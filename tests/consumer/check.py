@@ -18,7 +18,8 @@ import unittest
 import unittest.mock
 
 import examples_case
-from package_case import BUILD_DEADLINE_S, PackageCase, expect_success, run
+import package_case
+from package_case import BUILD_DEADLINE_S, expect_success, run
 from ranks import ENVIRONMENT, play, play_world
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -27,7 +28,7 @@ EXAMPLES = os.path.join(HERE, "..", "..", "examples")
 LINE = re.compile(r"rank (\d+) of (\d+): loss (\S+) -> (\S+), checksum (\S+) -> (\S+)\n")
 
 
-class Consumer(PackageCase, examples_case.ExamplesCase):
+class Consumer(package_case.PackageCase, examples_case.ExamplesCase):
     @classmethod
     def setUpClass(cls):
         cls.install_components(BUILD, "ddp", "recorder")

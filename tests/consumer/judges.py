@@ -18,7 +18,8 @@ import sys
 import tempfile
 import unittest
 
-from package_case import BUILD_DEADLINE_S, PackageCase, expect_success, run
+import package_case
+from package_case import BUILD_DEADLINE_S, expect_success, run
 from ranks import ENVIRONMENT
 
 DEADLINE_S = 300  # Each takes a few seconds; a busy machine takes longer.
@@ -35,7 +36,7 @@ def said_by(*command, folder):
     return ended.returncode, ended.stdout
 
 
-class Judges(PackageCase):
+class Judges(package_case.PackageCase):
     @classmethod
     def setUpClass(cls):
         cls.install_components(BUILD, "harness")
