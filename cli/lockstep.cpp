@@ -1,3 +1,4 @@
+#include "cli/commands/shard.h"
 #include "cli/main.h"
 #include "demos/catalogue.h"
 #include "scenarios/catalogue.h"
@@ -5,5 +6,5 @@
 
 int main(int argc, char** argv) {
   return lockstep::main(argc, argv, lockstep::built_in_subjects(), lockstep::catalogue(),
-                        lockstep::demonstrations());
+                        lockstep::demonstrations(), {lockstep::cli::add_shard});
 }

@@ -144,7 +144,8 @@ static bool reader_of_stdout_has_gone() {
 }
 
 static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subjects,
-                     std::vector<Scenario> scenarios, std::vector<Demo> demos) {
+                     std::vector<Scenario> scenarios, std::vector<Demo> demos,
+                     const std::vector<OwnCommand>& commands) {
   open_closed_standard_streams();
   // A reader that closes the pipe must not end the run before it writes the archive: with SIGPIPE
   // ignored the write only fails.
@@ -175,9 +176,9 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   add_matrix(app, known, alone, status);
   add_report(app, known, status);
   add_launch(app, alone, status);
-  add_shard(app, style_of_stdout, status);
+  for (const auto& add : commands) add(app, status);
   add_calibrate(app, alone, status);
-  add_doctor(app, status);
+  add_doctor(app, known, status);
   const int result = parse_and_run(app, argc, argv, status);
   resume_commands();
   // A report that could not be written is an error, except where the reader closed the pipe, as
@@ -188,11 +189,11 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
 }
 
 int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios,
-         std::vector<Demo> demos) {
+         std::vector<Demo> demos, std::vector<OwnCommand> commands) {
   try {
     SingleThreaded alone;
-    return run_alone(alone, argc, argv, std::move(subjects), std::move(scenarios),
-                     std::move(demos));
+    return run_alone(alone, argc, argv, std::move(subjects), std::move(scenarios), std::move(demos),
+                     commands);
   } catch (const TierError& error) {
     return refuse(error.what(), kUsage);
   }

@@ -1,22 +1,27 @@
-// The whole command line, for Lockstep's own program and for a user's.
-//
-//   int main(int argc, char** argv) {
-//     return lockstep::main(argc, argv, Subjects{my_subject()}, lockstep::catalogue());
-//   }
+// The whole command line, for Lockstep's own program and for others; cli/lockstep/harness.h is what
+// users include.
 #pragma once
 
 #include "demos/demo.h"
 #include "harness/core/scenario.h"
 #include "harness/worlds/subjects.h"
 
+#include <functional>
 #include <vector>
 
+namespace CLI {
+class App;
+}
+
 namespace lockstep {
+
+// A command of one program alone: adds itself to `app`; its callback sets `status`.
+using OwnCommand = std::function<void(CLI::App& app, int& status)>;
 
 // Call it first: no thread, no call of LibTorch before it. Returns the exit status
 // (cli/exit_codes.h) and throws nothing. Scenarios tagged "canary" must fail: only full runs run
 // them.
 int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios,
-         std::vector<Demo> demos = {});
+         std::vector<Demo> demos = {}, std::vector<OwnCommand> commands = {});
 
 }  // namespace lockstep

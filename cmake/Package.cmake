@@ -6,6 +6,10 @@
 #   lib/liblockstep_ddp.a ...       static libraries
 #   lib/cmake/lockstep/             the package: lockstep::ddp and LibTorch::cpu
 #   include/lockstep/recorder.h     component recorder, in a build with the harness: lockstep::recorder
+#   include/lockstep/harness.h      component harness, in such a build, with nothing of ddp: lockstep::harness,
+#   include/lockstep/harness/       the headers that it includes (docs/bring_your_own.md),
+#   lib/cmake/lockstep/             lockstep_discover_scenarios, and where it is built
+#   lib/liblockstep_harness_nccl.so what lockstep::harness loads for NCCL
 #   lib/liblockstep_nccl.so         component nccl, where it is built: lockstep::ddp loads it when it is needed
 
 include(CMakePackageConfigHelpers)
@@ -48,8 +52,40 @@ if(LOCKSTEP_HARNESS)
           COMPONENT recorder)
   install(EXPORT lockstepRecorderTargets NAMESPACE lockstep:: DESTINATION "${lockstep_package_folder}"
           COMPONENT recorder)
+
+  # Note [The harness stands alone]
+  # Its export has all the libraries that it needs, those of ddp and recorder among them, so that no other component
+  # has to be installed beside it. A namespace of their own keeps them apart from the same ones of other components.
+  set_target_properties(lockstep_harness PROPERTIES EXPORT_NAME harness)
+  set(lockstep_parts lockstep_cli lockstep_engine lockstep_judge lockstep_timeline lockstep_reports lockstep_scenarios
+                     lockstep_cases lockstep_reference lockstep_worlds lockstep_worlds_plain lockstep_accelerator
+                     lockstep_stream_order lockstep_cuda lockstep_cuda_hold_up)
+  install(TARGETS lockstep_harness ${lockstep_parts} lockstep_recorder lockstep_recorder_plain lockstep_process
+                  lockstep_core lockstep_ddp_plan EXPORT lockstepHarnessTargets
+          ARCHIVE COMPONENT harness
+          INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" "${CMAKE_INSTALL_INCLUDEDIR}/lockstep")
+  install(FILES cli/lockstep/harness.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep" COMPONENT harness)
+  # Those that subject.h and rank_context.h include, and no others.
+  foreach(header harness/worlds/subject.h harness/worlds/options.h harness/worlds/optimizers.h
+                 harness/worlds/checkpoints.h harness/recorder/rank_context.h harness/core/history.h
+                 harness/core/case.h harness/core/fields.h harness/core/fields_inl.h harness/core/characters.h
+                 harness/core/json.h)
+    get_filename_component(folder "${header}" DIRECTORY)
+    install(FILES "${header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep/${folder}" COMPONENT harness)
+  endforeach()
+  if(LOCKSTEP_NCCL_BUILT)  # By name, when it is first needed.
+    set_target_properties(lockstep_harness_nccl PROPERTIES INSTALL_RPATH "${LOCKSTEP_TORCH}/lib")
+    install(TARGETS lockstep_harness_nccl LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT harness)
+  endif()
+  install(EXPORT lockstepHarnessTargets NAMESPACE lockstep_harness:: DESTINATION "${lockstep_package_folder}"
+          COMPONENT harness)
+  install(FILES cmake/package/LockstepDiscoverScenarios.cmake cmake/package/LockstepAddScenarios.cmake
+          DESTINATION "${lockstep_package_folder}" COMPONENT harness)
 endif()
-install(FILES cmake/LibTorchTarget.cmake "${PROJECT_BINARY_DIR}/package/lockstepConfig.cmake"
-              "${PROJECT_BINARY_DIR}/package/lockstepConfigVersion.cmake"
-        DESTINATION "${lockstep_package_folder}" COMPONENT ddp)
-install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT ddp)
+# With whichever of them is installed.
+foreach(component ddp recorder harness)
+  install(FILES cmake/LibTorchTarget.cmake "${PROJECT_BINARY_DIR}/package/lockstepConfig.cmake"
+                "${PROJECT_BINARY_DIR}/package/lockstepConfigVersion.cmake"
+          DESTINATION "${lockstep_package_folder}" COMPONENT ${component})
+  install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT ${component})
+endforeach()

@@ -5,13 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include <functional>
-
 namespace lockstep {
 class SingleThreaded;
-}
-namespace lockstep::reports {
-struct Style;
 }
 
 namespace lockstep::cli {
@@ -30,12 +25,8 @@ void add_matrix(CLI::App& app, const Known& known, SingleThreaded& alone, int& s
 void add_report(CLI::App& app, const Known& known, int& status);
 void add_launch(CLI::App& app, SingleThreaded& alone, int& status);
 
-// `style_of_stdout` gives the style of a value of --color.
-using StyleOfStdout = std::function<reports::Style(const std::string& colour)>;
-void add_shard(CLI::App& app, const StyleOfStdout& style_of_stdout, int& status);
-
 void add_calibrate(CLI::App& app, SingleThreaded& alone, int& status);
-void add_doctor(CLI::App& app, int& status);
+void add_doctor(CLI::App& app, const Known& known, int& status);
 
 // Adds the names and the flags that select scenarios.
 void add_selection(CLI::App& command, Selection& selection);

@@ -6,7 +6,6 @@
 #include "cli/print.h"
 #include "harness/core/text.h"
 #include "harness/cuda/nccl.h"
-#include "harness/pytorch/pytorch.h"
 #include "harness/worlds/about.h"
 
 #include <cstdio>
@@ -54,19 +53,20 @@ std::string about_gpus(const std::string& seen) {
                               : seen + ": " + gpus.problem;
 }
 
-std::string about_pytorch() {
-  const auto reason = pytorch::why_not();
+std::string about_pytorch(const Subjects& subjects) {
+  if (!subjects.contains("pytorch")) return "no: this program has no such subject";
+  const auto reason = subjects.why_not("pytorch");
   return reason.empty() ? "yes: --subject pytorch" : "no: " + reason;
 }
 
-Lines found(const Machine& machine, const AboutTorch& torch) {
+Lines found(const Machine& machine, const AboutTorch& torch, const Subjects& subjects) {
   return {
       {"lockstep", kVersion},
       {"libtorch", torch.version + " (" + torch.library + ")"},
       {"gloo", torch.gloo ? "yes" : "no: LibTorch was built without it"},
       {"cuda", about_cuda()},
       {"nccl", about_nccl()},
-      {"pytorch", about_pytorch()},
+      {"pytorch", about_pytorch(subjects)},
       {"mpi, tcp", "no: Lockstep has no such backends; mpirun starts worlds that meet over gloo"},
       {"gpus", about_gpus(machine.gpus)},
       {"cores", std::to_string(machine.cores) + ", so " + std::to_string(default_slots()) +
@@ -101,7 +101,7 @@ std::vector<std::string> worries(const Machine& machine, const AboutTorch& torch
   return out;
 }
 
-int doctor() {
+int doctor(const Known& known) {
   cuda::load_nccl();  // before any call of LibTorch
   const auto torch = about_torch();
   const auto machine = this_machine();
@@ -109,17 +109,17 @@ int doctor() {
   for (const auto& worry : bad) print("problem: " + worry + "\n");
   if (bad.empty()) print("nothing found that would stop a run\n");
   print("\npaste this into a report:\n\n");
-  for (const auto& [name, value] : found(machine, torch))
+  for (const auto& [name, value] : found(machine, torch, known.subjects))
     print("    " + name + std::string(15 - name.size(), ' ') + value + "\n");
   return bad.empty() ? kHeld : kUsage;
 }
 
 }  // namespace
 
-void add_doctor(CLI::App& app, int& status) {
+void add_doctor(CLI::App& app, const Known& known, int& status) {
   auto* command = app.add_subcommand(
       "doctor", "what was found here: LibTorch, Gloo, NCCL, cores, memory, limits, GPUs, disk");
-  command->callback([&status] { status = doctor(); });
+  command->callback([&known, &status] { status = doctor(known); });
 }
 
 }  // namespace lockstep::cli

@@ -1,6 +1,7 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/known.h"
+#include "cli/play.h"
 #include "cli/print.h"
 #include "cli/selection.h"
 #include "harness/core/text.h"
@@ -17,8 +18,24 @@ std::string cases_text(const Scenario& scenario) {
   return joined(parts, " + ");
 }
 
-int list(const Known& known, const Selection& selection) {
-  for (const auto& scenario : selected(known.scenarios, selection)) {
+Json json_of(const Scenario& scenario) {
+  return {{"name", scenario.name},
+          {"claim", scenario.claim},
+          {"tags", scenario.tags},
+          {"exhaustive_cases", scenario.every().size()},
+          {"drawn_cases", scenario.draws}};
+}
+
+void write_json(const std::vector<Scenario>& scenarios, const std::string& file) {
+  Json all = Json::array();
+  for (const auto& scenario : scenarios) all.push_back(json_of(scenario));
+  write_report(file, Json{{"version", 1}, {"scenarios", all}}.dump(2) + "\n");
+}
+
+int list(const Known& known, const Selection& selection, const std::string& json) {
+  const auto scenarios = selected(known.scenarios, selection);
+  if (!json.empty()) write_json(scenarios, json);
+  for (const auto& scenario : scenarios) {
     std::string facts;
     if (!scenario.tags.empty()) facts = "tags " + joined(scenario.tags, ", ") + "   ";
     facts += "tiers " + joined(names_of_tiers(), ", ") + "   backends " +
@@ -33,8 +50,11 @@ int list(const Known& known, const Selection& selection) {
 void add_list(CLI::App& app, const Known& known, int& status) {
   auto* command = app.add_subcommand("list", "scenarios with claim, tags, tiers, backends");
   const auto selection = std::make_shared<Selection>();
+  const auto json = std::make_shared<std::string>();
   add_selection(*command, *selection);
-  command->callback([selection, &known, &status] { status = list(known, *selection); });
+  const auto option = text_options_of(*command);
+  option("--json", *json, "FILE", "write names, claims and tags as JSON too");
+  command->callback([=, &known, &status] { status = list(known, *selection, *json); });
 }
 
 }  // namespace lockstep::cli

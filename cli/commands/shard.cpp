@@ -1,5 +1,8 @@
+#include "cli/commands/shard.h"
+
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
+#include "cli/play.h"
 #include "cli/usage.h"
 #include "ddp/distributed_sampler.h"
 #include "reports/pictures/text.h"
@@ -67,7 +70,7 @@ reports::Picture picture_of(const std::vector<std::vector<size_t>>& by_rank, int
 }
 
 // Lines of indices, or a grid for each epoch.
-int shard(const Flags& flags, const StyleOfStdout& style_of_stdout) {
+int shard(const Flags& flags) {
   words("--color", flags.colour, {"auto", "always", "never"});
   const int64_t length = whole_number("--length", flags.length, 0, kLengthMost);
   const int64_t world = whole_number("--world", flags.world, 1, kWorldMost);
@@ -105,7 +108,7 @@ int shard(const Flags& flags, const StyleOfStdout& style_of_stdout) {
 
 }  // namespace
 
-void add_shard(CLI::App& app, const StyleOfStdout& style_of_stdout, int& status) {
+void add_shard(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("shard", "each rank's sampler indices, one line a rank");
   const auto flags = std::make_shared<Flags>();
   const auto option = [&](const char* name, std::string& value, const char* help) {
@@ -123,7 +126,7 @@ void add_shard(CLI::App& app, const StyleOfStdout& style_of_stdout, int& status)
   command->add_option("--color", flags->colour, "auto, always or never")
       ->type_name("WHEN")
       ->capture_default_str();
-  command->callback([flags, &status, style_of_stdout] { status = shard(*flags, style_of_stdout); });
+  command->callback([flags, &status] { status = shard(*flags); });
 }
 
 }  // namespace lockstep::cli

@@ -238,7 +238,9 @@ std::optional<Verdict> judge_refusals(const History& history) {
                      history.ranks().front().ending.why}}};
   return Verdict{Verdict::Kind::fail,
                  {{"All ranks must refuse a case, or none", "refused_by_some", ranks_text(refused),
-                   ranks_text(refused) + " refused, the others did not" + rank_summary(history)}}};
+                   ranks_text(refused) + " refused (" +
+                       history.ranks()[static_cast<size_t>(refused.front())].ending.why +
+                       "), the others did not" + rank_summary(history)}}};
 }
 
 std::optional<Verdict> judge_emptiness(const Case& c, const History& history) {

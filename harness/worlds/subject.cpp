@@ -10,6 +10,14 @@ namespace {
   throw Unsupported("the subject '" + subject.name + "' does not " + what);
 }
 
+template <class Pointer>
+Pointer made(const Subject& subject, const char* part, Pointer value) {
+  if (!value)
+    throw std::invalid_argument("the subject '" + subject.name + "' returned null from its part " +
+                                part);
+  return value;
+}
+
 // The children of `model`, by name, on the rank's device.
 class Moved final : public Model {
  public:
@@ -212,25 +220,28 @@ std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
                               const WrapOptions& options, const Group& group) {
   if (!here.subject().wrap) refuse(here.subject(), "wrap models");
   if (!here.device().is_cpu()) model->to(here.device());
-  return std::make_unique<Watched>(here.subject().wrap(std::move(model), group, options), here);
+  auto replica = here.subject().wrap(std::move(model), group, options);
+  return std::make_unique<Watched>(made(here.subject(), "wrap", std::move(replica)), here);
 }
 
 std::unique_ptr<Shard> shard(RankContext& here, const ShardOptions& options) {
   if (!here.subject().shard) refuse(here.subject(), "shard datasets");
-  return here.subject().shard(options, here);
+  return made(here.subject(), "shard", here.subject().shard(options, here));
 }
 
 std::unique_ptr<AveragedSgd> averaged_sgd(RankContext& here,
                                           const std::vector<at::Tensor>& parameters,
                                           const AveragingOptions& options) {
   if (!here.subject().averaged_sgd) refuse(here.subject(), "average models");
-  return here.subject().averaged_sgd(parameters, here.group(), options);
+  return made(here.subject(), "averaged_sgd",
+              here.subject().averaged_sgd(parameters, here.group(), options));
 }
 
 std::unique_ptr<ShardedOptimizer> sharded_optimizer(RankContext& here, const ParamGroups& groups,
                                                     const MakeOptimizer& make, const Group& group) {
   if (!here.subject().sharded_optimizer) refuse(here.subject(), "divide optimizers over ranks");
-  return here.subject().sharded_optimizer(groups, make, group);
+  return made(here.subject(), "sharded_optimizer",
+              here.subject().sharded_optimizer(groups, make, group));
 }
 
 const Checkpoints& checkpoints(RankContext& here) {
@@ -264,7 +275,8 @@ std::shared_ptr<Model> sync_batch_norm(RankContext& here, const NormOptions& opt
                                        const Group& group) {
   if (!here.subject().sync_batch_norm)
     refuse(here.subject(), "normalise over the batches of all ranks");
-  auto model = here.subject().sync_batch_norm(options, group);
+  auto model =
+      made(here.subject(), "sync_batch_norm", here.subject().sync_batch_norm(options, group));
   if (here.device().is_cpu()) return model;
   return std::make_shared<Moved>(std::move(model), here.device());
 }

@@ -1,3 +1,4 @@
+#include "cli/commands/shard.h"
 #include "cli/main.h"
 #include "tests/cli/toys.h"
 
@@ -9,5 +10,6 @@ int main(int argc, char** argv) {
                         std::getenv("TOYS_CANARY_PASSES") ? toys::with_a_canary_that_passes()
                         : std::getenv("TOYS_CRATES")      ? toys::crates()
                         : std::getenv("TOYS_KINDS")       ? toys::kinds_of_cases()
-                                                          : toys::scenarios());
+                                                          : toys::scenarios(),
+                        {}, {cli::add_shard});
 }

@@ -1,5 +1,8 @@
 """What the program prints, word for word, and its exit status: golden/*.txt are the specification."""
 
+import json
+import os
+import re
 import unittest
 
 from program_case import ProgramCase
@@ -109,6 +112,19 @@ class Telling(ProgramCase):
 
     def test_list(self):
         self.assert_golden("list", self.told("list") + self.told("list", "*hold*", "--tag", "many"))
+
+    def test_list_as_json(self):
+        path = os.path.join(self.folder, "list.json")
+        self.told("list", "*hold*", "--json", path)
+        with open(path, encoding="utf-8") as file:
+            listed = json.load(file)
+        self.assertEqual(listed["version"], 1)
+        names = re.findall(r"(?m)^(\w+\.\w+)$", self.told("list", "*hold*"))
+        self.assertEqual([each["name"] for each in listed["scenarios"]], names)
+        self.assertEqual(set(listed["scenarios"][0]), {"name", "claim", "tags", "exhaustive_cases", "drawn_cases"})
+        os.remove(path)
+        self.told("list", "no_such", "--json", path)
+        self.assertFalse(os.path.exists(path), "nothing was selected, and a file was left")
 
     def test_explain(self):
         self.assert_golden("explain", self.told("explain", "toys.mul"))

@@ -12,59 +12,26 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import unittest
 import unittest.mock
 
 import examples_case
+import package_case
+from package_case import BUILD_DEADLINE_S, expect_success, run
 from ranks import ENVIRONMENT, play, play_world
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLES = os.path.join(HERE, "..", "..", "examples")
-BUILD_DEADLINE_S = 900  # Two minutes on two cores; a busy machine takes longer.
 
 LINE = re.compile(r"rank (\d+) of (\d+): loss (\S+) -> (\S+), checksum (\S+) -> (\S+)\n")
 
 
-def cache_of(build):
-    """{name: value} of a build folder's CMakeCache.txt."""
-    with open(os.path.join(build, "CMakeCache.txt"), encoding="utf-8") as file:
-        return dict(re.findall(r"^([\w-]+):\w+=(.*)$", file.read(), re.MULTILINE))
-
-
-def run(command, deadline_s):
-    """Exit status and all that it said. It and what it started are gone afterwards."""
-    process = subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, text=True, start_new_session=True)
-    try:
-        said = process.communicate(timeout=deadline_s)[0]
-    except subprocess.TimeoutExpired:
-        raise AssertionError("it did not end in %d s: %s" % (deadline_s, " ".join(command))) from None
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    return process.returncode, said
-
-
-def expect_success(command, deadline_s=BUILD_DEADLINE_S):
-    status, said = run(command, deadline_s)
-    if status != 0:
-        raise AssertionError("exit %d: %s\n%s" % (status, " ".join(command), said))
-
-
-class Consumer(examples_case.ExamplesCase):
+class Consumer(package_case.PackageCase, examples_case.ExamplesCase):
     @classmethod
     def setUpClass(cls):
-        cls.cache = cache_of(BUILD)
-        cls.folder = tempfile.mkdtemp(prefix="lockstep consumer ")  # A space, since some have one.
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
-        cls.prefix = os.path.join(cls.folder, "prefix")
-        cls.cmake = cls.cache["CMAKE_COMMAND"]
-        for component in ("ddp", "recorder"):
-            expect_success([cls.cmake, "--install", BUILD, "--prefix", cls.prefix, "--component", component])
+        cls.install_components(BUILD, "ddp", "recorder")
 
         # A copy, so that nothing that lies beside the examples can help them.
         source, cls.build = os.path.join(cls.folder, "examples"), os.path.join(cls.folder, "build")
@@ -76,28 +43,6 @@ class Consumer(examples_case.ExamplesCase):
             "-DCMAKE_CXX_FLAGS=" + ("-fsanitize=" + sanitize if sanitize else "")))
         expect_success([cls.cmake, "--build", cls.build, "--verbose"])
         cls.program = os.path.join(cls.build, "train")
-
-    @classmethod
-    def configure(cls, source, build, *options):
-        return [cls.cmake, "-S", source, "-B", build, "-G", cls.cache["CMAKE_GENERATOR"],
-                "-DCMAKE_MAKE_PROGRAM=" + cls.cache["CMAKE_MAKE_PROGRAM"], "-DCMAKE_PREFIX_PATH=" + cls.prefix, *options]
-
-    def find(self, arguments, *options, target="lockstep::ddp"):
-        """Exit status and words of a project that does nothing but find_package(lockstep ARGUMENTS)."""
-        with tempfile.TemporaryDirectory(dir=self.folder) as source:
-            with open(os.path.join(source, "CMakeLists.txt"), "w", encoding="utf-8") as file:
-                file.write("cmake_minimum_required(VERSION 3.25)\nproject(finds LANGUAGES CXX)\n"
-                           "find_package(lockstep %s)\nget_target_property(found %s TYPE)\n" % (arguments, target))
-            # The compiler is known to work by now.
-            status, said = run(self.configure(source, os.path.join(source, "build"), *options,
-                                              "-DCMAKE_CXX_COMPILER=" + self.cache["CMAKE_CXX_COMPILER"],
-                                              "-DCMAKE_CXX_COMPILER_WORKS=ON"), BUILD_DEADLINE_S)
-            return status, " ".join(said.split())  # CMake breaks its lines.
-
-    def assert_refused(self, found, sentence):
-        status, said = found
-        self.assertNotEqual(status, 0, said)
-        self.assertIn(" ".join(sentence.split()), said)
 
     def train(self, size):
         """(loss before, loss after, checksum before, checksum after) of each rank."""
@@ -207,7 +152,7 @@ class Consumer(examples_case.ExamplesCase):
 
     def test_an_unknown_component_is_refused_by_name(self):
         self.assert_refused(self.find("REQUIRED COMPONENTS ddp flux"),
-                            "lockstep has no component flux. It has: ddp.")
+                            "lockstep has no component flux. It has: ddp, recorder.")
 
     def test_another_minor_version_is_refused(self):
         self.assert_refused(self.find("99.0 REQUIRED"), 'compatible with requested version "99.0"')
@@ -239,16 +184,6 @@ class Consumer(examples_case.ExamplesCase):
                     if name.startswith("ddp/"):
                         self.assertTrue(os.path.exists(os.path.join(include, name)), header + ": " + name)
                     self.assertNotRegex(name, "^gloo/|ProcessGroupGloo", header)
-
-    def test_nothing_leads_back_to_the_tree_but_libtorch(self):
-        files = glob.glob(self.prefix + "/lib*/**/*.cmake", recursive=True) + [self.build + "/build.ninja"]
-        self.assertGreaterEqual(len(files), 5, files)
-        for path in files:
-            if os.path.exists(path):  # Other generators write other files.
-                with open(path, encoding="utf-8") as file:
-                    text = file.read().replace(self.cache["LOCKSTEP_TORCH"], "")
-                for tree in (self.cache["CMAKE_HOME_DIRECTORY"], self.cache["CMAKE_CACHEFILE_DIR"]):
-                    self.assertNotIn(tree + "/", text, path)
 
 
 if __name__ == "__main__":

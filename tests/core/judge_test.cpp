@@ -253,7 +253,9 @@ TEST(Judge, AHangNamesWhoIsStuckAndWhatEachRankLastJoined) {
 TEST(Judge, AllRanksRefuseOrNone) {
   const Ending refused{Ending::Kind::refused, "no wrap"};
   EXPECT_EQ(judged({ending(refused), ending(refused)}).kind, Kind::refused);
-  EXPECT_EQ(judged({ending(refused), ending(kReturned)}).findings.at(0).pattern, "refused_by_some");
+  const auto some = judged({ending(refused), ending(kReturned)}).findings.at(0);
+  EXPECT_EQ(some.pattern, "refused_by_some");
+  EXPECT_TRUE(some.text.starts_with("rank 0 refused (no wrap), the others did not")) << some.text;
 }
 
 TEST(Judge, WhatIsLeftBehindIsALeak) {

@@ -50,6 +50,12 @@ class Case(unittest.TestCase):
             return status, json.load(file), said
 
 
+class Told(Case):
+    def test_doctor_says_whether_the_subject_can_be_used(self):
+        _, said = run("doctor")
+        self.assertRegex(said, r"(?m)^    pytorch +(yes: --subject pytorch$|no: .*(setup --peer|-DLOCKSTEP_TORCH=|sanitizers))")
+
+
 class Missing(Case):
     @unittest.skipUnless(MISSING, "this program was built with PyTorch")
     def test_every_scenario_is_skipped_with_the_command_that_installs_it(self):

@@ -36,6 +36,30 @@ TEST(Subjects, MustHaveNamesOfTheirOwn) {
   EXPECT_THROW(Subjects({Subject{.name = "a"}, Subject{.name = "a"}}), std::invalid_argument);
 }
 
+TEST(Subject, APartThatReturnsNullIsNamed) {
+  const SharedMemory memory(4096);
+  JournalWriter journal(memory.bytes());
+  Injector injector({}, 0, journal);
+  const Subject subject{
+      .name = "empty",
+      .wrap = [](std::shared_ptr<Model>, const Group&, const WrapOptions&) { return nullptr; },
+      .shard = [](const ShardOptions&, RankContext&) { return nullptr; },
+      .sync_batch_norm = [](const NormOptions&, const Group&) { return nullptr; }};
+  RankContext here({.subject = subject, .journal = journal, .injector = injector});
+  const auto sentence_of = [](const auto& call) -> std::string {
+    try {
+      call();
+      return "";
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+  };
+  const std::string begins = "the subject 'empty' returned null from its part ";
+  EXPECT_EQ(sentence_of([&] { wrap(here, nullptr, {}, Group()); }), begins + "wrap");
+  EXPECT_EQ(sentence_of([&] { shard(here, {}); }), begins + "shard");
+  EXPECT_EQ(sentence_of([&] { sync_batch_norm(here, {}, Group()); }), begins + "sync_batch_norm");
+}
+
 TEST(Subject, AnEmptyPartIsUnsupported) {
   const SharedMemory memory(4096);
   JournalWriter journal(memory.bytes());
