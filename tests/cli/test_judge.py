@@ -40,7 +40,7 @@ class Recorded(ProgramCase):
     def test_junit_has_a_test_for_each_claim(self):
         self.run_program("judge", "run", "--junit", "junit.xml")
         cases = list(xml.etree.ElementTree.parse(os.path.join(self.folder, "junit.xml")).iter("testcase"))
-        self.assertEqual(len(cases), 17)
+        self.assertEqual(len(cases), 18)
         failed = [case.get("classname") + "." + case.get("name") for case in cases if case.find("failure") is not None]
         self.assertEqual(failed, ["lockstep.optimizer.has_one_setting@recorded-recorded-gloo",
                                   "lockstep.parameters.are_the_same@recorded-recorded-gloo"])

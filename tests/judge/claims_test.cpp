@@ -39,6 +39,11 @@ Rank right_rank(int number, int world) {
   add({}, Fact{"process group", {{"rank", number}, {"world", world}, {"backend", "gloo"}}});
   add({0, "construction"}, Fact{"model 0", {{"dropouts", 1}}});
   add({0, "construction"}, digests("parameters", {{1, 1}, {2, 1}}));
+  add({0, "data"}, Fact{"loader 1", {{"length", kLength}, {"replicas", world}, {"batch_size", 8}}});
+  Drawn evaluated{"loader 1", {}};
+  for (int64_t i = number; i < kLength; i += world) evaluated.indices.push_back(i);
+  add({0, "data"}, evaluated);
+  add({0, "data"}, Fact{"loader 1 exhausted", Json::object()});
   for (int step = 0; step < kSteps; ++step) {
     const int epoch = step / 2;
     if (step % 2 == 0) {
@@ -155,6 +160,8 @@ const std::vector<Mistake>& mistakes() {
              for (int step = 0; step < 2; ++step)
                nth<Drawn>(rank, 2 + step, "loader 0") = nth<Drawn>(rank, step, "loader 0");
          }},
+        {"data.evaluates_each_sample_once", "evaluation_padded",
+         first([](Rank& rank) { nth<Drawn>(rank, 0, "loader 1").indices.push_back(0); })},
         {"random.streams_differ", "same_random_stream",
          [](RecordedRun& run) {
            for (auto& rank : run.ranks)
