@@ -13,13 +13,13 @@ namespace lockstep {
 
 namespace {
 
-constexpr int kMost = 1 << 20;
+constexpr int kNumberMost = 1 << 20;
 
 int whole_number(const char* variable) {
   const char* const text = std::getenv(variable);
   if (!text || *text == '\0') return 0;
   const auto number = parsed_int(text);
-  if (!number || *number < 0 || *number > kMost)
+  if (!number || *number < 0 || *number > kNumberMost)
     throw std::runtime_error("lockstep::Recorder: " + std::string(variable) + " is '" + text +
                              "'; expected a whole number");
   return static_cast<int>(*number);

@@ -12,6 +12,8 @@
 
 namespace lockstep {
 
+class TapLog;  // harness/recorder/tap.h
+
 // Where one process records, and what its tapped groups need: they may outlive the Recorder.
 struct Recording {
   Recording(const std::filesystem::path& folder, int rank)
