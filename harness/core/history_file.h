@@ -1,4 +1,4 @@
-// What one rank of a case recorded, as the file that a program which is not ours would write.
+// The records of one rank of a case as a file, which a program that is not ours could write.
 #pragma once
 
 #include "harness/core/history.h"

@@ -6,8 +6,8 @@
 
 namespace lockstep::recorded {
 
-// Of one process: a run, and the same once more with its inputs and parameters moved by one unit in
-// the last place, at least once. What a tensor moves by then is what rounding may do to it.
+// A run of one process, and the same once more with its inputs and parameters moved by one unit in
+// the last place, at least once: a tensor moves then as rounding may move it.
 struct OneProcess {
   RecordedRun run;
   std::vector<RecordedRun> moved;

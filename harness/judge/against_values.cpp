@@ -155,7 +155,7 @@ std::string tolerance_text(const Tolerance& is, const std::string& dtype, size_t
 }
 
 // Compares the tensors of points one after the other.
-class Parting {
+class PointComparer {
  public:
   // Nothing where all ranks are close to one process.
   std::optional<Finding> at(const PointRow& row) {
@@ -248,18 +248,18 @@ std::string batch_norm_note(const RecordedRun& run) {
 
 Judgement values_follow_one_process(const RecordedRun& run, const OneProcess& one) {
   Judgement judgement;
-  Parting parting;
+  PointComparer comparer;
   const auto rows = point_rows(run, one);
   if (rows.empty()) return {.why_not = "no point has values both of all ranks and of one process"};
   for (const auto& row : rows)
-    if (auto finding = parting.at(row)) {
+    if (auto finding = comparer.at(row)) {
       const auto batches = batches_are_those_of_one_process(run, one);
       if (!batches.findings.empty()) finding->text += "\ncause: " + batches.findings.front().text;
       if (run.ranks.size() > 1) finding->text += batch_norm_note(run);
       judgement.findings.push_back(std::move(*finding));
       break;
     }
-  judgement.compared = parting.compared();
+  judgement.compared = comparer.compared();
   return judgement;
 }
 

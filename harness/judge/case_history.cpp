@@ -52,10 +52,10 @@ void check_observation(const Frame& frame, const std::string& where) {
     value.shape.push_back(extent.get<int64_t>());
   }
   const auto bytes = tensor_bytes(value.dtype, value.shape);
-  if (bytes < 0) refuse(where, "no tensor is " + shape_text(value));
+  if (bytes < 0) refuse(where, "no tensor is " + excerpt(shape_text(value)));
   if (static_cast<size_t>(bytes) != frame.payload.size())
     refuse(where, "its payload has " + with_commas(static_cast<int64_t>(frame.payload.size())) +
-                      " bytes; " + shape_text(value) + " has " + with_commas(bytes));
+                      " bytes; " + excerpt(shape_text(value)) + " has " + with_commas(bytes));
 }
 
 }  // namespace

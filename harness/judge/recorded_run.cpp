@@ -124,7 +124,7 @@ class RankReader {
       TensorValue value{is.dtype, is.shape, {}};
       if (!digests->values[tensor].is_missing()) {
         const auto bytes = tensor_bytes(is.dtype, is.shape);
-        if (bytes < 0) refuse(where, "no tensor is " + one_line(shape_text(value)));
+        if (bytes < 0) refuse(where, "no tensor is " + excerpt(shape_text(value)));
         if (static_cast<size_t>(bytes) > frame.payload.size() - at)
           refuse(where, "its payload is shorter than its tensors");
         const auto from = frame.payload.begin() + static_cast<std::ptrdiff_t>(at);

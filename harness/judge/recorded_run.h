@@ -47,10 +47,10 @@ struct Digests {
   std::vector<TensorValue> elements = {};
 };
 
-// Of one element of torch's dtypes; 0 for a word that is none.
+// The bytes of one element of torch's dtypes; 0 for a word that is none.
 int64_t element_bytes(std::string_view dtype);
 
-// Of a whole tensor; -1 where it has no such number, or one that no folder holds.
+// The bytes of a whole tensor; -1 where it has no such number, or one that no folder holds.
 int64_t tensor_bytes(std::string_view dtype, const std::vector<int64_t>& shape);
 
 // Something that is no tensor: "model 0" with its options, "loader 0" at the begin of a pass.

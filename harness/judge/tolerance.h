@@ -1,11 +1,11 @@
-// How far a tensor may be from that of one process, measured and not guessed.
+// The distance at which a tensor may be from that of one process: measured, and not guessed.
 #pragma once
 
 #include "harness/judge/tensor_points.h"
 
 namespace lockstep::recorded {
 
-// Of one tensor at one point. A run may be `allowed` away from one process in every element.
+// One tensor at one point. A run may be `allowed` away from one process in every element.
 struct Tolerance {
   double moved = 0;    // how far its elements moved at most, here or at an earlier step
   double typical = 0;  // how far they would, had they moved as its point's tensors did on average
