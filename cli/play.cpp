@@ -144,6 +144,8 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan p
   const auto& interrupted = watch_interrupts();
   check_writable(options.junit);
   check_writable(options.json);
+  check_writable(options.history.trace);
+  check_history_files(options.history);
   Archive disk(options.out);
   RunArchive archive(disk);
   std::vector<Planned> plan;
@@ -171,7 +173,9 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan p
   Live live(run, reports::columns_for(run), std::move(how));
   stop_commands();
   live.headline();
-  Campaign(std::move(jobs), std::move(playing.canaries), options.campaign, lanes, archive, live)
+  KeptHistory kept(live);
+  Listener& listener = options.history.empty() ? static_cast<Listener&>(live) : kept;
+  Campaign(std::move(jobs), std::move(playing.canaries), options.campaign, lanes, archive, listener)
       .run(interrupted, run);
   run.exit_code = exit_code_of(run, archive);
   archive.write("run.json", reports::file_text(reports::run_json(run)));
@@ -184,6 +188,7 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan p
     print_to_stderr("the archive of this run is not whole: " + archive.loss());
   // Last, since a full disk must not suppress the summary.
   write_reports(run, options.json, options.junit);
+  if (!options.history.empty()) print(kept.write(options.history));
   if (options.at_end) options.at_end(run);
   return run;
 }

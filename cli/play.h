@@ -1,6 +1,7 @@
 // The common part of `run` and `replay`: from jobs to an exit status.
 #pragma once
 
+#include "cli/kept_history.h"
 #include "cli/known.h"
 #include "cli/launched.h"
 #include "cli/live.h"
@@ -15,6 +16,7 @@ struct CommandOptions {
   std::optional<RunShard> shard;  // whose cases the jobs run
   std::filesystem::path out = ".lockstep";
   std::filesystem::path junit, json;  // empty: not written
+  HistoryFiles history = {};
   std::string colour = "auto";
   Detail detail = Detail::normal;
   bool show_rows = false;

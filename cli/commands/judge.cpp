@@ -1,23 +1,51 @@
+#include "cli/case_in_file.h"
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/known.h"
 #include "cli/machine.h"
 #include "cli/play.h"
+#include "harness/engine/tally.h"
+#include "harness/judge/case_history.h"
 #include "harness/judge/judge_run.h"
+#include "harness/worlds/about.h"
 
 namespace lockstep::cli {
 
 namespace {
 
 struct Flags {
-  std::string folder, junit, json, colour = "auto";
+  std::string folder, against, case_file, junit, json, colour = "auto";
   bool quiet = false;
 };
+
+Run judged_by_claims(const Flags& flags) {
+  const auto recorded = recorded::read_recorded_run(flags.folder);
+  if (flags.against.empty()) return recorded::judged(recorded);
+  recorded::require_values(recorded, flags.folder);
+  const auto one = recorded::read_one_process(flags.against);
+  return recorded::judged(recorded, &one);
+}
+
+// By the checks of the case's scenario, as if a tier had run it.
+Run judged_by_checks(const Flags& flags, const Known& known) {
+  const auto [scenario, saved] = read_case(known, flags.case_file);
+  use_one_intra_op_thread();
+  const auto history = recorded::read_case_history(flags.folder, saved.c);
+  const Setting setting{.subject = "program", .tier = "recorded", .backend = "unknown"};
+  Tally tally({.scenario = scenario, .setting = setting, .cases = CaseList(std::vector{saved.c})});
+  tally.played(*tally.next(), judge(scenario, saved.c, history));
+  return {.libtorch = about_torch().version,
+          .settings = {setting},
+          .plan = {planned(tally.job())},
+          .results = {tally.result()}};
+}
 
 int judge_folder(const Flags& flags, const Known& known) {
   words("--color", flags.colour, {"auto", "always", "never"});
   for (const auto& file : {flags.junit, flags.json}) check_writable(file);
-  auto run = recorded::judged(recorded::read_recorded_run(flags.folder));
+  if (!flags.against.empty() && !flags.case_file.empty())
+    throw UsageError("--against and --case exclude each other");
+  auto run = flags.case_file.empty() ? judged_by_claims(flags) : judged_by_checks(flags, known);
   run.program = known.program;
   run.version = kVersion;
   run.cores = run.slots = core_count();
@@ -39,6 +67,10 @@ void add_judge(CLI::App& app, const Known& known, int& status) {
       ->required()
       ->check(not_empty())
       ->type_name("");
+  option("--against", flags->against, "FOLDER",
+         "also against the same program as one process, recorded there");
+  option("--case", flags->case_file, "FILE",
+         "by the checks of this case's scenario instead, which the program has run");
   option("--junit", flags->junit, "FILE", "write JUnit XML");
   option("--json", flags->json, "FILE", "write everything found as JSON");
   option("--color", flags->colour, "WHEN", "auto, always or never");

@@ -1,3 +1,4 @@
+#include "cli/case_in_file.h"
 #include "cli/commands/commands.h"
 #include "cli/known.h"
 #include "cli/play.h"
@@ -16,31 +17,9 @@ namespace {
 
 struct Flags {
   std::string file, subject, tier, backend, timeout, out = ".lockstep", colour = "auto";
-  std::string shrink_time, repeat, time;
+  std::string shrink_time, repeat, time, trace, histories;
   bool shrink = false, until_fail = false, verbose = false;
 };
-
-// `file` is where the name was found, for the error.
-const Scenario& scenario_of(const Known& known, const std::string& name, const std::string& file) {
-  std::vector<std::string> names;
-  for (const auto& scenario : known.scenarios) names.push_back(scenario.name);
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end())
-    throw UsageError(file + ": this program has no scenario '" + name + "'" +
-                     did_you_mean(name, names));
-  return known.scenarios[static_cast<size_t>(found - names.begin())];
-}
-
-// The scenario of a case file and the case as that scenario reads it.
-std::pair<const Scenario&, SavedCase> read_case(const Known& known, const std::string& file) {
-  const auto [c, origin] = read_case_file(file);
-  const auto& scenario = scenario_of(known, c.scenario, file);
-  try {
-    return {scenario, {scenario.parse(c.value), origin}};
-  } catch (const FieldError& error) {
-    throw UsageError(file + ": " + error.what());
-  }
-}
 
 // What is played again: cases of one scenario, and where each ran; an empty setting is the flags'.
 struct Replayed {
@@ -96,7 +75,10 @@ std::vector<Job> jobs_of(const Flags& flags, const Known& known,
 }
 
 int replay(const Flags& flags, const Known& known, SingleThreaded alone) {
-  CommandOptions options{.out = flags.out, .colour = flags.colour, .show_rows = flags.verbose};
+  CommandOptions options{.out = flags.out,
+                         .history = {.trace = flags.trace, .folder = flags.histories},
+                         .colour = flags.colour,
+                         .show_rows = flags.verbose};
   std::vector<Replayed> replayed;
   if (flags.file.empty()) {
     replayed = cut_off_cases(known, flags.out);
@@ -153,6 +135,10 @@ void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& s
   command->add_flag("--shrink", flags->shrink,
                     "search for a smaller case that fails alike, and save it");
   option("--shrink-time", flags->shrink_time, "SECONDS", "the same, with the time for it (10)");
+  option("--trace", flags->trace, "FILE",
+         "a trace of its last play, or the first that failed, for Perfetto or Chrome");
+  option("--history", flags->histories, "FOLDER",
+         "what each rank recorded there, as 'judge FOLDER --case FILE' reads it");
   option("--out", flags->out, "FOLDER", "where runs are kept");
   option("--color", flags->colour, "WHEN", "auto, always or never");
   command->add_flag("-v", flags->verbose, "print what every rank recorded");

@@ -27,6 +27,7 @@ CommandOptions command_options_of(const RunFlags& flags, uint64_t seed) {
                          .out = flags.out,
                          .junit = flags.junit,
                          .json = flags.json,
+                         .history = {.trace = flags.trace},
                          .colour = flags.colour};
   options.campaign.slots = flags.slots.empty()
                                ? default_slots()
@@ -160,6 +161,8 @@ void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& stat
                     "judge every case; count the failures of each signature, tell its first");
   option("--junit", flags->junit, "FILE", "write JUnit XML");
   option("--json", flags->json, "FILE", "write everything found as JSON");
+  option("--trace", flags->trace, "FILE",
+         "a trace of the first case that does not hold, or of the last, for Perfetto or Chrome");
   command->add_flag("--plan", flags->plan,
                     "print what would run, how many cases and how long they took before; run none");
   option("--out", flags->out, "FOLDER", "where runs and failures are kept");

@@ -1,6 +1,7 @@
 #include "harness/core/frames.h"
 
 #include "harness/core/bucket_matcher.h"
+#include "harness/core/history_file.h"
 #include "harness/core/parse_json.h"
 #include "harness/core/text.h"
 
@@ -219,9 +220,10 @@ std::map<int, std::vector<uint64_t>> call_sites(const Frames& frames) {
   return sites;
 }
 
-std::string frames_of(const RankHistory& rank, WithTimes times) {
-  std::string out;
-  uint64_t number = 0;
+namespace {
+
+// Behind `out`, which has `number` records.
+void append_records(std::string& out, uint64_t number, const RankHistory& rank, WithTimes times) {
   Moment at;
   const auto move_to = [&](const Moment& moment) {
     if (moment == at) return;
@@ -256,6 +258,23 @@ std::string frames_of(const RankHistory& rank, WithTimes times) {
   if (times == WithTimes::no) ending.at = {};
   if (times == WithTimes::no && why_has_times) ending.why.clear();
   append(out, number, FrameKind::ending, header_of(ending));
+}
+
+}  // namespace
+
+std::string frames_of(const RankHistory& rank, WithTimes times) {
+  std::string out;
+  append_records(out, 0, rank, times);
+  return out;
+}
+
+std::string history_file(const RankHistory& rank, const HistoryOf& of) {
+  std::string out;
+  uint64_t number = 0;
+  const Json begin{
+      {"protocol", kProtocol}, {"rank", of.rank}, {"world", of.world}, {"case", of.case_hash}};
+  append(out, number, FrameKind::begin, begin.dump());
+  append_records(out, number, rank, WithTimes::yes);
   return out;
 }
 

@@ -40,6 +40,7 @@ Judgement gradients_differ_in_no_sync(const RecordedRun& run);
 Judgement gradients_reach_every_parameter(const RecordedRun& run);
 Judgement datasets_are_the_same(const RecordedRun& run);
 Judgement passes_are_partitions(const RecordedRun& run);
+Judgement evaluations_repeat_no_sample(const RecordedRun& run);
 Judgement orders_change(const RecordedRun& run);
 Judgement random_streams_differ(const RecordedRun& run);
 Judgement values_stay_finite(const RecordedRun& run);

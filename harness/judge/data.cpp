@@ -1,6 +1,7 @@
 // Whether the ranks share one dataset as they should.
 #include "harness/core/text.h"
 #include "harness/core/trace.h"
+#include "harness/judge/passes.h"
 #include "harness/judge/rows.h"
 
 #include <algorithm>
@@ -11,95 +12,9 @@ namespace lockstep::recorded {
 
 namespace {
 
-// One rank's pass over a dataset.
-struct Pass {
-  const Fact* is = nullptr;
-  std::vector<int64_t> indices;
-  bool is_exhausted = false;
-  bool trains = false;  // a backward came while it was under way
-
-  int64_t length() const { return is->whole("length").value_or(-1); }
-  bool is_sharded() const { return is->whole("replicas").has_value(); }
-};
-
-using Passes = std::map<std::string, std::vector<Pass>>;  // by loader or sampler
-
-bool is_source(const std::string& name) {
-  return name.starts_with("loader ") || name.starts_with("sampler ");
-}
-
-Passes passes_of(const Rank& rank) {
-  const std::string exhausted = " exhausted";
-  Passes passes;
-  std::string last;  // the source that dealt last
-  for (const auto& record : rank.records) {
-    if (const auto* drawn = std::get_if<Drawn>(&record.what)) {
-      const auto found = passes.find(drawn->name);
-      if (found == passes.end()) continue;
-      auto& indices = found->second.back().indices;
-      indices.insert(indices.end(), drawn->indices.begin(), drawn->indices.end());
-      last = drawn->name;
-    }
-    const auto* fact = std::get_if<Fact>(&record.what);
-    if (!fact) continue;
-    if (fact->name == "backward" && !last.empty()) passes[last].back().trains = true;
-    if (!is_source(fact->name)) continue;
-    if (!fact->name.ends_with(exhausted)) {
-      passes[fact->name].push_back({.is = fact});
-    } else if (const auto found =
-                   passes.find(fact->name.substr(0, fact->name.size() - exhausted.size()));
-               found != passes.end()) {
-      found->second.back().is_exhausted = true;
-    }
-  }
-  return passes;
-}
-
-// A pass on all ranks. `number` counts those of its source from 0.
-struct PassRow {
-  std::string source;
-  size_t number = 0;
-  std::vector<Pass> by_rank;
-
-  bool all(bool Pass::*member) const {
-    return std::all_of(by_rank.begin(), by_rank.end(), [&](const Pass& p) { return p.*member; });
-  }
-  bool is_sharded() const {
-    return std::all_of(by_rank.begin(), by_rank.end(),
-                       [](const Pass& p) { return p.is_sharded(); });
-  }
-  std::string place() const { return "pass " + std::to_string(number) + " of " + source; }
-};
-
-std::vector<PassRow> pass_rows(const RecordedRun& run) {
-  std::vector<Passes> all;
-  for (const auto& rank : run.ranks) all.push_back(passes_of(rank));
-  std::vector<PassRow> rows;
-  for (const auto& [source, passes] : all.front())
-    for (size_t number = 0; number < passes.size(); ++number) {
-      PassRow row{.source = source, .number = number};
-      for (auto& of_rank : all)
-        if (const auto found = of_rank.find(source);
-            found != of_rank.end() && number < found->second.size())
-          row.by_rank.push_back(found->second[number]);
-      if (row.by_rank.size() == all.size()) rows.push_back(std::move(row));
-    }
-  return rows;
-}
-
 Judgement nothing_dealt(const RecordedRun& run) {
   return {.why_not =
               run.ranks.size() == 1 ? "one rank alone" : "no loader or sampler dealt on all ranks"};
-}
-
-// The numbers of a list, and how many more: "3, 4, 9 and 2 more".
-std::string listed(const std::vector<int64_t>& numbers) {
-  constexpr size_t kMost = 8;
-  std::vector<std::string> texts;
-  for (size_t i = 0; i < std::min(numbers.size(), kMost); ++i)
-    texts.push_back(std::to_string(numbers[i]));
-  return joined(texts, ", ") +
-         (numbers.size() > kMost ? " and " + std::to_string(numbers.size() - kMost) + " more" : "");
 }
 
 std::string drawn_text(const PassRow& row) {
@@ -219,6 +134,35 @@ Judgement passes_are_partitions(const RecordedRun& run) {
   }
   if (judged == 0) return {.why_not = "no pass that a sampler splits came to its end"};
   judgement.compared = std::to_string(judged) + (judged == 1 ? " pass" : " passes");
+  return judgement;
+}
+
+// What a sampler adds so that all ranks draw as many samples counts twice in an average.
+Judgement evaluations_repeat_no_sample(const RecordedRun& run) {
+  if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
+  Judgement judgement;
+  size_t passes = 0;
+  for (const auto& row : pass_rows(run)) {
+    const bool trains = std::any_of(row.by_rank.begin(), row.by_rank.end(),
+                                    [](const Pass& pass) { return pass.trains; });
+    // Nothing says what a sampler that was drawn in one go is for.
+    const bool is_in_use =
+        row.source.starts_with("loader ") || row.by_rank.front().batch_ends.size() > 1;
+    if (trains || !is_in_use || !row.is_sharded() || !row.all(&Pass::is_exhausted)) continue;
+    ++passes;
+    std::vector<int64_t> repeated;
+    for (const auto& [index, count] : counts_in(row))
+      if (count > 1) repeated.push_back(index);
+    if (repeated.empty() || !judgement.findings.empty()) continue;
+    judgement.findings.push_back(
+        {"", "evaluation_padded", row.place(),
+         row.place() + ", in which no backward ran, drew " + counted(repeated.size(), "sample") +
+             " of " + std::to_string(row.by_rank.front().length()) +
+             " more than once, which an average over the ranks counts as often: " +
+             listed(repeated) + drawn_text(row)});
+  }
+  if (passes == 0) return {.why_not = "no pass without a backward was split over the ranks"};
+  judgement.compared = std::to_string(passes) + (passes == 1 ? " pass" : " passes");
   return judgement;
 }
 

@@ -45,9 +45,15 @@ Verdict::Kind verdict_of(Result::Kind kind) {
   }
 }
 
-Result result_of(const Claim& claim, const RecordedRun& recorded, const Setting& setting) {
+struct Named {
+  std::string_view name, rule;
+};
+
+template <class Judge>
+Result result_of(const Named& claim, Judge judge, const RecordedRun& recorded,
+                 const Setting& setting) {
   const auto begin = Clock::now();
-  auto judgement = claim.judge(recorded);
+  Judgement judgement = judge();
   for (auto& finding : judgement.findings) finding.rule = claim.rule;
   Result result{.scenario = std::string(claim.name),
                 .claim = std::string(claim.rule),
@@ -71,21 +77,26 @@ Result result_of(const Claim& claim, const RecordedRun& recorded, const Setting&
 
 }  // namespace
 
-Run judged(const RecordedRun& recorded) {
+Run judged(const RecordedRun& recorded, const OneProcess* one) {
   const auto begin = Clock::now();
   Run run;
   const auto setting = setting_of(recorded);
   run.settings = {setting};
   run.libtorch = recorded.ranks.front().torch.empty() ? "unknown" : recorded.ranks.front().torch;
-  for (const auto& claim : claims()) {
-    run.results.push_back(result_of(claim, recorded, setting));
+  const auto add = [&](const Named& claim, auto judge) {
+    run.results.push_back(result_of(claim, judge, recorded, setting));
     const auto& result = run.results.back();
     run.plan.push_back({.scenario = result.scenario,
                         .exactness = result.exactness,
                         .setting = setting,
                         .cases = 1,
                         .hash = ""});
-  }
+  };
+  for (const auto& claim : claims())
+    add({claim.name, claim.rule}, [&] { return claim.judge(recorded); });
+  if (one)
+    for (const auto& claim : claims_against())
+      add({claim.name, claim.rule}, [&] { return claim.judge(recorded, *one); });
   run.took = since(begin);
   return run;
 }

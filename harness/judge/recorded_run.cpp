@@ -14,7 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kEntriesMost = 10'000;  // of a folder
 constexpr size_t kNameBytesMost = 1024;
 
 [[noreturn]] void refuse(const std::string& where, const std::string& why) {
@@ -72,6 +71,8 @@ class RankReader {
         return take_list(frame.header, where);
       case static_cast<uint32_t>(RecordKind::digests):
         return take_digests(frame, where);
+      case static_cast<uint32_t>(RecordKind::values):
+        return take_values(frame, where);
       case static_cast<uint32_t>(RecordKind::fact):
         return take_fact(frame.header, where);
       case static_cast<uint32_t>(RecordKind::span):
@@ -109,6 +110,33 @@ class RankReader {
     rank_.records.push_back({at_, std::move(digests)});
   }
 
+  // The elements of the tensors whose digests came before it.
+  void take_values(const Frame& frame, const std::string& where) {
+    auto* digests =
+        rank_.records.empty() ? nullptr : std::get_if<Digests>(&rank_.records.back().what);
+    const auto found = lists_.find(whole_in(frame.header, "list", 0, 1 << 20, where));
+    if (!digests || found == lists_.end() || digests->list != found->second)
+      refuse(where, "no digests of its tensors before it");
+    std::vector<TensorValue> elements;
+    size_t at = 0;
+    for (size_t tensor = 0; tensor < digests->values.size(); ++tensor) {
+      const auto& is = digests->list->tensors[tensor];
+      TensorValue value{is.dtype, is.shape, {}};
+      if (!digests->values[tensor].is_missing()) {
+        const auto bytes = tensor_bytes(is.dtype, is.shape);
+        if (bytes < 0) refuse(where, "no tensor is " + excerpt(shape_text(value)));
+        if (static_cast<size_t>(bytes) > frame.payload.size() - at)
+          refuse(where, "its payload is shorter than its tensors");
+        const auto from = frame.payload.begin() + static_cast<std::ptrdiff_t>(at);
+        value.bytes.assign(from, from + bytes);
+        at += static_cast<size_t>(bytes);
+      }
+      elements.push_back(std::move(value));
+    }
+    if (at != frame.payload.size()) refuse(where, "its payload is longer than its tensors");
+    digests->elements = std::move(elements);
+  }
+
   void take_fact(const Json& header, const std::string& where) {
     const auto found = header.find("values");
     if (found == header.end() || !found->is_object()) refuse(where, "no object 'values'");
@@ -138,44 +166,26 @@ class RankReader {
   std::map<int64_t, std::shared_ptr<const TensorList>> lists_;
 };
 
-// The number of a rank in the name of its file; none for another file.
-std::optional<int> rank_in(const std::string& name) {
-  const std::string before = "rank", behind = ".history";
-  if (!name.starts_with(before) || !name.ends_with(behind)) return {};
-  if (name.size() <= before.size() + behind.size()) return {};
-  const auto digits = name.substr(before.size(), name.size() - before.size() - behind.size());
-  const auto number = parsed_int(digits);
-  if (!number || *number < 0 || *number >= kWorldMost || std::to_string(*number) != digits)
-    return {};
-  return static_cast<int>(*number);
-}
-
-std::map<int, fs::path> files_in(const fs::path& folder) {
-  const auto where = one_line(folder.string());
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) refuse(where, "is no folder of recorded histories");
-  std::map<int, fs::path> files;
-  size_t entries = 0;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (++entries > kEntriesMost)
-      refuse(where, "holds more than " + with_commas(kEntriesMost) + " files");
-    if (const auto rank = rank_in(entry->path().filename().string())) files[*rank] = entry->path();
-  }
-  if (error) refuse(where, "cannot be read: " + error.message());
-  if (files.empty()) refuse(where, "holds no rank0.history: nothing was recorded here");
-  return files;
-}
-
-int64_t size_of(const fs::path& file) {
-  std::error_code error;
-  if (fs::is_symlink(fs::symlink_status(file, error)))
-    refuse(one_line(file.string()), "is a link; expected a regular file");
-  const auto size = fs::file_size(file, error);
-  return error ? 0 : static_cast<int64_t>(size);
-}
-
 }  // namespace
+
+int64_t element_bytes(std::string_view dtype) {
+  static const std::map<std::string_view, int64_t> kBytes{
+      {"float64", 8}, {"int64", 8},   {"complex64", 8},   {"complex128", 16},  {"float32", 4},
+      {"int32", 4},   {"float16", 2}, {"bfloat16", 2},    {"int16", 2},        {"int8", 1},
+      {"uint8", 1},   {"bool", 1},    {"float8_e5m2", 1}, {"float8_e4m3fn", 1}};
+  const auto found = kBytes.find(dtype);
+  return found == kBytes.end() ? 0 : found->second;
+}
+
+int64_t tensor_bytes(std::string_view dtype, const std::vector<int64_t>& shape) {
+  int64_t bytes = element_bytes(dtype);
+  if (bytes == 0) return -1;
+  for (const auto extent : shape) {
+    if (extent < 0 || (extent > 0 && bytes > kRunBytesMost / extent)) return -1;
+    bytes *= extent;
+  }
+  return bytes;
+}
 
 std::string Fact::text(const char* field) const {
   const auto found = values.find(field);
@@ -218,17 +228,13 @@ Rank read_rank(const std::string& bytes, const std::string& file) {
   for (const auto& [field, text] :
        {std::pair{"program", &rank.program}, {"torch", &rank.torch}, {"clock", &rank.clock}})
     if (begin.header.contains(field)) *text = line_in(begin.header, field, where);
+  if (begin.header.contains("perturbed"))
+    rank.perturbed = static_cast<int>(whole_in(begin.header, "perturbed", 0, 1 << 20, where));
   return rank;
 }
 
 RecordedRun read_recorded_run(const fs::path& folder) {
-  const auto files = files_in(folder);
-  int64_t bytes = 0;
-  for (const auto& [number, file] : files) bytes += size_of(file);
-  if (bytes > kRunBytesMost)
-    refuse(one_line(folder.string()), "its histories have " + with_commas(bytes) +
-                                          " bytes; at most " + with_commas(kRunBytesMost) +
-                                          " are read");
+  const auto files = history_files(folder);
   RecordedRun run;
   for (const auto& [number, file] : files) {
     const auto name = one_line(file.string());

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "harness/core/frames.h"
+#include "harness/judge/history_files.h"
 
-#include <filesystem>
 #include <memory>
 
 namespace lockstep::recorded {
@@ -17,6 +17,7 @@ enum class RecordKind : uint32_t {
   digests = 12,  // {"list": n}, payload: digest (8 bytes) and norm (float64) of each
   fact = 13,     // {"name": n, "values": {...}}
   span = 14,     // {"name": n, "from": ns, "ns": ns}: what the program did in this time
+  values = 15,   // {"list": n}, payload: the elements of each, behind digests of the list
 };
 
 // Some tensors of a model or optimizer, whose digests are recorded together. `role`: "parameters",
@@ -42,7 +43,15 @@ struct Digest {
 struct Digests {
   std::shared_ptr<const TensorList> list;
   std::vector<Digest> values;  // one for each tensor of the list
+  // Empty, or one for each, where they were recorded too; of a missing tensor without bytes.
+  std::vector<TensorValue> elements = {};
 };
+
+// The bytes of one element of torch's dtypes; 0 for a word that is none.
+int64_t element_bytes(std::string_view dtype);
+
+// The bytes of a whole tensor; -1 where it has no such number, or one that no folder holds.
+int64_t tensor_bytes(std::string_view dtype, const std::vector<int64_t>& shape);
 
 // Something that is no tensor: "model 0" with its options, "loader 0" at the begin of a pass.
 struct Fact {
@@ -78,8 +87,9 @@ struct Rank {
   bool is_there = false;  // its file is
   int number = 0, world = 1;
   std::string program, torch;
-  std::string clock;            // ranks with the same one can compare their times
-  RankHistory history;          // its collectives and its ending
+  std::string clock;    // ranks with the same one can compare their times
+  int perturbed = 0;    // above 0: its inputs and parameters were moved, in this drawn direction
+  RankHistory history;  // its collectives and its ending
   std::vector<Record> records;  // in the order in which it wrote them
   std::string tail;  // why reading stopped before the file's end; empty when all was read
 };
@@ -92,10 +102,8 @@ struct RecordedRun {
 // Reads the bytes of one file. Throws FieldError, whose text starts with `file`.
 Rank read_rank(const std::string& bytes, const std::string& file);
 
-inline constexpr int64_t kRunBytesMost = int64_t{512} << 20;  // of all files together
-
-// Reads nothing but regular files rank*.history of `folder` and follows no link. Throws FieldError
-// for files that no recorder wrote, and where two do not belong together.
+// Reads history_files of `folder`. Throws FieldError for files that no recorder wrote, and where
+// two do not belong together.
 RecordedRun read_recorded_run(const std::filesystem::path& folder);
 
 }  // namespace lockstep::recorded

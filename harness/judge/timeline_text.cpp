@@ -37,16 +37,6 @@ std::string bytes_text(double bytes) {
   return bytes < 1e9 ? number_text(bytes / 1e6, "MB") : number_text(bytes / 1e9, "GB");
 }
 
-// Of one element of torch's dtypes; 0 for a word that is none.
-int64_t bytes_of(const std::string& dtype) {
-  static const std::map<std::string, int64_t> kBytes{
-      {"float64", 8}, {"int64", 8},   {"complex64", 8},   {"complex128", 16},  {"float32", 4},
-      {"int32", 4},   {"float16", 2}, {"bfloat16", 2},    {"int16", 2},        {"int8", 1},
-      {"uint8", 1},   {"bool", 1},    {"float8_e5m2", 1}, {"float8_e4m3fn", 1}};
-  const auto found = kBytes.find(dtype);
-  return found == kBytes.end() ? 0 : found->second;
-}
-
 // All collectives of one kind, of all ranks.
 struct Traffic {
   size_t count = 0;  // of the rank that issued most
@@ -65,7 +55,7 @@ std::map<std::string, Traffic> traffic_in(const Timeline& timeline) {
       kind.took += static_cast<double>(each.took_ns());
       kind.waited += static_cast<double>(each.waited_ns);
       kind.unfinished += each.to_ns < 0 ? 1 : 0;
-      const auto bytes = bytes_of(each.is.dtype);
+      const auto bytes = element_bytes(each.is.dtype);
       kind.bytes += static_cast<double>(bytes) * static_cast<double>(each.is.elements);
       kind.has_bytes = kind.has_bytes && (bytes > 0 || each.is.elements == 0);
     }

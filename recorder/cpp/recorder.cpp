@@ -17,7 +17,8 @@ namespace lockstep {
 namespace {
 
 constexpr auto kTensors = static_cast<FrameKind>(11), kDigests = static_cast<FrameKind>(12),
-               kFact = static_cast<FrameKind>(13), kSpan = static_cast<FrameKind>(14);
+               kFact = static_cast<FrameKind>(13), kSpan = static_cast<FrameKind>(14),
+               kValues = static_cast<FrameKind>(15);
 
 // The launcher's number: torchrun's, Slurm's or Open MPI's; else `otherwise`.
 int number_of(std::initializer_list<const char*> variables, int otherwise) {
@@ -102,19 +103,18 @@ at::Tensor Recorder::step(torch::optim::Optimizer& optimizer,
 }
 
 Recorder::Impl::Impl(const c10d::ProcessGroup& group, const std::filesystem::path& folder)
-    : recording_(std::make_shared<Recording>(
-          folder, number_of({"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"}, group.getRank()))) {
+    : compares_(ComparisonOptions::of_environment()),
+      recording_(std::make_shared<Recording>(
+          folder_of(compares_, folder),
+          number_of({"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"}, group.getRank()))) {
   const int rank = number_of({"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"}, group.getRank());
   const int world =
       number_of({"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"}, group.getSize());
-  append(recording_->file, FrameKind::begin,
-         {{"protocol", kProtocol},
-          {"rank", rank},
-          {"world", world},
-          {"writer", "lockstep::Recorder"},
-          {"torch", TORCH_VERSION},
-          {"clock", clock_name()},
-          {"program", program_name()}});
+  Json begin{{"protocol", kProtocol},          {"rank", rank},           {"world", world},
+             {"writer", "lockstep::Recorder"}, {"torch", TORCH_VERSION}, {"clock", clock_name()},
+             {"program", program_name()}};
+  if (compares_.perturbed > 0) begin["perturbed"] = compares_.perturbed;
+  append(recording_->file, FrameKind::begin, begin);
   recording_->fact(
       "process group",
       {{"rank", group.getRank()}, {"world", group.getSize()}, {"backend", group.getBackendName()}});
@@ -175,6 +175,11 @@ void Recorder::Impl::watch(std::shared_ptr<torch::nn::Module> module, Wrapper wr
                                  {"find_unused_parameters", model->wrapper.finds_unused_parameters},
                                  {"parameters", parameters.size()}});
   record_parameters(*model);
+  if (compares_.perturbed > 0) {
+    const auto generator =
+        at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(compares_.perturbed));
+    for (const auto& parameter : parameters) move_by_one_place(parameter, generator);
+  }
   record_random(*model);
   const auto reduced = [model = model.get()] {
     return model->wrapper.reduced_passes ? model->wrapper.reduced_passes() : 0;
@@ -204,6 +209,11 @@ void Recorder::Impl::digests(const std::string& of, const std::string& role, con
     append(recording_->file, kTensors,
            {{"list", found->second}, {"of", of}, {"role", role}, {"tensors", described}});
   append(recording_->file, kDigests, {{"list", found->second}}, std::as_bytes(std::span(values)));
+  const bool is_compared = role == "parameters" || role == "gradients";
+  if (!is_compared || recording_->moment.step >= compares_.values_steps || tensors.empty()) return;
+  std::vector<at::Tensor> all;
+  for (const auto& [name, tensor] : tensors) all.push_back(tensor);
+  append(recording_->file, kValues, {{"list", found->second}}, elements_of(all));
 }
 
 void Recorder::Impl::record_parameters(const Model& model) {

@@ -4,12 +4,15 @@
 #include "harness/recorder/call_sites.h"
 #include "harness/recorder/injector.h"
 #include "recorder/cpp/backward_hooks.h"
+#include "recorder/cpp/comparison.h"
 #include "recorder/cpp/history_file.h"
 #include "recorder/cpp/lockstep/recorder.h"
 
 #include <map>
 
 namespace lockstep {
+
+class TapLog;  // harness/recorder/tap.h
 
 // Where one process records, and what its tapped groups need: they may outlive the Recorder.
 struct Recording {
@@ -57,6 +60,7 @@ class Recorder::Impl {
   void record_update(torch::optim::Optimizer& optimizer);
   std::string name_of_optimizer(const torch::optim::Optimizer& optimizer);
 
+  const ComparisonOptions compares_;
   const std::shared_ptr<Recording> recording_;
   std::shared_ptr<TapLog> log_;
   std::vector<std::unique_ptr<Model>> models_;

@@ -9,8 +9,13 @@ or has two lines more, before it makes its process group:
 
 Each rank writes one file, FOLDER/rank0.history, in the format of docs/protocol.md, section 5. A rank that is killed leaves
 what it has written. Needs torch alone, and that only once it records.
+
+For `lockstep judge FOLDER --against FOLDER`: LOCKSTEP_RECORD_VALUES=10 records values of parameters, gradients and buffers
+in the first 10 steps, besides their digests. LOCKSTEP_RECORD_PERTURB=1 moves parameters and inputs of models by one unit in
+the last place, up or down as drawn from this number, and records into FOLDER/perturbed-1.
 """
 import atexit
+import ctypes
 import functools
 import hashlib
 import json
@@ -26,7 +31,7 @@ import time
 import weakref
 
 COMMIT = int.from_bytes(b"LOCKSTEP", "little")
-BEGIN, MOMENT, OBSERVATION, ISSUED, DONE, ENDING, TENSORS, DIGESTS, FACT, SPAN = 1, 2, 3, 4, 5, 8, 11, 12, 13, 14
+BEGIN, MOMENT, OBSERVATION, ISSUED, DONE, ENDING, TENSORS, DIGESTS, FACT, SPAN, VALUES = 1, 2, 3, 4, 5, 8, 11, 12, 13, 14, 15
 BYTES_MOST = 64 << 20  # Of a file; `judge` reads no larger one.
 ENDING_BYTES = 4096  # Kept free for the last record.
 GOLDEN, FIRST, SECOND = (word - (1 << 64) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
@@ -142,6 +147,29 @@ def digests_of(tensors):
     return result
 
 
+def bytes_of(tensor):
+    tensor = tensor.detach().to_dense() if tensor.layout != torch.strided else tensor.detach()
+    tensor = tensor.cpu().contiguous()
+    return ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size()) if tensor.numel() else b""
+
+
+def moved(tensor, generator):
+    """Each element one unit in the last place up or down, as drawn; zeros stay. The place is that of the format in which the
+    model computes, so that autocast's counts where it is on. Gradients flow through it."""
+    if not torch.is_tensor(tensor) or not tensor.is_floating_point() or tensor.element_size() == 1:
+        return tensor
+    device = tensor.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else tensor.dtype
+    with torch.no_grad():
+        before = tensor.detach().to(dtype).contiguous()
+        words = before.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[before.element_size()])
+        ups = torch.randint(0, 2, words.shape, generator=generator).mul_(2).sub_(1)
+        after = (words + ups.to(words)).view(dtype)
+        after = torch.where((before != 0) & after.isfinite(), after, before)
+        step = after.to(tensor.dtype) - before.to(tensor.dtype)
+    return tensor + step
+
+
 def plain(value):
     """A value of a fact as JSON: numbers that JSON lacks as text, a tensor of one element as its number."""
     if torch.is_tensor(value):
@@ -177,6 +205,7 @@ class Model:
     def __init__(self, name, wrapper):
         self.name, self.wrapper, self.kind, self.is_in_forward, self.buffers_done = name, weakref.ref(wrapper), None, False, None
         self.recorded = None  # The versions of the parameters when they were recorded last.
+        self.is_moved = False
 
     def tensors(self, named):
         ignored = getattr(self.wrapper(), "parameters_to_ignore", ())
@@ -197,8 +226,10 @@ class Model:
 class Recorder:
     """What PyTorch's functions do around themselves once `install` has put this in their place; `original` is PyTorch's."""
 
-    def __init__(self, history):
+    def __init__(self, history, values_steps=0, perturbed=0):
         self.history, self.step, self.moment = history, 0, None
+        self.values_steps, self.generator = values_steps, torch.Generator().manual_seed(perturbed) if perturbed else None
+        self.stepping, self.pending = None, weakref.WeakKeyDictionary()
         self.lists, self.sequences, self.models, self.wrapped = {}, {}, [], 0
         self.names, self.epochs = {kind: weakref.WeakKeyDictionary() for kind in ("optimizer", "loader", "sampler")}, {}
         self.iterators, self.starting, self.is_drawing = weakref.WeakKeyDictionary(), None, False
@@ -226,6 +257,8 @@ class Recorder:
             self.history.append(TENSORS, {"list": self.lists[key], "of": owner, "role": role, "tensors": known})
         self.history.append(DIGESTS, {"list": self.lists[key]},
                             b"".join(struct.pack("<qd", *pair) for pair in digests_of([tensor for _, tensor in named])))
+        if self.step < self.values_steps and role in ("parameters", "gradients", "buffers") and named:
+            self.history.append(VALUES, {"list": self.lists[key]}, b"".join(bytes_of(t) for _, t in named if t is not None))
 
     def name_of(self, kind, thing):
         return self.names[kind].setdefault(thing, "%s %d" % (kind, len(self.names[kind])))
@@ -234,7 +267,9 @@ class Recorder:
         sequence = self.sequences[group] = self.sequences.get(group, -1) + 1
         self.history.append(ISSUED, {"op": op, "group": group, "dtype": dtype, "sequence": sequence, "elements": elements,
                                      "root": root, "ns": time.monotonic_ns()})
-        return lambda: self.history.append(DONE, {"group": group, "sequence": sequence, "ns": time.monotonic_ns()})
+        once = iter([True])  # A future and a wait may both say so.
+        return lambda: next(once, False) and self.history.append(DONE, {"group": group, "sequence": sequence,
+                                                                        "ns": time.monotonic_ns()})
 
     def collective(self, original, op, position, *args, **kwargs):
         sent = args[position] if position is not None and len(args) > position else kwargs.get("tensor", kwargs.get("input"))
@@ -249,10 +284,16 @@ class Recorder:
         if not kwargs.get("async_op"):
             done()
         elif result is not None:
+            self.pending[result] = done
             try:
                 result.get_future().then(lambda _: done())
-            except RuntimeError:  # A backend without futures: nobody says when it is done.
+            except RuntimeError:  # A backend without futures: it is done when the program has waited for it.
                 pass
+        return result
+
+    def wait(self, original, work, *args, **kwargs):
+        result = original(work, *args, **kwargs)
+        self.pending.pop(work, lambda: None)()
         return result
 
     def parameters(self, model):
@@ -276,8 +317,10 @@ class Recorder:
         self.models.append(model)
         drops = sum(isinstance(m, torch.nn.modules.dropout._DropoutNd) and m.p > 0 or
                     isinstance(getattr(m, "dropout", None), float) and m.dropout > 0 for m in ddp.module.modules())
+        norms = sum(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) and not isinstance(m, torch.nn.SyncBatchNorm)
+                    for m in ddp.module.modules())
         self.fact(model.name, kind=type(ddp.module).__name__, broadcast_buffers=ddp.broadcast_buffers, dropouts=drops,
-                  find_unused_parameters=ddp.find_unused_parameters, parameters=len(model.parameters()))
+                  batch_norms=norms, find_unused_parameters=ddp.find_unused_parameters, parameters=len(model.parameters()))
         self.parameters(model)
 
     def forward(self, original, ddp, *args, **kwargs):
@@ -289,10 +332,21 @@ class Recorder:
             model.kind = "synchronised" if ddp.require_backward_grad_sync else "no_sync"
         model.buffers_done = self.issue("ddp_buffers", **model.sent(model.buffers())) if ddp.will_sync_module_buffers() else None
         model.is_in_forward = True
+        if self.generator:
+            args, kwargs = self.move(model, args, kwargs)
         try:
             return self.timed("forward", original, ddp, *args, **kwargs)
         finally:
             model.is_in_forward = False
+
+    def move(self, model, args, kwargs):
+        """The model, before its first forward, and the inputs of each."""
+        if not model.is_moved:
+            with torch.no_grad():
+                for _, parameter in model.parameters():
+                    parameter.copy_(moved(parameter, self.generator))
+        model.is_moved = True
+        return torch.utils._pytree.tree_map(lambda value: moved(value, self.generator), (args, kwargs))
 
     def before_module(self, module, _):
         model = next((model for model in self.models if getattr(model.wrapper(), "module", None) is module), None)
@@ -324,10 +378,14 @@ class Recorder:
             model.kind = None
         return result
 
-    def steps(self, *_):
-        self.update_began = time.monotonic_ns()
+    def steps(self, optimizer, *_):
+        if self.stepping in (None, optimizer):
+            self.stepping, self.update_began = optimizer, time.monotonic_ns()
 
     def stepped(self, optimizer, *_):
+        if optimizer is not self.stepping:  # The one that another has within it.
+            return
+        self.stepping = None
         self.at("update")
         self.history.append(SPAN, {"name": "update", "from": self.update_began, "ns": time.monotonic_ns()})
         owners = {id(p): [model.name, name] for model in self.live_models() for name, p in model.parameters()}
@@ -336,9 +394,10 @@ class Recorder:
                  for key, value in optimizer.state.get(p, {}).items() if torch.is_tensor(value)]
         groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
         owned = [owners[id(p)] for p in places if id(p) in owners]
-        name = self.name_of("optimizer", optimizer)
+        name, divides = self.name_of("optimizer", optimizer), type(optimizer).__name__ == "ZeroRedundancyOptimizer"
         self.fact(name, kind=type(optimizer).__name__, groups=groups, owned=owned, foreign=len(places) - len(owned))
-        self.digests(name, "state", state)
+        if not divides:  # Otherwise each rank has the state of other parameters.
+            self.digests(name, "state", state)
         for model in self.models:
             model.recorded = None
             self.parameters(model)
@@ -398,6 +457,14 @@ def clock():
         return platform.node()
 
 
+def whole_number(variable):
+    """0 where it is not set."""
+    text = os.environ.get(variable, "") or "0"
+    if not text.isascii() or not text.isdigit():
+        raise SystemExit("lockstep_recorder: %s is '%s'; expected a whole number" % (variable, text))
+    return int(text)
+
+
 recorder = None  # The one of this process, once it records.
 
 
@@ -420,6 +487,7 @@ def install():
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
     register_optimizer_step_pre_hook(recorder.steps)
     register_optimizer_step_post_hook(recorder.stepped)
+    put(torch.distributed.Work, "wait", recorder.wait)
     for name, (position, op) in COLLECTIVES.items():
         put(torch.distributed.distributed_c10d, name, recorder.collective, op, position)
         setattr(torch.distributed, name, getattr(torch.distributed.distributed_c10d, name))
@@ -443,9 +511,14 @@ def start(folder=None, program=None):
         (("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"), 0), (("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"), 1))]
     import torch
     import torch.distributed
+    values, perturbed = whole_number("LOCKSTEP_RECORD_VALUES"), whole_number("LOCKSTEP_RECORD_PERTURB")
+    about = {"perturbed": perturbed} if perturbed else {}
+    if perturbed:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        folder = os.path.join(folder, "perturbed-%d" % perturbed)
     history = History(folder, *number, writer="lockstep_recorder.py", torch=str(torch.__version__), clock=clock(),
-                      program=os.path.basename(program or sys.argv[0]))
-    recorder = Recorder(history)
+                      program=os.path.basename(program or sys.argv[0]), **about)
+    recorder = Recorder(history, values, perturbed)
     install()
     atexit.register(history.end, "returned")
     before = sys.excepthook

@@ -40,11 +40,11 @@ class Recorded(ProgramCase):
     def test_junit_has_a_test_for_each_claim(self):
         self.run_program("judge", "run", "--junit", "junit.xml")
         cases = list(xml.etree.ElementTree.parse(os.path.join(self.folder, "junit.xml")).iter("testcase"))
-        self.assertEqual(len(cases), 17)
+        self.assertEqual(len(cases), 18)
         failed = [case.get("classname") + "." + case.get("name") for case in cases if case.find("failure") is not None]
         self.assertEqual(failed, ["lockstep.optimizer.has_one_setting@recorded-recorded-gloo",
                                   "lockstep.parameters.are_the_same@recorded-recorded-gloo"])
-        self.assertEqual(sum(case.find("skipped") is not None for case in cases), 1)
+        self.assertEqual(sum(case.find("skipped") is not None for case in cases), 2)
 
     def test_the_summary_of_a_step_on_github_has_the_story(self):
         self.run_program("judge", "run", GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY="summary.md")
@@ -61,6 +61,50 @@ class Recorded(ProgramCase):
         with open(elsewhere, encoding="ascii") as file:
             self.assertEqual(file.read(), "kept")
         self.assertFalse(os.path.islink(os.path.join(self.folder, "run", "trace.json")))
+
+    def played(self):
+        """A case that failed in a simulated world, with what its ranks recorded."""
+        with open(os.path.join(self.folder, "case.json"), "w", encoding="ascii") as file:
+            json.dump({"lockstep_case": 1, "scenario": "toys.average", "value": {"world": {"size": 3}}}, file)
+        return self.run_program("replay", "case.json", "--tier", "sim", "--history", "histories", "--trace", "trace.json")
+
+    def judged_case(self):
+        status, out, err = self.run_program("judge", "histories", "--case", "case.json")
+        return status, out + err
+
+    def test_a_case_that_another_program_ran_has_the_verdict_that_ours_had(self):
+        status, out, err = self.played()
+        self.assertEqual(status, 1, out + err)
+        self.assertIn("histories: histories, of toys.average (toy, sim), case 1 of 1", out)
+        again, text = self.judged_case()
+        self.assertEqual(again, 1, text)
+        story = out[out.index("\u2717"):out.index("  replay ")]
+        self.assertEqual(text[text.index("\u2717"):text.index("  read ")], story)
+
+    def test_a_case_has_a_trace_as_a_recorded_run_has(self):
+        _, out, _ = self.played()
+        self.assertRegex(out, r"toys\.average \(toy, sim\), case 1 of 1, 3 ranks")
+        with open(os.path.join(self.folder, "trace.json"), encoding="utf-8") as file:
+            self.assertEqual({event["pid"] for event in json.load(file)["traceEvents"]}, {0, 1, 2})
+
+    def test_a_history_of_another_case_or_of_no_case_is_refused(self):
+        self.played()
+        path = os.path.join(self.folder, "histories", "rank1.history")
+        with open(path, "rb") as file:
+            content = file.read()
+        for changed, sentence in ((content.replace(b'"rank":1', b'"rank":0'), "its 'rank' is 0; expected 1"),
+                                  (content[:7], "is no history: record 0: the file ends inside it"),
+                                  (b"", "is empty")):
+            with open(path, "wb") as file:
+                file.write(changed)
+            status, text = self.judged_case()
+            self.assertEqual(status, 2, text)
+            self.assertIn("rank1.history", text)
+            self.assertIn(sentence, text)
+        status, _, err = self.run_program("judge", "run", "--case", "case.json", "--against", "run")
+        self.assertEqual((status, "--against and --case exclude each other" in err), (2, True))
+        status, _, err = self.run_program("judge", "run", "--against", "run")
+        self.assertEqual((status, "run: has digests of tensors and no values" in err), (2, True), err)
 
     def test_what_is_no_recorded_run_is_refused(self):
         os.remove(os.path.join(self.folder, "run", "rank1.history"))

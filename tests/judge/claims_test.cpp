@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <limits>
+#include <set>
 
 namespace lockstep::recorded {
 namespace {
@@ -39,6 +40,9 @@ Rank right_rank(int number, int world) {
   add({}, Fact{"process group", {{"rank", number}, {"world", world}, {"backend", "gloo"}}});
   add({0, "construction"}, Fact{"model 0", {{"dropouts", 1}}});
   add({0, "construction"}, digests("parameters", {{1, 1}, {2, 1}}));
+  add({0, "data"}, Fact{"loader 1", {{"length", world}, {"replicas", world}}});
+  add({0, "data"}, Drawn{"loader 1", {number}});
+  add({0, "data"}, Fact{"loader 1 exhausted", Json::object()});
   for (int step = 0; step < kSteps; ++step) {
     const int epoch = step / 2;
     if (step % 2 == 0) {
@@ -155,6 +159,8 @@ const std::vector<Mistake>& mistakes() {
              for (int step = 0; step < 2; ++step)
                nth<Drawn>(rank, 2 + step, "loader 0") = nth<Drawn>(rank, step, "loader 0");
          }},
+        {"data.evaluates_each_sample_once", "evaluation_padded",
+         first([](Rank& rank) { nth<Drawn>(rank, 0, "loader 1").indices.push_back(0); })},
         {"random.streams_differ", "same_random_stream",
          [](RecordedRun& run) {
            for (auto& rank : run.ranks)
@@ -192,8 +198,7 @@ const std::vector<Mistake>& mistakes() {
            nth<Fact>(rank, 2, "optimizer 0").values["groups"][0]["lr"] = 0.25;
          })},
         {"optimizer.has_one_state", "no_two_ranks_agree", first([](Rank& rank) {
-           nth<Digests>(rank, 3, "state").values[0].norm = 2;
-           nth<Digests>(rank, 3, "state").values[0].bits = 99;
+           nth<Digests>(rank, 3, "state").values[0] = {99, 2};
          })},
         {"parameters.are_the_same", "no_two_ranks_agree",
          first([](Rank& rank) { nth<Digests>(rank, 0, "parameters").values[0].bits = 99; })},
@@ -236,21 +241,17 @@ TEST(Claims, HoldOrAreNotJudgedForOneRankAlone) {
 }
 
 TEST(Claims, EachFindsTheMistakeThatIsPlanted) {
+  std::set<std::string_view> found;
   for (const auto& mistake : mistakes()) {
     auto run = right_run();
     mistake.plant(run);
     const auto judgement = claim_named(mistake.claim).judge(run);
     ASSERT_FALSE(judgement.findings.empty()) << mistake.claim << " " << mistake.pattern;
+    found.insert(mistake.claim);
     EXPECT_EQ(judgement.findings.front().pattern, mistake.pattern) << mistake.claim;
     EXPECT_NE(judgement.findings.front().text, "") << mistake.claim;
   }
-}
-
-TEST(Claims, EachHasAMistakeThatItFinds) {
-  for (const auto& claim : claims())
-    EXPECT_TRUE(std::any_of(mistakes().begin(), mistakes().end(), [&](const auto& mistake) {
-      return claim.name == mistake.claim;
-    })) << claim.name;
+  EXPECT_EQ(found.size(), claims().size());
 }
 
 TEST(Claims, NameTheRankThatStandsAlone) {
@@ -287,11 +288,11 @@ TEST(Claims, CountNoForwardThatARecorderDidNotSee) {
 
 TEST(Claims, AllowThePaddingOfADistributedSampler) {
   auto run = right_run();
-  for (auto& rank : run.ranks)
+  for (auto& rank : run.ranks) {
     for (int pass = 0; pass < 2; ++pass) nth<Fact>(rank, pass, "loader 0").values["length"] = 15;
-  for (auto& rank : run.ranks)
     for (int step = 0; step < kSteps; ++step)
       for (auto& index : nth<Drawn>(rank, step, "loader 0").indices) index %= 15;
+  }
   EXPECT_TRUE(passes_are_partitions(run).findings.empty());
 }
 

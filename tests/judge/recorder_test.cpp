@@ -4,10 +4,12 @@
 #include "harness/core/read_file.h"
 #include "harness/judge/recorded_run.h"
 #include "recorder/cpp/backward_hooks.h"
+#include "recorder/cpp/comparison.h"
 #include "recorder/cpp/digest.h"
 #include "recorder/cpp/history_file.h"
 #include "recorder/cpp/optimizers.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/torch.h>
@@ -210,6 +212,27 @@ TEST(OptimizersInCpp, NameWhatTheyHold) {
   const auto state = state_of(adam, weight);
   ASSERT_EQ(state.size(), 3u);  // without amsgrad
   EXPECT_EQ(state[0].second.item<int64_t>(), 1);
+}
+
+TEST(MovingByOnePlace, IsOneUnitInTheLastPlaceOfEachElementButZeros) {
+  for (const auto dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
+    const auto before = at::tensor({1.5, -0.3, 0.0, 1e4, -2.0, 0.7}).to(dtype);
+    const auto after = before.clone();
+    move_by_one_place(after, at::make_generator<at::CPUGeneratorImpl>(uint64_t{1}));
+    const auto words = dtype == at::kDouble  ? at::kLong
+                       : dtype == at::kFloat ? at::kInt
+                                             : at::kShort;
+    const auto places = (after.view(words).to(at::kLong) - before.view(words).to(at::kLong)).abs();
+    EXPECT_TRUE(places.equal(at::tensor({1, 1, 0, 1, 1, 1}, at::kLong))) << places;
+    const auto again = before.clone();
+    move_by_one_place(again, at::make_generator<at::CPUGeneratorImpl>(uint64_t{1}));
+    EXPECT_TRUE(again.equal(after));
+  }
+}
+
+TEST(ElementsOfTensors, FollowEachOtherWithoutThoseThatAreUndefined) {
+  const std::vector<at::Tensor> all{at::tensor({1.f, 2.f}), at::Tensor(), at::ones({2, 2}).t()};
+  EXPECT_EQ(elements_of(all).size(), 24u);
 }
 
 TEST(RecorderThatIsOff, PassesEverythingThrough) {

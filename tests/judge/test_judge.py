@@ -23,6 +23,7 @@ MISTAKES = {
     "bare_forward": ("forward.runs_through_the_wrapper", "bare_forward"),
     "set_epoch_forgotten": ("data.order_changes", "epoch_ignored"),
     "shuffle_without_sampler": ("data.is_partitioned", "every_rank_draws_all"),
+    "padded_evaluation": ("data.evaluates_each_sample_once", "evaluation_padded"),
     "one_seed": ("random.streams_differ", "same_random_stream"),
     "early_stop": ("run.has_one_length", "stopped_early"),
     "one_step_fewer": ("run.has_one_length", "stopped_early"),
@@ -45,7 +46,7 @@ class Programs(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.folder = folder.name
         wanted = ["%s:%d" % (name, world) for name in CLEAN for world in (1, 2, 4)]
-        wanted += [name + ":2" for name in (*MISTAKES, "killed")]
+        wanted += [name + ":2" for name in (*MISTAKES, "killed", "divided_state", "without_futures")]
         result = subprocess.run([PYTHON, os.path.join(HERE, "programs.py"), cls.folder, *wanted], capture_output=True,
                                 text=True, timeout=600, check=False)
         cls.log = result.stdout + result.stderr
@@ -110,6 +111,30 @@ class Programs(unittest.TestCase):
             content = file.read()
         issued = re.search(rb'"op":"allreduce","group":"world","dtype":"float32","sequence":(\d+)', content)
         self.assertIn(b'{"group":"world","sequence":%s,' % issued[1], content)
+
+    def test_one_without_a_future_is_done_when_it_was_waited_for(self):
+        with open(os.path.join(self.folder, "without_futures-2", "rank0.history"), "rb") as file:
+            content = file.read()
+        issued = re.search(rb'"op":"allreduce","group":"world","dtype":"float32","sequence":(\d+)', content)
+        self.assertEqual(content.count(b'{"group":"world","sequence":%s,' % issued[1]), 1)
+
+    def test_an_optimizer_that_divides_its_state_has_none_to_compare(self):
+        result, results = self.judged("divided_state-2")
+        self.assertEqual(result.returncode, 0, result.stdout)
+        self.assertEqual(results["parameters.are_the_same"]["result"], "pass")
+        self.assertEqual(results["optimizer.has_one_state"]["refused"], {"no rank recorded state": 1})
+        self.assertEqual(results["run.has_one_length"]["exactness"], "12 updates")
+
+    def test_a_program_under_torchrun_is_recorded_as_it_is(self):
+        folder = os.path.join(self.folder, "torchrun")
+        command = [os.path.join(os.path.dirname(PYTHON), "torchrun"), "--standalone", "--nproc-per-node", "2", "-m",
+                   "lockstep_recorder", "--record", folder, os.path.join(HERE, "train.py")]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env={
+            **os.environ, "PYTHONPATH": os.path.join(ROOT, "recorder", "python"), "OMP_NUM_THREADS": "1"})
+        self.assertEqual(result.returncode, 0, result.stderr[-3000:])
+        _, results = self.judged("torchrun")
+        self.assertEqual({each["result"] for each in results.values()}, {"pass", "skip"})
+        self.assertEqual(results["run.is_recorded_whole"]["result"], "pass")
 
     def test_what_cannot_be_traced_is_refused(self):
         for arguments, sentence in ((["nowhere"], "nowhere: is no folder of recorded histories"),

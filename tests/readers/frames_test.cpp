@@ -1,6 +1,8 @@
 // Frames and histories, which other programs may have written.
 #include "harness/core/compare.h"
+#include "harness/core/history_file.h"
 #include "harness/core/scenario.h"
+#include "harness/judge/case_history.h"
 #include "reports/history.h"
 #include "tests/readers/inputs.h"
 #include "tests/readers/outcomes.h"
@@ -127,6 +129,23 @@ TEST(Readers, AnyRecordsAreAHistoryThatIsJudgedOrAreRefusedByTheirRecord) {
   outcomes.report();
   for (const auto& [name, count] : verdicts) std::cout << "  " << name << " " << count << "\n";
   EXPECT_GE(verdicts.size(), 2u);
+}
+
+TEST(Readers, AnyHistoryOfACaseIsJudgedOrRefusedByItsRecord) {
+  const auto scenario = all_alike();
+  const auto c = scenario.smallest();
+  std::vector<std::string> files;
+  for (int rank = 0; rank < 3; ++rank)
+    files.push_back(history_file(eventful(rank), {.rank = 0, .world = 3, .case_hash = hash_of(c)}));
+  const FrameInputs inputs_of_rank(files);
+  Outcomes outcomes("histories of a case", "f");
+  for (uint64_t number = 0; number < inputs(); ++number)
+    outcomes.add(number, [&] {
+      const auto read = recorded::read_case_rank(inputs_of_rank.at(number), 0, c, "f");
+      const History history({read, eventful(1), eventful(2)});
+      EXPECT_FALSE(name_of(judge(scenario, c, history).kind).empty()) << number;
+    });
+  outcomes.report();
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ std::string trained(int rank) {
   Frames all;
   const auto add = [&](int kind, const Json& header, const std::vector<uint64_t>& words = {}) {
     all.frames.push_back({static_cast<FrameKind>(kind), header, bytes_in(words)});
+    if (kind == 15) all.frames.back().payload.resize(3 * sizeof(float));
   };
   const auto list = [&](int number, const char* of, const char* role, const Json& tensors) {
     add(11, {{"list", number}, {"of", of}, {"role", role}, {"tensors", tensors}});
@@ -59,6 +60,7 @@ std::string trained(int rank) {
   list(3, "model 0", "random", Json::array({Json::array({"generator", "uint8", {5056}})}));
   list(4, "model 0", "buffers", Json::array({w}));
   add(12, {{"list", 0}}, {7, 0x3ff0000000000000});
+  add(15, {{"list", 0}}, {0x3f8000003f800000, 0x3f800000});
   for (int step = 0; step < 2; ++step) {
     const auto number = static_cast<uint64_t>(step), own = static_cast<uint64_t>(rank);
     add(2, {{"step", step}, {"phase", "data"}});
@@ -88,6 +90,7 @@ std::string trained(int rank) {
     add(13, {{"name", "backward"},
              {"values", {{"model", "model 0"}, {"kind", "synchronised"}, {"loss", 0.5}}}});
     add(12, {{"list", 1}}, {number + 1, 0x3ff0000000000000});
+    add(15, {{"list", 1}}, {0x3f0000003f000000, 0x3f000000});
     add(2, {{"step", step}, {"phase", "update"}});
     add(13, {{"name", "optimizer 0"},
              {"values",
@@ -124,6 +127,14 @@ TEST(Readers, ARecordedRunThatNobodyChangedHolds) {
   EXPECT_GE(results.at("pass"), 14u);
 }
 
+// One process whose files nobody changed, or both of whose runs are the changed rank, as a world.
+recorded::OneProcess one_of(const std::string& changed, uint64_t number) {
+  recorded::RecordedRun run;
+  run.ranks.push_back(recorded::read_rank(number % 3 == 0 ? changed : trained(0), "f"));
+  run.ranks.front().world = 1;
+  return {run, {run}};
+}
+
 TEST(Readers, AnyRecordedRunIsJudgedAndTracedOrRefusedByItsRecord) {
   const FrameInputs ranks({trained(0), trained(1)});
   Outcomes outcomes("recorded runs", "f");
@@ -131,7 +142,11 @@ TEST(Readers, AnyRecordedRunIsJudgedAndTracedOrRefusedByItsRecord) {
   for (uint64_t number = 0; number < inputs(); ++number)
     outcomes.add(number, [&] {
       const auto run = run_of(ranks.at(number), number);
-      for (const auto& [name, count] : results_in(recorded::judged(run))) all[name] += count;
+      const auto one = one_of(ranks.at(number), number);
+      const bool is_compared = number % 4 == 0;
+      for (const auto& [name, count] :
+           results_in(recorded::judged(run, is_compared ? &one : nullptr)))
+        all[name] += count;
       const auto timeline = recorded::timeline_of(run);
       EXPECT_FALSE(recorded::timeline_text(run, timeline).empty()) << number;
       std::ostringstream trace;

@@ -1,0 +1,29 @@
+#include "cli/case_in_file.h"
+
+#include "cli/usage.h"
+
+#include <algorithm>
+
+namespace lockstep::cli {
+
+const Scenario& scenario_of(const Known& known, const std::string& name, const std::string& file) {
+  std::vector<std::string> names;
+  for (const auto& scenario : known.scenarios) names.push_back(scenario.name);
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end())
+    throw UsageError(file + ": this program has no scenario '" + name + "'" +
+                     did_you_mean(name, names));
+  return known.scenarios[static_cast<size_t>(found - names.begin())];
+}
+
+std::pair<const Scenario&, SavedCase> read_case(const Known& known, const std::string& file) {
+  const auto [c, origin] = read_case_file(file);
+  const auto& scenario = scenario_of(known, c.scenario, file);
+  try {
+    return {scenario, {scenario.parse(c.value), origin}};
+  } catch (const FieldError& error) {
+    throw UsageError(file + ": " + error.what());
+  }
+}
+
+}  // namespace lockstep::cli

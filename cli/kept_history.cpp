@@ -1,0 +1,100 @@
+#include "cli/kept_history.h"
+
+#include "cli/trace_output.h"
+#include "cli/usage.h"
+#include "harness/core/history_file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace lockstep::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path history_path(const fs::path& folder, size_t rank) {
+  return folder / ("rank" + std::to_string(rank) + ".history");
+}
+
+[[noreturn]] void cannot_write(const fs::path& path, int why) {
+  throw UsageError(path.string() + ": cannot be written: " + std::strerror(why));
+}
+
+// Never over another file, and through no link.
+void write_new(const fs::path& path, const std::string& bytes) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (file < 0) cannot_write(path, errno);
+  size_t at = 0;
+  while (at < bytes.size()) {
+    const auto count = ::write(file, bytes.data() + at, bytes.size() - at);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      const int why = errno;
+      ::close(file);
+      ::unlink(path.c_str());
+      cannot_write(path, why);
+    }
+    at += static_cast<size_t>(count);
+  }
+  ::close(file);
+}
+
+recorded::RecordedRun as_recorded(const std::string& name, const History& history) {
+  recorded::RecordedRun run;
+  for (const auto& rank : history.ranks())
+    run.ranks.push_back({.is_there = true,
+                         .number = static_cast<int>(run.ranks.size()),
+                         .world = history.size(),
+                         .program = name,
+                         .history = rank});
+  return run;
+}
+
+}  // namespace
+
+void KeptHistory::on_verdict(const Turn& turn, const History& history, const Verdict& verdict) {
+  const bool is_worse = !kept_ || kept_->holds;
+  if (!turn.is_trial && history.size() > 0 && is_worse)
+    kept_ = {
+        .c = turn.c,
+        .setting = turn.setting,
+        .number = turn.number,
+        .of = turn.of,
+        .history = history,
+        .holds = verdict.kind == Verdict::Kind::pass || verdict.kind == Verdict::Kind::refused};
+  next_.on_verdict(turn, history, verdict);
+}
+
+std::string KeptHistory::write(const HistoryFiles& files) const {
+  if (!kept_) throw UsageError("no case ran, so there is no history to write");
+  const auto& [c, setting, number, of, history, holds] = *kept_;
+  const auto name = c.scenario + " (" + setting.subject + ", " + setting.tier + "), case " +
+                    std::to_string(number) + " of " + std::to_string(of);
+  std::string text;
+  if (!files.folder.empty()) {
+    std::error_code error;
+    fs::create_directories(files.folder, error);
+    fs::permissions(files.folder, fs::perms::owner_all, error);
+    for (size_t rank = 0; rank < history.ranks().size(); ++rank)
+      write_new(history_path(files.folder, rank),
+                history_file(history.ranks()[rank], {.rank = static_cast<int>(rank),
+                                                     .world = history.size(),
+                                                     .case_hash = hash_of(c)}));
+    text += "histories: " + files.folder.string() + ", of " + name + "\n";
+  }
+  if (!files.trace.empty()) text += traced(as_recorded(name, history), files.trace);
+  return text;
+}
+
+void check_history_files(const HistoryFiles& files) {
+  if (files.folder.empty()) return;
+  std::error_code error;
+  const auto first = history_path(files.folder, 0);
+  if (fs::exists(fs::symlink_status(first, error)))
+    throw UsageError(first.string() + ": is there already; name a new folder");
+}
+
+}  // namespace lockstep::cli

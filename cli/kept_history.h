@@ -1,0 +1,45 @@
+// The history of one case of a run, for the files that a user requested of it.
+#pragma once
+
+#include "harness/engine/listener.h"
+
+#include <optional>
+
+namespace lockstep::cli {
+
+struct HistoryFiles {
+  std::filesystem::path trace;   // a Chrome trace; empty: not written
+  std::filesystem::path folder;  // a history for each rank; empty: not written
+  bool empty() const { return trace.empty() && folder.empty(); }
+};
+
+// Passes everything on to `next`, and keeps the history of the first case that does not hold, or
+// else of the last one.
+class KeptHistory : public Listener {
+ public:
+  explicit KeptHistory(Listener& next) : next_(next) {}
+  void on_case(const Turn& turn) override { next_.on_case(turn); }
+  void on_verdict(const Turn& turn, const History& history, const Verdict& verdict) override;
+  void on_result(const Result& result) override { next_.on_result(result); }
+  void on_wait() override { next_.on_wait(); }
+
+  // Writes the files; returns the table of the trace, and which case it is of. Throws UsageError
+  // for a file that cannot be written or is there already, and where no case ran.
+  std::string write(const HistoryFiles& files) const;
+
+ private:
+  struct Kept {
+    Case c;
+    Setting setting;
+    int number = 1, of = 1;
+    History history;
+    bool holds = true;
+  };
+  Listener& next_;
+  std::optional<Kept> kept_;
+};
+
+// Throws UsageError where the folder of histories has some already.
+void check_history_files(const HistoryFiles& files);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,93 @@
+"""Trainings as several ranks beside one process: right ones hold in every format, and mistakes that all ranks make alike are
+caught and named.
+
+usage: test_against.py LOCKSTEP
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+PYTHON = os.path.join(ROOT, ".venv-peer", "bin", "python")
+LOCKSTEP = ""
+CLEAN = [(dtype, world) for dtype in ("float32", "bfloat16", "float16") for world in (2, 4)] + [("autocast", 2), ("uneven", 2)]
+# Program -> the one process that it is judged against, the claim that finds its mistake, the pattern, and the place's begin.
+VALUES, DATA = "values.follow_one_process", "data.is_that_of_one_process"
+MISTAKES = {
+    "sum": ("float32", VALUES, "sum_not_average", "step 0, backward, "),
+    "sum in bfloat16": ("bfloat16", VALUES, "sum_not_average", "step 0, backward, "),
+    "scaled_rate": ("float32", VALUES, "update_off_by_world", "step 0, update, "),
+    "dropped": ("float32", VALUES, "ranks_agree_reference_differs", "step 0, backward, "),
+    "dropped in bfloat16": ("bfloat16", VALUES, "ranks_agree_reference_differs", "step 0, backward, "),
+    "dropped in float16": ("float16", VALUES, "ranks_agree_reference_differs", "step 0, backward, "),
+    "unweighted": ("uneven", VALUES, "ranks_agree_reference_differs", "step 0, backward, "),
+    "unweighted in bfloat16": ("uneven in bfloat16", VALUES, "ranks_agree_reference_differs", "step 0, backward, "),
+    "batch_norm": ("batch_norm", VALUES, "ranks_agree_reference_differs", "step 0, backward, "),
+    "other_seed": ("float32", DATA, "other_batches", "pass 0 of loader 0, batch 0"),
+    "padded": ("padded", DATA, "other_batches", "pass 0 of loader 0, batch 5"),
+}
+
+
+class Beside(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="lockstep against ")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = folder.name
+        ones = {name for name, _ in CLEAN} | {mistake[0] for mistake in MISTAKES.values()}
+        wanted = ["%s:1" % name for name in sorted(ones)] + ["%s:%d" % clean for clean in CLEAN]
+        wanted += [name + ":2" for name in MISTAKES] + ["digests:2"]
+        result = subprocess.run([PYTHON, os.path.join(HERE, "one_process.py"), cls.folder, *wanted], capture_output=True,
+                                text=True, timeout=600, check=False)
+        cls.log = result.stdout + result.stderr
+
+    def judged(self, run, one):
+        report = os.path.join(self.folder, run + ".json")
+        result = subprocess.run([LOCKSTEP, "judge", os.path.join(self.folder, run), "--against", os.path.join(self.folder, one),
+                                 "--json", report], capture_output=True, text=True, timeout=120, check=False)
+        self.assertIn(result.returncode, (0, 1), result.stderr + self.log[-3000:])
+        with open(report, encoding="utf-8") as file:
+            return result, {each["scenario"]: each for each in json.load(file)["results"]}
+
+    def test_a_right_training_holds_in_every_format_and_world(self):
+        for name, world in CLEAN:
+            with self.subTest(program=name, world=world):
+                result, results = self.judged("%s-%d" % (name, world), name + "-1")
+                self.assertEqual(result.returncode, 0, result.stdout)
+                self.assertEqual([results[claim]["result"] for claim in (VALUES, DATA)], ["pass", "pass"])
+
+    def test_each_mistake_is_caught_at_its_step_and_named(self):
+        for name, (one, claim, pattern, place) in MISTAKES.items():
+            with self.subTest(mistake=name):
+                result, results = self.judged(name + "-2", one + "-1")
+                self.assertEqual((result.returncode, results[claim]["result"]), (1, "fail"), result.stdout)
+                finding = results[claim]["findings"][0]
+                self.assertEqual(finding["pattern"], pattern, result.stdout)
+                self.assertTrue(finding["where"].startswith(place), finding["where"])
+
+    def test_a_model_with_batch_norm_is_told_why_it_parts(self):
+        _, results = self.judged("batch_norm-2", "batch_norm-1")
+        self.assertIn("SyncBatchNorm takes those of all ranks' batches", results[VALUES]["findings"][0]["text"])
+
+    def test_what_cannot_be_compared_is_refused_with_the_cure(self):
+        for run, one, sentence in (("digests-2", "float32-1", "digests-2: has digests of tensors and no values, which a "
+                                    "comparison with one process needs; record it with LOCKSTEP_RECORD_VALUES=10"),
+                                   ("float32-2", "float32-4", "float32-4: is a run of 4 ranks; expected one process"),
+                                   ("float32-2", "float32-1/perturbed-1", "was recorded with LOCKSTEP_RECORD_PERTURB=1")):
+            result = subprocess.run([LOCKSTEP, "judge", os.path.join(self.folder, run), "--against", os.path.join(self.folder, one)],
+                                    capture_output=True, text=True, timeout=120, check=False)
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertIn(sentence, result.stderr)
+
+
+if __name__ == "__main__":
+    if not os.path.exists(PYTHON):
+        print("skipped: there is no .venv-peer: ./lockstep setup --peer makes it")
+        sys.exit(77)
+    LOCKSTEP = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
