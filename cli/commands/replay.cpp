@@ -15,7 +15,7 @@ namespace lockstep::cli {
 namespace {
 
 struct Flags {
-  std::string file, subject, tier, backend, timeout, out = ".lockstep", colour = "auto";
+  std::string file, subject, tier, backend, timeout, html, out = ".lockstep", colour = "auto";
   std::string shrink_time, repeat, time;
   bool shrink = false, until_fail = false, verbose = false;
 };
@@ -96,7 +96,11 @@ std::vector<Job> jobs_of(const Flags& flags, const Known& known,
 }
 
 int replay(const Flags& flags, const Known& known, SingleThreaded alone) {
-  CommandOptions options{.out = flags.out, .colour = flags.colour, .show_rows = flags.verbose};
+  CommandOptions options{.out = flags.out,
+                         .html = flags.html,
+                         .command = known.command(),
+                         .colour = flags.colour,
+                         .show_rows = flags.verbose};
   std::vector<Replayed> replayed;
   if (flags.file.empty()) {
     replayed = cut_off_cases(known, flags.out);
@@ -153,6 +157,7 @@ void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& s
   command->add_flag("--shrink", flags->shrink,
                     "search for a smaller case that fails alike, and save it");
   option("--shrink-time", flags->shrink_time, "SECONDS", "the same, with the time for it (10)");
+  option("--html", flags->html, "FILE", "write a page with pictures of what happened");
   option("--out", flags->out, "FOLDER", "where runs are kept");
   option("--color", flags->colour, "WHEN", "auto, always or never");
   command->add_flag("-v", flags->verbose, "print what every rank recorded");
