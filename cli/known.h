@@ -16,6 +16,14 @@ struct Known {
   std::vector<Scenario> scenarios;  // canaries included
   std::vector<Demo> demos;          // in the order of a course
   KnownBackends backends = known_backends();
+  std::vector<std::string> arguments = {};  // that the user typed
+
+  // The command line that the user typed.
+  std::string command() const {
+    std::string text = shell_word(program);
+    for (const auto& argument : arguments) text += " " + shell_word(argument);
+    return text;
+  }
 };
 
 inline constexpr char kVersion[] = LOCKSTEP_VERSION;

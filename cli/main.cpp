@@ -158,8 +158,12 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   if (const char* folder = std::getenv("TMPDIR"); folder && !*folder) ::unsetenv("TMPDIR");
   if (working_folder_is_gone())
     return refuse("the working folder has been deleted; change to one that is there", kUsage);
-  const Known known{argc > 0 ? argv[0] : "lockstep", std::move(subjects), std::move(scenarios),
-                    std::move(demos)};
+  const Known known{argc > 0 ? argv[0] : "lockstep",
+                    std::move(subjects),
+                    std::move(scenarios),
+                    std::move(demos),
+                    known_backends(),
+                    std::vector<std::string>(argv + std::min(argc, 1), argv + argc)};
   int status = kHeld;
   CLI::App app("Lockstep proves data-parallel training right, or shows a case where it is wrong.");
   app.name(known.program);

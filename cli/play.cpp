@@ -6,6 +6,7 @@
 #include "cli/interrupt.h"
 #include "cli/machine.h"
 #include "cli/print.h"
+#include "cli/run_page.h"
 #include "cli/usage.h"
 #include "harness/core/text.h"
 #include "harness/worlds/about.h"
@@ -137,6 +138,13 @@ int exit_code_of(const Run& run, const RunArchive& archive) {
   return found_nothing && !archive.loss().empty() ? kUsage : code;
 }
 
+// A run that drew its seed itself is the same again only with that seed.
+std::string command_of(const CommandOptions& options) {
+  const bool has_seed = options.command.find(" --seed") != std::string::npos;
+  return options.command +
+         (options.seed && !has_seed ? " --seed " + reports::seed_text(*options.seed) : "");
+}
+
 Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan playing,
            const CommandOptions& options) {
   auto& jobs = playing.jobs;
@@ -146,6 +154,7 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan p
   check_writable(options.json);
   check_writable(options.history.trace);
   check_history_files(options.history);
+  check_writable(options.html);
   Archive disk(options.out);
   RunArchive archive(disk);
   std::vector<Planned> plan;
@@ -153,6 +162,7 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan p
   const auto settings = settings_of(jobs);
   std::erase_if(jobs, has_no_case_here);
   Run run{.program = known.program,
+          .command = command_of(options),
           .version = kVersion,
           .libtorch = about_torch().version,
           .seed = options.seed,
@@ -189,6 +199,7 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan p
   // Last, since a full disk must not suppress the summary.
   write_reports(run, options.json, options.junit);
   if (!options.history.empty()) print(kept.write(options.history));
+  if (!options.html.empty()) write_report(options.html, page_of(run, {disk.folder()}));
   if (options.at_end) options.at_end(run);
   return run;
 }

@@ -15,7 +15,7 @@ struct RunFlags {
   std::string tiers, backends = "gloo", subjects, worlds, seed, cases, shard, slots, timeout,
                      rendezvous_timeout, shrink_time, time, max_fail, repeat, slowest;
   std::vector<std::string> set;
-  std::string junit, json, trace, out = ".lockstep", colour = "auto";
+  std::string junit, json, html, trace, out = ".lockstep", colour = "auto";
   bool thorough = false, failed = false, plan = false, until_fail = false, stop_at_first = false,
        keep_going = false, no_shrink = false, quiet = false;
   int verbose = 0;

@@ -1,11 +1,19 @@
 # The Python environments that ./lockstep makes: .venv, which holds LibTorch and which every build
 # needs, with NVIDIA's libraries in it where GPUs are to be used; and .venv-peer, which holds PyTorch with all that it depends on and which only what compares
-# with PyTorch needs. ./lockstep reads this file, and its words (say, die, logged, failed) are used
+# with PyTorch needs; and .venv-pages, with which the tests read pages in a browser. ./lockstep reads this file, and its words (say, die, logged, failed) are used
 # here.
 # shellcheck shell=bash
-# shellcheck disable=SC2154  # root and logs are ./lockstep's
+# shellcheck disable=SC2154  # root, logs, build and with_... are ./lockstep's
 
-# What .venv or .venv-peer must hold: the requirements, less their comments.
+# Measured: .venv takes 1.3 GB, pip's download of it 0.6 GB for a while, a build 1 GB; .venv-peer takes
+# 4.7 GB and its download 2.7 GB; .venv-pages takes 0.2 GB with its download; NVIDIA's libraries in .venv 2.7 GB and their download 1.9 GB.
+disk_needed_mb=3000
+disk_needed_for_build_mb=1200
+disk_needed_for_peer_mb=7600
+disk_needed_for_gpu_mb=4700
+disk_needed_for_pages_mb=300
+
+# What .venv, .venv-peer or .venv-pages must hold: the requirements, less their comments.
 requirements() { grep -Ev '^[[:space:]]*(#|$)' -- "$root/requirements${1#.venv}.txt"; }
 
 # Note [An environment is complete]
@@ -123,4 +131,28 @@ make_peer() {
   make_environment .venv-peer PyTorch '2.7 GB to download, 4.7 GB on disk'
   rm -f -- "$root"/build/*/build.ninja  # So that every build looks for PyTorch again.
   mark_complete .venv-peer
+}
+
+make_pages() {
+  if is_complete .venv-pages; then
+    say '.venv-pages is complete'
+    return
+  fi
+  make_environment .venv-pages "the driver of a browser" '55 MB to download, 0.2 GB on disk'
+  mark_complete .venv-pages
+}
+
+# Before anything is installed or built: by what is missing.
+check_disk() {
+  local needed=0 free
+  if [[ ! -e $build/build.ninja ]]; then needed=$disk_needed_for_build_mb; fi
+  if ! is_complete .venv; then needed=$disk_needed_mb; fi
+  if ((with_peer)) && ! is_complete .venv-peer; then needed=$((needed + disk_needed_for_peer_mb)); fi
+  if ((with_pages)) && ! is_complete .venv-pages; then needed=$((needed + disk_needed_for_pages_mb)); fi
+  if ((with_gpu)) && ! is_gpu_complete; then needed=$((needed + disk_needed_for_gpu_mb)); fi
+  ((needed)) || return
+  free=$(free_mb)
+  if ((${free:-needed} < needed)); then
+    die "the set-up needs $needed MB of disk, and $free MB are free in $root" 'Make room and call again.'
+  fi
 }

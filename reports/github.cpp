@@ -4,6 +4,7 @@
 #include "harness/core/groups.h"
 #include "harness/core/text.h"
 #include "reports/case_text.h"
+#include "reports/run_text.h"
 #include "reports/story.h"
 #include "reports/terminal.h"
 
@@ -33,10 +34,6 @@ std::string escaped_property(const std::string& text) {
 std::string command(const char* name, const std::string& title, const std::string& message) {
   return "::" + std::string(name) + " title=" + escaped_property(legible(title)) +
          "::" + escaped_data(legible(message)) + "\n";
-}
-
-bool is_reported(const Result& result) {
-  return is_failure(result.kind) || result.kind == Result::Kind::inconclusive;
 }
 
 std::string setting_text(const Setting& setting) {
@@ -105,21 +102,6 @@ std::string heading(const Result& result) {
   const auto name = replaced(replaced(legible(result.scenario), '`', "'"), '\n', " ");
   return "### " + std::string(name_of(result.kind)) + ": `" + name + "` (" +
          setting_text(result.setting) + ")\n\n";
-}
-
-std::string verdict_text(const Run& run) {
-  const auto any = [&](auto holds) {
-    return std::any_of(run.results.begin(), run.results.end(), holds);
-  };
-  if (run.interrupted) return "interrupted";
-  if (run.canary == Run::Canary::passed) return "a scenario that must fail passed";
-  if (any([](const Result& result) { return is_failure(result.kind); })) return "failed";
-  if (!run.missing_shards.empty()) return "shards are missing";
-  if (any(is_reported) || run.canary == Run::Canary::inconclusive) return "inconclusive";
-  if (run.shard && is_empty(run)) return "nothing to play in this shard";
-  return any([](const Result& result) { return result.kind == Result::Kind::pass; })
-             ? "all held"
-             : "all skipped";
 }
 
 }  // namespace

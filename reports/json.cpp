@@ -169,6 +169,7 @@ Json run_json(const Run& run) {
   json["lockstep_run"] = kRunVersion;
   json["version"] = run.version;
   json["libtorch"] = run.libtorch;
+  if (!run.command.empty()) json["command"] = run.command;
   json["seed"] = run.seed ? Json(seed_text(*run.seed)) : Json();
   json["shard"] = run.shard ? Json(shard_text(*run.shard)) : Json();
   json["shards_missing"] = run.missing_shards;

@@ -251,7 +251,8 @@ Run run_of(const Json& json, const std::string& file) {
   check_version(json, file);
   const At at(json, file + ":");
   using Canary = Run::Canary;
-  Run run{.version = at["version"].line(),
+  Run run{.command = at.has("command") ? at["command"].line() : "",
+          .version = at["version"].line(),
           .libtorch = at["libtorch"].line(),
           .seed = seed_of(at["seed"]),
           .cores = at["cores"].number(1),

@@ -43,14 +43,13 @@ std::string runs_text(const Failure& failure) {
          joined(parts, ", ");
 }
 
-std::vector<std::string> where_to_go_on(const Result& result, const std::string& program) {
-  const Failure& failure = *result.failure;
+std::string read_command(const Result& result, const std::string& program) {
+  return shell_word(program) + " explain " + shell_word(result.scenario);
+}
+
+// What the rank to blame left: where ranks diverge, its stack and its last lines.
+std::vector<std::string> evidence_of(const Failure& failure) {
   std::vector<std::string> lines;
-  if (const auto command = replay_command(result, program); !command.empty())
-    append(lines, labelled("replay", {command}));
-  append(lines,
-         labelled("read", {shell_word(program) + " explain " + shell_word(result.scenario)}));
-  if (!failure.logs.empty()) append(lines, labelled("logs", {shell_word(failure.logs)}));
   for (const auto& site : failure.call_sites) lines.push_back("  " + site);
   const auto quote = [&](const std::string& what, const std::string& text) {
     if (text.empty()) return;
@@ -62,6 +61,31 @@ std::vector<std::string> where_to_go_on(const Result& result, const std::string&
   return lines;
 }
 
+std::vector<std::string> where_to_go_on(const Result& result, const std::string& program) {
+  const Failure& failure = *result.failure;
+  std::vector<std::string> lines;
+  if (const auto command = replay_command(result, program); !command.empty())
+    append(lines, labelled("replay", {command}));
+  append(lines, labelled("read", {read_command(result, program)}));
+  if (!failure.logs.empty()) append(lines, labelled("logs", {shell_word(failure.logs)}));
+  append(lines, evidence_of(failure));
+  return lines;
+}
+
+std::vector<std::string> archived_line(const Result& result) {
+  if (!result.failure || !result.failure->archived) return {};
+  return labelled("archived", {"it failed in an earlier run, so this run plays it first"});
+}
+
+// "and 3 more findings, the next at step 1, ..."; empty where there is one.
+std::string more_text(const Result& result) {
+  const auto count = static_cast<int64_t>(result.worst.findings.size());
+  if (count < 2) return "";
+  const Finding& next = result.worst.findings[1];
+  return "and " + counted(count - 1, "more finding") + ", the next at " +
+         (next.where.empty() ? next.rule : next.where);
+}
+
 // The story of a result without its other signatures.
 std::vector<std::string> story_of_one(const Result& result, const std::string& program) {
   if (result.kind == Result::Kind::pass || result.kind == Result::Kind::skip) return {};
@@ -71,16 +95,9 @@ std::vector<std::string> story_of_one(const Result& result, const std::string& p
   if (const auto count = count_text(result); !count.empty())
     append(lines, labelled("found in", {count}));
   if (result.failure) append(lines, case_lines(*result.failure));
-  if (result.failure && result.failure->archived)
-    append(lines,
-           labelled("archived", {"it failed in an earlier run, so this run plays it first"}));
+  append(lines, archived_line(result));
   if (const auto* finding = first_finding(result)) append(lines, table_of(*finding));
-  const auto count = static_cast<int64_t>(result.worst.findings.size());
-  if (count > 1) {
-    const Finding& next = result.worst.findings[1];
-    lines.push_back("  and " + counted(count - 1, "more finding") + ", the next at " +
-                    (next.where.empty() ? next.rule : next.where));
-  }
+  if (const auto more = more_text(result); !more.empty()) lines.push_back("  " + more);
   if (result.failure) append(lines, where_to_go_on(result, program));
   return lines;
 }
@@ -125,6 +142,22 @@ std::string count_text(const Result& result) {
   if (count == result.signatures.end() || !result.failure) return "";
   return with_commas(count->second) + " of " + counted(result.judged, "case") +
          ", the first is number " + std::to_string(result.failure->number);
+}
+
+StoryParts story_parts(const Result& result, const std::string& program) {
+  StoryParts parts{.rule = rule_of(result),
+                   .diagnosis = diagnosis_of(result),
+                   .count = count_text(result),
+                   .more = more_text(result),
+                   .replay = replay_command(result, program),
+                   .read = read_command(result, program)};
+  if (const auto* finding = first_finding(result)) parts.shown = table_of(*finding);
+  if (!result.failure) return parts;
+  parts.smallest_case = case_lines(*result.failure);
+  append(parts.smallest_case, archived_line(result));
+  parts.evidence = evidence_of(*result.failure);
+  if (!result.failure->logs.empty()) parts.logs = shell_word(result.failure->logs);
+  return parts;
 }
 
 std::vector<std::string> story(const Result& result, const std::string& program) {

@@ -23,6 +23,18 @@ std::string replay_command(const Result& result, const std::string& program);
 // kept going; else empty.
 std::string count_text(const Result& result);
 
+// The parts of the story of one signature, for a page that lays them out itself; each may be empty
+// but the rule.
+struct StoryParts {
+  std::string rule, diagnosis, count;
+  std::vector<std::string> smallest_case;  // with what does not matter marked
+  std::vector<std::string> shown;          // the first divergence, or who waits for whom
+  std::string more;                        // how many findings there are besides
+  std::string replay, read, logs;          // commands, and a folder
+  std::vector<std::string> evidence;       // call sites, the stack and the last lines of a rank
+};
+StoryParts story_parts(const Result& result, const std::string& program);
+
 // The whole story without the result's own line and without colour; it may hold Unicode. Each of
 // several signatures has its own story, after an empty line. Empty for a pass and a skip.
 std::vector<std::string> story(const Result& result, const std::string& program);

@@ -5,6 +5,7 @@
 #include "reports/coverage.h"
 #include "reports/devices.h"
 #include "reports/fit.h"
+#include "reports/run_text.h"
 #include "reports/story.h"
 
 #include <algorithm>
@@ -17,23 +18,6 @@ constexpr size_t kKindAndTimeColumns = 11;  // "PASS   2.9s"
 constexpr size_t kCasesColumns = 8;
 constexpr std::string_view kHere = "◄";  // marks the line of a table to read first
 
-std::vector<std::string> distinct(const std::vector<Setting>& settings,
-                                  std::string Setting::*member) {
-  std::vector<std::string> out;
-  for (const auto& setting : settings)
-    if (std::find(out.begin(), out.end(), setting.*member) == out.end())
-      out.push_back(setting.*member);
-  return out;
-}
-
-// The parts of a setting that differ within the run; always the tier.
-std::string setting_text(const Setting& setting, const std::vector<Setting>& settings) {
-  std::string text = setting.tier;
-  if (distinct(settings, &Setting::subject).size() > 1) text += " " + setting.subject;
-  if (distinct(settings, &Setting::backend).size() > 1) text += " " + setting.backend;
-  return text;
-}
-
 std::string kind_word(Result::Kind kind) {
   std::string word(name_of(kind));
   for (auto& letter : word) letter = static_cast<char>(letter - 'a' + 'A');
@@ -43,14 +27,6 @@ std::string kind_word(Result::Kind kind) {
 Colour colour_of(Result::Kind kind) {
   if (kind == Result::Kind::pass) return Colour::green;
   return is_failure(kind) ? Colour::red : Colour::yellow;
-}
-
-std::string worlds_text(const Result& result) {
-  if (result.world_max == 0) return "";
-  const std::string least = std::to_string(result.world_min);
-  return result.world_min == result.world_max
-             ? "world " + least
-             : "worlds " + least + "-" + std::to_string(result.world_max);
 }
 
 int64_t refused_count(const Result& result) {
@@ -105,40 +81,6 @@ std::string without_trailing_spaces(std::string text) {
   return text;
 }
 
-std::string skipped_text(const Run& run, int64_t skipped) {
-  std::map<std::string, int64_t> reasons;
-  for (const auto& result : run.results)
-    if (result.kind == Result::Kind::skip) ++reasons[result.refused.begin()->first];
-  std::vector<std::string> parts;
-  for (const auto& [reason, count] : reasons)
-    parts.push_back(std::to_string(count) + ": " + reason);
-  return std::to_string(skipped) + " skipped (" + joined(parts, ", ") + ")";
-}
-
-std::string counts_text(const Run& run) {
-  using Kind = Result::Kind;
-  static constexpr std::pair<Kind, const char*> kWords[] = {{Kind::pass, "passed"},
-                                                            {Kind::fail, "failed"},
-                                                            {Kind::hang, "hung"},
-                                                            {Kind::crash, "crashed"},
-                                                            {Kind::leak, "leaked"},
-                                                            {Kind::flaky, "flaky"},
-                                                            {Kind::inconclusive, "inconclusive"},
-                                                            {Kind::skip, ""}};
-  std::vector<std::string> parts;
-  for (const auto& [kind, word] : kWords) {
-    const auto count =
-        std::count_if(run.results.begin(), run.results.end(),
-                      [kind = kind](const Result& result) { return result.kind == kind; });
-    if (count == 0) continue;
-    parts.push_back(kind == Kind::skip ? skipped_text(run, count)
-                                       : std::to_string(count) + " " + word);
-  }
-  if (!run.not_finished.empty())
-    parts.push_back(std::to_string(run.not_finished.size()) + " not finished");
-  return joined(parts, ", ");
-}
-
 std::string canary_text(const Run& run, const Style& style) {
   switch (run.canary) {
     case Run::Canary::not_played:
@@ -151,25 +93,6 @@ std::string canary_text(const Run& run, const Style& style) {
       return "     " + coloured("canary inconclusive", Colour::yellow, style);
   }
   return "";
-}
-
-std::string remarks(const Run& run) {
-  std::string text = shares_text(run) + pairs_text(run);
-  if (run.canary == Run::Canary::passed)
-    text += "✗ A scenario that must fail passed: the passes above prove nothing\n";
-  if (run.canary == Run::Canary::inconclusive)
-    text += "? A scenario that must fail could not be judged: the passes above prove little\n";
-  if (!run.not_finished.empty())
-    text += "no result for " + counted(static_cast<int64_t>(run.not_finished.size()), "scenario") +
-            ": " + run.not_finished.front().reason + "\n";
-  if (!run.missing_shards.empty())
-    text += (run.missing_shards.size() == 1 ? "? shard " : "? shards ") +
-            NumberSet(run.missing_shards).text() +
-            (run.missing_shards.size() == 1 ? " is" : " are") +
-            " missing: what would have come to light there is not known\n";
-  if (run.shard && is_empty(run))
-    text += "nothing to play: no scenario has a case for shard " + shard_text(*run.shard) + "\n";
-  return text;
 }
 
 // For lines that each end with a newline.

@@ -4,22 +4,24 @@
 #include "cli/known.h"
 #include "cli/machine.h"
 #include "cli/play.h"
+#include "cli/run_page.h"
 #include "harness/engine/tally.h"
 #include "harness/judge/case_history.h"
 #include "harness/judge/judge_run.h"
 #include "harness/worlds/about.h"
+
+#include <optional>
 
 namespace lockstep::cli {
 
 namespace {
 
 struct Flags {
-  std::string folder, against, case_file, junit, json, colour = "auto";
+  std::string folder, against, case_file, junit, json, html, colour = "auto";
   bool quiet = false;
 };
 
-Run judged_by_claims(const Flags& flags) {
-  const auto recorded = recorded::read_recorded_run(flags.folder);
+Run judged_by_claims(const Flags& flags, const recorded::RecordedRun& recorded) {
   if (flags.against.empty()) return recorded::judged(recorded);
   recorded::require_values(recorded, flags.folder);
   const auto one = recorded::read_one_process(flags.against);
@@ -42,16 +44,22 @@ Run judged_by_checks(const Flags& flags, const Known& known) {
 
 int judge_folder(const Flags& flags, const Known& known) {
   words("--color", flags.colour, {"auto", "always", "never"});
-  for (const auto& file : {flags.junit, flags.json}) check_writable(file);
+  for (const auto& file : {flags.junit, flags.json, flags.html}) check_writable(file);
   if (!flags.against.empty() && !flags.case_file.empty())
     throw UsageError("--against and --case exclude each other");
-  auto run = flags.case_file.empty() ? judged_by_claims(flags) : judged_by_checks(flags, known);
+  std::optional<recorded::RecordedRun> recorded;
+  if (flags.case_file.empty()) recorded = recorded::read_recorded_run(flags.folder);
+  auto run = recorded ? judged_by_claims(flags, *recorded) : judged_by_checks(flags, known);
+  run.command = known.command();
   run.program = known.program;
   run.version = kVersion;
   run.cores = run.slots = core_count();
   run.exit_code = exit_code_of(run);
   print_run(run, flags.colour, flags.quiet);
   write_reports(run, flags.json, flags.junit);
+  if (!flags.html.empty())
+    write_report(flags.html, recorded ? page_of(run, *recorded)
+                                      : page_of(run, std::vector<std::filesystem::path>()));
   return run.exit_code;
 }
 
@@ -73,6 +81,7 @@ void add_judge(CLI::App& app, const Known& known, int& status) {
          "by the checks of this case's scenario instead, which the program has run");
   option("--junit", flags->junit, "FILE", "write JUnit XML");
   option("--json", flags->json, "FILE", "write everything found as JSON");
+  option("--html", flags->html, "FILE", "write a page with pictures of what happened");
   option("--color", flags->colour, "WHEN", "auto, always or never");
   command->add_flag("-q", flags->quiet, "print failures and the summary only");
   command->callback([flags, &known, &status] { status = judge_folder(*flags, known); });

@@ -16,7 +16,7 @@ namespace lockstep::cli {
 namespace {
 
 struct Flags {
-  std::string file, subject, tier, backend, timeout, out = ".lockstep", colour = "auto";
+  std::string file, subject, tier, backend, timeout, html, out = ".lockstep", colour = "auto";
   std::string shrink_time, repeat, time, trace, histories;
   bool shrink = false, until_fail = false, verbose = false;
 };
@@ -76,6 +76,8 @@ std::vector<Job> jobs_of(const Flags& flags, const Known& known,
 
 int replay(const Flags& flags, const Known& known, SingleThreaded alone) {
   CommandOptions options{.out = flags.out,
+                         .html = flags.html,
+                         .command = known.command(),
                          .history = {.trace = flags.trace, .folder = flags.histories},
                          .colour = flags.colour,
                          .show_rows = flags.verbose};
@@ -139,6 +141,7 @@ void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& s
          "a trace of its last play, or the first that failed, for Perfetto or Chrome");
   option("--history", flags->histories, "FOLDER",
          "what each rank recorded there, as 'judge FOLDER --case FILE' reads it");
+  option("--html", flags->html, "FILE", "write a page with pictures of what happened");
   option("--out", flags->out, "FOLDER", "where runs are kept");
   option("--color", flags->colour, "WHEN", "auto, always or never");
   command->add_flag("-v", flags->verbose, "print what every rank recorded");

@@ -2,6 +2,7 @@
 #include "cli/exit_codes.h"
 #include "cli/known.h"
 #include "cli/play.h"
+#include "cli/run_page.h"
 #include "cli/usage.h"
 #include "harness/engine/merge.h"
 #include "reports/github.h"
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 
 struct Flags {
   std::vector<std::string> paths;
-  std::string junit, json, summary, colour = "auto";
+  std::string junit, json, html, summary, colour = "auto";
   bool partial = false, quiet = false;
 };
 
@@ -56,6 +57,12 @@ Run merged_run(const Flags& flags) {
   }
 }
 
+std::vector<fs::path> folders_of(const Flags& flags) {
+  std::vector<fs::path> folders;
+  for (const auto& path : flags.paths) folders.push_back(run_file_of(path).parent_path());
+  return folders;
+}
+
 // The verdicts of a missing shard's cases are unknown.
 int exit_code_of(const Run& run, const Flags& flags) {
   const int code = cli::exit_code_of(run);
@@ -66,11 +73,14 @@ int exit_code_of(const Run& run, const Flags& flags) {
 int report(const Flags& flags, const Known& known) {
   words("--color", flags.colour, {"auto", "always", "never"});
   auto run = merged_run(flags);
-  for (const auto& file : {flags.junit, flags.json, flags.summary}) check_writable(file);
+  for (const auto& file : {flags.junit, flags.json, flags.html, flags.summary})
+    check_writable(file);
   run.program = known.program;
+  if (run.command.empty()) run.command = known.command();
   run.exit_code = exit_code_of(run, flags);
   print_run(run, flags.colour, flags.quiet);
   write_reports(run, flags.json, flags.junit);
+  if (!flags.html.empty()) write_report(flags.html, page_of(run, folders_of(flags)));
   write_report(flags.summary, reports::step_summary(run));
   return run.exit_code;
 }
@@ -89,6 +99,7 @@ void add_report(CLI::App& app, const Known& known, int& status) {
   command->add_flag("--partial", flags->partial, "missing shards leave the exit code alone");
   option("--junit", flags->junit, "FILE", "write JUnit XML");
   option("--json", flags->json, "FILE", "write everything found as JSON");
+  option("--html", flags->html, "FILE", "write a page with pictures of what happened");
   option("--summary", flags->summary, "FILE", "write a summary as Markdown");
   option("--color", flags->colour, "WHEN", "auto, always or never");
   command->add_flag("-q", flags->quiet, "print failures and the summary only");

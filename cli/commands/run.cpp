@@ -27,6 +27,7 @@ CommandOptions command_options_of(const RunFlags& flags, uint64_t seed) {
                          .out = flags.out,
                          .junit = flags.junit,
                          .json = flags.json,
+                         .html = flags.html,
                          .history = {.trace = flags.trace},
                          .colour = flags.colour};
   options.campaign.slots = flags.slots.empty()
@@ -37,6 +38,9 @@ CommandOptions command_options_of(const RunFlags& flags, uint64_t seed) {
     options.rendezvous_timeout = time_limit("--rendezvous-timeout", flags.rendezvous_timeout);
   if (!flags.json.empty() && flags.json == flags.junit)
     throw UsageError("--json and --junit name the same file");
+  if (!flags.html.empty() && (flags.html == flags.junit || flags.html == flags.json))
+    throw UsageError(std::string("--html and ") +
+                     (flags.html == flags.json ? "--json" : "--junit") + " name the same file");
   if (flags.stop_at_first && flags.keep_going)
     throw UsageError("-x and --keep-going exclude each other");
   if (flags.keep_going && (!flags.max_fail.empty() || flags.until_fail))
@@ -96,6 +100,7 @@ int run(const RunFlags& flags, const Known& known, SingleThreaded alone) {
   for (const auto& backend : words("--backend", flags.backends, names_of(known.backends)))
     draw.late_results |= backend_called(backend, known.backends).device != nullptr;
   auto options = command_options_of(flags, draw.seed);
+  options.command = known.command();
   options.launched = place_for(tiers);
   if (flags.no_shrink && !flags.shrink_time.empty())
     throw UsageError("--no-shrink and --shrink-time exclude each other");
@@ -163,6 +168,7 @@ void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& stat
   option("--json", flags->json, "FILE", "write everything found as JSON");
   option("--trace", flags->trace, "FILE",
          "a trace of the first case that does not hold, or of the last, for Perfetto or Chrome");
+  option("--html", flags->html, "FILE", "write a page with pictures of what happened");
   command->add_flag("--plan", flags->plan,
                     "print what would run, how many cases and how long they took before; run none");
   option("--out", flags->out, "FOLDER", "where runs and failures are kept");

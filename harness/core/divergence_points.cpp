@@ -174,8 +174,13 @@ std::optional<FirstDivergence> first_divergence_point(const History& history) {
   if (!divergence_point) return {};
   if (auto mismatch =
           mismatch_at(divergence_point->group, divergence_point->at, divergence_point->rung()))
-    return FirstDivergence{.text = *mismatch, .is_mismatch = true};
-  return FirstDivergence{.text = text_of(*divergence_point)};
+    return FirstDivergence{.text = *mismatch,
+                           .is_mismatch = true,
+                           .group = divergence_point->group,
+                           .sequence = divergence_point->at};
+  return FirstDivergence{.text = text_of(*divergence_point),
+                         .group = divergence_point->group,
+                         .sequence = divergence_point->at};
 }
 
 std::vector<std::string> ladder(const History& history) {

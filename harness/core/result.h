@@ -165,6 +165,7 @@ struct Run {
   enum class Canary { not_played, failed, passed, inconclusive };
 
   std::string program;            // the command with which the user started this program
+  std::string command = {};       // runs the same again; empty where nobody knows it
   std::string version, libtorch;  // "0.1.0", "2.11.0"
   std::optional<uint64_t> seed;   // none for a replay, which draws nothing
   int cores = 1, slots = 1;

@@ -43,6 +43,8 @@ std::optional<std::string> first_mismatch(const History& history);
 struct FirstDivergence {
   std::string text;  // the missing ranks, the waiting ranks, or what differs
   bool is_mismatch = false;
+  std::string group;  // and the number of the collective in its order
+  int64_t sequence = 0;
 };
 std::optional<FirstDivergence> first_divergence_point(const History& history);
 

@@ -197,6 +197,17 @@ void Archive::write(const std::string& name, const std::string& text) {
   write_file(folder_ / name, text);
 }
 
+void Archive::keep(const KeptHistory& kept) {
+  const auto files = files_of(kept);
+  if (files.empty() || histories_ == kHistoriesMost) return;
+  ++histories_;
+  auto where = kept.setting.subject + "-" + kept.setting.tier + "-" + kept.setting.backend;
+  std::replace(where.begin(), where.end(), '/', '-');  // of a file
+  const auto folder = folder_ / "histories" / (short_name(kept.c) + "-" + where);
+  make_parents(folder);
+  for (const auto& [name, bytes] : files) write_file(folder / name, bytes);
+}
+
 fs::path Archive::file_of(const Case& c) const {
   return root_ / "failures" / (short_name(c) + ".json");
 }

@@ -5,12 +5,14 @@
 //   runs/<time>-<id>/events.jsonl      one line before and one after each run of a case
 //   runs/<time>-<id>/logs/<name>/rank<r>.{out,err}   what the ranks of a failing case wrote
 //   runs/latest                        a link to the newest run, replaced in one step
+//   runs/<time>-<id>/histories/...   what ranks recorded in a few cases: kept_histories.h
 //   failures/<name>.json               failing cases, shrunk, meant to be committed
 //
 // <name> is the scenario and six digits of the case's hash. A line is in the kernel's hands before
 // the case runs, so it survives SIGKILL. Folders of runs are 0700.
 #pragma once
 
+#include "harness/engine/kept_histories.h"
 #include "harness/engine/listener.h"
 
 namespace lockstep {
@@ -40,6 +42,9 @@ class Archive : public Listener {
   // Replaces a file of the run's folder, whole or not at all. Throws ArchiveError.
   void write(const std::string& name, const std::string& text);
 
+  // Keeps a history, unless it is too large or there are enough. Throws ArchiveError.
+  void keep(const KeptHistory& kept);
+
   // Saves a case under failures/ and returns its path. Throws ArchiveError.
   std::filesystem::path save_failure(const SavedCase& saved);
 
@@ -54,6 +59,7 @@ class Archive : public Listener {
 
  private:
   std::filesystem::path root_, folder_;
+  size_t histories_ = 0;
   int events_ = -1;  // open for appending
 };
 

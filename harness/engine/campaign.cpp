@@ -32,6 +32,7 @@ Campaign::Campaign(std::vector<Job> jobs, std::vector<Job> canaries, CampaignOpt
       canaries_(std::move(canaries)),
       slots_(options.slots) {
   for (auto& job : jobs) jobs_.emplace_back(std::move(job), options_.after_failure);
+  choose_shown_passes();
 }
 
 // While it lives, a lane has something to do that may leave something to others.
@@ -221,9 +222,13 @@ Campaign::First Campaign::play_first(Tier& tier, RunningJob& running, size_t ind
     played = play_once(tier, job, index, passes + 1, {&archive_, &live_});
   }
   First first{.verdict = played.verdict, .passes = passes, .schedules = played.history.schedules()};
-  if (is_failure(played.verdict.kind) && may_be_told(running, index, played.verdict))
+  const bool is_shown =
+      is_failure(played.verdict.kind) && may_be_told(running, index, played.verdict);
+  if (is_shown)
     first.evidence =
         keep_evidence(tier, archive_.logs_for(cases_of(job)[index], job.setting), played.history);
+  if (is_shown || (played.verdict.kind == Verdict::Kind::pass && running.shown == index))
+    keep_history(running, index, played);
   return first;
 }
 

@@ -77,6 +77,7 @@ class Campaign {
     RunningJob(Job job, AfterFailure after) : tally(std::move(job), after) {}
     Tally tally;
     std::map<size_t, Evidence> evidence;  // by the index of a failing case
+    std::optional<size_t> shown;          // the case whose history is kept where it passes
     int plays = 0;                        // of its cases, right now
     Clock::time_point since;              // start of the oldest of these, if there is one
     Clock::duration took{};               // while at least one ran, up to `since`
@@ -131,6 +132,8 @@ class Campaign {
   First play_first(Tier& tier, RunningJob& running, size_t index);
   CaseList cases_of(const Job& job);
   bool may_be_told(const RunningJob& running, size_t index, const Verdict& verdict);
+  void choose_shown_passes();
+  void keep_history(const RunningJob& running, size_t index, const CaseRun& played);
   void play_again(Tier& tier, RunningJob& running, size_t culprit);
   CaseRun play_once(Tier& tier, const Job& job, size_t index, int play,
                     std::initializer_list<Listener*> listeners);

@@ -63,6 +63,14 @@ class Campaign::ShrinkingOnLanes : public TrialRunner {
           tier_, job_.scenario, turn, {.limit = campaign_.options_.deadline, .call_sites = true});
       auto evidence = keep_evidence(tier_, campaign_.archive_.logs_for(c, setting), played.history);
       campaign_.slots_.give_back(taken);
+      {
+        const std::lock_guard lock(campaign_.mutex_);
+        campaign_.archive_.keep({.c = c,
+                                 .setting = setting,
+                                 .number = turn.number,
+                                 .verdict = played.verdict.kind,
+                                 .history = played.history});
+      }
       return Story{played.verdict, std::move(evidence)};
     } catch (const Interrupted&) {
       return {};

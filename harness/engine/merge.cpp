@@ -237,6 +237,7 @@ Run merged(std::vector<NamedRun> runs) {
           .kept_going = first.kept_going};
   merge_heads(runs, out);
   if (!first.shard) {
+    if (runs.size() == 1) out.command = first.command;
     for (auto run = runs.begin(); run != runs.end(); ++run)
       append_whole_run(*run, {runs.begin(), run}, out);
     return out;

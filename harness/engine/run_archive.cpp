@@ -41,6 +41,10 @@ void RunArchive::write(const std::string& name, const std::string& text) {
   attempt([&] { archive_.write(name, text); });
 }
 
+void RunArchive::keep(const KeptHistory& kept) {
+  attempt([&] { archive_.keep(kept); });
+}
+
 std::filesystem::path RunArchive::save_failure(const SavedCase& saved) {
   std::filesystem::path path;
   attempt([&] { path = archive_.save_failure(saved); });

@@ -16,6 +16,7 @@ class RunArchive : public Listener {
   void on_verdict(const Turn& turn, const History& history, const Verdict& verdict) override;
   void on_result(const Result& result) override;
   void write(const std::string& name, const std::string& text);
+  void keep(const KeptHistory& kept);
   std::filesystem::path save_failure(const SavedCase& saved);  // empty where it could not be saved
   std::filesystem::path file_of(const Case& c) const { return archive_.file_of(c); }
   std::optional<Origin> origin_of(const Case& c) const { return archive_.origin_of(c); }

@@ -1,106 +1,19 @@
 #include "reports/pictures/page.h"
 
-#include "harness/core/text.h"
-#include "reports/pictures/markup.h"
-#include "reports/pictures/svg.h"
+#include "reports/pictures/page_parts.h"
 
 namespace lockstep::reports {
 
-namespace {
-
-// The colours of ranks are Okabe and Ito's, which people with any colour vision tell apart; a
-// hatch, a border or a sign stands beside each.
-constexpr std::string_view kStyle = R"css(
-:root { color-scheme: light dark; --paper: #fff; --ink: #1a1a1a; --faint: #ccc; --soft: .18; --axis: #555;
-  --rank0: #0072b2; --rank1: #e69f00; --rank2: #009e73; --rank3: #d55e00; --rank4: #cc79a7; --rank5: #56b4e9;
-  --rank6: #f0e442; }
-@media (prefers-color-scheme: dark) { :root { --paper: #16181c; --ink: #ececec; --faint: #444; --soft: .3;
-  --axis: #aaa; --rank0: #3d9ad1; } }
-body { background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; margin: 0 auto;
-  max-width: 60rem; padding: 1rem; }
-h1 { font-size: 1.1rem; } h2 { font-size: 1.1rem; margin-bottom: .25rem; }
-.finding { font-size: 1.35rem; font-weight: 600; }
-figure { margin: 1.5rem 0; } figcaption { font-weight: 600; }
-.scroll { overflow-x: auto; } .scroll:focus-visible, summary:focus-visible { outline: 3px solid var(--rank0); }
-pre, code { font: 14px/1.45 ui-monospace, monospace; } pre { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { border: 1px solid var(--faint); padding: .15rem .5rem; text-align: right; }
-th:first-child, td:first-child { text-align: left; }
-svg { display: block; } svg text { fill: var(--ink); font: 14px ui-monospace, monospace; }
-svg .axis { fill: var(--axis); } svg .strong { font-weight: 700; }
-.rank0 { --own: var(--rank0); } .rank1 { --own: var(--rank1); } .rank2 { --own: var(--rank2); }
-.rank3 { --own: var(--rank3); } .rank4 { --own: var(--rank4); } .rank5 { --own: var(--rank5); }
-.rank6 { --own: var(--rank6); } .reference { --own: var(--ink); } .nobody { --own: var(--axis); }
-.shape { fill: var(--own); stroke: var(--ink); stroke-width: .5; } .ring { fill: none; stroke: var(--ink); stroke-width: 2; }
-.cell { fill: var(--own); fill-opacity: var(--soft); stroke: var(--own); } .bar { fill: var(--own); stroke: var(--ink); }
-.hatched { stroke: var(--ink); stroke-width: 2; stroke-dasharray: 5 3; }
-.dotted { fill: none; stroke: var(--ink); stroke-width: 2; stroke-dasharray: 1 3; }
-.wrong { stroke: var(--rank3); stroke-width: 4; } .bar.wrong { fill-opacity: .35; }
-.rule { stroke: var(--ink); } .faint { stroke: var(--faint); }
-.path { fill: none; stroke: var(--own); stroke-width: 2; } .path.reference { stroke-dasharray: 6 4; }
-.path.rank1 { stroke-dasharray: 10 3; } .path.rank2 { stroke-dasharray: 2 3; } .path.rank3 { stroke-dasharray: 12 3 2 3; }
-@media (prefers-reduced-motion: reduce) { * { animation: none !important; transition: none !important; } }
-@media print { body { max-width: none; } details > * { display: block; } .scroll { overflow: visible; } }
-)css";
-
-void add_table(Markup& html, const DataTable& table) {
-  html.open("table").open("thead").open("tr");
-  for (const auto& name : table.header) html.element("th", {{"scope", "col"}}, name);
-  html.close().close().open("tbody");
-  for (const auto& row : table.rows) {
-    html.open("tr");
-    for (const auto& cell : row)
-      if (&cell == &row.front())
-        html.element("th", {{"scope", "row"}}, cell);
-      else
-        html.element("td", {}, cell);
-    html.close();
-  }
-  html.close().close();
-}
-
-// Readers with a keyboard scroll it, so it can have the focus.
-void open_scrolling(Markup& html, const std::string& name) {
-  html.open("div",
-            {{"class", "scroll"}, {"tabindex", "0"}, {"role", "group"}, {"aria-label", name}});
-}
-
-void add_picture(Markup& html, const Picture& picture, int number) {
-  html.open("section").element("h2", {}, picture.title).open("figure");
-  open_scrolling(html, picture.title);
-  html.raw(svg_of(picture, number)).close();
-  html.element("figcaption", {}, picture.caption).close();
-  if (const auto key = key_of(picture); !key.empty()) {
-    html.open("ul");
-    for (const auto& line : key) html.element("li", {}, line);
-    html.close();
-  }
-  html.open("details").element("summary", {}, "The numbers: " + picture.title);
-  open_scrolling(html, "The numbers: " + picture.title);
-  add_table(html, data_table(picture));
-  html.close().close().close();
-}
-
-}  // namespace
-
 std::string page(const Page& page) {
-  Markup html;
-  html.raw("<!DOCTYPE html>\n").open("html", {{"lang", "en"}}).open("head");
-  html.empty("meta", {{"charset", "utf-8"}})
-      .empty("meta", {{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}})
-      .element("title", {}, page.title)
-      .open("style")
-      .raw(kStyle)
-      .close()
-      .close();
-  html.open("body").open("main").element("h1", {}, page.title);
+  auto html = begun_page(page.title);
   html.element("p", {{"class", "finding"}}, page.finding);
   if (!page.text.empty()) html.element("p", {}, page.text);
   int number = 0;
-  for (const auto& picture : page.pictures) add_picture(html, picture, ++number);
+  for (const auto& picture : page.pictures) add_picture(html, picture, ++number, "h2");
   if (!page.story.empty()) {
     html.open("section").element("h2", {}, "What the checks say");
-    html.element("pre", {{"tabindex", "0"}}, joined(page.story, "\n")).close();
+    add_lines(html, page.story, "What the checks say");
+    html.close();
   }
   if (!page.settings.rows.empty()) {
     html.open("section").element("h2", {}, "Settings");
@@ -109,8 +22,7 @@ std::string page(const Page& page) {
     html.close().close();
   }
   html.open("p").text("Again: ").element("code", {}, page.command).close();
-  html.close().close().close();
-  return html.take();
+  return ended_page(std::move(html));
 }
 
 }  // namespace lockstep::reports

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <stdexcept>
 
 namespace lockstep::reports {
@@ -29,6 +30,12 @@ size_t marks_in(const Lines& lines) {
   return lines.series.size() * lines.columns.size();
 }
 
+size_t marks_in(const Lanes& lanes) {
+  size_t count = 0;
+  for (const auto& lane : lanes.lanes) count += lane.spans.size();
+  return count;
+}
+
 std::vector<Mark> marks_of(const Grid& grid) {
   std::vector<Mark> marks;
   for (const auto& row : grid.rows)
@@ -45,6 +52,13 @@ std::vector<Mark> marks_of(const Bars& bars) {
 
 std::vector<Mark> marks_of(const Lines&) {
   return {};
+}
+
+std::vector<Mark> marks_of(const Lanes& lanes) {
+  std::vector<Mark> marks;
+  for (const auto& lane : lanes.lanes)
+    for (const auto& span : lane.spans) marks.push_back(span.mark);
+  return marks;
 }
 
 std::vector<Mark> marks_of(const Picture& picture) {
@@ -81,6 +95,14 @@ std::string fault_of(const Lines& lines) {
   return "";
 }
 
+std::string fault_of(const Lanes& lanes) {
+  for (const auto& lane : lanes.lanes)
+    for (const auto& span : lane.spans)
+      if (!std::isfinite(span.from) || !std::isfinite(span.to) || span.to < span.from)
+        return "a span of '" + lane.label.text + "' ends before it begins";
+  return "";
+}
+
 DataTable table_of(const Grid& grid) {
   DataTable table{{grid.column_axis}, {}};
   for (const auto& group : grid.columns)
@@ -109,6 +131,15 @@ DataTable table_of(const Lines& lines) {
     for (const auto& series : lines.series)
       cells.push_back(std::isnan(series.values[column]) ? "" : number_text(series.values[column]));
   }
+  return table;
+}
+
+DataTable table_of(const Lanes& lanes) {
+  DataTable table{{"lane", "from, in " + lanes.time_axis, "to", "what"}, {}};
+  for (const auto& lane : lanes.lanes)
+    for (const auto& span : lane.spans)
+      table.rows.push_back({lane.label.text, number_text(span.from), number_text(span.to),
+                            span.text + sign_of(span.mark)});
   return table;
 }
 
@@ -190,6 +221,14 @@ Scale scale_of(const Lines& lines) {
     for (const double value : series.values)
       if (!std::isnan(value)) scale = scale.with(value);
   return scale;
+}
+
+Scale scale_of(const Lanes& lanes) {
+  std::optional<Scale> scale;
+  for (const auto& lane : lanes.lanes)
+    for (const auto& span : lane.spans)
+      scale = scale.value_or(Scale{span.from, span.from}).with(span.from).with(span.to);
+  return scale.value_or(Scale{});
 }
 
 }  // namespace lockstep::reports

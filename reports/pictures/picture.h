@@ -83,14 +83,30 @@ struct Lines {
   Scale range = {};  // shown at least: several pictures may have one scale
 };
 
+// What happened when: spans of time in lanes, on one axis. Spans of a lane that overlap are drawn
+// below each other.
+struct Lanes {
+  struct Span {
+    double from = 0, to = 0;
+    std::string text;
+    Mark mark = Mark::plain;
+  };
+  struct Lane {
+    Label label;
+    std::vector<Span> spans;
+  };
+  std::string time_axis;  // "virtual microseconds"
+  std::vector<Lane> lanes;
+};
+
 struct Picture {
   std::string title;    // what is shown
   std::string caption;  // the finding, one sentence
-  std::variant<Grid, Bars, Lines> body;
+  std::variant<Grid, Bars, Lines, Lanes> body;
   std::vector<std::pair<Mark, std::string>> key = {};  // the meanings of the marks it has
 };
 
-// Above this a picture shows nothing: aggregate.
+// Above this a picture shows nothing: aggregate.h draws neighbours as one.
 inline constexpr size_t kMarksMost = 5'000;
 inline constexpr size_t kLineColumnsMost = 60;  // of lines, whose columns are all side by side
 size_t mark_count(const Picture& picture);
@@ -117,5 +133,6 @@ std::string number_text(double value);
 
 Scale scale_of(const Bars& bars);
 Scale scale_of(const Lines& lines);
+Scale scale_of(const Lanes& lanes);  // from the first begin to the last end
 
 }  // namespace lockstep::reports

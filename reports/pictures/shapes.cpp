@@ -2,6 +2,7 @@
 
 #include "reports/style.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -35,6 +36,31 @@ std::string class_of(const Label& label) {
   if (label.rank == kReference) return "reference";
   if (label.rank < 0) return "nobody";
   return "rank" + std::to_string(label.rank % kColours);
+}
+
+std::string class_of(Mark mark) {
+  switch (mark) {
+    case Mark::plain:
+      return "";
+    case Mark::repeated:
+      return " hatched";
+    case Mark::missing:
+      return " dotted";
+    case Mark::wrong:
+      return " wrong";
+  }
+  return "";
+}
+
+double widest(const std::vector<Label>& labels) {
+  double wide = 0;
+  for (const auto& label : labels) wide = std::max(wide, pixels(label.text));
+  return wide;
+}
+
+void add_label(Markup& svg, const Label& label, double y) {
+  add_shape(svg, label, kMargin + 6, y);
+  add_text(svg, label.text, kMargin + kShapeColumn, y, "start");
 }
 
 void add_shape(Markup& svg, const Label& label, double x, double y) {

@@ -7,6 +7,13 @@
 namespace lockstep::reports {
 
 inline constexpr double kLetter = 8.2, kLineHeight = 28;  // of text in pixels
+inline constexpr double kMargin = 8, kShapeColumn = 22;
+
+// What is drawn, and how large it is.
+struct Drawing {
+  Markup marks;
+  double wide = 0, high = 0;
+};
 
 // The width of a text; of the widest of some.
 double pixels(const std::string& text);
@@ -16,6 +23,13 @@ std::string coordinate(double value);
 
 // "rank2" or "reference", a class of the style sheet; "nobody" for the others.
 std::string class_of(const Label& label);
+
+// The class of a mark's box, after a blank: a hatch or a border, beside its sign in the text.
+std::string class_of(Mark mark);
+
+// A label at the left margin, with its shape.
+void add_label(Markup& svg, const Label& label, double y);
+double widest(const std::vector<Label>& labels);
 
 // The shape of the label's rank around a point: a circle, a square, a triangle, ...
 void add_shape(Markup& svg, const Label& label, double x, double y);

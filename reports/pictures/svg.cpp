@@ -1,5 +1,6 @@
 #include "reports/pictures/svg.h"
 
+#include "reports/pictures/lanes.h"
 #include "reports/pictures/shapes.h"
 
 #include <algorithm>
@@ -9,39 +10,7 @@ namespace lockstep::reports {
 
 namespace {
 
-// What is drawn, and how large it is.
-struct Drawing {
-  Markup marks;
-  double wide = 0, high = 0;
-};
-
-constexpr double kMargin = 8, kShapeColumn = 22, kGroupGap = 26;
-
-// The class of a mark's box: a hatch or a border, beside its sign in the text.
-std::string class_of(Mark mark) {
-  switch (mark) {
-    case Mark::plain:
-      return "";
-    case Mark::repeated:
-      return " hatched";
-    case Mark::missing:
-      return " dotted";
-    case Mark::wrong:
-      return " wrong";
-  }
-  return "";
-}
-
-double widest(const std::vector<Label>& labels) {
-  double wide = 0;
-  for (const auto& label : labels) wide = std::max(wide, pixels(label.text));
-  return wide;
-}
-
-void add_label(Markup& svg, const Label& label, double y) {
-  add_shape(svg, label, kMargin + 6, y);
-  add_text(svg, label.text, kMargin + kShapeColumn, y, "start");
-}
+constexpr double kGroupGap = 26;
 
 Drawing drawn(const Grid& grid) {
   Drawing out;

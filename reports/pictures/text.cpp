@@ -1,6 +1,7 @@
 #include "reports/pictures/text.h"
 
 #include "reports/fit.h"
+#include "reports/pictures/lanes.h"
 #include "reports/pictures/plot_text.h"
 
 #include <algorithm>
@@ -167,6 +168,10 @@ std::string body_text(const Bars& bars, const Style& style) {
 
 std::string body_text(const Lines& lines, const Style& style) {
   return lines_text(lines, style);
+}
+
+std::string body_text(const Lanes& lanes, const Style& style) {
+  return lanes_text(lanes, style);
 }
 
 }  // namespace

@@ -102,8 +102,8 @@ class Peer(Launcher):
         self.assert_whole()
 
     def test_a_word_that_setup_does_not_know_is_refused(self):
-        self.assert_refused(self.launch("setup", "--pear"), "takes --gpu and --peer and nothing else, not: --pear")
-        self.assert_refused(self.launch("setup", "--peer", "x"), "takes --gpu and --peer and nothing else, not: x")
+        self.assert_refused(self.launch("setup", "--pear"), "takes --gpu, --peer and --pages and nothing else, not: --pear")
+        self.assert_refused(self.launch("setup", "--peer", "x"), "takes --gpu, --peer and --pages and nothing else, not: x")
         self.assertEqual(self.calls(), [])
 
 

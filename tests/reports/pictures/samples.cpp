@@ -36,4 +36,13 @@ Picture sample_lines() {
                                    {rank_label(1), {0, 0.5, NAN, 0.5}}}}};
 }
 
+Picture sample_lanes() {
+  return {.title = "communication",
+          .caption = "rank 1 waits for rank 0",
+          .body = Lanes{.time_axis = "microseconds",
+                        .lanes = {{rank_label(0), {{0, 40, "#0"}, {20, 60, "#1"}}},
+                                  {rank_label(1), {{10, 100, "#0", Mark::missing}}}}},
+          .key = {{Mark::missing, "never done"}}};
+}
+
 }  // namespace lockstep::reports

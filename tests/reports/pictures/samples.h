@@ -10,4 +10,7 @@ Picture sample_grid();
 Picture sample_bars();
 Picture sample_lines();
 
+// A lane whose spans overlap, and one with a span that has no end.
+Picture sample_lanes();
+
 }  // namespace lockstep::reports

@@ -1,0 +1,18 @@
+// The HTML page of a run, with the histories that it kept.
+#pragma once
+
+#include "harness/core/result.h"
+#include "harness/judge/recorded_run.h"
+
+#include <string>
+#include <vector>
+
+namespace lockstep::cli {
+
+// `folders` are those of the runs. Throws FieldError for histories that no run wrote.
+std::string page_of(const Run& run, const std::vector<std::filesystem::path>& folders);
+
+// Of a recorded run of a program, which is its own history.
+std::string page_of(const Run& run, const recorded::RecordedRun& recorded);
+
+}  // namespace lockstep::cli

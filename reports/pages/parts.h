@@ -1,0 +1,31 @@
+// The sections of a run's page. `number` counts its pictures.
+#pragma once
+
+#include "reports/pages/run_page.h"
+#include "reports/pictures/markup.h"
+
+namespace lockstep::reports {
+
+// What was not checked, and why, a sentence each; never empty, since it may say that all was.
+std::vector<std::string> not_checked(const Run& run);
+
+// A story for each signature that does not hold, in seven parts, with its pictures open.
+void add_failures(Markup& html, const RunPage& page, int& number);
+
+// A row a scenario, a column a setting.
+void add_results(Markup& html, const Run& run);
+
+// Histories of cases that passed, and pictures of the whole run.
+void add_passes(Markup& html, const RunPage& page, int& number);
+
+void add_slowest(Markup& html, const Run& run);
+void add_flaky(Markup& html, const Run& run);
+void add_environment(Markup& html, const Run& run);
+
+// A command that a reader copies.
+void add_command(Markup& html, const std::string& command, const std::string& name);
+
+// Under 20 KB of plain JavaScript.
+std::string_view run_page_script();
+
+}  // namespace lockstep::reports

@@ -1,0 +1,201 @@
+#include "harness/core/text.h"
+#include "reports/coverage.h"
+#include "reports/devices.h"
+#include "reports/pages/parts.h"
+#include "reports/pictures/page_parts.h"
+#include "reports/run_text.h"
+#include "reports/style.h"
+
+#include <algorithm>
+
+namespace lockstep::reports {
+
+namespace {
+
+std::string sign_of(Result::Kind kind) {
+  if (kind == Result::Kind::pass) return "✓ ";
+  if (kind == Result::Kind::skip) return "– ";
+  return is_failure(kind) ? "✗ " : "? ";
+}
+
+template <class Value>
+const Value* one_of(const std::vector<Value>& all, const std::string& scenario,
+                    const Setting& setting) {
+  for (const auto& each : all)
+    if (each.scenario == scenario && each.setting == setting) return &each;
+  return nullptr;
+}
+
+// "✓ pass", and below it its numbers.
+void add_result(Markup& html, const Result& result, const Run& run) {
+  html.open("td", {{"class", "result " + std::string(name_of(result.kind))},
+                   {"data-result", std::string(name_of(result.kind))},
+                   {"data-judged", std::to_string(result.judged)}});
+  html.element("strong", {}, sign_of(result.kind) + std::string(name_of(result.kind)));
+  std::vector<std::string> lines;
+  if (result.judged > 0) lines.push_back(counted(result.judged, "case"));
+  if (result.kind == Result::Kind::pass && !result.exactness.empty())
+    lines.push_back(result.exactness);
+  if (const auto worlds = worlds_text(result); !worlds.empty()) lines.push_back(worlds);
+  for (const auto& [reason, count] : result.refused)
+    lines.push_back(counted(count, "case") + " refused: " + reason);
+  if (result.kind != Result::Kind::skip && !shared_by(result, run))
+    lines.push_back(seconds(result.took) + " s");
+  html.empty("br").text(joined(lines, " · ")).close();
+}
+
+void add_cell(Markup& html, const Run& run, const std::string& scenario, const Setting& setting) {
+  if (const auto* result = one_of(run.results, scenario, setting)) {
+    add_result(html, *result, run);
+  } else if (const auto* left = one_of(run.not_finished, scenario, setting)) {
+    html.open("td", {{"class", "result"}, {"data-result", "not finished"}});
+    html.element("strong", {}, "– not finished").empty("br").text(left->reason).close();
+  } else {
+    html.element("td", {{"class", "result"}, {"data-result", "not planned"}}, "– not planned");
+  }
+}
+
+// Counted by text, in the order in which it first comes.
+std::vector<std::pair<std::string, int64_t>> tallied(
+    const std::vector<std::pair<std::string, int64_t>>& counts) {
+  std::vector<std::pair<std::string, int64_t>> all;
+  for (const auto& [text, count] : counts) {
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&, &wanted = text](auto& one) { return one.first == wanted; });
+    if (found == all.end())
+      all.emplace_back(text, count);
+    else
+      found->second += count;
+  }
+  return all;
+}
+
+std::string scenarios_text(int64_t count) {
+  return counted(count, "scenario") + " in a setting";
+}
+
+void add_skips(const Run& run, std::vector<std::string>& lines) {
+  std::vector<std::pair<std::string, int64_t>> skips, refused, unfinished;
+  for (const auto& result : run.results)
+    for (const auto& [reason, count] : result.refused)
+      if (result.kind == Result::Kind::skip)
+        skips.emplace_back(reason, 1);
+      else
+        refused.emplace_back(reason, count);
+  for (const auto& left : run.not_finished) unfinished.emplace_back(left.reason, 1);
+  for (const auto& [reason, count] : tallied(unfinished))
+    lines.push_back("No result for " + scenarios_text(count) + ": " + reason + ".");
+  for (const auto& [reason, count] : tallied(skips))
+    lines.push_back("Skipped " + scenarios_text(count) + ": " + reason + ".");
+  for (const auto& [reason, count] : tallied(refused))
+    lines.push_back("Refused " + counted(count, "case") + " of scenarios that ran: " + reason +
+                    ".");
+}
+
+}  // namespace
+
+std::vector<std::string> not_checked(const Run& run) {
+  std::vector<std::string> lines;
+  if (run.interrupted) lines.emplace_back("The run was interrupted.");
+  if (run.canary == Run::Canary::not_played && run.seed)
+    lines.emplace_back(
+        "No scenario that must fail was run, so nothing shows that this run can fail.");
+  for (const auto& line : split(remarks(run), '\n'))
+    if (!line.empty() && !line.starts_with("no result for")) lines.push_back(line);
+  add_skips(run, lines);
+  int64_t planned = 0, judged = 0, unjudged = 0;
+  for (const auto& plan : run.plan) planned += plan.cases;
+  for (const auto& result : run.results) {
+    judged += result.judged;
+    for (const auto& [reason, count] : result.refused) planned -= count;  // told above
+    unjudged += result.kind == Result::Kind::inconclusive ? 1 : 0;
+  }
+  if (unjudged > 0) lines.push_back(scenarios_text(unjudged) + " could not be judged.");
+  if (judged < planned)
+    lines.push_back("Of " + counted(planned, "planned case") + " " + with_commas(planned - judged) +
+                    (planned - judged == 1 ? " was" : " were") + " not judged.");
+  if (lines.empty()) lines.push_back("Nothing: every planned case was judged.");
+  return lines;
+}
+
+void add_results(Markup& html, const Run& run) {
+  std::vector<std::string> scenarios;
+  for (const auto& planned : run.plan)
+    if (std::find(scenarios.begin(), scenarios.end(), planned.scenario) == scenarios.end())
+      scenarios.push_back(planned.scenario);
+  html.open("section", {{"id", "results"}});
+  html.element("h2", {}, "Scenarios");
+  open_scrolling(html, "Scenarios by setting");
+  html.open("table").open("thead").open("tr").element("th", {{"scope", "col"}}, "scenario");
+  for (const auto& setting : run.settings)
+    html.element("th", {{"scope", "col"}}, setting_text(setting, run.settings));
+  html.close().close().open("tbody");
+  for (const auto& scenario : scenarios) {
+    html.open("tr", {{"data-scenario", scenario}});
+    html.open("th", {{"scope", "row"}}).text(scenario);
+    for (const auto& result : run.results)
+      if (result.scenario == scenario && !result.claim.empty()) {
+        html.element("span", {{"class", "claim"}}, result.claim);
+        break;
+      }
+    html.close();
+    for (const auto& setting : run.settings) add_cell(html, run, scenario, setting);
+    html.close();
+  }
+  html.close().close().close().close();
+}
+
+void add_slowest(Markup& html, const Run& run) {
+  html.open("section", {{"id", "slowest"}}).element("h2", {}, "Slowest cases");
+  if (run.slowest.empty()) {
+    html.element("p", {}, "No case was timed.").close();
+    return;
+  }
+  DataTable table{{"scenario", "setting", "case", "seconds"}, {}};
+  for (const auto& slow : run.slowest)
+    table.rows.push_back({slow.scenario, setting_text(slow.setting, run.settings),
+                          std::to_string(slow.number), seconds(slow.took)});
+  open_scrolling(html, "Slowest cases");
+  add_table(html, table);
+  html.close().close();
+}
+
+void add_flaky(Markup& html, const Run& run) {
+  html.open("section", {{"id", "flaky"}}).element("h2", {}, "Flaky");
+  html.open("ul");
+  bool any = false;
+  for (const auto& result : run.results)
+    if (result.kind == Result::Kind::flaky) {
+      any = true;
+      html.element("li", {}, result.scenario + ", " + setting_text(result.setting, run.settings));
+    }
+  if (!any) html.element("li", {}, "No case that was run several times gave different verdicts.");
+  html.close().close();
+}
+
+void add_environment(Markup& html, const Run& run) {
+  DataTable table{{"what", "value"}, {}};
+  const auto add = [&](const std::string& what, const std::string& value) {
+    if (!value.empty()) table.rows.push_back({what, value});
+  };
+  add("Lockstep", run.version);
+  add("LibTorch", run.libtorch);
+  add("seed", run.seed ? seed_text(*run.seed) : "none: nothing was drawn");
+  add("cores", std::to_string(run.cores));
+  add("rank slots", std::to_string(run.slots));
+  for (const auto& setting : run.settings)
+    add("setting",
+        "subject " + setting.subject + ", tier " + setting.tier + ", backend " + setting.backend);
+  for (const auto& shared : run.shared_devices) add("devices", shared_text(shared));
+  add("canary", std::string(name_of(run.canary)));
+  add("seconds", seconds(run.took));
+  add("exit code", std::to_string(run.exit_code));
+  add("folder", run.folder.string());
+  for (const auto& line : split(shares_text(run) + pairs_text(run), '\n')) add("coverage", line);
+  html.open("section", {{"id", "environment"}}).element("h2", {}, "Environment");
+  open_scrolling(html, "Environment");
+  add_table(html, table);
+  html.close().close();
+}
+
+}  // namespace lockstep::reports

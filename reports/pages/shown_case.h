@@ -1,0 +1,22 @@
+// Which pictures show what happened in one case: chosen by what its history and its finding have,
+// whatever the scenario.
+#pragma once
+
+#include "harness/core/result.h"
+#include "reports/pictures/picture.h"
+
+#include <vector>
+
+namespace lockstep::reports {
+
+inline constexpr size_t kPicturesOfACase = 3;  // at most
+
+// Of a result that does not hold; one signature. The ladder where ranks diverge in what they
+// communicate, then the values that part, then what explains them. `history` is null where none was
+// kept: then what the finding itself tells.
+std::vector<Picture> pictures_of_failure(const Result& result, const History* history);
+
+// Of a case that passed: samples, buckets, values over time, what ranks hold, communication.
+std::vector<Picture> pictures_of_pass(const History& history);
+
+}  // namespace lockstep::reports

@@ -1,0 +1,112 @@
+#include "reports/run_text.h"
+
+#include "harness/core/groups.h"
+#include "harness/core/text.h"
+#include "reports/coverage.h"
+#include "reports/style.h"
+
+#include <algorithm>
+
+namespace lockstep::reports {
+
+namespace {
+
+std::string skipped_text(const Run& run, int64_t skipped) {
+  std::map<std::string, int64_t> reasons;
+  for (const auto& result : run.results)
+    if (result.kind == Result::Kind::skip) ++reasons[result.refused.begin()->first];
+  std::vector<std::string> parts;
+  for (const auto& [reason, count] : reasons)
+    parts.push_back(std::to_string(count) + ": " + reason);
+  return std::to_string(skipped) + " skipped (" + joined(parts, ", ") + ")";
+}
+
+}  // namespace
+
+bool is_reported(const Result& result) {
+  return is_failure(result.kind) || result.kind == Result::Kind::inconclusive;
+}
+
+std::vector<std::string> distinct(const std::vector<Setting>& settings,
+                                  std::string Setting::*member) {
+  std::vector<std::string> out;
+  for (const auto& setting : settings)
+    if (std::find(out.begin(), out.end(), setting.*member) == out.end())
+      out.push_back(setting.*member);
+  return out;
+}
+
+std::string setting_text(const Setting& setting, const std::vector<Setting>& settings) {
+  std::string text = setting.tier;
+  if (distinct(settings, &Setting::subject).size() > 1) text += " " + setting.subject;
+  if (distinct(settings, &Setting::backend).size() > 1) text += " " + setting.backend;
+  return text;
+}
+
+std::string worlds_text(const Result& result) {
+  if (result.world_max == 0) return "";
+  const std::string least = std::to_string(result.world_min);
+  return result.world_min == result.world_max
+             ? "world " + least
+             : "worlds " + least + "-" + std::to_string(result.world_max);
+}
+
+std::string verdict_text(const Run& run) {
+  const auto any = [&](auto holds) {
+    return std::any_of(run.results.begin(), run.results.end(), holds);
+  };
+  if (run.interrupted) return "interrupted";
+  if (run.canary == Run::Canary::passed) return "a scenario that must fail passed";
+  if (any([](const Result& result) { return is_failure(result.kind); })) return "failed";
+  if (!run.missing_shards.empty()) return "shards are missing";
+  if (any(is_reported) || run.canary == Run::Canary::inconclusive) return "inconclusive";
+  if (run.shard && is_empty(run)) return "nothing to play in this shard";
+  return any([](const Result& result) { return result.kind == Result::Kind::pass; })
+             ? "all held"
+             : "all skipped";
+}
+
+std::string counts_text(const Run& run) {
+  using Kind = Result::Kind;
+  static constexpr std::pair<Kind, const char*> kWords[] = {{Kind::pass, "passed"},
+                                                            {Kind::fail, "failed"},
+                                                            {Kind::hang, "hung"},
+                                                            {Kind::crash, "crashed"},
+                                                            {Kind::leak, "leaked"},
+                                                            {Kind::flaky, "flaky"},
+                                                            {Kind::inconclusive, "inconclusive"},
+                                                            {Kind::skip, ""}};
+  std::vector<std::string> parts;
+  for (const auto& [kind, word] : kWords) {
+    const auto count =
+        std::count_if(run.results.begin(), run.results.end(),
+                      [kind = kind](const Result& result) { return result.kind == kind; });
+    if (count == 0) continue;
+    parts.push_back(kind == Kind::skip ? skipped_text(run, count)
+                                       : std::to_string(count) + " " + word);
+  }
+  if (!run.not_finished.empty())
+    parts.push_back(std::to_string(run.not_finished.size()) + " not finished");
+  return joined(parts, ", ");
+}
+
+std::string remarks(const Run& run) {
+  std::string text = shares_text(run) + pairs_text(run);
+  if (run.canary == Run::Canary::passed)
+    text += "✗ A scenario that must fail passed: the passes above prove nothing\n";
+  if (run.canary == Run::Canary::inconclusive)
+    text += "? A scenario that must fail could not be judged: the passes above prove little\n";
+  if (!run.not_finished.empty())
+    text += "no result for " + counted(static_cast<int64_t>(run.not_finished.size()), "scenario") +
+            ": " + run.not_finished.front().reason + "\n";
+  if (!run.missing_shards.empty())
+    text += (run.missing_shards.size() == 1 ? "? shard " : "? shards ") +
+            NumberSet(run.missing_shards).text() +
+            (run.missing_shards.size() == 1 ? " is" : " are") +
+            " missing: what would have come to light there is not known\n";
+  if (run.shard && is_empty(run))
+    text += "nothing to play: no scenario has a case for shard " + shard_text(*run.shard) + "\n";
+  return text;
+}
+
+}  // namespace lockstep::reports

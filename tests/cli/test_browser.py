@@ -1,0 +1,239 @@
+"""Pages in a browser: they request nothing, report no error, are accessible in light and dark, fit a narrow screen, say
+without JavaScript all that they say with it, and have the numbers of run.json.
+
+What is missing, Chromium or playwright, skips the tests with the reason: ./lockstep setup --pages installs both."""
+
+import html.parser
+import json
+import os
+import re
+import shutil
+import sys
+import unittest
+
+from program_case import HERE, PROGRAM, ProgramCase
+
+ROOT = os.path.dirname(os.path.dirname(HERE))
+DRIVER = os.path.join(ROOT, ".venv-pages", "bin", "python")
+SKIP = 77
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+WIDTHS = (360, 1280)
+# What a reader with a screen reader meets, and what nobody could read: all of axe's rules but those of whole sites.
+AXE_OPTIONS = {"resultTypes": ["violations"]}
+
+
+def browser():
+    """The path of a Chromium, or none."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def skip(why):
+    print(why + ": ./lockstep setup --pages installs it")
+    sys.exit(SKIP)
+
+
+try:
+    from axe_playwright_python.sync_playwright import Axe
+    from playwright.sync_api import sync_playwright
+except ImportError:
+    if os.path.exists(DRIVER) and os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(os.path.dirname(DRIVER))):
+        os.execv(DRIVER, [DRIVER, "-B", *sys.argv])
+    skip("no Python here has playwright and axe")
+
+
+class Text(html.parser.HTMLParser):
+    """The text of a page as it was written, without scripts and styles."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.hidden, self.text = 0, ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.hidden += tag in ("script", "style")
+
+    def handle_endtag(self, tag):
+        self.hidden -= tag in ("script", "style")
+
+    def handle_data(self, data):
+        if not self.hidden:
+            self.text += data
+
+
+def words(text):
+    return re.sub(r"\s+", " ", text)
+
+
+class PageCase(ProgramCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.playwright = sync_playwright().start()
+        # As root, as in a container, Chromium has no sandbox.
+        cls.chromium = cls.playwright.chromium.launch(executable_path=browser(), args=["--no-sandbox"])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.chromium.close()
+        cls.playwright.stop()
+
+    def opened(self, path, width=1280, scheme="light", scripts=True):
+        """A page in a window of its own, and what went wrong so far: requests of other files, errors."""
+        window = self.chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme,
+                                           java_script_enabled=scripts, reduced_motion="reduce", offline=True)
+        self.addCleanup(window.close)
+        page, wrong = window.new_page(), []
+        own = "file://" + path.replace(" ", "%20")
+        page.on("request", lambda request: request.url.split("#")[0] == own or wrong.append("requests " + request.url))
+        page.on("console", lambda message: wrong.append("says " + message.text))
+        page.on("pageerror", lambda error: wrong.append("throws " + str(error)))
+        page.goto(own)
+        return page, wrong
+
+    def page_of(self, *arguments, status):
+        """The path of the page that a command writes."""
+        path = os.path.join(self.folder, "page of %d.html" % len(os.listdir(self.folder)))
+        done, out, err = self.run_program(*arguments, "--html", path)
+        self.assertEqual(done, status, out + err)
+        return path
+
+    def assert_readable(self, path):
+        for width in WIDTHS:
+            for scheme in ("light", "dark"):
+                page, wrong = self.opened(path, width, scheme)
+                with self.subTest(width=width, scheme=scheme):
+                    wide = page.evaluate("document.documentElement.scrollWidth")
+                    self.assertLessEqual(wide, width, "it scrolls sideways")
+                    found = Axe().run(page, options=AXE_OPTIONS)
+                    self.assertEqual(found.violations_count, 0, found.generate_report())
+                    self.assertEqual(wrong, [])
+                page.context.close()
+
+    def assert_whole_without_scripts(self, path):
+        page, wrong = self.opened(path, scripts=False)
+        with open(path, encoding="utf-8") as file:
+            written = words(Text(file.read()).text)
+        for section in page.locator("main > section").all():
+            text = words(section.inner_text())
+            self.assertTrue(section.is_visible(), text[:80])
+        for article in page.locator("article, figure, pre").all():
+            self.assertTrue(article.is_visible())
+        self.assertIn(words(page.locator("h1").inner_text()), written)
+        self.assertEqual(page.locator("button, input, select").count(), 0, "nothing is there that does nothing")
+        self.assertEqual(wrong, [])
+
+    def assert_numbers(self, path, run):
+        """Every result of run.json is on the page, and nothing else is."""
+        page, _ = self.opened(path)
+        cells = page.locator("#results td").evaluate_all(
+            "cells => cells.map(cell => [cell.parentElement.dataset.scenario, cell.dataset.result,"
+            " cell.dataset.judged ? Number(cell.dataset.judged) : null, cell.innerText])")
+        self.assertEqual(
+            sorted((name, result, judged) for name, result, judged, _ in cells if judged is not None),
+            sorted((result["scenario"], result["result"], result["judged"]) for result in run["results"]))
+        for name, result, judged, text in cells:
+            if judged:
+                self.assertIn("{:,} case".format(judged), text, name)
+            self.assertIn(result, text)
+        judged = sum(result["judged"] for result in run["results"])
+        self.assertIn("{:,} case".format(judged), page.locator("#judged").inner_text())
+        stories = page.locator("#failures article").count()
+        self.assertEqual(stories, sum(result["result"] not in ("pass", "skip") for result in run["results"]))
+        for result in run["results"]:
+            for finding in result["findings"][:1] if result["result"] not in ("pass", "skip") else []:
+                self.assertIn(words(finding["text"].split("\n")[0]), words(page.locator("#failures").inner_text()))
+
+
+class Failing(PageCase):
+    """Toys that fail in every way."""
+
+    def test_a_page_of_every_kind_of_failure(self):
+        path = self.page_of("run", "toys.multiply", "toys.average", "toys.hang", "toys.crash_in_a_step", "toys.throw",
+                            "toys.check_throws", "toys.refuse", "toys.hold", "--seed", "7", "--timeout", "1",
+                            "--shrink-time", "1", status=1)
+        run = self.latest()
+        self.assert_readable(path)
+        self.assert_whole_without_scripts(path)
+        self.assert_numbers(path, run)
+        page, wrong = self.opened(path)
+        self.assertGreaterEqual(page.locator("#failures svg").count(), 3)
+        self.filter_and_switch(page)
+        self.assertEqual(wrong, [])
+        report = self.page_of("report", ".lockstep", status=1)
+        with open(path, encoding="utf-8") as file, open(report, encoding="utf-8") as other:
+            self.assertEqual(self.figures(file.read()), self.figures(other.read()), "a stored run has the same pictures")
+
+    def filter_and_switch(self, page):
+        rows = page.locator("#results tbody tr")
+        page.locator("#filter-name").fill("multiply")
+        self.assertEqual([row.get_attribute("data-scenario") for row in rows.all() if row.is_visible()],
+                         ["toys.multiply"])
+        page.locator("#filter-name").fill("")
+        page.locator("#filter-kind").select_option("skip")
+        self.assertEqual([row.get_attribute("data-scenario") for row in rows.all() if row.is_visible()], ["toys.refuse"])
+        page.locator("#filter-kind").select_option("")
+        for pictures in page.locator(".pictures:has(.controls)").all():
+            shown = [picture for picture in pictures.locator(".picture").all() if picture.is_visible()]
+            self.assertEqual(len(shown), 1)
+            pictures.locator("button", has_text="all").focus()
+            page.keyboard.press("Enter")
+            self.assertTrue(all(picture.is_visible() for picture in pictures.locator(".picture").all()))
+        page.emulate_media(media="print")
+        self.assertFalse(page.locator("button").first.is_visible())
+        self.assertTrue(all(picture.is_visible() for picture in page.locator(".picture").all()))
+
+    @staticmethod
+    def figures(text):
+        return re.findall(r"<figure>.*?</figure>", re.sub(r"picture\d+", "picture", text), re.S)
+
+
+class Passing(PageCase):
+    def test_a_page_of_passes_shows_what_happened(self):
+        path = self.page_of("run", "toys.hold", "toys.hold_too", "--seed", "7", status=0)
+        self.assert_readable(path)
+        self.assert_whole_without_scripts(path)
+        self.assert_numbers(path, self.latest())
+        page, _ = self.opened(path)
+        self.assertGreaterEqual(page.locator("#histories svg").count(), 1)
+        self.assertIn("--seed 7", page.locator("#verdict pre").inner_text())
+
+    def test_a_replay_has_a_page(self):
+        self.run_program("run", "toys.multiply", "--seed", "7", "--no-shrink")
+        (case,) = os.listdir(self.path("failures"))
+        path = self.page_of("replay", self.path("failures", case), status=1)
+        self.assert_readable(path)
+        self.assert_numbers(path, self.latest())
+
+
+class Own(PageCase):
+    """Lockstep's own program."""
+
+    def test_a_run_of_lockstep_shows_its_histories(self):
+        path = self.page_of("run", "sampler.partitions_the_dataset", "gradients.match_single_process",
+                            "buffers.follow_rank_zero", "--tier", "sim", "--cases", "6", "--seed", "7", status=0)
+        self.assert_readable(path)
+        self.assert_numbers(path, self.latest())
+        page, _ = self.opened(path)
+        self.assertEqual(page.locator("#histories article").count(), 3)
+        self.assertIn("Which rank drew which sample", page.locator("#histories").inner_text())
+
+    def test_demonstrations_have_pages_too(self):
+        for name in ("buffers", "hang"):
+            path = self.page_of("demo", name, status=0)
+            self.assert_readable(path)
+            self.assert_whole_without_scripts(path)
+
+
+class Recorded(PageCase):
+    def test_a_recorded_run_has_a_page(self):
+        run = os.path.join(os.path.dirname(HERE), "judge", "vectors", "learning_rate")
+        path = self.page_of("judge", run, "--json", "run.json", status=1)
+        self.assert_readable(path)
+        self.assert_whole_without_scripts(path)
+        with open(os.path.join(self.folder, "run.json"), encoding="utf-8") as file:
+            self.assert_numbers(path, json.load(file))
+
+
+if __name__ == "__main__":
+    if browser() is None:
+        skip("no Chromium is installed")
+    unittest.main()

@@ -1,0 +1,163 @@
+#include "reports/pages/run_page.h"
+
+#include "reports/pages/parts.h"
+#include "reports/story.h"
+#include "tests/reports/samples.h"
+
+#include <gtest/gtest.h>
+#include <pugixml.hpp>
+
+#include <set>
+
+namespace lockstep::reports {
+namespace {
+
+using samples::failing;
+using samples::of_kind;
+using samples::passing;
+using samples::run_of;
+using samples::shrunk;
+
+pugi::xml_document parsed(const std::string& html) {
+  pugi::xml_document document;
+  const auto result = document.load_string(html.c_str(), pugi::parse_default | pugi::parse_doctype);
+  EXPECT_TRUE(result) << result.description() << " at "
+                      << html.substr(static_cast<size_t>(result.offset), 80);
+  return document;
+}
+
+// Its text, but for scripts and styles, with one blank between words.
+std::string text_of(const pugi::xml_node& node) {
+  std::string text;
+  for (const auto& each : node.select_nodes(".//text()[not(ancestor::script or ancestor::style)]"))
+    text += std::string(each.node().value()) + " ";
+  return text;
+}
+
+size_t count(const pugi::xml_document& document, const char* path) {
+  return document.select_nodes(path).size();
+}
+
+Run every_kind() {
+  std::vector<Result> results{passing(), shrunk()};
+  using Kind = Result::Kind;
+  for (const auto kind :
+       {Kind::hang, Kind::crash, Kind::leak, Kind::flaky, Kind::inconclusive, Kind::skip})
+    results.push_back(of_kind(kind));
+  for (size_t i = 0; i < results.size(); ++i)
+    results[i].scenario = "family.scenario" + std::to_string(i);
+  auto run = run_of(results);
+  run.plan.clear();
+  for (const auto& result : results)
+    run.plan.push_back({.scenario = result.scenario, .setting = result.setting, .cases = 500});
+  run.settings = {results.front().setting};
+  run.command = "lockstep run --seed 0x5eed42";
+  return run;
+}
+
+TEST(RunPage, TellsWhatWasNotCheckedBeforeAnythingElse) {
+  const auto html = run_page({.run = every_kind()});
+  const auto document = parsed(html);
+  EXPECT_LT(html.find("id=\"not-checked\""), html.find("id=\"failures\""));
+  const auto text = text_of(document.select_node("//ul[@id='not-checked']").node());
+  EXPECT_NE(text.find("Skipped 1 scenario in a setting"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 scenario in a setting could not be judged"), std::string::npos) << text;
+}
+
+TEST(RunPage, HasAllPartsOfEveryStory) {
+  const auto run = every_kind();
+  const auto document = parsed(run_page({.run = run}));
+  EXPECT_EQ(count(document, "//article[contains(@class,'failure')]"), 6U);
+  const auto text = text_of(document.select_node("//section[@id='failures']").node());
+  for (const auto& result : run.results) {
+    if (result.kind == Result::Kind::pass || result.kind == Result::Kind::skip) continue;
+    const auto parts = story_parts(result, run.program);
+    for (const auto& part : {parts.rule, parts.diagnosis, parts.replay, parts.read, parts.logs})
+      EXPECT_NE(text.find(part), std::string::npos) << part;
+    for (const auto& lines : {parts.smallest_case, parts.shown, parts.evidence})
+      for (const auto& line : lines) EXPECT_NE(text.find(line), std::string::npos) << line;
+  }
+}
+
+TEST(RunPage, OpensTheFailuresPictureAndNumbersEachOnce) {
+  const auto document = parsed(run_page({.run = every_kind()}));
+  EXPECT_GE(count(document, "//article[contains(@class,'failure')]//svg"), 1U);
+  EXPECT_EQ(count(document, "//details//svg"), 0U);
+  std::set<std::string> ids;
+  for (const auto& node : document.select_nodes("//*[@id]"))
+    EXPECT_TRUE(ids.insert(node.node().attribute("id").value()).second)
+        << node.node().attribute("id").value();
+}
+
+TEST(RunPage, HasACellForEachScenarioAndSetting) {
+  const auto run = every_kind();
+  const auto document = parsed(run_page({.run = run}));
+  EXPECT_EQ(count(document, "//section[@id='results']//td"), run.results.size());
+  for (const auto& result : run.results) {
+    const auto cell =
+        document.select_node(("//tr[@data-scenario='" + result.scenario + "']/td").c_str()).node();
+    EXPECT_EQ(cell.attribute("data-result").value(), std::string(name_of(result.kind)));
+    EXPECT_EQ(cell.attribute("data-judged").as_llong(), result.judged);
+  }
+}
+
+TEST(RunPage, ShowsHistoriesOfPassesToo) {
+  RunPage page{.run = run_of({passing()})};
+  RankHistory rank;
+  rank.events.push_back({{0, "epoch"}, Observation{"samples", int64_values({3, 1})}});
+  page.cases.push_back({.c = {passing().scenario, {}}, .history = History({rank, rank})});
+  const auto document = parsed(run_page(page));
+  const auto text = text_of(document.select_node("//section[@id='histories']").node());
+  EXPECT_NE(text.find("4 draws of 2 samples, 2 more than once"), std::string::npos) << text;
+  EXPECT_EQ(count(document, "//section[@id='histories']//svg"), 1U);
+}
+
+TEST(RunPage, RequestsNothingAndHasOneSmallScript) {
+  const auto html = run_page({.run = every_kind()});
+  const auto document = parsed(html);
+  EXPECT_EQ(count(document, "//script"), 1U);
+  EXPECT_EQ(
+      count(document, "//link | //img | //iframe | //object | //@src | //@style | //@onclick"), 0U);
+  for (const auto& link : document.select_nodes("//a"))
+    EXPECT_EQ(std::string(link.node().attribute("href").value()).front(), '#');
+  EXPECT_LT(run_page_script().size(), 20'000U);
+  EXPECT_EQ(run_page_script().find("http"), std::string::npos);
+}
+
+TEST(RunPage, EscapesHostileNamesEverywhere) {
+  constexpr char kHostile[] = "</pre><script>alert(1)</script>&'\"<!--\x1b\xff\u202e";
+  auto result = shrunk();
+  result.scenario = result.claim = result.exactness = result.setting.subject = kHostile;
+  for (auto& finding : result.worst.findings)
+    finding = {kHostile, kHostile, kHostile,
+               std::string(kHostile) + "\nname  reference  rank 0\n" + kHostile + "  1  2  \u25c4"};
+  result.failure->case_file = result.failure->logs = kHostile;
+  result.failure->tail = result.failure->stack = kHostile;
+  result.failure->call_sites = {kHostile};
+  auto run = run_of({result, of_kind(Result::Kind::skip)});
+  run.program = run.command = run.version = run.libtorch = kHostile;
+  run.folder = kHostile;
+  run.plan = {{.scenario = kHostile, .setting = result.setting, .cases = 1}};
+  run.settings = {result.setting};
+  run.not_finished = {{kHostile, {}, kHostile}};
+  run.slowest = {{kHostile, result.setting, 1, {}}};
+  const auto html = run_page({.run = run});
+  const auto document = parsed(html);
+  EXPECT_EQ(count(document, "//script"), 1U);
+  for (const char* raw : {"\x1b", "\xff", "\u202e", "<!--", "alert(1)</script>"})
+    EXPECT_EQ(html.find(raw), std::string::npos) << raw;
+}
+
+TEST(RunPage, SaysThatAllWasCheckedOnlyWhereItWas) {
+  auto run = run_of({passing()});
+  run.plan = {{.scenario = passing().scenario, .setting = {}, .cases = 400}};
+  run.canary = Run::Canary::failed;
+  EXPECT_EQ(not_checked(run), std::vector<std::string>{"Nothing: every planned case was judged."});
+  run.plan[0].cases = 401;
+  EXPECT_EQ(not_checked(run), std::vector<std::string>{"Of 401 planned cases 1 was not judged."});
+  run.canary = Run::Canary::not_played;
+  EXPECT_EQ(not_checked(run).size(), 2U);
+}
+
+}  // namespace
+}  // namespace lockstep::reports

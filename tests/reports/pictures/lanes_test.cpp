@@ -1,0 +1,66 @@
+#include "reports/pictures/lanes.h"
+
+#include "reports/pictures/svg.h"
+#include "reports/pictures/text.h"
+#include "tests/reports/pictures/samples.h"
+
+#include <gtest/gtest.h>
+#include <pugixml.hpp>
+
+#include <cmath>
+#include <stdexcept>
+
+namespace lockstep::reports {
+namespace {
+
+TEST(LanesText, SpansThatOverlapStandBelowEachOther) {
+  EXPECT_EQ(text_of(sample_lanes(), {.unicode = false, .columns = 40}),
+            "communication\n"
+            "  microseconds  0                    100\n"
+            "  rank 0        #########\n"
+            "                    ##########\n"
+            "  rank 1          ......................\n"
+            "  ? never done\n"
+            "  -> rank 1 waits for rank 0\n");
+}
+
+TEST(LanesText, IsNoWiderThanTheTerminal) {
+  for (const size_t columns : {30U, 40U, 80U})
+    for (const auto& line : {text_of(sample_lanes(), {.columns = columns})})
+      for (size_t begin = 0; begin < line.size();) {
+        const auto end = line.find('\n', begin);
+        EXPECT_LE(width(line.substr(begin, end - begin)), columns) << line;
+        begin = end + 1;
+      }
+}
+
+TEST(LanesSvg, ASpanIsABoxFromItsBeginToItsEnd) {
+  pugi::xml_document document;
+  ASSERT_TRUE(document.load_string(svg_of(sample_lanes(), 1).c_str()));
+  const auto boxes = document.select_nodes("//rect");
+  ASSERT_EQ(boxes.size(), 3U);
+  const auto x = [&](size_t box) { return boxes[box].node().attribute("x").as_double(); };
+  const auto wide = [&](size_t box) { return boxes[box].node().attribute("width").as_double(); };
+  EXPECT_NEAR(wide(2), 0.9 * 620, 0.01);
+  EXPECT_NEAR(x(1) - x(0), 0.2 * 620, 0.01);
+  EXPECT_NE(boxes[0].node().attribute("y").as_double(), boxes[1].node().attribute("y").as_double());
+  EXPECT_STREQ(boxes[2].node().attribute("class").value(), "cell rank1 dotted");
+}
+
+TEST(LanesTable, HasEverySpan) {
+  const auto table = data_table(sample_lanes());
+  ASSERT_EQ(table.rows.size(), 3U);
+  EXPECT_EQ(table.rows[1], (std::vector<std::string>{"rank 0", "20", "60", "#1"}));
+  EXPECT_EQ(table.rows[2], (std::vector<std::string>{"rank 1", "10", "100", "#0?"}));
+}
+
+TEST(LanesCheck, ASpanThatEndsBeforeItBeginsIsRefused) {
+  auto picture = sample_lanes();
+  std::get<Lanes>(picture.body).lanes[0].spans[0].to = -1;
+  EXPECT_THROW(check(picture), std::invalid_argument);
+  std::get<Lanes>(picture.body).lanes[0].spans[0].to = INFINITY;
+  EXPECT_THROW(check(picture), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace lockstep::reports
