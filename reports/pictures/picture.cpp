@@ -1,5 +1,7 @@
 #include "reports/pictures/picture.h"
 
+#include "reports/pictures/lanes.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

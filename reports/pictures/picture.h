@@ -46,7 +46,7 @@ struct Grid {
   std::vector<Row> rows;
 };
 
-// The least and the most value of lines or bars, zero included.
+// The least and the most value of lines, bars or lanes, zero included.
 struct Scale {
   double least = 0, most = 0;
   // The position of a value, from 0 to 1; 0 on a scale of one value.
@@ -83,10 +83,32 @@ struct Lines {
   Scale range = {};  // shown at least: several pictures may have one scale
 };
 
+// What happened when: a row for each rank, in it a lane for each kind of work, and spans of time in
+// the lanes, all on one scale from 0.
+struct Lanes {
+  enum class Fill { solid, shaded, dotted };
+  struct Span {
+    double from = 0, to = 0;
+    std::string text;  // at its beginning, where there is room
+    Fill fill = Fill::solid;
+  };
+  struct Lane {
+    std::string name;  // "backward"
+    std::vector<Span> spans;
+  };
+  struct Row {
+    Label label;
+    std::vector<Lane> lanes;
+  };
+  std::string time_axis;  // "ms"
+  std::vector<Row> rows;
+  double most = 0;  // shown at least: several pictures may have one scale
+};
+
 struct Picture {
   std::string title;    // what is shown
   std::string caption;  // the finding, one sentence
-  std::variant<Grid, Bars, Lines> body;
+  std::variant<Grid, Bars, Lines, Lanes> body;
   std::vector<std::pair<Mark, std::string>> key = {};  // the meanings of the marks it has
 };
 
@@ -117,5 +139,6 @@ std::string number_text(double value);
 
 Scale scale_of(const Bars& bars);
 Scale scale_of(const Lines& lines);
+Scale scale_of(const Lanes& lanes);
 
 }  // namespace lockstep::reports

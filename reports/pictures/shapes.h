@@ -7,6 +7,13 @@
 namespace lockstep::reports {
 
 inline constexpr double kLetter = 8.2, kLineHeight = 28;  // of text in pixels
+inline constexpr double kMargin = 8, kShapeColumn = 22;   // around a drawing; of a label's shape
+
+// What is drawn, and how large it is.
+struct Drawing {
+  Markup marks;
+  double wide = 0, high = 0;
+};
 
 // The width of a text; of the widest of some.
 double pixels(const std::string& text);

@@ -1,5 +1,6 @@
 #include "reports/pictures/svg.h"
 
+#include "reports/pictures/lanes.h"
 #include "reports/pictures/shapes.h"
 
 #include <algorithm>
@@ -9,13 +10,7 @@ namespace lockstep::reports {
 
 namespace {
 
-// What is drawn, and how large it is.
-struct Drawing {
-  Markup marks;
-  double wide = 0, high = 0;
-};
-
-constexpr double kMargin = 8, kShapeColumn = 22, kGroupGap = 26;
+constexpr double kGroupGap = 26;
 
 // The class of a mark's box: a hatch or a border, beside its sign in the text.
 std::string class_of(Mark mark) {
@@ -197,7 +192,11 @@ Drawing drawn(const Lines& lines) {
       if (!std::isnan(series.values[column]))
         points += (points.empty() ? "" : " ") + coordinate(plot.x(column)) + "," +
                   coordinate(plot.y(series.values[column]));
-    out.marks.empty("polyline", {{"class", "path " + class_of(series.label)}, {"points", points}});
+    Markup::Attributes attributes{{"class", "path " + class_of(series.label)}, {"points", points}};
+    const size_t number = labels.size() - 1;
+    if (series.label.rank == kNobody && number > 0)
+      attributes.emplace_back("stroke-dasharray", number % 2 == 0 ? "2 3" : "10 3");
+    out.marks.empty("polyline", attributes);
     for (size_t column = 0; column < series.values.size(); ++column)
       if (!std::isnan(series.values[column]))
         add_shape(out.marks, series.label, plot.x(column), plot.y(series.values[column]));

@@ -1,6 +1,7 @@
 #include "reports/pictures/text.h"
 
 #include "reports/fit.h"
+#include "reports/pictures/lanes.h"
 #include "reports/pictures/plot_text.h"
 
 #include <algorithm>

@@ -19,7 +19,7 @@ Page sample_page() {
   return {.title = "lockstep demo sampler",
           .finding = "10 of 10 samples are drawn",
           .text = "A sampler deals samples.",
-          .pictures = {sample_grid(), sample_bars(), sample_lines()},
+          .pictures = {sample_grid(), sample_bars(), sample_lines(), sample_lanes()},
           .story = {"✗ Every rank must", "  rank 1: 2 < 3"},
           .settings = {{"setting", "value"}, {{"world", "2"}}},
           .command = "lockstep demo sampler --set world=2"};
@@ -40,11 +40,11 @@ size_t count(const pugi::xml_document& document, const char* path) {
 
 TEST(Page, HasEveryPictureWithItsTitleDescriptionAndNumbers) {
   const auto document = parsed(page(sample_page()));
-  EXPECT_EQ(count(document, "//figure//svg[@role='img']"), 3U);
-  EXPECT_EQ(count(document, "//svg/title"), 3U);
-  EXPECT_EQ(count(document, "//svg/desc"), 3U);
-  EXPECT_EQ(count(document, "//details/summary"), 3U);
-  EXPECT_EQ(count(document, "//details//table"), 3U);
+  EXPECT_EQ(count(document, "//figure//svg[@role='img']"), 4U);
+  EXPECT_EQ(count(document, "//svg/title"), 4U);
+  EXPECT_EQ(count(document, "//svg/desc"), 4U);
+  EXPECT_EQ(count(document, "//details/summary"), 4U);
+  EXPECT_EQ(count(document, "//details//table"), 4U);
   EXPECT_STREQ(document.select_node("(//figcaption)[2]").node().child_value(),
                "the average of averages is 4, one process has 3");
 }
@@ -96,7 +96,7 @@ TEST(Page, EscapesHostileNamesEverywhere) {
   const auto html = page(hostile);
   const auto document = parsed(html);
   EXPECT_EQ(count(document, "//script"), 0U);
-  EXPECT_EQ(count(document, "//svg"), 3U);
+  EXPECT_EQ(count(document, "//svg"), 4U);
   for (const char* raw : {"\x1b", "\xff", "\u202e", "<!--"})
     EXPECT_EQ(html.find(raw), std::string::npos);
 }

@@ -20,11 +20,12 @@ std::string refusal(const Picture& picture) {
 }
 
 TEST(Picture, OfEachKindCanBeDrawn) {
-  for (const auto& picture : {sample_grid(), sample_bars(), sample_lines()})
+  for (const auto& picture : {sample_grid(), sample_bars(), sample_lines(), sample_lanes()})
     EXPECT_EQ(refusal(picture), "");
   EXPECT_EQ(mark_count(sample_grid()), 12U);
   EXPECT_EQ(mark_count(sample_bars()), 4U);
   EXPECT_EQ(mark_count(sample_lines()), 12U);
+  EXPECT_EQ(mark_count(sample_lanes()), 6U);
 }
 
 TEST(Picture, WithARowOfTheWrongLengthIsRefused) {
@@ -46,6 +47,15 @@ TEST(Picture, WithAnInfiniteValueIsRefused) {
   auto lines = sample_lines();
   std::get<Lines>(lines.body).series[2].values[1] = std::numeric_limits<double>::infinity();
   EXPECT_EQ(refusal(lines), "picture 'running_mean': series 'rank 1' has an infinite value");
+}
+
+TEST(Picture, WithATimeThatEndsBeforeItBeginsIsRefused) {
+  auto lanes = sample_lanes();
+  std::get<Lanes>(lanes.body).rows[1].lanes[1].spans[0].to = 1;
+  EXPECT_EQ(refusal(lanes), "picture 'a backward': span 'b' of rank 0 is no time");
+  std::get<Lanes>(lanes.body).rows[1].lanes[1].spans[0].to =
+      std::numeric_limits<double>::infinity();
+  EXPECT_EQ(refusal(lanes), "picture 'a backward': span 'b' of rank 0 is no time");
 }
 
 TEST(Picture, MayHave5000MarksAndNoMore) {
@@ -86,6 +96,9 @@ TEST(DataTable, HasEveryNumberOfThePicture) {
   const auto lines = data_table(sample_lines());
   EXPECT_EQ(lines.rows.at(2), (std::vector<std::string>{"2", "0.25", "0", ""}));
   const auto bars = data_table(sample_bars());
+  const auto lanes = data_table(sample_lanes());
+  EXPECT_EQ(lanes.header, (std::vector<std::string>{"row", "lane", "span", "from, ms", "to, ms"}));
+  EXPECT_EQ(lanes.rows.at(3), (std::vector<std::string>{"rank 0", "backward", "waits", "4", "6"}));
   EXPECT_EQ(bars.rows.at(3), (std::vector<std::string>{"after", "rank 0", "4✗"}));
 }
 
@@ -99,6 +112,7 @@ TEST(Scale, IncludesZeroAndEveryValue) {
   EXPECT_EQ(scale_of(lines).most, 0.5);
   lines.range = {-1, 2};
   EXPECT_EQ(scale_of(lines).least, -1);
+  EXPECT_EQ(scale_of(std::get<Lanes>(sample_lanes().body)).most, 8);
   EXPECT_EQ(scale_of(lines).most, 2);
 }
 

@@ -36,4 +36,17 @@ Picture sample_lines() {
                                    {rank_label(1), {0, 0.5, NAN, 0.5}}}}};
 }
 
+Picture sample_lanes() {
+  using Fill = Lanes::Fill;
+  return {.title = "a backward",
+          .caption = "rank 0 waits for 2 ms",
+          .body = Lanes{
+              .time_axis = "ms",
+              .rows = {{{"one process", kReference}, {{"backward", {{0, 4, "b"}}}}},
+                       {rank_label(0),
+                        {{"backward", {{0, 2, "b"}, {2, 4, "a"}, {4, 6, "waits", Fill::dotted}}},
+                         {"all-reduce", {{2, 3, "b", Fill::shaded}, {4, 6, "a", Fill::shaded}}}}}},
+              .most = 8}};
+}
+
 }  // namespace lockstep::reports

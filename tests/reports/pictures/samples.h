@@ -9,5 +9,7 @@ namespace lockstep::reports {
 Picture sample_grid();
 Picture sample_bars();
 Picture sample_lines();
+// A rank that computes, waits, and communicates meanwhile.
+Picture sample_lanes();
 
 }  // namespace lockstep::reports

@@ -82,18 +82,28 @@ TEST(PictureText, OfLinesMarksEachSeriesByItsRank) {
 }
 
 TEST(PictureText, WithoutUnicodeIsAscii) {
-  for (const auto& picture : {sample_grid(), sample_bars(), sample_lines()})
+  for (const auto& picture : {sample_grid(), sample_bars(), sample_lines(), sample_lanes()})
     EXPECT_TRUE(is_ascii(text_of(picture, {.unicode = false, .columns = 80})));
 }
 
 TEST(PictureText, FitsTheTerminal) {
-  for (const auto& picture : {sample_grid(), sample_bars(), sample_lines()})
+  for (const auto& picture : {sample_grid(), sample_bars(), sample_lines(), sample_lanes()})
     for (const size_t columns : {size_t{40}, size_t{80}})
       EXPECT_LE(widest_line(text_of(picture, {.columns = columns})), columns);
 }
 
+TEST(PictureText, OfLanesHasOneLineForEach) {
+  EXPECT_EQ(text_of(sample_lanes(), {.columns = 60}),
+            "a backward\n"
+            "  ms                       0       2       4       6       8\n"
+            "  one process  backward    b███████████████\n"
+            "  rank 0       backward    b███████a███████waits···\n"
+            "               all-reduce          b▒▒▒    a▒▒▒▒▒▒▒\n"
+            "  → rank 0 waits for 2 ms\n");
+}
+
 TEST(PictureText, InColourIsTheSameText) {
-  for (const auto& picture : {sample_grid(), sample_bars(), sample_lines()}) {
+  for (const auto& picture : {sample_grid(), sample_bars(), sample_lines(), sample_lanes()}) {
     const auto coloured = text_of(picture, {.colour = true, .columns = 80});
     EXPECT_NE(coloured.find("\033["), std::string::npos);
     EXPECT_EQ(without_colour(coloured), text_of(picture, {.columns = 80}));
