@@ -7,16 +7,22 @@ namespace demos {
 namespace sampler {
 Demo demonstration();
 }
-namespace buffers {
-Demo demonstration();
-}
 namespace collectives {
 Demo demonstration();
 }
 namespace average {
 Demo demonstration();
 }
+namespace one_process {
+Demo demonstration();
+}
 namespace dp_vs_ddp {
+Demo demonstration();
+}
+namespace buckets {
+Demo demonstration();
+}
+namespace buffers {
 Demo demonstration();
 }
 namespace syncbn {
@@ -28,25 +34,26 @@ Demo demonstration();
 namespace unused {
 Demo demonstration();
 }
-namespace buckets {
-Demo demonstration();
-}
 namespace uneven {
 Demo demonstration();
 }
 namespace hang {
 Demo demonstration();
 }
+namespace faults {
+Demo demonstration();
+}
 
 }  // namespace demos
 
 std::vector<Demo> demonstrations() {
-  return {demos::sampler::demonstration(),     demos::buffers::demonstration(),
-          demos::collectives::demonstration(), demos::average::demonstration(),
-          demos::dp_vs_ddp::demonstration(),   demos::syncbn::demonstration(),
-          demos::no_sync::demonstration(),     demos::unused::demonstration(),
-          demos::buckets::demonstration(),     demos::uneven::demonstration(),
-          demos::hang::demonstration()};
+  return {demos::sampler::demonstration(),   demos::collectives::demonstration(),
+          demos::average::demonstration(),   demos::one_process::demonstration(),
+          demos::dp_vs_ddp::demonstration(), demos::buckets::demonstration(),
+          demos::buffers::demonstration(),   demos::syncbn::demonstration(),
+          demos::no_sync::demonstration(),   demos::unused::demonstration(),
+          demos::uneven::demonstration(),    demos::hang::demonstration(),
+          demos::faults::demonstration()};
 }
 
 }  // namespace lockstep

@@ -166,7 +166,11 @@ Drawing drawn(const Lines& lines) {
       if (!std::isnan(series.values[column]))
         points += (points.empty() ? "" : " ") + coordinate(plot.x(column)) + "," +
                   coordinate(plot.y(series.values[column]));
-    out.marks.empty("polyline", {{"class", "path " + class_of(series.label)}, {"points", points}});
+    Markup::Attributes attributes{{"class", "path " + class_of(series.label)}, {"points", points}};
+    const size_t number = labels.size() - 1;
+    if (series.label.rank == kNobody && number > 0)
+      attributes.emplace_back("stroke-dasharray", number % 2 == 0 ? "2 3" : "10 3");
+    out.marks.empty("polyline", attributes);
     for (size_t column = 0; column < series.values.size(); ++column)
       if (!std::isnan(series.values[column]))
         add_shape(out.marks, series.label, plot.x(column), plot.y(series.values[column]));

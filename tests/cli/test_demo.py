@@ -88,7 +88,8 @@ class Talking(DemoCase):
             ["sampler", "--set", "world=2", "--set", "world=3"], ["sampler", "--set", "drop_last=true", "--set", "samples=1"],
             ["sampler", "--wrong", "set_epoch"], ["sampler", "--open"], ["sampler", "--html", "no/such/x"],
             ["sampler", "--tier", "launched"], ["sampler", "--tier", "sim,cold"], ["sampler", "--subject", "pytroch"],
-            ["sampler", "--color", "pink"], ["buffers", "--subject", "naive"], ["--set", "world=2"])))
+            ["sampler", "--color", "pink"], ["buffers", "--subject", "naive"], ["--set", "world=2"],
+            ["faults", "--set", "samples=[2,1]"])))
 
 
 class Pages(DemoCase):

@@ -97,6 +97,19 @@ const std::vector<Planted> kPlanted{
     {"hang", "one_rank_skips", Verdict::Kind::hang, "stuck"},
     {"hang", "one_too_many", Verdict::Kind::hang, "stuck"},
     {"hang", "other_size", Verdict::Kind::crash, "mismatched_collectives"},
+    {"reference", "not_divided", Verdict::Kind::fail, "sum_not_average"},
+    {"reference", "own_start", Verdict::Kind::fail, "own_initial_state"},
+    {"faults", "not_divided", Verdict::Kind::fail, "sum_not_average"},
+    {"faults", "divided_twice", Verdict::Kind::fail, "divided_twice"},
+    {"faults", "not_reduced", Verdict::Kind::fail, "not_reduced"},
+    {"faults", "one_left_out", Verdict::Kind::fail, "every_rank_differs"},
+    {"faults", "own_start", Verdict::Kind::fail, "no_two_ranks_agree"},
+    {"faults", "own_rate", Verdict::Kind::fail, "no_two_ranks_agree"},
+    {"faults", "same_samples", Verdict::Kind::fail, "not_a_partition"},
+    {"faults", "unweighted", Verdict::Kind::fail, "average_of_averages"},
+    {"faults", "one_step_late", Verdict::Kind::fail, "last_steps_value"},
+    {"faults", "buffers_kept", Verdict::Kind::fail, "no_two_ranks_agree"},
+    {"faults", "reduced_twice", Verdict::Kind::fail, "sent_otherwise"},
 };
 
 TEST(Demos, FindEveryMistakeAndNameIt) {

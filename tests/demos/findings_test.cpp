@@ -139,6 +139,41 @@ TEST(UnevenDemo, SaysWhatTheLastStepAveragesAndWhereAllEnd) {
             "weight -36, not the -22 of the rule.");
 }
 
+TEST(ReferenceDemo, SaysHowFarTheRanksAreFromOneProcess) {
+  const auto right = finding_of("reference");
+  EXPECT_TRUE(right.starts_with("After 8 updates in float32 2 ranks differ from one process by up"))
+      << right;
+  EXPECT_TRUE(right.ends_with(": it is one training.")) << right;
+  for (const char* mistake : {"not_divided", "own_start"}) {
+    const auto wrong = finding_of("reference", {}, mistake);
+    EXPECT_TRUE(wrong.ends_with(": this is another training.")) << wrong;
+  }
+}
+
+TEST(FaultsDemo, CountsWhatEachPropertyCatches) {
+  EXPECT_EQ(finding_of("faults"),
+            "11 of 11 faults are caught, 7 by the gradient of one process and 2 by comparing the "
+            "ranks' gradients with each other.");
+  EXPECT_EQ(finding_of("faults", {{"samples", "[2]"}, {"buffers", "false"}}),
+            "9 of 11 faults are caught, 6 by the gradient of one process and 2 by comparing the "
+            "ranks' gradients with each other.");
+}
+
+TEST(FaultsDemo, FailsWhereNoPropertyCatchesAFault) {
+  const auto& demo = demo_named("faults");
+  const auto run = played(demo);
+  auto ranks = run.history.ranks();
+  const Moment at{1, "buffers_kept"};
+  const auto of_rank_0 = run.history.row(at, "buffer").by_rank.front();
+  for (auto& event : ranks.back().events)
+    if (auto* seen = std::get_if<Observation>(&event.what))
+      if (event.at == at && seen->name == "buffer") seen->value = of_rank_0;
+  const auto findings = demo.scenario.checks(run.c, History(ranks));
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings.front().pattern, "escaped");
+  EXPECT_EQ(findings.front().where, "buffers_kept");
+}
+
 TEST(HangDemo, NamesTheRankThatIsMissing) {
   EXPECT_EQ(finding_of("hang"),
             "4 ranks issued 3 all-reduces each, in one order, and nobody waits.");
