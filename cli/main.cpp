@@ -144,7 +144,7 @@ static bool reader_of_stdout_has_gone() {
 }
 
 static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subjects,
-                     std::vector<Scenario> scenarios, std::vector<Demo> demos) {
+                     std::vector<Scenario> scenarios, Lessons lessons) {
   open_closed_standard_streams();
   // A reader that closes the pipe must not end the run before it writes the archive: with SIGPIPE
   // ignored the write only fails.
@@ -157,8 +157,12 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   if (const char* folder = std::getenv("TMPDIR"); folder && !*folder) ::unsetenv("TMPDIR");
   if (working_folder_is_gone())
     return refuse("the working folder has been deleted; change to one that is there", kUsage);
-  const Known known{argc > 0 ? argv[0] : "lockstep", std::move(subjects), std::move(scenarios),
-                    std::move(demos)};
+  const Known known{.program = argc > 0 ? argv[0] : "lockstep",
+                    .subjects = std::move(subjects),
+                    .scenarios = std::move(scenarios),
+                    .demos = std::move(lessons.demos),
+                    .claims = std::move(lessons.claims),
+                    .course = std::move(lessons.course)};
   int status = kHeld;
   CLI::App app("Lockstep proves data-parallel training right, or shows a case where it is wrong.");
   app.name(known.program);
@@ -167,7 +171,7 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   app.set_version_flag("--version", std::string("lockstep ") + kVersion);
   add_run(app, known, alone, status);
   add_list(app, known, status);
-  add_explain(app, known, status);
+  add_explain(app, known, alone, status);
   add_replay(app, known, alone, status);
   add_demo(app, known, alone, status);
   add_judge(app, known, status);
@@ -188,11 +192,11 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
 }
 
 int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios,
-         std::vector<Demo> demos) {
+         Lessons lessons) {
   try {
     SingleThreaded alone;
     return run_alone(alone, argc, argv, std::move(subjects), std::move(scenarios),
-                     std::move(demos));
+                     std::move(lessons));
   } catch (const TierError& error) {
     return refuse(error.what(), kUsage);
   }

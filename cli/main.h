@@ -5,7 +5,7 @@
 //   }
 #pragma once
 
-#include "demos/demo.h"
+#include "demos/lessons.h"
 #include "harness/core/scenario.h"
 #include "harness/worlds/subjects.h"
 
@@ -17,6 +17,6 @@ namespace lockstep {
 // (cli/exit_codes.h) and throws nothing. Scenarios tagged "canary" must fail: only full runs run
 // them.
 int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios,
-         std::vector<Demo> demos = {});
+         Lessons lessons = {});
 
 }  // namespace lockstep
