@@ -9,6 +9,8 @@
 #include "reports/story.h"
 #include "reports/terminal.h"
 
+#include <algorithm>
+
 namespace lockstep::cli {
 
 namespace {
@@ -77,6 +79,16 @@ std::string list_text(const Known& known) {
   std::vector<std::vector<std::string>> lines;
   for (const auto& demo : known.demos)
     lines.push_back({std::to_string(lines.size() + 1) + ". " + demo.name, demo.lesson});
+  return joined(in_columns(lines), "\n") + "\n";
+}
+
+std::string claims_text(const Known& known) {
+  size_t widest = 0;
+  for (const auto& claim : known.claims) widest = std::max(widest, claim.lesson.size());
+  std::vector<std::vector<std::string>> lines;
+  for (const auto& claim : known.claims)
+    lines.push_back({claim.name, claim.lesson + std::string(widest - claim.lesson.size(), ' '),
+                     claim.claim.empty() ? "shown by itself alone" : claim.claim});
   return joined(in_columns(lines), "\n") + "\n";
 }
 

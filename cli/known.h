@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/usage.h"
-#include "demos/demo.h"
+#include "demos/lessons.h"
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
 #include "harness/worlds/backends.h"
@@ -16,6 +16,8 @@ struct Known {
   std::vector<Scenario> scenarios;  // canaries included
   std::vector<Demo> demos;          // in the order of a course
   KnownBackends backends = known_backends();
+  std::vector<Demo> claims;  // the demonstrations "claim-1", "claim-2", ...
+  std::vector<CourseStep> course;
   std::vector<std::string> arguments = {};  // that the user typed
 
   // The command line that the user typed.

@@ -144,7 +144,7 @@ static bool reader_of_stdout_has_gone() {
 }
 
 static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subjects,
-                     std::vector<Scenario> scenarios, std::vector<Demo> demos,
+                     std::vector<Scenario> scenarios, Lessons lessons,
                      const std::vector<OwnCommand>& commands) {
   open_closed_standard_streams();
   // A reader that closes the pipe must not end the run before it writes the archive: with SIGPIPE
@@ -158,12 +158,13 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   if (const char* folder = std::getenv("TMPDIR"); folder && !*folder) ::unsetenv("TMPDIR");
   if (working_folder_is_gone())
     return refuse("the working folder has been deleted; change to one that is there", kUsage);
-  const Known known{argc > 0 ? argv[0] : "lockstep",
-                    std::move(subjects),
-                    std::move(scenarios),
-                    std::move(demos),
-                    known_backends(),
-                    std::vector<std::string>(argv + std::min(argc, 1), argv + argc)};
+  const Known known{.program = argc > 0 ? argv[0] : "lockstep",
+                    .subjects = std::move(subjects),
+                    .scenarios = std::move(scenarios),
+                    .demos = std::move(lessons.demos),
+                    .claims = std::move(lessons.claims),
+                    .course = std::move(lessons.course),
+                    .arguments = std::vector<std::string>(argv + std::min(argc, 1), argv + argc)};
   int status = kHeld;
   CLI::App app("Lockstep proves data-parallel training right, or shows a case where it is wrong.");
   app.name(known.program);
@@ -172,7 +173,7 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   app.set_version_flag("--version", std::string("lockstep ") + kVersion);
   add_run(app, known, alone, status);
   add_list(app, known, status);
-  add_explain(app, known, status);
+  add_explain(app, known, alone, status);
   add_replay(app, known, alone, status);
   add_demo(app, known, alone, status);
   add_judge(app, known, status);
@@ -192,12 +193,12 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   return result;
 }
 
-int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios,
-         std::vector<Demo> demos, std::vector<OwnCommand> commands) {
+int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios, Lessons lessons,
+         std::vector<OwnCommand> commands) {
   try {
     SingleThreaded alone;
-    return run_alone(alone, argc, argv, std::move(subjects), std::move(scenarios), std::move(demos),
-                     commands);
+    return run_alone(alone, argc, argv, std::move(subjects), std::move(scenarios),
+                     std::move(lessons), commands);
   } catch (const TierError& error) {
     return refuse(error.what(), kUsage);
   }

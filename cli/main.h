@@ -2,7 +2,7 @@
 // users include.
 #pragma once
 
-#include "demos/demo.h"
+#include "demos/lessons.h"
 #include "harness/core/scenario.h"
 #include "harness/worlds/subjects.h"
 
@@ -22,6 +22,6 @@ using OwnCommand = std::function<void(CLI::App& app, int& status)>;
 // (cli/exit_codes.h) and throws nothing. Scenarios tagged "canary" must fail: only full runs run
 // them.
 int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios,
-         std::vector<Demo> demos = {}, std::vector<OwnCommand> commands = {});
+         Lessons lessons = {}, std::vector<OwnCommand> commands = {});
 
 }  // namespace lockstep

@@ -16,7 +16,7 @@ struct Selection;  // cli/selection.h
 
 void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& status);
 void add_list(CLI::App& app, const Known& known, int& status);
-void add_explain(CLI::App& app, const Known& known, int& status);
+void add_explain(CLI::App& app, const Known& known, SingleThreaded& alone, int& status);
 void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& status);
 void add_demo(CLI::App& app, const Known& known, SingleThreaded& alone, int& status);
 void add_judge(CLI::App& app, const Known& known, int& status);

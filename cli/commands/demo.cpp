@@ -28,14 +28,22 @@ struct Flags {
   bool opens = false, guesses = false, shows_settings = false;
 };
 
+constexpr char kClaims[] = "claims";
+
 const Demo& demo_named(const Known& known, const std::string& name) {
   std::vector<std::string> names;
-  for (const auto& demo : known.demos) names.push_back(demo.name);
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end())
-    throw UsageError("no demonstration is named '" + name + "'" + did_you_mean(name, names) +
-                     "; known: " + joined(names, ", "));
-  return known.demos[static_cast<size_t>(found - names.begin())];
+  for (const auto* demos : {&known.demos, &known.claims})
+    for (const auto& demo : *demos) {
+      if (demo.name == name) return demo;
+      if (demos == &known.demos) names.push_back(demo.name);
+    }
+  auto others = names;
+  if (!known.claims.empty()) others.emplace_back(kClaims);
+  const std::string numbered =
+      known.claims.empty() ? ""
+                           : ", " + known.claims.front().name + " to " + known.claims.back().name;
+  throw UsageError("no demonstration is named '" + name + "'" + did_you_mean(name, others) +
+                   "; known: " + joined(others, ", ") + numbered);
 }
 
 Demo::Values values_of(const std::vector<std::string>& assignments) {
@@ -155,11 +163,13 @@ int show_demo(const Flags& flags, const Known& known, SingleThreaded alone) {
 }
 
 int list_demos(const Flags& flags, const Known& known) {
+  const bool lists_claims = flags.name == kClaims;
   if (!flags.set.empty() || !flags.wrong.empty() || !flags.html.empty() || flags.opens ||
       flags.guesses || flags.shows_settings)
-    throw UsageError("demo NAME takes these flags; alone, demo lists the names");
-  if (known.demos.empty()) throw NothingSelected("this program has no demonstrations");
-  print(list_text(known));
+    throw UsageError("demo NAME takes these flags; demo and demo claims list the names");
+  if ((lists_claims ? known.claims : known.demos).empty())
+    throw NothingSelected("this program has no demonstrations");
+  print(lists_claims ? claims_text(known) : list_text(known));
   return kHeld;
 }
 
@@ -170,7 +180,9 @@ void add_demo(CLI::App& app, const Known& known, SingleThreaded& alone, int& sta
       "demo", "a small case in a real world, with its picture; alone, the list of them");
   const auto flags = std::make_shared<Flags>();
   const auto option = text_options_of(*command);
-  command->add_option("NAME", flags->name, "a demonstration")->check(not_empty())->type_name("");
+  command->add_option("NAME", flags->name, "a demonstration; claims: the list of claims")
+      ->check(not_empty())
+      ->type_name("");
   command->add_option("--set", flags->set, "changes a setting; may be given again")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
@@ -183,8 +195,9 @@ void add_demo(CLI::App& app, const Known& known, SingleThreaded& alone, int& sta
   option("--subject", flags->subject, "SUBJECT", "whose data parallelism is shown");
   option("--color", flags->colour, "WHEN", "auto, always or never");
   command->callback([flags, &known, &alone, &status] {
-    status = flags->name.empty() ? list_demos(*flags, known)
-                                 : show_demo(*flags, known, std::move(alone));
+    status = flags->name.empty() || flags->name == kClaims
+                 ? list_demos(*flags, known)
+                 : show_demo(*flags, known, std::move(alone));
   });
 }
 

@@ -3,11 +3,15 @@
 #include "cli/known.h"
 #include "cli/print.h"
 #include "cli/selection.h"
+#include "cli/usage.h"
+#include "cli/worked_example.h"
 #include "harness/core/text.h"
 #include "harness/engine/draw.h"
 #include "harness/engine/schema.h"
 #include "harness/engine/shown_fields.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 
 namespace lockstep::cli {
@@ -34,7 +38,35 @@ std::string spaced(const std::string& json) {
   return text;
 }
 
-int explain(const Known& known, const Scenario& scenario) {
+// The command that runs it.
+std::string command_of(const Known& known, const Scenario& scenario) {
+  return known.program + " run" +
+         (has_tag(scenario, "canary") ? "   (part of every full run)" : " " + scenario.name);
+}
+
+std::string family_of(const Scenario& scenario) {
+  return scenario.name.substr(0, scenario.name.find('.'));
+}
+
+// The demonstrations and claims that a scenario proves, and the others of its family.
+std::string related(const Known& known, const Scenario& scenario) {
+  std::vector<std::string> names;
+  for (const auto* demos : {&known.demos, &known.claims})
+    for (const auto& demo : *demos)
+      if (demo.claim == scenario.name) names.push_back("demo " + demo.name);
+  for (const auto& other : known.scenarios)
+    if (other.name != scenario.name && family_of(other) == family_of(scenario) &&
+        !has_tag(other, "canary"))
+      names.push_back(other.name);
+  return joined(names, ", ");
+}
+
+void print_example(const std::vector<std::string>& lines) {
+  print_part("worked example", lines.front());
+  for (size_t i = 1; i < lines.size(); ++i) print("                  " + lines[i] + "\n", kColumns);
+}
+
+int explain(const Known& known, const Scenario& scenario, SingleThreaded alone) {
   print(scenario.name + "\n");
   print_part("claim", scenario.claim);
   print_part("a pass means", scenario.exactness);
@@ -48,35 +80,109 @@ int explain(const Known& known, const Scenario& scenario) {
         label == scenario.required_shares.front().label ? "must draw" : "",
         label + ", in " + std::to_string(std::lround(100 * share)) + " % of its drawn cases");
   if (!scenario.unused.empty()) print_part("does not use", joined(scenario.unused, ", "));
-  print_part("run it", known.program + " run" +
-                           (has_tag(scenario, "canary") ? "   (part of every full run)"
-                                                        : " " + scenario.name));
+  print_example(worked_example(known, scenario, std::move(alone)));
+  print_part("see also", related(known, scenario));
+  print_part("run it", command_of(known, scenario));
   return kHeld;
+}
+
+int explain(const Known& known, const Demo& demo) {
+  print(demo.name + "\n");
+  print_part("shows", demo.lesson);
+  print_part("what happens", demo.text);
+  print_part("proof", demo.claim);
+  print_part("run it", known.program + " demo " + demo.name);
+  return kHeld;
+}
+
+const Demo* find_demo(const Known& known, const std::string& name) {
+  for (const auto* demos : {&known.demos, &known.claims})
+    for (const auto& demo : *demos)
+      if (demo.name == name) return &demo;
+  return nullptr;
+}
+
+std::string lower(std::string text) {
+  for (char& each : text) each = static_cast<char>(std::tolower(static_cast<unsigned char>(each)));
+  return text;
+}
+
+// Whether a text holds every one of these words, as words or as their beginnings.
+bool holds_all(const std::string& text, const std::vector<std::string>& words) {
+  const auto in = lower(text);
+  const auto begins_word = [&](const std::string& word) {
+    for (auto at = in.find(word); at != std::string::npos; at = in.find(word, at + 1))
+      if (at == 0 || !std::isalnum(static_cast<unsigned char>(in[at - 1]))) return true;
+    return false;
+  };
+  return std::all_of(words.begin(), words.end(), begins_word);
+}
+
+// Names, claims, tags and texts of what is known that hold all words of `text`; false: nothing
+// does.
+bool search(const Known& known, const std::string& text) {
+  std::vector<std::string> words;
+  for (const auto& word : split(lower(text), ' '))
+    if (!word.empty()) words.push_back(word);
+  if (words.empty()) return false;
+  std::vector<std::pair<std::string, std::string>> found;  // what to explain, and its claim
+  for (const auto& scenario : known.scenarios)
+    if (holds_all(joined({scenario.name, scenario.claim, scenario.source, scenario.usual_mistake,
+                          joined(scenario.tags, " "), joined(scenario.must_catch, " ")},
+                         " "),
+                  words))
+      found.emplace_back(scenario.name, scenario.claim);
+  for (const auto* demos : {&known.demos, &known.claims})
+    for (const auto& demo : *demos)
+      if (holds_all(joined({demo.name, demo.lesson, demo.text}, " "), words))
+        found.emplace_back(demo.name, demo.lesson);
+  for (const auto& [name, claim] : found) print(name + "\n    " + claim + "\n", kColumns);
+  return !found.empty();
 }
 
 }  // namespace
 
-void add_explain(CLI::App& app, const Known& known, int& status) {
+void add_explain(CLI::App& app, const Known& known, SingleThreaded& alone, int& status) {
   auto* command = app.add_subcommand(
-      "explain", "what a scenario checks, its source, the usual mistake, its smallest case");
+      "explain",
+      "what a scenario checks, its source, the usual mistake, its smallest case; or a "
+      "search for words");
   struct Flags {
     std::string name;
     bool shows_case = false, shows_schema = false;
   };
   const auto flags = std::make_shared<Flags>();
-  command->add_option("NAME", flags->name, "a scenario, or the beginning of its name")
+  command
+      ->add_option(
+          "NAME", flags->name,
+          "a scenario, or the beginning of its name; a demonstration, a claim; or words and tags")
       ->required()
       ->type_name("");
   command->add_flag("--case", flags->shows_case,
                     "print its smallest case with every field, as a file that replay takes");
   command->add_flag("--schema", flags->shows_schema, "print the JSON schema of its case files");
-  command->callback([flags, &known, &status] {
+  command->callback([flags, &known, &alone, &status] {
     if (flags->shows_case && flags->shows_schema)
       throw UsageError("--case and --schema exclude each other");
+    const bool is_file = flags->shows_case || flags->shows_schema;
+    const bool begins_a_name =
+        std::any_of(known.scenarios.begin(), known.scenarios.end(),
+                    [&](const auto& each) { return each.name.starts_with(flags->name); });
+    if (!is_file && !begins_a_name) {
+      const auto* demo = find_demo(known, flags->name);
+      if (demo != nullptr) {
+        status = explain(known, *demo);
+        return;
+      }
+      if (search(known, flags->name)) {
+        status = kHeld;
+        return;
+      }
+    }
     const auto& scenario = scenario_named(known.scenarios, flags->name);
     if (flags->shows_case) print(case_file({.c = scenario.smallest()}));
     if (flags->shows_schema) print(schema_of_case_file(scenario).dump(2) + "\n");
-    status = flags->shows_case || flags->shows_schema ? kHeld : explain(known, scenario);
+    status = is_file ? kHeld : explain(known, scenario, std::move(alone));
   });
 }
 

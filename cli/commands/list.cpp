@@ -4,7 +4,11 @@
 #include "cli/play.h"
 #include "cli/print.h"
 #include "cli/selection.h"
+#include "harness/core/characters.h"
+#include "harness/core/columns.h"
 #include "harness/core/text.h"
+
+#include <algorithm>
 
 namespace lockstep::cli {
 
@@ -45,6 +49,22 @@ int list(const Known& known, const Selection& selection, const std::string& json
   return kHeld;
 }
 
+int list_course(const Known& known) {
+  const auto& course = known.course;
+  if (course.empty()) throw NothingSelected("this program has no course");
+  std::vector<std::vector<std::string>> lines;
+  for (size_t i = 0; i < course.size(); ++i)
+    lines.push_back({std::to_string(i + 1) + ". " + course[i].title,
+                     shell_word(known.program) + " " + course[i].command,
+                     "docs/course/" + course[i].page});
+  // The commands are aligned to the left, so that they can be read and copied.
+  size_t widest = 0;
+  for (const auto& line : lines) widest = std::max(widest, line[1].size());
+  for (auto& line : lines) line[1].append(widest - line[1].size(), ' ');
+  print(joined(in_columns(lines), "\n") + "\n");
+  return kHeld;
+}
+
 }  // namespace
 
 void add_list(CLI::App& app, const Known& known, int& status) {
@@ -52,9 +72,17 @@ void add_list(CLI::App& app, const Known& known, int& status) {
   const auto selection = std::make_shared<Selection>();
   const auto json = std::make_shared<std::string>();
   add_selection(*command, *selection);
+  const auto course = std::make_shared<bool>(false);
   const auto option = text_options_of(*command);
   option("--json", *json, "FILE", "write names, claims and tags as JSON too");
-  command->callback([=, &known, &status] { status = list(known, *selection, *json); });
+  command->add_flag("--course", *course, "the course in eight steps instead: docs/course");
+  command->callback([=, &known, &status] {
+    const bool selects = !selection->patterns.empty() || !selection->excluded.empty() ||
+                         !selection->tags.empty() || !selection->not_tags.empty();
+    if (*course && (selects || !json->empty()))
+      throw UsageError("--course lists the course: it takes no selection and no file");
+    status = *course ? list_course(known) : list(known, *selection, *json);
+  });
 }
 
 }  // namespace lockstep::cli

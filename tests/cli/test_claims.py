@@ -1,0 +1,42 @@
+"""The 32 claims of Lockstep's own program, word for word at 80 columns."""
+
+import unittest
+
+from program_case import ProgramCase
+
+SHOWN_AGAIN = 17  # without Unicode, and with each mistake: the claims' own tests plant them in all
+
+
+class Claims(ProgramCase):
+    def names(self):
+        status, out, _ = self.run_program("demo", "claims")
+        self.assertEqual(status, 0)
+        return [line.split()[0] for line in out.splitlines()]
+
+    def test_the_list(self):
+        self.assert_golden("claims", self.told("demo", "claims"))
+        self.assertEqual(self.names(), ["claim-%d" % number for number in range(1, 33)])
+
+    def test_each_fails_and_holds_on_its_condition(self):
+        text = "".join(self.told("demo", name) for name in self.names())
+        self.assertTrue(all(len(line) <= 80 for line in text.splitlines()), text)
+        self.assertNotIn("The checks say:", text)
+        self.assert_golden("claims_shown", text)
+
+    def test_one_without_unicode_and_with_its_mistakes(self):
+        name = "claim-%d" % SHOWN_AGAIN
+        plain = self.told("demo", name, LC_ALL="C")
+        self.assertTrue(plain.isascii())
+        self.assert_golden("claims_again", plain + "".join(
+            self.told("demo", name, *more) for more in (
+                ["--settings"], ["--wrong", "condition_unmet"], ["--wrong", "condition_met"], ["--set", "world=7"])))
+
+    def test_real_processes_find_the_same(self):
+        for name in ("claim-1", "claim-10", "claim-17", "claim-23"):
+            simulated = self.told("demo", name).split("\n", 1)[1]
+            forked = self.told("demo", name, "--tier", "cold").split("\n", 1)[1]
+            self.assertEqual(forked, simulated)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,77 @@
+"""The pages of docs/course: each has one command, and what it prints. LOCKSTEP_APPROVE=1 writes that anew."""
+
+import os
+import re
+import shlex
+import unittest
+
+from program_case import APPROVE, HERE, PROGRAM, ProgramCase
+
+COURSE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "docs", "course")
+STEPS = 8
+EXAMPLE = re.compile(r"```sh\n\./lockstep (?P<command>[^\n]+)\n```\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
+OTHER_COMMANDS = re.compile(r"`\./lockstep ([^`\n]+)`")
+
+
+def read(page):
+    with open(os.path.join(COURSE, page), encoding="utf-8") as file:
+        return file.read()
+
+
+class Course(ProgramCase):
+    def pages(self):
+        return sorted(name for name in os.listdir(COURSE) if name.endswith(".md"))
+
+    def output_of(self, command):
+        status, out, err = self.run_program(*shlex.split(command))
+        self.assertEqual((status, err), (0, ""), command)
+        return out.replace(PROGRAM, "./lockstep")
+
+    def test_every_page_shows_what_its_command_prints(self):
+        self.assertEqual(len(self.pages()), STEPS)
+        for page in self.pages():
+            with self.subTest(page):
+                text = read(page)
+                examples = list(EXAMPLE.finditer(text))
+                self.assertEqual(len(examples), 1)
+                out = self.output_of(examples[0]["command"])
+                if APPROVE:
+                    text = text[:examples[0].start("output")] + out + text[examples[0].end("output"):]
+                    with open(os.path.join(COURSE, page), "w", encoding="utf-8") as file:
+                        file.write(text)
+                self.assertEqual(EXAMPLE.search(read(page))["output"], out)
+
+    def test_the_list_has_the_titles_commands_and_pages(self):
+        expected = []
+        for number, page in enumerate(self.pages(), 1):
+            text = read(page)
+            self.assertTrue(page.startswith("%d-" % number))
+            title = re.match(r"# (\d\. [^\n]+)\n", text)[1]
+            self.assertTrue(title.startswith("%d. " % number))
+            expected.append((title, "./lockstep " + EXAMPLE.search(text)["command"], "docs/course/" + page))
+        listed = [tuple(re.split(r" {2,}", line)) for line in self.output_of("list --course").splitlines()]
+        self.assertEqual(listed, expected)
+
+    def test_every_page_has_a_claim_a_question_and_a_hidden_answer(self):
+        known = self.output_of("demo") + self.output_of("demo claims")
+        for number, page in enumerate(self.pages()):
+            text = read(page)
+            for part in ("**An article's claim.** ", "**Question.** ", "<summary>Answer</summary>"):
+                self.assertEqual(text.count(part), 1, (page, part))
+            self.assertLess(text.index("**Question.** "), text.index("<details>"))
+            others = self.pages()
+            for neighbour in others[max(0, number - 1):number] + others[number + 1:number + 2]:
+                self.assertIn("](%s)" % neighbour, text, page)
+            for command in OTHER_COMMANDS.findall(text):
+                words = shlex.split(command)
+                self.assertEqual(words[0], "demo", command)
+                self.assertRegex(known, r"(?m)^(?:\d+\. )?%s\s" % words[1], command)
+
+    def test_the_list_of_the_course_takes_no_selection(self):
+        status, _, err = self.run_program("list", "--course", "--tag", "core")
+        self.assertEqual(status, 2)
+        self.assertIn("--course lists the course", err)
+
+
+if __name__ == "__main__":
+    unittest.main()
