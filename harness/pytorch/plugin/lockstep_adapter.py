@@ -28,8 +28,10 @@ class Wrapped:
             keywords["delay_all_reduce_named_params"] = [(name, by_name[name]) for name in options["delayed"]]
             keywords["param_to_hook_all_reduce"] = by_name[options["delayed_until"]]
         self.ddp = DistributedDataParallel(self.module, process_group=group, **keywords)
+        self.power_sgd = None
         if options["hook"]:
-            self.ddp.register_comm_hook(*hook_of(options["hook"], group))
+            state, hook, self.power_sgd = hook_of(options["hook"], group, {tensor.dtype for _, tensor in parameters})
+            self.ddp.register_comm_hook(state, hook)
 
     def set_buffers(self, buffers):
         self.module.hold("_buffers", buffers)
@@ -56,6 +58,11 @@ class Wrapped:
         adopt(group)
         self.group = group
         self.ddp._update_process_group(group)
+
+    def left_out(self, parameter):
+        if self.power_sgd is None:
+            raise Refused("this communication hook keeps nothing")
+        return self.power_sgd.left_out(parameter)
 
     def finish(self):
         self.ddp._check_reducer_finalized()
