@@ -230,7 +230,7 @@ def measure(arguments, sides):
                 worlds[side, way] = sides.start(side, KEEPING).__enter__()
         about = {key: value for world in worlds.values() for key, value in world.about.items()}
         python = (f" · PyTorch {about['pytorch']} · Python {about['python']}" if "python" in sides.ways else
-                  " · without Python's DDP (./lockstep setup --peer makes its environment)")
+                  "" if arguments.hooks else " · without Python's DDP (./lockstep setup --peer makes its environment)")
         cured = ", ".join(f"{LANGUAGES[side]} {'cured' if worlds[side, 'none'].about['cured'] else 'as it is'}"
                           for side in sides.ways)
         where = ("world 2, Gloo on loopback" if sides.device == "cpu" else

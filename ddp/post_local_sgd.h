@@ -42,7 +42,8 @@ class PostLocalSgdHook : public CommunicationHook {
   std::string description() const override;
   HookResult run(GradBucket& bucket, HookCollectives& collectives) override;
 
-  // The number of passes begun so far: save it, and set it on every rank to continue. Local.
+  // The number of passes begun so far: save it, and set it on every rank to continue, before
+  // register_comm_hook(), where it is compared over the ranks. Local.
   std::int64_t iter() const { return iter_; }
   void set_iter(std::int64_t iter);  // throws UsageError below 0
 
@@ -53,6 +54,7 @@ class PostLocalSgdHook : public CommunicationHook {
   const PostLocalSgdOptions options_;
   const std::unique_ptr<Communicator> subgroup_;
   std::int64_t iter_ = 0;
+  std::int64_t first_iter_ = 0;      // as it was set
   std::size_t last_bucket_ = kNone;  // that ran last
 };
 

@@ -69,9 +69,11 @@ class PowerSgd : public CommunicationHook {
   at::Tensor left_out(const at::Tensor& parameter) const;
 
   // The state by the names that parameters have in `module`, the one that is wrapped. Local: every
-  // rank saves its own, since ranks left out different parts. Both throw UsageError for parameters
-  // that `module` does not have; load() also for another shape, and then changes nothing. A
-  // parameter that the archive does not have begins anew.
+  // rank saves its own, since ranks left out different parts, and loads it before the same pass, in
+  // which the ranks compare what has to be equal: different states end the instance with a
+  // sentence. Both throw UsageError for parameters that `module` does not have; load() also for
+  // another shape or matrix_approximation_rank, and an archive that is not of save(), and then
+  // changes nothing. A parameter that the archive does not have begins anew.
   void save(torch::serialize::OutputArchive& archive, const torch::nn::Module& module) const;
   void load(torch::serialize::InputArchive& archive, const torch::nn::Module& module);
 
@@ -83,6 +85,9 @@ class PowerSgd : public CommunicationHook {
   struct Factors;
 
   bool is_approximated(const at::Tensor& gradient) const;
+  std::int64_t columns_sent(std::int64_t rows, std::int64_t columns) const;  // of P, and of Q
+  void check_fits(const std::string& name, const at::Tensor& parameter, const Kept& kept) const;
+  void compare_states(HookCollectives& collectives, const at::Device& device) const;
   Factors started(const at::Tensor& parameter, const at::Tensor& gradient);
   at::Tensor first_q(const at::Tensor& matrix, const Kept& kept);
   void finish(Factors& factors, const HookCollectives& collectives);
@@ -92,6 +97,7 @@ class PowerSgd : public CommunicationHook {
   at::Generator generator_;
   std::int64_t passes_ = 0;      // those begun
   std::size_t last_bucket_ = 0;  // of the pass begun last
+  bool is_compared_ = false;     // between the ranks, since it was made or loaded
   Sent sent_;
   std::map<const at::TensorImpl*, Kept> kept_;
 };

@@ -28,8 +28,9 @@ class Arguments {
       value = std::stoll(text(name), &end);
     } catch (const std::exception&) {
     }
-    if (value < 0 || end != text(name).size()) {
-      throw std::invalid_argument(name + " is '" + text(name) + "', expected a number from 0");
+    if (value < 0 || value > INT32_MAX || end != text(name).size()) {
+      throw std::invalid_argument(name + " is '" + text(name) +
+                                  "', expected a number from 0 to 2147483647");
     }
     return value;
   }

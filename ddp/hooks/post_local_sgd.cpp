@@ -32,13 +32,15 @@ PostLocalSgdHook::~PostLocalSgdHook() = default;
 void PostLocalSgdHook::set_iter(std::int64_t iter) {
   check_not_negative("iter", iter);
   iter_ = iter;
+  first_iter_ = iter;
   last_bucket_ = kNone;
 }
 
-// Subgroups may be of different sizes.
+// Subgroups may be of different sizes. A rank in another pass would issue other collectives.
 std::string PostLocalSgdHook::description() const {
   return "post_local_sgd, start_local_sgd_iter " + std::to_string(options_.start_local_sgd_iter) +
-         ", then " + (subgroup_ ? "within subgroups" : "no average");
+         ", then " + (subgroup_ ? "within subgroups" : "no average") +
+         (first_iter_ == 0 ? "" : ", continued at iter " + std::to_string(first_iter_));
 }
 
 HookResult PostLocalSgdHook::run(GradBucket& bucket, HookCollectives& collectives) {

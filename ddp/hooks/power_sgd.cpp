@@ -91,10 +91,13 @@ bool PowerSgd::is_approximated(const at::Tensor& gradient) const {
          rows * columns;
 }
 
+std::int64_t PowerSgd::columns_sent(std::int64_t rows, std::int64_t columns) const {
+  return std::min({options_.matrix_approximation_rank, rows, columns});
+}
+
 // Random numbers are drawn in launch order, so they are the same on all ranks.
 at::Tensor PowerSgd::first_q(const at::Tensor& matrix, const Kept& kept) {
-  const std::int64_t rank =
-      std::min({options_.matrix_approximation_rank, matrix.size(0), matrix.size(1)});
+  const std::int64_t rank = columns_sent(matrix.size(0), matrix.size(1));
   const auto drawn = [&] {
     return at::randn({matrix.size(1), rank}, generator_, at::TensorOptions().dtype(at::kDouble))
         .to(matrix.options());
@@ -135,6 +138,8 @@ void PowerSgd::finish(Factors& factors, const HookCollectives& collectives) {
 HookResult PowerSgd::run(GradBucket& bucket, HookCollectives& collectives) {
   const bool begins_a_pass = passes_ == 0 || bucket.index() <= last_bucket_;
   last_bucket_ = bucket.index();
+  if (begins_a_pass && !std::exchange(is_compared_, true))
+    compare_states(collectives, bucket.buffer().device());
   if (begins_a_pass) ++passes_;
 
   std::vector<at::Tensor> averaged;
@@ -197,67 +202,6 @@ at::Tensor PowerSgd::left_out(const at::Tensor& parameter) const {
   const auto found = kept_.find(parameter.unsafeGetTensorImpl());
   if (found == kept_.end() || !found->second.left_out.defined()) return {};
   return found->second.left_out.view(parameter.sizes());
-}
-
-void PowerSgd::save(torch::serialize::OutputArchive& archive,
-                    const torch::nn::Module& module) const {
-  std::vector<std::string> names;
-  std::size_t found = 0;
-  for (const auto& parameter : module.named_parameters()) {
-    const auto kept = kept_.find(parameter.value().unsafeGetTensorImpl());
-    if (kept == kept_.end()) continue;
-    ++found;
-    const std::string number = std::to_string(names.size());
-    names.push_back(parameter.key());
-    const auto write = [&](const std::string& key, const at::Tensor& value) {
-      archive.write(key + number, value.defined() ? value : at::empty({0}), /*is_buffer=*/true);
-    };
-    write("left_out_", kept->second.left_out);
-    write("q_", kept->second.q);
-  }
-  if (found != kept_.size()) {
-    throw UsageError(
-        "PowerSgd::save: the hook has run on parameters that the module does not have");
-  }
-  archive.write("names", c10::IValue(names));
-  archive.write("passes", c10::IValue(passes_));
-  archive.write("generator", generator_.get_state(), /*is_buffer=*/true);
-}
-
-void PowerSgd::load(torch::serialize::InputArchive& archive, const torch::nn::Module& module) {
-  c10::IValue names, passes;
-  archive.read("names", names);
-  archive.read("passes", passes);
-  at::Tensor generator;
-  archive.read("generator", generator, /*is_buffer=*/true);
-  const auto parameters = module.named_parameters();
-  std::map<const at::TensorImpl*, Kept> kept;
-  const auto list = names.toListRef();
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const std::string& name = list[i].toStringRef();
-    const at::Tensor* const parameter = parameters.find(name);
-    if (parameter == nullptr) {
-      throw UsageError("PowerSgd::load: the module has no parameter '" + name + "'");
-    }
-    const auto read = [&](const std::string& key) {
-      at::Tensor value;
-      archive.read(key + std::to_string(i), value, /*is_buffer=*/true);
-      return value.numel() == 0 ? at::Tensor() : value.to(parameter->device());
-    };
-    Kept one{.left_out = read("left_out_"), .q = read("q_")};
-    const std::int64_t rows = parameter->dim() > 0 ? parameter->size(0) : 1;
-    const bool fits = (!one.left_out.defined() || (one.left_out.size(0) == rows &&
-                                                   one.left_out.numel() == parameter->numel())) &&
-                      (!one.q.defined() || one.q.size(0) * rows == parameter->numel());
-    if (!fits) {
-      throw UsageError("PowerSgd::load: '" + name + "' is " + c10::str(parameter->sizes()) +
-                       " in the module and another shape in the archive");
-    }
-    kept[parameter->unsafeGetTensorImpl()] = std::move(one);
-  }
-  generator_.set_state(generator);
-  passes_ = passes.toInt();
-  kept_ = std::move(kept);
 }
 
 }  // namespace lockstep

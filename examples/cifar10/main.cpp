@@ -76,6 +76,14 @@ double accuracy(Net& net, const Cifar10& images, const Group& group, std::int64_
   return counts[0].item<double>() / counts[1].item<double>();
 }
 
+// Where one rank alone sees the file, as on a disk of its own, loading says so on all of them.
+bool is_seen_by_any_rank(const Group& group, const std::string& path) {
+  const bool is_seen = !path.empty() && std::filesystem::exists(path);
+  const auto any = torch::full({1}, is_seen ? 1 : 0, torch::kInt64);
+  lockstep::all_reduce(group, any, lockstep::ReduceOp::MAX, {.name = "is there a checkpoint"});
+  return any.item<std::int64_t>() != 0;
+}
+
 void train(const Arguments& arguments) {
   const auto group = lockstep::init_process_group();
   const std::int64_t world_size = group->getSize(), global_batch = arguments.number("--batch");
@@ -110,7 +118,7 @@ void train(const Arguments& arguments) {
       .step = &step,
       .generators = {torch::globalContext().defaultGenerator(torch::kCPU)}};
   const std::string& path = arguments.text("--checkpoint");
-  if (!path.empty() && std::filesystem::exists(path)) {
+  if (is_seen_by_any_rank(group, path)) {
     lockstep::load_checkpoint(path, group, checkpoint);
     lockstep::print_rank_0(group, "goes on after epoch ", epoch, " and ", step, " steps");
   }

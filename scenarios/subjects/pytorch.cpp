@@ -37,6 +37,15 @@ void refuse_what_pytorch_lacks(const WrapOptions& options) {
     throw Unsupported("this subject makes no subgroups for PyTorch's post_localSGD_hook");
 }
 
+// A callback that waits takes a thread, and callbacks run on Gloo's own, of which worlds have one.
+void refuse_waits_in_callbacks(const WrapOptions& options, const Group& group) {
+  if (options.hook && options.hook->kind == "power_sgd" &&
+      group->getBackend(c10::kCPU)->getBackendName() == "gloo")
+    throw Unsupported(
+        "PyTorch's powerSGD_hook waits for a collective in another's callback, for which the one "
+        "Gloo thread of these worlds does not suffice");
+}
+
 pytorch::Values keywords_of(const WrapOptions& options) {
   constexpr double kMebibyte = 1024.0 * 1024.0;
   pytorch::Values out{
@@ -116,7 +125,10 @@ class ByPythonsDdp final : public Replica {
         !lacks.empty())
       throw Unsupported(lacks);
     refuse_what_pytorch_lacks(options);
-    if (file.empty()) refuse_what_simulated_worlds_lack(*model, group);
+    if (file.empty()) {
+      refuse_what_simulated_worlds_lack(*model, group);
+      refuse_waits_in_callbacks(options, group);
+    }
     const pytorch::WrapValues values{
         .file = file,
         .keywords = keywords_of(options),
@@ -157,6 +169,9 @@ class ByPythonsDdp final : public Replica {
     asked([&] { wrapped_->update_process_group(group); });
   }
   void finish() override { wrapped_->finish(); }
+  at::Tensor left_out(const at::Tensor& parameter) override {
+    return asked([&] { return wrapped_->left_out(parameter); });
+  }
   BucketLayout buckets() const override {
     BucketLayout layout;
     for (auto& bucket : wrapped_->buckets())

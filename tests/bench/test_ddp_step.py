@@ -65,7 +65,23 @@ class Measuring(unittest.TestCase):
         self.assertEqual(ddp_step.ratio([1.0], [-0.1])[0], float("inf"))
 
 
+class Sending:
+    """A world that sends so many bytes in a step, and some more before."""
+
+    def __init__(self, bytes_of_a_step):
+        self.bytes_of_a_step = bytes_of_a_step
+
+    def play(self, _way, _model, steps):
+        return {"bytes": 5000 + self.bytes_of_a_step * steps}
+
+
 class Saying(unittest.TestCase):
+    def test_what_hooks_send_is_what_more_steps_add_beside_that_without_one(self):
+        sent = {"none": 0, "lockstep": 4_000_000, "hook:fp16_compress": 2_000_000}
+        worlds = {("cpp", way): Sending(each) for way, each in sent.items()}
+        self.assertEqual(ddp_step.told_of_bytes(worlds, list(sent), ddp_step.MODELS[0], 10),
+                         "  sent by a rank in a step: lockstep 4.000 MB (1.00 x), fp16_compress hook 2.000 MB (0.50 x)")
+
     def test_each_of_ours_stands_beside_its_rivals(self):
         added = {("wall", "lockstep"): [0.001], ("wall", "c10d"): [0.002], ("wall", "c10d_view"): [0.004]}
         lines = list(ddp_step.told(ddp_step.MODELS[0], added, {("wall", "cpp"): [0.01]}))

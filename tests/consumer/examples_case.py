@@ -54,6 +54,14 @@ class ExamplesCase(unittest.TestCase):
                 file.write(content)
             self.assert_ends(1, folder + "/test_batch.bin: " + sentence + "\n", "cifar10", "--data", folder)
 
+    def test_cifar10_says_that_a_rank_does_not_see_the_checkpoint(self):
+        self.assert_ends(0, "", "cifar10", "--data", self.path("seen"), "--make", "1")
+        with open(self.path("seen.pt.0"), "wb"):
+            pass
+        ranks = play_world("/bin/sh", 2, "-c", 'exec "$0" --data "$1" --batch 2 --checkpoint "$2.$RANK"',
+                           os.path.join(self.build, "cifar10"), self.path("seen"), self.path("seen.pt"))
+        self.assertIn(self.path("seen.pt.1") + ": No such file or directory", "".join(err for _, _, err in ranks))
+
     def test_cifar10_refuses_ranks_without_an_image(self):
         self.assert_ends(0, "", "cifar10", "--data", self.path("few"), "--make", "1")
         self.assertIn((1, "", "5 images are too few for 6 ranks\n"),

@@ -84,6 +84,14 @@ class Judged(Case):
         self.assertEqual(status, 0, said)
         self.assertTrue(all(result["judged"] >= 10 for result in report["results"]), said)
 
+    def test_its_power_sgd_holds_within_the_bounds_of_ours_where_a_callback_may_wait(self):
+        status, report, said = self.judged("hooks.power_sgd", "--tier", "sim,warm", "--cases", "12")
+        self.assertEqual(status, 0, said)
+        sim, warm = report["results"]
+        self.assertEqual((sim["result"], warm["result"]), ("pass", "skip"), said)
+        self.assertGreaterEqual(sim["judged"], 20, said)
+        self.assertIn("the one Gloo thread of these worlds does not suffice", json.dumps(warm["refused"]))
+
     def test_every_tier_finds_the_same_in_the_same_cases(self):
         _, report, said = self.judged("gradients.average", "--tier", self.TIERS, "--cases", "6", "--keep-going",
                                       "--no-shrink")

@@ -32,8 +32,10 @@ class Wrapped:
                 raise Refused("PyTorch takes whole MiB alone as bucket_cap_mb where reductions are delayed")
         adopt(group)
         self.ddp = DistributedDataParallel(self.module, process_group=group, **keywords)
+        self.power_sgd = None
         if options["hook"]:
-            self.ddp.register_comm_hook(*hook_of(options["hook"], group))
+            state, hook, self.power_sgd = hook_of(options["hook"], group, {tensor.dtype for _, tensor in parameters})
+            self.ddp.register_comm_hook(state, hook)
 
     def set_buffers(self, buffers):
         self.module.hold("_buffers", buffers)
@@ -60,6 +62,11 @@ class Wrapped:
         adopt(group)
         self.group = group
         self.ddp._update_process_group(group)
+
+    def left_out(self, parameter):
+        if self.power_sgd is None:
+            raise Refused("this communication hook keeps nothing")
+        return self.power_sgd.left_out(parameter)
 
     def finish(self):
         self.ddp._check_reducer_finalized()

@@ -93,6 +93,8 @@ class Wrapped {
                     ZeroRedundancyOptimizer* optimizer) = 0;
   virtual void update_process_group(const Group& group) = 0;
   virtual void finish() = 0;
+  // The part of a parameter's gradients that PowerSGD left out so far; undefined: it keeps nothing.
+  virtual at::Tensor left_out(const at::Tensor& parameter) = 0;
   virtual std::vector<Bucket> buckets() = 0;
 };
 

@@ -153,6 +153,13 @@ class ByPython final : public Wrapped {
     in_python([&] { own().attr("finish")(); });
   }
 
+  at::Tensor left_out(const at::Tensor& parameter) override {
+    return in_python([&] {
+      const py::object kept = own().attr("left_out")(parameter);
+      return kept.is_none() ? at::Tensor() : kept.cast<at::Tensor>();
+    });
+  }
+
   std::vector<Bucket> buckets() override {
     return in_python([&] {
       const bool rebuilt = own().attr("has_rebuilt")().cast<bool>();

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <functional>
 #include <sstream>
 
 namespace lockstep {
@@ -138,6 +139,74 @@ TEST(PowerSgd, RefusesAStateOfAnotherModuleAndKeepsItsOwn) {
            "PowerSgd::save: the hook has run on parameters that the module does not have\n"
            "PowerSgd::load: 'weight' is [10, 13] in the module and another shape in the archive\n"
            "nothing\nkept"));
+}
+
+std::string told(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
+// Its matrices would be of another size than those of ranks that begin anew.
+TEST(PowerSgd, RefusesAStateOfAnotherRankAndAnArchiveOfOthers) {
+  const auto reports = run_world(1, [](const Group& group) {
+    const auto hook_of_rank = [](std::int64_t rank) {
+      return std::make_shared<PowerSgd>(PowerSgdOptions{.matrix_approximation_rank = rank,
+                                                        .start_power_sgd_iter = 0,
+                                                        .min_compression_rate = 1.0});
+    };
+    const auto hook = hook_of_rank(2);
+    Trained trained(group, hook);
+    trained.step(0);
+    std::stringstream bytes, of_module;
+    torch::serialize::OutputArchive saved, module;
+    hook->save(saved, *trained.net);
+    saved.save_to(bytes);
+    trained.net->save(module);
+    module.save_to(of_module);
+    std::string report;
+    for (std::stringstream* const each : {&bytes, &of_module}) {
+      torch::serialize::InputArchive archive;
+      archive.load_from(*each);
+      report += told([&] { hook_of_rank(1)->load(archive, *trained.net); }) + "\n";
+    }
+    return report;
+  });
+  EXPECT_EQ(reports,
+            same(1,
+                 "PowerSgd::load: 'weight' is approximated by matrices of rank 2 in the archive, "
+                 "expected 1\n"
+                 "PowerSgd::load: the archive has no 'names', so PowerSgd::save has not written "
+                 "it\n"));
+}
+
+// One rank would average what the other approximates, and Gloo ends processes whose peers send
+// another number of bytes.
+TEST(PowerSgd, ThatOneRankAloneHasLoadedEndsTheInstanceOnAllWithASentence) {
+  const PowerSgdOptions options{.start_power_sgd_iter = 2, .min_compression_rate = 1.0};
+  const auto reports = run_world(2, [&](const Group& group) {
+    const auto first = std::make_shared<PowerSgd>(options);
+    const auto second = std::make_shared<PowerSgd>(options);
+    Trained trained(group, first), resumed(group, second);
+    for (int s = 0; s < 3; ++s) trained.step(s);
+    std::stringstream bytes;
+    torch::serialize::OutputArchive saved;
+    first->save(saved, *trained.net);
+    saved.save_to(bytes);
+    torch::serialize::InputArchive loaded;
+    loaded.load_from(bytes);
+    if (group->getRank() == 1) second->load(loaded, *resumed.net);
+    const std::string error = told([&] { resumed.step(3); });
+    const bool is_told =
+        error.find(
+            "the ranks hold different states of PowerSGD (passes so far: 0 on rank 0, 3 on "
+            "rank 1); every rank loads its file of one save, or none does") != std::string::npos;
+    return is_told ? std::string("told") : error;
+  });
+  EXPECT_EQ(reports, same(2, "told"));
 }
 
 // A gradient that is not finite is not added to every later one.
