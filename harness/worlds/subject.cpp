@@ -210,6 +210,10 @@ void Shard::go_on_with_a_copy() {
   no_parts_of_a_pass();
 }
 
+void Shard::turn_to_the_other_copy() {
+  no_parts_of_a_pass();
+}
+
 std::unique_ptr<Replica> wrap(RankContext& here, std::shared_ptr<Model> model,
                               const WrapOptions& options) {
   if (!here.subject().wrap) refuse(here.subject(), "wrap models");

@@ -158,6 +158,7 @@ class Shard {
   virtual std::string save(std::optional<int64_t> samples_used);
   virtual void load(const std::string& saved);
   virtual void go_on_with_a_copy();
+  virtual void turn_to_the_other_copy();  // the one that was left last, if any
 };
 
 // Layers of BatchNorm, and what makes those of a model normalise over the batches of all ranks.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace lockstep::scenarios {
 
@@ -13,21 +14,26 @@ namespace {
 class SamplerRules {
  public:
   SamplerRules(const Acts& c, int rank, SamplerMistake mistake)
-      : c_(c), rank_(rank), mistake_(mistake), length_(c.length) {}
+      : c_(c), rank_(rank), mistake_(mistake), mine_{.length = c.length} {}
 
   Samples run(const Act& step) {
     if (step.act == "draw") return draw(step.amount);
     if (step.act == "begin") begin();
     if (step.act == "resize") {
-      length_ = step.amount;
+      mine_.length = step.amount;
       begin();
     }
+    if (step.act == "copy") left_ = mine_;
+    if (step.act == "turn" && left_) std::swap(mine_, *left_);
     if (step.act == "epoch") set_epoch(step.amount);
     if (step.act == "save") save();
     if (step.act == "save at") return save_at(step.amount);
     if (!saved_) return {};
     if (step.act == "load") load();
-    if (step.act == "restart") load();
+    if (step.act == "restart") {
+      left_.reset();
+      load();
+    }
     return step.act == "reseed" ? kRefused : Samples();
   }
 
@@ -35,13 +41,17 @@ class SamplerRules {
   struct Pass {
     int64_t epoch = 0, length = 0, position = 0;
   };
+  struct Copy {
+    int64_t length = 0;
+    std::optional<Pass> begun;  // that it draws from
+  };
   struct Saved {
     int64_t epoch = 0;
     Pass pass;
   };
 
   void begin() {
-    begun_.reset();
+    mine_.begun.reset();
     if (!is_loaded_ || mistake_ == SamplerMistake::loaded_position_reset) {
       pass_.reset();
       is_loaded_ = false;
@@ -58,30 +68,33 @@ class SamplerRules {
 
   Samples draw(int64_t most) {
     if (most == 0) return {};
-    if (!begun_) {
-      const Pass next = is_loaded_ ? *pass_ : Pass{.epoch = epoch_, .length = length_};
-      if (next.length != length_) return kRefused;
-      begun_ = next;
+    auto& begun = mine_.begun;
+    if (!begun) {
+      const Pass next = is_loaded_ ? *pass_ : Pass{.epoch = epoch_, .length = mine_.length};
+      if (next.length != mine_.length) return kRefused;
+      begun = next;
       is_loaded_ = is_loaded_ && mistake_ == SamplerMistake::loaded_pass_repeats;
     }
-    const auto order = begun_->length == 0 ? Samples()
-                                           : reference::rank_order({.length = begun_->length,
-                                                                    .world_size = c_.world.size,
-                                                                    .shuffle = c_.shuffle,
-                                                                    .drop_last = c_.drop_last,
-                                                                    .pad = c_.pad,
-                                                                    .seed = c_.seed,
-                                                                    .epoch = begun_->epoch},
-                                                                   rank_);
+    const auto order = begun->length == 0 ? Samples()
+                                          : reference::rank_order({.length = begun->length,
+                                                                   .world_size = c_.world.size,
+                                                                   .shuffle = c_.shuffle,
+                                                                   .drop_last = c_.drop_last,
+                                                                   .pad = c_.pad,
+                                                                   .seed = c_.seed,
+                                                                   .epoch = begun->epoch},
+                                                                  rank_);
     const auto all = static_cast<int64_t>(order.size());
-    const int64_t end = std::min(all, begun_->position + most);
-    Samples drawn(order.begin() + begun_->position, order.begin() + end);
-    begun_->position = end;
-    if (!is_loaded_) pass_ = begun_;
+    const int64_t end = std::min(all, begun->position + most);
+    Samples drawn(order.begin() + begun->position, order.begin() + end);
+    begun->position = end;
+    if (!is_loaded_ || mistake_ == SamplerMistake::loaded_position_overwritten) pass_ = begun;
     return drawn;
   }
 
-  void save() { saved_ = Saved{epoch_, pass_.value_or(Pass{.epoch = epoch_, .length = length_})}; }
+  void save() {
+    saved_ = Saved{epoch_, pass_.value_or(Pass{.epoch = epoch_, .length = mine_.length})};
+  }
 
   Samples save_at(int64_t used) {
     if (used > (pass_ ? pass_->position : 0)) return kRefused;
@@ -96,16 +109,17 @@ class SamplerRules {
     is_loaded_ = pass_->position > 0 || pass_->epoch != epoch_;
     if (!is_loaded_) pass_.reset();
     if (is_loaded_ && mistake_ == SamplerMistake::position_lost) pass_->position = 0;
-    begun_.reset();
+    mine_.begun.reset();
   }
 
   const Acts& c_;
   const int rank_;
   const SamplerMistake mistake_;
-  int64_t length_;
+  Copy mine_;
+  std::optional<Copy> left_;
+  // What copies share.
   int64_t epoch_ = 0;
-  std::optional<Pass> pass_;   // that was drawn from last; if `is_loaded_`, the next one
-  std::optional<Pass> begun_;  // that this copy draws from
+  std::optional<Pass> pass_;  // that was drawn from last; if `is_loaded_`, the next one
   bool is_loaded_ = false;
   std::optional<Saved> saved_;
 };

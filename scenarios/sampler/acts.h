@@ -15,6 +15,7 @@ namespace lockstep::scenarios {
 //   resize   begins a pass over a dataset of `amount` samples
 //   epoch    sets the epoch `amount`
 //   copy     goes on with a copy, as a data loader does
+//   turn     goes on with the copy that was left last, if any, and leaves this one
 //   save     saves, to be loaded later
 //   save at  saves, naming `amount` samples as used
 //   load     loads what was saved last into this sampler
@@ -27,7 +28,7 @@ struct Act {
   static constexpr auto fields() {
     return std::tuple{
         field("act", &Act::act,
-              one_of("draw|begin|resize|epoch|copy|save|save at|load|restart|reseed")),
+              one_of("draw|begin|resize|epoch|copy|turn|save|save at|load|restart|reseed")),
         field("amount", &Act::amount, between(0, 1'000'000))};
   }
 };
@@ -64,6 +65,7 @@ enum class SamplerMistake {
   loaded_position_reset,
   loaded_epoch_kept,
   loaded_pass_repeats,
+  loaded_position_overwritten,
   used_ignored
 };
 

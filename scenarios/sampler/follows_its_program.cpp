@@ -17,6 +17,8 @@
 #include <torch/torch.h>
 
 #include <array>
+#include <optional>
+#include <utility>
 
 namespace lockstep::scenarios::sampler_follows_its_program {
 namespace {
@@ -58,7 +60,14 @@ class Acting {
     if (step.act == "begin") sampler_->begin({});
     if (step.act == "resize") sampler_->begin(length_ = step.amount);
     if (step.act == "epoch") sampler_->set_epoch(step.amount);
-    if (step.act == "copy") sampler_->go_on_with_a_copy();
+    if (step.act == "copy") {
+      sampler_->go_on_with_a_copy();
+      left_length_ = length_;
+    }
+    if (step.act == "turn") {
+      sampler_->turn_to_the_other_copy();
+      if (left_length_) std::swap(length_, *left_length_);
+    }
     if (step.act == "save") saved_ = sampler_->save({});
     if (step.act == "save at") saved_ = sampler_->save(step.amount);
     if (saved_.empty()) return {};
@@ -77,6 +86,7 @@ class Acting {
     auto options = options_of(c_);
     options.length = length_;
     sampler_ = shard(here_, options);
+    left_length_.reset();
     sampler_->load(saved_);
   }
 
@@ -84,6 +94,7 @@ class Acting {
   RankContext& here_;
   std::unique_ptr<Shard> sampler_;
   int64_t length_ = c_.length;
+  std::optional<int64_t> left_length_;  // of the copy that was left last
   std::string saved_;
 };
 
@@ -111,6 +122,8 @@ Explanations usual_mistakes(const Acts& c, size_t step) {
               "the loaded pass, though another epoch was set after it was loaded"),
       instead(SamplerMistake::loaded_pass_repeats, "loaded_pass_repeats",
               "the rest of the loaded pass, though a pass after it has begun"),
+      instead(SamplerMistake::loaded_position_overwritten, "loaded_position_overwritten",
+              "what follows the samples of another copy, which drew after the position was loaded"),
       instead(SamplerMistake::used_ignored, "samples_used_ignored",
               "the samples after those drawn, not after those named as used"),
   };
@@ -154,6 +167,20 @@ std::vector<Acts> every_small_one() {
                                 {"draw", 3}},
                        .length = 9,
                        .shuffle = true});
+  // A copy that is in a pass of its own draws between a load and the pass that it is for.
+  for (const char* last : {"begin", "turn"})
+    all.push_back({.world = {.size = 2},
+                   .acts = {{"draw", 1},
+                            {"copy", 0},
+                            {"draw", 2},
+                            {"save", 0},
+                            {"load", 0},
+                            {"turn", 0},
+                            {"draw", 1},
+                            {last, 0},
+                            {"draw", 2}},
+                   .length = 9,
+                   .shuffle = true});
   return all;
 }
 
@@ -174,7 +201,8 @@ rc::Gen<Acts> cases() {
                                                           {2, "begin"},
                                                           {1, "resize"},
                                                           {2, "epoch"},
-                                                          {1, "copy"},
+                                                          {2, "copy"},
+                                                          {2, "turn"},
                                                           {2, "save"},
                                                           {1, "save at"},
                                                           {2, "load"},
@@ -212,7 +240,8 @@ Scenario follows_its_program() {
       .usual_mistake = "saving the model and not the sampler: after a restart the epoch begins "
                        "again, and some samples are trained on twice.",
       .tags = {"sampler"},
-      .must_catch = {"sampler_begin_drops_the_loaded_position", "sampler_epoch_saved_for_the_pass",
+      .must_catch = {"loaded_position_overwritten_by_a_copy",
+                     "sampler_begin_drops_the_loaded_position", "sampler_epoch_saved_for_the_pass",
                      "sampler_keeps_the_loaded_pass", "sampler_loaded_pass_repeats",
                      "sampler_samples_used_ignored", "sampler_uses_the_default_generator"},
       .draws = 100,
@@ -229,6 +258,10 @@ Scenario follows_its_program() {
                  {"another epoch after a load", 0.05,
                   [](const Acts& c) {
                     return has_in_order(c, {"save", "load", "epoch", "draw"});
+                  }},
+                 {"two copies that draw", 0.15,
+                  [](const Acts& c) {
+                    return has_in_order(c, {"copy", "draw", "turn", "draw"});
                   }},
                  {"a dataset that changes its size", 0.1,
                   [](const Acts& c) {

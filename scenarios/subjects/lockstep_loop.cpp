@@ -76,7 +76,13 @@ class Sharded : public Shard {
     sampler_.load(archive);
   }
 
-  void go_on_with_a_copy() override { sampler_ = DistributedSampler(sampler_); }
+  void go_on_with_a_copy() override {
+    left_.emplace(sampler_);
+    std::swap(sampler_, *left_);
+  }
+  void turn_to_the_other_copy() override {
+    if (left_) std::swap(sampler_, *left_);
+  }
 
   std::vector<int64_t> draw() override {
     std::vector<int64_t> samples;
@@ -96,6 +102,7 @@ class Sharded : public Shard {
   using Loader = torch::data::StatelessDataLoader<Numbers, DistributedSampler>;
   ShardOptions options_;
   DistributedSampler sampler_;
+  std::optional<DistributedSampler> left_;  // a copy
   std::unique_ptr<Loader> loader_;
 };
 

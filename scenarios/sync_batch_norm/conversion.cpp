@@ -3,12 +3,13 @@
 // own tensors.
 //
 // A case is a model of layers in containers and members, and acts: conversions, their reversals,
-// training steps, and copies that are overwritten, trained and reverted. Each rank feeds one number
-// of its own, so that the running average says which ranks a batch was normalised over.
+// training steps, changes of mode, and copies that are overwritten, trained and reverted. Each rank
+// feeds one number of its own, so that the running average says which ranks a batch was normalised
+// over.
 //
 // Why the checks suffice: a layer that a conversion overlooks, or replaces where nobody calls it,
 // moves towards its rank's own number. What must stay is compared with what was there before the
-// first act: names in their order, dtypes, shapes, requires_grad and modes.
+// first act: names in their order, dtypes, shapes and requires_grad; modes are those set last.
 #include "harness/core/compare.h"
 #include "harness/core/generators.h"
 #include "harness/core/scenario.h"
@@ -29,7 +30,7 @@ namespace {
 
 using namespace sync_batch_norm;
 
-constexpr const char *kAfter = "after", *kState = "state", *kCopied = "copy's ";
+constexpr const char *kAfter = "after", *kState = "state", *kModes = "modes", *kCopied = "copy's ";
 constexpr double kOverwritten = 8;
 // Above all that rounds, and below what eight steps leave of a number.
 constexpr double kRounding = 1e-4;
@@ -50,7 +51,7 @@ void train(const Converted& c, const NormLayers& norms, const ModulePtr& root, i
   }
 }
 
-std::string state_of(const Converted& c, const ModulePtr& root) {
+std::string state_of(const ModulePtr& root) {
   std::ostringstream text;
   const auto describe = [&](const auto& each) {
     text << each.key() << " " << each.value().dtype() << each.value().sizes()
@@ -58,7 +59,6 @@ std::string state_of(const Converted& c, const ModulePtr& root) {
   };
   for (const auto& each : root->named_parameters()) describe(each);
   for (const auto& each : root->named_buffers()) describe(each);
-  for (const auto& each : called(c, root)) text << (each->is_training() ? "train " : "evaluate ");
   return text.str();
 }
 
@@ -69,9 +69,12 @@ std::string name_of(size_t layer, const std::string& what) {
 // Of each layer: what it is in the model, and not in an object that nobody calls.
 void record(const Converted& c, RankContext& here, const ModulePtr& root,
             const std::string& whose) {
-  const auto state = state_of(c, root);
+  const auto state = state_of(root);
   here.record(whose + kState, std::vector<int64_t>(state.begin(), state.end()));
   const auto layers = called(c, root);
+  std::vector<int64_t> modes;
+  for (const auto& each : layers) modes.push_back(each->is_training() ? 1 : 0);
+  here.record(whose + kModes, modes);
   for (size_t i = 0; i < layers.size(); ++i) {
     here.record(whose + name_of(i, "weight"), layers[i]->named_parameters()["weight"]);
     if (layers_of(c)[i].tracks)
@@ -107,6 +110,8 @@ void program(const Converted& c, RankContext& here) {
     if (what == "revert" && is_converted) root = norms.revert(root);
     if (what == "convert" || what == "revert") is_converted = what == "convert";
     if (what == "train") train(c, norms, root, here.rank());
+    if (what == "turn")
+      for (const auto& each : called(c, root)) each->train(!each->is_training());
     if (what == "copy") copy = overwritten_copy(c, norms, root, is_converted, here.rank());
     here.enter(static_cast<int>(act) + 1, kAfter);
     record(c, here, root, "");
@@ -130,7 +135,7 @@ TensorValue filled(const Place& place, double value) {
 }
 
 Findings a_conversion_changes_the_ranks_alone(const Converted& c, const History& h) {
-  const auto layers = layers_of(c);
+  auto layers = layers_of(c);
   const auto size = static_cast<size_t>(c.world.size);
   std::vector<std::vector<double>> means(layers.size(), std::vector<double>(size, 0));
   bool is_converted = false;
@@ -138,8 +143,13 @@ Findings a_conversion_changes_the_ranks_alone(const Converted& c, const History&
   for (size_t act = 0; act <= c.acts.size(); ++act) {
     const auto what = act == 0 ? std::string() : c.acts[act - 1];
     if (what == "convert" || what == "revert") is_converted = what == "convert";
+    if (what == "turn")
+      for (auto& each : layers) each.evaluates = !each.evaluates;
     const Moment at{static_cast<int>(act), kAfter};
-    std::vector<Comparison> rows{{.row = h.row(at, kState), .expected = built}};
+    std::vector<int64_t> modes;
+    for (const auto& each : layers) modes.push_back(each.evaluates ? 0 : 1);
+    std::vector<Comparison> rows{{.row = h.row(at, kState), .expected = built},
+                                 {.row = h.row(at, kModes), .expected = {int64_values(modes)}}};
     for (size_t i = 0; i < layers.size(); ++i) {
       const auto& place = layers[i];
       const auto bound = value_of(torch::full({place.channels}, kRounding, at::kDouble));
@@ -158,6 +168,8 @@ Findings a_conversion_changes_the_ranks_alone(const Converted& c, const History&
                         .expected = expected,
                         .bounds = {bound}});
       if (what != "copy") continue;
+      rows.push_back(
+          {.row = h.row(at, std::string(kCopied) + kModes), .expected = {int64_values(modes)}});
       rows.push_back({.row = h.row(at, kCopied + name_of(i, "weight")),
                       .expected = {filled(place, kOverwritten)}});
       if (place.tracks)
@@ -175,7 +187,7 @@ Findings a_conversion_changes_the_ranks_alone(const Converted& c, const History&
 }
 
 const std::vector<std::string> kTour{"train", "convert", "train", "copy",
-                                     "train", "revert",  "train", "copy"};
+                                     "turn",  "revert",  "train", "copy"};
 
 std::vector<Converted> every_small_one() {
   std::vector<Converted> all;
@@ -205,7 +217,9 @@ rc::Gen<Converted> cases() {
   return gen::build<Converted>(
       set(&Converted::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)))),
       set(&Converted::acts,
-          gen::lists(1, 8, element<std::string>("convert", "convert", "revert", "train", "copy"))),
+          gen::lists(2, 8,
+                     element<std::string>("convert", "convert", "revert", "revert", "turn", "turn",
+                                          "train", "copy"))),
       set(&Converted::layers, gen::lists(1, 4, place)));
 }
 
@@ -227,7 +241,8 @@ Scenario conversion() {
       .not_covered = "layers that are refused, layers in two places, groups but the world's",
       .usual_mistake = "replacing a layer where it is registered, and not where it is called.",
       .tags = {"sync_batch_norm"},
-      .must_catch = {"conversion_unfreezes", "conversion_overlooks_dicts"},
+      .must_catch = {"conversion_overlooks_dicts", "conversion_unfreezes",
+                     "reversal_brings_back_the_old_mode"},
       .draws = 60,
       .start = {.world = {.size = 2}, .acts = {"convert", "train"}},
       .every = every_small_one,
@@ -242,6 +257,12 @@ Scenario conversion() {
                  {"a frozen layer", 0.2,
                   [](const Converted& c) {
                     return has(c, [](const Place& place) { return place.frozen != "none"; });
+                  }},
+                 {"a reversal after a change of mode", 0.05,
+                  [](const Converted& c) {
+                    const auto converts = std::find(c.acts.begin(), c.acts.end(), "convert");
+                    const auto turns = std::find(converts, c.acts.end(), "turn");
+                    return std::find(turns, c.acts.end(), "revert") != c.acts.end();
                   }},
                  {"a copy", 0.2,
                   [](const Converted& c) {

@@ -31,6 +31,8 @@ struct Place {
   }
 };
 
+// Acts: conversions, reversals, training steps, copies, and "turn", which puts layers in training
+// into evaluation mode, and the others back.
 struct Converted {
   WorldSpec world;
   std::vector<std::string> acts;
@@ -39,7 +41,7 @@ struct Converted {
   static constexpr auto fields() {
     return std::tuple{
         field("world", &Converted::world),
-        field("acts", &Converted::acts, at_most(8, one_of("convert|revert|train|copy"))),
+        field("acts", &Converted::acts, at_most(8, one_of("convert|revert|train|copy|turn"))),
         field("layers", &Converted::layers, at_most(8, {}))};
   }
 };

@@ -92,6 +92,23 @@ Findings what_cannot_be_trained_is_refused_and_no_more(const Layer& c, const His
   return out;
 }
 
+// The only rank that has a value.
+int holder_of(const Layer& c) {
+  int rank = 0;
+  while (samples_of(c, rank) == 0) ++rank;
+  return rank;
+}
+
+Findings the_rank_with_the_value_is_named(const Layer& c, const History& h) {
+  if (values_per_channel(c) != 1) return {};
+  const auto bytes = as_integers(h.row({0, "forward"}, "sentence").by_rank.front());
+  const std::string sentence(bytes.begin(), bytes.end());
+  const auto expected = "rank " + std::to_string(holder_of(c)) + " has one";
+  if (sentence.empty() || sentence.ends_with(expected)) return {};  // accepted: judged above
+  return {{"The sentence must name the rank that has the only value", "names_other_ranks",
+           "forward", "the sentence is '" + sentence + "', expected '... " + expected + "'"}};
+}
+
 Findings the_rest_is_normalised(const Layer& c, const History& h) {
   if (is_refused(c)) return {};
   const auto right = expected_steps(c).front().at(kOutput);
@@ -159,14 +176,15 @@ Scenario one_value_is_refused() {
       .not_covered = "inputs of other channels or dtypes than the layer's",
       .usual_mistake = "taking it for a layer of images, or requiring two values on each rank.",
       .tags = {"sync_batch_norm"},
-      .must_catch = {"sync_batch_norm_empty_rank_needs_no_backward",
+      .must_catch = {"one_value_names_rank_zero", "sync_batch_norm_empty_rank_needs_no_backward",
                      "sync_batch_norm_for_images_only", "sync_batch_norm_one_value_accepted"},
       .draws = 50,
       .start = {.world = {.size = 2}},
       .every = every_shape,
       .cases = layers(),
       .program = program,
-      .checks = {what_cannot_be_trained_is_refused_and_no_more, the_rest_is_normalised},
+      .checks = {what_cannot_be_trained_is_refused_and_no_more, the_rank_with_the_value_is_named,
+                 the_rest_is_normalised},
       .labels = {{"three ranks and more", 0.2, has_three_ranks<Layer>},
                  {"a rank without a backward", 0.05, lacks_a_backward}},
       .unused = {"steps", "gradient_layout", "half_parameters", "threads"},
