@@ -123,14 +123,6 @@ std::vector<Setting> settings_of(const std::vector<Job>& jobs) {
   return settings;
 }
 
-}  // namespace
-
-int default_slots() {
-  return 2 * core_count();
-}
-
-namespace {
-
 // A finding takes precedence over a failure to archive it.
 int exit_code_of(const Run& run, const RunArchive& archive) {
   const int code = cli::exit_code_of(run);
@@ -141,8 +133,8 @@ int exit_code_of(const Run& run, const RunArchive& archive) {
 // A run that drew its seed itself is the same again only with that seed.
 std::string command_of(const CommandOptions& options) {
   const bool has_seed = options.command.find(" --seed") != std::string::npos;
-  return options.command +
-         (options.seed && !has_seed ? " --seed " + reports::seed_text(*options.seed) : "");
+  if (!options.seed || has_seed) return options.command;
+  return options.command + " --seed " + reports::seed_text(*options.seed);
 }
 
 Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan playing,
@@ -150,11 +142,9 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan p
   auto& jobs = playing.jobs;
   use_one_intra_op_thread();
   const auto& interrupted = watch_interrupts();
-  check_writable(options.junit);
-  check_writable(options.json);
-  check_writable(options.history.trace);
+  for (const auto& file : {options.junit, options.json, options.html, options.history.trace})
+    check_writable(file);
   check_history_files(options.history);
-  check_writable(options.html);
   Archive disk(options.out);
   RunArchive archive(disk);
   std::vector<Planned> plan;
@@ -279,6 +269,10 @@ int run_launched(const Known& known, const SingleThreaded& alone, Plan plan,
 }
 
 }  // namespace
+
+int default_slots() {
+  return 2 * core_count();
+}
 
 std::optional<LaunchedPlace> place_for(const std::vector<std::string>& tiers) {
   const auto is_launched = [](const std::string& tier) { return find_tier(tier)->is_launched; };
