@@ -203,8 +203,10 @@ void Archive::keep(const KeptHistory& kept) {
   ++histories_;
   auto where = kept.setting.subject + "-" + kept.setting.tier + "-" + kept.setting.backend;
   std::replace(where.begin(), where.end(), '/', '-');  // of a file
+  // Not the run's own folder, which may have been taken away: that is told.
+  make_folder(folder_ / "histories", 0700);
   const auto folder = folder_ / "histories" / (short_name(kept.c) + "-" + where);
-  make_parents(folder);
+  make_folder(folder, 0700);
   for (const auto& [name, bytes] : files) write_file(folder / name, bytes);
 }
 

@@ -204,7 +204,7 @@ Scenario leftovers_stay() {
       .program = program,
       .checks = {leftovers_stay_and_step_nothing},
       .labels = {{"three ranks and more", 0.5, has_three_ranks<Windows>},
-                 {"leftovers of a rank that shadows", 0.25, has_leftovers},
+                 {"leftovers of a rank that shadows", 0.2, has_leftovers},
                  {"steps in backward", 0.5, [](const Windows& c) { return c.steps_in_backward; }}},
   });
 }

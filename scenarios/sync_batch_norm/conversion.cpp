@@ -264,7 +264,7 @@ Scenario conversion() {
                     const auto turns = std::find(converts, c.acts.end(), "turn");
                     return std::find(turns, c.acts.end(), "revert") != c.acts.end();
                   }},
-                 {"a copy", 0.2,
+                 {"a copy", 0.15,
                   [](const Converted& c) {
                     return std::find(c.acts.begin(), c.acts.end(), "copy") != c.acts.end();
                   }}},

@@ -88,7 +88,7 @@ class Consumer(package_case.PackageCase, examples_case.ExamplesCase):
                 self.assertEqual({result for result, _ in results.values()}, {"pass", "skip"}, results)
                 if size > 1:
                     self.assertEqual([name for name, (result, _) in results.items() if result == "skip"],
-                                     ["buffers.follow_rank_zero"])
+                                     ["data.evaluates_each_sample_once", "buffers.follow_rank_zero"])
 
     def test_a_mistake_in_a_recorded_training_is_found(self):
         for wrong, claim, pattern in (("learning_rate", "optimizer.has_one_setting", "no_two_ranks_agree"),

@@ -15,7 +15,7 @@
 namespace lockstep::scenarios {
 namespace {
 
-constexpr int kCasesEach = 38;
+constexpr int kCasesEach = 20;
 constexpr int kCasesPerColdOne = 4;  // a cold world takes many times as long as a warm one
 
 std::vector<Scenario> all_but_canaries() {
