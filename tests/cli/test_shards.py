@@ -259,7 +259,8 @@ class TellingOfShards(ShardsCase):
         self.run_program("run", "toys.hold", "--seed", "7", "--json", "whole")
         with open(os.path.join(self.folder, "1.json"), encoding="utf-8") as file:
             text = file.read()
-        for name, changed in (("cut", text[:99]), ("judged", text.replace('"judged": 3', '"judged": "3"')),
+        for name, changed in (("cut", text[:text.index('"seed"') + 12]),
+                              ("judged", text.replace('"judged": 3', '"judged": "3"')),
                               ("newer", text.replace('"lockstep_run": 1', '"lockstep_run": 2')), ("other", "{}")):
             with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
                 file.write(changed)
