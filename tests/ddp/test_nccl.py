@@ -22,7 +22,7 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PEER = os.path.join(ROOT, ".venv-peer", "bin", "python")
-IN_PYTORCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sync_batch_norm_in_pytorch.py")
+IN_PYTORCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sync_batch_norm", "sync_batch_norm_in_pytorch.py")
 DEADLINE_S = 200
 NO_GPU = {"this machine has no NVIDIA GPU, or no driver for it"}
 
