@@ -150,7 +150,7 @@ TEST(RunPage, EscapesHostileNamesEverywhere) {
 
 TEST(RunPage, SaysThatAllWasCheckedOnlyWhereItWas) {
   auto run = run_of({passing()});
-  run.plan = {{.scenario = passing().scenario, .setting = {}, .cases = 400}};
+  run.plan = {{.scenario = passing().scenario, .setting = {}, .cases = 400, .pairs = {12, 12}}};
   run.canary = Run::Canary::failed;
   EXPECT_EQ(not_checked(run), std::vector<std::string>{"Nothing: every planned case was judged."});
   run.plan[0].cases = 401;
