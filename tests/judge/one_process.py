@@ -4,7 +4,6 @@ values; and once more by one process whose inputs and parameters are moved, for 
 usage: one_process.py FOLDER NAME:WORLD...     records FOLDER/NAME-WORLD; of world 1 also FOLDER/NAME-1/perturbed-1
 """
 
-import atexit
 import contextlib
 import datetime
 import os
@@ -22,6 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import lockstep_recorder
+from forked_ranks import load_all, run_forked
 
 GLOBAL_BATCH, CLASSES, EPOCHS = 8, 3, 1
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -98,19 +98,11 @@ def rank_of_program(folder, name, rank, world, perturbed):
 
 
 def main(folder, wanted):
-    torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1)  # Loads, once for all ranks, what the first optimizer loads.
+    load_all()
     for each in wanted:
         name, world = each.split(":")
         for perturbed in (0, 1) if world == "1" else (0,):
-            ranks = []
-            for rank in range(int(world)):
-                ranks.append(os.fork())
-                if ranks[-1] == 0:
-                    rank_of_program(folder, name, rank, int(world), perturbed)
-                    atexit._run_exitfuncs()
-                    os._exit(0)  # The rest of Python's end takes ten times as long as the training.
-            for process in ranks:
-                os.waitpid(process, 0)
+            run_forked(int(world), lambda rank: rank_of_program(folder, name, rank, int(world), perturbed))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ usage: programs.py FOLDER NAME:WORLD...     each NAME:WORLD is recorded into FOL
 Runs with PyTorch's Python. LibTorch is loaded once, and each rank is a fork.
 """
 
-import atexit
 import datetime
 import os
 import signal
@@ -24,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import lockstep_recorder
+from forked_ranks import load_all, run_forked
 
 SAMPLES, CLASSES, BATCH, EPOCHS = 46, 3, 4, 2
 
@@ -201,18 +201,10 @@ def rank_of_program(folder, name, rank, world):
 
 
 def main(folder, wanted):
-    torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1)  # Loads, once for all ranks, what the first optimizer loads.
+    load_all()
     for each in wanted:
         name, world = each.split(":")
-        ranks = []
-        for rank in range(int(world)):
-            ranks.append(os.fork())
-            if ranks[-1] == 0:
-                rank_of_program(folder, name, rank, int(world))
-                atexit._run_exitfuncs()
-                os._exit(0)  # The rest of Python's end takes ten times as long as the training.
-        for process in ranks:
-            os.waitpid(process, 0)
+        run_forked(int(world), lambda rank: rank_of_program(folder, name, rank, int(world)))
 
 
 if __name__ == "__main__":

@@ -4,17 +4,13 @@ caught and named.
 usage: test_against.py LOCKSTEP
 """
 
-import json
 import os
 import subprocess
 import sys
-import tempfile
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-PYTHON = os.path.join(ROOT, ".venv-peer", "bin", "python")
-LOCKSTEP = ""
+from recorded_case import PYTHON, RecordedCase
+
 CLEAN = [(dtype, world) for dtype in ("float32", "bfloat16", "float16") for world in (2, 4)] + [("autocast", 2), ("uneven", 2)]
 # Program -> the one process that it is judged against, the claim that finds its mistake, the pattern, and the place's begin.
 VALUES, DATA = "values.follow_one_process", "data.is_that_of_one_process"
@@ -33,26 +29,16 @@ MISTAKES = {
 }
 
 
-class Beside(unittest.TestCase):
+class Beside(RecordedCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="lockstep against ")
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = folder.name
         ones = {name for name, _ in CLEAN} | {mistake[0] for mistake in MISTAKES.values()}
         wanted = ["%s:1" % name for name in sorted(ones)] + ["%s:%d" % clean for clean in CLEAN]
         wanted += [name + ":2" for name in MISTAKES] + ["digests:2"]
-        result = subprocess.run([PYTHON, os.path.join(HERE, "one_process.py"), cls.folder, *wanted], capture_output=True,
-                                text=True, timeout=600, check=False)
-        cls.log = result.stdout + result.stderr
+        cls.record("lockstep against ", "one_process.py", wanted)
 
     def judged(self, run, one):
-        report = os.path.join(self.folder, run + ".json")
-        result = subprocess.run([LOCKSTEP, "judge", os.path.join(self.folder, run), "--against", os.path.join(self.folder, one),
-                                 "--json", report], capture_output=True, text=True, timeout=120, check=False)
-        self.assertIn(result.returncode, (0, 1), result.stderr + self.log[-3000:])
-        with open(report, encoding="utf-8") as file:
-            return result, {each["scenario"]: each for each in json.load(file)["results"]}
+        return self.judge(run, "--against", os.path.join(self.folder, one), statuses=(0, 1))
 
     def test_a_right_training_holds_in_every_format_and_world(self):
         for name, world in CLEAN:
@@ -79,7 +65,7 @@ class Beside(unittest.TestCase):
                                     "comparison with one process needs; record it with LOCKSTEP_RECORD_VALUES=10"),
                                    ("float32-2", "float32-4", "float32-4: is a run of 4 ranks; expected one process"),
                                    ("float32-2", "float32-1/perturbed-1", "was recorded with LOCKSTEP_RECORD_PERTURB=1")):
-            result = subprocess.run([LOCKSTEP, "judge", os.path.join(self.folder, run), "--against", os.path.join(self.folder, one)],
+            result = subprocess.run([self.lockstep, "judge", os.path.join(self.folder, run), "--against", os.path.join(self.folder, one)],
                                     capture_output=True, text=True, timeout=120, check=False)
             self.assertEqual((result.returncode, result.stdout), (2, ""))
             self.assertIn(sentence, result.stderr)
@@ -89,5 +75,5 @@ if __name__ == "__main__":
     if not os.path.exists(PYTHON):
         print("skipped: there is no .venv-peer: ./lockstep setup --peer makes it")
         sys.exit(77)
-    LOCKSTEP = os.path.abspath(sys.argv.pop(1))
+    RecordedCase.lockstep = os.path.abspath(sys.argv.pop(1))
     unittest.main()

@@ -8,13 +8,10 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-PYTHON = os.path.join(ROOT, ".venv-peer", "bin", "python")
-LOCKSTEP = ""
+from recorded_case import HERE, PYTHON, ROOT, RecordedCase
+
 CLEAN = ("images", "texts", "accumulation", "two_models")
 # Program -> the claim that finds its mistake, and the pattern that it names.
 MISTAKES = {
@@ -39,26 +36,15 @@ MISTAKES = {
 }
 
 
-class Programs(unittest.TestCase):
+class Programs(RecordedCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="lockstep judge ")
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = folder.name
         wanted = ["%s:%d" % (name, world) for name in CLEAN for world in (1, 2, 4)]
         wanted += [name + ":2" for name in (*MISTAKES, "killed", "divided_state", "without_futures")]
-        result = subprocess.run([PYTHON, os.path.join(HERE, "programs.py"), cls.folder, *wanted], capture_output=True,
-                                text=True, timeout=600, check=False)
-        cls.log = result.stdout + result.stderr
+        cls.record("lockstep judge ", "programs.py", wanted)
 
     def judged(self, name, *flags):
-        report = os.path.join(self.folder, name + ".json")
-        result = subprocess.run([LOCKSTEP, "judge", os.path.join(self.folder, name), "--json", report, *flags],
-                                capture_output=True, text=True, timeout=120, check=False)
-        self.assertIn(result.returncode, (0, 1, 3), result.stderr + self.log[-3000:])
-        with open(report, encoding="utf-8") as file:
-            results = {each["scenario"]: each for each in json.load(file)["results"]}
-        return result, results
+        return self.judge(name, *flags, statuses=(0, 1, 3))
 
     def test_right_programs_are_clean_in_every_world(self):
         for name in CLEAN:
@@ -90,7 +76,7 @@ class Programs(unittest.TestCase):
 
     def test_a_trace_shows_a_process_a_rank_and_the_table_who_waited(self):
         folder = os.path.join(self.folder, "images-2")
-        result = subprocess.run([LOCKSTEP, "trace", folder], capture_output=True, text=True, timeout=120, check=False)
+        result = subprocess.run([RecordedCase.lockstep, "trace", folder], capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stdout, r"images\.py, 2 ranks, .* from the first record to the last\n")
         self.assertRegex(result.stdout, r"\nddp_backward +12 ")
@@ -140,13 +126,13 @@ class Programs(unittest.TestCase):
         for arguments, sentence in ((["nowhere"], "nowhere: is no folder of recorded histories"),
                                     ([os.path.join(self.folder, "texts-1"), "--out", "/nowhere/t.json"],
                                      "/nowhere/t.json: cannot be written: No such file or directory")):
-            result = subprocess.run([LOCKSTEP, "trace", *arguments], capture_output=True, text=True, timeout=120, check=False)
+            result = subprocess.run([RecordedCase.lockstep, "trace", *arguments], capture_output=True, text=True, timeout=120, check=False)
             self.assertEqual((result.returncode, result.stdout), (2, ""))
             self.assertIn(sentence, result.stderr)
 
     def test_the_report_can_be_read_again(self):
         self.judged("set_epoch_forgotten-2")
-        result = subprocess.run([LOCKSTEP, "report", os.path.join(self.folder, "set_epoch_forgotten-2.json")],
+        result = subprocess.run([RecordedCase.lockstep, "report", os.path.join(self.folder, "set_epoch_forgotten-2.json")],
                                 capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("set_epoch was not called", result.stdout)
@@ -206,5 +192,5 @@ if __name__ == "__main__":
     if not os.path.exists(PYTHON):
         print("skipped: there is no .venv-peer: ./lockstep setup --peer makes it")
         sys.exit(77)
-    LOCKSTEP = os.path.abspath(sys.argv.pop(1))
+    RecordedCase.lockstep = os.path.abspath(sys.argv.pop(1))
     unittest.main()

@@ -1,0 +1,34 @@
+"""Trainings that are recorded once for all tests of a class, and judged by each."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+PYTHON = os.path.join(ROOT, ".venv-peer", "bin", "python")
+
+
+class RecordedCase(unittest.TestCase):
+    lockstep = ""  # the program that judges
+
+    @classmethod
+    def record(cls, prefix, script, wanted):
+        """Records each NAME:WORLD of the script into folder/NAME-WORLD."""
+        folder = tempfile.TemporaryDirectory(prefix=prefix)
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = folder.name
+        result = subprocess.run([PYTHON, os.path.join(HERE, script), cls.folder, *wanted], capture_output=True, text=True,
+                                timeout=600, check=False)
+        cls.log = result.stdout + result.stderr
+
+    def judge(self, name, *flags, statuses):
+        """The process that judged, which ended with one of these statuses, and its results by claim."""
+        report = os.path.join(self.folder, name + ".json")
+        result = subprocess.run([self.lockstep, "judge", os.path.join(self.folder, name), "--json", report, *flags],
+                                capture_output=True, text=True, timeout=120, check=False)
+        self.assertIn(result.returncode, statuses, result.stderr + self.log[-3000:])
+        with open(report, encoding="utf-8") as file:
+            return result, {each["scenario"]: each for each in json.load(file)["results"]}
