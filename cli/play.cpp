@@ -173,7 +173,7 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan p
   Live live(run, reports::columns_for(run), std::move(how));
   stop_commands();
   live.headline();
-  KeptHistory kept(live);
+  RequestedHistory kept(live);
   Listener& listener = options.history.empty() ? static_cast<Listener&>(live) : kept;
   Campaign(std::move(jobs), std::move(playing.canaries), options.campaign, lanes, archive, listener)
       .run(interrupted, run);

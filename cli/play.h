@@ -1,10 +1,10 @@
 // The common part of `run` and `replay`: from jobs to an exit status.
 #pragma once
 
-#include "cli/kept_history.h"
 #include "cli/known.h"
 #include "cli/launched.h"
 #include "cli/live.h"
+#include "cli/requested_history.h"
 #include "harness/engine/campaign.h"
 #include "harness/process/single_threaded.h"
 

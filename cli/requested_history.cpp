@@ -1,4 +1,4 @@
-#include "cli/kept_history.h"
+#include "cli/requested_history.h"
 
 #include "cli/trace_output.h"
 #include "cli/usage.h"
@@ -55,7 +55,8 @@ recorded::RecordedRun as_recorded(const std::string& name, const History& histor
 
 }  // namespace
 
-void KeptHistory::on_verdict(const Turn& turn, const History& history, const Verdict& verdict) {
+void RequestedHistory::on_verdict(const Turn& turn, const History& history,
+                                  const Verdict& verdict) {
   const bool is_worse = !kept_ || kept_->holds;
   if (!turn.is_trial && history.size() > 0 && is_worse)
     kept_ = {
@@ -68,7 +69,7 @@ void KeptHistory::on_verdict(const Turn& turn, const History& history, const Ver
   next_.on_verdict(turn, history, verdict);
 }
 
-std::string KeptHistory::write(const HistoryFiles& files) const {
+std::string RequestedHistory::write(const HistoryFiles& files) const {
   if (!kept_) throw UsageError("no case ran, so there is no history to write");
   const auto& [c, setting, number, of, history, holds] = *kept_;
   const auto name = c.scenario + " (" + setting.subject + ", " + setting.tier + "), case " +

@@ -15,9 +15,9 @@ struct HistoryFiles {
 
 // Passes everything on to `next`, and keeps the history of the first case that does not hold, or
 // else of the last one.
-class KeptHistory : public Listener {
+class RequestedHistory : public Listener {
  public:
-  explicit KeptHistory(Listener& next) : next_(next) {}
+  explicit RequestedHistory(Listener& next) : next_(next) {}
   void on_case(const Turn& turn) override { next_.on_case(turn); }
   void on_verdict(const Turn& turn, const History& history, const Verdict& verdict) override;
   void on_result(const Result& result) override { next_.on_result(result); }
