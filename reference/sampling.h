@@ -14,13 +14,17 @@ struct Epoch {
   int world_size = 1;
   bool shuffle = true;
   bool drop_last = false;
-  bool pad = true;   // without drop_last; off: the first ranks draw one sample more
-  int64_t seed = 0;  // of the sampler; the order depends on seed + epoch alone
+  bool pad = true;               // without drop_last; off: the first ranks draw one sample more
+  bool constant_memory = false;  // with shuffle: permutation_by_place, not permutation
+  int64_t seed = 0;              // of the sampler; the order depends on seed + epoch alone
   int64_t epoch = 0;
 };
 
 // torch.randperm(length) with a generator seeded `seed`, bit for bit. `length` below 2^32.
 std::vector<int64_t> permutation(int64_t length, uint64_t seed);
+
+// The permutation of docs/semantics.md 4 that is computed for each place by itself.
+std::vector<int64_t> permutation_by_place(int64_t length, uint64_t seed);
 
 // The whole epoch in drawing order, padded or cut to a multiple of the world size: padding repeats
 // the order from its start as often as needed; dropping cuts its tail.

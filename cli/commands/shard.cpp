@@ -79,7 +79,8 @@ int shard(const Flags& flags) {
                                           .shuffle = !flags.no_shuffle,
                                           .seed = seed_value("--seed", flags.seed),
                                           .drop_last = flags.drop_last,
-                                          .pad = !flags.no_pad};
+                                          .pad = !flags.no_pad,
+                                          .allow_empty = true};
   const bool draws_grids = !flags.epochs.empty() || !flags.batch.empty();
   if (!draws_grids) {
     for (int64_t rank = 0; rank < world; ++rank) {

@@ -41,7 +41,9 @@ DistributedSampler sampler_like(const StateDict& state) {
                              .shuffle = number("shuffle") != 0,
                              .seed = static_cast<std::uint64_t>(number("seed")),
                              .drop_last = number("drop_last") != 0,
-                             .pad = number("pad") != 0});
+                             .pad = number("pad") != 0,
+                             .constant_memory = number("constant_memory") != 0,
+                             .allow_empty = true});
 }
 
 }  // namespace
@@ -65,7 +67,11 @@ StateDict state_of_sampler(const DistributedSampler& sampler,
 Assignments plan_loading(const Entry& state, DistributedSampler& sampler) {
   const StateDict mine = state_of_sampler(sampler, std::nullopt);
   StateDict loaded = empty_dict();
-  for (const auto& each : mine) loaded.insert(each.key(), state.at(each.key()).whole_number());
+  for (const auto& each : mine) {
+    const Entry saved = state.at(each.key());
+    const bool is_older = each.key() == "constant_memory" && !saved.exists();
+    loaded.insert(each.key(), is_older ? 0 : saved.whole_number());
+  }
   loaded.insert_or_assign("rank", mine.at("rank"));
   if (loaded.at("dataset_size").toInt() != mine.at("dataset_size").toInt())
     throw std::runtime_error(

@@ -1,13 +1,13 @@
 #include "ddp/distributed_sampler.h"
 
 #include "ddp/errors.h"
+#include "ddp/sampler/rank_order.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace lockstep {
@@ -27,6 +27,10 @@ void check(const DistributedSamplerOptions& options) {
     refuse("rank is " + std::to_string(*options.rank) + ", expected 0 to " +
            std::to_string(*options.num_replicas - 1));
   }
+  if (options.constant_memory && (options.order || !options.shuffle)) {
+    refuse(std::string("constant_memory is set, but it is for a shuffled order, and ") +
+           (options.order ? "order draws another" : "shuffle is off"));
+  }
 }
 
 DistributedSamplerOptions placed_in(const c10d::ProcessGroup& group,
@@ -44,44 +48,10 @@ DistributedSamplerOptions placed_in(const c10d::ProcessGroup& group,
   return options;
 }
 
-// The number of samples of a rank: a quotient, rounded down or up.
-std::size_t share_of(std::size_t dataset_size, const DistributedSamplerOptions& options) {
-  const auto replicas = static_cast<std::size_t>(*options.num_replicas);
-  const std::size_t rest = dataset_size % replicas;
-  const std::size_t beyond = options.pad ? 0 : static_cast<std::size_t>(*options.rank);
-  return dataset_size / replicas + (!options.drop_last && rest > beyond ? 1U : 0U);
-}
-
-// The order of the whole dataset that all ranks share; undefined: 0, 1, 2, ...
-at::Tensor order_of(std::size_t dataset_size, const DistributedSamplerOptions& options,
-                    std::int64_t epoch) {
-  if (!options.shuffle && !options.order) return {};
-  const auto generator =
-      at::detail::createCPUGenerator(options.seed + static_cast<std::uint64_t>(epoch));
-  if (!options.order) {
-    return at::randperm(static_cast<std::int64_t>(dataset_size), generator,
-                        at::TensorOptions().dtype(at::kLong).device(at::kCPU));
-  }
-  const at::Tensor order = options.order(dataset_size, generator);
-  if (!order.defined() || order.scalar_type() != at::kLong || order.dim() != 1 ||
-      order.size(0) != static_cast<std::int64_t>(dataset_size)) {
-    std::ostringstream given;
-    if (order.defined()) given << order.scalar_type() << " " << order.sizes();
-    throw UsageError("DistributedSampler: options.order returned " +
-                     (order.defined() ? given.str() : "an undefined tensor") + ", expected Long [" +
-                     std::to_string(dataset_size) + "], an index for each sample of an epoch");
-  }
-  if (const auto least = dataset_size > 0 ? order.min().item<std::int64_t>() : 0; least < 0) {
-    throw UsageError("DistributedSampler: options.order returned the index " +
-                     std::to_string(least) + ", expected none below 0");
-  }
-  return order.to(at::kCPU).contiguous();
-}
-
 // Archives hold tensors, so each number is stored as one.
-constexpr const char* kArchiveKeys[] = {"dataset_size", "epoch", "order_epoch", "position",
-                                        "num_replicas", "rank",  "seed",        "shuffle",
-                                        "drop_last",    "pad"};
+constexpr const char* kArchiveKeys[] = {"dataset_size", "epoch", "order_epoch",    "position",
+                                        "num_replicas", "rank",  "seed",           "shuffle",
+                                        "drop_last",    "pad",   "constant_memory"};
 
 // One pass over a dataset, and how many of its samples were drawn.
 struct Pass {
@@ -91,41 +61,6 @@ struct Pass {
 };
 
 }  // namespace
-
-// This rank's samples of one epoch, in the order in which it draws them.
-class DistributedSampler::RankOrder {
- public:
-  RankOrder(std::size_t dataset_size, const DistributedSamplerOptions& options, std::int64_t epoch)
-      : dataset_size_(dataset_size),
-        stride_(static_cast<std::size_t>(*options.num_replicas)),
-        first_(static_cast<std::size_t>(*options.rank)),
-        size_(share_of(dataset_size, options)) {
-    const at::Tensor shared = order_of(dataset_size, options, epoch);
-    if (!shared.defined()) return;
-    const auto* const indices = shared.const_data_ptr<std::int64_t>();
-    drawn_.reserve(size_);
-    for (std::size_t i = 0; i < size_; ++i) {
-      drawn_.push_back(static_cast<std::size_t>(indices[place(i)]));
-    }
-  }
-
-  std::size_t size() const { return size_; }
-
-  std::vector<std::size_t> part(std::size_t begin, std::size_t end) const {
-    std::vector<std::size_t> indices(end - begin);
-    for (std::size_t i = begin; i < end; ++i) {
-      indices[i - begin] = drawn_.empty() ? place(i) : drawn_[i];
-    }
-    return indices;
-  }
-
- private:
-  // In the order that all ranks share; past its end it repeats.
-  std::size_t place(std::size_t i) const { return (first_ + i * stride_) % dataset_size_; }
-
-  std::size_t dataset_size_, stride_, first_, size_;
-  std::vector<std::size_t> drawn_;  // where that order is not 0, 1, 2, ...
-};
 
 struct DistributedSampler::Progress {
   std::int64_t epoch = 0;  // set last
@@ -138,13 +73,22 @@ DistributedSampler::DistributedSampler(std::size_t dataset_size,
                                        const DistributedSamplerOptions& options)
     : dataset_size_(dataset_size), options_(options), progress_(std::make_shared<Progress>()) {
   check(options_);
+  check_size(dataset_size);
 }
 
 DistributedSampler::DistributedSampler(std::size_t dataset_size, const c10d::ProcessGroup& group,
                                        const DistributedSamplerOptions& options)
     : DistributedSampler(dataset_size, placed_in(group, options)) {}
 
+void DistributedSampler::check_size(std::size_t dataset_size) const {
+  if (dataset_size > 0 || options_.allow_empty) return;
+  throw UsageError(
+      "DistributedSampler: the dataset has no samples, expected at least 1; look at its path and "
+      "filters, or set allow_empty where it may be empty");
+}
+
 void DistributedSampler::reset(std::optional<std::size_t> new_size) {
+  if (new_size) check_size(*new_size);
   dataset_size_ = new_size.value_or(dataset_size_);
   order_.reset();
   if (!progress_->is_loaded) progress_->pass.reset();
@@ -235,7 +179,8 @@ void DistributedSampler::write(torch::serialize::OutputArchive& archive,
                                  static_cast<std::int64_t>(options_.seed),
                                  options_.shuffle ? 1 : 0,
                                  options_.drop_last ? 1 : 0,
-                                 options_.pad ? 1 : 0};
+                                 options_.pad ? 1 : 0,
+                                 options_.constant_memory ? 1 : 0};
   for (std::size_t i = 0; i < std::size(kArchiveKeys); ++i) {
     archive.write(kArchiveKeys[i], at::full({}, values[i], at::kLong), /*is_buffer=*/true);
   }
@@ -244,17 +189,22 @@ void DistributedSampler::write(torch::serialize::OutputArchive& archive,
 void DistributedSampler::load(torch::serialize::InputArchive& archive) {
   const auto read = [&](std::size_t i) -> std::int64_t {
     at::Tensor value;
-    const bool is_pad = i + 1 == std::size(kArchiveKeys);
-    if (is_pad && !archive.try_read(kArchiveKeys[i], value, /*is_buffer=*/true)) return 1;
-    if (!is_pad) archive.read(kArchiveKeys[i], value, /*is_buffer=*/true);
-    return value.item<std::int64_t>();
+    if (archive.try_read(kArchiveKeys[i], value, /*is_buffer=*/true)) {
+      return value.item<std::int64_t>();
+    }
+    const std::string_view key = kArchiveKeys[i];  // Older versions wrote neither of these.
+    if (key == "pad") return 1;
+    if (key == "constant_memory") return 0;
+    archive.read(kArchiveKeys[i], value, /*is_buffer=*/true);  // says what is missing
+    return 0;
   };
   const std::int64_t expected[] = {*options_.num_replicas,
                                    *options_.rank,
                                    static_cast<std::int64_t>(options_.seed),
                                    options_.shuffle ? 1 : 0,
                                    options_.drop_last ? 1 : 0,
-                                   options_.pad ? 1 : 0};
+                                   options_.pad ? 1 : 0,
+                                   options_.constant_memory ? 1 : 0};
   for (std::size_t i = 0; i < std::size(expected); ++i) {
     const std::int64_t saved = read(4 + i);
     if (saved == expected[i]) continue;

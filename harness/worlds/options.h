@@ -164,6 +164,8 @@ struct ShardOptions {
   bool shuffle = false;         // in an order drawn from seed + epoch, not by index
   bool drop_last = false;       // shorten to a multiple of the world instead of repeating samples
   bool pad = true;              // without drop_last: repeat samples; off: draw each once
+  // The shuffled order is computed place by place, and is not randperm's.
+  bool constant_memory = false;
   int64_t seed = 0;             // the same on every rank
   bool through_loader = false;  // draw through the subject's data loader, not its sampler alone
   int64_t batch_size = 1;       // of that loader
@@ -173,6 +175,7 @@ struct ShardOptions {
                       field("shuffle", &ShardOptions::shuffle),
                       field("drop_last", &ShardOptions::drop_last),
                       field("pad", &ShardOptions::pad),
+                      field("constant_memory", &ShardOptions::constant_memory),
                       field("seed", &ShardOptions::seed, at_least(0)),
                       field("through_loader", &ShardOptions::through_loader),
                       field("batch_size", &ShardOptions::batch_size, at_least(1))};

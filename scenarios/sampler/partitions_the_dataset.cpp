@@ -3,7 +3,8 @@
 //
 // Why the checks suffice: the four rules are checked one by one, so that a failure names the
 // simplest broken one; the last, the exact order, implies the others. It compares with a Mersenne
-// twister and a shuffle written in reference/, which uses neither torch nor the sampler. Every
+// twister, a shuffle and a keyed permutation written in reference/, which uses neither torch nor
+// the sampler. Every
 // epoch is drawn twice: an order that depended on how often it was drawn would show. Small datasets
 // are tried exhaustively, because typical mistakes show where the length is below the world size,
 // or not a multiple of it.
@@ -30,6 +31,7 @@ rc::Gen<Sampling> cases() {
       gen::set(&Sampling::world, world), gen::set(&Sampling::epochs, inRange(1, 4)),
       gen::set(&Sampling::through_loader), gen::set(&Sampling::drop_last), gen::set(&Sampling::pad),
       gen::set(&Sampling::shuffle, rc::gen::weightedElement<bool>({{4, true}, {1, false}})),
+      gen::set(&Sampling::constant_memory, rc::gen::weightedElement<bool>({{1, true}, {4, false}})),
       gen::set(&Sampling::length,
                rc::gen::oneOf(inRange<int64_t>(1, 20), inRange<int64_t>(1, 5000))),
       gen::set(&Sampling::seed, inRange<int64_t>(0, 1 << 20)),
@@ -57,6 +59,7 @@ void program(const Sampling& c, RankContext& here) {
                                     .shuffle = c.shuffle,
                                     .drop_last = c.drop_last,
                                     .pad = c.pad,
+                                    .constant_memory = c.shuffle && c.constant_memory,
                                     .seed = c.seed,
                                     .through_loader = c.through_loader,
                                     .batch_size = c.batch_size});
@@ -134,6 +137,7 @@ reference::Epoch epoch_of(const Sampling& c, int epoch) {
           .shuffle = c.shuffle,
           .drop_last = c.drop_last,
           .pad = c.pad,
+          .constant_memory = c.constant_memory,
           .seed = c.seed,
           .epoch = epoch};
 }
@@ -182,7 +186,9 @@ Findings order_is_that_of_seed_and_epoch(const Sampling& c, const History& h) {
   Findings out;
   for (const Row& row : h.rows("epoch")) {
     const auto right = epoch_of(c, row.at.step);
-    out += equal("The order must be that of randperm(length, seed + epoch)",
+    out += equal(c.constant_memory && c.shuffle
+                     ? "The order must be that of the permutation by seed + epoch"
+                     : "The order must be that of randperm(length, seed + epoch)",
                  {{.row = row, .expected = by_rank(right), .explanations = [&] {
                      return usual_mistakes(right);
                    }}});
@@ -196,14 +202,16 @@ Scenario partitions_the_dataset() {
   return scenario<Sampling>({
       .name = "sampler.partitions_the_dataset",
       .claim = "In every epoch the ranks draw disjoint shares that cover the dataset, in the order "
-               "of randperm(length, seed + epoch).",
+               "of randperm(length, seed + epoch), or of the documented permutation where the "
+               "order is not to be stored.",
       .exactness = "disjoint · covers · same order",
       .source = "torch.utils.data.DistributedSampler; docs/semantics.md, sampler",
       .not_covered = "resuming in mid-epoch, iterable datasets, datasets that differ between ranks",
       .usual_mistake = "set_epoch forgotten, or called on a copy of the sampler: every epoch has "
                        "the same order.",
       .tags = {"core", "sampler"},
-      .must_catch = {"epoch_ignored", "sampler_pads_anyway", "sampler_seed_xor_epoch"},
+      .must_catch = {"epoch_ignored", "permutation_ignores_its_seed", "sampler_pads_anyway",
+                     "sampler_seed_xor_epoch"},
       .draws = 70,
       .start = {},
       .every = every_small_one,
@@ -217,6 +225,8 @@ Scenario partitions_the_dataset() {
                  {"a loader", 0.1, [](const Sampling& c) { return c.through_loader; }},
                  {"samples that are dropped", 0.05,
                   [](const Sampling& c) { return c.drop_last && c.length % c.world.size != 0; }},
+                 {"an order that is not stored", 0.05,
+                  [](const Sampling& c) { return c.shuffle && c.constant_memory; }},
                  {"shares of different sizes", 0.05,
                   [](const Sampling& c) {
                     return !c.drop_last && !c.pad && c.length % c.world.size != 0;

@@ -36,7 +36,9 @@ class Sharded : public Shard {
                                            .shuffle = options.shuffle,
                                            .seed = static_cast<uint64_t>(options.seed),
                                            .drop_last = options.drop_last,
-                                           .pad = options.pad}) {
+                                           .pad = options.pad,
+                                           .constant_memory = options.constant_memory,
+                                           .allow_empty = true}) {
     if (options.through_loader)
       loader_ = torch::data::make_data_loader(
           Numbers(static_cast<size_t>(options.length)), sampler_,

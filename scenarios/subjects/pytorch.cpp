@@ -206,6 +206,7 @@ std::unique_ptr<Shard> sharded(const ShardOptions& options, RankContext& here,
                                 {{"shuffle", options.shuffle},
                                  {"drop_last", options.drop_last},
                                  {"pad", options.pad},
+                                 {"constant_memory", options.constant_memory},
                                  {"seed", options.seed},
                                  {"through_loader", options.through_loader},
                                  {"batch_size", options.batch_size}}));

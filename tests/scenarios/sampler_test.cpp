@@ -15,7 +15,8 @@ using Draw = std::function<Samples(const Sampling&, int epoch, int rank)>;
 
 Samples right(const Sampling& c, int epoch, int rank) {
   return reference::rank_order(
-      {c.length, c.world.size, c.shuffle, c.drop_last, c.pad, c.seed, epoch}, rank);
+      {c.length, c.world.size, c.shuffle, c.drop_last, c.pad, c.constant_memory, c.seed, epoch},
+      rank);
 }
 
 Verdict judged(const Sampling& c, const Draw& draw) {
@@ -60,7 +61,7 @@ TEST(SamplerPartitionsTheDataset, EachUsualMistakeIsNamed) {
 TEST(SamplerPartitionsTheDataset, BlocksWhereStridesBelongAreNamed) {
   const auto blocks = [](const Sampling& c, int epoch, int rank) {
     const auto all = reference::global_order(
-        {c.length, c.world.size, c.shuffle, c.drop_last, c.pad, c.seed, epoch});
+        {c.length, c.world.size, c.shuffle, c.drop_last, c.pad, c.constant_memory, c.seed, epoch});
     const auto each = static_cast<std::ptrdiff_t>(all.size()) / c.world.size;
     return Samples(all.begin() + rank * each, all.begin() + (rank + 1) * each);
   };

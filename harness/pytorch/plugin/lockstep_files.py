@@ -24,7 +24,7 @@ PARTS = {
 
 # Options that change what a rank observes, with PyTorch's defaults: the others of wrap() are hints.
 OF_WRAP = {"broadcast_buffers": True, "init_sync": True}
-OF_SAMPLER = {"shuffle": True, "drop_last": False, "pad": True}
+OF_SAMPLER = {"shuffle": True, "drop_last": False, "pad": True, "constant_memory": False}
 OF_SYNC_BATCH_NORM = {"eps": 1e-5, "momentum": 0.1, "affine": True, "track_running_stats": True}
 
 files = {}  # by path

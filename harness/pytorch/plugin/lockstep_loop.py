@@ -11,6 +11,8 @@ class Sharded:
     def __init__(self, length, rank, world_size, options):
         if not options["pad"]:
             raise Refused("PyTorch's DistributedSampler always repeats samples, unless it drops some")
+        if options["constant_memory"]:
+            raise Refused("PyTorch's DistributedSampler always stores its order")
         self.sampler = DistributedSampler(
             range(length), num_replicas=world_size, rank=rank, shuffle=options["shuffle"], seed=options["seed"],
             drop_last=options["drop_last"])

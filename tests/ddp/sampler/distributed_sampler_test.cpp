@@ -1,6 +1,4 @@
-#include "ddp/distributed_sampler.h"
-
-#include "ddp/errors.h"
+#include "tests/ddp/sampler/samplers.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -11,15 +9,6 @@
 
 namespace lockstep {
 namespace {
-
-using Indices = std::vector<std::size_t>;
-
-DistributedSampler sampler_of(std::size_t size, std::int64_t ranks, std::int64_t rank,
-                              DistributedSamplerOptions options = {}) {
-  options.num_replicas = ranks;
-  options.rank = rank;
-  return {size, options};
-}
 
 Indices drain(DistributedSampler& sampler, std::size_t batch_size) {
   Indices all;
@@ -65,7 +54,8 @@ TEST(DistributedSampler, PartitionsEverySmallDatasetAmongEverySmallWorld) {
         }
         std::multiset<std::size_t> seen;
         for (std::int64_t rank = 0; rank < ranks; ++rank) {
-          auto sampler = sampler_of(size, ranks, rank, {.seed = 5, .drop_last = drop_last});
+          auto sampler = sampler_of(size, ranks, rank,
+                                    {.seed = 5, .drop_last = drop_last, .allow_empty = true});
           sampler.set_epoch(3);
           const Indices expected = expected_share(order, static_cast<std::size_t>(ranks),
                                                   static_cast<std::size_t>(rank), drop_last);
@@ -74,7 +64,8 @@ TEST(DistributedSampler, PartitionsEverySmallDatasetAmongEverySmallWorld) {
           EXPECT_EQ(drain(sampler, 3), expected);
           seen.insert(expected.begin(), expected.end());
 
-          auto plain = sampler_of(size, ranks, rank, {.shuffle = false, .drop_last = drop_last});
+          auto plain = sampler_of(size, ranks, rank,
+                                  {.shuffle = false, .drop_last = drop_last, .allow_empty = true});
           Indices sorted = order;
           std::sort(sorted.begin(), sorted.end());
           EXPECT_EQ(plain.indices(), expected_share(sorted, static_cast<std::size_t>(ranks),
@@ -161,14 +152,6 @@ TEST(DistributedSampler, GoesOnWhereItWasSaved) {
   }
 }
 
-torch::serialize::InputArchive reopened(torch::serialize::OutputArchive& out) {
-  std::stringstream stream;
-  out.save_to(stream);
-  torch::serialize::InputArchive in;
-  in.load_from(stream);
-  return in;
-}
-
 TEST(DistributedSampler, LetsCopiesDrawForThemselves) {
   auto one = sampler_of(10, 2, 0), two = one;
   EXPECT_EQ(one.next(2), (Indices{4, 7}));
@@ -186,17 +169,6 @@ TEST(DistributedSampler, RefusesAnothersArchive) {
   torch::serialize::InputArchive in;
   in.load_from(stream);
   EXPECT_THROW(other.load(in), UsageError);
-}
-
-void expect_refusal(const std::function<void()>& misuse, const std::string& given,
-                    const std::string& expected) {
-  try {
-    misuse();
-    ADD_FAILURE() << "accepted " << given;
-  } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find(given), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
-  }
 }
 
 TEST(DistributedSampler, RefusesMisuseWithWhatWasGivenAndExpected) {
@@ -264,6 +236,17 @@ TEST(DistributedSampler, AnUnshuffledOrderTakesNoMemory) {
   auto sampler = sampler_of(kSize, 3, 2, {.shuffle = false});
   EXPECT_EQ(sampler.next(3), (Indices{2, 5, 8}));
   EXPECT_EQ(sampler.size(), kSize / 3 + 1);
+}
+
+TEST(DistributedSampler, AnEmptyDatasetIsRefusedWhereItIsNotAllowed) {
+  expect_refusal([] { sampler_of(0, 2, 0); }, "no samples", "allow_empty");
+  auto sampler = sampler_of(10, 2, 0);
+  sampler.next(2);
+  expect_refusal([&] { sampler.reset(0); }, "no samples", "expected at least 1");
+  EXPECT_EQ(sampler.next(9), (Indices{3, 0, 6})) << "the refused reset changed something";
+  auto allowed = sampler_of(0, 2, 0, {.constant_memory = true, .allow_empty = true});
+  EXPECT_EQ(allowed.next(1), std::nullopt);
+  EXPECT_EQ(allowed.size(), 0U);
 }
 
 TEST(DistributedSampler, APositionOfAPaddedOrderIsRefusedWhereNothingIsPadded) {
