@@ -160,10 +160,10 @@ inline std::optional<double> momentum_of(const NormOptions& options) {
 
 // How to divide a dataset of `length` samples among the ranks.
 struct ShardOptions {
-  int64_t length = 1;           // samples in the whole dataset
-  bool shuffle = false;         // in an order drawn from seed + epoch, not by index
-  bool drop_last = false;       // shorten to a multiple of the world instead of repeating samples
-  bool pad = true;              // without drop_last: repeat samples; off: draw each once
+  int64_t length = 1;      // samples in the whole dataset
+  bool shuffle = false;    // in an order drawn from seed + epoch, not by index
+  bool drop_last = false;  // shorten to a multiple of the world instead of repeating samples
+  bool pad = true;         // without drop_last: repeat samples; off: draw each once
   // The shuffled order is computed place by place, and is not randperm's.
   bool constant_memory = false;
   int64_t seed = 0;             // the same on every rank

@@ -13,7 +13,7 @@ struct Sampling {
   bool pad = true;              // without drop_last: repeat samples; off: draw each once
   bool shuffle = false;
   bool constant_memory = false;  // the shuffled order is computed place by place
-  int64_t length = 1;  // samples in the dataset
+  int64_t length = 1;            // samples in the dataset
   int64_t seed = 0;
   int64_t batch_size = 1;  // samples a loader's batch
   auto operator<=>(const Sampling&) const = default;

@@ -31,7 +31,7 @@ rc::Gen<Sampling> cases() {
       gen::set(&Sampling::world, world), gen::set(&Sampling::epochs, inRange(1, 4)),
       gen::set(&Sampling::through_loader), gen::set(&Sampling::drop_last), gen::set(&Sampling::pad),
       gen::set(&Sampling::shuffle, rc::gen::weightedElement<bool>({{4, true}, {1, false}})),
-      gen::set(&Sampling::constant_memory, rc::gen::weightedElement<bool>({{1, true}, {4, false}})),
+      gen::set(&Sampling::constant_memory, rc::gen::weightedElement<bool>({{1, true}, {2, false}})),
       gen::set(&Sampling::length,
                rc::gen::oneOf(inRange<int64_t>(1, 20), inRange<int64_t>(1, 5000))),
       gen::set(&Sampling::seed, inRange<int64_t>(0, 1 << 20)),

@@ -32,8 +32,8 @@ std::vector<Scenario> all_but_canaries() {
 std::vector<Case> some_cases(const Scenario& scenario) {
   const auto all = draw_cases(scenario, {.seed = 11, .cases = kCasesEach, .schedules = true});
   std::vector<Case> cases;
-  for (size_t index = all.size() - std::min(all.size(), static_cast<size_t>(kCasesEach)); index < all.size();
-       ++index) {
+  for (size_t index = all.size() - std::min(all.size(), static_cast<size_t>(kCasesEach));
+       index < all.size(); ++index) {
     auto value = all[index].value;
     value["world"]["reduction"] = "ring";  // as Gloo's, so that sums round alike
     cases.push_back(scenario.parse(value));
