@@ -67,7 +67,7 @@ if(LOCKSTEP_HARNESS)
   install(FILES cli/lockstep/harness.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep" COMPONENT harness)
   # Those that subject.h and rank_context.h include, and no others.
   foreach(header harness/worlds/subject.h harness/worlds/options.h harness/worlds/optimizers.h
-                 harness/worlds/checkpoints.h harness/recorder/rank_context.h harness/core/history.h
+                 harness/worlds/checkpoints.h harness/worlds/collectives.h harness/recorder/rank_context.h harness/core/history.h
                  harness/core/case.h harness/core/fields.h harness/core/fields_inl.h harness/core/characters.h
                  harness/core/json.h)
     get_filename_component(folder "${header}" DIRECTORY)

@@ -106,6 +106,9 @@ struct WrapOptions {
   // That of a scenario whose cases have one.
   std::optional<HookOptions> hook;
   std::optional<LocalSgdOptions> local_sgd;  // likewise, in its place
+  // Average buffers over the ranks in place of the broadcast: "before_forward" or "after_forward".
+  // Likewise.
+  std::string buffer_hook = "";
   FurtherOptions further = {};
   auto operator<=>(const WrapOptions&) const = default;
   static constexpr auto fields() {
@@ -128,7 +131,7 @@ inline bool has_further(const WrapOptions& options) {
   return !options.init_sync || !options.buffer_sync_lag || !options.bucket_caps_bytes.empty() ||
          !options.ignored.empty() || options.hook || options.local_sgd ||
          !options.delayed.empty() || !options.delayed_until.empty() ||
-         options.further != FurtherOptions();
+         !options.buffer_hook.empty() || options.further != FurtherOptions();
 }
 
 // A layer that normalises over the batches of all ranks of a group.

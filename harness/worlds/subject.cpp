@@ -90,6 +90,8 @@ class Watched final : public Replica {
     const auto left_out = replica_->left_out(parameter);
     return left_out.defined() ? left_out.cpu() : left_out;
   }
+  std::string save_hook() override { return replica_->save_hook(); }
+  void load_hook(const std::string& saved) override { replica_->load_hook(saved); }
   BucketLayout buckets() const override { return replica_->buckets(); }
   std::optional<ReplicaLog> log() const override { return replica_->log(); }
 
@@ -168,6 +170,14 @@ void Replica::report_failure(const std::string&) {
 
 at::Tensor Replica::left_out(const at::Tensor&) {
   throw Unsupported("this subject does not say what its communication hook left out");
+}
+
+std::string Replica::save_hook() {
+  throw Unsupported("this subject does not save its communication hook");
+}
+
+void Replica::load_hook(const std::string&) {
+  throw Unsupported("this subject does not load its communication hook");
 }
 
 void Replica::update_trainable_parameters() {
@@ -253,9 +263,13 @@ const Checkpoints& checkpoints(RankContext& here) {
   return *here.subject().checkpoints;
 }
 
-void all_reduce(RankContext& here, const at::Tensor& tensor, const std::string& operation) {
-  if (!here.subject().all_reduce) refuse(here.subject(), "sum a program's own numbers");
-  here.subject().all_reduce(tensor, operation, here.group());
+std::vector<at::Tensor> collective(RankContext& here, const ProgramCollective& call) {
+  if (!here.subject().collective) refuse(here.subject(), "send a program's own numbers");
+  return here.subject().collective(call, here.group());
+}
+
+void all_reduce(RankContext& here, const at::Tensor& tensor, const std::string& reduction) {
+  collective(here, {.name = "all_reduce", .tensor = tensor, .reduction = reduction, .parts = {}});
 }
 
 std::vector<std::vector<int64_t>> random_split(RankContext& here, int64_t size,

@@ -5,6 +5,7 @@
 
 #include "harness/core/history.h"
 #include "harness/worlds/checkpoints.h"
+#include "harness/worlds/collectives.h"
 #include "harness/worlds/optimizers.h"
 #include "harness/worlds/options.h"
 
@@ -134,6 +135,11 @@ class Replica {
   // Unsupported unless the subject offers it.
   virtual at::Tensor left_out(const at::Tensor& parameter);
 
+  // Local. Saves what the communication hook of this rank keeps, and makes that of a new replica
+  // continue with it. Each throws Unsupported unless the subject offers it.
+  virtual std::string save_hook();
+  virtual void load_hook(const std::string& saved);
+
   // The gradients it reduces together in the backward pass of the last forward, or of the next one
   // before there was any; nothing where the subject does not say. Local.
   virtual BucketLayout buckets() const { return {}; }
@@ -194,9 +200,9 @@ struct Subject {
                                                   const Group& group)>
       sharded_optimizer = nullptr;
   std::optional<Checkpoints> checkpoints = {};
-  // Collective over `group`: replaces `tensor` by its "sum" or "avg" over the ranks.
-  std::function<void(const at::Tensor& tensor, const std::string& operation, const Group& group)>
-      all_reduce = nullptr;
+  // Collective over `group`. Returns what a gather returns, in rank order; otherwise nothing.
+  std::function<std::vector<at::Tensor>(const ProgramCollective&, const Group& group)> collective =
+      nullptr;
   // Local. Parts of 0, 1, ..., size - 1 in random order, by their shares, of sum 1.
   std::function<std::vector<std::vector<int64_t>>(int64_t size, const std::vector<double>& shares,
                                                   uint64_t seed)>
@@ -219,7 +225,9 @@ std::unique_ptr<ShardedOptimizer> sharded_optimizer(RankContext& here, const Par
                                                     const MakeOptimizer& make, const Group& group);
 const NormLayers& norm_layers(RankContext& here);
 const Checkpoints& checkpoints(RankContext& here);
-void all_reduce(RankContext& here, const at::Tensor& tensor, const std::string& operation);
+// Over the whole world; tensors are the program's, on whatever device they are.
+std::vector<at::Tensor> collective(RankContext& here, const ProgramCollective& call);
+void all_reduce(RankContext& here, const at::Tensor& tensor, const std::string& reduction);
 std::vector<std::vector<int64_t>> random_split(RankContext& here, int64_t size,
                                                const std::vector<double>& shares, uint64_t seed);
 // Over the whole world unless a group is given.

@@ -248,8 +248,8 @@ Scenario average_within_bound() {
                  {"real values", 0.3, has_real_values<Hooked>},
                  {"thousands of elements", 0.1,
                   [](const Hooked& c) { return elements_of(c) > 1000; }}},
-      .unused = {"hook.matrix_rank", "hook.start", "hook.use_error_feedback", "hook.warm_start",
-                 "is_constant"},
+      .unused = {"reload", "hook.matrix_rank", "hook.start", "hook.use_error_feedback",
+                 "hook.warm_start", "is_constant"},
   });
 }
 

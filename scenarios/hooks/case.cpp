@@ -131,8 +131,14 @@ void program(const Hooked& c, RankContext& here) {
   const auto model = std::make_shared<Prescribed>(c);
   auto options = c.options;
   options.hook = c.hook;
-  const auto replica = wrap(here, model, options);
+  auto replica = wrap(here, model, options);
   for (int step = 0; step < c.steps; ++step) {
+    if (step > 0 && step == c.reload) {
+      const auto saved = replica->save_hook();
+      replica.reset();
+      replica = wrap(here, model, options);
+      replica->load_hook(saved);
+    }
     model->zero_grad();
     std::vector<at::Tensor> gradients;
     for (size_t p = 0; p < parameter_count(c); ++p)

@@ -36,6 +36,8 @@ struct Hooked {
   // Real gradients are the same in every step, of each rank a multiple of one matrix whose singular
   // values fall fast.
   bool is_constant = false;
+  // Before this step the hook is saved, and a new replica continues with what was saved; 0: none.
+  int reload = 0;
   uint64_t seed = 0;
   auto operator<=>(const Hooked&) const = default;
   static constexpr auto fields() {
@@ -49,6 +51,7 @@ struct Hooked {
         field("values", &Hooked::values, one_of("exact|real"), Cost::numbers),
         field("magnitude_log2", &Hooked::magnitude_log2, between(-20, 13), Cost::numbers),
         field("is_constant", &Hooked::is_constant, {}, Cost::numbers),
+        field("reload", &Hooked::reload, between(0, 1000)),
         field("seed", &Hooked::seed, {}, Cost::numbers)};
   }
 };

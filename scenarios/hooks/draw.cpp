@@ -86,6 +86,7 @@ rc::Gen<Hooked> approximating() {
   return gen::map(rounded_once(of(hooks, shapes, inRange(1, 6))), [](Hooked c) {
     // To converge, or so that some steps are approximated.
     c.steps = static_cast<int>(c.hook.start) + (c.is_constant ? 24 : c.steps);
+    if (c.seed % 3 == 0) c.reload = static_cast<int>(c.seed / 3 % static_cast<uint64_t>(c.steps));
     return c;
   });
 }

@@ -264,13 +264,12 @@ Scenario power_sgd_conserves() {
                "rank that was asked for, and loses nothing: what it leaves out comes later.",
       .exactness = "within rounding",
       .source = "Vogels et al. 2019; ddp_comm_hooks.powerSGD_hook; docs/semantics.md 2.9",
-      .not_covered = "how fast a training converges, joins, saved states, gradients that are not "
-                     "finite",
+      .not_covered = "how fast a training converges, joins, gradients that are not finite",
       .usual_mistake = "approximating each rank's gradients before they are averaged.",
       .tags = {"hooks", "gradients"},
       .must_catch = {"hook_leaves_gradients_behind", "power_sgd_begins_cold",
                      "power_sgd_factors_of_one_rank", "power_sgd_keeps_a_view",
-                     "power_sgd_p_left_as_it_is", "power_sgd_q_summed",
+                     "power_sgd_loads_no_passes", "power_sgd_p_left_as_it_is", "power_sgd_q_summed",
                      "power_sgd_residual_never_added", "power_sgd_rounds_away"},
       .draws = 60,
       .start = {.world = {.size = 2}, .hook = {.kind = "power_sgd"}},
@@ -288,6 +287,10 @@ Scenario power_sgd_conserves() {
                   }},
                  {"ranks of two and more", 0.25,
                   [](const Hooked& c) { return has_approximated(c) && c.hook.matrix_rank > 1; }},
+                 {"a hook that is saved and loaded", 0.1,
+                  [](const Hooked& c) {
+                    return has_approximated(c) && c.reload > 0 && c.reload < c.steps;
+                  }},
                  {"fed warm", 0.3, [](const Hooked& c) { return c.hook.warm_start; }}},
       .unused = {"hook.chunk"},
   });

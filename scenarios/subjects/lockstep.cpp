@@ -1,4 +1,5 @@
 // Lockstep's own DistributedDataParallel, DistributedSampler and SyncBatchNorm, as a subject.
+#include "ddp/buffer_hook.h"
 #include "ddp/check_replicas_equal.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/sync_batch_norm.h"
@@ -66,13 +67,17 @@ std::shared_ptr<CommunicationHook> hook_of(const WrapOptions& options, const Gro
 class Wrapped : public Replica {
  public:
   Wrapped(std::shared_ptr<Model> model, const DistributedDataParallelOptions& options,
-          std::shared_ptr<CommunicationHook> hook)
+          std::shared_ptr<CommunicationHook> hook, const std::string& buffer_hook)
       : group_(options.process_group),
         ignored_(options.parameters_and_buffers_to_ignore),
         hook_(std::move(hook)),
         ddp_(std::move(model), options),
         parameters_(trainable()) {
     if (hook_) ddp_->register_comm_hook(hook_);
+    if (!buffer_hook.empty())
+      ddp_->register_buffer_hook(average_buffers_hook(), buffer_hook == "before_forward"
+                                                             ? BufferHookPlace::before_forward
+                                                             : BufferHookPlace::after_forward);
   }
   at::Tensor forward(const at::Tensor& input) override { return ddp_.forward(input); }
   std::vector<at::Tensor> outputs(const at::Tensor& input) override {
@@ -119,6 +124,10 @@ class Wrapped : public Replica {
   }
   at::Tensor left_out(const at::Tensor& parameter) override {
     return lockstep::left_out(*hook_, parameter);
+  }
+  std::string save_hook() override { return lockstep::save_hook(*hook_, *ddp_->module); }
+  void load_hook(const std::string& saved) override {
+    lockstep::load_hook(*hook_, *ddp_->module, saved);
   }
   // A bucket's collective carries one element more than the gradients, the flag of
   // ddp/reducer/pass_buckets.h; where a hook has the bucket, the flag has one of its own.
@@ -196,7 +205,7 @@ Subject lockstep_subject() {
           .wrap =
               [](std::shared_ptr<Model> model, const Group& group, const WrapOptions& options) {
                 return std::make_unique<Wrapped>(std::move(model), translated(options, group),
-                                                 hook_of(options, group));
+                                                 hook_of(options, group), options.buffer_hook);
               },
           .shard = lockstep_shard,
           .sync_batch_norm =
@@ -207,7 +216,7 @@ Subject lockstep_subject() {
           .averaged_sgd = lockstep_averaged_sgd,
           .sharded_optimizer = lockstep_sharded_optimizer,
           .checkpoints = lockstep_checkpoints(),
-          .all_reduce = lockstep_all_reduce,
+          .collective = lockstep_collective,
           .random_split = lockstep_random_split};
 }
 

@@ -7,6 +7,8 @@
 
 #include <torch/torch.h>
 
+#include <sstream>
+
 namespace lockstep {
 
 namespace {
@@ -65,11 +67,18 @@ class Around : public CommunicationHook {
   HookResult run(GradBucket& bucket, HookCollectives& collectives) override {
     return outer_->run(bucket, collectives);
   }
-  const CommunicationHook& inner() const { return *inner_; }
+  CommunicationHook& inner() const { return *inner_; }
 
  private:
   const std::shared_ptr<CommunicationHook> outer_, inner_;
 };
+
+PowerSgd& power_sgd_of(CommunicationHook& hook) {
+  if (const auto* const around = dynamic_cast<Around*>(&hook)) return power_sgd_of(around->inner());
+  auto* const power_sgd = dynamic_cast<PowerSgd*>(&hook);
+  if (power_sgd == nullptr) throw Unsupported("this communication hook keeps nothing");
+  return *power_sgd;
+}
 
 }  // namespace
 
@@ -90,12 +99,23 @@ std::shared_ptr<CommunicationHook> hook_of(const LocalSgdOptions& options, const
   return hook;
 }
 
-at::Tensor left_out(const CommunicationHook& hook, const at::Tensor& parameter) {
-  if (const auto* const around = dynamic_cast<const Around*>(&hook))
-    return left_out(around->inner(), parameter);
-  const auto* const power_sgd = dynamic_cast<const PowerSgd*>(&hook);
-  if (power_sgd == nullptr) throw Unsupported("this communication hook keeps nothing");
-  return power_sgd->left_out(parameter);
+at::Tensor left_out(CommunicationHook& hook, const at::Tensor& parameter) {
+  return power_sgd_of(hook).left_out(parameter);
+}
+
+std::string save_hook(CommunicationHook& hook, const torch::nn::Module& module) {
+  torch::serialize::OutputArchive archive;
+  power_sgd_of(hook).save(archive, module);
+  std::ostringstream bytes;
+  archive.save_to(bytes);
+  return bytes.str();
+}
+
+void load_hook(CommunicationHook& hook, const torch::nn::Module& module, const std::string& saved) {
+  std::istringstream bytes(saved);
+  torch::serialize::InputArchive archive;
+  archive.load_from(bytes);
+  power_sgd_of(hook).load(archive, module);
 }
 
 }  // namespace lockstep

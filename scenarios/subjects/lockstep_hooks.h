@@ -13,6 +13,9 @@ std::shared_ptr<CommunicationHook> hook_of(const HookOptions& options, const Gro
 
 std::shared_ptr<CommunicationHook> hook_of(const LocalSgdOptions& options, const Group& group);
 
-at::Tensor left_out(const CommunicationHook& hook, const at::Tensor& parameter);
+// As Replica has them, of the hooks that hook_of() makes.
+at::Tensor left_out(CommunicationHook& hook, const at::Tensor& parameter);
+std::string save_hook(CommunicationHook& hook, const torch::nn::Module& module);
+void load_hook(CommunicationHook& hook, const torch::nn::Module& module, const std::string& saved);
 
 }  // namespace lockstep

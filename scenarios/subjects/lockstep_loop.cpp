@@ -9,6 +9,7 @@
 
 #include <torch/torch.h>
 
+#include <map>
 #include <sstream>
 
 namespace lockstep {
@@ -139,11 +140,23 @@ Checkpoints lockstep_checkpoints() {
               }};
 }
 
-void lockstep_all_reduce(const at::Tensor& tensor, const std::string& operation,
-                         const Group& group) {
+std::vector<at::Tensor> lockstep_collective(const ProgramCollective& call, const Group& group) {
+  const std::map<std::string, ReduceOp> reductions{
+      {"sum", ReduceOp::SUM}, {"avg", ReduceOp::AVG},   {"product", ReduceOp::PRODUCT},
+      {"min", ReduceOp::MIN}, {"max", ReduceOp::MAX},   {"band", ReduceOp::BAND},
+      {"bor", ReduceOp::BOR}, {"bxor", ReduceOp::BXOR},
+  };
   const GivesBack what_it_keeps(group);
-  all_reduce(group, tensor, operation == "avg" ? ReduceOp::AVG : ReduceOp::SUM,
-             {.name = "of the program"});
+  const CollectiveOptions options{.name = "of the program", .timeout = {}};
+  if (call.name == "all_gather") return all_gather(group, call.tensor, options);
+  if (call.name == "gather") return gather(group, call.tensor, call.root, options);
+  if (call.name == "broadcast") broadcast(group, call.tensor, call.root, options);
+  if (call.name == "scatter") scatter(group, call.tensor, call.parts, call.root, options);
+  if (call.name == "all_reduce")
+    all_reduce(group, call.tensor, reductions.at(call.reduction), options);
+  if (call.name == "reduce")
+    reduce(group, call.tensor, call.root, reductions.at(call.reduction), options);
+  return {};
 }
 
 std::vector<std::vector<int64_t>> lockstep_random_split(int64_t size,

@@ -33,6 +33,8 @@ void refuse_what_pytorch_lacks(const WrapOptions& options) {
     throw Unsupported("some rank has options that PyTorch's DistributedDataParallel does not have");
   if (further.check_replicas_every != 0)
     throw Unsupported("PyTorch's DistributedDataParallel does not compare replicas");
+  if (!options.buffer_hook.empty())
+    throw Unsupported("PyTorch has no hook that averages buffers, only a place for one");
   if (options.local_sgd)
     throw Unsupported("this subject makes no subgroups for PyTorch's post_localSGD_hook");
 }
@@ -272,10 +274,13 @@ Subject pytorch_subject() {
           },
           .averaged_sgd = pytorch_averaged_sgd,
           .sharded_optimizer = pytorch_sharded_optimizer,
-          .all_reduce =
-              [](const at::Tensor& tensor, const std::string& operation, const Group& group) {
-                pytorch::loaded().all_reduce(tensor, operation, group);
-              },
+          .collective = [](const ProgramCollective& call,
+                           const Group& group) -> std::vector<at::Tensor> {
+            if (call.name != "all_reduce" || (call.reduction != "sum" && call.reduction != "avg"))
+              throw Unsupported("of torch.distributed's collectives only sums are called");
+            pytorch::loaded().all_reduce(call.tensor, call.reduction, group);
+            return {};
+          },
           .random_split =
               [](int64_t size, const std::vector<double>& shares, uint64_t seed) {
                 return pytorch::loaded().random_split(size, shares, seed);

@@ -1,0 +1,157 @@
+#include "scenarios/collectives/called.h"
+
+#include "harness/core/values.h"
+#include "scenarios/cases/tensors.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace lockstep::scenarios::collectives {
+
+namespace {
+
+using Numbers = std::vector<int64_t>;
+
+// Those that `rank` gives in call number `number`, or its part for rank `part`.
+Numbers numbers_of(const Called& c, size_t number, int rank, int part = 0) {
+  const Call call = calls_of(c)[number];
+  Numbers out;
+  for (int64_t element = 0; element < call.rows * kColumns; ++element) {
+    const Counter at{.seed = c.seed,
+                     .stream = Stream::input,
+                     .rank = static_cast<uint64_t>(rank),
+                     .step = number,
+                     .index = static_cast<uint64_t>(element * 64 + part)};
+    const int64_t drawn = whole_at(at, 3);
+    const bool is_factor = reduces(call) && call.reduction == "product";
+    out.push_back(call.dtype == "bool"                       ? drawn & 1
+                  : call.dtype == "uint8"                    ? std::abs(drawn) % (is_factor ? 3 : 4)
+                  : is_factor                                ? std::clamp<int64_t>(drawn, -1, 2)
+                  : reduces(call) && call.reduction == "avg" ? drawn * c.world.size
+                                                             : drawn);
+  }
+  return out;
+}
+
+at::Tensor tensor_of(const Numbers& numbers, const Call& call) {
+  return torch::tensor(numbers, at::kLong).view({call.rows, kColumns}).to(dtype_named(call.dtype));
+}
+
+int64_t reduced(const std::string& reduction, int64_t a, int64_t b) {
+  if (reduction == "product") return a * b;
+  if (reduction == "min") return std::min(a, b);
+  if (reduction == "max") return std::max(a, b);
+  return a + b;
+}
+
+Numbers reduction_over_ranks(const Called& c, size_t number, const std::string& reduction) {
+  Numbers all = numbers_of(c, number, 0);
+  for (int rank = 1; rank < c.world.size; ++rank) {
+    const auto next = numbers_of(c, number, rank);
+    for (size_t i = 0; i < all.size(); ++i) all[i] = reduced(reduction, all[i], next[i]);
+  }
+  for (auto& each : all)
+    if (reduction == "avg") each /= c.world.size;
+  return all;
+}
+
+using ByRank = std::vector<TensorValue>;
+
+template <class Of>
+ByRank by_rank(const Called& c, const Call& call, const Of& numbers) {
+  ByRank out;
+  for (int rank = 0; rank < c.world.size; ++rank)
+    out.push_back(recorded(tensor_of(numbers(rank), call), dtype_named(call.dtype)));
+  return out;
+}
+
+// What each rank's tensor holds after call number `number`, if its root were `root`.
+ByRank tensors_after(const Called& c, size_t number, int root) {
+  const Call call = calls_of(c)[number];
+  return by_rank(c, call, [&](int rank) {
+    const bool receives = call.name != "reduce" || rank == root;
+    if (reduces(call) && receives) return reduction_over_ranks(c, number, call.reduction);
+    if (call.name == "broadcast") return numbers_of(c, number, root);
+    if (call.name == "scatter") return numbers_of(c, number, root, rank);
+    return numbers_of(c, number, rank);
+  });
+}
+
+}  // namespace
+
+std::vector<Call> calls_of(const Called& c) {
+  return c.calls.empty() ? std::vector<Call>{{}} : c.calls;
+}
+
+bool reduces(const Call& call) {
+  return call.name == "all_reduce" || call.name == "reduce";
+}
+
+bool is_floating(const Call& call) {
+  return call.dtype.find("float") != std::string::npos;
+}
+
+bool is_refused(const Call& call) {
+  if (!reduces(call)) return false;
+  if (call.dtype == "bool")
+    return call.reduction == "sum" || call.reduction == "product" || call.reduction == "avg";
+  return !is_floating(call) && call.reduction == "avg";
+}
+
+int root_of(const Called& c, const Call& call) {
+  return call.root % c.world.size;
+}
+
+at::Tensor given(const Called& c, size_t number, int rank, int part) {
+  return tensor_of(numbers_of(c, number, rank, part), calls_of(c)[number]);
+}
+
+std::vector<TensorValue> expected_tensors(const Called& c, size_t number) {
+  return tensors_after(c, number, root_of(c, calls_of(c)[number]));
+}
+
+std::vector<TensorValue> expected_gathers(const Called& c, size_t number) {
+  const Call call = calls_of(c)[number];
+  std::vector<at::Tensor> all;
+  for (int rank = 0; rank < c.world.size; ++rank) all.push_back(given(c, number, rank));
+  const auto dtype = dtype_named(call.dtype);
+  ByRank out;
+  for (int rank = 0; rank < c.world.size; ++rank)
+    out.push_back(recorded(call.name == "all_gather" || rank == root_of(c, call)
+                               ? at::stack(all)
+                               : at::zeros({0}, dtype),
+                           dtype));
+  return out;
+}
+
+Explanations mistakes_of(const Called& c, size_t number) {
+  const Call call = calls_of(c)[number];
+  const int root = root_of(c, call);
+  Explanations out{
+      recorded_instead({"not_received", "what each rank gave: nothing arrived"},
+                       by_rank(c, call, [&](int rank) { return numbers_of(c, number, rank); }))};
+  if (reduces(call)) {
+    const auto everywhere = [&](const std::string& reduction) {
+      return by_rank(c, call, [&](int) { return reduction_over_ranks(c, number, reduction); });
+    };
+    if (call.name == "reduce")
+      out.push_back(recorded_instead(
+          {"written_everywhere", "the reduction, which is the destination's alone"},
+          everywhere(call.reduction)));
+    for (const char* other : {"sum", "product", "min", "max"})
+      if (call.reduction != other && call.dtype != "bool")
+        out.push_back(recorded_instead({"another_reduction", std::string("the ") + other},
+                                       everywhere(other)));
+  } else if (!call.name.ends_with("gather")) {
+    for (int other = 0; other < c.world.size; ++other)
+      if (other != root)
+        out.push_back(recorded_instead(
+            {"another_source", "what rank " + std::to_string(other) + " would have sent"},
+            tensors_after(c, number, other)));
+  }
+  return out;
+}
+
+}  // namespace lockstep::scenarios::collectives

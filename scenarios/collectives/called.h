@@ -1,0 +1,63 @@
+// The shape Called: collectives that a program calls, one after the other, and what is right.
+#pragma once
+
+#include "harness/core/case.h"
+#include "harness/core/diagnose.h"
+
+#include <ATen/core/Tensor.h>
+
+namespace lockstep::scenarios::collectives {
+
+struct Call {
+  std::string name = "all_reduce";
+  std::string reduction = "sum";  // of all_reduce and reduce
+  int root = 0;                   // modulo the world size
+  int64_t rows = 1;               // of two columns
+  std::string dtype = "float32";
+  std::string layout = "contiguous";
+  auto operator<=>(const Call&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("name", &Call::name, one_of("all_reduce|reduce|broadcast|all_gather|gather|scatter")),
+        field("reduction", &Call::reduction, one_of("sum|avg|product|min|max")),
+        field("root", &Call::root, between(0, 63)),
+        field("rows", &Call::rows, between(0, 100'000)),
+        field("dtype", &Call::dtype,
+              one_of("float32|float64|float16|bfloat16|int64|int32|int16|uint8|bool"),
+              Cost::numbers),
+        field("layout", &Call::layout, one_of("contiguous|strided|transposed"))};
+  }
+};
+
+struct Called {
+  WorldSpec world;
+  std::vector<Call> calls;  // empty: one all_reduce
+  uint64_t seed = 0;
+  auto operator<=>(const Called&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("world", &Called::world), field("calls", &Called::calls),
+                      field("seed", &Called::seed, {}, Cost::numbers)};
+  }
+};
+
+constexpr int64_t kColumns = 2;
+
+std::vector<Call> calls_of(const Called& c);
+bool reduces(const Call& call);
+bool is_floating(const Call& call);
+int root_of(const Called& c, const Call& call);
+
+// What the contract of the collectives refuses; other scenarios look at refusals.
+bool is_refused(const Call& call);
+
+// What `rank` gives in call number `number`, or its part for rank `part`: [rows, 2], contiguous.
+at::Tensor given(const Called& c, size_t number, int rank, int part = 0);
+
+// By rank: what the tensor of call number `number` holds after it, and what a gather returns.
+std::vector<TensorValue> expected_tensors(const Called& c, size_t number);
+std::vector<TensorValue> expected_gathers(const Called& c, size_t number);
+
+// What mistakes would leave in the tensor.
+Explanations mistakes_of(const Called& c, size_t number);
+
+}  // namespace lockstep::scenarios::collectives

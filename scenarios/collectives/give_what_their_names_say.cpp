@@ -1,0 +1,182 @@
+// Each collective that a program calls gives each rank what its name says, and nothing else: the
+// ranks that do not receive keep what they had.
+//
+// Numbers are so small, and so are their sums and products, that no dtype rounds them; an average
+// is of multiples of the world size. So the expected values are whole numbers, computed here by
+// loops over the ranks. A tensor may have strides, and lie in another order in memory: what is
+// received then has to arrive in it, not in a copy. Several collectives run in one case, on one
+// group, whose order they share.
+#include "harness/core/compare.h"
+#include "harness/core/generators.h"
+#include "harness/core/scenario.h"
+#include "harness/recorder/rank_context.h"
+#include "harness/worlds/subject.h"
+#include "scenarios/cases/labels.h"
+#include "scenarios/collectives/called.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+namespace lockstep::scenarios::collectives_give_what_their_names_say {
+namespace {
+
+using namespace collectives;
+
+// The same values in the layout of the case, on the device of the rank.
+at::Tensor laid_out(const at::Tensor& values, const Call& call, const at::Device& device) {
+  const auto options = values.options().device(device);
+  at::Tensor out = at::zeros({call.rows, kColumns}, options);
+  if (call.layout == "strided")
+    out = at::zeros({call.rows, 2 * kColumns}, options).slice(1, 0, {}, 2);
+  if (call.layout == "transposed") out = at::zeros({kColumns, call.rows}, options).t();
+  return out.copy_(values);
+}
+
+void program(const Called& c, RankContext& here) {
+  const auto calls = calls_of(c);
+  for (size_t number = 0; number < calls.size(); ++number) {
+    const Call& call = calls[number];
+    if (is_refused(call)) throw Unsupported("this dtype has no such reduction");
+  }
+  for (size_t number = 0; number < calls.size(); ++number) {
+    const Call& call = calls[number];
+    here.enter(static_cast<int>(number), call.name);
+    ProgramCollective sent{.name = call.name,
+                           .tensor = laid_out(given(c, number, here.rank()), call, here.device()),
+                           .reduction = call.reduction,
+                           .root = root_of(c, call),
+                           .parts = {}};
+    for (int part = 0; call.name == "scatter" && sent.root == here.rank() && part < c.world.size;
+         ++part)
+      sent.parts.push_back(laid_out(given(c, number, here.rank(), part), call, here.device()));
+    const auto received = collective(here, sent);
+    here.record("tensor", sent.tensor.cpu().contiguous());
+    if (call.name.ends_with("gather"))
+      here.record("received", received.empty()
+                                  ? at::zeros({0}, sent.tensor.options().device(at::kCPU))
+                                  : at::stack(received).cpu());
+  }
+}
+
+Findings tensors_hold_what_was_received(const Called& c, const History& h) {
+  std::vector<Comparison> rows;
+  const auto calls = calls_of(c);
+  for (size_t number = 0; number < calls.size(); ++number)
+    rows.push_back({.row = h.row({static_cast<int>(number), calls[number].name}, "tensor"),
+                    .expected = expected_tensors(c, number),
+                    .explanations = [&c, number] { return mistakes_of(c, number); }});
+  return equal("A rank's tensor must hold what the collective gives it, or be left alone", rows);
+}
+
+Findings gathers_return_every_ranks_tensor(const Called& c, const History& h) {
+  std::vector<Comparison> rows;
+  const auto calls = calls_of(c);
+  for (size_t number = 0; number < calls.size(); ++number)
+    if (calls[number].name.ends_with("gather"))
+      rows.push_back({.row = h.row({static_cast<int>(number), calls[number].name}, "received"),
+                      .expected = expected_gathers(c, number)});
+  return equal("A gather must return every rank's tensor, in rank order, to those that receive",
+               rows);
+}
+
+std::vector<Called> each_alone() {
+  std::vector<Called> all;
+  for (const char* name : {"all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter"})
+    for (const int world : {1, 2, 3})
+      for (const char* layout : {"contiguous", "strided", "transposed"})
+        all.push_back({.world = {.size = world},
+                       .calls = {{.name = name, .root = world - 1, .rows = 3, .layout = layout}},
+                       .seed = 1});
+  return all;
+}
+
+rc::Gen<Called> cases() {
+  using rc::gen::element;
+  using rc::gen::inRange;
+  const auto call = gen::map(
+      gen::build<Call>(
+          gen::set(&Call::name, element<std::string>("all_reduce", "reduce", "broadcast",
+                                                     "all_gather", "gather", "scatter")),
+          gen::set(&Call::reduction, element<std::string>("sum", "avg", "product", "min", "max")),
+          gen::set(&Call::root, inRange(0, 6)),
+          gen::set(&Call::rows,
+                   rc::gen::weightedOneOf<int64_t>(
+                       {{8, inRange<int64_t>(0, 40)}, {1, inRange<int64_t>(1000, 20'000)}})),
+          gen::set(&Call::dtype,
+                   element<std::string>("float32", "float32", "float64", "float16", "bfloat16",
+                                        "int64", "int32", "int16", "uint8", "bool")),
+          gen::set(&Call::layout, element<std::string>("contiguous", "strided", "transposed"))),
+      [](Call call) {
+        if (is_refused(call)) call.reduction = call.dtype == "bool" ? "max" : "sum";
+        return call;
+      });
+  const auto world = gen::build<WorldSpec>(gen::set(&WorldSpec::size, element(2, 2, 3, 3, 4, 6)));
+  return gen::build<Called>(gen::set(&Called::world, world),
+                            gen::set(&Called::calls, gen::lists(1, 5, call)),
+                            gen::set(&Called::seed, inRange<uint64_t>(0, 1 << 20)));
+}
+
+bool has_call(const Called& c, bool (*is)(const Called&, const Call&)) {
+  return std::ranges::any_of(calls_of(c), [&](const Call& call) { return is(c, call); });
+}
+
+bool has_another_root(const Called& c, const Call& call) {
+  return call.name != "all_reduce" && call.name != "all_gather" && root_of(c, call) != 0;
+}
+
+}  // namespace
+
+Scenario give_what_their_names_say() {
+  return scenario<Called>({
+      .name = "collectives.give_what_their_names_say",
+      .claim =
+          "A program's all_reduce, reduce, broadcast, all_gather, gather and scatter give each "
+          "rank what their names say, in its own tensor, and leave the others' alone.",
+      .exactness = "bit-equal",
+      .source = "torch.distributed; ddp/collectives.h",
+      .not_covered =
+          "collectives on a part of the world, bitwise reductions, complex numbers, ranks that "
+          "disagree",
+      .usual_mistake = "reading the tensor of a reduce on a rank that is not its destination.",
+      .tags = {"core", "collectives"},
+      .must_catch = {"broadcast_of_a_program_from_rank_zero", "gather_in_another_order",
+                     "received_into_a_copy", "reduce_writes_everywhere"},
+      .draws = 80,
+      .start = {.world = {.size = 2}},
+      .every = each_alone,
+      .cases = cases(),
+      .program = program,
+      .checks = {tensors_hold_what_was_received, gathers_return_every_ranks_tensor},
+      .labels = {{"three ranks and more", 0.4, has_three_ranks<Called>},
+                 {"a root that is not rank 0", 0.4,
+                  [](const Called& c) { return has_call(c, has_another_root); }},
+                 {"a tensor with strides", 0.4,
+                  [](const Called& c) {
+                    return has_call(c, [](const Called&, const Call& call) {
+                      return call.layout != "contiguous";
+                    });
+                  }},
+                 {"whole numbers and bools", 0.3,
+                  [](const Called& c) {
+                    return has_call(
+                        c, [](const Called&, const Call& call) { return !is_floating(call); });
+                  }},
+                 {"a tensor without elements", 0.03,
+                  [](const Called& c) {
+                    return has_call(c,
+                                    [](const Called&, const Call& call) { return call.rows == 0; });
+                  }},
+                 {"thousands of elements", 0.12,
+                  [](const Called& c) {
+                    return has_call(
+                        c, [](const Called&, const Call& call) { return call.rows >= 1000; });
+                  }}},
+  });
+}
+
+std::vector<Scenario> all() {
+  return {give_what_their_names_say()};
+}
+
+}  // namespace lockstep::scenarios::collectives_give_what_their_names_say
