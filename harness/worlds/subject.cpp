@@ -268,10 +268,6 @@ std::vector<at::Tensor> collective(RankContext& here, const ProgramCollective& c
   return here.subject().collective(call, here.group());
 }
 
-void all_reduce(RankContext& here, const at::Tensor& tensor, const std::string& reduction) {
-  collective(here, {.name = "all_reduce", .tensor = tensor, .reduction = reduction, .parts = {}});
-}
-
 std::vector<std::vector<int64_t>> random_split(RankContext& here, int64_t size,
                                                const std::vector<double>& shares, uint64_t seed) {
   if (!here.subject().random_split) refuse(here.subject(), "split datasets");

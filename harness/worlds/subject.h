@@ -227,7 +227,6 @@ const NormLayers& norm_layers(RankContext& here);
 const Checkpoints& checkpoints(RankContext& here);
 // Over the whole world; tensors are the program's, on whatever device they are.
 std::vector<at::Tensor> collective(RankContext& here, const ProgramCollective& call);
-void all_reduce(RankContext& here, const at::Tensor& tensor, const std::string& reduction);
 std::vector<std::vector<int64_t>> random_split(RankContext& here, int64_t size,
                                                const std::vector<double>& shares, uint64_t seed);
 // Over the whole world unless a group is given.

@@ -75,8 +75,8 @@ void program(const Evaluated& c, RankContext& here) {
     here.enter(round, kCounted);
     const auto sums = torch::tensor({totals.samples, totals.right}, at::kLong);
     const auto accuracies = torch::full({1}, accuracy(totals), at::kDouble);
-    all_reduce(here, sums, "sum");
-    all_reduce(here, accuracies, "avg");
+    collective(here, {.name = "all_reduce", .tensor = sums, .parts = {}});
+    collective(here, {.name = "all_reduce", .tensor = accuracies, .reduction = "avg", .parts = {}});
     here.record(kTotals, sums);
     here.record(kAccuracies, accuracies);
     here.record(kWeight, model->parameters().front().detach());

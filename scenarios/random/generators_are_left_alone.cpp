@@ -78,7 +78,9 @@ struct Rank {
     if (what == "mask") here_.record(kMask, at::bernoulli(torch::full({kSize}, 0.5, at::kDouble)));
     if (what == "epoch") epoch();
     if (what == "split") split();
-    if (what == "sum") all_reduce(here_, torch::ones({1}, at::kDouble), "sum");
+    if (what == "sum")
+      collective(here_,
+                 {.name = "all_reduce", .tensor = torch::ones({1}, at::kDouble), .parts = {}});
     if (what == "check") replica_->check_equal(/*with_buffers=*/true);
     if (what == "save") save();
     if (what == "load" && is_saved_) checkpoints(here_).load(path_, here_.group(), state());

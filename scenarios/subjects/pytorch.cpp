@@ -19,8 +19,7 @@ namespace lockstep {
 
 namespace {
 
-// Of PyTorch's DistributedDataParallel, whose options a user's file may have. What only later
-// releases have is refused in Python.
+// For a user's file too. Options that only later releases have are refused in Python.
 void refuse_what_pytorch_lacks(const WrapOptions& options) {
   const auto& further = options.further;
   if (!options.buffer_sync_lag)
@@ -33,8 +32,7 @@ void refuse_what_pytorch_lacks(const WrapOptions& options) {
     throw Unsupported("some rank has options that PyTorch's DistributedDataParallel does not have");
   if (further.check_replicas_every != 0)
     throw Unsupported("PyTorch's DistributedDataParallel does not compare replicas");
-  if (!options.buffer_hook.empty())
-    throw Unsupported("PyTorch has no hook that averages buffers, only a place for one");
+  if (!options.buffer_hook.empty()) throw Unsupported("PyTorch has no hook that averages buffers");
   if (options.local_sgd)
     throw Unsupported("this subject makes no subgroups for PyTorch's post_localSGD_hook");
 }
@@ -259,32 +257,33 @@ Subject subject_of_file(const std::string& name, const std::string& file) {
 }  // namespace
 
 Subject pytorch_subject() {
-  return {.name = "pytorch",
-          .wrap =
-              [](std::shared_ptr<Model> model, const Group& group, const WrapOptions& options) {
-                return std::make_unique<ByPythonsDdp>(model, group, options, "");
-              },
-          .shard = [](const ShardOptions& options,
-                      RankContext& here) { return sharded(options, here, ""); },
-          .sync_batch_norm = [](const NormOptions&, const Group& group) -> std::shared_ptr<Model> {
-            const auto refusal = pytorch::loaded().refusal_of_sync_batch_norm(group);
-            throw Unsupported(refusal.empty()
-                                  ? "this subject does not use PyTorch's SyncBatchNorm on the CPU"
-                                  : "PyTorch: " + refusal);
+  return {
+      .name = "pytorch",
+      .wrap =
+          [](std::shared_ptr<Model> model, const Group& group, const WrapOptions& options) {
+            return std::make_unique<ByPythonsDdp>(model, group, options, "");
           },
-          .averaged_sgd = pytorch_averaged_sgd,
-          .sharded_optimizer = pytorch_sharded_optimizer,
-          .collective = [](const ProgramCollective& call,
-                           const Group& group) -> std::vector<at::Tensor> {
+      .shard = [](const ShardOptions& options,
+                  RankContext& here) { return sharded(options, here, ""); },
+      .sync_batch_norm = [](const NormOptions&, const Group& group) -> std::shared_ptr<Model> {
+        const auto refusal = pytorch::loaded().refusal_of_sync_batch_norm(group);
+        throw Unsupported(refusal.empty()
+                              ? "this subject does not use PyTorch's SyncBatchNorm on the CPU"
+                              : "PyTorch: " + refusal);
+      },
+      .averaged_sgd = pytorch_averaged_sgd,
+      .sharded_optimizer = pytorch_sharded_optimizer,
+      .collective =
+          [](const ProgramCollective& call, const Group& group) {
             if (call.name != "all_reduce" || (call.reduction != "sum" && call.reduction != "avg"))
               throw Unsupported("of torch.distributed's collectives only sums are called");
             pytorch::loaded().all_reduce(call.tensor, call.reduction, group);
-            return {};
+            return std::vector<at::Tensor>();
           },
-          .random_split =
-              [](int64_t size, const std::vector<double>& shares, uint64_t seed) {
-                return pytorch::loaded().random_split(size, shares, seed);
-              }};
+      .random_split =
+          [](int64_t size, const std::vector<double>& shares, uint64_t seed) {
+            return pytorch::loaded().random_split(size, shares, seed);
+          }};
 }
 
 SubjectPlugin pytorch_plugin() {
