@@ -280,10 +280,8 @@ Subject pytorch_subject() {
             pytorch::loaded().all_reduce(call.tensor, call.reduction, group);
             return std::vector<at::Tensor>();
           },
-      .random_split =
-          [](int64_t size, const std::vector<double>& shares, uint64_t seed) {
-            return pytorch::loaded().random_split(size, shares, seed);
-          }};
+      .random_split = [](auto size, auto& shares,
+                         auto seed) { return pytorch::loaded().random_split(size, shares, seed); }};
 }
 
 SubjectPlugin pytorch_plugin() {
