@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,10 @@ class ShardedOptimizer {
 
   // Collective. Returns the state of all ranks on rank `to`, nothing on others.
   virtual std::string save(int to) = 0;
+
+  // Local. Whether this rank has the state of all ranks since the last save, and of now; nothing
+  // where the subject does not say.
+  virtual std::optional<bool> has_whole_state() { return {}; }
 
   // Takes what save() returned, perhaps in a world of another size; called on every rank.
   virtual void load(const std::string& saved) = 0;

@@ -71,6 +71,7 @@ void program(const Divided& c, RankContext& here) {
       options.set_lr(options.get_lr() / 2);
       if (of_ranks) of_ranks->set_learning_rate(0, options.get_lr());
     }
+    if (resumes(c) && step + 1 == c.resume) of_ranks->save(c.saving_rank % c.world.size);
     set_gradients(c, step, divided);
     set_gradients(c, step, whole);
     here.enter(step, "step");
@@ -83,6 +84,8 @@ void program(const Divided& c, RankContext& here) {
     }
     here.record("elements of state",
                 std::vector<int64_t>{of_ranks ? of_ranks->elements_of_state() : 0});
+    const auto has_whole_state = of_ranks ? of_ranks->has_whole_state() : false;
+    here.record("whole state", std::vector<int64_t>{has_whole_state.value_or(false) ? 1 : 0});
   }
 }
 
@@ -153,6 +156,14 @@ Findings each_rank_keeps_its_part(const Divided& c, const History& h) {
   return equal("Each rank must keep the state of its own parameters, and no other", rows);
 }
 
+Findings a_step_ends_the_whole_state(const Divided& c, const History& h) {
+  std::vector<Comparison> rows;
+  for (int step = 0; step < c.steps; ++step)
+    rows.push_back(
+        {.row = h.row({step, "after step"}, "whole state"), .expected = {int64_values({0})}});
+  return equal("A rank must not give out the state of all ranks as it was before a step", rows);
+}
+
 std::vector<Divided> every_small_one() {
   std::vector<Divided> all;
   for (const int world : {2, 3})
@@ -213,14 +224,15 @@ Scenario sharded_optimizer_is_the_whole() {
                        "world they are other parameters.",
       .tags = {"averaging", "optimizers"},
       .must_catch = {"sharded_group_given_out_anew", "sharded_last_rank_sends_nothing",
-                     "sharded_options_not_loaded", "sharded_state_kept_whole",
-                     "sharded_state_of_the_saving_rank_alone"},
+                     "sharded_options_not_loaded", "sharded_state_given_out_after_a_step",
+                     "sharded_state_kept_whole", "sharded_state_of_the_saving_rank_alone"},
       .draws = 100,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
       .cases = cases(),
       .program = program,
-      .checks = {the_whole_moves, equals_the_whole, each_rank_keeps_its_part},
+      .checks = {the_whole_moves, equals_the_whole, each_rank_keeps_its_part,
+                 a_step_ends_the_whole_state},
       .labels = {{"three ranks and more", 0.5, has_three_ranks<Divided>},
                  {"a state in a world of another size", 0.2, resumes_with_state},
                  {"a group that comes later", 0.15, has_late_group},

@@ -112,6 +112,15 @@ class Divided : public ShardedOptimizer {
     return bytes_of(archive);
   }
 
+  std::optional<bool> has_whole_state() override {
+    try {
+      optimizer_.consolidated();
+      return true;
+    } catch (const UsageError&) {
+      return false;
+    }
+  }
+
   void load(const std::string& saved) override {
     auto whole = optimizer_.whole();
     auto archive = archive_of(saved);
