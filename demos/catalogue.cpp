@@ -22,6 +22,9 @@ Demo demonstration();
 namespace buckets {
 Demo demonstration();
 }
+namespace overlap {
+Demo demonstration();
+}
 namespace buffers {
 Demo demonstration();
 }
@@ -43,6 +46,9 @@ Demo demonstration();
 namespace faults {
 Demo demonstration();
 }
+namespace scale {
+Demo demonstration();
+}
 
 }  // namespace demos
 
@@ -50,10 +56,11 @@ std::vector<Demo> demonstrations() {
   return {demos::sampler::demonstration(),   demos::collectives::demonstration(),
           demos::average::demonstration(),   demos::one_process::demonstration(),
           demos::dp_vs_ddp::demonstration(), demos::buckets::demonstration(),
-          demos::buffers::demonstration(),   demos::syncbn::demonstration(),
-          demos::no_sync::demonstration(),   demos::unused::demonstration(),
-          demos::uneven::demonstration(),    demos::hang::demonstration(),
-          demos::faults::demonstration()};
+          demos::overlap::demonstration(),   demos::buffers::demonstration(),
+          demos::syncbn::demonstration(),    demos::no_sync::demonstration(),
+          demos::unused::demonstration(),    demos::uneven::demonstration(),
+          demos::hang::demonstration(),      demos::faults::demonstration(),
+          demos::scale::demonstration()};
 }
 
 }  // namespace lockstep

@@ -29,6 +29,8 @@ struct DemoSpec {
   std::string name, lesson, text, claim;
   std::vector<std::string> meanings;  // of the settings, in the order of their fields
   std::vector<DemoMistake> mistakes;
+  Timing (*prices)(const S&) =
+      nullptr;  // of virtual time; null: nothing costs any, and none is shown
   std::string (*refusal)(const S&) = nullptr;  // why settings do not fit each other; "": they do
   void (*program)(const Staged<S>&, RankContext&);
   std::vector<Findings (*)(const Staged<S>&, const History&)> checks;
@@ -62,7 +64,8 @@ Demo demo(DemoSpec<S> given) {
            .lesson = spec->lesson,
            .text = spec->text,
            .claim = spec->claim,
-           .mistakes = spec->mistakes};
+           .mistakes = spec->mistakes,
+           .in_virtual_time = spec->prices != nullptr};
   const auto defaults = to_json(S{});
   const auto leaves = leaves_of<S>();
   for (size_t i = 0; i < leaves.size(); ++i)
@@ -89,6 +92,7 @@ Demo demo(DemoSpec<S> given) {
       if (const auto why = spec->refusal(staged.settings); !why.empty())
         throw FieldError(spec->name + ": " + why);
     staged.world.size = staged.settings.world;
+    if (spec->prices) staged.world.timing = spec->prices(staged.settings);
     if (!mistake.empty()) {
       require_mistake(spec->name, spec->mistakes, mistake);
       staged.mistake = mistake;

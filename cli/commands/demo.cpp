@@ -61,7 +61,7 @@ Demo::Values values_of(const std::vector<std::string>& assignments) {
   return values;
 }
 
-Setting setting_of(const Flags& flags, const Known& known) {
+Setting setting_of(const Demo& demo, const Flags& flags, const Known& known) {
   const auto subject = flags.subject.empty() ? default_subject(known) : flags.subject;
   std::vector<std::string> tiers;
   for (const auto& tier : known_tiers())
@@ -72,6 +72,9 @@ Setting setting_of(const Flags& flags, const Known& known) {
     return given.front();
   };
   const auto tier = one("--tier", flags.tier, words("--tier", flags.tier, tiers));
+  if (demo.in_virtual_time && !find_tier(tier)->is_deterministic)
+    throw UsageError("--tier " + tier + ": " + demo.name +
+                     " shows virtual time, which only simulated worlds have");
   const auto chosen = one("--subject", subject, subjects_to_run(subject, known));
   if (const auto reason = known.subjects.why_not(chosen); !reason.empty())
     throw UsageError("--subject " + chosen + ": " + reason);
@@ -112,7 +115,7 @@ void open_page(const std::string& path) {
 
 Demonstration run_demo(const Demo& demo, const Flags& flags, const Known& known,
                        SingleThreaded alone) {
-  const auto setting = setting_of(flags, known);
+  const auto setting = setting_of(demo, flags, known);
   const auto c = demo.case_of(values_of(flags.set), flags.wrong);
   ForkedOptions options{.ranks_most = world_size(c)};
   std::erase_if(options.backends, [&](const auto& each) { return each.name != setting.backend; });

@@ -168,15 +168,12 @@ void trains_a_layer(const Run& run) {
 }
 
 Outcome gradients_are_those_of_one_process(const Records& records) {
-  const auto held = records.by_rank("weight");
   const double alone = records.by_rank("weight of one process").front();
-  return {all_close(held, alone),
-          "the gradient of its weight is " + number_text(held.front()) + ", one process has " +
-              number_text(alone),
-          {column("first output", records, "output"),
-           column("in one process", records, "output of one process"),
-           column("input's gradient, times", records, "input"),
-           column("weight's gradient", records, "weight", 0, alone)}};
+  return beside_one_process("the gradient of its weight is ", records.by_rank("weight"), alone,
+                            {column("first output", records, "output"),
+                             column("in one process", records, "output of one process"),
+                             column("input's gradient, times", records, "input"),
+                             column("weight's gradient", records, "weight", 0, alone)});
 }
 
 // Zeros on even ranks, ones on odd ones.

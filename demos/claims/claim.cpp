@@ -143,6 +143,14 @@ bool all_close(const std::vector<double>& values, double right) {
                      [&](double value) { return is_close(value, right); });
 }
 
+Outcome beside_one_process(const std::string& said, const std::vector<double>& held, double alone,
+                           std::vector<Outcome::Column> columns) {
+  return {all_close(held, alone),
+          said + reports::number_text(held.front()) + ", one process has " +
+              reports::number_text(alone),
+          std::move(columns)};
+}
+
 Outcome::Column column(const std::string& title, const Records& records, const std::string& name,
                        int step) {
   Outcome::Column out{title, {}};

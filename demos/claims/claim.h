@@ -80,6 +80,10 @@ Outcome::Column column(const std::string& title, const Records& records, const s
 Outcome::Column column(const std::string& title, const Records& records, const std::string& name,
                        int step, double one_process);
 
+// It holds where the ranks hold what one process has; "the ranks report 0.5, one process has 0.25".
+Outcome beside_one_process(const std::string& said, const std::vector<double>& held, double alone,
+                           std::vector<Outcome::Column> columns);
+
 struct ClaimSpec {
   int number = 0;
   std::string claim;       // as it is held

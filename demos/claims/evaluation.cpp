@@ -26,13 +26,10 @@ void counts_hits(const Run& run) {
 }
 
 Outcome accuracy_is_that_of_one_process(const Records& records) {
-  const auto held = records.by_rank("accuracy");
   constexpr double kAlone = 2.0 / kSamples;
-  return {
-      all_close(held, kAlone),
-      "the ranks report " + number_text(held.front()) + ", one process has " + number_text(kAlone),
-      {column("evaluates", records, "drawn"), column("hits", records, "hits"),
-       column("accuracy", records, "accuracy", 0, kAlone)}};
+  return beside_one_process("the ranks report ", records.by_rank("accuracy"), kAlone,
+                            {column("evaluates", records, "drawn"), column("hits", records, "hits"),
+                             column("accuracy", records, "accuracy", 0, kAlone)});
 }
 
 // Rank 0 is right on all of its 4 samples, the others on none of theirs.

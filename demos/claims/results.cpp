@@ -45,13 +45,10 @@ void averages_gradients(const Run& run) {
 }
 
 Outcome gradients_are_of_the_whole_batch(const Records& records) {
-  const auto held = records.by_rank("gradient");
   const double whole = records.by_rank("one process").front();
-  return {
-      all_close(held, whole),
-      "the ranks' gradient is " + number_text(held.front()) + ", one process has " +
-          number_text(whole),
-      {column("samples", records, "samples"), column("gradient", records, "gradient", 0, whole)}};
+  return beside_one_process(
+      "the ranks' gradient is ", records.by_rank("gradient"), whole,
+      {column("samples", records, "samples"), column("gradient", records, "gradient", 0, whole)});
 }
 
 // A step of SGD without DDP, on these samples.
@@ -79,12 +76,9 @@ void has_the_same_settings(const Run& run) {
 }
 
 Outcome weights_are_those_of_one_process(const Records& records) {
-  const auto held = records.by_rank("weight");
   const double alone = records.by_rank("one process").front();
-  return {
-      all_close(held, alone),
-      "a rank's weight is " + number_text(held.front()) + ", one process has " + number_text(alone),
-      {column("weight after the step", records, "weight", 0, alone)}};
+  return beside_one_process("a rank's weight is ", records.by_rank("weight"), alone,
+                            {column("weight after the step", records, "weight", 0, alone)});
 }
 
 // With the loss w x, whose gradient does not depend on w, one step with the rate times W is the sum

@@ -36,6 +36,7 @@ struct RankParts {
   // Collective over `ranks`, which are ascending and hold this rank. Once for each list.
   std::function<c10::intrusive_ptr<c10d::ProcessGroup>(const std::vector<int>& ranks)> make_group;
   std::function<std::filesystem::path()> make_scratch;
+  std::function<int64_t()> clock_ns;  // the clock of the times in the trace
 };
 
 class RankContext {
@@ -68,6 +69,11 @@ class RankContext {
   // A folder for all ranks of this world, empty at its start and removed after it; in a launched
   // world, which may be on several hosts, one for each rank.
   std::filesystem::path scratch();
+
+  // The time in nanoseconds on the clock that the trace's collectives are timed with: virtual in a
+  // simulated world, where a case repeats it, and the machine's elsewhere, where a history that
+  // records it is never repeated. Local.
+  int64_t now_ns() const { return parts_.clock_ns(); }
 
   // The program enters this moment: what follows is recorded under it. Injections planted at the
   // moment strike now, after it was recorded.

@@ -62,7 +62,8 @@ RankRun::RankRun(RankRunParts parts)
              .injector = injector_,
              .store = parts_.store,
              .make_group = [this](const std::vector<int>& ranks) { return group_of(ranks); },
-             .make_scratch = [this] { return made_scratch(parts_.scratch); }}) {
+             .make_scratch = [this] { return made_scratch(parts_.scratch); },
+             .clock_ns = parts_.clock}) {
   journal_.append(FrameKind::begin, {{"protocol", kProtocol},
                                      {"rank", parts_.rank},
                                      {"world", parts_.size},

@@ -21,10 +21,11 @@ std::string tick_text(double time) {
   return text;
 }
 
-// A span as characters: its sign stands for its mark, as in a grid.
+// A span as characters: the sign of its mark, as in a grid.
 std::string body_of(const Lanes::Span& span, size_t columns, const Style& style) {
+  const auto sign = span.mark == Mark::plain ? "█" : sign_of(span.mark);
   std::string out;
-  for (size_t i = 0; i < columns; ++i) out += shown(span.mark == Mark::plain ? "█" : "▒", style);
+  for (size_t i = 0; i < columns; ++i) out += shown(sign, style);
   return out;
 }
 

@@ -174,6 +174,58 @@ TEST(FaultsDemo, FailsWhereNoPropertyCatchesAFault) {
   EXPECT_EQ(findings.front().where, "buffers_kept");
 }
 
+TEST(OverlapDemo, SaysWhatEachWayHides) {
+  EXPECT_EQ(
+      finding_of("overlap"),
+      "A step of 805 us alone takes 1,495 us (0 % hidden) with gradients sent after backward, "
+      "1,032 us (74 % hidden) with an all-reduce a gradient, and 1,002 us (67 % hidden) in "
+      "buckets of 2.");
+  EXPECT_NE(finding_of("overlap", {{"latency_us", "0"}}).find("1,015 us (0 % hidden)"),
+            std::string::npos)
+      << finding_of("overlap", {{"latency_us", "0"}});
+  for (const char* mistake : {"forward_order", "sent_at_the_end"})
+    EXPECT_NE(finding_of("overlap", {}, mistake).find("(0 % hidden) in buckets of 2"),
+              std::string::npos)
+        << mistake;
+}
+
+// An all-reduce of a bucket of two gradients of 64 bytes takes 2 messages of 40 us and of half of
+// its bytes, at 0.5 us each; DDP sends one float of its own beside them.
+TEST(OverlapDemo, DrawsTheTimesThatThePricesGive) {
+  const auto& demo = demo_named("overlap");
+  const auto run = played(demo);
+  const auto story = demo.show(run.c, run.history);
+  const auto& lanes = std::get<reports::Lanes>(story.pictures.at(0).body).lanes;
+  const auto& sending = lanes.back();
+  ASSERT_EQ(sending.label.text, "buckets: rank 1 sends");
+  ASSERT_EQ(sending.spans.size(), 3U);
+  for (const auto& span : sending.spans) EXPECT_DOUBLE_EQ(span.to - span.from, 2 * (40 + 33));
+  EXPECT_EQ(sending.spans[0].mark, reports::Mark::plain);
+  EXPECT_EQ(sending.spans[2].mark, reports::Mark::repeated);
+}
+
+TEST(ScaleDemo, SaysHowManyRanksStayEfficient) {
+  EXPECT_EQ(
+      finding_of("scale", {{"world", "256"}}),
+      "256 ranks have an efficiency of 36 % with overlap and 31 % without; it is 50 % or more "
+      "up to 128 ranks with it and 64 ranks without.");
+  EXPECT_EQ(
+      finding_of("scale", {{"world", "16"}, {"latency_us", "0"}}),
+      "16 ranks have an efficiency of 100 % with overlap and 100 % without; it is 50 % or more "
+      "up to 16 ranks with it and 16 ranks without.");
+  EXPECT_NE(finding_of("scale", {{"world", "16"}}, "sent_at_the_end"),
+            finding_of("scale", {{"world", "16"}}));
+}
+
+TEST(ScaleDemo, RefusesAWorldThatIsNoPowerOfTwo) {
+  try {
+    demo_named("scale").case_of({{"world", "12"}}, "");
+    FAIL() << "it took 12 ranks";
+  } catch (const FieldError& error) {
+    EXPECT_STREQ(error.what(), "scale: world 12 is no power of two");
+  }
+}
+
 TEST(HangDemo, NamesTheRankThatIsMissing) {
   EXPECT_EQ(finding_of("hang"),
             "4 ranks issued 3 all-reduces each, in one order, and nobody waits.");

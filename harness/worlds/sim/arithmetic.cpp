@@ -89,11 +89,18 @@ void all_gather(const Calls& members, const ReductionOrder&) {
                 call->outputs.at(by_member ? m * inputs + i : i * world + m));
 }
 
+// Put together once for all: in a world of 1,024 ranks a million parts are not copied one by one.
 void all_gather_into_one(const Calls& members, const ReductionOrder&) {
-  for (const auto* call : members)
-    for (size_t i = 0; i < call->outputs.size(); ++i)
-      for (size_t m = 0; m < members.size(); ++m)
-        deliver(flat(members[m]->inputs.at(i)), part_of(call->outputs[i], m, members.size()));
+  for (size_t i = 0; i < members.front()->outputs.size(); ++i) {
+    Tensors parts;
+    for (const auto* call : members) {
+      parts.push_back(flat(call->inputs.at(i)));
+      TORCH_CHECK(parts.back().numel() == parts.front().numel(), "parts of ", parts.front().numel(),
+                  " and ", parts.back().numel(), " elements");
+    }
+    const auto all = at::cat(parts);
+    for (const auto* call : members) deliver(all, call->outputs.at(i));
+  }
 }
 
 void gather(const Calls& members, const ReductionOrder&) {

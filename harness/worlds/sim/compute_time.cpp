@@ -35,7 +35,14 @@ bool computes(const at::RecordFunction& operation) {
   return !std::string_view(operation.name()).starts_with("c10d::");
 }
 
+// Autograd's engine reports each node of a backward pass around the operations that the node calls
+// and the hooks of its tensors: it has no inputs, and their time is all of its own.
+bool is_node(const at::RecordFunction& operation) {
+  return std::string_view(operation.name()).starts_with("autograd::engine::evaluate_function");
+}
+
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& operation) {
+  if (t_clockwork->depth == 0 && is_node(operation)) return nullptr;
   if (t_clockwork->depth++ == 0 && computes(operation)) {
     const auto& timing = t_clockwork->timing;
     t_clockwork->pass(std::chrono::nanoseconds(
@@ -44,8 +51,9 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& operation) 
   return nullptr;
 }
 
+// Whatever was begun and counts is inside another operation, or is one: the depth is 0 for others.
 void end(const at::RecordFunction&, at::ObserverContext*) {
-  --t_clockwork->depth;
+  if (t_clockwork->depth > 0) --t_clockwork->depth;
 }
 
 }  // namespace

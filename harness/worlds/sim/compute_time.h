@@ -9,7 +9,7 @@
 namespace lockstep::sim {
 
 // While it lives, every operation on tensors that this thread calls directly costs what `timing`
-// says; the operations that it calls in turn cost nothing more.
+// says, those of a backward pass too; the operations that they call in turn cost nothing more.
 class ComputeTime {
  public:
   ComputeTime(const Timing& timing, std::function<void(std::chrono::nanoseconds)> pass);

@@ -3,10 +3,10 @@
 #include "harness/core/tier.h"
 #include "harness/process/stacks.h"
 #include "harness/process/system_limit.h"
+#include "harness/worlds/sim/turn.h"
 
 #include <algorithm>
 #include <pthread.h>
-#include <semaphore>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -15,7 +15,7 @@ namespace lockstep::sim {
 
 struct RankThreads::Mate {
   std::function<void()> task;  // empty: the thread ends
-  std::binary_semaphore begin{0}, over{0};
+  Turn begin, over;
   std::thread thread;
 
   explicit Mate(int rank) : thread([this, rank] { work(rank); }) {}

@@ -8,12 +8,12 @@
 
 #include "harness/worlds/sim/chooser.h"
 #include "harness/worlds/sim/rank_threads.h"
+#include "harness/worlds/sim/turn.h"
 
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <semaphore>
 #include <string>
 #include <vector>
 
@@ -93,7 +93,7 @@ class Scheduler {
 
  private:
   struct Rank {
-    std::binary_semaphore turn{0};
+    Turn turn;
     bool has_begun = false;
     State state = State::waiting;
     Nanoseconds clock{};
@@ -120,7 +120,7 @@ class Scheduler {
   const Turns turns_;
   std::function<void(int)> body_;
   int running_ = -1;
-  std::binary_semaphore over_{0};
+  Turn over_;
 };
 
 }  // namespace lockstep::sim

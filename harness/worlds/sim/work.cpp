@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace lockstep::sim {
@@ -10,7 +11,8 @@ namespace {
 
 using Milliseconds = std::chrono::milliseconds;
 
-// The cost of polling for completion, so that a rank that only polls reaches its timeout, too.
+// The longest poll for completion, so that a rank that only polls reaches its timeout, too. A poll
+// ends as soon as the collective is over, so that polling costs no more time than waiting.
 constexpr Nanoseconds kLook = std::chrono::microseconds(50);
 
 }  // namespace
@@ -20,7 +22,12 @@ bool SimWork::is_over() const {
 }
 
 bool SimWork::isCompleted() {
-  if (!is_over()) parts_.scheduler.stand_back(kLook, parts_.what);
+  if (!is_over()) {
+    auto& scheduler = parts_.scheduler;
+    const auto from = scheduler.now();
+    scheduler.stand_back(kLook, parts_.what);
+    if (is_over()) scheduler.advance(std::max(from, parts_.over.when()) - scheduler.now());
+  }
   if (!is_over()) return false;
   if (parts_.error.empty()) parts_.arrive();
   return true;

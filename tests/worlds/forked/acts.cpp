@@ -27,6 +27,28 @@ void look_before_waiting(RankContext& here) {
   here.record("after waiting", first[0]);
 }
 
+void poll(RankContext& here) {
+  std::vector<at::Tensor> tensors{torch::ones({1})};
+  const auto from = here.now_ns();
+  const auto work = here.group()->allreduce(tensors);
+  while (!work->isCompleted()) {
+  }
+  here.record("ns", std::vector<int64_t>{here.now_ns() - from});
+}
+
+void pass_backward(RankContext& here) {
+  const auto weight = torch::ones({4}, at::requires_grad());
+  const auto input = torch::ones({4});
+  const auto loss = (weight * input).sum();
+  weight.register_hook([&](const at::Tensor& gradient) {
+    here.record("in the hook", std::vector<int64_t>{here.now_ns()});
+    return gradient + 1;
+  });
+  const auto from = here.now_ns();
+  loss.backward();
+  here.record("times", std::vector<int64_t>{from, here.now_ns()});
+}
+
 // The first half of the ranks and the second, each in a group of its own.
 void all_reduce_in_halves(RankContext& here) {
   const int half = here.size() / 2, first = here.rank() < half ? 0 : half;

@@ -22,6 +22,10 @@ void race(RankContext& here);
 // Changes all that a process has one of, and looks whether its own changes are what it finds.
 void meddle(RankContext& here);
 void compute(RankContext& here, bool before_waiting);
+// Polls an all-reduce until it is over, and records how long that took.
+void poll(RankContext& here);
+// Records when a backward pass began and ended, and when a hook of it ran that computes once.
+void pass_backward(RankContext& here);
 // Three all-reduces, of which the guilty rank leaves out one, adds one or makes another one.
 void part_in(const std::string& how, RankContext& here, bool is_guilty);
 void four_rounds(RankContext& here);

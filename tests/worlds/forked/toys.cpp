@@ -30,6 +30,8 @@ void act_out(const std::string& act, RankContext& here) {
   if (act == "meddle") meddle(here);
   if (act == "reduce_then_compute") compute(here, false);
   if (act == "reduce_and_compute") compute(here, true);
+  if (act == "poll") poll(here);
+  if (act == "pass_backward") pass_backward(here);
   if (act == "deadlock") {
     std::vector<at::Tensor> tensors{torch::ones({1})};
     here.group()->recv(tensors, 1 - here.rank(), 0)->wait();
@@ -107,7 +109,7 @@ bool everybody_acts(const std::string& act) {
          act == "change_ambience" || act == "tell_pid" || act == "collectives" ||
          act == "reduce_reals" || act == "four_rounds" || act == "race" || act == "meddle" ||
          act == "reduce_then_compute" || act == "reduce_and_compute" || act == "deadlock" ||
-         act == "look_before_waiting";
+         act == "look_before_waiting" || act == "poll" || act == "pass_backward";
 }
 
 void play_toy(const Toy& c, RankContext& here) {

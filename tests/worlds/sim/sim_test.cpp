@@ -218,6 +218,28 @@ TEST_P(SimTest, OverlapIsSeenInVirtualTime) {
   EXPECT_EQ(from_first_to_last_collective("reduce_and_compute"), 2'000'000);
 }
 
+// An all-reduce is two messages here; a poll lasts at most 50 us.
+TEST_P(SimTest, PollingEndsAsTheCollectiveDoes) {
+  for (const int64_t latency_ns : {20'250, 30'000, 1'010'500}) {
+    Toy c = toy("poll", 2);
+    c.world.timing = {.latency_ns = latency_ns};
+    for (const auto& of_rank : play(c).row({1, "acting"}, "ns").by_rank)
+      EXPECT_EQ(as_integers(of_rank), std::vector<int64_t>{2 * latency_ns});
+  }
+}
+
+// Of 4 elements: the loss's gradient, spread out, times the input; then the hook, and one operation
+// that keeps the gradient. An operation inside another one costs nothing more.
+TEST_P(SimTest, ABackwardPassAndItsHooksTakeVirtualTime) {
+  Toy c = toy("pass_backward", 1);
+  c.world.timing = {.operation_ns = 1000};
+  const auto history = play(c);
+  const auto times = as_integers(history.row({1, "acting"}, "times").by_rank.front());
+  const auto hook = as_integers(history.row({1, "acting"}, "in the hook").by_rank.front());
+  EXPECT_EQ(hook.front() - times.at(0), 3'000);
+  EXPECT_EQ(times.at(1) - hook.front(), 2'000);
+}
+
 TEST_P(SimTest, WorldsAreLarge) {
   const auto history = play(toy("reduce_and_record", 1024));
   const auto sum = history.row({1, "acting"}, "sum").by_rank;
