@@ -15,10 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path history_path(const fs::path& folder, size_t rank) {
-  return folder / ("rank" + std::to_string(rank) + ".history");
-}
-
 [[noreturn]] void cannot_write(const fs::path& path, int why) {
   throw UsageError(path.string() + ": cannot be written: " + std::strerror(why));
 }
@@ -53,37 +49,34 @@ recorded::RecordedRun as_recorded(const std::string& name, const History& histor
   return run;
 }
 
+bool holds(Verdict::Kind kind) {
+  return kind == Verdict::Kind::pass || kind == Verdict::Kind::refused;
+}
+
 }  // namespace
 
 void RequestedHistory::on_verdict(const Turn& turn, const History& history,
                                   const Verdict& verdict) {
-  const bool is_worse = !kept_ || kept_->holds;
-  if (!turn.is_trial && history.size() > 0 && is_worse)
-    kept_ = {
-        .c = turn.c,
-        .setting = turn.setting,
-        .number = turn.number,
-        .of = turn.of,
-        .history = history,
-        .holds = verdict.kind == Verdict::Kind::pass || verdict.kind == Verdict::Kind::refused};
+  const bool is_worse = !kept_ || holds(kept_->verdict);
+  if (!turn.is_trial && history.size() > 0 && is_worse) {
+    kept_ = {turn.c, turn.setting, turn.number, verdict.kind, history};
+    of_ = turn.of;
+  }
   next_.on_verdict(turn, history, verdict);
 }
 
 std::string RequestedHistory::write(const HistoryFiles& files) const {
   if (!kept_) throw UsageError("no case ran, so there is no history to write");
-  const auto& [c, setting, number, of, history, holds] = *kept_;
+  const auto& [c, setting, number, verdict, history] = *kept_;
   const auto name = c.scenario + " (" + setting.subject + ", " + setting.tier + "), case " +
-                    std::to_string(number) + " of " + std::to_string(of);
+                    std::to_string(number) + " of " + std::to_string(of_);
   std::string text;
   if (!files.folder.empty()) {
     std::error_code error;
     fs::create_directories(files.folder, error);
     fs::permissions(files.folder, fs::perms::owner_all, error);
-    for (size_t rank = 0; rank < history.ranks().size(); ++rank)
-      write_new(history_path(files.folder, rank),
-                history_file(history.ranks()[rank], {.rank = static_cast<int>(rank),
-                                                     .world = history.size(),
-                                                     .case_hash = hash_of(c)}));
+    for (const auto& [file, bytes] : history_files_of(c, history))
+      write_new(files.folder / file, bytes);
     text += "histories: " + files.folder.string() + ", of " + name + "\n";
   }
   if (!files.trace.empty()) text += traced(as_recorded(name, history), files.trace);
@@ -93,7 +86,7 @@ std::string RequestedHistory::write(const HistoryFiles& files) const {
 void check_history_files(const HistoryFiles& files) {
   if (files.folder.empty()) return;
   std::error_code error;
-  const auto first = history_path(files.folder, 0);
+  const auto first = files.folder / history_name(0);
   if (fs::exists(fs::symlink_status(first, error)))
     throw UsageError(first.string() + ": is there already; name a new folder");
 }

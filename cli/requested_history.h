@@ -1,6 +1,7 @@
 // The history of one case of a run, for the files that a user requested of it.
 #pragma once
 
+#include "harness/engine/kept_histories.h"
 #include "harness/engine/listener.h"
 
 #include <optional>
@@ -28,15 +29,9 @@ class RequestedHistory : public Listener {
   std::string write(const HistoryFiles& files) const;
 
  private:
-  struct Kept {
-    Case c;
-    Setting setting;
-    int number = 1, of = 1;
-    History history;
-    bool holds = true;
-  };
   Listener& next_;
-  std::optional<Kept> kept_;
+  std::optional<KeptHistory> kept_;
+  int of_ = 1;  // cases of its scenario
 };
 
 // Throws UsageError where the folder of histories has some already.

@@ -4,11 +4,13 @@
 //   lockstep launch -n 4 cifar10 --data cifar-10-batches-bin --epochs 10 --checkpoint cifar10.pt
 //
 // With --exact 1 a training that was resumed has the bits of one that was never stopped, for any
-// number of ranks. With --sync-batchnorm 0 each rank normalises over its own images. Without the
-// data: cifar10 --data FOLDER --make 200 writes made-up files of 200 images each.
+// number of ranks. With --sync-batchnorm 0 each rank normalises over its own images. Under `launch
+// --record FOLDER` the training is recorded, for `lockstep judge FOLDER`. Without the data: cifar10
+// --data FOLDER --make 200 writes made-up files of 200 images each.
 #include "../arguments.h"
 #include "data.h"
 #include "lockstep/ddp.h"
+#include "lockstep/recorder.h"
 
 #include <torch/torch.h>
 
@@ -45,8 +47,9 @@ TORCH_MODULE(Net);
 
 using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 
-auto loader_of(const Cifar10& images, const lockstep::DistributedSampler& sampler,
-               std::int64_t batch) {
+using Sampler = lockstep::RecordedSampler<lockstep::DistributedSampler>;
+
+auto loader_of(const Cifar10& images, const Sampler& sampler, std::int64_t batch) {
   return torch::data::make_data_loader(Cifar10(images).map(torch::data::transforms::Stack<>()),
                                        sampler, static_cast<std::size_t>(batch));
 }
@@ -59,11 +62,12 @@ at::Tensor augmented(const at::Tensor& images) {
 }
 
 // The share of test images that the model has right. Each is looked at once, by one rank.
-double accuracy(Net& net, const Cifar10& images, const Group& group, std::int64_t batch) {
+double accuracy(Net& net, const Cifar10& images, lockstep::Recorder& recorder, std::int64_t batch) {
   const torch::NoGradGuard no_gradients;
+  const auto& group = recorder.group();
   net->eval();
-  const lockstep::DistributedSampler sampler(*images.size(), *group,
-                                             {.shuffle = false, .pad = false});
+  const Sampler sampler = recorder.watch(
+      lockstep::DistributedSampler(*images.size(), *group, {.shuffle = false, .pad = false}));
   const auto counts = torch::zeros(2, torch::kInt64);  // right, and all
   const auto loader = loader_of(images, sampler, batch);
   for (const auto& each : *loader) {
@@ -85,7 +89,8 @@ bool is_seen_by_any_rank(const Group& group, const std::string& path) {
 }
 
 void train(const Arguments& arguments) {
-  const auto group = lockstep::init_process_group();
+  lockstep::Recorder recorder(lockstep::init_process_group());
+  const auto& group = recorder.group();
   const std::int64_t world_size = group->getSize(), global_batch = arguments.number("--batch");
   if (global_batch == 0 || global_batch % world_size != 0) {
     throw std::invalid_argument("--batch " + std::to_string(global_batch) + " does not divide by " +
@@ -102,7 +107,9 @@ void train(const Arguments& arguments) {
   // the first pass of a process, unless parameters may be unused.
   lockstep::DistributedDataParallel ddp(
       net, {.process_group = group, .find_unused_parameters = arguments.number("--exact") != 0});
-  lockstep::DistributedSampler sampler(*images.size(), *group, {.drop_last = true});
+  recorder.watch(ddp);
+  Sampler sampler =
+      recorder.watch(lockstep::DistributedSampler(*images.size(), *group, {.drop_last = true}));
   if (sampler.size() == 0) {
     throw std::invalid_argument(std::to_string(*images.size()) + " images are too few for " +
                                 std::to_string(world_size) + " ranks");
@@ -133,7 +140,7 @@ void train(const Arguments& arguments) {
       optimizer.zero_grad();
       const auto loss = torch::cross_entropy_loss(ddp.forward(augmented(each.data)), each.target);
       loss.backward();
-      optimizer.step();
+      recorder.step(optimizer);
       loss_sum += loss.detach();
       ++batches, ++step;
     }
@@ -143,7 +150,7 @@ void train(const Arguments& arguments) {
     ++epoch;
     lockstep::print_rank_0(
         group, "epoch ", epoch, ": loss ", loss_sum.item<double>(), ", accuracy ",
-        accuracy(net, test_images, group, batch), ", ",
+        accuracy(net, test_images, recorder, batch), ", ",
         static_cast<std::int64_t>(static_cast<double>(batches * global_batch) / seconds.count()),
         " images/s");
     if (!path.empty()) lockstep::save_checkpoint(path, group, checkpoint);

@@ -1,7 +1,7 @@
 #include "csv.h"
 
+#include <array>
 #include <fstream>
-#include <iterator>
 #include <stdexcept>
 
 namespace {
@@ -73,12 +73,22 @@ class Reader {
   int line_ = 1;
 };
 
+// Throws for a folder too, which can be opened and not read.
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text;
+  std::array<char, 1 << 16> part;
+  while (file.read(part.data(), static_cast<std::streamsize>(part.size())), file.gcount() > 0) {
+    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  if (!file.eof()) throw std::runtime_error(path + ": cannot be read");
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::vector<std::string>> rows_of_csv(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error(path + ": cannot be read");
-  return Reader(path, {std::istreambuf_iterator<char>(file), {}}).rows();
+  return Reader(path, text_of(path)).rows();
 }
 
 std::string csv_field(const std::string& field) {

@@ -5,9 +5,11 @@
 //
 // The data is a file of comma-separated values with the columns `review` and `sentiment` (positive
 // or negative), such as the 50,000 reviews of IMDb. Without it: reviews --data FILE --make 500.
+// Under `launch --record FOLDER` the training is recorded, for `lockstep judge FOLDER`.
 #include "../arguments.h"
 #include "csv.h"
 #include "lockstep/ddp.h"
+#include "lockstep/recorder.h"
 
 #include <torch/torch.h>
 
@@ -125,15 +127,16 @@ struct ClassifierImpl : torch::nn::Module {
 };
 TORCH_MODULE(Classifier);
 
-auto loader_of(const Reviews& part, const lockstep::DistributedSampler& sampler,
-               std::int64_t batch) {
+template <class Sampler>
+auto loader_of(const Reviews& part, const Sampler& sampler, std::int64_t batch) {
   return torch::data::make_data_loader(Reviews(part).map(torch::data::transforms::Stack<>()),
                                        sampler, static_cast<std::size_t>(batch));
 }
 
 // How many of this rank's samples the model has right.
-at::Tensor right_answers(Classifier& net, const Reviews& part,
-                         const lockstep::DistributedSampler& sampler, std::int64_t batch) {
+template <class Sampler>
+at::Tensor right_answers(Classifier& net, const Reviews& part, const Sampler& sampler,
+                         std::int64_t batch) {
   const torch::NoGradGuard no_gradients;
   auto right = torch::zeros({}, torch::kInt64);
   net->eval();
@@ -150,16 +153,32 @@ struct Accuracy {
   double of_article;  // all_reduce(right answers) / len(validset), of a sampler that pads
 };
 
-Accuracy accuracy(Classifier& net, const Reviews& part, const Group& group, std::int64_t batch) {
-  const auto size = static_cast<double>(*part.size());
-  const auto share = [&](bool pads) {
-    const lockstep::DistributedSampler sampler(*part.size(), *group,
-                                               {.shuffle = false, .pad = pads});
-    const auto right = right_answers(net, part, sampler, batch);
-    lockstep::all_reduce(group, right, lockstep::ReduceOp::SUM, {.name = "right answers"});
-    return right.item<double>() / size;
+Accuracy accuracy(Classifier& net, const Reviews& part, lockstep::Recorder& recorder,
+                  std::int64_t batch) {
+  const auto& group = recorder.group();
+  const auto sampler = [&](bool pads) {
+    return lockstep::DistributedSampler(*part.size(), *group, {.shuffle = false, .pad = pads});
   };
-  return {share(false), share(true)};
+  const auto share = [&](const auto& of) {
+    const auto right = right_answers(net, part, of, batch);
+    lockstep::all_reduce(group, right, lockstep::ReduceOp::SUM, {.name = "right answers"});
+    return right.template item<double>() / static_cast<double>(*part.size());
+  };
+  // The article's is not recorded: judge finds the samples that it counts twice.
+  return {share(recorder.watch(sampler(false))), share(sampler(true))};
+}
+
+// Ranks wait for each other in every batch. Those with another file, or another --batch, would wait
+// for a batch that never comes.
+void check_batches(const Group& group, std::int64_t batches) {
+  const auto all = lockstep::all_gather(group, torch::tensor(batches), {.name = "batches"});
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank].equal(all[0])) continue;
+    throw std::invalid_argument(
+        "rank " + std::to_string(rank) + " has " + std::to_string(all[rank].item<std::int64_t>()) +
+        " batches an epoch, rank 0 has " + std::to_string(all[0].item<std::int64_t>()) +
+        "; expected one file and one --batch on all ranks");
+  }
 }
 
 void train(const Arguments& arguments) {
@@ -167,7 +186,10 @@ void train(const Arguments& arguments) {
   if (model != "linear" && model != "transformer") {
     throw std::invalid_argument("--model is '" + model + "', expected linear or transformer");
   }
-  const auto group = lockstep::init_process_group();
+  const std::int64_t batch = arguments.number("--batch");
+  if (batch == 0) throw std::invalid_argument("--batch is 0, expected at least 1");
+  lockstep::Recorder recorder(lockstep::init_process_group());
+  const auto& group = recorder.group();
   const auto [words, labels] = read(arguments.text("--data"));
   // With another seed on each rank, or none, one would train on what another evaluates.
   const auto parts =
@@ -178,13 +200,14 @@ void train(const Arguments& arguments) {
                                 " reviews, expected at least 10, of which one is for evaluation");
   }
   const Reviews training(words, labels, parts[0]), evaluation(words, labels, parts[1]);
-  const std::int64_t batch = arguments.number("--batch");
 
   torch::manual_seed(
       static_cast<std::uint64_t>(group->getRank()));  // dropout differs between ranks
   Classifier net(model == "transformer");
   lockstep::DistributedDataParallel ddp(net, {.process_group = group});
-  lockstep::DistributedSampler sampler(*training.size(), *group);
+  recorder.watch(ddp);
+  auto sampler = recorder.watch(lockstep::DistributedSampler(*training.size(), *group));
+  check_batches(group, (static_cast<std::int64_t>(sampler.size()) + batch - 1) / batch);
   torch::optim::Adam optimizer(ddp->parameters(), torch::optim::AdamOptions(0.01));
 
   for (std::int64_t epoch = 0; epoch < arguments.number("--epochs"); ++epoch) {
@@ -196,13 +219,13 @@ void train(const Arguments& arguments) {
       optimizer.zero_grad();
       const auto loss = torch::cross_entropy_loss(ddp.forward(each.data), each.target);
       loss.backward();
-      optimizer.step();
+      recorder.step(optimizer);
       loss_sum += loss.detach();
       ++batches;
     }
     loss_sum /= static_cast<double>(std::max<std::int64_t>(batches, 1));
     lockstep::all_reduce(group, loss_sum, lockstep::ReduceOp::AVG, {.name = "loss"});
-    const auto [distinct, of_article] = accuracy(net, evaluation, group, batch);
+    const auto [distinct, of_article] = accuracy(net, evaluation, recorder, batch);
     lockstep::print_rank_0(group, "epoch ", epoch, ": loss ", loss_sum.item<double>(),
                            ", accuracy ", distinct, " of ", *evaluation.size(),
                            " reviews; with a padded sampler ", of_article);

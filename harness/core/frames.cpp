@@ -278,4 +278,19 @@ std::string history_file(const RankHistory& rank, const HistoryOf& of) {
   return out;
 }
 
+std::string history_name(int rank) {
+  return "rank" + std::to_string(rank) + ".history";
+}
+
+std::vector<std::pair<std::string, std::string>> history_files_of(const Case& c,
+                                                                  const History& history) {
+  std::vector<std::pair<std::string, std::string>> files;
+  for (int rank = 0; rank < history.size(); ++rank)
+    files.emplace_back(
+        history_name(rank),
+        history_file(history.ranks()[static_cast<size_t>(rank)],
+                     {.rank = rank, .world = history.size(), .case_hash = hash_of(c)}));
+  return files;
+}
+
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 #include "harness/engine/kept_histories.h"
 
 #include "harness/core/frames.h"
+#include "harness/core/history_file.h"
 #include "harness/core/parse_json.h"
 #include "harness/core/read_file.h"
 
@@ -12,10 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr char kAbout[] = "case.json";
-
-std::string name_of_rank(int rank) {
-  return "rank" + std::to_string(rank) + ".history";
-}
 
 Verdict::Kind verdict_named(const std::string& name, const std::string& file) {
   using Kind = Verdict::Kind;
@@ -44,8 +41,8 @@ KeptHistory read_history(const fs::path& folder) {
   auto kept = about(folder / kAbout);
   std::vector<RankHistory> ranks;
   std::error_code none;
-  for (int rank = 0; fs::exists(folder / name_of_rank(rank), none); ++rank) {
-    const auto path = folder / name_of_rank(rank);
+  for (int rank = 0; fs::exists(folder / history_name(rank), none); ++rank) {
+    const auto path = folder / history_name(rank);
     const auto bytes = read_file(path);
     ranks.push_back(
         rank_history(read_frames(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()),
@@ -64,10 +61,9 @@ std::vector<std::pair<std::string, std::string>> files_of(const KeptHistory& kep
                   {"value", kept.c.value}};
   std::vector<std::pair<std::string, std::string>> files{{kAbout, json.dump(2) + "\n"}};
   size_t bytes = 0;
-  for (int rank = 0; rank < kept.history.size(); ++rank) {
-    files.emplace_back(name_of_rank(rank),
-                       frames_of(kept.history.ranks()[static_cast<size_t>(rank)]));
-    bytes += files.back().second.size();
+  for (auto& file : history_files_of(kept.c, kept.history)) {
+    bytes += file.second.size();
+    files.push_back(std::move(file));
   }
   const bool is_pass = kept.verdict == Verdict::Kind::pass;
   return bytes > (is_pass ? kPassingHistoryBytesMost : kHistoryBytesMost)

@@ -145,9 +145,10 @@ Judgement evaluations_repeat_no_sample(const RecordedRun& run) {
   for (const auto& row : pass_rows(run)) {
     const bool trains = std::any_of(row.by_rank.begin(), row.by_rank.end(),
                                     [](const Pass& pass) { return pass.trains; });
-    // Nothing says what a sampler that was drawn in one go is for.
-    const bool is_in_use =
-        row.source.starts_with("loader ") || row.by_rank.front().batch_ends.size() > 1;
+    // Nothing says what a sampler is for whose order was taken in one go, and not in batches.
+    const auto& first = row.by_rank.front();
+    const bool is_in_use = row.source.starts_with("loader ") || first.batch_ends.size() > 1 ||
+                           first.is->whole("batch_size").value_or(1) > 1;
     if (trains || !is_in_use || !row.is_sharded() || !row.all(&Pass::is_exhausted)) continue;
     ++passes;
     std::vector<int64_t> repeated;

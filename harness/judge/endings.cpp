@@ -5,6 +5,8 @@
 #include "harness/judge/rows.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <tuple>
 
 namespace lockstep::recorded {
@@ -141,6 +143,35 @@ std::optional<Missing> first_missing(const History& history) {
   return {};
 }
 
+// Two ranks of which each waits in a collective that the other never issued: their orders differ,
+// whichever of them gave up first.
+std::optional<std::string> crossed_waits(const History& history) {
+  std::map<std::pair<int, int>, std::string> waits;  // of a rank for another one
+  for (const auto& [group, ladder] : ladders(history)) {
+    const auto members = members_of(group, ladder, history.size());
+    std::set<int> seen;  // ranks whose first unfinished collective of the group was looked at
+    for (const auto& [sequence, rung] : ladder)
+      for (const auto& [rank, collective] : rung) {
+        if (collective.done || !seen.insert(rank).second) continue;
+        for (const int other : members)
+          if (!rung.contains(other))
+            waits.try_emplace({rank, other},
+                              lockstep::place_of(sequence, group) + ", " + text_of(collective));
+      }
+  }
+  for (const auto& [ranks, place] : waits) {
+    const auto [rank, other] = ranks;
+    const auto back = waits.find({other, rank});
+    if (back == waits.end()) continue;
+    const auto waiting = [](int who, const std::string& where, int without) {
+      return "rank " + std::to_string(who) + " waited in " + where + ", which rank " +
+             std::to_string(without) + " never issued";
+    };
+    return waiting(rank, place, other) + "; " + waiting(other, back->second, rank);
+  }
+  return {};
+}
+
 // True where a rank lacks later collectives because it ended by itself, as the first claim says.
 bool is_explained(const RecordedRun& run, const Missing& missing) {
   const bool any_ended = std::any_of(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) {
@@ -228,6 +259,9 @@ Judgement collectives_have_one_order(const RecordedRun& run) {
   } else if (const auto missing = first_missing(history); missing && !is_explained(run, *missing)) {
     text = missing->text;
     pattern = "missing_collective";
+  } else if (const auto crossed = crossed_waits(history)) {
+    text = *crossed;
+    pattern = "mismatched_collectives";
   }
   if (text.empty()) return judgement;
   for (const auto& line : ladder(history)) text += "\n" + line;

@@ -58,6 +58,39 @@ bool computed_the_same(const Row& row) {
   return any;
 }
 
+// True if all of a model's backwards since its last update stayed local, and it is wrapped, so that
+// one was to be averaged. A recorder that knows of no_sync sees wrappers alone.
+bool none_was_averaged(const std::set<std::string>& kinds, bool is_wrapped) {
+  return kinds == std::set<std::string>{"no_sync"} ||
+         (kinds == std::set<std::string>{"local"} && is_wrapped);
+}
+
+// The rank's first update from gradients that no backward since the update before has averaged.
+std::optional<Finding> update_from_own_gradients(const Rank& rank) {
+  std::set<std::string> wrapped;
+  std::map<std::string, std::set<std::string>> kinds;  // of backwards since its last update
+  for (const auto& record : rank.records) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (!fact) continue;
+    if (fact->name.starts_with("model ") && fact->truth("wrapped")) wrapped.insert(fact->name);
+    if (fact->name == "backward") kinds[fact->text("model")].insert(fact->text("kind"));
+    if (!fact->name.starts_with("optimizer ")) continue;
+    for (const auto& [model, name] : owned_in(*fact)) {
+      const auto found = kinds.find(model);
+      if (found == kinds.end()) continue;
+      const auto place = "step " + std::to_string(record.at.step);
+      if (none_was_averaged(found->second, wrapped.contains(model)))
+        return Finding{"", "update_not_averaged", place,
+                       "rank " + std::to_string(rank.number) + ": the update of " + place +
+                           " took gradients of " + model +
+                           " that no backward had averaged: its forwards ran the module itself, "
+                           "not its DistributedDataParallel, or all of them within no_sync"};
+      kinds.erase(found);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
@@ -76,7 +109,12 @@ Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
                std::to_string(record.at.step) + " ran the module of " + fact->text("model") +
                " itself, not its DistributedDataParallel: this rank's gradients stay its own"});
     }
-  if (backwards == 0) return {.why_not = "no rank recorded how the forward of a backward ran"};
+  for (const auto& rank : run.ranks)
+    if (judgement.findings.empty())
+      if (auto finding = update_from_own_gradients(rank))
+        judgement.findings.push_back(std::move(*finding));
+  if (backwards == 0 && judgement.findings.empty())
+    return {.why_not = "no rank recorded how the forward of a backward ran"};
   judgement.compared = counted(backwards, "backward");
   return judgement;
 }

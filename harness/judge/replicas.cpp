@@ -152,13 +152,9 @@ Judgement optimizers_own_parameters_once(const RecordedRun& run) {
           trained.insert(digests->list->of + " " + tensor.name);
       const auto* fact = std::get_if<Fact>(&record.what);
       if (!fact || !fact->name.starts_with("optimizer ")) continue;
-      const auto owned = fact->values.find("owned");
-      if (owned == fact->values.end() || !owned->is_array()) continue;
-      if (owned->empty() && fact->whole("foreign").value_or(0) > 0) strangers.insert(fact->name);
-      for (const auto& pair : *owned)
-        if (pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_string())
-          owners[one_line(pair[0].get<std::string>() + " " + pair[1].get<std::string>())].insert(
-              fact->name);
+      const auto owned = owned_in(*fact);
+      if (owned.empty() && fact->whole("foreign").value_or(0) > 0) strangers.insert(fact->name);
+      for (const auto& [model, name] : owned) owners[model + " " + name].insert(fact->name);
     }
   if (trained.empty()) return {.why_not = "no model was wrapped"};
   Judgement judgement{.compared = counted(trained.size(), "parameter")};

@@ -135,6 +135,17 @@ std::string agreement_pattern(const std::vector<std::string>& by_rank) {
   return stands_alone ? "one_rank_stands_alone" : "ranks_in_groups";
 }
 
+std::vector<std::pair<std::string, std::string>> owned_in(const Fact& optimizer) {
+  std::vector<std::pair<std::string, std::string>> owned;
+  const auto found = optimizer.values.find("owned");
+  if (found == optimizer.values.end() || !found->is_array()) return owned;
+  for (const auto& pair : *found)
+    if (pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_string())
+      owned.emplace_back(one_line(pair[0].get<std::string>()),
+                         one_line(pair[1].get<std::string>()));
+  return owned;
+}
+
 std::string counted(size_t number, const std::string& one) {
   return with_commas(static_cast<int64_t>(number)) + " " + one + (number == 1 ? "" : "s");
 }

@@ -32,6 +32,9 @@ bool all_alike(const std::vector<std::string>& texts);
 // The pattern of which ranks agree, of texts that are not all the same.
 std::string agreement_pattern(const std::vector<std::string>& by_rank);
 
+// The parameters that an optimizer's fact says it updates: {model, name} each.
+std::vector<std::pair<std::string, std::string>> owned_in(const Fact& optimizer);
+
 // "1 update", "48 updates".
 std::string counted(size_t number, const std::string& one);
 

@@ -170,6 +170,7 @@ void Recorder::Impl::watch(std::shared_ptr<torch::nn::Module> module, Wrapper wr
   std::vector<at::Tensor> parameters;
   for (const auto& [name, parameter] : model->parameters()) parameters.push_back(parameter);
   recording_->fact(model->name, {{"kind", model->module->name()},
+                                 {"wrapped", model->wrapper.reduced_passes != nullptr},
                                  {"broadcast_buffers", model->wrapper.broadcasts_buffers},
                                  {"dropouts", dropouts_in(*model->module)},
                                  {"find_unused_parameters", model->wrapper.finds_unused_parameters},

@@ -1,5 +1,8 @@
 #include "recorder/cpp/sampler_log.h"
 
+#include "recorder/cpp/digest.h"
+
+#include <ATen/CPUGeneratorImpl.h>
 #include <c10/util/Type.h>
 
 namespace lockstep {
@@ -18,6 +21,7 @@ class FileSamplerLog final : public SamplerLog {
                 {"batch_size", batch_size},
                 {"drops_batch", false}};
     if (pass.length >= 0) values["length"] = pass.length;
+    if (pass.replicas < 0 && !pass.fingerprint.empty()) values["fingerprint"] = pass.fingerprint;
     if (pass.replicas >= 0)
       values.update({{"replicas", pass.replicas},
                      {"rank", pass.rank},
@@ -47,6 +51,23 @@ class FileSamplerLog final : public SamplerLog {
 
 std::shared_ptr<SamplerLog> sampler_log(std::shared_ptr<Recording> recording, std::string name) {
   return std::make_shared<FileSamplerLog>(std::move(recording), std::move(name));
+}
+
+std::string Recorder::fingerprint_of(const std::function<std::vector<at::Tensor>()>& first_sample) {
+  auto generator = at::detail::getDefaultCPUGenerator();
+  const auto state = generator.get_state();
+  uint64_t bits = 0;
+  bool any = false;
+  try {
+    for (const auto& tensor : first_sample()) {
+      bits = bits * 31 + digested(tensor).bits;
+      any = true;
+    }
+  } catch (const std::exception&) {  // the loader will say what the dataset throws
+    any = false;
+  }
+  generator.set_state(state);
+  return any ? std::to_string(bits) : "";
 }
 
 }  // namespace lockstep

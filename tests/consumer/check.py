@@ -7,20 +7,18 @@ BUILD is a build folder of this tree in which lockstep_ddp is built. The compile
 """
 
 import glob
-import json
 import os
 import re
 import shutil
-import signal
 import sys
 import tempfile
 import unittest
-import unittest.mock
 
 import examples_case
 import package_case
-from package_case import BUILD_DEADLINE_S, expect_success, run
-from ranks import ENVIRONMENT, play, play_world
+import recorded_case
+from package_case import expect_success
+from ranks import play, play_world
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLES = os.path.join(HERE, "..", "..", "examples")
@@ -28,7 +26,7 @@ EXAMPLES = os.path.join(HERE, "..", "..", "examples")
 LINE = re.compile(r"rank (\d+) of (\d+): loss (\S+) -> (\S+), checksum (\S+) -> (\S+)\n")
 
 
-class Consumer(package_case.PackageCase, examples_case.ExamplesCase):
+class Consumer(package_case.PackageCase, examples_case.ExamplesCase, recorded_case.RecordedCase):
     @classmethod
     def setUpClass(cls):
         cls.install_components(BUILD, "ddp", "recorder")
@@ -43,7 +41,7 @@ class Consumer(package_case.PackageCase, examples_case.ExamplesCase):
             "-DCMAKE_CXX_COMPILER=" + cls.cache["CMAKE_CXX_COMPILER"],
             "-DCMAKE_CXX_FLAGS=" + ("-fsanitize=" + sanitize if sanitize else "")))
         expect_success([cls.cmake, "--build", cls.build, "--verbose"])
-        cls.program = os.path.join(cls.build, "train")
+        cls.program, cls.lockstep = os.path.join(cls.build, "train"), os.path.join(BUILD, "cli", "lockstep")
 
     def train(self, size):
         """(loss before, loss after, checksum before, checksum after) of each rank."""
@@ -68,44 +66,6 @@ class Consumer(package_case.PackageCase, examples_case.ExamplesCase):
         alone, = self.train(1)
         self.assertEqual(alone[2], first[2])
         self.assertLess(abs(alone[3] - first[3]), 1e-4 * abs(first[3] - first[2]))
-
-    def recorded(self, size, *arguments):
-        """{claim: (result, pattern of its first finding)} of the example `recorded`, and what its ranks said."""
-        folder = tempfile.mkdtemp(dir=self.folder)
-        record, report = os.path.join(folder, "run"), os.path.join(folder, "run.json")
-        with unittest.mock.patch.dict(ENVIRONMENT, LOCKSTEP_RECORD=record):
-            ranks = play_world(os.path.join(self.build, "recorded"), size, *arguments)
-        run([os.path.join(BUILD, "cli", "lockstep"), "judge", record, "--json", report], BUILD_DEADLINE_S)
-        with open(report, encoding="utf-8") as file:
-            results = json.load(file)["results"]
-        return {each["scenario"]: (each["result"], (each["findings"] or [{"pattern": ""}])[0]["pattern"])
-                for each in results}, ranks
-
-    def test_a_recorded_training_is_judged_clean_in_every_world(self):
-        for size in (1, 2, 4):
-            with self.subTest(world=size):
-                results, ranks = self.recorded(size)
-                self.assertEqual([status for status, _, _ in ranks], [0] * size, ranks)
-                self.assertEqual({result for result, _ in results.values()}, {"pass", "skip"}, results)
-                if size > 1:
-                    self.assertEqual([name for name, (result, _) in results.items() if result == "skip"],
-                                     ["data.evaluates_each_sample_once", "buffers.follow_rank_zero"])
-
-    def test_a_mistake_in_a_recorded_training_is_found(self):
-        for wrong, claim, pattern in (("learning_rate", "optimizer.has_one_setting", "no_two_ranks_agree"),
-                                      ("epoch", "data.order_changes", "epoch_ignored"),
-                                      ("seed", "random.streams_differ", "same_random_stream"),
-                                      ("loaded", "parameters.are_the_same", "no_two_ranks_agree"),
-                                      ("throws", "run.is_recorded_whole", "threw")):
-            with self.subTest(mistake=wrong):
-                results, _ = self.recorded(2, "--wrong", wrong)
-                self.assertEqual(results[claim], ("fail", pattern), results)
-
-    def test_a_rank_that_is_killed_leaves_what_it_recorded(self):
-        results, ranks = self.recorded(2, "--wrong", "killed")
-        self.assertEqual(ranks[1][0], -signal.SIGKILL)
-        self.assertIn(results["run.is_recorded_whole"], (("fail", "lost"), ("inconclusive", "cut_off")))
-        self.assertEqual(results["parameters.are_the_same"][0], "pass")
 
     def test_half_an_environment_is_refused_by_name(self):
         (status, out, err), = play(self.program, [{"RANK": "0"}])

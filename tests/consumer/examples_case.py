@@ -98,8 +98,18 @@ class ExamplesCase(unittest.TestCase):
             with open(path, "w", encoding="utf-8", newline="") as file:
                 file.write(text)
             self.assert_ends(status, path + sentence if sentence else "", "reviews", "--data", path, "--epochs", "0")
+        self.assert_ends(1, self.folder + ": cannot be read\n", "reviews", "--data", self.folder)
+        self.assert_ends(1, "--batch is 0, expected at least 1\n", "reviews", "--data", path, "--batch", "0")
         self.assert_ends(1, "--model is 'rnn', expected linear or transformer\n", "reviews", "--data",
                          self.path("few.csv"), "--model", "rnn")
+
+    def test_reviews_refuses_ranks_with_different_numbers_of_batches(self):
+        self.assert_ends(0, "", "reviews", "--data", self.path("unequal.csv"), "--make", "40")
+        # Of 36 reviews for training each of two ranks has 18: five batches of four, three of six.
+        ranks = play_world("/bin/sh", 2, "-c", 'exec "$0" --data "$1" --batch $((4 + 2 * RANK))',
+                           os.path.join(self.build, "reviews"), self.path("unequal.csv"))
+        self.assertIn("rank 1 has 3 batches an epoch, rank 0 has 5; expected one file and one --batch on all ranks",
+                      "".join(err for _, _, err in ranks))
 
     def test_the_tutorial_starts_its_own_ranks_and_all_is_as_it_says(self):
         for size in SIZES:

@@ -2,88 +2,17 @@
 #include "harness/judge/claims.h"
 
 #include "harness/judge/judge_run.h"
+#include "tests/judge/right_run.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <set>
 
 namespace lockstep::recorded {
 namespace {
-
-constexpr int kSteps = 4;
-constexpr int64_t kLength = 16;
-
-Digests digests(const std::string& role, const std::vector<Digest>& values) {
-  TensorList list{.of = role == "state" ? "optimizer 0" : "model 0", .role = role};
-  for (size_t i = 0; i < values.size(); ++i)
-    list.tensors.push_back({"w" + std::to_string(i), "float32", {2}});
-  return {std::make_shared<const TensorList>(std::move(list)), values};
-}
-
-// A rank of a right run: two epochs of two steps, sharded indices, synchronised backwards.
-Rank right_rank(int number, int world) {
-  Rank rank{.is_there = true, .number = number, .world = world, .program = "toy.py"};
-  const auto add = [&](const Moment& at, auto what) {
-    rank.records.push_back({at, std::move(what)});
-  };
-  int64_t sequence = 0;
-  const auto issue = [&](const Moment& at, const char* op) {
-    rank.history.events.push_back({at, Collective{.op = op,
-                                                  .group = "world",
-                                                  .dtype = "float32",
-                                                  .sequence = sequence++,
-                                                  .elements = 4,
-                                                  .done = true}});
-  };
-  add({}, Fact{"process group", {{"rank", number}, {"world", world}, {"backend", "gloo"}}});
-  add({0, "construction"}, Fact{"model 0", {{"dropouts", 1}}});
-  add({0, "construction"}, digests("parameters", {{1, 1}, {2, 1}}));
-  add({0, "data"}, Fact{"loader 1", {{"length", world}, {"replicas", world}}});
-  add({0, "data"}, Drawn{"loader 1", {number}});
-  add({0, "data"}, Fact{"loader 1 exhausted", Json::object()});
-  for (int step = 0; step < kSteps; ++step) {
-    const int epoch = step / 2;
-    if (step % 2 == 0) {
-      add({step, "data"}, Fact{"loader 0",
-                               {{"epoch", epoch},
-                                {"length", kLength},
-                                {"replicas", world},
-                                {"shuffle", true},
-                                {"sampler_epoch", epoch},
-                                {"seed", 0},
-                                {"batch_size", 4}}});
-    }
-    Drawn drawn{"loader 0", {}};
-    for (int64_t i = 0; i < 4; ++i)
-      drawn.indices.push_back((number + world * (i + 4 * (step % 2)) + 5 * epoch) % kLength);
-    add({step, "data"}, drawn);
-    issue({step, "forward"}, "ddp_buffers");
-    add({step, "forward"}, digests("buffers", {{uint64_t(step), 1}}));
-    add({step, "forward"}, digests("random", {{uint64_t(100 * step + number), 1}}));
-    issue({step, "backward"}, "ddp_backward");
-    add({step, "backward"}, Fact{"backward", {{"model", "model 0"}, {"kind", "synchronised"}}});
-    add({step, "backward"}, digests("gradients", {{uint64_t(step), 1}, {uint64_t(step), 1}}));
-    add({step, "update"}, Fact{"optimizer 0",
-                               {{"kind", "SGD"},
-                                {"groups", Json::array({{{"lr", 0.5}}})},
-                                {"owned", Json::array({Json::array({"model 0", "w0"}),
-                                                       Json::array({"model 0", "w1"})})},
-                                {"foreign", 0}}});
-    add({step, "update"}, digests("state", {{uint64_t(step), 1}}));
-    add({step, "update"}, digests("parameters", {{uint64_t(step) + 10, 1}, {3, 1}}));
-    if (step % 2 == 1) add({step, "data"}, Fact{"loader 0 exhausted", Json::object()});
-  }
-  rank.history.last = {kSteps - 1, "update"};
-  return rank;
-}
-
-RecordedRun right_run(int world = 2) {
-  RecordedRun run;
-  for (int rank = 0; rank < world; ++rank) run.ranks.push_back(right_rank(rank, world));
-  return run;
-}
 
 // The n-th record of a rank that holds T and, of digests, has the role.
 template <class T>
@@ -169,6 +98,12 @@ const std::vector<Mistake>& mistakes() {
          }},
         {"forward.runs_through_the_wrapper", "bare_forward",
          first([](Rank& rank) { nth<Fact>(rank, 1, "backward").values["kind"] = "bare"; })},
+        {"forward.runs_through_the_wrapper", "update_not_averaged", first([](Rank& rank) {
+           nth<Fact>(rank, 0, "model 0").values["wrapped"] = true;
+           nth<Fact>(rank, 2, "backward").values["kind"] = "local";
+         })},
+        {"forward.runs_through_the_wrapper", "update_not_averaged",
+         first([](Rank& rank) { nth<Fact>(rank, 3, "backward").values["kind"] = "no_sync"; })},
         {"gradients.are_the_same", "no_two_ranks_agree",
          first([](Rank& rank) { nth<Digests>(rank, 2, "gradients").values[1].bits = 77; })},
         {"gradients.are_the_same", "synchronised_on_some_ranks",
@@ -278,12 +213,51 @@ TEST(Claims, LetARankThatDiedExplainTheCollectivesThatItLacks) {
   EXPECT_TRUE(collectives_have_one_order(run).findings.empty());
 }
 
+// Rank 0 logs a loss that rank 1 does not, and rank 1 is in its backward. Both give up.
+TEST(Claims, FindThatTwoRanksWaitInCollectivesOfWhichEachIsTheOthersOwn) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    auto& events = rank.history.events;
+    const Moment at{kSteps, "backward"};
+    Collective loss{.op = "allreduce", .group = "of the program", .elements = 1, .done = true};
+    events.push_back({at, loss});
+    if (rank.number == 0) {
+      loss.sequence = 1;
+      loss.done = false;
+      events.push_back({at, loss});
+    } else {
+      events.push_back(
+          {at, Collective{.op = "allreduce", .group = "world", .sequence = 2 * kSteps}});
+    }
+    rank.history.ending = {Ending::Kind::threw, "no answer"};
+  }
+  const auto findings = collectives_have_one_order(run).findings;
+  ASSERT_FALSE(findings.empty());
+  EXPECT_EQ(findings.front().pattern, "mismatched_collectives");
+  EXPECT_EQ(findings.front().text.find("rank 0 waited in collective #1 of "), 0u)
+      << findings.front().text;
+}
+
 TEST(Claims, CountNoForwardThatARecorderDidNotSee) {
   auto run = right_run();
   for (auto& rank : run.ranks)
     for (int n = 0; n < kSteps; ++n) nth<Fact>(rank, n, "backward").values["kind"] = "local";
   EXPECT_NE(forwards_run_through_the_wrapper(run).why_not, "");
   EXPECT_EQ(gradients_differ_in_no_sync(run).findings.front().pattern, "same_data");
+}
+
+TEST(Claims, AllowAnUpdateFromGradientsOfWhichTheLastWereAveraged) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    auto& records = rank.records;
+    const auto averaged = std::find_if(records.begin(), records.end(), [](const auto& record) {
+      const auto* fact = std::get_if<Fact>(&record.what);
+      return fact && fact->name == "backward";
+    });
+    const Fact local{"backward", {{"model", "model 0"}, {"kind", "no_sync"}}};
+    records.insert(averaged, {averaged->at, local});
+  }
+  EXPECT_TRUE(forwards_run_through_the_wrapper(run).findings.empty());
 }
 
 TEST(Claims, AllowThePaddingOfADistributedSampler) {

@@ -12,8 +12,10 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <numeric>
 #include <sys/stat.h>
@@ -249,6 +251,36 @@ TEST(RecorderThatIsOff, PassesEverythingThrough) {
   EXPECT_EQ(sampler.next(2), (std::vector<size_t>{0, 1}));
   sampler.reset();
   EXPECT_EQ(sampler.next(4), (std::vector<size_t>{0, 1, 2}));
+}
+
+// Draws a random number for each sample.
+struct Noise : torch::data::datasets::Dataset<Noise> {
+  torch::data::Example<> get(size_t) override { return {at::ones({2}), at::rand({1})}; }
+  std::optional<size_t> size() const override { return 12; }
+};
+
+TEST_F(RecorderInCpp, SaysOfWhichDatasetASamplerDealsAndDrawsNoNumberForIt) {
+  const auto group =
+      c10::make_intrusive<c10d::ProcessGroup>(c10::make_intrusive<c10d::HashStore>(), 0, 1);
+  {
+    Recorder recorder(group, folder_);
+    Noise data;
+    at::manual_seed(7);
+    const auto expected = at::rand({1});
+    at::manual_seed(7);
+    auto sampler = recorder.watch(torch::data::samplers::SequentialSampler(12), data);
+    EXPECT_TRUE(at::rand({1}).equal(expected));
+    sampler.next(5);
+  }
+  const auto rank = recorded::read_rank(bytes_of(0), "f");
+  const auto found = std::find_if(rank.records.begin(), rank.records.end(), [](const auto& record) {
+    const auto* fact = std::get_if<recorded::Fact>(&record.what);
+    return fact && fact->name == "sampler 0";
+  });
+  ASSERT_NE(found, rank.records.end());
+  const auto& fact = std::get<recorded::Fact>(found->what);
+  EXPECT_EQ(fact.whole("length"), 12);
+  EXPECT_NE(fact.text("fingerprint"), "");
 }
 
 TEST_F(RecorderInCpp, RefusesANullGroupWhereItIsOn) {

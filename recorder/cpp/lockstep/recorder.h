@@ -25,6 +25,7 @@ class SamplerLog {
   // What is said of a pass as it begins; -1 where it is not known.
   struct Pass {
     std::string sampler;
+    std::string fingerprint;  // of the dataset's first sample; empty: not known
     std::int64_t length = -1, replicas = -1, rank = -1, epoch = 0;
     std::uint64_t seed = 0;
     bool shuffles = false, drops = false;
@@ -38,16 +39,15 @@ class SamplerLog {
 // Records what one rank of a training does, for `lockstep judge` and `lockstep trace`: digests of
 // parameters, gradients and optimizer state, hyper-parameters, the indices that samplers deal, and
 // every collective of its group. One for a process; it writes FOLDER/rank0.history, in the format
-// of docs/protocol.md, section 5.
+// of docs/protocol.md, section 5. The folder is the one that LOCKSTEP_RECORD names.
 //
-//   lockstep::Recorder recorder(lockstep::init_process_group());     // into LOCKSTEP_RECORD's
-//   folder auto group = recorder.group();                                   // in place of the
-//   other lockstep::DistributedDataParallel ddp(net, {.process_group = group});
+//   lockstep::Recorder recorder(lockstep::init_process_group());
+//   auto group = recorder.group();  // in place of the other
+//   lockstep::DistributedDataParallel ddp(net, {.process_group = group});
 //   recorder.watch(ddp);
 //   auto sampler = recorder.watch(lockstep::DistributedSampler(samples, *group));
 //   ...
-//     recorder.step(optimizer);                                      // in place of
-//     optimizer.step()
+//     recorder.step(optimizer);  // in place of optimizer.step()
 //
 // Where LOCKSTEP_RECORD is not set and no folder is given it is off: group() is the group that it
 // was given, no hook is set, and everything passes through.
@@ -84,6 +84,14 @@ class Recorder {
   requires std::is_base_of_v<torch::data::samplers::Sampler<>, Sampler> RecordedSampler<Sampler>
   watch(Sampler sampler);
 
+  // The same for a sampler that does not know its dataset, such as RandomSampler: records the
+  // dataset's size, and a digest of its first sample, so that ranks with one dataset are seen to
+  // have one. Where this is on it takes that sample, with the random numbers that this needs given
+  // back; tensors of examples, and of vectors of them, are looked at.
+  template <class Sampler, class Dataset>
+  requires std::is_base_of_v<torch::data::samplers::Sampler<>, Sampler> RecordedSampler<Sampler>
+  watch(Sampler sampler, Dataset& dataset);
+
   // A step of `optimizer`, recorded: in place of optimizer.step(closure).
   at::Tensor step(torch::optim::Optimizer& optimizer,
                   torch::optim::Optimizer::LossClosure closure = nullptr);
@@ -98,6 +106,8 @@ class Recorder {
   };
   void watch_module(std::shared_ptr<torch::nn::Module> module, Wrapper wrapper);
   std::shared_ptr<SamplerLog> new_sampler_log();
+  // Empty where `first_sample` throws or has no tensor.
+  static std::string fingerprint_of(const std::function<std::vector<at::Tensor>()>& first_sample);
 
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::unique_ptr<Impl> impl_;  // null: off
@@ -106,8 +116,12 @@ class Recorder {
 template <class Sampler>
 class RecordedSampler : public Sampler {
  public:
-  RecordedSampler(Sampler sampler, std::shared_ptr<SamplerLog> log)
-      : Sampler(std::move(sampler)), log_(std::move(log)) {}
+  struct About {
+    std::int64_t length = -1;
+    std::string fingerprint;
+  };
+  RecordedSampler(Sampler sampler, std::shared_ptr<SamplerLog> log, About dataset)
+      : Sampler(std::move(sampler)), log_(std::move(log)), dataset_(std::move(dataset)) {}
 
   void reset(std::optional<std::size_t> new_size = std::nullopt) override {
     Sampler::reset(new_size);
@@ -128,7 +142,9 @@ class RecordedSampler : public Sampler {
 
  private:
   SamplerLog::Pass pass() const {
-    SamplerLog::Pass pass{.sampler = typeid(Sampler).name()};
+    SamplerLog::Pass pass{.sampler = typeid(Sampler).name(),
+                          .fingerprint = dataset_.fingerprint,
+                          .length = dataset_.length};
     if constexpr (requires { this->options().num_replicas; }) {
       const auto& options = this->options();
       pass.length = static_cast<std::int64_t>(this->dataset_size());
@@ -143,6 +159,7 @@ class RecordedSampler : public Sampler {
   }
 
   std::shared_ptr<SamplerLog> log_;  // null: not recorded
+  About dataset_;
   bool has_begun_ = false;
 };
 
@@ -169,7 +186,35 @@ void Recorder::watch(const Model& model) {
 template <class Sampler>
 requires std::is_base_of_v<torch::data::samplers::Sampler<>, Sampler> RecordedSampler<Sampler>
 Recorder::watch(Sampler sampler) {
-  return {std::move(sampler), is_on() ? new_sampler_log() : nullptr};
+  return {std::move(sampler), is_on() ? new_sampler_log() : nullptr, {}};
+}
+
+// What a dataset gives: tensors, examples of them, vectors of either. Others have no tensor.
+template <class Value>
+void append_tensors(const Value& value, std::vector<at::Tensor>& all) {
+  if constexpr (std::is_same_v<Value, at::Tensor>) {
+    all.push_back(value);
+  } else if constexpr (requires { value.data; }) {
+    append_tensors(value.data, all);
+    if constexpr (requires { value.target; }) append_tensors(value.target, all);
+  } else if constexpr (requires { value.begin(); }) {
+    for (const auto& each : value) append_tensors(each, all);
+  }
+}
+
+template <class Sampler, class Dataset>
+requires std::is_base_of_v<torch::data::samplers::Sampler<>, Sampler> RecordedSampler<Sampler>
+Recorder::watch(Sampler sampler, Dataset& dataset) {
+  if (!is_on()) return watch(std::move(sampler));
+  const std::optional<std::size_t> size = dataset.size();
+  const auto first_sample = [&dataset] {
+    std::vector<at::Tensor> all;
+    append_tensors(dataset.get_batch({0}), all);
+    return all;
+  };
+  return {std::move(sampler),
+          new_sampler_log(),
+          {size ? static_cast<std::int64_t>(*size) : -1, fingerprint_of(first_sample)}};
 }
 
 }  // namespace lockstep
