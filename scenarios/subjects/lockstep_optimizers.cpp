@@ -1,6 +1,7 @@
 #include "scenarios/subjects/lockstep_optimizers.h"
 
 #include "ddp/collectives.h"
+#include "ddp/errors.h"
 #include "ddp/model_averaging.h"
 #include "ddp/post_local_sgd.h"
 #include "ddp/zero_redundancy_optimizer.h"
