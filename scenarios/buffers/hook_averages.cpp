@@ -262,11 +262,11 @@ Scenario hook_averages() {
       .program = program,
       .checks = {buffers_are_averaged_where_they_are_due},
       .labels = {{"three ranks and more", 0.4, has_three_ranks<Averaged>},
-                 {"a hook behind the forward", 0.3,
+                 {"a hook behind the forward", 0.2,
                   [](const Averaged& c) { return c.place == "after_forward"; }},
                  {"a forward that throws", 0.2, [](const Averaged& c) { return has(c, "throws"); }},
                  {"a local forward", 0.25, [](const Averaged& c) { return has(c, "no_sync"); }},
-                 {"no lag", 0.3, [](const Averaged& c) { return !c.buffer_sync_lag; }}},
+                 {"no lag", 0.2, [](const Averaged& c) { return !c.buffer_sync_lag; }}},
   });
 }
 

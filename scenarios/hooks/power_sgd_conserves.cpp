@@ -152,15 +152,11 @@ Findings what_is_applied_is_a_projection(const Hooked& c, const History& h) {
   });
 }
 
-at::Tensor singular_values(const at::Tensor& matrix) {
-  return at::linalg_svdvals(matrix);
-}
-
 Findings its_rank_is_as_asked(const Hooked& c, const History& h) {
   if (!is_wide(c)) return {};
   return of_each_step(c, [&](int step, size_t p) {
     const auto applied = seen(c, h, step, p).applied;
-    const auto rest = singular_values(applied).slice(0, c.hook.matrix_rank);
+    const auto rest = at::linalg_svdvals(applied).slice(0, c.hook.matrix_rank);
     const auto rank = static_cast<double>(c.hook.matrix_rank);
     const double bound = 8 * (rank + 1) * (rank + 1) * roundoff(c) * applied.norm().item<double>();
     return within(
@@ -181,7 +177,7 @@ Findings it_finds_the_best(const Hooked& c, const History& h) {
     if (!approximates(c, p)) continue;
     const int step = c.steps - 1;
     const auto s = step_of(c, h, step, p);
-    const auto values = singular_values(s.wanted);
+    const auto values = at::linalg_svdvals(s.wanted);
     const auto last = values[c.hook.matrix_rank - 1].item<double>();
     const auto rest = values.slice(0, c.hook.matrix_rank);
     if (!(rest[0].item<double>() * 2 <= last)) continue;
@@ -217,6 +213,7 @@ Findings the_others_are_averages(const Hooked& c, const History& h) {
 
 Findings ranks_hold_the_same_bits(const Hooked& c, const History& h) {
   refuse_two_roundings(c);
+  if (c.hook.kind != "power_sgd") throw Refused("the hook is not PowerSGD");
   Findings out;
   for (int step = 0; step < c.steps; ++step) {
     std::vector<Row> rows;

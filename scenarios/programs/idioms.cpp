@@ -185,7 +185,7 @@ std::vector<Programme> idioms() {
        {.op = "update_if_finite"}}};
   auto all = alternating_heads();
   for (const auto& more : {lifecycles(), uneven_inputs(), plain_penalties(), rounded_averages(),
-                           unused_after_a_window(), several_models_in_one_pass()})
+                           several_models_in_one_pass()})
     all.insert(all.end(), more.begin(), more.end());
   for (const auto& loop : loops)
     for (const int world : {2, 3})

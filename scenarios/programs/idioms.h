@@ -15,7 +15,6 @@ std::vector<Programme> uneven_inputs();
 // models.
 std::vector<Programme> plain_penalties();
 std::vector<Programme> rounded_averages();
-std::vector<Programme> unused_after_a_window();
 std::vector<Programme> several_models_in_one_pass();
 
 }  // namespace lockstep::scenarios::programs

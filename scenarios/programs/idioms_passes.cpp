@@ -57,22 +57,6 @@ std::vector<Programme> rounded_averages() {
   return all;
 }
 
-// What each rank has added up in a window stays, where no rank uses the parameter afterwards.
-std::vector<Programme> unused_after_a_window() {
-  const Step forward, local{.no_sync = 1}, without{.unused = {1}}, backward{.op = "backward"},
-      none{.op = "zero_none"};
-  std::vector<Programme> all;
-  for (const char* kind : {"sparse", "vector"})
-    for (const bool views : {false, true})
-      all.push_back({.world = {.size = 3},
-                     .steps = {local, backward, without, backward, none, forward, backward, none,
-                               local, backward, without, backward},
-                     .layers = {{.kind = "linear", .size = 3}, {.kind = kind, .size = 3}},
-                     .options = {.find_unused_parameters = true, .gradient_as_bucket_view = views},
-                     .seed = 16});
-  return all;
-}
-
 // Passes through several models, of which each rank has run the forwards in an order of its own.
 std::vector<Programme> several_models_in_one_pass() {
   const Step all{.everywhere = true}, backward{.op = "backward_together", .everywhere = true},

@@ -268,7 +268,6 @@ Scenario match_single_process() {
                      "unfrozen_parameters_stay_unhooked",
                      "unfrozen_parameters_unnoticed",
                      "unused_gradient_counts_as_zero",
-                     "unused_sparse_gradient_overwritten",
                      "unused_view_is_divided",
                      "use_in_no_sync_forgotten",
                      "view_kept_multiplied",
