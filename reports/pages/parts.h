@@ -18,6 +18,9 @@ void add_results(Markup& html, const Run& run);
 // Histories of cases that passed, and pictures of the whole run.
 void add_passes(Markup& html, const RunPage& page, int& number);
 
+// What was planted and what the checks said of it: what escaped first.
+void add_faults(Markup& html, const RunPage& page);
+
 void add_slowest(Markup& html, const Run& run);
 void add_flaky(Markup& html, const Run& run);
 void add_environment(Markup& html, const Run& run);

@@ -22,14 +22,15 @@ h3 { font-size: 1rem; } h4 { font-size: .95rem; margin-bottom: .25rem; }
 .kind { border: 1px solid var(--ink); padding: 0 .4rem; text-transform: uppercase; }
 .rule { font-size: 1.15rem; font-weight: 600; margin-bottom: 0; } .quiet, .claim { color: var(--axis); }
 .claim { display: block; font-weight: 400; max-width: 34rem; white-space: normal; min-width: 12rem; }
-#environment td, #slowest td { text-align: left; }
-pre { border: 1px solid var(--faint); padding: .5rem; } #results td, #results th { vertical-align: top; text-align: left; }
+:is(#environment, #faults, #slowest) :is(td, th) { text-align: left; }
+pre { border: 1px solid var(--faint); padding: .5rem; } .command pre { overflow-wrap: anywhere; white-space: pre-wrap; }
+#results td, #results th { vertical-align: top; text-align: left; }
 td.fail, td.hang, td.crash, td.leak, td.flaky { border: 3px solid var(--rank3); }
 td.inconclusive { border: 3px dashed var(--rank1); } td.skip { border-style: dotted; }
 .controls { display: flex; flex-wrap: wrap; gap: .5rem; align-items: end; margin: .5rem 0; }
 .controls input, .controls select, button { background: var(--paper); border: 1px solid var(--axis); color: var(--ink);
   font: inherit; padding: .25rem .5rem; }
-.controls label { display: grid; } button[aria-pressed=true] { border-width: 3px; font-weight: 700; }
+.controls label { display: grid; } button[aria-pressed=true] { border-width: 3px; font-weight: 700; padding: calc(.25rem - 2px) calc(.5rem - 2px); }
 :focus-visible { outline: 3px solid var(--rank0); outline-offset: 1px; } [hidden] { display: none; }
 nav ul { display: flex; flex-wrap: wrap; gap: .25rem 1rem; list-style: none; padding: 0; } a { color: var(--ink); }
 @media print { .controls, button, nav { display: none; } [hidden] { display: revert; } article { break-inside: avoid-page; } }
@@ -69,11 +70,8 @@ void add_verdict(Markup& html, const Run& run) {
 
 void add_contents(Markup& html) {
   static constexpr std::pair<const char*, const char*> kSections[] = {
-      {"failures", "What does not hold"},
-      {"results", "Scenarios"},
-      {"histories", "What happened"},
-      {"slowest", "Slowest"},
-      {"flaky", "Flaky"},
+      {"failures", "What does not hold"}, {"results", "Scenarios"}, {"histories", "What happened"},
+      {"faults", "Planted faults"},       {"slowest", "Slowest"},   {"flaky", "Flaky"},
       {"environment", "Environment"}};
   html.open("nav", {{"aria-label", "Sections"}}).open("ul");
   for (const auto& [id, name] : kSections)
@@ -92,6 +90,7 @@ std::string run_page(const RunPage& page) {
   add_failures(html, page, number);
   add_results(html, run);
   add_passes(html, page, number);
+  add_faults(html, page);
   add_slowest(html, run);
   add_flaky(html, run);
   add_environment(html, run);

@@ -1,5 +1,6 @@
 #include "reports/pictures/lanes.h"
 
+#include "harness/core/text.h"
 #include "reports/pictures/plot_text.h"
 
 #include <algorithm>
@@ -16,6 +17,7 @@ constexpr int kTicks = 4;
 
 // Three significant digits are enough for an axis.
 std::string tick_text(double time) {
+  if (std::abs(time) >= 1000) return with_commas(std::llround(time));
   char text[32];
   std::snprintf(text, sizeof(text), "%.3g", time);
   return text;

@@ -5,7 +5,7 @@
 namespace lockstep::reports {
 
 std::string page(const Page& page) {
-  auto html = begun_page(page.title);
+  auto html = begun_page(page.title, Scripts::none, "#settings :is(td, th) { text-align: left; }");
   html.element("p", {{"class", "finding"}}, page.finding);
   if (!page.text.empty()) html.element("p", {}, page.text);
   int number = 0;
@@ -16,7 +16,7 @@ std::string page(const Page& page) {
     html.close();
   }
   if (!page.settings.rows.empty()) {
-    html.open("section").element("h2", {}, "Settings");
+    html.open("section", {{"id", "settings"}}).element("h2", {}, "Settings");
     open_scrolling(html, "Settings");
     add_table(html, page.settings);
     html.close().close();

@@ -36,7 +36,7 @@ svg .axis { fill: var(--axis); } svg .strong { font-weight: 700; }
 .dotted { fill: none; stroke: var(--ink); stroke-width: 2; stroke-dasharray: 1 3; }
 .wrong { stroke: var(--rank3); stroke-width: 4; } .bar.wrong { fill-opacity: .35; }
 .rule { stroke: var(--ink); } .faint { stroke: var(--faint); }
-.path { fill: none; stroke: var(--own); stroke-width: 2; } .path.reference { stroke-dasharray: 6 4; }
+.point { fill: var(--ink); stroke: var(--paper); } .path { fill: none; stroke: var(--own); stroke-width: 2; } .path.reference { stroke-dasharray: 6 4; }
 .path.rank1 { stroke-dasharray: 10 3; } .path.rank2 { stroke-dasharray: 2 3; } .path.rank3 { stroke-dasharray: 12 3 2 3; }
 @media (prefers-reduced-motion: reduce) { * { animation: none !important; transition: none !important; } }
 @media print { body { max-width: none; } details > * { display: block; } .scroll { overflow: visible; }

@@ -125,26 +125,65 @@ void add_axes(Markup& svg, const Plot& plot) {
            "axis");
 }
 
-// Labels at the ends of lines, moved apart where they would cover each other.
+// A line that is nobody's is told apart by its dashes; `number` counts the series.
+void add_path(Markup& svg, const Label& label, size_t number, const std::string& points) {
+  Markup::Attributes attributes{{"class", "path " + class_of(label)}, {"points", points}};
+  if (label.rank == kNobody && number > 0)
+    attributes.emplace_back("stroke-dasharray", number % 2 == 0 ? "2 3" : "10 3");
+  svg.empty("polyline", attributes);
+}
+
+std::string point_text(double x, double y) {
+  return coordinate(x) + "," + coordinate(y);
+}
+
+// A value of nobody's to which no line leads.
+bool is_alone(const Lines::Series& series, size_t column) {
+  const auto has = [&](size_t at) {
+    return at < series.values.size() && !std::isnan(series.values[at]);
+  };
+  return series.label.rank == kNobody && has(column) && !has(column - 1) && !has(column + 1);
+}
+void add_point(Markup& svg, size_t number, double x, double y) {
+  constexpr double kHalf = 4.5;
+  if (number % 2 == 0)
+    svg.empty("circle", {{"class", "point"},
+                         {"cx", coordinate(x)},
+                         {"cy", coordinate(y)},
+                         {"r", coordinate(kHalf)}});
+  else
+    add_box(svg, x - kHalf, y - kHalf, 2 * kHalf, 2 * kHalf, "point");
+}
+
+// Labels at the ends of lines, moved apart where they would cover each other, each with its shape
+// or a piece of its line.
 void add_end_labels(Markup& svg, const Plot& plot) {
   struct End {
     double y;
-    const Label* label;
+    const Lines::Series* series;
+    size_t number, column;
   };
   std::vector<End> ends;
   for (const auto& series : plot.lines.series)
-    for (auto value = series.values.rbegin(); value != series.values.rend(); ++value)
-      if (!std::isnan(*value)) {
-        ends.push_back({plot.y(*value), &series.label});
+    for (size_t column = series.values.size(); column-- > 0;)
+      if (!std::isnan(series.values[column])) {
+        ends.push_back({plot.y(series.values[column]), &series,
+                        static_cast<size_t>(&series - plot.lines.series.data()), column});
         break;
       }
   std::stable_sort(ends.begin(), ends.end(), [](const End& a, const End& b) { return a.y < b.y; });
   double free = 0;
+  const double x = plot.left + kPlotWide + 16;
   for (auto& end : ends) {
     end.y = std::max(end.y, free);
     free = end.y + 17;
-    add_shape(svg, *end.label, plot.left + kPlotWide + 16, end.y);
-    add_text(svg, end.label->text, plot.left + kPlotWide + 28, end.y, "start");
+    const auto& label = end.series->label;
+    add_shape(svg, label, x, end.y);
+    if (is_alone(*end.series, end.column))
+      add_point(svg, end.number, x, end.y);
+    else if (label.rank == kNobody)
+      add_path(svg, label, end.number, point_text(x - 9, end.y) + " " + point_text(x + 9, end.y));
+    add_text(svg, label.text, x + 14, end.y, "start");
   }
 }
 
@@ -164,19 +203,19 @@ Drawing drawn(const Lines& lines) {
     std::string points;
     for (size_t column = 0; column < series.values.size(); ++column)
       if (!std::isnan(series.values[column]))
-        points += (points.empty() ? "" : " ") + coordinate(plot.x(column)) + "," +
-                  coordinate(plot.y(series.values[column]));
-    Markup::Attributes attributes{{"class", "path " + class_of(series.label)}, {"points", points}};
+        points +=
+            (points.empty() ? "" : " ") + point_text(plot.x(column), plot.y(series.values[column]));
     const size_t number = labels.size() - 1;
-    if (series.label.rank == kNobody && number > 0)
-      attributes.emplace_back("stroke-dasharray", number % 2 == 0 ? "2 3" : "10 3");
-    out.marks.empty("polyline", attributes);
-    for (size_t column = 0; column < series.values.size(); ++column)
-      if (!std::isnan(series.values[column]))
-        add_shape(out.marks, series.label, plot.x(column), plot.y(series.values[column]));
+    add_path(out.marks, series.label, number, points);
+    for (size_t column = 0; column < series.values.size(); ++column) {
+      if (std::isnan(series.values[column])) continue;
+      const double x = plot.x(column), y = plot.y(series.values[column]);
+      add_shape(out.marks, series.label, x, y);
+      if (is_alone(series, column)) add_point(out.marks, number, x, y);
+    }
   }
   add_end_labels(out.marks, plot);
-  out.wide = plot.left + kPlotWide + 28 + widest(labels) + kMargin;
+  out.wide = plot.left + kPlotWide + 30 + widest(labels) + kMargin;
   out.high = plot.top + std::max(kPlotHigh + 48, static_cast<double>(labels.size()) * 17);
   return out;
 }

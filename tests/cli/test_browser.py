@@ -117,7 +117,9 @@ class PageCase(ProgramCase):
             self.assertTrue(section.is_visible(), text[:80])
         for article in page.locator("article, figure, pre").all():
             self.assertTrue(article.is_visible())
-        self.assertIn(words(page.locator("h1").inner_text()), written)
+        heading = words(page.locator("h1").inner_text())
+        self.assertTrue(heading.strip())
+        self.assertIn(heading, written)
         self.assertEqual(page.locator("button, input, select").count(), 0, "nothing is there that does nothing")
         self.assertEqual(wrong, [])
 
@@ -140,7 +142,9 @@ class PageCase(ProgramCase):
         self.assertEqual(stories, sum(result["result"] not in ("pass", "skip") for result in run["results"]))
         for result in run["results"]:
             for finding in result["findings"][:1] if result["result"] not in ("pass", "skip") else []:
-                self.assertIn(words(finding["text"].split("\n")[0]), words(page.locator("#failures").inner_text()))
+                heading = page.locator("h3", has_text=re.compile(r"\b%s\b" % re.escape(result["scenario"])))
+                for story in page.locator("#failures article", has=heading).all():
+                    self.assertIn(words(finding["text"].split("\n")[0]), words(story.locator(".diagnosis").inner_text()))
 
 
 class Failing(PageCase):
@@ -177,6 +181,7 @@ class Failing(PageCase):
             pictures.locator("button", has_text="all").focus()
             page.keyboard.press("Enter")
             self.assertTrue(all(picture.is_visible() for picture in pictures.locator(".picture").all()))
+            pictures.locator("button").first.click()  # so that paper has what the screen hides
         page.emulate_media(media="print")
         self.assertFalse(page.locator("button").first.is_visible())
         self.assertTrue(all(picture.is_visible() for picture in page.locator(".picture").all()))
@@ -217,8 +222,8 @@ class Own(PageCase):
         self.assertIn("Which rank drew which sample", page.locator("#histories").inner_text())
 
     def test_demonstrations_have_pages_too(self):
-        for name in ("buffers", "hang"):
-            path = self.page_of("demo", name, status=0)
+        for demo in (["buffers"], ["hang"], ["overlap"], ["scale", "--set", "world=16"]):
+            path = self.page_of("demo", *demo, status=0)
             self.assert_readable(path)
             self.assert_whole_without_scripts(path)
 

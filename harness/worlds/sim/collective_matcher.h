@@ -84,7 +84,8 @@ class CollectiveMatcher {
   std::string waiting_text(const PendingCollective<RankArguments>& session, int member) const {
     std::string missing;
     int count = 0;
-    for (size_t i = 0; i < ranks_.size(); ++i) {
+    const bool all_came = session.here == static_cast<int>(ranks_.size());
+    for (size_t i = 0; !all_came && i < ranks_.size(); ++i) {
       if (session.issued[i]) continue;
       missing += (count++ == 0 ? "" : ", ") + std::to_string(ranks_[i]);
     }

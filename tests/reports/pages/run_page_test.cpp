@@ -112,6 +112,35 @@ TEST(RunPage, ShowsHistoriesOfPassesToo) {
   EXPECT_EQ(count(document, "//section[@id='histories']//svg"), 1U);
 }
 
+// The rows of the section's table, each as one text.
+std::vector<std::string> faults_on(const RunPage& page) {
+  const auto document = parsed(run_page(page));
+  std::vector<std::string> rows;
+  for (const auto& row : document.select_nodes("//section[@id='faults']//tbody/tr"))
+    rows.push_back(text_of(row.node()));
+  return rows;
+}
+
+TEST(RunPage, HasWhatEscapedBeforeWhatWasCaught) {
+  RankHistory killed, left;
+  killed.events.push_back({{0, "forward"}, Injection{.kind = "kill", .rank = 0}});
+  left.events.push_back({{0, "forward"}, Injection{.kind = "delay", .rank = 1}});
+  const History history({killed, left});
+  RunPage page{.run = every_kind()};
+  page.cases = {{.c = {"family.holds", Json::object()}, .holds = true, .history = history},
+                {.c = {"family.fails", Json::object()}, .holds = false, .history = history}};
+  page.run.canary = Run::Canary::failed;
+  auto rows = faults_on(page);
+  ASSERT_EQ(rows.size(), 5U);
+  EXPECT_TRUE(rows[0].starts_with("delay family.fails")) << rows[0];
+  EXPECT_NE(rows[1].find("1 ✗ the claim does not hold"), std::string::npos) << rows[1];
+  EXPECT_NE(rows[3].find("kill family.holds"), std::string::npos) << rows[3];
+  EXPECT_NE(rows[4].find("✓ caught"), std::string::npos) << rows[4];
+  page.run.canary = Run::Canary::passed;
+  rows = faults_on(page);
+  EXPECT_NE(rows[0].find("✗ escaped"), std::string::npos) << rows[0];
+}
+
 TEST(RunPage, RequestsNothingAndHasOneSmallScript) {
   const auto html = run_page({.run = every_kind()});
   const auto document = parsed(html);

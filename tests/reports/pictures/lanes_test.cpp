@@ -19,7 +19,7 @@ TEST(LanesText, SpansThatOverlapStandBelowEachOther) {
             "  microseconds  0                    100\n"
             "  rank 0        #########\n"
             "                    ##########\n"
-            "  rank 1          ......................\n"
+            "  rank 1          ??????????????????????\n"
             "  ? never done\n"
             "  -> rank 1 waits for rank 0\n");
 }
@@ -45,6 +45,14 @@ TEST(LanesSvg, ASpanIsABoxFromItsBeginToItsEnd) {
   EXPECT_NEAR(x(1) - x(0), 0.2 * 620, 0.01);
   EXPECT_NE(boxes[0].node().attribute("y").as_double(), boxes[1].node().attribute("y").as_double());
   EXPECT_STREQ(boxes[2].node().attribute("class").value(), "cell rank1 dotted");
+}
+
+TEST(LanesSvg, LongTimesAreWholeNumbers) {
+  auto picture = sample_lanes();
+  std::get<Lanes>(picture.body).lanes[0].spans[0].to = 4608;
+  const auto svg = svg_of(picture, 1);
+  EXPECT_NE(svg.find(">1,152<"), std::string::npos) << svg;
+  EXPECT_EQ(svg.find("e+"), std::string::npos);
 }
 
 TEST(LanesTable, HasEverySpan) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <pugixml.hpp>
 
+#include <limits>
 #include <set>
 #include <stdexcept>
 
@@ -114,6 +115,23 @@ TEST(Page, TellsRanksApartByShapeToo) {
     shapes.insert(shape.name() + corners);
   }
   EXPECT_EQ(shapes.size(), 5U);
+}
+
+// One beside its value, and one at its label.
+TEST(Page, AValueToWhichNoLineLeadsHasAPoint) {
+  auto picture = sample_lines();
+  auto& lines = std::get<Lines>(picture.body);
+  const auto points = [&] {
+    const auto svg = svg_of(picture, 1);
+    size_t count = 0;
+    for (size_t at = 0; (at = svg.find("\"point\"", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(points(), 0U);
+  std::vector<double> values(lines.columns.size(), std::numeric_limits<double>::quiet_NaN());
+  values[1] = 2;
+  lines.series.push_back({{"published"}, values});
+  EXPECT_EQ(points(), 2U);
 }
 
 TEST(Page, WithAPictureThatCannotBeDrawnIsRefused) {
