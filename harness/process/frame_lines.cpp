@@ -3,6 +3,7 @@
 #include "harness/process/stacks.h"
 
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <cxxabi.h>
 #include <dlfcn.h>
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <poll.h>
 #include <spawn.h>
 #include <sstream>
 #include <sys/wait.h>
@@ -27,7 +29,7 @@ FrameLine shortened(std::string line, bool is_inlined) {
     line.resize(behind);
   const auto at = line.rfind(" at ");
   const auto slash = line.rfind('/');
-  const bool has_no_line = line.ends_with(":?");
+  const bool has_no_line = line.ends_with(":?") || line.ends_with(":0");
   const bool is_of_cpp = line.find("/include/c++/") != std::string::npos;
   const bool is_librarys =
       has_no_line || is_of_cpp || line.find("/torch/include/") != std::string::npos;
@@ -45,18 +47,45 @@ std::string demangled(const char* name) {
   return status == 0 ? text.get() : name;
 }
 
-std::string read_all(int descriptor) {
+// LLVM's reads what it needs of a file, 0.2 s for a program of 100 MB. That of binutils reads all
+// of its debug information, 20 s and 700 MB of memory. Both write the same lines.
+constexpr std::array kPrograms{"llvm-addr2line", "addr2line"};
+
+// The first of them that is installed, or -1.
+pid_t start_addr2line(std::vector<char*>& arguments, const posix_spawn_file_actions_t& actions) {
+  pid_t child = -1;
+  for (const char* program : kPrograms)
+    if (posix_spawnp(&child, program, &actions, nullptr, arguments.data(), environ) == 0)
+      return child;
+  return -1;
+}
+
+// The output of a child that has ended; nothing where it was killed because `is_stopped`.
+std::string output_of(pid_t child, int descriptor, const std::function<bool()>& is_stopped) {
+  constexpr int kPoll_ms = 20;
   std::string text;
   std::array<char, 4096> block{};
-  for (ssize_t got = 0; (got = read(descriptor, block.data(), block.size())) > 0;)
-    text.append(block.data(), static_cast<size_t>(got));
-  return text;
+  bool is_open = true, is_killed = false;
+  while (is_open) {
+    pollfd readable{descriptor, POLLIN, 0};
+    if (poll(&readable, 1, kPoll_ms) <= 0) {
+      is_killed = is_killed || is_stopped();
+      if (is_killed) kill(child, SIGKILL);
+      continue;
+    }
+    const auto got = read(descriptor, block.data(), block.size());
+    if (got > 0) text.append(block.data(), static_cast<size_t>(got));
+    is_open = got > 0;
+  }
+  waitpid(child, nullptr, 0);
+  return is_killed ? "" : text;
 }
 
 // The output of addr2line for each place in a file: "function at file:line", then the functions
-// into which that was inlined; nothing where it is not installed or finds nothing.
+// into which that was inlined; nothing where none is installed or it finds nothing.
 std::vector<std::vector<std::string>> asked_of_addr2line(const std::string& file,
-                                                         const std::vector<uint64_t>& places) {
+                                                         const std::vector<uint64_t>& places,
+                                                         const std::function<bool()>& is_stopped) {
   std::vector<std::string> arguments{"addr2line", "-C", "-f", "-i", "-p", "-e", file};
   for (const auto place : places) {
     std::ostringstream text;
@@ -72,13 +101,11 @@ std::vector<std::vector<std::string>> asked_of_addr2line(const std::string& file
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, theirs.number(), STDOUT_FILENO);
-  pid_t child = -1;
-  const int failed = posix_spawnp(&child, "addr2line", &actions, nullptr, raw.data(), environ);
+  const pid_t child = start_addr2line(raw, actions);
   posix_spawn_file_actions_destroy(&actions);
   theirs.close();
-  if (failed != 0) return {};
-  std::istringstream text(read_all(ours.number()));
-  waitpid(child, nullptr, 0);
+  if (child < 0) return {};
+  std::istringstream text(output_of(child, ours.number(), is_stopped));
   const std::string inlined = " (inlined by) ";
   std::vector<std::vector<std::string>> answers;
   for (std::string line; std::getline(text, line);) {
@@ -92,7 +119,7 @@ std::vector<std::vector<std::string>> asked_of_addr2line(const std::string& file
 
 }  // namespace
 
-KnownFrames lines_at(const std::set<uint64_t>& addresses) {
+KnownFrames lines_at(const std::set<uint64_t>& addresses, const std::function<bool()>& is_stopped) {
   KnownFrames lines;
   std::map<std::string, std::vector<std::pair<uint64_t, uint64_t>>> unknown;  // by file
   for (const auto address : addresses) {
@@ -117,7 +144,8 @@ KnownFrames lines_at(const std::set<uint64_t>& addresses) {
     std::error_code none;
     const bool is_here = std::filesystem::exists(file, none);
     const auto answers = asked_of_addr2line(
-        is_here ? file : std::filesystem::read_symlink("/proc/self/exe", none).string(), places);
+        is_here ? file : std::filesystem::read_symlink("/proc/self/exe", none).string(), places,
+        is_stopped);
     for (size_t i = 0; i < answers.size(); ++i) {
       if (answers[i].empty()) continue;
       auto& of_frame = lines[all[i].first];

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -101,9 +102,12 @@ struct FrameLine {
 };
 
 // By address, each the return address of a call. For frames of a process that was forked from this
-// one, so that both have everything at the same addresses.
+// one, so that both have everything at the same addresses. Once `is_stopped`, which is polled from
+// this thread, the functions' names stand for lines that were not looked up yet.
 using KnownFrames = std::map<uint64_t, std::vector<FrameLine>>;
-KnownFrames lines_at(const std::set<uint64_t>& addresses);
+KnownFrames lines_at(
+    const std::set<uint64_t>& addresses,
+    const std::function<bool()>& is_stopped = [] { return false; });
 
 // One line for each frame: function, file and line as far as they are known. `known` has all frames
 // of the stack.

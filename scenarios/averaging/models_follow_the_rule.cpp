@@ -146,7 +146,7 @@ rc::Gen<Averaged> cases() {
       set(&Averaged::bucket_cap_bytes, element<int64_t>(0, 1, 40)),
       set(&Averaged::through_optimizer), set(&Averaged::restart, element(0, 1, 2, 3)),
       set(&Averaged::sizes, sizes), set(&Averaged::dtypes, dtypes),
-      set(&Averaged::lacking, element(0, 0, 1, 2)),
+      set(&Averaged::lacking, element(0, 1, 1, 2)),
       set(&Averaged::seed, inRange<uint64_t>(0, 1 << 20)));
   return gen::map(drawn, [](Averaged c) {
     if (largest_number(c) > std::ldexp(1.0, 24)) c.dtypes.clear();  // they would round

@@ -1,10 +1,46 @@
 #include "scenarios/cases/sentences.h"
 
+#include "harness/core/values.h"
 #include "harness/worlds/subject.h"
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+
 namespace lockstep::scenarios {
+
+namespace {
+
+constexpr const char* kOurs = "lockstep";
+// Before a sentence in other words than ours.
+constexpr int64_t kOwnWords = 0;
+
+std::vector<int64_t> recorded_in(const Row& row, int rank) {
+  return as_integers(row.by_rank[static_cast<size_t>(rank)]);
+}
+
+bool has_mark(const std::vector<int64_t>& recorded) {
+  return !recorded.empty() && recorded.front() == kOwnWords;
+}
+
+}  // namespace
+
+void record_sentence(RankContext& here, const char* name, const std::string& sentence) {
+  std::vector<int64_t> bytes(sentence.begin(), sentence.end());
+  if (!bytes.empty() && here.subject().name != kOurs) bytes.insert(bytes.begin(), kOwnWords);
+  here.record(name, bytes);
+}
+
+std::string sentence_in(const Row& row, int rank) {
+  const auto bytes = recorded_in(row, rank);
+  return {bytes.begin() + (has_mark(bytes) ? 1 : 0), bytes.end()};
+}
+
+bool is_in_our_words(const Row& row) {
+  for (int rank = 0; rank < static_cast<int>(row.by_rank.size()); ++rank)
+    if (has_mark(recorded_in(row, rank))) return false;
+  return true;
+}
 
 std::string error_of(const std::function<void()>& act) {
   try {

@@ -1,11 +1,28 @@
 // What a program is told where it errs.
 #pragma once
 
+#include "harness/core/history.h"
+#include "harness/recorder/rank_context.h"
+
 #include <functional>
 #include <string>
 #include <vector>
 
 namespace lockstep::scenarios {
+
+// Note [Whose words]
+// A claim that ranks receive an error judges a fact, that they throw, and words. The words of the
+// subject `lockstep` are part of what it promises. Another subject says the same fact in words of
+// its own, which no check can know, so of its sentences the fact alone is judged: whether there is
+// one. Programs record every error by record_sentence(), and checks that compare words ask
+// is_in_our_words() first.
+
+// The error that this rank received; empty: none.
+void record_sentence(RankContext& here, const char* name, const std::string& sentence);
+
+// Of a row of recorded sentences: the text of one rank's, and whether their words may be judged.
+std::string sentence_in(const Row& row, int rank);
+bool is_in_our_words(const Row& row);
 
 // The sentence that `act` throws, without a stack; empty if it ends well. Unsupported passes.
 std::string error_of(const std::function<void()>& act);

@@ -2,6 +2,7 @@
 
 #include "harness/core/compare.h"
 #include "harness/core/text.h"
+#include "scenarios/cases/sentences.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/errors/follow.h"
 #include "scenarios/errors/run.h"
@@ -15,10 +16,8 @@ namespace lockstep::scenarios::errors {
 
 namespace {
 
-std::string sentence_of(const History& h, int step, int rank) {
-  const auto row = h.row({step, kAfter}, kTold);
-  const auto bytes = as_integers(row.by_rank[static_cast<size_t>(rank)]);
-  return {bytes.begin(), bytes.end()};
+Row sentences_of(const History& h, int step) {
+  return h.row({step, kAfter}, kTold);
 }
 
 bool has(const std::string& sentence, const std::string& text) {
@@ -85,20 +84,23 @@ Wrong wrong_about_peers(const Told& told, int rank, const std::string& sentence)
   return {};
 }
 
-Wrong wrong_about(const Erring& c, const Told& told, int rank, const std::string& sentence) {
+Wrong wrong_about(const Erring& c, const Told& told, int rank, const Row& sentences) {
+  const auto sentence = sentence_in(sentences, rank);
   if (told.kind == Told::Kind::nothing)
     return sentence.empty() ? Wrong() : Diagnosis{"told_of_nothing", "no error"};
-  if (told.kind == Told::Kind::perhaps)
-    return sentence.empty() ? Wrong() : wrong_about_peers(told, rank, sentence);
+  if (sentence.empty() && told.kind == Told::Kind::perhaps) return {};
   if (sentence.empty())
     return Diagnosis{"not_told", told.kind == Told::Kind::own          ? "its own error"
                                  : told.kind == Told::Kind::unfinished ? "that the pass failed"
                                                                        : "its peers' error"};
-  if (told.kind == Told::Kind::unfinished) return wrong_unfinished(c, told, sentence);
-  if (told.kind == Told::Kind::peers) return wrong_about_peers(told, rank, sentence);
-  for (const auto& word : told.words)
-    if (!has(sentence, word)) return Diagnosis{"another_error", "'" + word + "'"};
-  return {};
+  if (told.kind == Told::Kind::own) {
+    for (const auto& word : told.words)  // the program's own
+      if (!has(sentence, word)) return Diagnosis{"another_error", "'" + word + "'"};
+    return {};
+  }
+  if (!is_in_our_words(sentences)) return {};
+  return told.kind == Told::Kind::unfinished ? wrong_unfinished(c, told, sentence)
+                                             : wrong_about_peers(told, rank, sentence);
 }
 
 TensorValue written(const Erring& c, size_t p, const Gradient& gradient) {
@@ -124,11 +126,12 @@ Findings every_rank_returns(const Erring& c, const History& h) {
 
 Findings every_rank_is_told(const Erring& c, const History& h) {
   const auto steps = follow(c);
-  for (int s = 0; s < c.steps; ++s)
+  for (int s = 0; s < c.steps; ++s) {
+    const auto sentences = sentences_of(h, s);
     for (int rank = 0; rank < c.world.size; ++rank) {
       const auto& told = steps[static_cast<size_t>(s)].told[static_cast<size_t>(rank)];
-      const auto sentence = sentence_of(h, s, rank);
-      auto wrong = wrong_about(c, told, rank, sentence);
+      const auto sentence = sentence_in(sentences, rank);
+      auto wrong = wrong_about(c, told, rank, sentences);
       const auto late = h.row({s, kAfter}, kLate).by_rank[static_cast<size_t>(rank)];
       if (as_integers(late).front() != 0)
         wrong = Diagnosis{"told_late", "to be told within ten seconds"};
@@ -139,17 +142,20 @@ Findings every_rank_is_told(const Erring& c, const History& h) {
                who + " was told " + (sentence.empty() ? "nothing" : "'" + sentence + "'") +
                    ", expected " + wrong->text}};
     }
+  }
   return {};
 }
 
 Findings ranks_are_told_alike(const Erring& c, const History& h) {
   const auto steps = follow(c);
   for (int s = 0; s < c.steps; ++s) {
+    const auto sentences = sentences_of(h, s);
+    if (!is_in_our_words(sentences)) continue;
     std::optional<std::string> first;
     for (int rank = 0; rank < c.world.size; ++rank) {
       const auto& told = steps[static_cast<size_t>(s)].told[static_cast<size_t>(rank)];
       if (told.kind != Told::Kind::unfinished) continue;
-      const auto sentence = sentence_of(h, s, rank);
+      const auto sentence = sentence_in(sentences, rank);
       if (sentence == first.value_or(sentence)) {
         first = sentence;
         continue;

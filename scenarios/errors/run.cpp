@@ -58,7 +58,7 @@ class Runner {
     here_.enter(step, kAfter);
     here_.record(kLate, std::vector<int64_t>{is_late(told) ? 1 : 0});
     told = without_times(told);
-    here_.record(kTold, std::vector<int64_t>(told.begin(), told.end()));
+    record_sentence(here_, kTold, told);
     record_gradients();
     recover(step);
   }

@@ -17,6 +17,7 @@
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"
+#include "scenarios/cases/sentences.h"
 
 #include <torch/torch.h>
 
@@ -137,7 +138,7 @@ void program(const Uneven& c, RankContext& here) {
   here.enter(0, kEnd);
   here.record("taken", std::vector<int64_t>{taken});
   here.record("told", std::vector<int64_t>{sentence.empty() ? 0 : 1});
-  here.record("sentence", std::vector<int64_t>(sentence.begin(), sentence.end()));
+  record_sentence(here, "sentence", sentence);
   const auto seen = norm ? norm->named_buffers()["norm.num_batches_tracked"].item<int64_t>() : 0;
   here.record("normalised", std::vector<int64_t>{seen});
 
@@ -159,7 +160,9 @@ Findings all_ranks_stop_together(const Uneven& c, const History& h) {
        {.row = h.row(end, "told"), .expected = {int64_values({is_uneven(c) ? 1 : 0})}},
        {.row = h.row(end, "normalised"),
         .expected = {int64_values({c.normalises ? common_inputs(c) : 0})}}});
-  out += alike("Every rank must be told the same sentence", {h.row(end, "sentence")});
+  const auto sentences = h.row(end, "sentence");
+  if (is_in_our_words(sentences))
+    out += alike("Every rank must be told the same sentence", {sentences});
   return out;
 }
 

@@ -1,5 +1,6 @@
 #include "scenarios/programs/run.h"
 
+#include "scenarios/cases/sentences.h"
 #include "scenarios/programs/buffers.h"
 #include "scenarios/programs/environment.h"
 #include "scenarios/programs/layouts.h"
@@ -133,7 +134,7 @@ class Runner {
 
   void record_error(const std::string& sentence) {
     here_.record(kThrew, std::vector<int64_t>{sentence.empty() ? 0 : 1});
-    here_.record(kSentence, std::vector<int64_t>(sentence.begin(), sentence.end()));
+    record_sentence(here_, kSentence, sentence);
   }
 
   void finish(const Action& action, const std::string& sentence) {

@@ -20,7 +20,7 @@ constexpr char kSentence[] = "sentence", kTold[] = "told", kLater[] = "told late
 
 void record(RankContext& here, const char* phase, const std::string& sentence) {
   here.enter(0, phase);
-  here.record(kSentence, std::vector<int64_t>(sentence.begin(), sentence.end()));
+  record_sentence(here, kSentence, sentence);
 }
 
 // The option's forwards end with the first that throws; each is told of by its number.
@@ -49,8 +49,7 @@ void program(const Changed& c, RankContext& here) {
 }
 
 std::string sentence_of(const History& h, const char* phase, int rank) {
-  const auto bytes = as_integers(h.row({0, phase}, kSentence).by_rank[static_cast<size_t>(rank)]);
-  return {bytes.begin(), bytes.end()};
+  return sentence_in(h.row({0, phase}, kSentence), rank);
 }
 
 // Whether there is something to tell: some ranks and not all have changed what is looked at. A
@@ -114,6 +113,8 @@ Findings who_looks_is_told(const Changed& c, const History& h) {
     const bool has_both =
         halves.empty() ? sentence.empty() : sentence.find("; " + halves[1]) != std::string::npos;
     if (begins && has_both) continue;
+    if (!halves.empty() && !sentence.empty() && !is_in_our_words(h.row({0, kLater}, kSentence)))
+      continue;
     const auto* const pattern = halves.empty()     ? "told_of_nothing"
                                 : sentence.empty() ? "not_told"
                                                    : "names_another_difference";
@@ -127,6 +128,7 @@ Findings who_looks_is_told(const Changed& c, const History& h) {
 }
 
 Findings all_ranks_are_told_alike(const Changed& c, const History& h) {
+  if (!is_in_our_words(h.row({0, kLater}, kSentence))) return {};
   for (int rank = 1; rank < c.world.size; ++rank)
     if (sentence_of(h, kLater, rank) != sentence_of(h, kLater, 0))
       return {{"Every rank must be told the same", "told_differently", kLater,

@@ -14,6 +14,7 @@
 #include "harness/core/compare.h"
 #include "harness/recorder/rank_context.h"
 #include "scenarios/cases/labels.h"
+#include "scenarios/cases/sentences.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/replicas/agreement.h"
 #include "scenarios/replicas/assembled.h"
@@ -60,7 +61,7 @@ void program(const Differing& c, RankContext& here) {
     sentence = error.what();
   }
   here.record("refused", std::vector<int64_t>{replica ? 0 : 1});
-  here.record("sentence", std::vector<int64_t>(sentence.begin(), sentence.end()));
+  record_sentence(here, "sentence", sentence);
   if (!replica && can_train(c)) {
     here.enter(0, "wrapping what all have");
     const auto common = given_to_all(c);
@@ -83,20 +84,19 @@ Findings every_rank_refuses(const Differing& c, const History& h) {
                    {{.row = h.row({0, kWrapping}, "refused"),
                      .expected = {int64_values({is_refused ? 1 : 0})},
                      .explanations = explanation}});
-  out += alike("Every rank must be told the same sentence", {h.row({0, kWrapping}, "sentence")});
+  const auto sentences = h.row({0, kWrapping}, "sentence");
+  if (is_in_our_words(sentences))
+    out += alike("Every rank must be told the same sentence", {sentences});
   return out;
-}
-
-std::string sentence_of(const History& h) {
-  const auto bytes = as_integers(h.row({0, kWrapping}, "sentence").by_rank.front());
-  return {bytes.begin(), bytes.end()};
 }
 
 Findings the_sentence_names_what_differs(const Differing& c, const History& h) {
   const auto refusal = expected_refusal(c);
   if (!refusal || as_integers(h.row({0, kWrapping}, "refused").by_rank.front()).front() == 0)
     return {};
-  const auto sentence = sentence_of(h);
+  const auto sentences = h.row({0, kWrapping}, "sentence");
+  if (!is_in_our_words(sentences)) return {};
+  const auto sentence = sentence_in(sentences, 0);
   const auto wrong = wrong_in_sentence(*refusal, sentence);
   if (!wrong) return {};
   return {{"The sentence must name what differs, the values and the ranks that have them",

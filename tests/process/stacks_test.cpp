@@ -9,6 +9,9 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <memory>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -196,6 +199,65 @@ TEST(Crashes, OfAProcessThatItForkedAreNotItsOwn) {
   });
   EXPECT_EQ(crash.end, (ChildEnd{ChildEnd::Kind::signalled, SIGKILL}));
   EXPECT_FALSE(crash.stack);
+}
+
+// A folder of programs which is all of PATH while it lives. Each has lines of a shell.
+class ProgramsInPath {
+ public:
+  explicit ProgramsInPath(const std::map<std::string, std::string>& lines_by_name) {
+    for (const auto& [name, lines] : lines_by_name) {
+      const auto file = folder_ / name;
+      std::ofstream(file) << "#!/bin/sh\n" << lines << "\n";
+      std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+    }
+    setenv("PATH", folder_.c_str(), 1);
+  }
+  ~ProgramsInPath() {
+    setenv("PATH", before_.c_str(), 1);
+    std::filesystem::remove_all(folder_);
+  }
+  ProgramsInPath(const ProgramsInPath&) = delete;
+  ProgramsInPath& operator=(const ProgramsInPath&) = delete;
+
+ private:
+  static std::filesystem::path made() {
+    auto name = (std::filesystem::temp_directory_path() / "lockstep-path-XXXXXX").string();
+    if (!mkdtemp(name.data())) throw std::runtime_error("no folder for programs could be made");
+    return name;
+  }
+  const std::string before_ = getenv("PATH");
+  const std::filesystem::path folder_ = made();
+};
+
+// The text of the first line for a function of this file, which only addr2line can name.
+std::string line_found(const std::function<bool()>& is_stopped) {
+  const auto address = reinterpret_cast<uint64_t>(&spins_for_ever) + 1;
+  return lines_at({address}, is_stopped).at(address).at(0).text;
+}
+
+constexpr bool (*kNever)() = [] { return false; };
+
+TEST(FrameLines, AreThoseOfLlvmWhereItIsInstalled) {
+  const std::string gnu = "echo found_by_gnu at /folder/file.cpp:7";
+  const std::string llvm = "echo found_by_llvm at /folder/file.cpp:7";
+  {
+    const ProgramsInPath both({{"addr2line", gnu}, {"llvm-addr2line", llvm}});
+    EXPECT_EQ(line_found(kNever), "found_by_llvm at file.cpp:7");
+  }
+  {
+    const ProgramsInPath one({{"addr2line", gnu}});
+    EXPECT_EQ(line_found(kNever), "found_by_gnu at file.cpp:7");
+  }
+  const ProgramsInPath none({});
+  EXPECT_TRUE(line_found(kNever).starts_with("a function in ")) << line_found(kNever);
+}
+
+TEST(FrameLines, AreNotAwaitedOnceTheRunIsStopped) {
+  const ProgramsInPath slow(
+      {{"llvm-addr2line", "echo half of it\nwhile true; do read -r nothing <&1; done"}});
+  int polls = 0;
+  EXPECT_TRUE(line_found([&] { return ++polls > 2; }).starts_with("a function in "));
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);  // no child is left
 }
 
 TEST(Stacks, AProcessThatIsGoneHasNone) {

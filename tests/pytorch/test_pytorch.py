@@ -98,6 +98,12 @@ class Judged(Case):
         self.assertEqual(len(report["results"]), 3, said)
         self.assertEqual(len({json.dumps(result.get("signatures")) for result in report["results"]}), 1, said)
 
+    def test_an_error_in_its_own_words_is_judged_by_the_ranks_that_throw(self):
+        # Its texts for ranks with and without inputs differ, and name no rank.
+        status, _, said = self.judged("join.uneven", "--tier", "sim", "--cases", "6", "--set", "options.static_graph=false",
+                                      "--set", "normalises=false")
+        self.assertEqual(status, 0, said)
+
     def test_an_error_of_python_has_its_type_its_text_and_its_line(self):
         status, _, said = self.judged("replicas.start_equal", "--tier", "warm", "--cases", "1", "--no-shrink")
         self.assertEqual(status, FAILED, said)

@@ -3,6 +3,7 @@
 #include "modules.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 
 namespace lockstep::pytorch {
@@ -53,8 +54,14 @@ void initialize(const std::string& folder) {
   config.hash_seed = 0;
   check(PyConfig_SetBytesString(&config, &config.executable, (folder + "/bin/python").c_str()),
         config);
+  // The module `signal` handles SIGINT from its import on, whatever the configuration says: Ctrl-C
+  // would raise KeyboardInterrupt in a file that is imported, or be ignored.
+  struct sigaction before {};
+  ::sigaction(SIGINT, nullptr, &before);
   check(Py_InitializeFromConfig(&config), config);
   PyConfig_Clear(&config);
+  py::module_::import("signal");
+  ::sigaction(SIGINT, &before, nullptr);
 }
 
 bool is_of_library(const std::string& file) {

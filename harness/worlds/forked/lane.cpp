@@ -35,6 +35,11 @@ Lane::Lane(const SingleThreaded& alone, const std::vector<Scenario>& scenarios,
               served_by(std::make_shared<ForkedServer>(scenarios, subjects, options, memory_)),
               close_there) {}
 
+void Lane::stop() {
+  is_stopped_ = true;
+  server_.stop();
+}
+
 Lane::Outcome Lane::run(const CaseRequest& request) {
   auto reply = case_reply_in(server_.request(text_of(LaneRequest{.run = request}),
                                              request.limit + options_.grace + kServerSlack));
@@ -81,7 +86,7 @@ void Lane::keep_output(const std::filesystem::path& folder, const History& histo
   for (int rank = 0; rank < history.size(); ++rank)
     divergence_points.add_addresses_of(rank, addresses);
   for (const auto& [rank, threads] : stacks_) add_addresses_of(threads, addresses);
-  const auto known = lines_at(addresses);
+  const auto known = lines_at(addresses, [&] { return is_stopped_.load(); });
   write_call_sites(folder, divergence_points, [&](int) -> const KnownFrames& { return known; });
   for (const auto& [rank, threads] : stacks_) write_stacks(folder, rank, threads, known);
 }

@@ -7,6 +7,8 @@
 #include "harness/worlds/forked/histories.h"
 #include "harness/worlds/forked/memory.h"
 
+#include <atomic>
+
 namespace lockstep {
 
 class Lane {
@@ -24,8 +26,8 @@ class Lane {
   Outcome run(const CaseRequest& request);
   void keep_output(const std::filesystem::path& folder, const History& history);
 
-  // For good: this lane runs nothing more.
-  void stop() { server_.stop(); }
+  // For good: this lane runs nothing more, and looks up no more lines of stacks. Any thread.
+  void stop();
 
   const ForkedOptions& options() const { return options_; }
   int descriptor() const { return server_.descriptor(); }
@@ -38,6 +40,7 @@ class Lane {
 
   const ForkedOptions options_;
   std::shared_ptr<LaneMemory> memory_;
+  std::atomic<bool> is_stopped_ = false;
   StacksByRank stacks_;            // of the last case
   std::vector<Sites> call_sites_;  // of the last case, by rank
   Zygote server_;
