@@ -75,6 +75,9 @@ bool has_histories(const std::filesystem::path& folder) {
 // Where the ranks record; empty where they do not. A folder holds one run.
 std::filesystem::path folder_of_record(const std::string& record) {
   if (record.empty()) return {};
+  std::error_code error;
+  if (std::filesystem::exists(record, error) && !std::filesystem::is_directory(record, error))
+    throw UsageError("--record " + record + ": is no folder");
   if (has_histories(record))
     throw UsageError("--record " + record + ": holds a recorded run already; name a new folder");
   return std::filesystem::absolute(record);
@@ -82,9 +85,10 @@ std::filesystem::path folder_of_record(const std::string& record) {
 
 void say_what_was_recorded(const std::filesystem::path& folder) {
   if (!folder.empty() && !has_histories(folder))
-    print_to_stderr(folder.string() +
-                    ": the program recorded nothing; start it with python -m lockstep_recorder, or "
-                    "let it call lockstep_recorder.start()");
+    print_to_stderr(
+        folder.string() +
+        ": the program recorded nothing; start it with python -m lockstep_recorder, let it "
+        "call lockstep_recorder.start(), or give it a lockstep::Recorder in C++");
 }
 
 // The caller's secret if it has one, otherwise a fresh one; several nodes cannot agree on one

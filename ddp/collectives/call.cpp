@@ -16,8 +16,8 @@ ProgramCall::ProgramCall(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                      ": the process group is null: expected a group of which this process is a "
                      "rank (new_group() returns null on the ranks that it leaves out)");
   }
-  communicator_ = program_communicator(group);
   const bool is_positive = !options.timeout || options.timeout->count() > 0;
+  communicator_ = program_communicator(group, is_positive ? options.timeout : std::nullopt);
   if (!is_positive)
     refuse("timeout is " + std::to_string(options.timeout->count()) +
            " ms, expected a positive time");

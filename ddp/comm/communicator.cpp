@@ -241,16 +241,20 @@ void Communicator::set_timeout(std::chrono::milliseconds timeout) {
 Communicator Communicator::split(const std::string& name, const std::string& need) {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   const auto start = std::chrono::steady_clock::now();
-  try {
-    group = split_group(*group_, timeout_, name);
-  } catch (const c10::DistError& error) {
+  const auto failed = [&](const std::exception& error) {
     fail({.work = nullptr,
           .description = "connecting of " + name,
           .sequence_number = issued_count_,
           .tensors = {},
           .home = {}},
          elapsed_since(start), first_line(error));
+  };
+  try {
+    group = split_group(*group_, timeout_, name);
+  } catch (const c10::DistError& error) {
+    failed(error);
   } catch (const std::exception& error) {
+    if (elapsed_since(start) >= timeout_) failed(error);  // a peer that does not come
     throw UsageError(need + ", and its backend '" + backend_name() + "' gives no group to each (" +
                      first_line(error) + "); give each a group of its own");
   }

@@ -10,8 +10,9 @@ namespace lockstep {
 namespace {
 
 std::shared_ptr<Communicator> make(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                                   std::optional<std::chrono::milliseconds> timeout,
                                    int made_before) {
-  Communicator whole(group, std::nullopt);
+  Communicator whole(group, timeout);
   const std::string name = "the program's collectives " + std::to_string(made_before);
   const auto notice = std::make_shared<FailureNotice>(group->getStore(), whole.rank(), name);
   if (whole.rank() == 0) notice->clear();
@@ -24,7 +25,8 @@ std::shared_ptr<Communicator> make(const c10::intrusive_ptr<c10d::ProcessGroup>&
 }  // namespace
 
 std::shared_ptr<Communicator> program_communicator(
-    const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+    const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+    std::optional<std::chrono::milliseconds> timeout) {
   // Kept nowhere: one rank needs no group beside this one, which would never end.
   if (group->getSize() == 1) return std::make_shared<Communicator>(group, std::nullopt);
   std::shared_ptr<Communicator> communicator;
@@ -34,7 +36,7 @@ std::shared_ptr<Communicator> program_communicator(
     if (!communicator) made_before = here.program_communicators_made++;
   });
   if (communicator) return communicator;
-  communicator = make(group, made_before);
+  communicator = make(group, timeout, made_before);
   with_record_of(group, [&](GroupRecord& here) { here.program = communicator; });
   return communicator;
 }

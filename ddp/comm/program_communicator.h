@@ -2,7 +2,9 @@
 
 #include "ddp/comm/communicator.h"
 
+#include <chrono>
 #include <memory>
+#include <optional>
 
 namespace lockstep {
 
@@ -12,10 +14,12 @@ namespace lockstep {
 // which lives until the group has ended or it is released. A failure of a peer in such a collective
 // ends the waits of the others.
 //
-// The first call is Collective and blocks; then Local. Throws UsageError where the backend cannot
-// be split, and CommunicationError.
+// The first call is Collective and blocks, at most for `timeout`, which is positive (unset: that of
+// the group); then Local. Throws UsageError where the backend cannot be split, and
+// CommunicationError.
 std::shared_ptr<Communicator> program_communicator(
-    const c10::intrusive_ptr<c10d::ProcessGroup>& group);
+    const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+    std::optional<std::chrono::milliseconds> timeout);
 
 // The next call of program_communicator makes another. Local.
 void release_program_communicator(const c10::intrusive_ptr<c10d::ProcessGroup>& group);

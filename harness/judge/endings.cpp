@@ -172,11 +172,16 @@ std::optional<std::string> crossed_waits(const History& history) {
   return {};
 }
 
+// True where every rank was stopped from outside, some perhaps a moment before they would have
+// issued what a peer had.
+bool all_were_stopped(const RecordedRun& run) {
+  return std::all_of(run.ranks.begin(), run.ranks.end(),
+                     [](const Rank& rank) { return rank.history.ending.kind == Kind::cut_off; });
+}
+
 // True where a rank lacks later collectives because it ended by itself, as the first claim says.
 bool is_explained(const RecordedRun& run, const Missing& missing) {
-  const bool any_ended = std::any_of(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) {
-    return rank.history.ending.kind != Kind::cut_off;
-  });
+  const bool any_ended = !all_were_stopped(run);
   return std::any_of(missing.ranks.begin(), missing.ranks.end(), [&](int number) {
     const auto& rank = run.ranks[static_cast<size_t>(number)];
     const auto kind = rank.history.ending.kind;
@@ -259,6 +264,7 @@ Judgement collectives_have_one_order(const RecordedRun& run) {
   } else if (const auto missing = first_missing(history); missing && !is_explained(run, *missing)) {
     text = missing->text;
     pattern = "missing_collective";
+    judgement.is_certain = !all_were_stopped(run);
   } else if (const auto crossed = crossed_waits(history)) {
     text = *crossed;
     pattern = "mismatched_collectives";

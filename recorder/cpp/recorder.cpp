@@ -66,11 +66,11 @@ int dropouts_in(const torch::nn::Module& module) {
 
 }  // namespace
 
-void Recording::fact(const std::string& name, const Json& values) {
+void RankRecording::fact(const std::string& name, const Json& values) {
   file.append(kFact, {{"name", name}, {"values", values}});
 }
 
-void Recording::at(const std::string& where) {
+void RankRecording::at(const std::string& where) {
   if (where == phase) return;
   moment.phase = phase = where;
   file.append_text(FrameKind::moment, header_of(moment));
@@ -104,7 +104,7 @@ at::Tensor Recorder::step(torch::optim::Optimizer& optimizer,
 
 Recorder::Impl::Impl(const c10d::ProcessGroup& group, const std::filesystem::path& folder)
     : compares_(ComparisonOptions::of_environment()),
-      recording_(std::make_shared<Recording>(
+      recording_(std::make_shared<RankRecording>(
           folder_of(compares_, folder),
           number_of({"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"}, group.getRank()))) {
   const int rank = number_of({"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"}, group.getRank());

@@ -15,8 +15,8 @@ namespace lockstep {
 class TapLog;  // harness/recorder/tap.h
 
 // Where one process records, and what its tapped groups need: they may outlive the Recorder.
-struct Recording {
-  Recording(const std::filesystem::path& folder, int rank)
+struct RankRecording {
+  RankRecording(const std::filesystem::path& folder, int rank)
       : file(folder, rank), injector({}, rank, file), sites(file, /*is_on=*/false) {}
 
   void fact(const std::string& name, const Json& values);
@@ -61,7 +61,7 @@ class Recorder::Impl {
   std::string name_of_optimizer(const torch::optim::Optimizer& optimizer);
 
   const ComparisonOptions compares_;
-  const std::shared_ptr<Recording> recording_;
+  const std::shared_ptr<RankRecording> recording_;
   std::shared_ptr<TapLog> log_;
   std::vector<std::unique_ptr<Model>> models_;
   std::map<const torch::optim::Optimizer*, std::string> optimizers_;

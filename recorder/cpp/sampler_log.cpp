@@ -11,7 +11,7 @@ namespace {
 
 class FileSamplerLog final : public SamplerLog {
  public:
-  FileSamplerLog(std::shared_ptr<Recording> recording, std::string name)
+  FileSamplerLog(std::shared_ptr<RankRecording> recording, std::string name)
       : recording_(std::move(recording)), name_(std::move(name)) {}
 
   void begin(const Pass& pass, size_t batch_size) override {
@@ -42,14 +42,15 @@ class FileSamplerLog final : public SamplerLog {
   void exhausted() override { recording_->fact(name_ + " exhausted", Json::object()); }
 
  private:
-  const std::shared_ptr<Recording> recording_;
+  const std::shared_ptr<RankRecording> recording_;
   const std::string name_;
   int64_t passes_ = 0;
 };
 
 }  // namespace
 
-std::shared_ptr<SamplerLog> sampler_log(std::shared_ptr<Recording> recording, std::string name) {
+std::shared_ptr<SamplerLog> sampler_log(std::shared_ptr<RankRecording> recording,
+                                        std::string name) {
   return std::make_shared<FileSamplerLog>(std::move(recording), std::move(name));
 }
 

@@ -5,6 +5,6 @@
 
 namespace lockstep {
 
-std::shared_ptr<SamplerLog> sampler_log(std::shared_ptr<Recording> recording, std::string name);
+std::shared_ptr<SamplerLog> sampler_log(std::shared_ptr<RankRecording> recording, std::string name);
 
 }  // namespace lockstep

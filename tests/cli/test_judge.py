@@ -106,6 +106,16 @@ class Recorded(ProgramCase):
         status, _, err = self.run_program("judge", "run", "--against", "run")
         self.assertEqual((status, "run: has digests of tensors and no values" in err), (2, True), err)
 
+    def test_launch_says_where_nothing_can_be_recorded_or_was(self):
+        with open(os.path.join(self.folder, "a file"), "w", encoding="ascii"):
+            pass
+        for folder, status, sentence in (("a file", 2, "--record a file: is no folder"),
+                                         ("run", 2, "--record run: holds a recorded run already; name a new folder"),
+                                         ("new", 0, "the program recorded nothing; start it with python -m lockstep_recorder, let "
+                                          "it call lockstep_recorder.start(), or give it a lockstep::Recorder in C++")):
+            ended, _, err = self.run_program("launch", "--record", folder, "-n", "1", "--", "/bin/true")
+            self.assertEqual((ended, sentence in err), (status, True), err)
+
     def test_what_is_no_recorded_run_is_refused(self):
         os.remove(os.path.join(self.folder, "run", "rank1.history"))
         os.mkfifo(os.path.join(self.folder, "run", "rank1.history"))

@@ -206,6 +206,19 @@ TEST(Claims, CallARankThatWasCutOffInconclusive) {
   EXPECT_EQ(results.front().worst.findings.front().pattern, "cut_off");
 }
 
+TEST(Claims, BlameNoRankForACollectiveWhereAllWereStopped) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) rank.history.ending = {Ending::Kind::cut_off, ""};
+  run.ranks[1].history.events.pop_back();
+  const auto judgement = collectives_have_one_order(run);
+  ASSERT_FALSE(judgement.findings.empty());
+  EXPECT_EQ(judgement.findings.front().pattern, "missing_collective");
+  EXPECT_FALSE(judgement.is_certain);
+  run.ranks[0].history.ending = {};
+  run.ranks[0].history.ending.kind = Ending::Kind::returned;
+  EXPECT_TRUE(collectives_have_one_order(run).findings.empty());
+}
+
 TEST(Claims, LetARankThatDiedExplainTheCollectivesThatItLacks) {
   auto run = right_run();
   run.ranks[1].history.events.pop_back();

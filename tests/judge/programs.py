@@ -140,7 +140,7 @@ def accumulate(rank, mistake):
         for number, (x, y) in enumerate(batches):
             if mistake == "same_data":
                 x, y = fixed
-            ddp.require_backward_grad_sync = number % 2 == 1  # What no_sync() sets.
+            ddp.require_backward_grad_sync = number % 2 == 1 and mistake != "never_synchronised"  # What no_sync() sets.
             (cross_entropy(ddp(x), y) / 2).backward()
             if number % 2 == 1:
                 optimizer.step()
@@ -188,7 +188,7 @@ def wait_without_futures(rank, mistake):
     dist.all_reduce(of_all, async_op=True).wait()
 
 
-PROGRAMS = {"texts": classify_texts, "one_seed": classify_texts, "accumulation": accumulate, "same_data": accumulate,
+PROGRAMS = {"texts": classify_texts, "one_seed": classify_texts, "accumulation": accumulate, "same_data": accumulate, "never_synchronised": accumulate,
             "two_models": two_models, "divided_state": divide_state, "without_futures": wait_without_futures}
 
 

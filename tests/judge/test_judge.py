@@ -18,6 +18,7 @@ MISTAKES = {
     "loaded_on_rank_zero": ("parameters.are_the_same", "changed_on_some_ranks"),
     "other_learning_rate": ("optimizer.has_one_setting", "no_two_ranks_agree"),
     "bare_forward": ("forward.runs_through_the_wrapper", "bare_forward"),
+    "never_synchronised": ("forward.runs_through_the_wrapper", "update_not_averaged"),
     "set_epoch_forgotten": ("data.order_changes", "epoch_ignored"),
     "shuffle_without_sampler": ("data.is_partitioned", "every_rank_draws_all"),
     "padded_evaluation": ("data.evaluates_each_sample_once", "evaluation_padded"),

@@ -179,6 +179,25 @@ TEST(CollectiveErrors, OfALoneCollectiveComeAtItsDeadlineAndLeaveTrainingAlone) 
                 steps);
 }
 
+// The first one connects the group that the program's collectives have of their own.
+TEST(CollectiveErrors, OfALoneCollectiveThatIsTheFirstComeAtItsDeadlineToo) {
+  const auto reports = run_world(2, [](const Group& group) {
+    std::string report = "nothing was thrown";
+    if (group->getRank() == 0) {
+      try {
+        all_reduce(group, at::ones({1}), ReduceOp::SUM, {.name = "loss", .timeout = 300ms});
+      } catch (const CommunicationError& error) {
+        const std::string text = error.what();
+        report = text.substr(0, text.find(" (collective"));
+      }
+    }
+    group->barrier()->wait();
+    return report;
+  });
+  EXPECT_EQ(reports[0], "rank 0: connecting of the program's collectives 0");
+  EXPECT_EQ(reports[1], "nothing was thrown");
+}
+
 TEST(CollectiveErrors, NameTheCollectiveInWhichAPeerDied) {
   const auto reports = run_world(3, [](const Group& group) {
     barrier(group);
