@@ -20,7 +20,9 @@ namespace lockstep::cli {
 namespace {
 
 constexpr size_t kColumnsOfPaper = 80;  // where stdout is no terminal
-constexpr std::chrono::seconds kDeadline{30};
+// A thousand ranks take seconds, and on a busy machine longer than anyone waits for a hang.
+constexpr std::chrono::seconds kDeadline{30}, kDeadlineOfLargeWorlds{110};
+constexpr int kLargeWorld = 100;
 
 struct Flags {
   std::string name, html, wrong, subject, tier = "sim", colour = "auto";
@@ -121,7 +123,9 @@ Demonstration run_demo(const Demo& demo, const Flags& flags, const Known& known,
   std::erase_if(options.backends, [&](const auto& each) { return each.name != setting.backend; });
   const auto lanes = forked_lanes(std::move(alone), {demo.scenario}, known.subjects, 1, options);
   use_one_intra_op_thread();
-  const auto history = lanes.front()->play(demo.scenario, c, setting, {.limit = kDeadline});
+  const auto history = lanes.front()->play(
+      demo.scenario, c, setting,
+      {.limit = world_size(c) < kLargeWorld ? kDeadline : kDeadlineOfLargeWorlds});
   const auto verdict = judge(demo.scenario, c, history);
   Demonstration out{.demo = demo,
                     .c = c,
