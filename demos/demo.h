@@ -46,7 +46,7 @@ struct Demo {
   std::vector<DemoSetting> settings;
   std::vector<DemoMistake> mistakes;
   bool in_virtual_time = false;  // it shows times, which simulated worlds alone repeat
-  Scenario scenario;  // its program and its checks; it has no cases of its own
+  Scenario scenario;             // its program and its checks; it has no cases of its own
 
   // The case with these settings and with a mistake; "": with none. Throws FieldError, a sentence
   // for the viewer: a name that is none, a value that is not allowed.
