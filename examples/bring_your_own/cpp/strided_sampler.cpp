@@ -42,6 +42,8 @@ lockstep::Subject strided_sampler() {
           .shard = [](const lockstep::ShardOptions& options,
                       lockstep::RankContext& here) -> std::unique_ptr<lockstep::Shard> {
             if (options.drop_last) throw lockstep::Unsupported("the sampler drops no samples");
+            if (options.constant_memory)
+              throw lockstep::Unsupported("the sampler stores its order");
             if (options.through_loader)
               throw lockstep::Unsupported("the sampler comes without a loader");
             return std::make_unique<StridedSampler>(options, here.rank(), here.size());
