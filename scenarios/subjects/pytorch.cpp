@@ -9,6 +9,7 @@
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/subjects/pytorch_optimizers.h"
+#include "scenarios/subjects/pytorch_options.h"
 #include "scenarios/subjects/subjects.h"
 
 #include <torch/torch.h>
@@ -18,61 +19,6 @@
 namespace lockstep {
 
 namespace {
-
-// For a user's file too. Options that only later releases have are refused in Python.
-void refuse_what_pytorch_lacks(const WrapOptions& options) {
-  const auto& further = options.further;
-  if (!options.buffer_sync_lag)
-    throw Unsupported("PyTorch always leaves buffers alone in the forward after a local one");
-  if (further.forward_sync_buffers)
-    throw Unsupported("PyTorch has no forward_sync_buffers, only broadcast_buffers");
-  if (further.timeout_ms)
-    throw Unsupported("PyTorch's DistributedDataParallel has no timeout of its own");
-  if (further.on_some_rank)
-    throw Unsupported("some rank has options that PyTorch's DistributedDataParallel does not have");
-  if (further.check_replicas_every != 0)
-    throw Unsupported("PyTorch's DistributedDataParallel does not compare replicas");
-  if (!options.buffer_hook.empty()) throw Unsupported("PyTorch has no hook that averages buffers");
-  if (options.local_sgd)
-    throw Unsupported("this subject makes no subgroups for PyTorch's post_localSGD_hook");
-}
-
-// A callback that waits takes a thread, and callbacks run on Gloo's own, of which worlds have one.
-void refuse_waits_in_callbacks(const WrapOptions& options, const Group& group) {
-  if (options.hook && options.hook->kind == "power_sgd" &&
-      group->getBackend(c10::kCPU)->getBackendName() == "gloo")
-    throw Unsupported(
-        "PyTorch's powerSGD_hook waits for a collective in another's callback, for which the one "
-        "Gloo thread of these worlds does not suffice");
-}
-
-pytorch::Values keywords_of(const WrapOptions& options) {
-  constexpr double kMebibyte = 1024.0 * 1024.0;
-  pytorch::Values out{
-      {"broadcast_buffers", options.further.broadcast_buffers.value_or(options.broadcast_buffers)},
-      {"init_sync", options.init_sync},
-      {"find_unused_parameters", options.find_unused_parameters},
-      {"gradient_as_bucket_view", options.gradient_as_bucket_view},
-      {"static_graph", options.static_graph},
-      {"skip_all_reduce_unused_params", options.skip_all_reduce_unused_params}};
-  if (options.batched_grad_copy) out["batched_grad_copy"] = true;
-  if (options.bucket_cap_bytes != 0)
-    out["bucket_cap_mb"] = static_cast<double>(options.bucket_cap_bytes) / kMebibyte;
-  std::vector<double> caps;
-  for (const auto cap : options.bucket_caps_bytes)
-    caps.push_back(static_cast<double>(cap) / kMebibyte);
-  if (!caps.empty()) out["bucket_cap_mb_list"] = std::move(caps);
-  return out;
-}
-
-pytorch::Values values_of(const HookOptions& options) {
-  return {{"kind", options.kind},
-          {"around", options.around},
-          {"matrix_rank", options.matrix_rank},
-          {"start", options.start},
-          {"use_error_feedback", options.use_error_feedback},
-          {"warm_start", options.warm_start}};
-}
 
 pytorch::NamedTensors named(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
   pytorch::NamedTensors out;
@@ -275,8 +221,12 @@ Subject pytorch_subject() {
       .sharded_optimizer = pytorch_sharded_optimizer,
       .collective =
           [](const ProgramCollective& call, const Group& group) {
-            if (call.name != "all_reduce" || (call.reduction != "sum" && call.reduction != "avg"))
+            const bool sums = call.reduction == "sum" || call.reduction == "avg";
+            if (call.name != "all_reduce" || !sums)
               throw Unsupported("of torch.distributed's collectives only sums are called");
+            // Over Gloo, too, which has no sums of bool and of int16.
+            if (!call.tensor.is_contiguous() || call.tensor.element_size() < 4)
+              throw Unsupported("only contiguous tensors of 32 and 64 bits are given to PyTorch");
             pytorch::loaded().all_reduce(call.tensor, call.reduction, group);
             return std::vector<at::Tensor>();
           },

@@ -48,6 +48,8 @@ MAY_INCLUDE = {
     "scenarios/subjects/pytorch.cpp": SCENARIOS + (PYTORCH,),
     "scenarios/subjects/pytorch_optimizers.cpp": SCENARIOS + (PYTORCH,),
     "scenarios/subjects/pytorch_optimizers.h": SCENARIOS + (PYTORCH,),
+    "scenarios/subjects/pytorch_options.cpp": SCENARIOS + (PYTORCH,),
+    "scenarios/subjects/pytorch_options.h": SCENARIOS + (PYTORCH,),
     **{"scenarios/subjects/lockstep" + end: SCENARIOS + ("ddp",) for end in (".cpp", "_hooks.h", "_hooks.cpp", "_loop.cpp", "_norm_layers.cpp", "_optimizers.cpp")},
     "reports": ("reports", CORE),
     "demos": SCENARIOS + ("demos", "reports"),

@@ -1,0 +1,60 @@
+#include "scenarios/subjects/pytorch_options.h"
+
+#include <utility>
+
+namespace lockstep {
+
+void refuse_what_pytorch_lacks(const WrapOptions& options) {
+  const auto& further = options.further;
+  if (!options.buffer_sync_lag)
+    throw Unsupported("PyTorch always leaves buffers alone in the forward after a local one");
+  if (further.forward_sync_buffers)
+    throw Unsupported("PyTorch has no forward_sync_buffers, only broadcast_buffers");
+  if (further.timeout_ms)
+    throw Unsupported("PyTorch's DistributedDataParallel has no timeout of its own");
+  if (further.on_some_rank)
+    throw Unsupported("some rank has options that PyTorch's DistributedDataParallel does not have");
+  if (further.check_replicas_every != 0)
+    throw Unsupported("PyTorch's DistributedDataParallel does not compare replicas");
+  if (!options.buffer_hook.empty()) throw Unsupported("PyTorch has no hook that averages buffers");
+  if (options.local_sgd)
+    throw Unsupported("this subject makes no subgroups for PyTorch's post_localSGD_hook");
+}
+
+void refuse_waits_in_callbacks(const WrapOptions& options, const Group& group) {
+  if (options.hook && options.hook->kind == "power_sgd" &&
+      group->getBackend(c10::kCPU)->getBackendName() == "gloo")
+    throw Unsupported(
+        "PyTorch's powerSGD_hook waits for a collective in another's callback, for which the one "
+        "Gloo thread of these worlds does not suffice");
+}
+
+pytorch::Values keywords_of(const WrapOptions& options) {
+  constexpr double kMebibyte = 1024.0 * 1024.0;
+  pytorch::Values out{
+      {"broadcast_buffers", options.further.broadcast_buffers.value_or(options.broadcast_buffers)},
+      {"init_sync", options.init_sync},
+      {"find_unused_parameters", options.find_unused_parameters},
+      {"gradient_as_bucket_view", options.gradient_as_bucket_view},
+      {"static_graph", options.static_graph},
+      {"skip_all_reduce_unused_params", options.skip_all_reduce_unused_params}};
+  if (options.batched_grad_copy) out["batched_grad_copy"] = true;
+  if (options.bucket_cap_bytes != 0)
+    out["bucket_cap_mb"] = static_cast<double>(options.bucket_cap_bytes) / kMebibyte;
+  std::vector<double> caps;
+  for (const auto cap : options.bucket_caps_bytes)
+    caps.push_back(static_cast<double>(cap) / kMebibyte);
+  if (!caps.empty()) out["bucket_cap_mb_list"] = std::move(caps);
+  return out;
+}
+
+pytorch::Values values_of(const HookOptions& options) {
+  return {{"kind", options.kind},
+          {"around", options.around},
+          {"matrix_rank", options.matrix_rank},
+          {"start", options.start},
+          {"use_error_feedback", options.use_error_feedback},
+          {"warm_start", options.warm_start}};
+}
+
+}  // namespace lockstep
