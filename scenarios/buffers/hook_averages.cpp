@@ -83,7 +83,17 @@ class Counting : public Model {
   at::Tensor weight_, mean_, count_;
 };
 
+// With a backend that the host does not wait for, such a forward ends the instance.
+void refuse_throws_where_the_host_does_not_wait(const Averaged& c, RankContext& here) {
+  if (here.device().is_cpu()) return;
+  const auto backend = here.group()->getBackend(here.device().type())->getBackendName();
+  if (backend != "gloo" && std::ranges::count(c.forwards, "throws") > 0)
+    throw Unsupported("on a device over " + backend +
+                      " a forward that throws ends the instance (docs/semantics.md 2.8)");
+}
+
 void program(const Averaged& c, RankContext& here) {
+  refuse_throws_where_the_host_does_not_wait(c, here);
   const auto model = std::make_shared<Counting>(here);
   WrapOptions options{.buffer_sync_lag = c.buffer_sync_lag,
                       .bucket_caps_bytes = {},

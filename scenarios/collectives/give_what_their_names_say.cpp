@@ -33,11 +33,21 @@ at::Tensor laid_out(const at::Tensor& values, const Call& call, const at::Device
   return out.copy_(values);
 }
 
+bool is_simulated(RankContext& here) {
+  const auto type = here.device().type();
+  return !here.device().is_cpu() &&
+         here.group()->getBackend(type)->getBackendName() == "accelerator";
+}
+
 void program(const Called& c, RankContext& here) {
   const auto calls = calls_of(c);
   for (size_t number = 0; number < calls.size(); ++number) {
     const Call& call = calls[number];
     if (is_refused(call)) throw Unsupported("this dtype has no such reduction");
+    const bool is_of_one_rank =
+        call.name == "reduce" || call.name == "gather" || call.name == "scatter";
+    if (is_of_one_rank && is_simulated(here))
+      throw Unsupported("the simulated accelerator has no reduce, gather and scatter");
   }
   for (size_t number = 0; number < calls.size(); ++number) {
     const Call& call = calls[number];
