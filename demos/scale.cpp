@@ -1,6 +1,5 @@
 // How the time of a step grows with the number of ranks, with gradients sent during the backward
 // pass and after it. Ranks of one world train in groups of 1, 2, 4, ..., one after another.
-//
 // The input is rank + 1 everywhere, so that every gradient is kBatch (rank + 1).
 #include "demos/make.h"
 #include "demos/timed.h"
@@ -14,9 +13,7 @@
 #include <limits>
 
 namespace lockstep::demos::scale {
-
 namespace {
-
 using reports::counted;
 
 constexpr char kAtTheEnd[] = "sent_at_the_end", kHalves[] = "halves";
@@ -232,6 +229,7 @@ reports::Picture table_of(const Measured& m) {
                           {milliseconds(after.ns)},
                           {milliseconds(after.shares.exposed())}}});
   }
+  const auto is_hidden = [](const auto& step) { return step.shares.hidden > 0; };
   size_t gains = 0;
   const auto gain = [&](size_t i) {
     return static_cast<double>(m.steps[1][i].ns) / static_cast<double>(m.steps[0][i].ns);
@@ -239,8 +237,10 @@ reports::Picture table_of(const Measured& m) {
   for (size_t i = 0; i < m.sizes.size(); ++i)
     if (gain(i) > gain(gains)) gains = i;
   return {.title = "The time of a step, and of sending",
-          .caption = "overlap gains the most on " + counted(m.sizes[gains], "rank") + ", " +
-                     percent_text(100 * (gain(gains) - 1)) + " of speed",
+          .caption = std::ranges::none_of(m.steps[0], is_hidden)
+                         ? "no sending is hidden: overlap gains nothing"
+                         : "overlap gains the most on " + counted(m.sizes[gains], "rank") + ", " +
+                               percent_text(100 * (gain(gains) - 1)) + " of speed",
           .body = std::move(grid)};
 }
 
@@ -248,8 +248,8 @@ DemoStory show(const ScaleCase& c, const History& h) {
   const auto m = measured(c, h);
   const auto last = m.sizes.size() - 1;
   DemoStory story;
-  story.finding = counted(m.sizes.back(), "rank") + " have an efficiency of " +
-                  percent_text(m.percent(0, last)) + " with overlap and " +
+  story.finding = counted(m.sizes.back(), "rank") + (m.sizes.back() == 1 ? " has" : " have") +
+                  " an efficiency of " + percent_text(m.percent(0, last)) + " with overlap and " +
                   percent_text(m.percent(1, last)) + " without; it is 50 % or more up to " +
                   counted(m.most_at_half(0), "rank") + " with it and " +
                   counted(m.most_at_half(1), "rank") + " without.";

@@ -56,6 +56,7 @@ class Counting : public Model {
   Counting(RankContext& here) : here_(here) {
     weight_ = register_parameter("weight", torch::ones({1}, at::kDouble));
     mean_ = register_buffer("mean", torch::zeros({2}, at::kDouble));
+    scalar_ = register_buffer("scalar", torch::zeros({}, at::kDouble));
     count_ = register_buffer("count", torch::zeros({1}, at::kLong));
   }
 
@@ -63,6 +64,7 @@ class Counting : public Model {
     record("in forward");
     if (is_training()) {
       mean_ += input.detach();
+      scalar_ += input.detach().sum();
       count_ += input.detach().to(at::kLong);
     }
     if (throws) throw Thrown();
@@ -72,6 +74,7 @@ class Counting : public Model {
   void record(const std::string& phase) {
     here_.enter(step, phase);
     here_.record("mean", mean_);
+    here_.record("scalar", scalar_);
     here_.record("count", count_);
   }
 
@@ -80,7 +83,7 @@ class Counting : public Model {
 
  private:
   RankContext& here_;
-  at::Tensor weight_, mean_, count_;
+  at::Tensor weight_, mean_, scalar_, count_;
 };
 
 // With a backend that the host does not wait for, such a forward ends the instance.
@@ -178,10 +181,10 @@ Followed followed(const Averaged& c, Mistake mistake = Mistake::none) {
   return out;
 }
 
-std::vector<TensorValue> means_of(const State& state) {
+std::vector<TensorValue> means_of(const State& state, at::IntArrayRef shape) {
   std::vector<TensorValue> out;
   for (const double each : state.means)
-    out.push_back(recorded(torch::full({2}, each, at::kDouble), at::kDouble));
+    out.push_back(recorded(torch::full(shape, each, at::kDouble), at::kDouble));
   return out;
 }
 
@@ -200,19 +203,23 @@ Findings buffers_are_averaged_where_they_are_due(const Averaged& c, const Histor
     for (const bool is_in : {true, false}) {
       const Moment at{static_cast<int>(f), is_in ? "in forward" : "after forward"};
       const auto of = [f, is_in](const Followed& all) { return is_in ? all.in[f] : all.after[f]; };
-      rows.push_back(
-          {.row = h.row(at, "mean"), .expected = means_of(of(right)), .explanations = [&c, of] {
-             const auto if_it = [&](Mistake mistake) { return means_of(of(followed(c, mistake))); };
-             return Explanations{
-                 recorded_instead({"never_averaged", "the ranks' own: no hook ran"},
-                                  if_it(Mistake::never)),
-                 recorded_instead({"other_place", "the averages at the other place"},
-                                  if_it(Mistake::other_place)),
-                 recorded_instead({"too_often", "the averages of every forward"},
-                                  if_it(Mistake::in_every_forward)),
-                 recorded_instead({"broadcast_instead", "rank 0's, by a broadcast"},
-                                  if_it(Mistake::broadcast))};
-           }});
+      rows.push_back({.row = h.row(at, "mean"),
+                      .expected = means_of(of(right), {2}),
+                      .explanations = [&c, of] {
+                        const auto if_it = [&](Mistake mistake) {
+                          return means_of(of(followed(c, mistake)), {2});
+                        };
+                        return Explanations{
+                            recorded_instead({"never_averaged", "the ranks' own: no hook ran"},
+                                             if_it(Mistake::never)),
+                            recorded_instead({"other_place", "the averages at the other place"},
+                                             if_it(Mistake::other_place)),
+                            recorded_instead({"too_often", "the averages of every forward"},
+                                             if_it(Mistake::in_every_forward)),
+                            recorded_instead({"broadcast_instead", "rank 0's, by a broadcast"},
+                                             if_it(Mistake::broadcast))};
+                      }});
+      rows.push_back({.row = h.row(at, "scalar"), .expected = means_of(of(right), {})});
       rows.push_back({.row = h.row(at, "count"), .expected = counts_of(of(right))});
     }
   return equal(

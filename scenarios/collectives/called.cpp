@@ -1,5 +1,6 @@
 #include "scenarios/collectives/called.h"
 
+#include "harness/core/scenario.h"
 #include "harness/core/values.h"
 #include "scenarios/cases/tensors.h"
 
@@ -106,6 +107,15 @@ int root_of(const Called& c, const Call& call) {
 
 at::Tensor given(const Called& c, size_t number, int rank, int part) {
   return tensor_of(numbers_of(c, number, rank, part), calls_of(c)[number]);
+}
+
+void refuse_sums_that_round(const Called& c) {
+  const int64_t most_of_average = 3 * int64_t{c.world.size} * c.world.size;
+  for (const Call& call : calls_of(c)) {
+    const int64_t exact = call.dtype == "bfloat16" ? 256 : call.dtype == "float16" ? 2048 : 1 << 24;
+    if (reduces(call) && call.reduction == "avg" && most_of_average > exact)
+      throw Refused("the sums over so many ranks round in " + call.dtype);
+  }
 }
 
 std::vector<TensorValue> expected_tensors(const Called& c, size_t number) {

@@ -70,6 +70,7 @@ void program(const Called& c, RankContext& here) {
 }
 
 Findings tensors_hold_what_was_received(const Called& c, const History& h) {
+  refuse_sums_that_round(c);
   std::vector<Comparison> rows;
   const auto calls = calls_of(c);
   for (size_t number = 0; number < calls.size(); ++number)
