@@ -11,6 +11,7 @@
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/cases/devices.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
 
@@ -41,6 +42,10 @@ struct Averaged {
 
 std::vector<std::string> forwards_of(const Averaged& c) {
   return c.forwards.empty() ? std::vector<std::string>{"synced"} : c.forwards;
+}
+
+bool has(const Averaged& c, const std::string& kind) {
+  return std::ranges::count(c.forwards, kind) > 0;
 }
 
 int64_t added(size_t forward, int rank) {
@@ -86,17 +91,8 @@ class Counting : public Model {
   at::Tensor weight_, mean_, scalar_, count_;
 };
 
-// With a backend that the host does not wait for, such a forward ends the instance.
-void refuse_throws_where_the_host_does_not_wait(const Averaged& c, RankContext& here) {
-  if (here.device().is_cpu()) return;
-  const auto backend = here.group()->getBackend(here.device().type())->getBackendName();
-  if (backend != "gloo" && std::ranges::count(c.forwards, "throws") > 0)
-    throw Unsupported("on a device over " + backend +
-                      " a forward that throws ends the instance (docs/semantics.md 2.8)");
-}
-
 void program(const Averaged& c, RankContext& here) {
-  refuse_throws_where_the_host_does_not_wait(c, here);
+  if (has(c, "throws")) refuse_where_the_host_does_not_wait(here, "a forward that throws");
   const auto model = std::make_shared<Counting>(here);
   WrapOptions options{.buffer_sync_lag = c.buffer_sync_lag,
                       .bucket_caps_bytes = {},
@@ -250,10 +246,6 @@ rc::Gen<Averaged> cases() {
                                                element<std::string>("synced", "synced", "throws",
                                                                     "no_sync", "no_grad", "eval"))),
       gen::set(&Averaged::buffer_sync_lag));
-}
-
-bool has(const Averaged& c, const std::string& kind) {
-  return std::ranges::count(c.forwards, kind) > 0;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "harness/core/scenario.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/cases/devices.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/collectives/called.h"
 
@@ -33,12 +34,6 @@ at::Tensor laid_out(const at::Tensor& values, const Call& call, const at::Device
   return out.copy_(values);
 }
 
-bool is_simulated(RankContext& here) {
-  const auto type = here.device().type();
-  return !here.device().is_cpu() &&
-         here.group()->getBackend(type)->getBackendName() == "accelerator";
-}
-
 void program(const Called& c, RankContext& here) {
   const auto calls = calls_of(c);
   for (size_t number = 0; number < calls.size(); ++number) {
@@ -46,7 +41,7 @@ void program(const Called& c, RankContext& here) {
     if (is_refused(call)) throw Unsupported("this dtype has no such reduction");
     const bool is_of_one_rank =
         call.name == "reduce" || call.name == "gather" || call.name == "scatter";
-    if (is_of_one_rank && is_simulated(here))
+    if (is_of_one_rank && backend_name(here) == "accelerator")
       throw Unsupported("the simulated accelerator has no reduce, gather and scatter");
   }
   for (size_t number = 0; number < calls.size(); ++number) {

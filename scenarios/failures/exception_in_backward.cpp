@@ -6,6 +6,7 @@
 // unusable group. The case says where the exception is thrown, between which gradients: the network
 // calls the harness from inside each branch's backward.
 #include "harness/core/generators.h"
+#include "scenarios/cases/devices.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"
@@ -61,16 +62,8 @@ ReceivedError received_error(const std::exception& error, const Training& c) {
                                                                   : ReceivedError::names_the_rank;
 }
 
-// With a backend that the host does not wait for, a backward that threw ends the instance.
-void refuse_where_the_host_does_not_wait(RankContext& here) {
-  const auto backend = here.group()->getBackend(here.device().type());
-  if (backend->getBackendName() != "gloo" && !here.device().is_cpu())
-    throw Unsupported("on a device over " + backend->getBackendName() +
-                      " an exception in backward ends the instance (docs/semantics.md 2.8)");
-}
-
 void program(const Training& c, RankContext& here) {
-  refuse_where_the_host_does_not_wait(here);
+  refuse_where_the_host_does_not_wait(here, "an exception in backward");
   const auto model = std::make_shared<Watched>(c, build_seed(c, here.rank()));
   if (c.network.order_by_rank) model->set_first_branch(here.rank());
   const auto replica = wrap(here, model, c.options);

@@ -7,6 +7,7 @@
 // says when and how the rank fails.
 #include "harness/core/generators.h"
 #include "harness/core/trace.h"
+#include "scenarios/cases/devices.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"
@@ -62,8 +63,7 @@ rc::Gen<Training> cases() {
 // Among four ranks two may wait for each other and not for the dead one; the simulated device then
 // blocks their hosts, whereas a real one would block only its stream.
 void refuse_what_holds_up_hosts(const Training& c, RankContext& here) {
-  const auto backend = here.group()->getBackend(here.device().type())->getBackendName();
-  if (backend == "accelerator" && c.world.size > 3)
+  if (backend_name(here) == "accelerator" && c.world.size > 3)
     throw Unsupported(
         "in worlds of four and more the simulated accelerator holds up hosts that "
         "ought to be told (docs/accelerator.md)");
