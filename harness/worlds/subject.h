@@ -56,6 +56,11 @@ class Model : public torch::nn::Module {
   std::vector<at::Tensor> forward(const at::Tensor& input, AllOutputs /*unused*/) {
     return outputs(input);
   }
+  struct Opaque {  // the output, in a type that no subject knows
+    at::Tensor output;
+  };
+  struct InOpaque {};
+  Opaque forward(const at::Tensor& input, InOpaque /*unused*/) { return {forward(input)}; }
 };
 
 // A replica's log of itself, by PyTorch's names; docs/semantics.md 1.5.
@@ -80,6 +85,10 @@ class Replica {
   // it.
   virtual std::vector<at::Tensor> outputs(const at::Tensor& input);
   virtual NestedOutputs nested_outputs(const at::Tensor& input);
+
+  // As forward, of a model that returns its output in a type into which the subject cannot look.
+  // What this returns stays on the model's device. Throws Unsupported unless the subject offers it.
+  virtual at::Tensor opaque_output(const at::Tensor& input);
 
   // Collective. Back-propagates; on return the gradients of the model are the averaged ones.
   virtual void backward(const at::Tensor& loss) { loss.backward(); }

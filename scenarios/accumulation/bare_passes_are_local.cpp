@@ -13,16 +13,15 @@
 #include "harness/core/compare.h"
 #include "harness/core/generators.h"
 #include "harness/core/scenario.h"
-#include "harness/core/values.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/accumulation/held.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
 
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <bit>
 
 namespace lockstep::scenarios::accumulation_bare_passes_are_local {
 namespace {
@@ -84,25 +83,16 @@ bool runs_on(const Backward& backward, int rank) {
   return backward.bare == nullptr || (backward.bare->ranks >> rank) % 2 == 1;
 }
 
-// Backward number `index` adds this to the gradient on `rank`: multiples of the world size.
-std::vector<double> part(const Beside& c, size_t index, int rank) {
-  std::vector<double> out;
-  for (uint64_t element = 0; element < 3; ++element)
-    out.push_back(static_cast<double>(2 * c.world.size *
-                                      whole_at({.seed = c.seed,
-                                                .stream = Stream::input,
-                                                .rank = static_cast<uint64_t>(rank),
-                                                .step = index,
-                                                .index = element},
-                                               7)));
-  return out;
+// Backward number `index` adds this to the gradient on `rank`.
+std::vector<double> part_of(const Beside& c, size_t index, int rank) {
+  return part(c.seed, index, rank, 2 * c.world.size);
 }
 
 // A gradient of its gradient depends on the weight; where that is 1, the gradient is twice the
 // input.
 class Squared : public Model {
  public:
-  Squared() : weight_(register_parameter("weight", torch::ones({3}))) {}
+  Squared() : weight_(register_parameter("weight", torch::ones({kElements}))) {}
   at::Tensor forward(const at::Tensor& input) override {
     kept_ = weight_ * weight_ * input;
     return weight_ * weight_ * input;
@@ -126,7 +116,7 @@ void run_bare_pass(const std::string& kind, Squared& model, Replica& replica,
   }
   if (kind == "evaluation") {
     const torch::NoGradGuard no_grad;
-    replica.forward(torch::ones({3}));
+    replica.forward(torch::ones({kElements}));
   }
   model.forward(half).sum().backward();
 }
@@ -139,10 +129,10 @@ void program(const Beside& c, RankContext& here) {
   size_t index = 0;
   for (const auto& backward : backwards_of(c)) {
     const bool is_bare = backward.bare != nullptr;
-    const auto half = torch::tensor(part(c, index++, here.rank()), at::kFloat) / 2;
+    const auto half = torch::tensor(part_of(c, index++, here.rank()), at::kFloat) / 2;
     if (forward_count == backward.step && !(is_bare && backward.bare->moment == "before")) {
       here.enter(backward.step, "forward");
-      const auto output = replica->forward(torch::ones({3}));
+      const auto output = replica->forward(torch::ones({kElements}));
       loss = c.loss_of == "kept" ? model->kept() : output;
       ++forward_count;
     }
@@ -156,55 +146,31 @@ void program(const Beside& c, RankContext& here) {
   }
 }
 
-using Values = std::vector<std::vector<double>>;  // by rank
-
-std::vector<TensorValue> recorded_values(const Values& by_rank) {
-  std::vector<TensorValue> out;
-  for (const auto& values : by_rank)
-    out.push_back(recorded(torch::tensor(values, at::kDouble), at::kFloat));
-  return out;
-}
-
-Values averaged(Values by_rank) {
-  for (size_t element = 0; element < by_rank.front().size(); ++element) {
-    double sum = 0;
-    for (const auto& values : by_rank) sum += values[element];
-    for (auto& values : by_rank) values[element] = sum / static_cast<double>(by_rank.size());
-  }
-  return by_rank;
-}
-
 // Compares the gradients after a backward, also with those of a backward of the other kind.
-Comparison after(const Backward& backward, const Row& row, Values& held) {
+Comparison after(const Backward& backward, const Row& row, Held& held) {
   Comparison out{.row = row};
   const bool is_bare = backward.bare != nullptr;
-  const Values otherwise = is_bare ? averaged(held) : held;
-  if (!is_bare) held = averaged(held);
-  out.expected = recorded_values(held);
+  const Held otherwise = is_bare ? held.averaged() : held;
+  if (!is_bare) held = held.averaged();
+  out.expected = held.recorded();
   out.explanations = [otherwise, is_bare] {
     return Explanations{recorded_instead(
         is_bare ? Diagnosis{"reduced_a_bare_pass",
                             "the average, though the pass ran nothing of a synchronised forward"}
                 : Diagnosis{"not_reduced", "what each rank has for itself: it stayed local"},
-        recorded_values(otherwise))};
+        otherwise.recorded())};
   };
   return out;
 }
 
 Findings bare_passes_add_up_locally(const Beside& c, const History& h) {
-  if (!std::has_single_bit(static_cast<unsigned>(c.world.size)))
-    throw Refused("averages are exact in worlds that are powers of two alone");
-  Values held(static_cast<size_t>(c.world.size), std::vector<double>(3, 0.0));
+  Held held(c.world.size);
   std::vector<Comparison> rows;
   size_t index = 0;
   bool is_defined = false;  // before that a rank may have no gradient
   for (const auto& backward : backwards_of(c)) {
-    for (int rank = 0; rank < c.world.size; ++rank) {
-      if (!runs_on(backward, rank)) continue;
-      const auto own = part(c, index, rank);
-      auto& mine = held[static_cast<size_t>(rank)];
-      for (size_t element = 0; element < own.size(); ++element) mine[element] += own[element];
-    }
+    for (int rank = 0; rank < c.world.size; ++rank)
+      if (runs_on(backward, rank)) held.add(rank, part_of(c, index, rank));
     ++index;
     is_defined = is_defined || backward.bare == nullptr;
     if (is_defined)
@@ -273,7 +239,7 @@ Scenario bare_passes_are_local() {
           "on whichever ranks it runs.",
       .exactness = "bit-equal",
       .source = "docs/semantics.md 0.10, 1.4",
-      .not_covered = "outputs that cannot be seen, worlds that are no powers of two",
+      .not_covered = "worlds that are no powers of two",
       .usual_mistake = "taking every backward for one of the last forward.",
       .tags = {"accumulation"},
       .must_catch = {"bare_pass_taken_for_the_last_forwards"},

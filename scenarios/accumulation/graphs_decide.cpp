@@ -11,15 +11,14 @@
 #include "harness/core/compare.h"
 #include "harness/core/generators.h"
 #include "harness/core/scenario.h"
-#include "harness/core/values.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
+#include "scenarios/accumulation/held.h"
 #include "scenarios/cases/tensors.h"
 
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <bit>
 
 namespace lockstep::scenarios::accumulation_graphs_decide {
 namespace {
@@ -51,23 +50,15 @@ std::vector<size_t> backwards_of(const Graphs& c) {
   return out;
 }
 
-// The gradient of forward `forward` on `rank`: a multiple of the world size.
-std::vector<double> part(const Graphs& c, size_t forward, int rank) {
-  std::vector<double> out;
-  for (uint64_t element = 0; element < 3; ++element)
-    out.push_back(static_cast<double>(c.world.size * whole_at({.seed = c.seed,
-                                                               .stream = Stream::input,
-                                                               .rank = static_cast<uint64_t>(rank),
-                                                               .step = forward,
-                                                               .index = element},
-                                                              7)));
-  return out;
+// The gradient of forward `forward` on `rank`.
+std::vector<double> part_of(const Graphs& c, size_t forward, int rank) {
+  return part(c.seed, forward, rank, c.world.size);
 }
 
 // A sum saves nothing for its backward, so its graph can be run any number of times.
 class Shifted : public Model {
  public:
-  Shifted() : weight_(register_parameter("weight", torch::ones({3}))) {}
+  Shifted() : weight_(register_parameter("weight", torch::ones({kElements}))) {}
   at::Tensor forward(const at::Tensor& input) override { return weight_ + input; }
 
  private:
@@ -78,60 +69,34 @@ void program(const Graphs& c, RankContext& here) {
   const auto model = std::make_shared<Shifted>();
   const auto replica = wrap(here, model, c.options);
   std::vector<at::Tensor> outputs;
-  const auto forward = [&] { outputs.push_back(replica->forward(torch::zeros({3}))); };
+  const auto forward = [&] { outputs.push_back(replica->forward(torch::zeros({kElements}))); };
   for (const auto& kind : forwards_of(c)) kind == "local" ? replica->no_sync(forward) : forward();
   int step = 0;
   for (const auto graph : backwards_of(c)) {
-    const auto gradient = torch::tensor(part(c, graph, here.rank()), at::kFloat);
+    const auto gradient = torch::tensor(part_of(c, graph, here.rank()), at::kFloat);
     replica->backward((outputs[graph] * gradient).sum());
     here.enter(step++, "after backward");
     here.record("weight", gradient_or_nothing(model->parameters().front()));
   }
 }
 
-using Values = std::vector<std::vector<double>>;  // by rank
-
-std::vector<TensorValue> recorded_values(const Values& by_rank) {
-  std::vector<TensorValue> out;
-  for (const auto& values : by_rank)
-    out.push_back(recorded(torch::tensor(values, at::kDouble), at::kFloat));
-  return out;
-}
-
-void average(Values& by_rank) {
-  for (size_t element = 0; element < by_rank.front().size(); ++element) {
-    double sum = 0;
-    for (const auto& values : by_rank) sum += values[element];
-    for (auto& values : by_rank) values[element] = sum / static_cast<double>(by_rank.size());
-  }
-}
-
 Findings each_is_as_its_forward_was(const Graphs& c, const History& h) {
-  if (!std::has_single_bit(static_cast<unsigned>(c.world.size)))
-    throw Refused("averages are exact in worlds that are powers of two alone");
-  Values held(static_cast<size_t>(c.world.size), std::vector<double>(3, 0.0));
+  Held held(c.world.size);
   std::vector<Comparison> rows;
   int step = 0;
   for (const auto graph : backwards_of(c)) {
-    for (size_t rank = 0; rank < held.size(); ++rank) {
-      const auto own = part(c, graph, static_cast<int>(rank));
-      for (size_t element = 0; element < own.size(); ++element) held[rank][element] += own[element];
-    }
-    const auto otherwise = [&] {
-      auto other = held;
-      if (forwards_of(c)[graph] == "local") average(other);
-      return recorded_values(other);
-    }();
+    for (int rank = 0; rank < c.world.size; ++rank) held.add(rank, part_of(c, graph, rank));
     const bool is_local = forwards_of(c)[graph] == "local";
-    if (!is_local) average(held);
+    const auto otherwise = is_local ? held.averaged() : held;
+    if (!is_local) held = held.averaged();
     rows.push_back(
-        {.row = h.row({step++, "after backward"}, "weight"), .expected = recorded_values(held)});
+        {.row = h.row({step++, "after backward"}, "weight"), .expected = held.recorded()});
     rows.back().explanations = [otherwise, is_local] {
       return Explanations{recorded_instead(
           is_local
               ? Diagnosis{"reduced_inside_no_sync", "the average, though its forward was local"}
               : Diagnosis{"not_reduced", "what each rank has for itself: it stayed local"},
-          otherwise)};
+          otherwise.recorded())};
     };
   }
   return equal("A backward must be reduced if its own forward was synchronised, and only then",

@@ -86,6 +86,9 @@ class Wrapped : public Replica {
   NestedOutputs nested_outputs(const at::Tensor& input) override {
     return ddp_.forward(input, Model::Nested());
   }
+  at::Tensor opaque_output(const at::Tensor& input) override {
+    return ddp_.forward(input, Model::InOpaque()).output;
+  }
   void no_sync(const std::function<void()>& body) override {
     const auto guard = ddp_.no_sync();
     body();

@@ -42,7 +42,7 @@ pytorch::Model for_python(const std::shared_ptr<Model>& model) {
           .is_training = [model] { return model->is_training(); },
           .forward =
               [model](const at::Tensor& input, const std::string& shape) {
-                if (shape == "one") return std::vector{model->forward(input)};
+                if (shape == "one" || shape == "opaque") return std::vector{model->forward(input)};
                 return model->outputs(input);
               }};
 }
@@ -93,6 +93,9 @@ class ByPythonsDdp final : public Replica {
   }
   NestedOutputs nested_outputs(const at::Tensor& input) override {
     return nested(wrapped_->forward(input, "nested"));
+  }
+  at::Tensor opaque_output(const at::Tensor& input) override {
+    return wrapped_->forward(input, "opaque")[0];
   }
   void backward(const at::Tensor& loss) override {
     wrapped_->backward(loss);

@@ -30,16 +30,27 @@ class CppModule(torch.nn.Module):
         outputs = self._call(x, self._shape)
         if self._shape == "one":
             return outputs[0]
+        if self._shape == "opaque":
+            return Opaque(outputs[0])
         if self._shape == "list":
             return outputs
         some = (outputs[1], outputs[2:]) if len(outputs) > 1 else None
         return {"first": outputs[0], "others": {"none": None, "some": some}}
 
 
+class Opaque:
+    """An output into which nobody looks."""
+
+    def __init__(self, inside):
+        self.inside = inside
+
+
 def listed(output, shape):
     """All tensors of what forward returned."""
     if shape == "one":
         return [output]
+    if shape == "opaque":
+        return [output.inside]
     if shape == "list":
         return list(output)
     some = output["others"]["some"]

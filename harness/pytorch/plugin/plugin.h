@@ -34,7 +34,8 @@ struct PythonError : std::runtime_error {
 };
 
 // A model of the harness, of which Python makes a module. `shape` is that of forward's output:
-// "one" tensor, a "list", or "nested" in a dictionary; the tensors in it are listed in any case.
+// "one" tensor, a "list", "nested" in a dictionary, or "opaque", in an object of a class of its
+// own; the tensors in it are listed in any case.
 struct Model {
   std::function<NamedTensors()> parameters, buffers;
   std::vector<std::string> sparse;  // its layers with sparse gradients, by path

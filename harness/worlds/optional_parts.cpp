@@ -1,0 +1,102 @@
+// The parts of replicas and shards that a subject need not offer.
+#include "harness/worlds/subject.h"
+
+namespace lockstep {
+
+std::vector<at::Tensor> Replica::outputs(const at::Tensor&) {
+  throw Unsupported("this subject takes models with one output alone");
+}
+
+NestedOutputs Replica::nested_outputs(const at::Tensor&) {
+  throw Unsupported("this subject takes models with one output alone");
+}
+
+at::Tensor Replica::opaque_output(const at::Tensor&) {
+  throw Unsupported("this subject takes models whose output is a tensor alone");
+}
+
+void Replica::no_sync(const std::function<void()>&) {
+  throw Unsupported("this subject has no no_sync");
+}
+
+std::shared_ptr<void> Replica::no_sync() {
+  throw Unsupported("this subject has no guards of no_sync");
+}
+
+void Replica::step_in_backward(std::shared_ptr<torch::optim::Optimizer>) {
+  throw Unsupported("this subject takes no step in backward");
+}
+
+void Replica::join(const std::string& kind, const std::function<void()>&, ShardedOptimizer*) {
+  throw Unsupported("this subject has no join of the kind '" + kind + "'");
+}
+
+void Replica::begin_anew() {
+  throw Unsupported("this subject does not continue after an error that ended its training");
+}
+
+void Replica::check_equal(bool) {
+  throw Unsupported("this subject does not compare replicas");
+}
+
+void Replica::report_failure(const std::string&) {
+  throw Unsupported("this subject reports no failures to its peers");
+}
+
+at::Tensor Replica::left_out(const at::Tensor&) {
+  throw Unsupported("this subject does not say what its communication hook left out");
+}
+
+std::string Replica::save_hook() {
+  throw Unsupported("this subject does not save its communication hook");
+}
+
+void Replica::load_hook(const std::string&) {
+  throw Unsupported("this subject does not load its communication hook");
+}
+
+void Replica::update_trainable_parameters() {
+  throw Unsupported("this subject's parameters cannot be frozen or unfrozen later");
+}
+
+void Replica::parameters_changed_untold() {
+  throw Unsupported("this subject does not find out which parameters were frozen or unfrozen");
+}
+
+void Replica::update_process_group(const Group&) {
+  throw Unsupported("this subject stays with the ranks that it was given");
+}
+
+namespace {
+
+[[noreturn]] void no_parts_of_a_pass() {
+  throw Unsupported("this subject's sampler draws whole passes alone");
+}
+
+}  // namespace
+
+void Shard::begin(std::optional<int64_t>) {
+  no_parts_of_a_pass();
+}
+
+std::vector<int64_t> Shard::next(int64_t) {
+  no_parts_of_a_pass();
+}
+
+std::string Shard::save(std::optional<int64_t>) {
+  no_parts_of_a_pass();
+}
+
+void Shard::load(const std::string&) {
+  no_parts_of_a_pass();
+}
+
+void Shard::go_on_with_a_copy() {
+  no_parts_of_a_pass();
+}
+
+void Shard::turn_to_the_other_copy() {
+  no_parts_of_a_pass();
+}
+
+}  // namespace lockstep

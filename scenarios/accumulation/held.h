@@ -1,0 +1,31 @@
+// The gradients that the ranks of a case hold, where the case chooses every gradient freely.
+#pragma once
+
+#include "harness/core/history.h"
+#include "harness/worlds/options.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace lockstep::scenarios {
+
+inline constexpr int64_t kElements = 3;  // of the one parameter
+
+// What backward number `index` adds on `rank`: whole numbers, multiples of `unit`.
+std::vector<double> part(uint64_t seed, size_t index, int rank, int unit);
+
+// Of float32. Exact where every part is a multiple of the number of ranks.
+class Held {
+ public:
+  // Throws Refused unless `world` is a power of two: other averages are not exact.
+  explicit Held(int world);
+
+  void add(int rank, const std::vector<double>& part);
+  Held averaged() const;
+  std::vector<TensorValue> recorded() const;  // by rank
+
+ private:
+  std::vector<std::vector<double>> by_rank_;
+};
+
+}  // namespace lockstep::scenarios

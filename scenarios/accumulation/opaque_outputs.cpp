@@ -1,0 +1,247 @@
+// Where a forward's output is of a type into which the subject cannot look, the last forward
+// decides about the next backward, once.
+//
+// A graph is known by the outputs it goes through, or by a function that a forward recorded. A loss
+// that is a single function of the parameters, in a struct that nobody described, has neither: its
+// backward could be any. So a case is a list of acts: forwards of both kinds, synchronised and
+// local, some without gradients, and backwards of them and of the bare module. A subject that lets
+// the last forward decide twice reduces a pass of the bare module; one that lets a forward without
+// gradients pass unnoticed reduces the backward of one before it. The model multiplies its
+// parameter by the input, so that a backward's gradient is that input.
+#include "harness/core/compare.h"
+#include "harness/core/generators.h"
+#include "harness/core/scenario.h"
+#include "harness/recorder/rank_context.h"
+#include "harness/worlds/subject.h"
+#include "scenarios/accumulation/held.h"
+#include "scenarios/cases/tensors.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <deque>
+
+namespace lockstep::scenarios::accumulation_opaque_outputs {
+namespace {
+
+// Forwards are "opaque" or "seen", in no_sync "opaque_local" or "seen_local", or
+// "without_gradients". Backwards are of the "oldest" or the "newest" forward that had none yet, or
+// of the "bare" module.
+using Acts = std::vector<std::string>;
+
+struct Opaque {
+  WorldSpec world;
+  Acts acts;  // empty: an opaque forward and its backward
+  WrapOptions options;
+  uint64_t seed = 0;
+  auto operator<=>(const Opaque&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("world", &Opaque::world),
+        field("acts", &Opaque::acts,
+              one_of("opaque|opaque_local|seen|seen_local|without_gradients|oldest|newest|bare")),
+        field("options", &Opaque::options), field("seed", &Opaque::seed)};
+  }
+};
+
+// A pass of the bare module ends each case that has none, so that a last forward which goes on
+// deciding shows.
+Acts acts_of(const Opaque& c) {
+  auto acts = c.acts.empty() ? Acts{"opaque", "oldest"} : c.acts;
+  if (std::count(acts.begin(), acts.end(), "bare") == 0) acts.emplace_back("bare");
+  return acts;
+}
+
+// What a case does, act by act: a forward, or the backward of the graph that act `graph` made.
+struct Step {
+  size_t graph = 0;
+  bool is_backward = false, is_bare = false, is_reduced = false;
+};
+
+std::vector<Step> steps_of(const Opaque& c) {
+  const auto acts = acts_of(c);
+  std::vector<Step> steps;
+  std::deque<size_t> waiting;  // forwards without a backward
+  bool last_one_decides = false;
+  const auto backward_of = [&](size_t graph) {
+    const auto& kind = acts[graph];
+    const bool is_seen = kind.starts_with("seen");
+    const bool is_reduced = is_seen ? kind == "seen" : last_one_decides;
+    if (is_reduced) last_one_decides = false;
+    steps.push_back({graph, true, kind == "bare", is_reduced});
+  };
+  for (size_t act = 0; act < acts.size(); ++act) {
+    const auto& kind = acts[act];
+    if (kind == "bare") {
+      backward_of(act);
+    } else if (kind == "oldest" && !waiting.empty()) {
+      backward_of(waiting.front());
+      waiting.pop_front();
+    } else if (kind == "newest" && !waiting.empty()) {
+      backward_of(waiting.back());
+      waiting.pop_back();
+    } else if (kind != "oldest" && kind != "newest") {
+      steps.push_back({act});
+      last_one_decides = kind == "opaque";
+      if (kind != "without_gradients") waiting.push_back(act);
+    }
+  }
+  return steps;
+}
+
+std::vector<double> part_of(const Opaque& c, size_t graph, int rank) {
+  return part(c.seed, graph, rank, c.world.size);
+}
+
+// One function alone: its backward is called on the very function that the forward recorded.
+class Product : public Model {
+ public:
+  Product() : weight_(register_parameter("weight", torch::ones({kElements}))) {}
+  at::Tensor forward(const at::Tensor& input) override { return torch::dot(weight_, input); }
+
+ private:
+  at::Tensor weight_;
+};
+
+at::Tensor run_forward(const std::string& kind, const at::Tensor& input, Replica& replica) {
+  const auto run = [&] {
+    return kind.starts_with("seen") ? replica.forward(input) : replica.opaque_output(input);
+  };
+  if (kind.ends_with("_local")) {
+    const auto guard = replica.no_sync();
+    return run();
+  }
+  const torch::AutoGradMode gradients(kind != "without_gradients");
+  return run();
+}
+
+void program(const Opaque& c, RankContext& here) {
+  const auto model = std::make_shared<Product>();
+  const auto replica = wrap(here, model, c.options);
+  const auto acts = acts_of(c);
+  std::vector<at::Tensor> losses(acts.size());
+  int backwards = 0;
+  for (const auto& step : steps_of(c)) {
+    const auto input = torch::tensor(part_of(c, step.graph, here.rank()), at::kFloat);
+    auto& loss = losses[step.graph];
+    if (!step.is_backward) {
+      here.enter(backwards, "forward");
+      loss = run_forward(acts[step.graph], input, *replica);
+      continue;
+    }
+    here.enter(backwards, step.is_bare ? "bare pass" : "backward");
+    if (step.is_bare) loss = model->forward(input.to(here.device()));
+    replica->backward(loss);
+    here.enter(backwards++, "after backward");
+    here.record("weight", gradient_or_nothing(model->parameters().front()));
+  }
+}
+
+Findings the_last_forward_decides_once(const Opaque& c, const History& h) {
+  Held held(c.world.size);
+  std::vector<Comparison> rows;
+  int backwards = 0;
+  for (const auto& step : steps_of(c)) {
+    if (!step.is_backward) continue;
+    for (int rank = 0; rank < c.world.size; ++rank) held.add(rank, part_of(c, step.graph, rank));
+    const auto otherwise = step.is_reduced ? held : held.averaged();
+    if (step.is_reduced) held = held.averaged();
+    rows.push_back(
+        {.row = h.row({backwards++, "after backward"}, "weight"), .expected = held.recorded()});
+    rows.back().explanations = [otherwise, is_reduced = step.is_reduced] {
+      return Explanations{recorded_instead(
+          is_reduced ? Diagnosis{"not_reduced", "what each rank has for itself: it stayed local"}
+                     : Diagnosis{"reduced_a_bare_pass",
+                                 "the average, though no forward decided about the pass"},
+          otherwise.recorded())};
+    };
+  }
+  return equal(
+      "The last forward must decide about the next backward whose outputs cannot be seen, once",
+      rows);
+}
+
+std::vector<Opaque> every_small_one() {
+  std::vector<Opaque> all;
+  for (const int world : {2, 4})
+    for (const auto& acts : std::vector<Acts>{{},
+                                              {"opaque", "bare", "oldest"},
+                                              {"opaque", "without_gradients", "oldest"},
+                                              {"opaque_local", "oldest"},
+                                              {"opaque", "opaque_local", "newest", "oldest"},
+                                              {"opaque_local", "opaque", "oldest", "newest"},
+                                              {"opaque", "seen", "oldest", "newest"},
+                                              {"seen", "opaque", "oldest", "newest"},
+                                              {"seen_local", "opaque", "oldest", "newest"},
+                                              {"bare", "opaque", "oldest"}})
+      all.push_back({.world = {.size = world}, .acts = acts, .seed = 5});
+  return all;
+}
+
+rc::Gen<Opaque> cases() {
+  const auto acts = rc::gen::weightedElement<std::string>({{4, "opaque"},
+                                                           {2, "opaque_local"},
+                                                           {1, "seen"},
+                                                           {1, "seen_local"},
+                                                           {2, "without_gradients"},
+                                                           {3, "oldest"},
+                                                           {3, "newest"},
+                                                           {3, "bare"}});
+  return gen::apply(
+      [](int world, Acts acts, bool views, bool batched, uint64_t seed) {
+        return Opaque{.world = {.size = world},
+                      .acts = std::move(acts),
+                      .options = {.gradient_as_bucket_view = views, .batched_grad_copy = batched},
+                      .seed = seed};
+      },
+      rc::gen::element(2, 4), gen::lists(9, acts), rc::gen::arbitrary<bool>(),
+      rc::gen::arbitrary<bool>(), rc::gen::inRange<uint64_t>(0, 1000));
+}
+
+bool some_backward(const Opaque& c, bool (*is)(const Step&)) {
+  const auto steps = steps_of(c);
+  return std::any_of(steps.begin(), steps.end(), is);
+}
+
+}  // namespace
+
+Scenario opaque_outputs_decide_once() {
+  return scenario<Opaque>({
+      .name = "accumulation.opaque_outputs_decide_once",
+      .claim = "Where the outputs of the last forward cannot be seen, that forward decides about "
+               "the next backward whose outputs cannot be seen, once.",
+      .exactness = "bit-equal",
+      .source = "docs/semantics.md 0.12, 1.4",
+      .not_covered = "graphs with a function that a forward recorded, worlds that are no powers "
+                     "of two",
+      .usual_mistake = "letting a forward decide about every backward until the next one.",
+      .tags = {"accumulation"},
+      .must_catch = {"last_forward_decides_twice", "forward_without_gradients_is_not_the_last"},
+      .draws = 60,
+      .start = {.world = {.size = 2}},
+      .every = every_small_one,
+      .cases = cases(),
+      .program = program,
+      .checks = {the_last_forward_decides_once},
+      .labels = {{"four ranks", 0.15, [](const Opaque& c) { return c.world.size == 4; }},
+                 {"a pass of the bare module that stays local", 0.2,
+                  [](const Opaque& c) {
+                    return some_backward(
+                        c, [](const Step& step) { return step.is_bare && !step.is_reduced; });
+                  }},
+                 {"a forward without gradients", 0.2,
+                  [](const Opaque& c) {
+                    return std::count(c.acts.begin(), c.acts.end(), "without_gradients") > 0;
+                  }},
+                 {"a pass that a forward decides", 0.2,
+                  [](const Opaque& c) {
+                    return some_backward(c, [](const Step& step) { return step.is_reduced; });
+                  }}},
+  });
+}
+
+std::vector<Scenario> all() {
+  return {opaque_outputs_decide_once()};
+}
+
+}  // namespace lockstep::scenarios::accumulation_opaque_outputs
