@@ -4,6 +4,9 @@
 //   ./lockstep launch -n 2 --record run build/recorded
 //   ./lockstep judge run && ./lockstep trace run
 //
+// --uneven 1 gives the last rank a batch fewer, in a join, and the optimizer no momentum, which
+// would differ after it.
+//
 // --wrong plants a usual mistake, which judge names. On the last rank alone:
 //   loaded         parameters change after they were wrapped
 //   learning_rate  another one
@@ -30,6 +33,7 @@
 #include <cstdint>
 #include <exception>
 #include <iostream>
+#include <optional>
 #include <string>
 
 namespace {
@@ -88,7 +92,7 @@ double evaluated(Net& net, lockstep::Recorder& recorder, bool pads) {
   return (sums[0] / sums[1]).item<double>();
 }
 
-void train(const std::string& wrong) {
+void train(const std::string& wrong, bool uneven) {
   lockstep::Recorder recorder(lockstep::init_process_group());
   const auto& group = recorder.group();
   const bool is_last = group->getRank() + 1 == group->getSize();
@@ -103,7 +107,8 @@ void train(const std::string& wrong) {
   }
   recorder.watch(ddp);
   const double rate = of_last("learning_rate") ? 0.02 : 0.01;
-  torch::optim::SGD optimizer(ddp->parameters(), torch::optim::SGDOptions(rate).momentum(0.9));
+  torch::optim::SGD optimizer(ddp->parameters(),
+                              torch::optim::SGDOptions(rate).momentum(uneven ? 0 : 0.9));
   torch::optim::SGD second(net->out->parameters(), 0.01);
 
   auto data = features(kSamples + (of_last("dataset") ? 4 : 0));
@@ -114,7 +119,10 @@ void train(const std::string& wrong) {
   const auto run_epoch = [&](auto& loader, int epoch) {
     std::int64_t number = 0;
     auto loss_sum = torch::zeros({});
+    std::optional<decltype(recorder.join(ddp))> join;
+    if (uneven) join.emplace(recorder.join(ddp));
     for (const auto& batch : loader) {
+      if (uneven && is_last && number + 1 == batches) break;
       if (epoch == 1 && number == 1) {
         if (of_last("early")) return false;
         if (of_last("killed")) std::raise(SIGKILL);
@@ -141,6 +149,7 @@ void train(const std::string& wrong) {
       if (wrong == "optimizer") recorder.step(second);
       optimizer.zero_grad();
     }
+    if (join) join->finish();
     loss_sum /= static_cast<double>(number);
     lockstep::all_reduce(group, loss_sum, lockstep::ReduceOp::AVG, {.name = "loss"});
     lockstep::print_rank_0(group, "epoch ", epoch, ": loss ", loss_sum.item<double>());
@@ -168,7 +177,8 @@ void train(const std::string& wrong) {
 
 int main(int count, char** words) {
   try {
-    train(Arguments(count, words, {{"--wrong", ""}}).text("--wrong"));
+    const Arguments arguments(count, words, {{"--wrong", ""}, {"--uneven", "0"}});
+    train(arguments.text("--wrong"), arguments.number("--uneven") != 0);
   } catch (const std::exception& error) {
     lockstep::report_to_launcher(error.what());
     std::cerr << error.what() << "\n";

@@ -12,10 +12,6 @@ namespace lockstep::recorded {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& where, const std::string& why) {
-  throw FieldError(where + ": " + why);
-}
-
 // A field of a begin record, as a message quotes it.
 std::string field_text(const Json& begin, const char* name) {
   const auto found = begin.find(name);

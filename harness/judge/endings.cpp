@@ -228,7 +228,7 @@ Judgement ranks_record_whole_run(const RecordedRun& run) {
 
 Judgement ranks_make_the_same_steps(const RecordedRun& run) {
   const auto progress = [](const Rank& rank) {
-    return std::tuple(updates_of(rank), issued_by(rank));
+    return std::tuple(updates_of(rank) + rank.shadowed, issued_by(rank));
   };
   Judgement judgement{.compared = counted(updates_of(run.ranks.front()), "update")};
   for (const auto& rank : run.ranks) {

@@ -14,10 +14,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kEntriesMost = 10'000;  // of a folder
 
-[[noreturn]] void refuse(const std::string& where, const std::string& why) {
-  throw FieldError(where + ": " + why);
-}
-
 // The number of a rank in the name of its file; none for another file.
 std::optional<int> rank_in(const std::string& name) {
   const std::string before = "rank", behind = ".history";
@@ -39,6 +35,10 @@ int64_t size_of(const fs::path& file) {
 }
 
 }  // namespace
+
+[[noreturn]] void refuse(const std::string& where, const std::string& why) {
+  throw FieldError(where + ": " + why);
+}
 
 std::map<int, fs::path> history_files(const fs::path& folder) {
   const auto where = one_line(folder.string());

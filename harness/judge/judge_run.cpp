@@ -2,6 +2,7 @@
 
 #include "harness/core/groups.h"
 #include "harness/judge/claims.h"
+#include "harness/judge/joins.h"
 
 namespace lockstep::recorded {
 
@@ -77,8 +78,10 @@ Result result_of(const Named& claim, Judge judge, const RecordedRun& recorded,
 
 }  // namespace
 
-Run judged(const RecordedRun& recorded, const OneProcess* one) {
+Run judged(const RecordedRun& as_recorded, const OneProcess* one) {
   const auto begin = Clock::now();
+  const auto aligned = with_joins_aligned(as_recorded);
+  const auto& recorded = aligned ? *aligned : as_recorded;
   Run run;
   const auto setting = setting_of(recorded);
   run.settings = {setting};

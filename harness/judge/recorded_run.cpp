@@ -16,10 +16,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kNameBytesMost = 1024;
 
-[[noreturn]] void refuse(const std::string& where, const std::string& why) {
-  throw FieldError(where + ": " + why);
-}
-
 std::string line_in(const Json& header, const char* field, const std::string& where) {
   const auto found = header.find(field);
   if (found == header.end() || !found->is_string())
@@ -55,6 +51,11 @@ TensorList::Entry entry_of(const Json& json, const std::string& where) {
   return entry;
 }
 
+bool makes_event(FrameKind kind) {
+  return kind == FrameKind::issued || kind == FrameKind::injection ||
+         kind == FrameKind::left_behind || kind == FrameKind::layout;
+}
+
 // Reads the records of one rank, one after the other.
 class RankReader {
  public:
@@ -78,6 +79,7 @@ class RankReader {
       case static_cast<uint32_t>(RecordKind::span):
         return take_span(frame.header, where);
       default:
+        events_ += makes_event(frame.kind) ? 1 : 0;
         core_.frames.push_back(std::move(frame));
     }
   }
@@ -140,7 +142,23 @@ class RankReader {
   void take_fact(const Json& header, const std::string& where) {
     const auto found = header.find("values");
     if (found == header.end() || !found->is_object()) refuse(where, "no object 'values'");
-    rank_.records.push_back({at_, Fact{line_in(header, "name", where), *found}});
+    Fact fact{line_in(header, "name", where), *found};
+    if (fact.name.starts_with("join ")) take_join(fact.name.ends_with(" ended"), where);
+    rank_.records.push_back({at_, std::move(fact)});
+  }
+
+  void take_join(bool ends, const std::string& where) {
+    auto& joins = rank_.joins;
+    if (!ends)
+      return joins.push_back(
+          {.from_step = at_.step, .from_event = events_, .from_record = rank_.records.size()});
+    if (joins.empty() || joins.back().has_ended) refuse(where, "no join has begun that could end");
+    auto& join = joins.back();
+    if (at_.step < join.from_step) refuse(where, "a join ends before its first step");
+    join.to_step = at_.step;
+    join.to_event = events_;
+    join.to_record = rank_.records.size();
+    join.has_ended = true;
   }
 
   void take_span(const Json& header, const std::string& where) {
@@ -162,7 +180,8 @@ class RankReader {
   std::string file_;
   Rank rank_;
   Moment at_;
-  Frames core_;  // those that core reads
+  Frames core_;        // those that core reads
+  size_t events_ = 0;  // of the rank's history, which core makes of them
   std::map<int64_t, std::shared_ptr<const TensorList>> lists_;
 };
 

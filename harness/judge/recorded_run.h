@@ -81,6 +81,14 @@ struct Record {
   std::variant<Digests, Fact, Drawn, Span> what;
 };
 
+// A rank's join with ranks that have more inputs, or fewer. Its updates are the steps from
+// `from_step` up to `to_step`; events and records are numbered in the rank's lists.
+struct Join {
+  int from_step = 0, to_step = 0;
+  size_t from_event = 0, to_event = 0, from_record = 0, to_record = 0;
+  bool has_ended = false;
+};
+
 inline constexpr int64_t kTimeMost = int64_t{1} << 62;  // of a clock, so that differences fit
 
 struct Rank {
@@ -91,6 +99,8 @@ struct Rank {
   int perturbed = 0;    // above 0: its inputs and parameters were moved, in this drawn direction
   RankHistory history;  // its collectives and its ending
   std::vector<Record> records;  // in the order in which it wrote them
+  std::vector<Join> joins;      // in order, one after the other
+  size_t shadowed = 0;          // updates that it had no inputs for, in joins
   std::string tail;  // why reading stopped before the file's end; empty when all was read
 };
 

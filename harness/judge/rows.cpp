@@ -5,6 +5,7 @@
 #include "harness/core/trace.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <map>
 #include <tuple>
@@ -37,6 +38,13 @@ std::vector<std::string> texts_of(const std::vector<Digest>& by_rank) {
 
 bool same(const Digest& a, const Digest& b) {
   return a.bits == b.bits && a.is_missing() == b.is_missing();
+}
+
+// A rank may have a row that the ranks before it lack.
+size_t place_in_a_step(const Moment& at) {
+  static constexpr std::array<std::string_view, 6> kPhases{"construction", "joined",   "data",
+                                                           "forward",      "backward", "update"};
+  return static_cast<size_t>(std::find(kPhases.begin(), kPhases.end(), at.phase) - kPhases.begin());
 }
 
 std::vector<int> ranks_in(const Row& row) {
@@ -96,8 +104,10 @@ std::vector<Row> rows_of(const RecordedRun& run, std::string_view role) {
       rows[found->second].by_rank[rank] = digests;
     }
   }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const Row& a, const Row& b) { return a.at.step < b.at.step; });
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return std::pair(a.at.step, place_in_a_step(a.at)) <
+           std::pair(b.at.step, place_in_a_step(b.at));
+  });
   return rows;
 }
 

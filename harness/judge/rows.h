@@ -14,7 +14,8 @@ struct Row {
   bool is_whole() const;                // every rank has one
 };
 
-// All rows of a role, by step, and within one in the order in which the ranks recorded them.
+// All rows of a role, by step and phase, and within one in the order in which the ranks recorded
+// them.
 std::vector<Row> rows_of(const RecordedRun& run, std::string_view role);
 
 // "step 3, update", with the pass where it is not the step's first.

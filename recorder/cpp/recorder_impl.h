@@ -39,6 +39,9 @@ class Recorder::Impl {
   void watch(std::shared_ptr<torch::nn::Module> module, Wrapper wrapper);
   std::shared_ptr<SamplerLog> new_sampler_log();
   at::Tensor step(torch::optim::Optimizer& optimizer, torch::optim::Optimizer::LossClosure closure);
+  void join_begins();
+  void inputs_are_exhausted();
+  void join_has_ended();
 
  private:
   struct Model {
@@ -66,7 +69,8 @@ class Recorder::Impl {
   std::vector<std::unique_ptr<Model>> models_;
   std::map<const torch::optim::Optimizer*, std::string> optimizers_;
   std::map<std::string, int> lists_;  // of tensors, by what describes them
-  int samplers_ = 0;
+  int samplers_ = 0, joins_ = 0;
+  bool is_in_a_join_ = false;
   const int exceptions_at_start_ = std::uncaught_exceptions();
 };
 

@@ -224,7 +224,8 @@ class Model:
 
 
 class Recorder:
-    """What PyTorch's functions do around themselves once `install` has put this in their place; `original` is PyTorch's."""
+    """What PyTorch's functions do around themselves once `install` has put this in their place; `original` is PyTorch's. What
+    precedes the program's own arguments is positional alone, since these may have any names."""
 
     def __init__(self, history, values_steps=0, perturbed=0):
         self.history, self.step, self.moment = history, 0, None
@@ -233,6 +234,7 @@ class Recorder:
         self.lists, self.sequences, self.models, self.wrapped = {}, {}, [], 0
         self.names, self.epochs = {kind: weakref.WeakKeyDictionary() for kind in ("optimizer", "loader", "sampler")}, {}
         self.iterators, self.starting, self.is_drawing = weakref.WeakKeyDictionary(), None, False
+        self.joins = 0
 
     def at(self, phase):
         if self.moment != (self.step, phase):
@@ -242,7 +244,7 @@ class Recorder:
     def fact(self, name, **values):
         self.history.append(FACT, {"name": name, "values": plain(values)})
 
-    def timed(self, span, original, *args, **kwargs):
+    def timed(self, span, original, /, *args, **kwargs):
         began = time.monotonic_ns()
         try:
             return original(*args, **kwargs)
@@ -271,7 +273,7 @@ class Recorder:
         return lambda: next(once, False) and self.history.append(DONE, {"group": group, "sequence": sequence,
                                                                         "ns": time.monotonic_ns()})
 
-    def collective(self, original, op, position, *args, **kwargs):
+    def collective(self, original, op, position, /, *args, **kwargs):
         sent = args[position] if position is not None and len(args) > position else kwargs.get("tensor", kwargs.get("input"))
         group, root = kwargs.get("group"), kwargs.get("src", kwargs.get("dst"))
         root = args[1] if root is None and op in ("broadcast", "reduce") and len(args) > 1 else root
@@ -291,7 +293,7 @@ class Recorder:
                 pass
         return result
 
-    def wait(self, original, work, *args, **kwargs):
+    def wait(self, original, work, /, *args, **kwargs):
         result = original(work, *args, **kwargs)
         self.pending.pop(work, lambda: None)()
         return result
@@ -307,7 +309,7 @@ class Recorder:
         self.models = [model for model in self.models if model.wrapper() is not None]
         return self.models
 
-    def wrap(self, original, ddp, *args, **kwargs):
+    def wrap(self, original, ddp, /, *args, **kwargs):
         self.at("construction")
         model = Model("model %d" % self.wrapped, ddp)
         done = self.issue("ddp_construction", dtype="parameters", elements=sum(1 for _ in (args[0] if args else kwargs["module"]).parameters()))
@@ -323,7 +325,7 @@ class Recorder:
                   batch_norms=norms, find_unused_parameters=ddp.find_unused_parameters, parameters=len(model.parameters()))
         self.parameters(model)
 
-    def forward(self, original, ddp, *args, **kwargs):
+    def forward(self, original, ddp, /, *args, **kwargs):
         model = next((model for model in self.live_models() if model.wrapper() is ddp), None)
         if model is None:
             return original(ddp, *args, **kwargs)
@@ -402,6 +404,25 @@ class Recorder:
             model.recorded = None
             self.parameters(model)
         self.step += 1
+
+    def join(self, original, join):
+        if join._enable:
+            self.at("join")
+            self.fact("join %d" % self.joins)
+        return original(join)
+
+    def exhausted(self, original, join, error, *about):
+        """This rank has no more inputs: from here on it shadows its peers, and holds the last one's parameters at the end."""
+        if not join._enable or error:
+            return original(join, error, *about)
+        self.at("join")
+        original(join, error, *about)
+        self.at("joined")
+        self.fact("join %d ended" % self.joins)
+        self.joins += 1
+        for model in self.live_models():
+            model.recorded = None
+            self.parameters(model)
 
     def split(self, name, dataset, sampler, batch_size, drops_batch):
         """A pass over a dataset begins."""
@@ -483,6 +504,8 @@ def install():
     put(loaders._BaseDataLoaderIter, "_next_index", recorder.next_index)
     put(loaders._BaseDataLoaderIter, "__next__", functools.partial(recorder.timed, "data"))
     put(torch.utils.data.DistributedSampler, "__iter__", recorder.deal)
+    put(torch.distributed.algorithms.join.Join, "__enter__", recorder.join)
+    put(torch.distributed.algorithms.join.Join, "__exit__", recorder.exhausted)
     torch.nn.modules.module.register_module_forward_pre_hook(recorder.before_module)
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
     register_optimizer_step_pre_hook(recorder.steps)
@@ -492,7 +515,7 @@ def install():
         put(torch.distributed.distributed_c10d, name, recorder.collective, op, position)
         setattr(torch.distributed, name, getattr(torch.distributed.distributed_c10d, name))
 
-    def made(original, *args, **kwargs):
+    def made(original, /, *args, **kwargs):
         original(*args, **kwargs)
         recorder.fact("process group", rank=torch.distributed.get_rank(), world=torch.distributed.get_world_size(),
                       backend=torch.distributed.get_backend())

@@ -13,7 +13,7 @@
 namespace lockstep::recorded {
 namespace {
 
-constexpr int kSteps = 3;
+constexpr int kTaken = 3;
 constexpr float kRate = 0.5F;
 
 TensorValue floats(const std::vector<float>& values) {
@@ -44,8 +44,8 @@ Rank rank_of(int number, int world, float noise) {
   std::vector<float> w{1, -2, 0.75F};
   const std::vector<float> target{0.3F, 0.7F, -0.1F};
   add({0, "construction"}, recorded("parameters", w));
-  add({0, "data"}, Fact{"loader 0", {{"length", 4 * kSteps}}});
-  for (int step = 0; step < kSteps; ++step) {
+  add({0, "data"}, Fact{"loader 0", {{"length", 4 * kTaken}}});
+  for (int step = 0; step < kTaken; ++step) {
     Drawn drawn{"loader 0", {}};
     for (int i = number; i < 4; i += world) drawn.indices.push_back(4 * step + i);
     add({step, "data"}, drawn);
@@ -56,7 +56,7 @@ Rank rank_of(int number, int world, float noise) {
     for (size_t i = 0; i < w.size(); ++i) w[i] -= kRate * gradient[i];
     add({step, "update"}, recorded("parameters", w));
   }
-  add({kSteps, "data"}, Fact{"loader 0 exhausted", Json::object()});
+  add({kTaken, "data"}, Fact{"loader 0 exhausted", Json::object()});
   return rank;
 }
 

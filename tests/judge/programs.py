@@ -126,6 +126,8 @@ def classify_texts(rank, mistake):
         schedule.step()
     of_all = torch.ones(5)
     dist.all_reduce(of_all, async_op=True).wait()
+    dist.all_reduce(tensor=of_all, op=dist.ReduceOp.MAX)
+    dist.broadcast(of_all, src=0)
 
 
 def accumulate(rank, mistake):
@@ -145,6 +147,26 @@ def accumulate(rank, mistake):
             if number % 2 == 1:
                 optimizer.step()
                 optimizer.zero_grad()
+
+
+def join_uneven(rank, mistake):
+    """Ranks with fewer batches shadow the others, in two joins."""
+    torch.manual_seed(rank)
+    loader, sampler = loader_of(images(), mistake)
+    ddp = DistributedDataParallel(convolutions())
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    for epoch in range(EPOCHS):
+        sampler.set_epoch(epoch)
+        if mistake == "loaded_after_a_join" and epoch and rank == 1:
+            ddp.module.load_state_dict(convolutions().state_dict())
+        with ddp.join():
+            for x, y in list(loader)[rank % 2 * (1 + epoch):]:
+                optimizer.zero_grad()
+                cross_entropy(ddp(x), y).backward()
+                if mistake == "clipped_after_a_join" and epoch and rank == 1:
+                    nn.utils.clip_grad_norm_(ddp.parameters(), 0.01)
+                optimizer.step()
+        dist.all_reduce(torch.ones(1))
 
 
 def two_models(rank, mistake):
@@ -189,6 +211,7 @@ def wait_without_futures(rank, mistake):
 
 
 PROGRAMS = {"texts": classify_texts, "one_seed": classify_texts, "accumulation": accumulate, "same_data": accumulate, "never_synchronised": accumulate,
+            "uneven": join_uneven, "loaded_after_a_join": join_uneven, "clipped_after_a_join": join_uneven,
             "two_models": two_models, "divided_state": divide_state, "without_futures": wait_without_futures}
 
 

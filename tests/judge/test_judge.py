@@ -12,7 +12,7 @@ import unittest
 
 from recorded_case import HERE, PYTHON, ROOT, RecordedCase
 
-CLEAN = ("images", "texts", "accumulation", "two_models")
+CLEAN = ("images", "texts", "accumulation", "two_models", "uneven")
 # Program -> the claim that finds its mistake, and the pattern that it names.
 MISTAKES = {
     "loaded_on_rank_zero": ("parameters.are_the_same", "changed_on_some_ranks"),
@@ -34,6 +34,8 @@ MISTAKES = {
     "same_data": ("gradients.differ_in_no_sync", "same_data"),
     "diverges": ("values.stay_finite", "not_finite"),
     "throws": ("run.is_recorded_whole", "threw"),
+    "loaded_after_a_join": ("parameters.are_the_same", "changed_on_some_ranks"),
+    "clipped_after_a_join": ("parameters.are_the_same", "no_two_ranks_agree"),
 }
 
 

@@ -18,6 +18,8 @@ namespace lockstep {
 class Recorder;
 template <class Sampler>
 class RecordedSampler;
+template <class Join>
+class RecordedJoin;
 
 // The passes of one sampler over its dataset. Copies of a sampler share it.
 class SamplerLog {
@@ -96,8 +98,18 @@ class Recorder {
   at::Tensor step(torch::optim::Optimizer& optimizer,
                   torch::optim::Optimizer::LossClosure closure = nullptr);
 
+  // A join of ranks with uneven inputs, recorded: in place of ddp.join(options...). Call finish()
+  // of what it returns.
+  template <class DistributedDataParallel, class... Options>
+  auto join(DistributedDataParallel& ddp, Options&&... options) {
+    join_begins();
+    return RecordedJoin(*this, ddp.join(std::forward<Options>(options)...));
+  }
+
  private:
   class Impl;
+  template <class Join>
+  friend class RecordedJoin;
 
   // What a DistributedDataParallel says of itself; of another module nothing.
   struct Wrapper {
@@ -106,11 +118,31 @@ class Recorder {
   };
   void watch_module(std::shared_ptr<torch::nn::Module> module, Wrapper wrapper);
   std::shared_ptr<SamplerLog> new_sampler_log();
+  void join_begins();
+  void inputs_are_exhausted();
+  void join_has_ended();
   // Empty where `first_sample` throws or has no tensor.
   static std::string fingerprint_of(const std::function<std::vector<at::Tensor>()>& first_sample);
 
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::unique_ptr<Impl> impl_;  // null: off
+};
+
+template <class Join>
+class [[nodiscard]] RecordedJoin {
+ public:
+  RecordedJoin(Recorder& recorder, Join join) : recorder_(recorder), join_(std::move(join)) {}
+
+  // Collective: join's finish().
+  void finish() {
+    recorder_.inputs_are_exhausted();
+    join_.finish();
+    recorder_.join_has_ended();
+  }
+
+ private:
+  Recorder& recorder_;
+  Join join_;
 };
 
 template <class Sampler>
