@@ -23,10 +23,19 @@ constexpr int kWorldMost = 1024;
 
 // Of each scenario, where --tier does not say where to run: every case in simulated worlds, and so
 // many in worlds of processes, where a case takes ten times as long.
-constexpr size_t kCasesInProcesses = 5;
+constexpr size_t kCasesInProcesses = 3;
 
 bool runs_few_in_processes(const RunFlags& flags) {
   return flags.tiers.empty() && !flags.thorough && flags.backends == Setting().backend;
+}
+
+// The whole catalogue, and nothing said of how much: half a minute for a first verdict.
+bool is_first_look(const RunFlags& flags) {
+  const auto& selection = flags.selection;
+  const bool is_whole = selection.patterns.empty() && selection.excluded.empty() &&
+                        selection.tags.empty() && selection.not_tags.empty();
+  return is_whole && runs_few_in_processes(flags) && flags.cases.empty() && flags.shard.empty() &&
+         flags.worlds.empty() && flags.set.empty() && !flags.failed && !draws_on(flags);
 }
 
 }  // namespace
@@ -77,7 +86,7 @@ DrawOptions draw_options_of(const RunFlags& flags) {
   if (draws_on(flags) && !flags.shard.empty())
     throw UsageError(std::string("--shard and ") + (flags.until_fail ? "--until-fail" : "--for") +
                      " exclude each other: the shards of a campaign have one list of cases");
-  DrawOptions options{.only_archived = flags.failed};
+  DrawOptions options{.a_third = is_first_look(flags), .only_archived = flags.failed};
   options.seed = flags.seed.empty() ? std::random_device()() : seed_value("--seed", flags.seed);
   if (!flags.cases.empty())
     options.cases = static_cast<int>(whole_number("--cases", flags.cases, 1, kCasesMost));
@@ -196,7 +205,8 @@ std::vector<Job> jobs_of(const RunFlags& flags, const Known& known, const DrawOp
       const auto played = few ? cases.a_few(kCasesInProcesses) : cases;
       jobs.push_back({scenario, setting, why_not.empty() ? played : CaseList(),
                       left_out.empty() ? why_not : left_out, shard});
-      jobs.back().judges_shares = draw.worlds.empty() && draw.set.empty() && !flags.failed && !few;
+      jobs.back().judges_shares =
+          draw.worlds.empty() && draw.set.empty() && !flags.failed && !few && !draw.a_third;
       if (draws_on(flags) && !few && !jobs.back().cases.empty())
         jobs.back().more = [growing]() mutable { return growing.grow(); };
     }

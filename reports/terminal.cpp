@@ -9,6 +9,7 @@
 #include "reports/story.h"
 
 #include <algorithm>
+#include <set>
 
 namespace lockstep::reports {
 
@@ -183,11 +184,21 @@ std::string result_text(const Result& result, const Run& run, const Columns& col
   return result_line(result, run, columns, style) + story_text(result, run.program, style);
 }
 
+// "45 scenarios, 90 results"; of a run in one setting that is one number.
+std::string scenarios_text(const Run& run) {
+  std::set<std::string> names;
+  for (const auto& result : run.results) names.insert(result.scenario);
+  for (const auto& skip : run.not_finished) names.insert(skip.scenario);
+  const auto results = run.results.size() + run.not_finished.size();
+  auto text = counted(static_cast<int64_t>(names.size()), "scenario");
+  if (results > names.size()) text += ", " + counted(static_cast<int64_t>(results), "result");
+  return text;
+}
+
 std::string summary(const Run& run, const Style& style) {
   int64_t cases = 0;
   for (const auto& result : run.results) cases += result.judged;
-  const auto scenarios = static_cast<int64_t>(run.results.size() + run.not_finished.size());
-  const auto counts = both(counted(scenarios, "scenario"), counts_text(run), ": ") + "   " +
+  const auto counts = both(scenarios_text(run), counts_text(run), ": ") + "   " +
                       counted(cases, "case") + "   " + seconds(run.took) + " s";
   return fitted_text(
              shown(counts, style) + canary_text(run, style) + "\n" + shown(remarks(run), style),

@@ -138,7 +138,8 @@ void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& stat
   option("--tier", flags->tiers, "TIERS",
          "where ranks live; cold: forked for each case; warm: kept for the next; sim: simulated; "
          "launched: in the processes that a launcher has started, of which rank 0 reports "
-         "(every case on sim, and a few of each scenario on cold)");
+         "(on sim, and a few of each scenario on cold; "
+         "of the whole catalogue a third of the drawn cases)");
   command->add_flag("--thorough", flags->thorough, "every case on sim, warm and cold");
   option("--backend", flags->backends, "BACKENDS", "what carries the collectives");
   option("--subject", flags->subjects, "SUBJECTS", "whose data parallelism is judged: a,b");

@@ -44,7 +44,13 @@ class Draws {
   Draws(Scenario scenario, DrawOptions options)
       : scenario_(std::move(scenario)), options_(std::move(options)) {}
 
-  int wanted() const { return scenario_.draws == 0 ? 0 : options_.cases.value_or(scenario_.draws); }
+  int wanted() const {
+    constexpr int kLeast = 25;
+    const int own = scenario_.draws;
+    if (own == 0) return 0;
+    if (options_.cases) return *options_.cases;
+    return options_.a_third ? std::min(own, std::max(own / 3, kLeast)) : own;
+  }
 
   // The part of the case that decides whether it was seen before.
   Case plain(int number) const {

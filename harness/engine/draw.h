@@ -23,6 +23,9 @@ struct DrawOptions {
   // by default draws none here either.
   std::optional<int> cases;
 
+  // A third of the scenario's own number, at least 25 if it draws so many: a first look.
+  bool a_third = false;
+
   // The archived cases and no others.
   bool only_archived = false;
 

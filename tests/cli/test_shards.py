@@ -97,7 +97,7 @@ class Merging(ShardsCase):
             self.run_program("run", "toys.hold", "--seed", "7", "--tier", tier, "--json", tier + ".json")
         status, out, _ = self.run_program("report", "cold.json", "warm.json")
         self.assertEqual(status, 0)
-        self.assertIn("4 scenarios: 4 passed   20 cases", out)
+        self.assertIn("2 scenarios, 4 results: 4 passed   20 cases", out)
 
     def test_a_merged_file_can_be_reported_again(self):
         self.run_shards(2, "toys.multiply", "--seed", "7")
@@ -214,7 +214,7 @@ class Copied(ShardsCase):
             self.assertIn("canary passed", out)
         status, out = self.shell(report)
         self.assertEqual(status, 1, out)
-        self.assertIn("2 scenarios: 2 passed   11 cases", out)
+        self.assertIn("1 scenario, 2 results: 2 passed   9 cases", out)
 
     def test_slurm(self):
         text = self.text("slurm.sh")

@@ -39,6 +39,17 @@ TEST(Draw, ScenariosOfOneRunDoNotShareTheirCases) {
             values(drawn(holds_unless_one("toys.b"), {.seed = 7})));
 }
 
+TEST(Draw, AThirdIsAtLeast25WhereAScenarioDrawsSoMany) {
+  auto scenario = holds_unless_one();
+  for (const auto& [draws, third] : {std::pair(10, 10), {25, 25}, {60, 25}, {90, 30}}) {
+    scenario.draws = draws;
+    const auto all = drawn(scenario, {.seed = 7}),
+               some = drawn(scenario, {.seed = 7, .a_third = true});
+    EXPECT_EQ(all.size() - some.size(), static_cast<size_t>(draws - third)) << draws;
+    EXPECT_EQ(drawn(scenario, {.seed = 7, .cases = draws, .a_third = true}), all);
+  }
+}
+
 TEST(Draw, AListThatGrowsBeginsWithTheSameCasesAndHasNoneTwice) {
   const auto scenario = holds_unless_one();
   const DrawOptions options{.seed = 7, .schedules = true};
