@@ -12,7 +12,7 @@ namespace lockstep::cli {
 
 namespace {
 
-constexpr std::chrono::seconds kDeadline{30};
+constexpr std::chrono::seconds kDeadlineOfExamples{30};
 
 // The first numbers of a value: "0.5 0.25 -1 2 ...".
 std::string numbers_text(const TensorValue& value) {
@@ -94,7 +94,7 @@ std::vector<std::string> worked_example(const Known& known, const Scenario& scen
   std::erase_if(options.backends, [&](const auto& each) { return each.name != setting.backend; });
   const auto lanes = forked_lanes(std::move(alone), {scenario}, known.subjects, 1, options);
   use_one_intra_op_thread();
-  const auto history = lanes.front()->play(scenario, c, setting, {.limit = kDeadline});
+  const auto history = lanes.front()->play(scenario, c, setting, {.limit = kDeadlineOfExamples});
   return example_lines(judge(scenario, c, history), history);
 }
 

@@ -4,8 +4,8 @@
 # lockstep_library(NAME [PLAIN | LIBTORCH | TORCH] [APART] SOURCES a.cpp ... [LINK target ...])
 # SOURCES may be empty: then the library is its headers. The first option names the precompiled header
 # that its files share: PLAIN of JSON and RapidCheck, LIBTORCH of LibTorch alone (ddp/, reference/),
-# TORCH of both. LOCKSTEP_BATCHED compiles files with a torch header six at a time, so that names in
-# unnamed namespaces must differ within a library; APART: not this library's.
+# TORCH of both. LOCKSTEP_BATCHED compiles files six at a time, so that names in unnamed namespaces
+# must differ within a library; APART: not this library's.
 function(lockstep_library name)
   cmake_parse_arguments(arg "TORCH;LIBTORCH;APART;PLAIN" "" "SOURCES;LINK" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
@@ -32,9 +32,9 @@ function(lockstep_library name)
     else()
       target_precompile_headers(${name} REUSE_FROM lockstep_torch_header)
     endif()
-    if(LOCKSTEP_BATCHED AND NOT arg_APART)
-      set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
-    endif()
+  endif()
+  if(LOCKSTEP_BATCHED AND NOT arg_APART)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
   endif()
 endfunction()
 

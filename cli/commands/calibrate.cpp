@@ -12,9 +12,9 @@ namespace lockstep::cli {
 
 namespace {
 
-constexpr int kWorldMost = 32;
+constexpr int kCalibratedWorldMost = 32;
 
-struct Flags {
+struct CalibrateFlags {
   std::string world = "2";
 };
 
@@ -22,8 +22,9 @@ std::string percent(double part) {
   return std::to_string(std::lround(100 * part)) + " %";
 }
 
-int show_prices(const Flags& flags, SingleThreaded alone) {
-  const auto world = static_cast<int>(whole_number("--world", flags.world, 2, kWorldMost));
+int show_prices(const CalibrateFlags& flags, SingleThreaded alone) {
+  const auto world =
+      static_cast<int>(whole_number("--world", flags.world, 2, kCalibratedWorldMost));
   const auto found = calibrate(std::move(alone), world);
   const auto& timing = found.timing;
   std::cout << "an operation on tensors   " << with_commas(timing.operation_ns) << " ns and "
@@ -42,7 +43,7 @@ int show_prices(const Flags& flags, SingleThreaded alone) {
 void add_calibrate(CLI::App& app, SingleThreaded& alone, int& status) {
   auto* command =
       app.add_subcommand("calibrate", "what things cost here, as prices of simulated worlds");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<CalibrateFlags>();
   command->add_option("--world", flags->world, "number of ranks that all-reduce")
       ->type_name("N")
       ->capture_default_str();

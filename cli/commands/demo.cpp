@@ -19,12 +19,11 @@ namespace lockstep::cli {
 
 namespace {
 
-constexpr size_t kColumnsOfPaper = 80;  // where stdout is no terminal
 // A thousand ranks take seconds, and on a busy machine longer than anyone waits for a hang.
 constexpr std::chrono::seconds kDeadline{30}, kDeadlineOfLargeWorlds{110};
 constexpr int kLargeWorld = 100;
 
-struct Flags {
+struct DemoFlags {
   std::string name, html, wrong, subject, tier = "sim", colour = "auto";
   std::vector<std::string> set;
   bool opens = false, guesses = false, shows_settings = false;
@@ -63,7 +62,7 @@ Demo::Values values_of(const std::vector<std::string>& assignments) {
   return values;
 }
 
-Setting setting_of(const Demo& demo, const Flags& flags, const Known& known) {
+Setting setting_of(const Demo& demo, const DemoFlags& flags, const Known& known) {
   const auto subject = flags.subject.empty() ? default_subject(known) : flags.subject;
   std::vector<std::string> tiers;
   for (const auto& tier : known_tiers())
@@ -83,12 +82,12 @@ Setting setting_of(const Demo& demo, const Flags& flags, const Known& known) {
   return cli::setting_of(chosen, tier, Setting().backend);
 }
 
-std::string command_of(const Flags& flags, const Known& known) {
+std::string command_of(const DemoFlags& flags, const Known& known) {
   std::string command = shell_word(known.program) + " demo " + flags.name;
   for (const auto& assignment : flags.set) command += " --set " + shell_word(assignment);
   if (!flags.wrong.empty()) command += " --wrong " + flags.wrong;
   if (!flags.subject.empty()) command += " --subject " + shell_word(flags.subject);
-  return command + (flags.tier == Flags().tier ? "" : " --tier " + flags.tier);
+  return command + (flags.tier == DemoFlags().tier ? "" : " --tier " + flags.tier);
 }
 
 // Lets the viewer answer before anything is shown.
@@ -115,7 +114,7 @@ void open_page(const std::string& path) {
     throw UsageError("--open: " + path + " is written, but xdg-open cannot be started: " + why_not);
 }
 
-Demonstration run_demo(const Demo& demo, const Flags& flags, const Known& known,
+Demonstration run_demo(const Demo& demo, const DemoFlags& flags, const Known& known,
                        SingleThreaded alone) {
   const auto setting = setting_of(demo, flags, known);
   const auto c = demo.case_of(values_of(flags.set), flags.wrong);
@@ -144,7 +143,7 @@ Demonstration run_demo(const Demo& demo, const Flags& flags, const Known& known,
   return out;
 }
 
-int show_demo(const Flags& flags, const Known& known, SingleThreaded alone) {
+int show_demo(const DemoFlags& flags, const Known& known, SingleThreaded alone) {
   const auto& demo = demo_named(known, flags.name);
   words("--color", flags.colour, {"auto", "always", "never"});
   if (flags.opens && flags.html.empty())
@@ -169,7 +168,7 @@ int show_demo(const Flags& flags, const Known& known, SingleThreaded alone) {
   return exit_code_of(run);
 }
 
-int list_demos(const Flags& flags, const Known& known) {
+int list_demos(const DemoFlags& flags, const Known& known) {
   const bool lists_claims = flags.name == kClaims;
   if (!flags.set.empty() || !flags.wrong.empty() || !flags.html.empty() || flags.opens ||
       flags.guesses || flags.shows_settings)
@@ -185,7 +184,7 @@ int list_demos(const Flags& flags, const Known& known) {
 void add_demo(CLI::App& app, const Known& known, SingleThreaded& alone, int& status) {
   auto* command = app.add_subcommand(
       "demo", "a small case in a real world, with its picture; alone, the list of them");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<DemoFlags>();
   const auto option = text_options_of(*command);
   command->add_option("NAME", flags->name, "a demonstration; claims: the list of claims")
       ->check(not_empty())

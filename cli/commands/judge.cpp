@@ -16,12 +16,12 @@ namespace lockstep::cli {
 
 namespace {
 
-struct Flags {
+struct JudgeFlags {
   std::string folder, against, case_file, junit, json, html, colour = "auto";
   bool quiet = false;
 };
 
-Run judged_by_claims(const Flags& flags, const recorded::RecordedRun& recorded) {
+Run judged_by_claims(const JudgeFlags& flags, const recorded::RecordedRun& recorded) {
   if (flags.against.empty()) return recorded::judged(recorded);
   recorded::require_values(recorded, flags.folder);
   const auto one = recorded::read_one_process(flags.against);
@@ -29,7 +29,7 @@ Run judged_by_claims(const Flags& flags, const recorded::RecordedRun& recorded) 
 }
 
 // By the checks of the case's scenario, as if a tier had run it.
-Run judged_by_checks(const Flags& flags, const Known& known) {
+Run judged_by_checks(const JudgeFlags& flags, const Known& known) {
   const auto [scenario, saved] = read_case(known, flags.case_file);
   use_one_intra_op_thread();
   const auto history = recorded::read_case_history(flags.folder, saved.c);
@@ -42,7 +42,7 @@ Run judged_by_checks(const Flags& flags, const Known& known) {
           .results = {tally.result()}};
 }
 
-int judge_folder(const Flags& flags, const Known& known) {
+int judge_folder(const JudgeFlags& flags, const Known& known) {
   words("--color", flags.colour, {"auto", "always", "never"});
   for (const auto& file : {flags.junit, flags.json, flags.html}) check_writable(file);
   if (!flags.against.empty() && !flags.case_file.empty())
@@ -69,7 +69,7 @@ void add_judge(CLI::App& app, const Known& known, int& status) {
   auto* command = app.add_subcommand("judge",
                                      "recorded runs of a program of yours: were they "
                                      "data-parallel training?");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<JudgeFlags>();
   const auto option = text_options_of(*command);
   command->add_option("FOLDER", flags->folder, "the folder with the ranks' histories")
       ->required()

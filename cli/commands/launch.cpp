@@ -27,7 +27,7 @@ namespace lockstep::cli {
 
 namespace {
 
-struct Flags {
+struct LaunchFlags {
   std::string ranks, nodes, node, rendezvous, timeout, record;
 };
 
@@ -113,7 +113,7 @@ std::pair<std::string, int> host_and_port(const std::string& text) {
   return {host, static_cast<int>(port)};
 }
 
-NodePlace place_of(const Flags& flags) {
+NodePlace place_of(const LaunchFlags& flags) {
   if (flags.nodes.empty()) {
     for (const auto& [name, value] : {std::pair{"--node-rank", &flags.node},
                                       {"--rendezvous", &flags.rendezvous},
@@ -159,7 +159,7 @@ Descriptor taken_signals() {
   return Descriptor(checked(::signalfd(-1, &taken, SFD_CLOEXEC), "taking signals"));
 }
 
-int launch(const Flags& flags, const std::vector<std::string>& command,
+int launch(const LaunchFlags& flags, const std::vector<std::string>& command,
            const SingleThreaded& alone) {
   if (command.empty()) throw UsageError("launch: say which program: launch -n 4 -- PROGRAM ...");
   require_program(command.front());
@@ -212,7 +212,7 @@ std::vector<std::string> without_separator(std::vector<std::string> arguments) {
 void add_launch(CLI::App& app, SingleThreaded& alone, int& status) {
   auto* command =
       app.add_subcommand("launch", "a program of yours as ranks on this machine, or on several");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<LaunchFlags>();
   command->add_option("-n", flags->ranks, "number of ranks on this machine (the cores)")
       ->type_name("N");
   command->add_option("--nnodes", flags->nodes, "number of machines that launch it (1)")

@@ -24,7 +24,7 @@ constexpr std::chrono::seconds kDeadline{10};
 constexpr int64_t kShrinkRuns = 150;
 constexpr std::chrono::minutes kShrinkTime{5};
 
-struct Flags {
+struct MatrixFlags {
   RunFlags run;
   std::string file = "docs/matrix.md";
 };
@@ -71,7 +71,7 @@ void write_matrix(Run& run, const fs::path& file, const std::string& command) {
   if (run.canary != Run::Canary::passed && run.exit_code == kFailed) run.exit_code = kHeld;
 }
 
-int matrix(Flags flags, const Known& known, SingleThreaded alone) {
+int matrix(MatrixFlags flags, const Known& known, SingleThreaded alone) {
   auto& run = flags.run;
   if (run.subjects.empty()) run.subjects = usable_subjects(known);
   refuse_unusable_subjects(run.subjects, known);
@@ -98,7 +98,7 @@ int matrix(Flags flags, const Known& known, SingleThreaded alone) {
 
 void add_matrix(CLI::App& app, const Known& known, SingleThreaded& alone, int& status) {
   auto* command = app.add_subcommand("matrix", "every claim over several subjects, as a page");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<MatrixFlags>();
   auto& run = flags->run;
   run.tiers = "sim";
   run.cases = "8";

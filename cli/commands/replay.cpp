@@ -15,7 +15,7 @@ namespace lockstep::cli {
 
 namespace {
 
-struct Flags {
+struct ReplayFlags {
   std::string file, subject, tier, backend, timeout, html, out = ".lockstep", colour = "auto";
   std::string shrink_time, repeat, time, trace, histories;
   bool shrink = false, until_fail = false, verbose = false;
@@ -48,7 +48,7 @@ std::vector<Replayed> cut_off_cases(const Known& known, const std::string& out) 
   return all;
 }
 
-std::vector<Job> jobs_of(const Flags& flags, const Known& known,
+std::vector<Job> jobs_of(const ReplayFlags& flags, const Known& known,
                          const std::vector<Replayed>& replayed) {
   const auto given = [](const std::string& flag, const std::string& otherwise) {
     return flag.empty() ? otherwise : flag;
@@ -74,7 +74,7 @@ std::vector<Job> jobs_of(const Flags& flags, const Known& known,
   return jobs;
 }
 
-int replay(const Flags& flags, const Known& known, SingleThreaded alone) {
+int replay(const ReplayFlags& flags, const Known& known, SingleThreaded alone) {
   CommandOptions options{.out = flags.out,
                          .html = flags.html,
                          .command = known.command(),
@@ -120,7 +120,7 @@ int replay(const Flags& flags, const Known& known, SingleThreaded alone) {
 
 void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& status) {
   auto* command = app.add_subcommand("replay", "one case again, exactly");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<ReplayFlags>();
   const auto option = text_options_of(*command);
   command->add_option("FILE", flags->file, "a case file; none: what ran when a run was killed")
       ->check(not_empty())

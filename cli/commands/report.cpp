@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Flags {
+struct ReportFlags {
   std::vector<std::string> paths;
   std::string junit, json, html, summary, colour = "auto";
   bool partial = false, quiet = false;
@@ -44,7 +44,7 @@ fs::path run_file_of(const fs::path& path) {
   return file;
 }
 
-Run merged_run(const Flags& flags) {
+Run merged_run(const ReportFlags& flags) {
   std::vector<NamedRun> runs;
   for (const auto& path : flags.paths) {
     const auto file = run_file_of(path);
@@ -57,20 +57,20 @@ Run merged_run(const Flags& flags) {
   }
 }
 
-std::vector<fs::path> folders_of(const Flags& flags) {
+std::vector<fs::path> folders_of(const ReportFlags& flags) {
   std::vector<fs::path> folders;
   for (const auto& path : flags.paths) folders.push_back(run_file_of(path).parent_path());
   return folders;
 }
 
 // The verdicts of a missing shard's cases are unknown.
-int exit_code_of(const Run& run, const Flags& flags) {
+int exit_code_of(const Run& run, const ReportFlags& flags) {
   const int code = cli::exit_code_of(run);
   const bool unknown = !run.missing_shards.empty() && !flags.partial;
   return unknown && (code == kHeld || code == kAllSkipped) ? kInconclusive : code;
 }
 
-int report(const Flags& flags, const Known& known) {
+int report(const ReportFlags& flags, const Known& known) {
   words("--color", flags.colour, {"auto", "always", "never"});
   auto run = merged_run(flags);
   for (const auto& file : {flags.junit, flags.json, flags.html, flags.summary})
@@ -90,7 +90,7 @@ int report(const Flags& flags, const Known& known) {
 void add_report(CLI::App& app, const Known& known, int& status) {
   auto* command =
       app.add_subcommand("report", "one report of several runs: the shards of a campaign, say");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<ReportFlags>();
   const auto option = text_options_of(*command);
   command
       ->add_option("RUN", flags->paths, "files run.json, or folders in which the latest is meant")

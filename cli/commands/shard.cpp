@@ -3,6 +3,7 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/play.h"
+#include "cli/print.h"
 #include "cli/usage.h"
 #include "ddp/distributed_sampler.h"
 #include "reports/pictures/text.h"
@@ -15,11 +16,10 @@ namespace lockstep::cli {
 namespace {
 
 constexpr int64_t kLengthMost = 1'000'000'000;
-constexpr int64_t kWorldMost = 1'000'000;
+constexpr int64_t kShardsMost = 1'000'000;
 constexpr int64_t kMarks = 1'000;  // of a grid that somebody reads
-constexpr size_t kColumnsOfPaper = 80;
 
-struct Flags {
+struct ShardFlags {
   std::string length, world, seed = "0", epoch = "0", epochs, batch, colour = "auto";
   bool drop_last = false, no_pad = false, no_shuffle = false;
 };
@@ -70,10 +70,10 @@ reports::Picture picture_of(const std::vector<std::vector<size_t>>& by_rank, int
 }
 
 // Lines of indices, or a grid for each epoch.
-int shard(const Flags& flags) {
+int shard(const ShardFlags& flags) {
   words("--color", flags.colour, {"auto", "always", "never"});
   const int64_t length = whole_number("--length", flags.length, 0, kLengthMost);
-  const int64_t world = whole_number("--world", flags.world, 1, kWorldMost);
+  const int64_t world = whole_number("--world", flags.world, 1, kShardsMost);
   const int64_t epoch = whole_number("--epoch", flags.epoch, 0, kLengthMost);
   const DistributedSamplerOptions options{.num_replicas = world,
                                           .shuffle = !flags.no_shuffle,
@@ -111,7 +111,7 @@ int shard(const Flags& flags) {
 
 void add_shard(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("shard", "each rank's sampler indices, one line a rank");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<ShardFlags>();
   const auto option = [&](const char* name, std::string& value, const char* help) {
     return command->add_option(name, value, help)->type_name("N")->capture_default_str();
   };

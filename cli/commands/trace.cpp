@@ -7,11 +7,11 @@ namespace lockstep::cli {
 
 namespace {
 
-struct Flags {
+struct TraceFlags {
   std::string folder, out;
 };
 
-int trace(const Flags& flags) {
+int trace(const TraceFlags& flags) {
   const auto run = recorded::read_recorded_run(flags.folder);
   const auto out = flags.out.empty() ? std::filesystem::path(flags.folder) / "trace.json"
                                      : std::filesystem::path(flags.out);
@@ -24,7 +24,7 @@ int trace(const Flags& flags) {
 void add_trace(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(
       "trace", "what the ranks of a recorded run sent, when, and which waited for which");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<TraceFlags>();
   command->add_option("FOLDER", flags->folder, "the folder with the ranks' histories")
       ->required()
       ->check(not_empty())

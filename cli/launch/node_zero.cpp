@@ -21,8 +21,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr char kLoopback[] = "127.0.0.1";
-
 // The numeric address of this end.
 std::string own_address_of(const Descriptor& connection) {
   sockaddr_storage own{};

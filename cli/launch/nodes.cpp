@@ -22,7 +22,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr char kLoopback[] = "127.0.0.1";
 constexpr std::chrono::milliseconds kPause{200};
 constexpr std::chrono::seconds kLongestAnswer{5};
 

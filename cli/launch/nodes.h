@@ -14,6 +14,7 @@
 
 namespace lockstep::cli {
 
+inline constexpr char kLoopback[] = "127.0.0.1";
 inline constexpr int kNodesMost = 1024, kRanksMost = 4096;  // of all nodes
 
 struct NodePlace {

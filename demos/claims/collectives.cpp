@@ -17,16 +17,6 @@ bool is_last(const Run& run) {
   return run.rank() == run.world() - 1;
 }
 
-class Weights : public Model {
- public:
-  explicit Weights(int64_t count)
-      : weights_(register_parameter("weights", torch::ones({count}, at::kDouble))) {}
-  at::Tensor forward(const at::Tensor& input) override { return input * weights_; }
-
- private:
-  at::Tensor weights_;
-};
-
 // Rank r sums r + 1 as "a" and ten times that as "b"; the last rank in the other order. In the
 // second run the ranks wrap models that differ, which DDP compares before it sends anything.
 void mismatches(const Run& run) {

@@ -12,21 +12,21 @@ namespace {
 
 using reports::number_text;
 
-constexpr int64_t kSamples = 10;
+constexpr int64_t kEvaluated = 10;
 
 // A model that is right on samples 0 and 1 alone.
 void counts_hits(const Run& run) {
   const auto drawn =
-      shard(run.here(), {.length = kSamples, .drop_last = false, .pad = !run.is_met()})->draw();
+      shard(run.here(), {.length = kEvaluated, .drop_last = false, .pad = !run.is_met()})->draw();
   const auto hits =
       std::count_if(drawn.begin(), drawn.end(), [](int64_t each) { return each < 2; });
   run.record("drawn", drawn);
   run.record("hits", static_cast<double>(hits));
-  run.record("accuracy", summed(run.here(), torch::full({1}, hits, at::kDouble)) / kSamples);
+  run.record("accuracy", summed(run.here(), torch::full({1}, hits, at::kDouble)) / kEvaluated);
 }
 
 Outcome accuracy_is_that_of_one_process(const Records& records) {
-  constexpr double kAlone = 2.0 / kSamples;
+  constexpr double kAlone = 2.0 / kEvaluated;
   return beside_one_process("the ranks report ", records.by_rank("accuracy"), kAlone,
                             {column("evaluates", records, "drawn"), column("hits", records, "hits"),
                              column("accuracy", records, "accuracy", 0, kAlone)});
@@ -54,21 +54,14 @@ Outcome the_average_is_that_of_one_process(const Records& records) {
            column("average", records, "average", 0, alone)}};
 }
 
-// A model of W weights, whose gradient has the norm 0.8.
-class Weights : public Model {
- public:
-  explicit Weights(int64_t count)
-      : weights(register_parameter("weights", torch::ones({count}, at::kDouble))) {}
-  at::Tensor forward(const at::Tensor& input) override { return input * weights; }
-  at::Tensor weights;
-};
-
-constexpr double kNorm = 0.8;
+// Of a model of W weights.
+constexpr double kGradientNorm = 0.8;
 
 void reduces_the_norm(const Run& run) {
   const auto model = std::make_shared<Weights>(run.world());
   const auto replica = wrap(run.here(), model, {});
-  const auto input = torch::full({run.world()}, kNorm / std::sqrt(run.world()), at::kDouble);
+  const auto input =
+      torch::full({run.world()}, kGradientNorm / std::sqrt(run.world()), at::kDouble);
   replica->backward(replica->forward(input).sum());
   const auto& gradient = model->weights.grad();
   const auto own = run.is_met() ? gradient.slice(0, run.rank(), run.rank() + 1) : gradient;
@@ -79,14 +72,14 @@ void reduces_the_norm(const Run& run) {
 
 Outcome the_reduced_norm_is_right(const Records& records) {
   const auto held = records.by_rank("reduced");
-  return {all_close(held, kNorm),
+  return {all_close(held, kGradientNorm),
           "all-reduced it is " + number_text(held.front()) + ", the gradient's norm is " +
-              number_text(kNorm),
+              number_text(kGradientNorm),
           {column("gradient held", records, "holds"), column("its norm", records, "norm"),
-           column("all-reduced", records, "reduced", 0, kNorm)}};
+           column("all-reduced", records, "reduced", 0, kGradientNorm)}};
 }
 
-constexpr int kSteps = 3;
+constexpr int kScaledSteps = 3;
 
 void scales_losses(const Run& run) {
   constexpr double kRate = 0.125;
@@ -94,7 +87,7 @@ void scales_losses(const Run& run) {
   const auto model = std::make_shared<OneWeight>();
   const auto replica = wrap(run.here(), model, {});
   double alone = 1;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kScaledSteps; ++step) {
     run.enter(step);
     model->zero_grad();
     replica->backward(replica->forward(samples(run.rank(), 1)).sum() * scale);
@@ -108,13 +101,13 @@ void scales_losses(const Run& run) {
 }
 
 Outcome scaled_steps_are_right(const Records& records) {
-  const auto held = records.by_rank("weight", kSteps - 1);
-  const double alone = records.by_rank("one process", kSteps - 1).front();
+  const auto held = records.by_rank("weight", kScaledSteps - 1);
+  const double alone = records.by_rank("one process", kScaledSteps - 1).front();
   Outcome out{all_close(held, alone),
-              "after " + std::to_string(kSteps) + " steps the ranks hold " + spaced(held) +
+              "after " + std::to_string(kScaledSteps) + " steps the ranks hold " + spaced(held) +
                   ", one process has " + number_text(alone),
               {column("scale", records, "scale")}};
-  for (int step = 0; step < kSteps; ++step)
+  for (int step = 0; step < kScaledSteps; ++step)
     out.columns.push_back(column("step " + std::to_string(step), records, "weight", step,
                                  records.by_rank("one process", step).front()));
   return out;
@@ -136,7 +129,7 @@ std::vector<Demo> of_evaluation() {
                 .program = counts_hits,
                 .outcome = accuracy_is_that_of_one_process,
                 .proof = "evaluation.counts_each_sample_once",
-                .is_met_anyway = [](int world) { return kSamples % world == 0; }}),
+                .is_met_anyway = [](int world) { return kEvaluated % world == 0; }}),
       claim({.number = 15,
              .claim = "Average the ranks' accuracies",
              .condition = "all ranks have as many samples; otherwise sum hits and counts",

@@ -50,4 +50,13 @@ inline at::Tensor summed(RankContext& here, const at::Tensor& value) {
   return tensors.front();
 }
 
+// Multiplies each input by a weight of its own.
+class Weights : public Model {
+ public:
+  explicit Weights(int64_t count)
+      : weights(register_parameter("weights", torch::ones({count}, at::kDouble))) {}
+  at::Tensor forward(const at::Tensor& input) override { return input * weights; }
+  at::Tensor weights;
+};
+
 }  // namespace lockstep::demos::claims

@@ -14,14 +14,14 @@ namespace {
 
 using reports::number_text;
 
-constexpr double kRate = 0.1;
+constexpr double kLearningRate = 0.1;
 
 double largest_distance(const std::vector<double>& values) {
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   return *most - *least;
 }
 
-torch::optim::SGD sgd(const Model& model, double rate = kRate, double momentum = 0) {
+torch::optim::SGD sgd(const Model& model, double rate = kLearningRate, double momentum = 0) {
   return torch::optim::SGD(model.parameters(), torch::optim::SGDOptions(rate).momentum(momentum));
 }
 
@@ -167,7 +167,7 @@ Outcome order_matters(const Records& records) {
 // any.
 void loads_on_rank_zero(const Run& run) {
   const auto model = std::make_shared<OneWeight>();
-  auto optimizer = sgd(*model, kRate, run.is_met() ? 0 : 0.5);
+  auto optimizer = sgd(*model, kLearningRate, run.is_met() ? 0 : 0.5);
   if (run.rank() == 0) {
     model->weight.mutable_grad() = torch::full({1}, 4.0, at::kDouble);
     optimizer.step();

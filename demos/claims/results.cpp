@@ -9,7 +9,7 @@ namespace {
 
 using reports::number_text;
 
-constexpr double kRate = 0.01;
+constexpr double kSgdRate = 0.01;
 
 // The average of (w x)^2, whose gradient at w = 1 is the average of 2 x^2.
 at::Tensor squared(const at::Tensor& outputs) {
@@ -20,7 +20,7 @@ double gradient_alone(const at::Tensor& inputs) {
   return inputs.square().mean().item<double>() * 2;
 }
 
-int64_t uneven(int rank) {
+int64_t uneven_count(int rank) {
   return rank % 2 == 0 ? 3 : 1;
 }
 
@@ -28,10 +28,10 @@ int64_t uneven(int rank) {
 void averages_gradients(const Run& run) {
   int64_t first = 0, all = 0;
   for (int rank = 0; rank < run.world(); ++rank) {
-    if (rank < run.rank()) first += uneven(rank);
-    all += uneven(rank);
+    if (rank < run.rank()) first += uneven_count(rank);
+    all += uneven_count(rank);
   }
-  const auto own = samples(first, uneven(run.rank()));
+  const auto own = samples(first, uneven_count(run.rank()));
   const double weight = run.is_met()
                             ? static_cast<double>(run.world()) * static_cast<double>(own.numel()) /
                                   static_cast<double>(all)
@@ -70,9 +70,9 @@ constexpr int64_t kBatch = 4;
 
 void has_the_same_settings(const Run& run) {
   const auto own = samples(run.rank() * kBatch, kBatch);
-  run.record("weight", stepped(run, own, kRate, /*is_linear=*/false));
+  run.record("weight", stepped(run, own, kSgdRate, /*is_linear=*/false));
   const auto beside = samples(0, run.is_met() ? kBatch * run.world() : kBatch);
-  run.record("one process", stepped_alone(beside, 1, kRate));
+  run.record("one process", stepped_alone(beside, 1, kSgdRate));
 }
 
 Outcome weights_are_those_of_one_process(const Records& records) {
@@ -85,13 +85,13 @@ Outcome weights_are_those_of_one_process(const Records& records) {
 // of W steps of one process, one on each rank's batch.
 void multiplies_the_rate(const Run& run) {
   const auto own = samples(run.rank() * kBatch, kBatch);
-  run.record("weight", stepped(run, own, kRate * run.world(), run.is_met()));
+  run.record("weight", stepped(run, own, kSgdRate * run.world(), run.is_met()));
   double alone = 1;
   if (run.is_met())
     for (int step = 0; step < run.world(); ++step)
-      alone -= kRate * samples(step * kBatch, kBatch).mean().item<double>();
+      alone -= kSgdRate * samples(step * kBatch, kBatch).mean().item<double>();
   else
-    alone = stepped_alone(samples(0, kBatch * run.world()), 1, kRate);
+    alone = stepped_alone(samples(0, kBatch * run.world()), 1, kSgdRate);
   run.record("one process", alone);
 }
 

@@ -11,18 +11,14 @@ namespace lockstep {
 
 namespace {
 
-constexpr size_t kRanksNamed = 8;
+constexpr size_t kRanksListed = 8;
 constexpr size_t kGroupsNamed = 4;
-
-bool is_whole(const std::string& dtype) {
-  return dtype.find("float") == std::string::npos;
-}
 
 // "ranks 1, 3"; a few names and a count where there are many.
 std::string ranks_text(const std::vector<size_t>& ranks) {
   std::vector<std::string> names;
   for (const auto rank : ranks)
-    if (names.size() < kRanksNamed) names.push_back(std::to_string(rank));
+    if (names.size() < kRanksListed) names.push_back(std::to_string(rank));
   const size_t left = ranks.size() - names.size();
   return (ranks.size() == 1 ? "rank " : "ranks ") + joined(names, ", ") +
          (left == 0 ? "" : " and " + std::to_string(left) + " more");

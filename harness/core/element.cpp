@@ -10,11 +10,11 @@
 
 namespace lockstep {
 
-namespace {
-
 bool is_whole(const std::string& dtype) {
   return dtype.find("float") == std::string::npos;
 }
+
+namespace {
 
 // A value of that one element; without bytes where there is none. A table shows few of many.
 TensorValue alone(const TensorValue& value, size_t flat) {

@@ -13,6 +13,8 @@ struct Element {
   std::optional<double> value;  // none where the value has no such element
 };
 
+bool is_whole(const std::string& dtype);  // of whole numbers or truth values
+
 bool same_shape(const TensorValue& a, const TensorValue& b);  // and dtype
 
 // And with as many bytes; a truncated value has fewer.

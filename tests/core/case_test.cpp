@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-std::string refusal(const std::string& text) {
+std::string refusal_of_case(const std::string& text) {
   try {
     parse_case_file(text, "x.json");
   } catch (const FieldError& error) {
@@ -27,27 +27,28 @@ TEST(Case, AShrunkCaseKeepsHowItWasDrawn) {
   const SavedCase saved{c, Origin{Json::parse(R"({"world":{"size":7}})"), 41, true}};
   EXPECT_EQ(parse_case_file(case_file(saved), "x.json"), saved);
   const std::string start = R"({"lockstep_case":1,"scenario":"a","value":{},"shrunk":)";
-  EXPECT_EQ(refusal(start + "3}"), "x.json: shrunk: must be an object");
-  EXPECT_EQ(refusal(start + "{}}"), "x.json: shrunk.drawn: must be an object");
-  EXPECT_EQ(refusal(start + R"({"drawn":{},"steps":-1}})"),
+  EXPECT_EQ(refusal_of_case(start + "3}"), "x.json: shrunk: must be an object");
+  EXPECT_EQ(refusal_of_case(start + "{}}"), "x.json: shrunk.drawn: must be an object");
+  EXPECT_EQ(refusal_of_case(start + R"({"drawn":{},"steps":-1}})"),
             "x.json: shrunk.steps: -1 is too small; the least is 0");
-  EXPECT_EQ(refusal(start + R"({"drawn":{},"smalest":true}})"),
+  EXPECT_EQ(refusal_of_case(start + R"({"drawn":{},"smalest":true}})"),
             "x.json: shrunk: unknown field 'smalest' (did you mean 'smallest'?); known: drawn, "
             "steps, smallest");
 }
 
 TEST(Case, ForeignFilesAreRefusedByPath) {
-  EXPECT_EQ(refusal("{}"),
+  EXPECT_EQ(refusal_of_case("{}"),
             "x.json: not a Lockstep case file; expected an object with \"lockstep_case\"");
-  EXPECT_EQ(refusal("hello").substr(0, 45), "x.json: not JSON: parse error at line 1, colu");
-  EXPECT_EQ(refusal(R"({"lockstep_case":2})"),
+  EXPECT_EQ(refusal_of_case("hello").substr(0, 45),
+            "x.json: not JSON: parse error at line 1, colu");
+  EXPECT_EQ(refusal_of_case(R"({"lockstep_case":2})"),
             "x.json: case file version 2; this program reads version 1");
-  EXPECT_EQ(refusal(R"({"lockstep_case":1,"value":{}})"),
+  EXPECT_EQ(refusal_of_case(R"({"lockstep_case":1,"value":{}})"),
             "x.json: \"scenario\" must name a scenario");
-  EXPECT_EQ(refusal(R"({"lockstep_case":1,"scenario":"a","value":3})"),
+  EXPECT_EQ(refusal_of_case(R"({"lockstep_case":1,"scenario":"a","value":3})"),
             "x.json: \"value\" must be an object");
   EXPECT_EQ(
-      refusal(R"({"lockstep_case":1,"scenario":"a","value":{},"valeu":{}})"),
+      refusal_of_case(R"({"lockstep_case":1,"scenario":"a","value":{},"valeu":{}})"),
       "x.json: unknown field 'valeu' (did you mean 'value'?); known: lockstep_case, scenario, "
       "value, shrunk");
 }

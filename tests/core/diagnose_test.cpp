@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-TensorValue floats(const std::vector<float>& values) {
+TensorValue floats_of(const std::vector<float>& values) {
   TensorValue out{"float32", {static_cast<int64_t>(values.size())}, {}};
   out.bytes.resize(values.size() * sizeof(float));
   std::memcpy(out.bytes.data(), values.data(), out.bytes.size());
@@ -18,7 +18,7 @@ TensorValue floats(const std::vector<float>& values) {
 
 Row row(const std::vector<std::vector<float>>& by_rank) {
   Row out{{2, "after"}, "w", {}};
-  for (const auto& values : by_rank) out.by_rank.push_back(floats(values));
+  for (const auto& values : by_rank) out.by_rank.push_back(floats_of(values));
   return out;
 }
 
@@ -73,7 +73,7 @@ TEST(Diagnose, OneRankOfSeveralIsNamedWithHowItDiffers) {
 
 TEST(Diagnose, AMatrixMayBeTransposed) {
   auto matrix = [](const std::vector<float>& values) {
-    auto value = floats(values);
+    auto value = floats_of(values);
     value.shape = {2, 3};
     return value;
   };
@@ -195,22 +195,23 @@ TEST(Diagnose, RanksThatAgreeWhereEachHasItsOwnAreToldSo) {
 
 TEST(Diagnose, AnExplanationThatFitsEveryRankComesFirst) {
   const std::vector<std::vector<float>> right{{1, 2}, {1, 2}};
-  const Explanations known{recorded_instead({"not_reduced", ""}, {floats({5, 5}), floats({6, 6})}),
-                           recorded_instead({"sum", ""}, {floats({2, 4}), floats({2, 4})})};
+  const Explanations known{
+      recorded_instead({"not_reduced", ""}, {floats_of({5, 5}), floats_of({6, 6})}),
+      recorded_instead({"sum", ""}, {floats_of({2, 4}), floats_of({2, 4})})};
   EXPECT_EQ(pattern({{2, 4}, {2, 4}}, right, known), "sum");
   EXPECT_EQ(pattern({{5, 5}, {6, 6}}, right, known), "not_reduced");
   EXPECT_EQ(pattern({{5, 5}, {6, 7}}, right, known), "every_rank_differs");
 }
 
 TEST(Diagnose, TheSignOfAZeroHidesNoExplanation) {
-  const Explanations known{recorded_instead({"sum", ""}, {floats({-0.0F, 4})})};
+  const Explanations known{recorded_instead({"sum", ""}, {floats_of({-0.0F, 4})})};
   EXPECT_EQ(pattern({{0, 4}}, {{1, 2}}, known), "sum");
 }
 
 // Rank 0's a met rank 1's b and the reverse; each rank took the result under its own name.
 TEST(Diagnose, SumsUnderOtherNamesAreFound) {
-  const std::vector<Contribution> put_in{{"a", {floats({1, 10}), floats({2, 20})}},
-                                         {"b", {floats({4, 40}), floats({8, 80})}}};
+  const std::vector<Contribution> put_in{{"a", {floats_of({1, 10}), floats_of({2, 20})}},
+                                         {"b", {floats_of({4, 40}), floats_of({8, 80})}}};
   const Explanations known{summed_under_other_names("a", put_in)};
   EXPECT_EQ(pattern({{9, 90}, {6, 60}}, {{3, 30}, {3, 30}}, known), "parameters_mixed");
   const auto diagnosis =
@@ -236,7 +237,7 @@ TEST(Diagnose, SumsAndRepeatedDivisionsAreExplained) {
 
 TEST(Diagnose, AStaleRankIsToldFromAStaleWorld) {
   const std::vector<std::vector<float>> right{{1, 2}, {1, 2}, {1, 2}};
-  const auto stale = last_steps_value({floats({5, 7})});
+  const auto stale = last_steps_value({floats_of({5, 7})});
   EXPECT_EQ(explained({{5, 7}, {5, 7}, {5, 7}}, right, stale), "last_steps_value");
   EXPECT_EQ(explained({{1, 2}, {5, 7}, {1, 2}}, right, stale), "one_rank_stale");
   EXPECT_EQ(explained({{1, 2}, {5, 8}, {1, 2}}, right, stale), "one_rank_differs");
@@ -255,7 +256,7 @@ TEST(Diagnose, TheRatioOfTheBatchIsEachRanksOwn) {
 
 TEST(Diagnose, MistakesThatAreValuesAreExplained) {
   const std::vector<std::vector<float>> right{{1, 2}, {1, 2}}, seen{{5, 7}, {6, 9}};
-  const std::vector<TensorValue> values{floats({5, 7}), floats({6, 9})};
+  const std::vector<TensorValue> values{floats_of({5, 7}), floats_of({6, 9})};
   EXPECT_EQ(explained(seen, right, average_of_averages(values)), "average_of_averages");
   EXPECT_EQ(explained(seen, right, not_reduced(values)), "not_reduced");
   EXPECT_EQ(explained({{5, 7}, {5, 7}}, right, not_reduced(values)),
@@ -264,7 +265,7 @@ TEST(Diagnose, MistakesThatAreValuesAreExplained) {
 
 TEST(Diagnose, EqualShapesMayChangePlaces) {
   const std::vector<std::vector<float>> right{{1, 2}, {1, 2}};
-  const auto others = anothers_value({{"zeros", {floats({0, 0})}}, {"b", {floats({5, 7})}}});
+  const auto others = anothers_value({{"zeros", {floats_of({0, 0})}}, {"b", {floats_of({5, 7})}}});
   EXPECT_EQ(explained({{5, 7}, {5, 7}}, right, others), "parameters_permuted");
   EXPECT_EQ(explained({{0, 0}, {0, 0}}, right, others), "all_zero");
 }

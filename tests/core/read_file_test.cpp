@@ -28,7 +28,7 @@ class ReadFile : public testing::Test {
       fs::temp_directory_path() / ("lockstep_read_file_" + std::to_string(::getpid()));
 };
 
-std::string refusal(const fs::path& path) {
+std::string refusal_to_read(const fs::path& path) {
   try {
     read_file(path);
   } catch (const FieldError& error) {
@@ -46,16 +46,17 @@ TEST_F(ReadFile, GivesEveryByte) {
 }
 
 TEST_F(ReadFile, SaysWhyItCannot) {
-  EXPECT_EQ(refusal("/no/such/file"), "/no/such/file: cannot be read: No such file or directory");
-  EXPECT_EQ(refusal("/"), "/: cannot be read: it is a folder; expected a regular file");
-  EXPECT_EQ(refusal("/dev/zero"),
+  EXPECT_EQ(refusal_to_read("/no/such/file"),
+            "/no/such/file: cannot be read: No such file or directory");
+  EXPECT_EQ(refusal_to_read("/"), "/: cannot be read: it is a folder; expected a regular file");
+  EXPECT_EQ(refusal_to_read("/dev/zero"),
             "/dev/zero: cannot be read: it is a device; expected a regular file");
 }
 
 TEST_F(ReadFile, WaitsForNoPipe) {
   const auto pipe = folder_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_EQ(refusal(pipe),
+  EXPECT_EQ(refusal_to_read(pipe),
             pipe.string() + ": cannot be read: it is a pipe; expected a regular file");
 }
 
@@ -64,9 +65,10 @@ TEST_F(ReadFile, ReadsUpToItsLimitAndNoMore) {
   fs::resize_file(path, kFileBytesMost);
   EXPECT_EQ(read_file(path).size(), static_cast<size_t>(kFileBytesMost));
   fs::resize_file(path, kFileBytesMost + 1);
-  EXPECT_EQ(refusal(path), path.string() +
-                               ": cannot be read: it has 67,108,865 bytes; at most 67,108,864 "
-                               "are read");
+  EXPECT_EQ(refusal_to_read(path),
+            path.string() +
+                ": cannot be read: it has 67,108,865 bytes; at most 67,108,864 "
+                "are read");
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ TEST(StackText, AStoryHasTheInnermostFrameAndThoseWithLinesOfTheProgram) {
                       "lockstep::program(Toy const&) at toys.cpp:99",
                       "lockstep::scenario<Toy>(Spec<Toy>)::{lambda()#1}::operator()() const "
                       "at scenario_inl.h:41",
-                      "lockstep::RankRun::run() at run_rank.cpp:77", "main at main.cpp:3"}),
+                      "lockstep::RankRun::run() at rank_run.cpp:77", "main at main.cpp:3"}),
       (std::vector<std::string>{"lockstep::act at toys.cpp:80",
                                 "lockstep::program at toys.cpp:99"}));
 }

@@ -11,13 +11,13 @@ using planted::Planted;
 using toys::Bench;
 using toys::FakeTier;
 
-const Setting kSim{.tier = "sim", .backend = "memory"};
+const Setting kOnSim{.tier = "sim", .backend = "memory"};
 
-CampaignOptions shrinking() {
+CampaignOptions shrinking_trials() {
   return {.slots = 2, .shrink = ShrinkOptions{.time = std::chrono::minutes(10)}};
 }
 
-Job job_of(const Planted& c, Setting setting = kSim) {
+Job job_of(const Planted& c, Setting setting = kOnSim) {
   return {planted::scenario_of_planted(), std::move(setting), std::vector{planted::erased(c)}};
 }
 
@@ -37,9 +37,9 @@ struct TierOf : FakeTier {
 Failure failure_on_cold(TierOf::Strikes strikes, const Planted& c,
                         std::map<std::string, int>& plays) {
   Bench bench;
-  auto options = shrinking();
+  auto options = shrinking_trials();
   options.shrink->cheaper = [](const Setting&) {
-    return std::vector<Setting>{kSim, {.tier = "warm"}};
+    return std::vector<Setting>{kOnSim, {.tier = "warm"}};
   };
   Run run;
   std::vector<std::unique_ptr<Tier>> tiers;
@@ -87,7 +87,7 @@ TEST(CampaignTrials, AFlakyCaseIsShrunkByItsRate) {
   Bench bench;
   auto c = planted::large_case();
   c.world.injections.clear();
-  const auto run = bench.run({job_of(c)}, now_and_then(count), shrinking());
+  const auto run = bench.run({job_of(c)}, now_and_then(count), shrinking_trials());
   const auto& result = run.results.at(0);
   EXPECT_EQ(result.kind, Result::Kind::flaky);
   EXPECT_EQ(planted::typed(result.failure->c), Planted{.world = {.size = 3}});
@@ -102,7 +102,7 @@ TEST(CampaignTrials, AFailureThatNeverComesAgainIsLeftAsItWas) {
   const auto run = bench.run(
       {job_of(c)},
       [&](const Case& played, FakeTier&) { return toys::recorded(played, count++ == 0 ? 1 : 0); },
-      shrinking());
+      shrinking_trials());
   EXPECT_EQ(run.results.at(0).kind, Result::Kind::flaky);
   EXPECT_FALSE(run.results[0].failure->shrunk);
   EXPECT_EQ(run.results[0].failure->c, planted::erased(c));

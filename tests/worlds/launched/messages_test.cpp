@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr char kHere[] = "127.0.0.1";
+constexpr char kOurs[] = "127.0.0.1";
 
 // Test case 2 of RFC 4231, and 6: a key that is longer than a block.
 TEST(Secrets, AreProvedByHmacSha256) {
@@ -33,7 +33,7 @@ TEST(Secrets, AreProvedByHmacSha256) {
 // A short form: every message from the wire, changed at random, is read or refused with a sentence.
 TEST(Messages, ThatAreChangedAreReadOrRefused) {
   auto whole =
-      handshake_of(1, kHere, "token", {.subjects = {{"own", ""}}, .scenarios = {{"a.holds", "1"}}});
+      handshake_of(1, kOurs, "token", {.subjects = {{"own", ""}}, .scenarios = {{"a.holds", "1"}}});
   whole.local_rank = 1;
   whole.devices["nccl"] = {.names = {"x"}, .kind = "GPU", .problem = "", .is_own = true};
   const RankRequest request{.scenario = "a.holds",
@@ -42,9 +42,9 @@ TEST(Messages, ThatAreChangedAreReadOrRefused) {
                             .size = 2,
                             .rank = 1,
                             .limit = 1s,
-                            .store_address = kHere,
+                            .store_address = kOurs,
                             .store_port = 4711,
-                            .listens_on = kHere,
+                            .listens_on = kOurs,
                             .device = DeviceAssignment{.world = "w"},
                             .case_value = R"({"world":{"size":2},"samples":[1,2]})"};
   const RankReply reply{.end = {ChildEnd::Kind::exited, 66},
@@ -77,7 +77,7 @@ TEST(Messages, ThatAreChangedAreReadOrRefused) {
       {text_of(looked), [](const auto& text) { look_reply_in(text); }},
       {text_of(CampaignEnd{.is_whole = false, .why = "x"}),
        [](const auto& text) { campaign_end_in(text); }},
-      {text_of(RankZero{.address = kHere, .port = 1, .token = "t"}, ""),
+      {text_of(RankZero{.address = kOurs, .port = 1, .token = "t"}, ""),
        [](const auto& text) { rank_zero_in(text, ""); }}};
   std::mt19937_64 random(18);
   for (const auto& [valid, read] : kinds) {
