@@ -76,7 +76,7 @@ class StartedCollective {
 // throws CommunicationError.
 class HookCollectives {
  public:
-  // `divisor`: what sums are divided by. `bucket`: for errors, such as "bucket 2".
+  // `divisor`: what sums are divided by. `bucket`: for errors, such as "gradient bucket 2".
   HookCollectives(Communicator& communicator, int divisor, std::string bucket)
       : communicator_(communicator), divisor_(divisor), bucket_(std::move(bucket)) {}
 

@@ -57,7 +57,7 @@ class CommunicationError : public Error {
                      std::chrono::milliseconds waited, const std::string& cause);
 
   int rank() const { return rank_; }
-  // The operation, such as "all-reduce of bucket 2".
+  // The operation, such as "all-reduce of gradient bucket 2".
   const std::string& operation() const { return operation_; }
   // How many collectives this instance had issued on this rank before this one; -1 in the
   // rendezvous.

@@ -9,10 +9,10 @@
 
 namespace lockstep {
 
-// Options of DistributedDataParallel. Names and defaults are PyTorch's (2.13); every value but
-// process_group and timeout must be equal on all ranks, which the construction checks; it also
-// refuses combinations that mean nothing. Names of parameters and buffers are those of the wrapped
-// module's named_parameters() and named_buffers(), such as "encoder.0.weight".
+// Options of DistributedDataParallel. Names and defaults are PyTorch's, where it has them; every
+// value but process_group and timeout must be equal on all ranks, which the construction checks; it
+// also refuses combinations that mean nothing. Names of parameters and buffers are those of the
+// wrapped module's named_parameters() and named_buffers(), such as "encoder.0.weight".
 struct DistributedDataParallelOptions {
   // The ranks that train together. Required; broadcasts come from the group's own rank 0, and the
   // divisor is its size.

@@ -42,9 +42,9 @@ struct Operation {
 // look_at_what_is_under_way(). Then the backend's communicator is aborted, so that no device keeps
 // waiting for a peer.
 //
-// `description` names the operation in errors, such as "all-reduce of bucket 2". After an operation
-// that failed, every later one fails at once. Copies of a Communicator use the same group, and each
-// counts its own operations.
+// `description` names the operation in errors, such as "all-reduce of gradient bucket 2". After an
+// operation that failed, every later one fails at once. Copies of a Communicator use the same
+// group, and each counts its own operations.
 class Communicator {
  public:
   // `timeout` limits each wait; unset, it is the backend's, or five minutes if that has none.

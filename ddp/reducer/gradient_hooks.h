@@ -12,9 +12,9 @@
 
 namespace lockstep {
 
-// Hooks the gradients of parameters as long as it lives: whenever a backward pass has accumulated
-// one into .grad, the listener is called with the parameter's index, on the thread that runs the
-// pass; also for a gradient that autograd found to be undefined.
+// Post-hooks on the AccumulateGrad nodes of parameters, as long as it lives: whenever a backward
+// pass has accumulated one into .grad, the listener is called with the parameter's index, on the
+// thread that runs the pass; also for a gradient that autograd found to be undefined.
 //
 // Everything is Local and does not block.
 class GradientHooks {

@@ -35,9 +35,14 @@ namespace lockstep {
 
 // Averages gradients during backward. It keeps what outlives a pass: the parameters, their buckets
 // and hooks, what forwards leave behind, late flags, statistics. Each backward pass is an object,
-// BackwardPass, which packs gradients scaled by 1/W and launches full buckets; at its end the
-// reducer waits and has the averages written back. SynchronisedForwards decides which passes are
+// BackwardPass, which packs gradients divided by the pass's divisor (the number of ranks, or fewer
+// in a join; for a communication hook undivided) and launches full buckets; at its end the reducer
+// waits and has the averages written back. SynchronisedForwards decides which passes are
 // reduced. Owned by one DistributedDataParallel; the parameters' hooks live as long as it does.
+//
+// What c10d::Reducer calls otherwise: autograd_hook is on_gradient, mark_variable_ready packs into
+// PassBuckets, mark_bucket_ready and all_reduce_bucket are BucketLauncher's, finalize_backward is
+// finish_pass.
 //
 // One forward's gradients cannot be collected over two backward passes: the first pass is reported
 // as unfinished. Source: docs/semantics.md 2.2 to 2.6.

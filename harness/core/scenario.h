@@ -47,7 +47,7 @@ struct Scenario {
   std::vector<Leaf> leaves;         // of its cases, without those beneath `unused`
   std::vector<std::string> unused;  // fields of its shape for which `parse` takes the default alone
 
-  std::vector<RequiredShare> required_shares;   // at most 32
+  std::vector<RequiredShare> required_shares;   // at most 64
   std::function<uint64_t(const Case&)> labels;  // bit i: the case has the label of share i
 
   std::function<void(const Case&, RankContext&)> program;

@@ -1,6 +1,6 @@
 // Where a case runs. A tier creates a world of ranks, lets every rank run the scenario's program on
-// the case, and returns what they recorded. Nothing but a tier's own folder asks for its name: what
-// others need to know of it are its traits.
+// the case, and returns what they recorded. What is asked of a tier are its traits;
+// its name is for what makes it, and for people.
 #pragma once
 
 #include "harness/core/scenario.h"

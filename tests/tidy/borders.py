@@ -20,7 +20,7 @@ SCENARIOS = ("scenarios", CORE, "reference") + SUBJECT
 def ddp_floors():
     """A folder of ddp/ sees those below it, and the public headers, which lie at the root and see all of ddp/."""
     below, rules = ["base"], {"ddp": ("ddp",), "ddp/base": ("ddp/base",) + PUBLIC}
-    for floor in (["backend"], ["rendezvous"], ["comm"], ["consistency"], ["collectives", "sync_batch_norm", "hooks", "reducer", "sampler", "spawn"], ["averaging", "checkpoint", "zero_redundancy"],
+    for floor in (["backend"], ["rendezvous"], ["comm"], ["consistency"], ["collectives", "sync_batch_norm", "hooks", "reducer", "sampler", "spawn"], ["averaging", "checkpoint", "zero_redundancy"], ["replicas"],
                   ["module"]):
         for folder in floor:
             rules["ddp/" + folder] = tuple("ddp/" + each for each in (*below, folder)) + PUBLIC
@@ -58,7 +58,7 @@ MAY_INCLUDE = {
     "cli/launched.cpp": ALL_BUT_DDP + LAUNCHER,
     "cli/launch": ALL_BUT_DDP + LAUNCHER,
     "bench": ALL_BUT_DDP + ("ddp", "recorder"),
-    "examples": ALL_BUT_DDP + ("ddp",),
+    "examples": ALL_BUT_DDP + ("ddp", "recorder"),
     "cmake": ("cmake",),
     "tests": ALL_BUT_DDP + ("ddp", "recorder", "tests"),
 }

@@ -79,7 +79,10 @@ def include_direction(tree):
         homes = [home for home in MAY_INCLUDE if is_under(path, (home,))]
         if not homes:
             continue
-        allowed = MAY_INCLUDE[max(homes, key=len)]
+        home = max(homes, key=len)
+        if home == "ddp" and path.count("/") > 1 and not path.startswith("ddp/lockstep/"):
+            yield Problem(path, 1, "is in a folder of ddp/ that has no floor: name one in borders.py")
+        allowed = MAY_INCLUDE[home]
         for include in tree.includes(path):
             if include.target and not is_under(include.target, allowed + (path,)):
                 yield Problem(path, include.line,

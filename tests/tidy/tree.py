@@ -19,6 +19,8 @@ NOT_CODE = re.compile(
       |"(?:\\.|[^"\\\n])*"
       |(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'""",
     re.DOTALL | re.VERBOSE)
+# "lockstep/NAME.h" is one of these, where a program includes what is installed.
+ROOTS_OF_INSTALLED = ("ddp", "recorder/cpp", "cli")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -59,7 +61,8 @@ class Tree:
 
     def _target(self, path, name):
         beside = os.path.normpath(os.path.join(os.path.dirname(path), name)).replace(os.sep, "/")
-        for candidate in (os.path.normpath(name), beside):
+        installed = [root + "/" + name for root in ROOTS_OF_INSTALLED if name.startswith("lockstep/")]
+        for candidate in (os.path.normpath(name), beside, *installed):
             if candidate in self.text:
                 return candidate
         return None

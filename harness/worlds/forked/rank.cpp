@@ -4,7 +4,7 @@
 #include "harness/worlds/ambient.h"
 #include "harness/worlds/forked/group.h"
 #include "harness/worlds/holdings.h"
-#include "harness/worlds/run_rank.h"
+#include "harness/worlds/rank_run.h"
 #include "harness/worlds/subject.h"
 
 #include <csignal>

@@ -3,7 +3,7 @@
 #include "harness/process/child_group.h"
 #include "harness/process/interpreter_lock.h"
 #include "harness/worlds/ambient.h"
-#include "harness/worlds/run_rank.h"
+#include "harness/worlds/rank_run.h"
 #include "harness/worlds/sim/compute_time.h"
 #include "harness/worlds/sim/store.h"
 #include "harness/worlds/sim/transport.h"
@@ -115,7 +115,7 @@ class World {
                 },
             .scratch = task_.scratch,
             .call_sites = task_.call_sites,
-            .planned_failures = blows_to(rank),
+            .planned_failures = failures_planned_for(rank),
             .clock = [this] { return scheduler_.now().count(); }};
   }
 
@@ -141,7 +141,7 @@ class World {
   }
 
   // A rank that is killed or exits never runs again; its peers notice it like a process's end.
-  PlannedFailures blows_to(int rank) {
+  PlannedFailures failures_planned_for(int rank) {
     const auto freeze = [this, rank](std::optional<Ending> ending) {
       if (ending) {
         at(rank).play->end(*ending);

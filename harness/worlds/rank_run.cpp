@@ -1,4 +1,4 @@
-#include "harness/worlds/run_rank.h"
+#include "harness/worlds/rank_run.h"
 
 #include "harness/core/text.h"
 #include "harness/worlds/scratch.h"
