@@ -31,6 +31,10 @@ void record_sentence(RankContext& here, const char* name, const std::string& sen
   here.record(name, bytes);
 }
 
+void record_whose_words(RankContext& here, const char* name) {
+  record_sentence(here, name, "none yet");
+}
+
 std::string sentence_in(const Row& row, int rank) {
   const auto bytes = recorded_in(row, rank);
   return {bytes.begin() + (has_mark(bytes) ? 1 : 0), bytes.end()};

@@ -20,6 +20,10 @@ namespace lockstep::scenarios {
 // The error that this rank received; empty: none.
 void record_sentence(RankContext& here, const char* name, const std::string& sentence);
 
+// For a claim about how ranks end, who can record no sentence any more: as if one had been
+// received.
+void record_whose_words(RankContext& here, const char* name);
+
 // Of a row of recorded sentences: the text of one rank's, and whether their words may be judged.
 std::string sentence_in(const Row& row, int rank);
 bool is_in_our_words(const Row& row);

@@ -11,6 +11,7 @@
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"
+#include "scenarios/cases/sentences.h"
 
 #include <algorithm>
 
@@ -72,7 +73,7 @@ void refuse_what_holds_up_hosts(const Training& c, RankContext& here) {
 void program(const Training& c, RankContext& here) {
   if (!here.device().is_cpu()) refuse_what_holds_up_hosts(c, here);
   here.enter(0, "there");
-  here.record("rank", std::vector<int64_t>{here.rank()});
+  record_whose_words(here, "words");
   const auto model = std::make_shared<Network>(c, build_seed(c, here.rank()));
   if (c.network.order_by_rank) model->set_first_branch(here.rank());
   const auto replica = wrap(here, model, c.options);
@@ -106,10 +107,11 @@ const Injection& planned_failure_of(const Training& c) {
   return all.front();
 }
 
-std::optional<Diagnosis> wrong_about(const Ending& ending) {
+// Note [Whose words] in scenarios/cases/sentences.h.
+std::optional<Diagnosis> wrong_about(const Ending& ending, bool in_our_words) {
   switch (ending.kind) {
     case Ending::Kind::threw:
-      if (names_what_failed(ending.why)) return {};
+      if (!in_our_words || names_what_failed(ending.why)) return {};
       return Diagnosis{"told_without_a_name",
                        "its exception names neither an operation nor a peer: " + ending.why};
     case Ending::Kind::returned:
@@ -125,10 +127,11 @@ std::optional<Diagnosis> wrong_about(const Ending& ending) {
 
 Findings survivors_throw(const Training& c, const History& h) {
   const auto& planted = planned_failure_of(c);
+  const bool in_our_words = is_in_our_words(h.row({0, "there"}, "words"));
   Findings out;
   for (int rank = 0; rank < h.size(); ++rank) {
     if (rank == planted.rank) continue;
-    const auto wrong = wrong_about(h.ranks()[static_cast<size_t>(rank)].ending);
+    const auto wrong = wrong_about(h.ranks()[static_cast<size_t>(rank)].ending, in_our_words);
     if (!wrong) continue;
     std::string text = "rank " + std::to_string(rank) + " was not told of rank " +
                        std::to_string(planted.rank) + ", which was struck by '" + planted.kind +

@@ -29,7 +29,8 @@ COST = """
 ## Cases a second, and what is refused
 
 *Refused* are drawn cases that have no reference in exact arithmetic, or that the subject does not offer; fewer than a
-tenth of each scenario's. A second is one of wall time, in which all lanes run.
+tenth of each scenario's. A second is one of wall time, in which all lanes run
+and the machine may do other work.
 
 | scenario | judged | a second | refused | why, mostly |
 |---|---:|---:|---:|---|

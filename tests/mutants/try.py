@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants each mistake of this folder and sees whether the scenario it names catches it.
 
-usage: try.py [--jobs N] [--tree FOLDER] [--preset NAME] [--backend NAME] [--faults FILE] [NAME...]
+usage: try.py [--jobs N] [--tree FOLDER] [--preset NAME] [--backend NAME] [--faults FILE] [--seeds SEED,...] [--cases N] [NAME...]
 
 A mutant is a mistake in ddp/, or in a program of scenarios/ as a user would make it; mutant.py says
 what its file holds. What a mutant says of backends that need a GPU is tried with --backend alone, and
@@ -12,6 +12,8 @@ or one does not build.
 
 With --faults each failure is shrunk, and FILE, docs/faults.md say, gets the lines of the mutants that were caught;
 those of mutants that were not tried stay. The tree may be one that is built already, and --preset another.
+
+With --seeds a mutant has to be caught from each of them, and with --cases among so many drawn cases of a scenario.
 """
 
 import argparse
@@ -27,7 +29,6 @@ import mutant
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-SEED = "7"
 # Where every machine can play.
 BACKENDS = {"memory": "sim", "gloo": "cold", "accelerator": "cold"}  # with the tier
 # On GPUs connecting takes seconds, so worlds are kept, and of drawn cases there are fewer.
@@ -76,8 +77,9 @@ class Outcome:
 class Tree:
     """A clone in which mutants are planted, built and run, one after the other."""
 
-    def __init__(self, folder, jobs, preset, needs_nccl):
+    def __init__(self, folder, jobs, preset, needs_nccl, cases):
         self.folder, self.jobs, self.built = folder, jobs, folder / "build" / preset
+        self.how_many = ("--cases", cases) if cases else ()
         self.targets = ["lockstep", "lockstep_harness_nccl"] if needs_nccl else ["lockstep"]
         if not (folder / ".git").exists():
             must("git", "clone", "--quiet", ROOT, folder)
@@ -91,22 +93,22 @@ class Tree:
         done = run("ninja", "-C", self.built, "-j", self.jobs, *self.targets)
         return "" if done.returncode == 0 else done.stdout[-1500:]
 
-    def play(self, places, shrinks=False):
+    def play(self, places, seed, shrinks=False):
         """{(scenario, backend): Outcome} of a run of these."""
         results = {}
         for backend in sorted({backend for _, backend in places}):
             scenarios = sorted({scenario for scenario, at in places if at == backend})
-            results |= {(name, backend): found for name, found in self.play_on(backend, scenarios, shrinks).items()}
+            results |= {(name, backend): found for name, found in self.play_on(backend, scenarios, seed, shrinks).items()}
         return results
 
-    def play_on(self, backend, scenarios, shrinks):
+    def play_on(self, backend, scenarios, seed, shrinks):
         out = self.folder / "build/run"
         report = self.folder / "build/run.json"
         report.unlink(missing_ok=True)
         how = ("--tier", BACKENDS[backend], "--timeout", "10") if backend in BACKENDS else ON_GPUS
         how += () if backend == "memory" else ("--backend", backend)
-        done = run(self.built / "cli/lockstep", "run", *scenarios, "--seed", SEED, "-q", "--out", out,
-                   "--json", report, *how, *(() if shrinks else ("--no-shrink",)), cwd=self.folder)
+        done = run(self.built / "cli/lockstep", "run", *scenarios, "--seed", seed, "-q", "--out", out,
+                   "--json", report, *how, *self.how_many, *(() if shrinks else ("--no-shrink",)), cwd=self.folder)
         run("rm", "-rf", out)
         if not report.exists():
             sys.exit(f"try.py: the run wrote no report:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -116,29 +118,31 @@ class Tree:
         must("git", "-C", self.folder, "checkout", "--quiet", ".")
 
 
-def tried(tree, planted, backends, page):
-    """Lines that say what became of a mutant, and whether it was caught as it says. `page` gets what was caught."""
+def tried(tree, planted, backends, seeds, page):
+    """Lines that say what became of a mutant, and whether it was caught as it says. `page` gets what was caught from the
+    first seed."""
     wanted = expectations(planted, backends)
     planted.plant(tree.folder)
     try:
         trouble = tree.build()
         if trouble:
             return [f"{planted.name}: does not build\n{trouble}"], False
-        outcomes = tree.play([(each.scenario, each.backend) for each in wanted], shrinks=page is not None)
+        places = [(each.scenario, each.backend) for each in wanted]
+        by_seed = {seed: tree.play(places, seed, shrinks=page is not None) for seed in seeds}
     finally:
         tree.restore()
     lines, caught = [], True
-    for each in wanted:
-        outcome = outcomes[each.scenario, each.backend]
+    for seed, each in [(seed, each) for seed in seeds for each in wanted]:
+        outcome = by_seed[seed][each.scenario, each.backend]
         # A world that hangs on GPUs may do so for reasons of its own.
         unclear = ("pass", "skip", "inconclusive") + (() if each.backend in BACKENDS else ("hang",))
         as_said = outcome.result not in unclear and (not each.pattern or each.pattern == outcome.pattern)
         caught = caught and as_said
         word = "caught" if as_said else "ESCAPED" if outcome.result == "pass" else "MISNAMED"
         place = each.scenario if each.backend == "memory" else f"{each.scenario} on {each.backend}"
-        lines.append(f"{word:9} {planted.name:42} {place:40} {outcome.result} {outcome.pattern}\n"
-                     f"          {outcome.text}")
-        if page and as_said:
+        lines.append(f"{word:9} {planted.name:42} {place:40} {outcome.result} {outcome.pattern}"
+                     + (f" seed {seed}" if len(seeds) > 1 else "") + f"\n          {outcome.text}")
+        if page and as_said and seed == seeds[0]:
             page.add(planted, place, outcome)
     return lines, caught
 
@@ -150,9 +154,11 @@ def main():
     parser.add_argument("--preset", default="dev")
     parser.add_argument("--backend")
     parser.add_argument("--faults", type=pathlib.Path)
+    parser.add_argument("--seeds", default="7")
+    parser.add_argument("--cases")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
-    backends = (arguments.backend,) if arguments.backend else BACKENDS
+    backends, seeds = (arguments.backend,) if arguments.backend else BACKENDS, arguments.seeds.split(",")
     mutants = mutant.load_all()
     count = len(mutants)
     unknown = set(arguments.names) - {each.name for each in mutants}
@@ -163,17 +169,17 @@ def main():
     if not mutants:
         sys.exit(f"try.py: none of these mutants says that it is caught on {' or '.join(backends)}")
     page = faults.Page.read(arguments.faults) if arguments.faults else None
-    tree = Tree(arguments.tree, arguments.jobs, arguments.preset, "nccl" in backends)
+    tree = Tree(arguments.tree, arguments.jobs, arguments.preset, "nccl" in backends, arguments.cases)
     trouble = tree.build()
     if trouble:
         sys.exit(f"try.py: the tree without a mutant does not build:\n{trouble}")
     places = sorted({(each.scenario, each.backend) for planted in mutants for each in expectations(planted, backends)})
-    for (scenario, backend), outcome in tree.play(places).items():
+    for (scenario, backend), outcome in tree.play(places, seeds[0]).items():
         if outcome.result != "pass":
             sys.exit(f"try.py: {scenario} on {backend} does not pass without a mutant: {outcome.result}: {outcome.text}")
     caught = 0
     for planted in mutants:
-        lines, as_said = tried(tree, planted, backends, page)
+        lines, as_said = tried(tree, planted, backends, seeds, page)
         if page:
             page.write(arguments.faults, count)
         print("\n".join(lines), flush=True)
