@@ -184,6 +184,7 @@ def main():
             page.write(arguments.faults, count)
         print("\n".join(lines), flush=True)
         caught += as_said
+    tree.build()  # So that no program with a mistake stays where somebody may take it for a right one.
     print(f"{caught} of {len(mutants)} caught as they say")
     return 0 if caught == len(mutants) else 1
 
