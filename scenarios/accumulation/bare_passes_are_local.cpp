@@ -146,23 +146,6 @@ void program(const Beside& c, RankContext& here) {
   }
 }
 
-// Compares the gradients after a backward, also with those of a backward of the other kind.
-Comparison after(const Backward& backward, const Row& row, Held& held) {
-  Comparison out{.row = row};
-  const bool is_bare = backward.bare != nullptr;
-  const Held otherwise = is_bare ? held.averaged() : held;
-  if (!is_bare) held = held.averaged();
-  out.expected = held.recorded();
-  out.explanations = [otherwise, is_bare] {
-    return Explanations{recorded_instead(
-        is_bare ? Diagnosis{"reduced_a_bare_pass",
-                            "the average, though the pass ran nothing of a synchronised forward"}
-                : Diagnosis{"not_reduced", "what each rank has for itself: it stayed local"},
-        otherwise.recorded())};
-  };
-  return out;
-}
-
 Findings bare_passes_add_up_locally(const Beside& c, const History& h) {
   Held held(c.world.size);
   std::vector<Comparison> rows;
@@ -174,7 +157,10 @@ Findings bare_passes_add_up_locally(const Beside& c, const History& h) {
     ++index;
     is_defined = is_defined || backward.bare == nullptr;
     if (is_defined)
-      rows.push_back(after(backward, h.row({backward.step, backward.phase}, "weight"), held));
+      rows.push_back(after_backward(
+          h.row({backward.step, backward.phase}, "weight"), held, backward.bare == nullptr,
+          {"reduced_a_bare_pass",
+           "the average, though the pass ran nothing of a synchronised forward"}));
   }
   return equal(
       "A backward must be reduced if it runs what a synchronised forward recorded, and only then",

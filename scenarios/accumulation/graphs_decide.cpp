@@ -87,17 +87,9 @@ Findings each_is_as_its_forward_was(const Graphs& c, const History& h) {
   for (const auto graph : backwards_of(c)) {
     for (int rank = 0; rank < c.world.size; ++rank) held.add(rank, part_of(c, graph, rank));
     const bool is_local = forwards_of(c)[graph] == "local";
-    const auto otherwise = is_local ? held.averaged() : held;
-    if (!is_local) held = held.averaged();
     rows.push_back(
-        {.row = h.row({step++, "after backward"}, "weight"), .expected = held.recorded()});
-    rows.back().explanations = [otherwise, is_local] {
-      return Explanations{recorded_instead(
-          is_local
-              ? Diagnosis{"reduced_inside_no_sync", "the average, though its forward was local"}
-              : Diagnosis{"not_reduced", "what each rank has for itself: it stayed local"},
-          otherwise.recorded())};
-    };
+        after_backward(h.row({step++, "after backward"}, "weight"), held, !is_local,
+                       {"reduced_inside_no_sync", "the average, though its forward was local"}));
   }
   return equal("A backward must be reduced if its own forward was synchronised, and only then",
                rows);

@@ -49,4 +49,18 @@ std::vector<TensorValue> Held::recorded() const {
   return out;
 }
 
+Comparison after_backward(const Row& row, Held& held, bool is_reduced,
+                          const Diagnosis& reduced_wrongly) {
+  const auto otherwise = is_reduced ? held : held.averaged();
+  if (is_reduced) held = held.averaged();
+  const Diagnosis diagnosis =
+      is_reduced ? Diagnosis{"not_reduced", "what each rank has for itself: it stayed local"}
+                 : reduced_wrongly;
+  Comparison out{.row = row, .expected = held.recorded()};
+  out.explanations = [otherwise, diagnosis] {
+    return Explanations{recorded_instead(diagnosis, otherwise.recorded())};
+  };
+  return out;
+}
+
 }  // namespace lockstep::scenarios

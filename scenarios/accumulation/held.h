@@ -1,6 +1,7 @@
 // The gradients that the ranks of a case hold, where the case chooses every gradient freely.
 #pragma once
 
+#include "harness/core/compare.h"
 #include "harness/core/history.h"
 #include "harness/worlds/options.h"
 
@@ -27,5 +28,11 @@ class Held {
  private:
   std::vector<std::vector<double>> by_rank_;
 };
+
+// The comparison of what ranks recorded after a backward with what they hold then: if it is to be
+// reduced the averages, which replace `held`, and otherwise `held`. Ranks that recorded the other
+// of both are explained: by `reduced_wrongly`, or as not_reduced.
+Comparison after_backward(const Row& row, Held& held, bool is_reduced,
+                          const Diagnosis& reduced_wrongly);
 
 }  // namespace lockstep::scenarios

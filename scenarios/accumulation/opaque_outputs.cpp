@@ -144,17 +144,9 @@ Findings the_last_forward_decides_once(const Opaque& c, const History& h) {
   for (const auto& step : steps_of(c)) {
     if (!step.is_backward) continue;
     for (int rank = 0; rank < c.world.size; ++rank) held.add(rank, part_of(c, step.graph, rank));
-    const auto otherwise = step.is_reduced ? held : held.averaged();
-    if (step.is_reduced) held = held.averaged();
-    rows.push_back(
-        {.row = h.row({backwards++, "after backward"}, "weight"), .expected = held.recorded()});
-    rows.back().explanations = [otherwise, is_reduced = step.is_reduced] {
-      return Explanations{recorded_instead(
-          is_reduced ? Diagnosis{"not_reduced", "what each rank has for itself: it stayed local"}
-                     : Diagnosis{"reduced_a_bare_pass",
-                                 "the average, though no forward decided about the pass"},
-          otherwise.recorded())};
-    };
+    rows.push_back(after_backward(
+        h.row({backwards++, "after backward"}, "weight"), held, step.is_reduced,
+        {"reduced_a_bare_pass", "the average, though no forward decided about the pass"}));
   }
   return equal(
       "The last forward must decide about the next backward whose outputs cannot be seen, once",
