@@ -47,13 +47,6 @@ pytorch::Model for_python(const std::shared_ptr<Model>& model) {
               }};
 }
 
-// PyTorch reduces sparse gradients as sparse tensors.
-void refuse_what_simulated_worlds_lack(const Model& model, const Group& group) {
-  if (layers_with_sparse_gradients(model).empty()) return;
-  if (group->getBackend(c10::kCPU)->getBackendName() == "memory")
-    throw Unsupported("simulated worlds carry no sparse tensors: --tier warm or cold judges it");
-}
-
 // LibTorch's optimizers clear a gradient by detach_(), which a view of a bucket refuses, and
 // Python's do not. A detached alias of the same memory is the same gradient for both.
 void let_libtorch_clear(const Model& model) {
@@ -71,10 +64,7 @@ class ByPythonsDdp final : public Replica {
         !lacks.empty())
       throw Unsupported(lacks);
     refuse_what_pytorch_lacks(options);
-    if (file.empty()) {
-      refuse_what_simulated_worlds_lack(*model, group);
-      refuse_waits_in_callbacks(options, group);
-    }
+    if (file.empty()) refuse_waits_in_callbacks(options, group);
     const pytorch::WrapValues values{
         .file = file,
         .keywords = keywords_of(options),

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <set>
 
 namespace lockstep::sim {
 
@@ -66,10 +67,14 @@ void allreduce(const Calls& members, const ReductionOrder& order) {
 
 void allreduce_sparse(const Calls& members, const ReductionOrder&) {
   TORCH_CHECK(members.front()->reduction == Reduction::SUM, "sparse tensors are only summed");
+  for (const auto* call : members)
+    TORCH_CHECK(call->inputs.size() == 1 && call->inputs[0].is_sparse(),
+                "a sparse tensor is summed with sparse ones, one at a time");
   auto sum = members.front()->inputs.at(0).clone();
   for (size_t m = 1; m < members.size(); ++m) sum = sum + members[m]->inputs.at(0);
   sum = sum.coalesce();
-  for (const auto* call : members) call->outputs.at(0).variable_data().copy_(sum);
+  // Not through an alias: copy_ replaces the indices and values of the tensor that it is called on.
+  for (const auto* call : members) call->outputs.at(0).copy_(sum);
 }
 
 void reduce(const Calls& members, const ReductionOrder& order) {
@@ -171,6 +176,24 @@ void pass_on(const Calls& members, const ReductionOrder&) {
 
 void nothing(const Calls&, const ReductionOrder&) {}
 
+// A program that Gloo ends must not pass in a simulated world. Measured with LibTorch 2.11.
+void require_dtypes_of_gloo(const Call& call) {
+  static const std::set<at::ScalarType> kReal{at::kFloat,    at::kDouble, at::kHalf,
+                                              at::kBFloat16, at::kLong,   at::kInt,
+                                              at::kChar,     at::kByte,   at::kBool};
+  static const std::set<std::string> kTakeComplexNumbers{"broadcast", "allreduce", "reduce",
+                                                         "allreduce_coalesced"};
+  for (const auto* tensors : {&call.inputs, &call.outputs})
+    for (const auto& tensor : *tensors) {
+      const bool fits =
+          !tensor.defined() || !tensor.is_cpu() || kReal.count(tensor.scalar_type()) > 0 ||
+          (tensor.is_complex() && !tensor.is_sparse() && kTakeComplexNumbers.count(call.op) > 0);
+      TORCH_CHECK(fits, "Invalid scalar type: a simulated ", call.op, " carries no ",
+                  tensor.is_sparse() ? "sparse " : "", tensor.scalar_type(),
+                  ", as Gloo's does not");
+    }
+}
+
 }  // namespace
 
 void carry_out(const Calls& members, const ReductionOrder& order) {
@@ -201,8 +224,17 @@ void carry_out(const Calls& members, const ReductionOrder& order) {
     TORCH_CHECK(call->reduction == members.front()->reduction,
                 "the ranks asked for different reductions: ", static_cast<int>(call->reduction),
                 " and ", static_cast<int>(members.front()->reduction));
+  for (const auto* call : members) require_dtypes_of_gloo(*call);
   const at::AutoDispatchBelowADInplaceOrView behind_autograds_back;
-  found->second(members, order);
+  // As Gloo's all-reduce does, whose sparse one has no name of its own.
+  const bool sums_sparse =
+      members.front()->op == "allreduce" && has_sparse_tensors(*members.front());
+  (sums_sparse ? allreduce_sparse : found->second)(members, order);
+}
+
+bool has_sparse_tensors(const Call& call) {
+  return std::any_of(call.inputs.begin(), call.inputs.end(),
+                     [](const at::Tensor& tensor) { return tensor.is_sparse(); });
 }
 
 bool is_written(const Call& call, size_t member) {

@@ -13,12 +13,14 @@ namespace lockstep::sim {
 // Executes the operation that all `members` issued, given by member; writes their outputs. Elements
 // are paired by their place in memory, as on a network, and no version counter changes. Throws
 // c10::Error for what cannot be sent: tensors with gaps, operations or reductions that do not
-// exist, sizes that do not fit.
+// exist, sizes that do not fit, dtypes of tensors on the CPU that Gloo does not carry either.
 void carry_out(const std::vector<const Call*>& members, const ReductionOrder& order);
 
 // Whether carry_out writes the outputs of this member: the root of a broadcast is not written, and
 // of a reduce and a gather it alone.
 bool is_written(const Call& call, size_t member);
+
+bool has_sparse_tensors(const Call& call);
 
 // The same call on copies of its tensors; a tensor that is input and output has one copy.
 Call on_copies(const Call& call);

@@ -115,7 +115,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> SharedGroup::joined_by(
 
 bool SharedGroup::arrives_late(const PendingCollective& session, size_t member) const {
   const Call& call = session.brought[member]->call;
-  return call.op != "allreduce_sparse" && is_written(call, member) &&
+  return !has_sparse_tensors(call) && is_written(call, member) &&
          arrival_.is_late(session.number, member);
 }
 

@@ -217,6 +217,46 @@ TEST(Arithmetic, WhatCannotBeCarriedIsRefused) {
       std::string::npos);
 }
 
+at::Tensor sparse_rows(std::vector<int64_t> rows, const at::Tensor& values) {
+  return torch::sparse_coo_tensor(torch::tensor(rows).view({1, -1}), values, {4, 1});
+}
+
+TEST(Arithmetic, SparseTensorsAreSummedRowByRowAsGloosAllReduceDoes) {
+  const Tensors own{sparse_rows({2, 0}, torch::tensor({{1.F}, {2.F}})),
+                    sparse_rows({}, torch::empty({0, 1})),
+                    sparse_rows({2, 2}, torch::tensor({{4.F}, {8.F}}))};
+  for (const std::string op : {"allreduce", "allreduce_sparse"})
+    for (const auto& each : reduced(op, Reduction::SUM, own)) {
+      EXPECT_TRUE(each.is_coalesced());
+      expect_equal(each._indices(), torch::tensor({{0, 2}}));
+      expect_equal(each._values(), torch::tensor({{2.F}, {13.F}}));
+    }
+  EXPECT_THROW(reduced("allreduce", Reduction::MAX, own), c10::Error);
+  EXPECT_THROW(reduced("allreduce", Reduction::SUM, {own[0], torch::ones({4, 1})}), c10::Error);
+  EXPECT_THROW(reduced("allreduce", Reduction::SUM, {torch::ones({4, 1}), own[0]}), c10::Error);
+}
+
+TEST(Arithmetic, WhatGlooDoesNotCarryIsRefused) {
+  const auto refused = [](const std::string& op, at::ScalarType dtype) {
+    const auto values = torch::ones({2}, dtype);
+    try {
+      reduced(op, op == "broadcast" ? Reduction::UNUSED : Reduction::SUM, {values, values}, 0);
+    } catch (const c10::Error& error) {
+      EXPECT_NE(std::string(error.what()).find("Invalid scalar type"), std::string::npos)
+          << error.what();
+      return true;
+    }
+    return false;
+  };
+  for (const std::string op : {"broadcast", "allreduce", "reduce"}) {
+    EXPECT_TRUE(refused(op, at::kShort)) << op;
+    for (const auto dtype : {at::kHalf, at::kBFloat16, at::kChar, at::kByte, at::kBool, at::kInt,
+                             at::kComplexFloat, at::kComplexDouble})
+      EXPECT_FALSE(refused(op, dtype)) << op << " of " << dtype;
+  }
+  EXPECT_TRUE(refused("allgather", at::kComplexFloat));
+}
+
 TEST(Arithmetic, AMessageHoldsTheBytesOfWhatIsSent) {
   EXPECT_EQ(bytes_of({.op = "allreduce",
                       .inputs = {torch::ones({3}), torch::ones({2}, at::kLong)},
