@@ -75,6 +75,9 @@ bool has_histories(const std::filesystem::path& folder) {
 // Where the ranks record; empty where they do not. A folder holds one run.
 std::filesystem::path folder_of_record(const std::string& record) {
   if (record.empty()) return {};
+  if (record.front() == '-')
+    throw UsageError("--record takes a folder, and '" + record + "' is an option; ./" + record +
+                     " is a folder of that name");
   std::error_code error;
   if (std::filesystem::exists(record, error) && !std::filesystem::is_directory(record, error))
     throw UsageError("--record " + record + ": is no folder");

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 #include <map>
+#include <utility>
 
 namespace lockstep::recorded {
 
@@ -64,6 +65,10 @@ class RankReader {
   void take(Frame frame, size_t number) {
     const std::string where = file_ + ", record " + std::to_string(number);
     if (!frame.header.is_object()) refuse(where, "its header is no object");
+    if (has_ended_) refuse(where, "the record before it is the ending");
+    if (frame.kind == FrameKind::begin && std::exchange(has_begun_, true))
+      refuse(where, "a history begins once");
+    has_ended_ = frame.kind == FrameKind::ending;
     if (frame.kind == FrameKind::moment) at_ = from_json<Moment>(frame.header, where);
     switch (static_cast<uint32_t>(frame.kind)) {
       case static_cast<uint32_t>(FrameKind::observation):
@@ -180,6 +185,7 @@ class RankReader {
   std::string file_;
   Rank rank_;
   Moment at_;
+  bool has_begun_ = false, has_ended_ = false;
   Frames core_;        // those that core reads
   size_t events_ = 0;  // of the rank's history, which core makes of them
   std::map<int64_t, std::shared_ptr<const TensorList>> lists_;

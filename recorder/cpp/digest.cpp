@@ -3,36 +3,49 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace lockstep {
 
 namespace {
 
-// Of bytes as they lie in memory: four sums, since one would wait for its own last addition.
+constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;
+constexpr size_t kRow = 256;  // words that are hashed together
+constexpr size_t kRowBytes = kRow * sizeof(int64_t);
+using Words = std::array<int64_t, kRow>;
+
+constexpr uint64_t mixed(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+constexpr std::array<uint64_t, 2 * kRow> keys() {
+  std::array<uint64_t, 2 * kRow> result{};
+  for (size_t i = 0; i < result.size(); ++i) result[i] = mixed((i + 1) * kGolden) | 1;
+  return result;
+}
+
+uint64_t hash_of(const Words& row) {
+  static constexpr auto kKeys = keys();
+  uint64_t sum = 0;
+  for (size_t j = 0; j < kRow; ++j)
+    sum += static_cast<uint64_t>(row[j]) * kKeys[j] +
+           static_cast<uint64_t>(row[j] >> 32) * kKeys[kRow + j];
+  return sum;
+}
+
 uint64_t digest_of_bytes(const char* bytes, size_t size) {
-  constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;
-  const auto mixed = [](uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-    return x ^ (x >> 31);
-  };
-  const auto word = [&](size_t number) {
-    uint64_t is = 0;
-    std::memcpy(&is, bytes + 8 * number, std::min<size_t>(8, size - 8 * number));
-    return mixed(is + (number + 1) * kGolden);
-  };
-  const size_t whole = size / 8;
-  uint64_t sums[4] = {};
-  size_t at = 0;
-  for (; at + 4 <= whole; at += 4)
-    for (size_t part = 0; part < 4; ++part) {
-      uint64_t is;
-      std::memcpy(&is, bytes + 8 * (at + part), sizeof(is));
-      sums[part] += mixed(is + (at + part + 1) * kGolden);
-    }
-  for (; 8 * at < size; ++at) sums[0] += word(at);
-  return sums[0] + sums[1] + sums[2] + sums[3];
+  uint64_t sum = 0;
+  for (size_t number = 0; number * kRowBytes <= size; ++number) {
+    Words row{};
+    const auto begin = number * kRowBytes;
+    if (begin < size) std::memcpy(row.data(), bytes + begin, std::min(kRowBytes, size - begin));
+    sum += mixed(hash_of(row) + (number + 1) * kGolden);
+  }
+  return sum;
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ BEGIN, MOMENT, OBSERVATION, ISSUED, DONE, ENDING, TENSORS, DIGESTS, FACT, SPAN, 
 BYTES_MOST = 64 << 20  # Of a file; `judge` reads no larger one.
 ENDING_BYTES = 4096  # Kept free for the last record.
 GOLDEN, FIRST, SECOND = (word - (1 << 64) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+ROW = 2048  # Bytes that are hashed together.
 NO_TENSOR = (0, -1.0)
 # PyTorch's functions, the position of the tensor that a rank sends, and their names in a history.
 COLLECTIVES = {"all_reduce": (0, "allreduce"), "broadcast": (0, "broadcast"), "reduce": (0, "reduce"),
@@ -60,15 +61,17 @@ class History:
 
     def append(self, kind, header, payload=b""):
         """Does nothing in a process that was forked from this one, nor after the ending."""
-        if self.has_ended or os.getpid() != self.process:
+        if os.getpid() != self.process:
             return
         text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
         body = struct.pack("<IIQ", len(text), kind, len(payload)) + text + payload
         with self.lock:
+            if self.has_ended:
+                return
             record = body + bytes(-len(body) % 8) + struct.pack("<Q", COMMIT ^ self.count)
             if kind != ENDING and self.bytes + len(record) > BYTES_MOST - ENDING_BYTES:
                 return self.end("overflowed", "a history has at most %d bytes" % BYTES_MOST)
-            self.count, self.bytes = self.count + 1, self.bytes + len(record)
+            self.count, self.bytes, self.has_ended = self.count + 1, self.bytes + len(record), kind == ENDING
             try:
                 while record:
                     record = record[os.write(self.file, record):]
@@ -78,16 +81,6 @@ class History:
 
     def end(self, kind, why=""):
         self.append(ENDING, {"kind": kind, "why": why[:ENDING_BYTES // 16], "ns": time.monotonic_ns()})
-        self.has_ended = True
-
-
-def words_of(values):
-    """The bytes of a contiguous tensor as 64-bit words, with zeros up to the last one's end."""
-    data = values.reshape(-1).view(torch.uint8)
-    rest = -data.numel() % 8
-    if rest or values.storage_offset() * values.element_size() % 8:
-        data = torch.cat([data, data.new_zeros(rest)])
-    return data.view(torch.int64)
 
 
 def mix(words):
@@ -96,38 +89,41 @@ def mix(words):
         words ^= (words >> shift).bitwise_and_((1 << (64 - shift)) - 1)
         if factor:
             words *= factor
+    return words
 
 
 @functools.lru_cache(maxsize=None)
-def multiples_of_golden(device, count):
-    return torch.arange(1, 1 + count, device=device) * GOLDEN
+def keys(device):
+    return mix(torch.arange(1, 1 + 2 * ROW // 8, device=device) * GOLDEN).bitwise_or_(1).split(ROW // 8)
 
 
-def sums_of_mixed(lists):
-    """The digest of each list of words, all on one device. Small lists are mixed together and large ones in parts, so that
-    what is mixed stays in a processor's cache."""
-    device = lists[0].device
-    most = 1 << (15 if device.type == "cpu" else 22)
-    totals, batch, room = torch.zeros(len(lists), dtype=torch.int64, device=device), [], most
+def hashes_of(parts):
+    """Of rows of bytes. CUDA has no matrix products of integers."""
+    rows = torch.cat(parts).view(torch.int64).view(-1, ROW // 8)
+    whole, half = keys(rows.device)
+    dot = torch.mv if rows.device.type == "cpu" else lambda words, factors: (words * factors).sum(1)
+    return dot(rows, whole) + dot(rows >> 32, half)
 
-    def flush():
-        words = torch.cat([part for _, part in batch])
-        mix(words)
-        sums = torch.stack([part.sum() for part in words.split([len(part) for _, part in batch])])
-        totals.index_add_(0, torch.tensor([number for number, _ in batch], device=device), sums)
-        batch.clear()
-    for number, words in enumerate(lists):
-        for place, part in enumerate(words.split(most) if len(words) > most else (words,)):
+
+def sums_of_hashes(tensors):
+    """The digests of contiguous tensors on one device. Small ones are hashed together and large ones in parts, so that
+    intermediate tensors stay small."""
+    device, most = tensors[0].device, (1 << 18 if tensors[0].device.type == "cpu" else 1 << 25)
+    zeros, hashes, parts, room = torch.zeros(ROW, dtype=torch.uint8, device=device), [], [], most
+    counts = [t.numel() * t.element_size() // ROW + 1 for t in tensors]
+    for tensor in tensors:
+        data = tensor.reshape(-1).view(torch.uint8)
+        for part in data.split(most):
             if len(part) > room:
-                flush()
-                room = most
-            part = part + multiples_of_golden(device, most)[:len(part)]
-            if place:
-                part += (place * most * GOLDEN + (1 << 63)) % (1 << 64) - (1 << 63)
-            batch.append((number, part))
+                hashes.append(hashes_of(parts))
+                parts, room = [], most
+            parts.append(part)
             room -= len(part)
-    flush()
-    return totals
+        parts.append(zeros[len(data) % ROW:])
+    numbers = torch.arange(1, 1 + max(counts), device=device) * GOLDEN
+    mixed = mix(torch.cat([*hashes, hashes_of(parts)]) + torch.cat([numbers[:count] for count in counts]))
+    ends = mixed.cumsum(0)[torch.tensor(counts, device=device).cumsum(0) - 1]
+    return ends - torch.cat([ends.new_zeros(1), ends[:-1]])
 
 
 def digests_of(tensors):
@@ -141,7 +137,7 @@ def digests_of(tensors):
             dense = [t.detach() if t.layout == torch.strided else t.detach().to_dense() for t in (tensors[n] for n in numbers)]
             flat = [t.contiguous() for t in dense]
             norms = [torch.linalg.vector_norm(t if t.is_floating_point() or t.is_complex() else t.double()) for t in flat]
-            pairs = zip(sums_of_mixed([words_of(t) for t in flat]).tolist(), torch.stack([n.double() for n in norms]).tolist())
+            pairs = zip(sums_of_hashes(flat).tolist(), torch.stack(norms).tolist())
             for number, pair in zip(numbers, pairs):
                 result[number] = pair
     return result

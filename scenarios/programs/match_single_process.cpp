@@ -260,6 +260,7 @@ Scenario match_single_process() {
                      "shared_parameter_listed_twice",
                      "sparse_entries_of_rank_zero_alone",
                      "sparse_gradients_summed",
+                     "sparse_values_in_the_default_dtype",
                      "static_graph_drops_kept_gradients",
                      "strided_gradient_written_as_a_row",
                      "subnormal_gradients_dropped",

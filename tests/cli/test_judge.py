@@ -110,6 +110,7 @@ class Recorded(ProgramCase):
         with open(os.path.join(self.folder, "a file"), "w", encoding="ascii"):
             pass
         for folder, status, sentence in (("a file", 2, "--record a file: is no folder"),
+                                         ("-n", 2, "--record takes a folder, and '-n' is an option"),
                                          ("run", 2, "--record run: holds a recorded run already; name a new folder"),
                                          ("new", 0, "the program recorded nothing; start it with python -m lockstep_recorder, let "
                                           "it call lockstep_recorder.start(), or give it a lockstep::Recorder in C++")):

@@ -116,6 +116,11 @@ TEST(RecordedRank, IsRefusedWithASentenceWhereNoRecorderWroteIt) {
             "f, record 1: 'ns' is 4; expected 5 to 4611686018427387904");
   EXPECT_EQ(refused(bytes_with({{99, "{}", ""}})), "f, record 1: unknown kind 99");
   EXPECT_EQ(refused(bytes_with({{2, "[]", ""}})), "f, record 1: its header is no object");
+  const std::string begin = R"({"protocol":1,"rank":0,"world":2})",
+                    ending = R"({"kind":"returned"})";
+  EXPECT_EQ(refused(bytes_with({{1, begin, ""}})), "f, record 1: a history begins once");
+  EXPECT_EQ(refused(bytes_with({{8, ending, ""}, {13, R"({"name":"x","values":{}})", ""}})),
+            "f, record 2: the record before it is the ending");
 }
 
 TEST_F(RecordedRun, NamesTheRankThatLeftNoFile) {

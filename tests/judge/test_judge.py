@@ -147,20 +147,25 @@ import sys, torch
 sys.path.insert(0, %r)
 import lockstep_recorder
 lockstep_recorder.torch = torch
-MOST = (1 << 64) - 1
+MOST, GOLDEN = (1 << 64) - 1, 0x9E3779B97F4A7C15
+def mixed(x):
+    x = (((x & MOST) ^ ((x & MOST) >> 30)) * 0xBF58476D1CE4E5B9) & MOST
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MOST
+    return x ^ (x >> 31)
+KEYS = [mixed(i * GOLDEN) | 1 for i in range(1, 513)]
 def by_definition(tensor):
     data = tensor.detach().to_dense().contiguous().numpy().tobytes()
-    data += bytes(-len(data) %% 8)
+    data += bytes(2048 - len(data) %% 2048)
     total = 0
-    for number in range(len(data) // 8):
-        x = (int.from_bytes(data[8 * number:8 * number + 8], "little") + (number + 1) * 0x9E3779B97F4A7C15) & MOST
-        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MOST
-        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MOST
-        total += x ^ (x >> 31)
+    for number in range(len(data) // 2048):
+        words = [int.from_bytes(data[2048 * number + 8 * j:][:8], "little", signed=True) for j in range(256)]
+        hash = sum(word * KEYS[j] + (word >> 32) * KEYS[256 + j] for j, word in enumerate(words))
+        total += mixed(hash + (number + 1) * GOLDEN)
     return total & MOST
 tensors = [torch.randn(3), torch.randn(2 * 70001 + 1), torch.empty(0), torch.arange(9)[1:], torch.randn(11)[3:],
            torch.randn(4, 6).t(), torch.tensor(True), torch.randn(2, 2, dtype=torch.complex64), torch.eye(3).to_sparse(),
-           torch.randn(1 << 16), torch.randn((1 << 16) + 2), torch.randn(5).half(), torch.randn(())]
+           torch.randn(512), torch.randn(511), torch.randn(1 << 16), torch.randn((1 << 16) + 2), torch.randn(5).half(), torch.randn(()),
+           *[torch.randn((1 << 16) - 512 * k) for k in range(3)]]
 digests = lockstep_recorder.digests_of([None, *tensors])
 assert digests[0] == lockstep_recorder.NO_TENSOR
 for tensor, (digest, norm) in zip(tensors, digests[1:]):
