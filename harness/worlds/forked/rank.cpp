@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 #include <unistd.h>
 
 namespace lockstep {
@@ -34,6 +35,9 @@ void set_signals() {
 // By how much a rank's own timeout exceeds the case's: the deadline decides, and reports "stuck". A
 // rank that left a moment earlier would break its peers, whose stacks are just being taken.
 constexpr std::chrono::minutes kBeyondDeadline{1};
+
+// What is under way for longer when every rank has ended is left behind.
+constexpr std::chrono::milliseconds kLastingMost{500};
 
 // The parts of a case that a RankRun refers to.
 struct CaseParts {
@@ -164,7 +168,11 @@ class WarmRank {
     generator.set_current_seed(0);
   }
 
+  // One that nobody waited for, after an exception, may end a moment later than the program.
   static std::vector<std::string> pending(const RankRun& play) {
+    const auto until = Clock::now() + kLastingMost;
+    while (play.pending_collectives() > 0 && Clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     const auto count = play.pending_collectives();
     if (count == 0) return {};
     return {std::to_string(count) + " collective(s) still under way"};
