@@ -10,8 +10,10 @@ class AverageAfterBackward(torch.nn.Module):
     def __init__(self, module, group):
         super().__init__()
         self.module, self.group, self.averages = module, group, True
-        for tensor in [*module.parameters(), *module.buffers()]:
-            dist.broadcast(tensor.detach(), group_src=0, group=group)
+        for tensor in (each.detach() for each in [*module.parameters(), *module.buffers()]):
+            sent = tensor.flatten().view(torch.uint8)  # Gloo knows no int16.
+            dist.broadcast(sent, group_src=0, group=group)
+            tensor.copy_(sent.view(tensor.dtype).view(tensor.shape))
 
     def forward(self, *inputs):
         self.forward_averages = self.averages
