@@ -153,8 +153,6 @@ class Training {
         return of(p) + "came, though no output of forward depends on it";
       if (arrivals > 1) return of(p) + "came twice in one backward pass";
     }
-    if (is_static() && is_learned_ && arrivals > rank.arrivals[p])
-      return of(p) + "came more often than in the first pass";
     const auto lack = lack_of(c_, step, r, p, false);
     const bool is_there = rank.gradients[p].is_defined || lack != "undefined";
     if (is_mistake(step, r, "dtype", p))
@@ -162,6 +160,9 @@ class Training {
              ", expected the parameter's, " + (c_.dtype == "float64" ? "Double" : "Float");
     if (is_mistake(step, r, "sparse", p) && !rank.gradients[p].is_defined && is_there)
       return of(p) + "is sparse, though it is no weight of an Embedding with sparse=true";
+    // What is wrong with a gradient by itself is seen as it arrives, before it is counted.
+    if (is_static() && is_learned_ && arrivals > rank.arrivals[p])
+      return of(p) + "came more often than in the first pass";
     return "";
   }
 
