@@ -160,11 +160,11 @@ class Training {
     if (is_mistake(step, r, "dtype", p))
       return of(p) + "has dtype " + (c_.dtype == "float64" ? "Float" : "Double") +
              ", expected the parameter's, " + (c_.dtype == "float64" ? "Double" : "Float");
-    if (is_mistake(step, r, "sparse", p) && !rank.gradients[p].is_defined && is_there)
-      return of(p) + "is sparse, though it is no weight of an Embedding with sparse=true";
-    // What is wrong with a gradient by itself is seen as it arrives, before it is counted.
+    // A gradient is counted behind the look at its dtype, and before it is packed.
     if (is_static() && is_learned_ && arrivals > rank.arrivals[p])
       return of(p) + "came more often than in the first pass";
+    if (is_mistake(step, r, "sparse", p) && !rank.gradients[p].is_defined && is_there)
+      return of(p) + "is sparse, though it is no weight of an Embedding with sparse=true";
     return "";
   }
 
