@@ -58,13 +58,6 @@ void broadcast(const Calls& members, const ReductionOrder&) {
       deliver(members[root]->inputs.at(i), members[m]->outputs[i]);
 }
 
-void allreduce(const Calls& members, const ReductionOrder& order) {
-  for (size_t i = 0; i < members.front()->inputs.size(); ++i) {
-    const auto sum = reduced_input(members, i, order);
-    for (const auto* call : members) deliver(sum, call->outputs.at(i));
-  }
-}
-
 void allreduce_sparse(const Calls& members, const ReductionOrder&) {
   TORCH_CHECK(members.front()->reduction == Reduction::SUM, "sparse tensors are only summed");
   for (const auto* call : members)
@@ -75,6 +68,16 @@ void allreduce_sparse(const Calls& members, const ReductionOrder&) {
   sum = sum.coalesce();
   // Not through an alias: copy_ replaces the indices and values of the tensor that it is called on.
   for (const auto* call : members) call->outputs.at(0).copy_(sum);
+}
+
+void allreduce(const Calls& members, const ReductionOrder& order) {
+  // As Gloo's does, whose sparse one has no name of its own; its coalesced one takes none.
+  if (members.front()->op == "allreduce" && has_sparse_tensors(*members.front()))
+    return allreduce_sparse(members, order);
+  for (size_t i = 0; i < members.front()->inputs.size(); ++i) {
+    const auto sum = reduced_input(members, i, order);
+    for (const auto* call : members) deliver(sum, call->outputs.at(i));
+  }
 }
 
 void reduce(const Calls& members, const ReductionOrder& order) {
@@ -226,10 +229,7 @@ void carry_out(const Calls& members, const ReductionOrder& order) {
                 " and ", static_cast<int>(members.front()->reduction));
   for (const auto* call : members) require_dtypes_of_gloo(*call);
   const at::AutoDispatchBelowADInplaceOrView behind_autograds_back;
-  // As Gloo's all-reduce does, whose sparse one has no name of its own.
-  const bool sums_sparse =
-      members.front()->op == "allreduce" && has_sparse_tensors(*members.front());
-  (sums_sparse ? allreduce_sparse : found->second)(members, order);
+  found->second(members, order);
 }
 
 bool has_sparse_tensors(const Call& call) {
