@@ -39,7 +39,8 @@ function(lockstep_library name)
 endfunction()
 
 # lockstep_test(NAME [PLAIN | TORCH] [APART] [LONG] SOURCES a.cpp ... [LINK target ...])
-# LONG: ctest starts its tests first.
+# Each of its tests is one of ctest's; with TORCH each suite is, since loading LibTorch takes a third of a second.
+# LONG: each test, and ctest starts them first.
 # A GoogleTest program. Its files go into a library of their own: CMake compiles executables with
 # -fPIE, which silently drops a precompiled header.
 function(lockstep_test name)
@@ -55,6 +56,18 @@ function(lockstep_test name)
   # Whole, since nothing refers to a test by name.
   target_link_libraries(${name} PRIVATE -Wl,--whole-archive ${name}_cases -Wl,--no-whole-archive
                                         ${arg_LINK} GTest::gtest)
+  if(arg_TORCH AND NOT arg_LONG)
+    set(suites "${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake")
+    add_custom_command(TARGET ${name} POST_BUILD BYPRODUCTS "${suites}" VERBATIM
+                       COMMAND "${CMAKE_COMMAND}" -D "NAME=${name}" -D "PROGRAM=$<TARGET_FILE:${name}>" -D "FILE=${suites}"
+                               -P "${PROJECT_SOURCE_DIR}/cmake/AddSuites.cmake")
+    # Until it is built, one test that fails stands for all.
+    set(included "${CMAKE_CURRENT_BINARY_DIR}/${name}_included.cmake")
+    file(WRITE "${included}" "if(EXISTS [==[${suites}]==])\n  include([==[${suites}]==])\nelse()\n"
+                             "  add_test(${name}_NOT_BUILT ${name}_NOT_BUILT)\nendif()\n")
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${included}")
+    return()
+  endif()
   set(cost 0)
   if(arg_LONG)
     set(cost 200)
