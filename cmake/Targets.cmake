@@ -4,8 +4,9 @@
 # lockstep_library(NAME [PLAIN | LIBTORCH | TORCH] [APART] SOURCES a.cpp ... [LINK target ...])
 # SOURCES may be empty: then the library is its headers. The first option names the precompiled header
 # that its files share: PLAIN of JSON and RapidCheck, LIBTORCH of LibTorch alone (ddp/, reference/),
-# TORCH of both. LOCKSTEP_BATCHED compiles files six at a time, so that names in unnamed namespaces
-# must differ within a library; APART: not this library's.
+# TORCH of both. LOCKSTEP_BATCHED compiles files six at a time, twelve with torch, each batch of which
+# pays four seconds for templates, so that names in unnamed namespaces must differ within a library;
+# APART: not this library's.
 function(lockstep_library name)
   cmake_parse_arguments(arg "TORCH;LIBTORCH;APART;PLAIN" "" "SOURCES;LINK" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
@@ -34,7 +35,11 @@ function(lockstep_library name)
     endif()
   endif()
   if(LOCKSTEP_BATCHED AND NOT arg_APART)
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    set(batch 6)
+    if(arg_TORCH OR arg_LIBTORCH)
+      set(batch 12)
+    endif()
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
   endif()
 endfunction()
 

@@ -7,9 +7,9 @@ namespace lockstep::reference {
 
 namespace {
 
-using Gradients = std::vector<TravellingGradient>;
+using TravellingGradients = std::vector<TravellingGradient>;
 
-std::set<int> kinds_of(const Gradients& gradients) {
+std::set<int> kinds_of(const TravellingGradients& gradients) {
   std::set<int> kinds;
   for (const auto& each : gradients) kinds.insert(each.kind);
   return kinds;
@@ -39,7 +39,7 @@ struct Filled {
   Buckets closed, open;
 };
 
-Filled filled(const Gradients& gradients, const std::vector<size_t>& order,
+Filled filled(const TravellingGradients& gradients, const std::vector<size_t>& order,
               const std::vector<int64_t>& caps) {
   Filled out;
   for (const int kind : kinds_of(gradients)) {
@@ -73,7 +73,7 @@ void sort_by(Buckets& buckets, const std::vector<size_t>& order, auto&& gradient
   });
 }
 
-Buckets delayed_buckets(const Gradients& gradients) {
+Buckets delayed_buckets(const TravellingGradients& gradients) {
   const auto delayed =
       numbers(gradients.size(), [&](size_t each) { return gradients[each].is_delayed; });
   const auto [sparse, dense] = filled(gradients, delayed, {});
@@ -84,13 +84,13 @@ Buckets delayed_buckets(const Gradients& gradients) {
 
 }  // namespace
 
-int64_t bytes_in(const std::vector<size_t>& bucket, const Gradients& gradients) {
+int64_t bytes_in(const std::vector<size_t>& bucket, const TravellingGradients& gradients) {
   int64_t bytes = 0;
   for (const size_t each : bucket) bytes += gradients[each].bytes;
   return bytes;
 }
 
-Buckets first_buckets(const Gradients& gradients, const std::vector<int64_t>& caps) {
+Buckets first_buckets(const TravellingGradients& gradients, const std::vector<int64_t>& caps) {
   const auto order =
       numbers(gradients.size(), [&](size_t each) { return !gradients[each].is_delayed; });
   const auto [closed, open] = filled(gradients, order, caps);
@@ -102,7 +102,7 @@ Buckets first_buckets(const Gradients& gradients, const std::vector<int64_t>& ca
   return out;
 }
 
-Buckets rebuilt_buckets(const Gradients& gradients, const std::vector<int64_t>& caps,
+Buckets rebuilt_buckets(const TravellingGradients& gradients, const std::vector<int64_t>& caps,
                         const std::vector<size_t>& arrivals) {
   const auto never_came = [&](size_t each) {
     return std::find(arrivals.begin(), arrivals.end(), each) == arrivals.end();

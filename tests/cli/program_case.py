@@ -156,10 +156,13 @@ class ProgramCase(unittest.TestCase):
             text = re.sub(pattern, stable, text)
         return text
 
+    @staticmethod
+    def golden(name):
+        with open(os.path.join(HERE, "golden", name + ".txt"), encoding="utf-8", newline="") as file:
+            return file.read()
+
     def assert_golden(self, name, text):
-        golden = os.path.join(HERE, "golden", name + ".txt")
         if APPROVE:
-            with open(golden, "w", encoding="utf-8", newline="") as file:
+            with open(os.path.join(HERE, "golden", name + ".txt"), "w", encoding="utf-8", newline="") as file:
                 file.write(text)
-        with open(golden, encoding="utf-8", newline="") as file:
-            self.assertEqual(text, file.read(), "LOCKSTEP_APPROVE=1 approves what it says now")
+        self.assertEqual(text, self.golden(name), "LOCKSTEP_APPROVE=1 approves what it says now")

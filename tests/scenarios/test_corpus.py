@@ -2,6 +2,7 @@
 
 corpus/ holds files as they were written once: they are never changed, only added to. LOCKSTEP names the program."""
 
+import functools
 import glob
 import json
 import os
@@ -49,6 +50,7 @@ def wrong_in(value, schema, at="value"):
     return ""
 
 
+@functools.cache
 def schema_of(scenario):
     return json.loads(told("explain", scenario, "--schema")[1])
 
