@@ -44,10 +44,9 @@ function(lockstep_library name)
 endfunction()
 
 # lockstep_test(NAME [PLAIN | TORCH] [APART] [LONG] SOURCES a.cpp ... [LINK target ...])
-# Each of its tests is one of ctest's; with TORCH each suite is, since loading LibTorch takes a third of a second.
-# LONG: each test, and ctest starts them first.
 # A GoogleTest program. Its files go into a library of their own: CMake compiles executables with
-# -fPIE, which silently drops a precompiled header.
+# -fPIE, which silently drops a precompiled header. CTest runs each of its tests by itself; with TORCH
+# each suite, since loading LibTorch takes a third of a second. LONG: each test, and these first.
 function(lockstep_test name)
   cmake_parse_arguments(arg "TORCH;APART;PLAIN;LONG" "" "SOURCES;LINK" ${ARGN})
   set(how)

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-constexpr int kAllSkipped = 77;  // What ctest is told of, SKIP_RETURN_CODE.
+constexpr int kAllSkipped = 77;  // The SKIP_RETURN_CODE of cmake/AddSuites.cmake.
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);

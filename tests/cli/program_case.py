@@ -157,12 +157,15 @@ class ProgramCase(unittest.TestCase):
         return text
 
     @staticmethod
-    def golden(name):
-        with open(os.path.join(HERE, "golden", name + ".txt"), encoding="utf-8", newline="") as file:
+    def open_golden(name, mode="r"):
+        return open(os.path.join(HERE, "golden", name + ".txt"), mode, encoding="utf-8", newline="")
+
+    def golden(self, name):
+        with self.open_golden(name) as file:
             return file.read()
 
     def assert_golden(self, name, text):
         if APPROVE:
-            with open(os.path.join(HERE, "golden", name + ".txt"), "w", encoding="utf-8", newline="") as file:
+            with self.open_golden(name, "w") as file:
                 file.write(text)
         self.assertEqual(text, self.golden(name), "LOCKSTEP_APPROVE=1 approves what it says now")

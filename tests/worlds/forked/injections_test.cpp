@@ -74,9 +74,13 @@ TEST_P(Injections, WhereALateRankStoodIsKept) {
   EXPECT_TRUE(kept_output(lane()).empty());
 }
 
-// In a simulated world nobody is late who can be told to be stuck.
-TEST_P(Injections, ARankThatWasStoppedIsKnownFromTheKernel) {
-  if (is_sim()) GTEST_SKIP() << "a stopped rank of a simulated world is told without a deadline";
+// A stopped rank of a simulated world is known at once, without a deadline.
+class StoppedRanks : public ForkedTest {};
+
+INSTANTIATE_TEST_SUITE_P(Tiers, StoppedRanks, ::testing::Values("cold", "warm", "launched"),
+                         [](const auto& tier) { return std::string(tier.param); });
+
+TEST_P(StoppedRanks, AreKnownFromTheKernel) {
   Toy planted = toy("reduce_and_record", 2);
   planted.world.injections = {{.kind = "stop", .rank = 1, .collective = 0}};
   play(planted, 500ms);
