@@ -122,7 +122,8 @@ namespace {
 // Failures archived on this machine are not part of a campaign spread over several: they would
 // shift the case numbers on this machine only.
 std::vector<Case> archived_for(const Scenario& scenario, const RunFlags& flags) {
-  const auto archived = archived_failures(flags.out, scenario);
+  auto [archived, refused] = archived_failures(flags.out, scenario);
+  for (const auto& why : refused) print_to_stderr(why);
   if (flags.shard.empty()) return archived;
   if (!archived.empty())
     print_to_stderr(scenario.name + ": a shard leaves out what is archived in " +

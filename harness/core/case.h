@@ -38,6 +38,7 @@ struct Moment {
 //   corrupt    finds bit `amount` of its result flipped
 //   late       on a device with streams: finds its result there, and all later ones, `amount`
 //              milliseconds late, while the host continues; elsewhere it does nothing
+// An event of another kind is another failure, not a smaller one.
 struct Injection {
   std::string kind = "delay";
   int rank = 0;
@@ -47,7 +48,7 @@ struct Injection {
   auto operator<=>(const Injection&) const = default;
   static constexpr auto fields() {
     return std::tuple{field("kind", &Injection::kind,
-                            one_of("delay|slow|kill|stop|exit|throw|error|drop|duplicate|corrupt|"
+                            any_of("delay|slow|kill|stop|exit|throw|error|drop|duplicate|corrupt|"
                                    "late")),
                       field("rank", &Injection::rank, at_least(0)),
                       field("collective", &Injection::collective, at_least(-1)),

@@ -136,7 +136,8 @@ Finding finding(const std::string& rule, const std::vector<Difference>& rows, si
   const auto where = place(is.row, is.expected[wrong_ranks(is).front()], first_element(is));
   return {rule, diagnosis->pattern, where,
           is.row.name + ": " + diagnosis->text + "\nfirst divergence: " + where + "\n" +
-              joined(divergence(rows, first), "\n") + note(is, *diagnosis)};
+              joined(divergence(rows, first), "\n") + note(is, *diagnosis),
+          diagnosis->specificity};
 }
 
 // True if both fit in one table: rows of one moment, recorded by as many ranks.
@@ -179,7 +180,8 @@ Findings alike(const std::string& rule, const std::vector<Row>& rows) {
     const auto where = place(one, one.by_rank.front(), first_element(is));
     return {{rule, diagnosis.pattern, where,
              one.name + ": " + diagnosis.text + "\nfirst divergence: " + where + "\n" +
-                 joined(disagreement(of_the_moment, first), "\n")}};
+                 joined(disagreement(of_the_moment, first), "\n"),
+             diagnosis.specificity}};
   }
   return {};
 }

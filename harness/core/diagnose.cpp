@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kRanksListed = 8;
 constexpr size_t kGroupsNamed = 4;
+constexpr auto kWhichRanks = Specificity::which_ranks, kRelation = Specificity::relation;
 
 // "ranks 1, 3"; a few names and a count where there are many.
 std::string ranks_text(const std::vector<size_t>& ranks) {
@@ -46,21 +47,25 @@ Diagnosis by_rank(const Difference& is, const std::vector<size_t>& wrong,
   const bool alone = wrong.size() == 1 && world > 1;
   const std::string stands_alone = ranks_text(wrong) + " alone differs from the reference" + how;
   if (alone && relation && !relation->on_one_rank.empty())
-    return {relation->on_one_rank, stands_alone};
+    return {relation->on_one_rank, stands_alone, kRelation};
   if (wrong.size() + 1 == world && wrong.front() == 1)
-    return {"only_rank_zero_right", "only rank 0 holds the reference's value" +
-                                        (relation ? "; elsewhere " + relation->text : "")};
-  if (alone) return {"one_rank_differs", stands_alone};
+    return {"only_rank_zero_right",
+            "only rank 0 holds the reference's value" +
+                (relation ? "; elsewhere " + relation->text : ""),
+            kWhichRanks};
+  if (alone) return {"one_rank_differs", stands_alone, kWhichRanks};
   if (wrong.size() < world)
-    return {"some_ranks_differ", ranks_text(wrong) + " differ from the reference" + how};
-  if (relation) return {relation->pattern, relation->text};
-  if (world == 1) return {"value_differs", "it differs from the reference"};
+    return {"some_ranks_differ", ranks_text(wrong) + " differ from the reference" + how,
+            kWhichRanks};
+  if (relation) return {relation->pattern, relation->text, kRelation};
+  if (world == 1) return {"value_differs", "it differs from the reference", kWhichRanks};
   if (!all_alike(is.row.by_rank))
-    return {"every_rank_differs", "no rank holds the reference's value"};
+    return {"every_rank_differs", "no rank holds the reference's value", kWhichRanks};
   if (!all_alike(is.expected))
     return {"one_value_for_all",
-            "all ranks hold the same, although what is right differs from rank to rank"};
-  return {"ranks_agree_reference_differs", kOnlyTheReferenceShows};
+            "all ranks hold the same, although what is right differs from rank to rank",
+            kWhichRanks};
+  return {"ranks_agree_reference_differs", kOnlyTheReferenceShows, kWhichRanks};
 }
 
 // Ranks that hold the same numbers, in the order of their first rank.
@@ -132,8 +137,10 @@ Diagnosis diagnose(const Difference& is, const Explanations& explanations,
     if (auto diagnosis = explanation(is)) return *diagnosis;
   for (size_t rank = 0; rank < is.expected.size(); ++rank)
     if (!comparable(is.row.by_rank[rank], is.expected[rank]))
-      return {"other_shape", "dtype or shape differs: " + shape_text(is.row.by_rank[rank]) +
-                                 " where " + shape_text(is.expected[rank]) + " is right"};
+      return {"other_shape",
+              "dtype or shape differs: " + shape_text(is.row.by_rank[rank]) + " where " +
+                  shape_text(is.expected[rank]) + " is right",
+              kRelation};
   return by_rank(is, wrong_ranks(is), moment);
 }
 
@@ -146,17 +153,21 @@ Diagnosis diagnose_disagreement(const Row& row, const std::vector<Row>& moment) 
     const auto how = how_it_differs(row, *odd, moment);
     return {how ? how->on_one_rank : "one_rank_stands_alone",
             ranks_text({*odd}) + " differs from the others, which agree" +
-                (how ? ": " + how->text : "")};
+                (how ? ": " + how->text : ""),
+            how ? kRelation : kWhichRanks};
   }
   if (groups.size() == world)
-    return {"no_two_ranks_agree", world == 2 ? "the two ranks hold different values"
-                                             : "every rank holds a value of its own"};
+    return {"no_two_ranks_agree",
+            world == 2 ? "the two ranks hold different values"
+                       : "every rank holds a value of its own",
+            kWhichRanks};
   std::vector<std::string> parts;
   for (const auto& group : groups)
     if (parts.size() < kGroupsNamed) parts.push_back(ranks_text(group));
   return {"ranks_in_groups", std::to_string(groups.size()) + " different values: held by " +
                                  joined(parts, "; by ") +
-                                 (groups.size() > parts.size() ? "; and so on" : "")};
+                                 (groups.size() > parts.size() ? "; and so on" : ""),
+          kWhichRanks};
 }
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 // The pattern that the numbers show. Named from values alone: a report never diagnoses.
 #pragma once
 
-#include "harness/core/history.h"
+#include "harness/core/verdict.h"
 
 #include <functional>
 
@@ -10,6 +10,7 @@ namespace lockstep {
 struct Diagnosis {
   std::string pattern;  // "sum_not_average"; empty where no pattern fits
   std::string text;     // one sentence on what is seen
+  Specificity specificity = Specificity::explanation;
   bool operator==(const Diagnosis&) const = default;
 };
 

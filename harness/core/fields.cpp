@@ -60,9 +60,10 @@ void check_length(const Json& list, const Allowed& allowed, const std::string& a
                      " is too long; the longest has " + std::to_string(allowed.longest));
 }
 
-// The simplest word, then the choices before `value`.
+// The simplest word, then the choices before `value`; none where choices have no order.
 std::vector<std::string> smaller_words(const std::string& value, const std::string& simplest,
                                        const Allowed& allowed) {
+  if (!allowed.is_ordered) return {};
   std::vector<std::string> words{simplest};
   if (allowed.choices.empty()) return words;
   for (const auto& choice : split(allowed.choices, '|')) {

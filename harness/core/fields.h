@@ -23,6 +23,7 @@
 #include <rapidcheck.h>
 
 #include <chrono>
+#include <concepts>
 #include <limits>
 #include <map>
 #include <optional>
@@ -39,6 +40,7 @@ struct Allowed {
   int64_t least = std::numeric_limits<int64_t>::min();
   int64_t most = std::numeric_limits<int64_t>::max();
   std::string_view choices = {};
+  bool is_ordered = true;  // of choices: those before one are smaller
   size_t longest = std::numeric_limits<size_t>::max();     // of a list or a map
   size_t bytes_most = std::numeric_limits<size_t>::max();  // of a string
   bool (*has_form)(const std::string&) = nullptr;          // of a string; null: any will do
@@ -52,6 +54,10 @@ constexpr Allowed between(int64_t least, int64_t most) {
 }
 constexpr Allowed one_of(std::string_view choices) {
   return {.choices = choices};
+}
+// Choices of which none is smaller than another.
+constexpr Allowed any_of(std::string_view choices) {
+  return {.choices = choices, .is_ordered = false};
 }
 
 // A text of at most `bytes`, and one of a line without control characters, which fits a terminal.
@@ -99,6 +105,13 @@ concept Fielded = requires {
   T::fields();
 };
 
+// A struct of a case may say which of its values mean nothing together: `unmet_precondition` is a
+// sentence that says why, or empty.
+template <class T>
+concept HasPrecondition = requires(const T& value) {
+  { value.unmet_precondition() } -> std::convertible_to<std::string>;
+};
+
 // A value that does not fit its field. The text names the path, what was found and what is allowed.
 struct FieldError : std::runtime_error {
   using runtime_error::runtime_error;
@@ -121,10 +134,14 @@ enum class Absent { keeps_default, is_refused };
 template <Fielded T>
 T from_json(const Json& json, const std::string& at, Absent absent = Absent::keeps_default);
 
+// The first precondition that a struct in `value` does not meet; empty: all are met.
+template <Fielded T>
+std::string unmet_precondition(const T& value);
+
 // Every value one step smaller, cheapest reading first; none of a default constructed value. A
 // number close to its default has every value between as a step, a number far from it halves its
 // distance; a seed (unsigned), whose values have no order, has the first few. A word has the
-// choices before it. A list has itself without any of its chunks, then each element one step
+// choices before it, if they are ordered. A list has itself without any of its chunks, then each element one step
 // smaller.
 template <Fielded T>
 rc::Seq<T> smaller_by_field(const T& value);

@@ -192,6 +192,20 @@ bool fits(const T& value, const Allowed& allowed) {
 }
 
 template <class T>
+std::string unmet(const T& value) {
+  std::string why;
+  if constexpr (HasPrecondition<T>) why = value.unmet_precondition();
+  const auto add = [&](const auto& part) {
+    if (why.empty()) why = unmet(part);
+  };
+  if constexpr (Fielded<T>)
+    std::apply([&](auto... field) { (add(value.*(field.member)), ...); }, T::fields());
+  else if constexpr (IsVector<T>::value)
+    for (const typename T::value_type& part : value) add(part);
+  return why;
+}
+
+template <class T>
 constexpr Leaf::Type leaf_type() {
   if constexpr (IsVector<T>::value) return Leaf::Type::list;
   if constexpr (std::is_same_v<T, bool>) return Leaf::Type::truth;
@@ -264,6 +278,11 @@ rc::Seq<T> smaller_by_field(const T& value) {
       rc::seq::concat(of_cost(Cost::world), of_cost(Cost::shape), of_cost(Cost::injections),
                       of_cost(Cost::schedule), of_cost(Cost::numbers)),
       [](const T& candidate) { return fields::fits(candidate, Allowed{}); });
+}
+
+template <Fielded T>
+std::string unmet_precondition(const T& value) {
+  return fields::unmet(value);
 }
 
 template <Fielded T>

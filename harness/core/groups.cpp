@@ -39,17 +39,30 @@ void cut_after(std::vector<CaseGroup>& groups, int number) {
 void count_groups(Result& result) {
   for (const auto& group : result.groups) {
     const auto cases = group.numbers.count();
+    for (const auto& label : group.labels) result.labels[label] += cases;
     if (group.verdict == Verdict::Kind::refused) {
       result.refused[group.reason] += cases;
       continue;
     }
     result.judged += cases;
-    for (const auto& label : group.labels) result.labels[label] += cases;
     if (!group.signature.empty()) result.signatures[group.signature] += cases;
     result.world_min =
         result.world_min == 0 ? group.world : std::min(result.world_min, group.world);
     result.world_max = std::max(result.world_max, group.world);
   }
+}
+
+void rename_signature(Result& result, const std::string& from, const std::string& to) {
+  if (from == to) return;
+  auto cases = result.signatures.extract(from);
+  if (cases.empty()) return;
+  result.signatures[to] += cases.mapped();
+  std::vector<CaseGroup> groups;
+  for (auto& group : result.groups) {
+    if (group.signature == from) group.signature = to;
+    add(groups, std::move(group));
+  }
+  result.groups = std::move(groups);
 }
 
 std::vector<Result> by_signature(const Result& result) {
@@ -104,6 +117,7 @@ std::string share_text(const RequiredShare& share, const Result& result) {
 }
 
 void judge_shares(Result& result) {
+  if (result.setting.subject != Setting().subject) return;
   const auto missed = missed_shares(result);
   if (result.kind != Result::Kind::pass || missed.empty()) return;
   std::vector<std::string> texts;

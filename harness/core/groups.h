@@ -17,6 +17,9 @@ void cut_after(std::vector<CaseGroup>& groups, int number);
 // empty before.
 void count_groups(Result& result);
 
+// Counts the cases of one signature as those of another.
+void rename_signature(Result& result, const std::string& from, const std::string& to);
+
 // The result once for each of its signatures, as if it had no other; the deciding one first. A
 // result that holds, or has no failing case, is returned unchanged.
 std::vector<Result> by_signature(const Result& result);
@@ -28,7 +31,8 @@ bool comes_before(const Result::Found& a, const Result::Found& b);
 // cases whose `values` are real: a part without cases is left out.
 std::string claimed(const std::string& exactness, const Result& result);
 
-// The label of drawn cases, where their scenario requires shares; only these have its labels.
+// The label of drawn cases, where their scenario requires shares; only these have its labels, and of
+// refused cases these are the only ones.
 inline constexpr char kDrawn[] = "drawn";
 
 // Fewer drawn cases are too few to judge shares.
@@ -42,7 +46,8 @@ std::vector<RequiredShare> missed_shares(const Result& result);
 // "real values: 3 of 160 drawn cases (2 %), at least 10 % required".
 std::string share_text(const RequiredShare& share, const Result& result);
 
-// Makes a result that passed and misses a share a failure without a case.
+// Makes a result of Lockstep's own subject that passed and misses a share a failure without a case:
+// the generator is at fault. Of any other subject the summary alone says so.
 void judge_shares(Result& result);
 
 void add(ScheduleCounts& counts, const ScheduleCounts& more);

@@ -23,9 +23,9 @@ struct RunShard {
 // Cases of a job with the same outcome: the reason for refusal, or the counts of judged cases.
 struct CaseGroup {
   Verdict::Kind verdict = Verdict::Kind::pass;
-  std::string reason;               // of refused ones, which count as nothing else
+  std::string reason;               // of refused ones
   int world = 0;                    // of judged ones
-  std::vector<std::string> labels;  // of judged ones: "world 3", "values real"
+  std::vector<std::string> labels;  // "world 3", "values real"; of refused ones: of shares alone
   std::string signature;            // of those that do not hold, where the run kept going
   NumberSet numbers;                // from 1
 };
@@ -110,7 +110,7 @@ struct Result {
   std::vector<Found> others;               // the other signatures, where the run kept going
   int64_t judged = 0;                      // cases up to the failing one, refused ones left out
   std::map<std::string, int64_t> refused;  // number of refused cases by reason
-  std::map<std::string, int64_t> labels;   // number of judged cases by what they had: "world 3"
+  std::map<std::string, int64_t> labels;   // number of cases by what they had: "world 3"
   std::map<std::string, int64_t> signatures;  // where the run kept going: cases by signature
   // Judged by `labels`, among the drawn cases. Empty where the user narrowed the list, or not all
   // of it ran.

@@ -11,7 +11,8 @@ namespace lockstep {
 class RankContext;  // harness/recorder/rank_context.h; the only part of a scenario that has torch
 
 // Thrown by a check that cannot certify its own reference ("no exact reference for this case"): the
-// verdict is `refused`, counted and printed, never a pass.
+// verdict is `refused`, counted and printed, never a pass. A property of the case alone belongs into
+// the precondition of its scenario.
 struct Refused : std::runtime_error {
   using runtime_error::runtime_error;
 };
@@ -42,10 +43,15 @@ struct Scenario {
 
   // The case `value` describes with every field written out. Throws FieldError.
   std::function<Case(const Json& value)> parse;
-  std::function<std::vector<Case>(const Case&)> smaller;
+  std::function<std::vector<Case>(const Case&)> smaller;  // outside the precondition as well
   std::function<Case()> smallest;
   std::vector<Leaf> leaves;         // of its cases, without those beneath `unused`
   std::vector<std::string> unused;  // fields of its shape for which `parse` takes the default alone
+
+  // Why the claim is not about this case, which then is not run; empty: it is.
+  std::function<std::string(const Case&)> unmet_precondition = [](const Case&) {
+    return std::string();
+  };
 
   std::vector<RequiredShare> required_shares;   // at most 64
   std::function<uint64_t(const Case&)> labels;  // bit i: the case has the label of share i
@@ -71,6 +77,9 @@ struct Spec {
   C start = {};  // the smallest case worth running; drawing and --set start here
   std::vector<C> (*every)() = nullptr;
   rc::Gen<C> cases;
+  // What the claim asks of a case beyond its fields and the preconditions of its structs: a sentence
+  // that says what is not so, or empty. Every drawn case meets it.
+  std::string (*precondition)(const C&) = nullptr;
   void (*program)(const C&, RankContext&);
   std::vector<Findings (*)(const C&, const History&)> checks;  // pointers: nothing captured
   bool judges_endings = false;
@@ -91,8 +100,12 @@ Json with_defaults(const std::vector<std::string>& unused, Json value, const Jso
 void require_defaults(const std::vector<std::string>& unused, const Json& value,
                       const Json& defaults, const std::string& scenario);
 
-// Pure. Endings first (crash before hang before leak), unless the checks judge them; then vacuity,
-// then the checks. A check that throws makes the case inconclusive, never a pass.
+// The verdict of a case that does not meet the precondition of its scenario; none: it does.
+std::optional<Verdict> refusal_of(const Scenario& scenario, const Case& c);
+
+// Pure. The precondition first; then endings (crash before hang before leak), unless the checks
+// judge them; then vacuity, then the checks. A check that throws makes the case inconclusive, never
+// a pass.
 Verdict judge(const Scenario& scenario, const Case& c, const History& history);
 
 }  // namespace lockstep

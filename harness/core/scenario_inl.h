@@ -41,6 +41,11 @@ Scenario scenario(Spec<C> given) {
     require_defaults(spec->unused, c.value, *defaults, spec->name);
     return c;
   };
+  out.unmet_precondition = [spec, typed](const Case& c) {
+    const C value = typed(c);
+    auto why = unmet_precondition(value);
+    return why.empty() && spec->precondition ? spec->precondition(value) : why;
+  };
   out.smaller = [erased, typed](const Case& c) {
     std::vector<Case> all;
     auto candidates = smaller_by_field(typed(c));

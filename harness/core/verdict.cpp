@@ -36,6 +36,13 @@ std::string_view name_of(Verdict::Kind kind) {
   return "?";
 }
 
+bool shows_failure(const Verdict& other, const Verdict& failure) {
+  if (other.signature() == failure.signature()) return true;
+  if (other.kind != failure.kind || other.findings.empty() || failure.findings.empty()) return false;
+  const auto &found = other.findings.front(), &wanted = failure.findings.front();
+  return found.rule == wanted.rule && found.specificity > wanted.specificity;
+}
+
 bool is_failure(Verdict::Kind kind) {
   return kind <= Verdict::Kind::fail;
 }

@@ -55,7 +55,7 @@ Case parsed(const Scenario& scenario, const Case& c, const fs::path& file) {
 
 }  // namespace
 
-std::vector<Case> archived_failures(const fs::path& root, const Scenario& scenario) {
+ArchivedFailures archived_failures(const fs::path& root, const Scenario& scenario) {
   std::vector<fs::path> files;
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(root / "failures", none))
@@ -63,19 +63,26 @@ std::vector<Case> archived_failures(const fs::path& root, const Scenario& scenar
         entry.path().filename().string().starts_with(scenario.name + "-"))
       files.push_back(entry.path());
   std::sort(files.begin(), files.end());
-  std::vector<Case> cases;
+  ArchivedFailures out;
   std::optional<std::string> problem;
   std::vector<std::string> refused;
   for (const auto& file : files) {
     try {
-      if (const Case c = read_archived(file); c.scenario == scenario.name)
-        cases.push_back(parsed(scenario, c, file));
+      const Case read = read_archived(file);
+      if (read.scenario != scenario.name) continue;
+      auto c = parsed(scenario, read, file);
+      const auto why = scenario.unmet_precondition(c);
+      if (why.empty())
+        out.cases.push_back(std::move(c));
+      else
+        out.refused.push_back(one_line(file.string()) + " is not played: " + why +
+                              "; it proves nothing: delete it");
     } catch (const FieldError& error) {
       if (!problem) problem = error.what();
       refused.push_back(one_line(file.filename().string()));
     }
   }
-  if (!problem) return cases;
+  if (!problem) return out;
   refused.erase(refused.begin());
   throw FieldError(*problem + (refused.empty() ? ""
                                                : "; beside it these cannot be played: " +

@@ -1,7 +1,10 @@
 // The results of a campaign: made of a tally and the smallest cases, saved, and reported in order.
+#include "harness/core/groups.h"
 #include "harness/engine/campaign.h"
 #include "harness/engine/draw.h"
 #include "harness/engine/shown_fields.h"
+
+#include <set>
 
 namespace lockstep {
 
@@ -14,20 +17,29 @@ SavedCase saved_case_of(const Failure& failure) {
   return saved;
 }
 
+// Where a smallest case explains more than the drawn one did, two signatures may have become one.
+void tell_each_signature_once(Result& result) {
+  std::set<std::string> told{result.worst.signature()};
+  std::erase_if(result.others, [&](const Result::Found& other) {
+    return !told.insert(other.worst.signature()).second;
+  });
+}
+
 }  // namespace
 
 void Campaign::close(RunningJob& running) {
   running.stage = RunningJob::Stage::closed;
   Result result = running.tally.result();
   result.took = std::chrono::duration_cast<std::chrono::milliseconds>(running.took);
-  if (result.failure) {
-    use_smallest(result.worst, *result.failure, running);
-    keep(*result.failure, is_failure(result.kind), running);
-  }
-  for (auto& other : result.others) {
-    use_smallest(other.worst, other.failure, running);
-    keep(other.failure, is_failure(other.kind), running);
-  }
+  const auto tell = [&](Result::Kind kind, Verdict& verdict, Failure& failure) {
+    const auto drawn = verdict.signature();
+    use_smallest(verdict, failure, running);
+    rename_signature(result, drawn, verdict.signature());
+    keep(failure, is_failure(kind), running);
+  };
+  if (result.failure) tell(result.kind, result.worst, *result.failure);
+  for (auto& other : result.others) tell(other.kind, other.worst, other.failure);
+  tell_each_signature_once(result);
   running.result = std::move(result);
   report_in_order();
 }

@@ -218,7 +218,7 @@ std::pair<Outcome, Verdict> Campaign::outcome(Tier& tier, const Batch& batch, co
     slots_.give_back(taken);
     ++played;
     passed += run.verdict.kind == Verdict::Kind::pass;
-    failed += is_failure(run.verdict.kind) && run.verdict.signature() == goal.signature;
+    failed += is_failure(run.verdict.kind) && shows_failure(run.verdict, goal.failure);
     if (failed == goal.failures) return {Outcome::shows, std::move(run.verdict)};
     if (failed + goal.plays - played < goal.failures)
       return {passed == played ? Outcome::passes : Outcome::other, std::move(run.verdict)};

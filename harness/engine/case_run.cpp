@@ -36,6 +36,7 @@ void name_schedule(const SchedulesTried& tried, Verdict& verdict) {
 CaseRun run_case(Tier& tier, const Scenario& scenario, const Case& c, const Setting& setting,
                  const CaseRunOptions& options) {
   CaseRun run;
+  if (auto refusal = refusal_of(scenario, c)) return {.history = {}, .verdict = *refusal};
   try {
     run.history = tier.play(scenario, c, setting, options);
     run.verdict = judge(scenario, c, run.history);

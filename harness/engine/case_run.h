@@ -12,8 +12,9 @@ struct CaseRun {
   std::string lost = {};  // why the tier cannot play any more, or empty
 };
 
-// Blocks until the case has ended. A tier that breaks (TierError, TierLost) makes the verdict
-// inconclusive; everything else that it throws, such as Interrupted, comes out.
+// Blocks until the case has ended; one that does not meet the precondition of its scenario is
+// refused without a play. A tier that breaks (TierError, TierLost) makes the verdict inconclusive;
+// everything else that it throws, such as Interrupted, comes out.
 CaseRun run_case(Tier& tier, const Scenario& scenario, const Case& c, const Setting& setting,
                  const CaseRunOptions& options);
 

@@ -9,6 +9,7 @@
 #include <bit>
 #include <mutex>
 #include <set>
+#include <tuple>
 
 namespace lockstep {
 
@@ -197,8 +198,14 @@ class GrowingCases::Drawer {
     int number;
     std::string hash;
     OptionPairs::Values values;
+    bool is_refused;       // it does not meet the precondition of the scenario
     int on_though_absent;  // options
     int64_t gain;
+
+    bool is_better_than(const Candidate& other) const {
+      return std::tuple(is_refused, on_though_absent, -gain) <
+             std::tuple(other.is_refused, other.on_though_absent, -other.gain);
+    }
   };
 
   // Of the draws for this pick; none: there is no case that is new among them.
@@ -211,13 +218,14 @@ class GrowingCases::Drawer {
       auto hash = looked_at(c);
       if (seen_.contains(hash)) continue;
       auto values = pairs_.values_of(c);
+      const bool is_refused = !scenario_.unmet_precondition(c).empty();
       const int others = std::popcount(values.on & absent);
       const auto gain = pairs_.gain(values);
-      if (!best || others < best->on_though_absent ||
-          (others == best->on_though_absent && gain > best->gain))
-        best = {std::move(c), number, std::move(hash), std::move(values), others, gain};
+      Candidate one{std::move(c), number, std::move(hash), std::move(values),
+                    is_refused,   others, gain};
+      if (!best || one.is_better_than(*best)) best = std::move(one);
       // No other one can be better, or is likely to be found that is as good.
-      if (best->on_though_absent == 0 && (absent != 0 || pairs_.covered() == pairs_.all())) break;
+      if (!best->is_refused && best->on_though_absent == 0 && (absent != 0 || pairs_.covered() == pairs_.all())) break;
     }
     return best;
   }

@@ -5,8 +5,9 @@
 // Each drawn case is the best of a few draws. For every second one it is drawn first which options
 // may be on at all (swarm): where most options are on in most cases, a mistake that shows only
 // without one of them is hidden. The draw with the fewest others on is taken, and of equal ones
-// that which covers the most new pairs of options. Since each is a draw of the scenario's own, no
-// rule between its fields can be broken.
+// that which covers the most new pairs of options. Since each is a draw of the scenario's own, it
+// meets the scenario's precondition; where `worlds` or `set` break that, a draw that meets it is
+// taken if there is one.
 #pragma once
 
 #include "harness/engine/case_list.h"

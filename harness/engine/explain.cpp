@@ -57,12 +57,15 @@ class Explained {
   }
 
  private:
-  // The case with another value there; none where the field or the scenario refuses it.
+  // The case with another value there; none where the field or the scenario refuses it, or its
+  // precondition is not met.
   std::optional<Case> with_other(const Json& value) const {
     Json changed = smallest_.value;
     changed[at_] = value;
     try {
-      return scenario_.parse(changed);
+      auto c = scenario_.parse(changed);
+      if (scenario_.unmet_precondition(c).empty()) return c;
+      return {};
     } catch (const FieldError&) {
       return {};
     }

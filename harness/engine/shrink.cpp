@@ -12,6 +12,11 @@ Json::json_pointer pointer_to(const Leaf& leaf) {
   return Json::json_pointer(text);
 }
 
+std::vector<Case> within_precondition(const Scenario& scenario, std::vector<Case> cases) {
+  std::erase_if(cases, [&](const Case& c) { return !scenario.unmet_precondition(c).empty(); });
+  return cases;
+}
+
 namespace {
 
 constexpr int kRanksMost = 16;  // of a world from which each rank in turn may leave
@@ -79,7 +84,7 @@ size_t place_behind(const Scenario& scenario, const Case& before, const Case& af
 std::optional<Case> two_steps_down(const Scenario& scenario, const std::vector<Case>& one_step,
                                    Search& search) {
   for (const auto& c : one_step) {
-    const auto candidates = steps_down(scenario, c);
+    const auto candidates = within_precondition(scenario, steps_down(scenario, c));
     if (const auto found = search.first(candidates, Outcome::shows)) return candidates[*found];
     if (search.ended() != Search::End::none) return {};
   }
@@ -95,14 +100,15 @@ Descent shrink(const Scenario& scenario, const Case& start, Search& search,
     descent.path.push_back(std::move(c));
     if (on_step) on_step(descent.smallest(), static_cast<int>(descent.path.size()) - 1);
   };
-  auto steps = steps_down(scenario, start);
-  for (size_t begin = 0; !steps.empty();) {
-    begin %= steps.size();
+  auto all = steps_down(scenario, start);
+  auto steps = within_precondition(scenario, all);
+  for (size_t begin = 0; !all.empty();) {
     const auto next = search.first(steps, Outcome::shows, begin);
     if (!next && search.ended() != Search::End::none) return descent;
-    auto down = next ? std::optional(steps[*next]) : two_steps_down(scenario, steps, search);
+    auto down = next ? std::optional(steps[*next]) : two_steps_down(scenario, all, search);
     if (!down) break;
-    steps = steps_down(scenario, *down);
+    all = steps_down(scenario, *down);
+    steps = within_precondition(scenario, all);
     begin = next ? place_behind(scenario, descent.smallest(), *down, steps, *next) : 0;
     take(std::move(*down));
   }

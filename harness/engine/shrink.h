@@ -6,7 +6,7 @@
 // one. Then two steps are tried at once, which leads out of minima where two fields depend on each
 // other, such as a number of groups that divides the world. A smaller world loses its last ranks;
 // so that another rank can leave, each list of numbers is also tried with that rank's element left
-// out.
+// out. A step that leaves the precondition of the scenario is not taken, but is the first of two.
 #pragma once
 
 #include "harness/engine/trials.h"
@@ -15,6 +15,9 @@ namespace lockstep {
 
 // Where a field is in the JSON of a case.
 Json::json_pointer pointer_to(const Leaf& leaf);
+
+// Those that meet the precondition of the scenario, in their order.
+std::vector<Case> within_precondition(const Scenario& scenario, std::vector<Case> cases);
 
 struct Descent {
   std::vector<Case> path;    // from the start, each failing; the last one is the smallest

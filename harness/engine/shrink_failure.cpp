@@ -23,6 +23,14 @@ class InSetting : public Trials {
   InSetting(TrialRunner& runner, Goal goal, Setting setting)
       : runner_(runner), goal_(std::move(goal)), setting_(std::move(setting)) {}
 
+  // True if what `c` showed explains more than the goal, which it is from now on.
+  bool narrows_to(const Case& c) {
+    const auto shown = runner_.shown(c, setting_);
+    if (!shown || shown->signature() == goal_.failure.signature()) return false;
+    goal_.failure = *shown;
+    return true;
+  }
+
   std::vector<std::optional<Outcome>> play(const std::vector<Case>& cases, Outcome wanted,
                                            TrialTime until) override {
     return runner_.play(goal_, setting_, cases, wanted, until);
@@ -32,7 +40,7 @@ class InSetting : public Trials {
 
  private:
   TrialRunner& runner_;
-  const Goal goal_;
+  Goal goal_;
   const Setting setting_;
 };
 
@@ -46,7 +54,7 @@ class FailureShrinker {
         runner_(runner),
         began_(runner.now()),
         origin_(found.origin.value_or(Origin{.drawn = found.c.value})),
-        goal_{.signature = found.verdict.signature()} {}
+        goal_{.failure = found.verdict} {}
 
   std::optional<SmallestFailure> run(const SmallestFailure* known) {
     if (found_.is_flaky && !measure()) return {};
@@ -81,7 +89,7 @@ class FailureShrinker {
   // How often the case fails.
   int rate_of(const Case& c) {
     int failed = 0;
-    const Goal once{.signature = goal_.signature};
+    const Goal once{.failure = goal_.failure};
     for (int play = 0; play < kFlakyPlays; ++play)
       failed += runner_.play(once, found_.setting, {c}, Outcome::shows, TrialTime::max()).front() ==
                 Outcome::shows;
@@ -92,7 +100,7 @@ class FailureShrinker {
     if (known.c == found_.c) return SmallestFailure{found_.c, found_.verdict, {}, known.shrunk};
     if (!shows(known.c, found_.setting)) return {};
     auto story = runner_.tell(known.c, found_.setting);
-    if (!story || story->verdict.signature() != goal_.signature) return {};
+    if (!story || !shows_failure(story->verdict, goal_.failure)) return {};
     return SmallestFailure{known.c, std::move(story->verdict), std::move(story->evidence),
                            known.shrunk};
   }
@@ -111,6 +119,7 @@ class FailureShrinker {
 
   void shrink_in(const Setting& setting) {
     trials_.emplace(runner_, goal_, setting);
+    trials_->narrows_to(path_.back());
     runs_before_ = runs();
     search_.emplace(*trials_);
     search_->allow(until(kShareOfShrinking), runs_until(kShareOfShrinking) - runs_before_);
@@ -118,6 +127,7 @@ class FailureShrinker {
     const bool keeps = setting == found_.setting;
     auto descent =
         lockstep::shrink(scenario_, path_.back(), *search_, [&](const Case& c, int steps) {
+          if (trials_->narrows_to(c)) search_->narrow();
           if (keeps) runner_.keep(c, {origin_.drawn, before + steps, false});
         });
     path_.insert(path_.end(), descent.path.begin() + 1, descent.path.end());
@@ -175,7 +185,7 @@ class FailureShrinker {
     for (int play = 0; play < (found_.is_flaky ? kFlakyPlays : 1); ++play) {
       auto story = runner_.tell(path_.back(), found_.setting);
       if (!story) return {};
-      if (story->verdict.signature() == goal_.signature) return story;
+      if (shows_failure(story->verdict, goal_.failure)) return story;
     }
     return {};
   }

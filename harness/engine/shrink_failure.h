@@ -1,8 +1,12 @@
 // Shrinking one failure of a campaign: in which worlds candidates run, which of them still show the
 // failure, and what is kept of the smallest one.
 //
+// A candidate shows the failure if it breaks the same rule with the same pattern or one that explains
+// more (core/verdict.h). Where it explains more, later candidates must too: so a search never goes
+// back to a vaguer one.
+//
 // Candidates run in the cheapest of the given settings in which the case that was found shows its
-// signature. A smallest case of another setting than the one in which the failure was found is
+// failure. A smallest case of another setting than the one in which the failure was found is
 // confirmed there; if it does not fail, the last step that does is the start of a search there.
 //
 // A flaky case is measured first: it runs kFlakyPlays times, of which it fails f. A candidate is
@@ -29,7 +33,7 @@ struct ShrinkOptions {
 
 // The failure that candidates must show, and how often.
 struct Goal {
-  std::string signature;
+  Verdict failure;
   int plays = 1, failures = 1;  // this many of at most so many plays
 };
 

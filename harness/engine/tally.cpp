@@ -38,35 +38,30 @@ Verdict without_story(const Verdict& verdict) {
   return out;
 }
 
-// The group in which a case counts, without its number.
-CaseGroup group_of(const Verdict& verdict, const Job& job, size_t index, bool with_signature) {
-  const CaseList& cases = job.cases;
-  if (verdict.kind == Verdict::Kind::refused)
-    return {.verdict = verdict.kind, .reason = reason(verdict)};
-  CaseGroup group{.verdict = verdict.kind, .world = cases.world_size(index)};
-  if (with_signature && does_not_hold(verdict)) group.signature = verdict.signature();
-  group.labels.push_back("world " + std::to_string(group.world));
-  if (const auto& values = cases.values(index); !values.empty())
-    group.labels.push_back("values " + values);
+// Of a drawn case of a scenario that requires shares, refused or not: a refusal is the subject's,
+// and says nothing of what was drawn.
+void add_share_labels(CaseGroup& group, const Job& job, size_t index) {
   const auto& required = job.scenario.required_shares;
-  if (required.empty() || !cases.is_drawn(index)) return group;
+  if (required.empty() || !job.cases.is_drawn(index)) return;
   group.labels.push_back(kDrawn);
   for (size_t i = 0; i < required.size(); ++i)
-    if (cases.labels(index) >> i & 1) group.labels.push_back(required[i].label);
-  return group;
+    if (job.cases.labels(index) >> i & 1) group.labels.push_back(required[i].label);
 }
 
-// What the scenario requires, but of the kinds of cases that the subject refuses, every one.
-std::vector<RequiredShare> shares_to_judge(const Job& job,
-                                           const std::vector<std::optional<Verdict>>& verdicts) {
-  uint64_t refused = 0, judged = 0;
-  for (size_t i = 0; i < verdicts.size(); ++i)
-    if (verdicts[i])
-      (verdicts[i]->kind == Verdict::Kind::refused ? refused : judged) |= job.cases.labels(i);
-  auto shares = job.scenario.required_shares;
-  for (size_t i = shares.size(); i-- > 0;)
-    if ((refused & ~judged) >> i & 1) shares.erase(shares.begin() + static_cast<std::ptrdiff_t>(i));
-  return shares;
+// The group in which a case counts, without its number.
+CaseGroup group_of(const Verdict& verdict, const Job& job, size_t index, bool with_signature) {
+  CaseGroup group{.verdict = verdict.kind};
+  if (verdict.kind == Verdict::Kind::refused) {
+    group.reason = reason(verdict);
+  } else {
+    group.world = job.cases.world_size(index);
+    if (with_signature && does_not_hold(verdict)) group.signature = verdict.signature();
+    group.labels.push_back("world " + std::to_string(group.world));
+    if (const auto& values = job.cases.values(index); !values.empty())
+      group.labels.push_back("values " + values);
+  }
+  add_share_labels(group, job, index);
+  return group;
 }
 
 }  // namespace
@@ -268,7 +263,7 @@ Result Tally::result() const {
   // Cases grow along a list: one that was cut short has other shares. What was drawn beyond it is
   // as large as its end.
   if (job_.judges_shares && the_list_has_verdicts())
-    result.required_shares = shares_to_judge(job_, verdicts_);
+    result.required_shares = job_.scenario.required_shares;
   count_groups(result);
   result.exactness = claimed(result.exactness, result);
   if (!job_.left_out.empty()) {

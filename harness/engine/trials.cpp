@@ -56,6 +56,10 @@ std::optional<size_t> Search::first_of(const std::vector<Case>& cases, Outcome w
   return {};
 }
 
+void Search::narrow() {
+  std::erase_if(known_, [](const auto& known) { return known.second == Outcome::shows; });
+}
+
 std::optional<Outcome> Search::outcome(const Case& c) const {
   const auto known = known_.find(hash_of(c));
   return known == known_.end() ? std::nullopt : std::optional(known->second);

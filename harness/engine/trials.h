@@ -43,6 +43,9 @@ class Search {
   // is no such case, or if the search ended before that was known.
   std::optional<size_t> first(const std::vector<Case>& cases, Outcome wanted, size_t begin = 0);
 
+  // From now on fewer cases show the failure: those that did may no longer.
+  void narrow();
+
   // None for a case that has not run.
   std::optional<Outcome> outcome(const Case& c) const;
 

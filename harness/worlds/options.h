@@ -111,6 +111,11 @@ struct WrapOptions {
   std::string buffer_hook = "";
   FurtherOptions further = {};
   auto operator<=>(const WrapOptions&) const = default;
+  std::string unmet_precondition() const {
+    return skip_all_reduce_unused_params && !find_unused_parameters && !static_graph
+               ? "skip_all_reduce_unused_params needs find_unused_parameters or static_graph"
+               : "";
+  }
   static constexpr auto fields() {
     return std::tuple{
         field("broadcast_buffers", &WrapOptions::broadcast_buffers),

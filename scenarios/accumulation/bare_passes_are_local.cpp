@@ -233,6 +233,7 @@ Scenario bare_passes_are_local() {
       .start = {.world = {.size = 2}, .passes = {{}}},
       .every = every_small_one,
       .cases = cases(),
+      .precondition = [](const Beside& c) { return why_averages_round(c.world); },
       .program = program,
       .checks = {bare_passes_add_up_locally},
       .labels = {{"four ranks", 0.15, [](const Beside& c) { return c.world.size == 4; }},

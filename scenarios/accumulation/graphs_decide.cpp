@@ -142,6 +142,7 @@ Scenario graphs_decide() {
       .start = {.world = {.size = 2}},
       .every = every_small_one,
       .cases = cases(),
+      .precondition = [](const Graphs& c) { return why_averages_round(c.world); },
       .program = program,
       .checks = {each_is_as_its_forward_was},
       .labels = {{"four ranks", 0.15, [](const Graphs& c) { return c.world.size == 4; }},

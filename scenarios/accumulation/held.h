@@ -1,6 +1,7 @@
 // The gradients that the ranks of a case hold, where the case chooses every gradient freely.
 #pragma once
 
+#include "harness/core/case.h"
 #include "harness/core/compare.h"
 #include "harness/core/history.h"
 #include "harness/worlds/options.h"
@@ -15,10 +16,12 @@ inline constexpr int64_t kElements = 3;  // of the one parameter
 // What backward number `index` adds on `rank`: whole numbers, multiples of `unit`.
 std::vector<double> part(uint64_t seed, size_t index, int rank, int unit);
 
+// A precondition: empty where averages over the ranks are exact, which `Held` needs.
+std::string why_averages_round(const WorldSpec& world);
+
 // Of float32. Exact where every part is a multiple of the number of ranks.
 class Held {
  public:
-  // Throws Refused unless `world` is a power of two: other averages are not exact.
   explicit Held(int world);
 
   void add(int rank, const std::vector<double>& part);

@@ -213,6 +213,7 @@ Scenario opaque_outputs_decide_once() {
       .start = {.world = {.size = 2}},
       .every = every_small_one,
       .cases = cases(),
+      .precondition = [](const Opaque& c) { return why_averages_round(c.world); },
       .program = program,
       .checks = {the_last_forward_decides_once},
       .labels = {{"four ranks", 0.15, [](const Opaque& c) { return c.world.size == 4; }},

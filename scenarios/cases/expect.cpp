@@ -91,9 +91,14 @@ ExpectedStep expected_step(const Training& c, int step, const std::vector<Rounde
 
 }  // namespace
 
+std::string why_no_reference(const Training& c) {
+  return c.optimizer == "none" || c.optimizer == "sgd"
+             ? ""
+             : "no reference for the optimizer '" + c.optimizer + "'";
+}
+
 std::vector<ExpectedStep> expected_steps(const Training& c) {
-  if (c.optimizer != "none" && c.optimizer != "sgd")
-    throw Refused("no reference for the optimizer '" + c.optimizer + "'");
+  if (const auto why = why_no_reference(c); !why.empty()) throw Refused(why);
   std::vector<Rounded> parameters;
   for (const auto& start : initial_parameters(c, build_seed(c, 0)))
     parameters.push_back(reference::given(start.value.to(at::kDouble)));

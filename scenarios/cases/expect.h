@@ -21,9 +21,12 @@ struct ExpectedStep {
   const std::vector<std::vector<reference::Rounded>>& local() const { return accumulated.back(); }
 };
 
+// A precondition: empty where there is a reference for the optimizer.
+std::string why_no_reference(const Training& c);
+
 // Every step of `c`, starting from rank 0's parameters. Throws Refused, saying why, for a case that
-// wants to be exact and is not, for one in which rounding decides whether a relu passes, and for
-// optimizers other than "sgd".
+// wants to be exact and is not, for one in which rounding decides whether a relu passes, and where
+// why_no_reference says why.
 std::vector<ExpectedStep> expected_steps(const Training& c);
 
 // A row that should hold `right` on every rank: equal bits in an exact case, within its error in a

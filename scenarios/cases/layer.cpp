@@ -65,6 +65,10 @@ int64_t values_per_channel(const Layer& c) {
                          [](int64_t product, int size) { return product * size; });
 }
 
+std::string why_no_variance(const Layer& c) {
+  return values_per_channel(c) == 1 ? "one value a channel has no variance" : "";
+}
+
 bool needs_gradient(const Layer& c, int rank) {
   if (c.upstream == "some" && (learns(c, "weight") || learns(c, "bias"))) return rank % 2 == 0;
   return c.upstream != "none";

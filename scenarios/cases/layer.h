@@ -59,6 +59,10 @@ struct Layer {
 
 int64_t samples_of(const Layer& c, int rank);
 int64_t values_per_channel(const Layer& c);  // of all ranks, in one step
+
+// A precondition: one value a channel has no variance.
+std::string why_no_variance(const Layer& c);
+
 bool needs_gradient(const Layer& c, int rank);
 
 bool learns(const Layer& c, const char* parameter);  // "weight" or "bias"

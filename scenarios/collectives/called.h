@@ -53,8 +53,9 @@ bool is_refused(const Call& call);
 // What `rank` gives in call number `number`, or its part for rank `part`: [rows, 2], contiguous.
 at::Tensor given(const Called& c, size_t number, int rank, int part = 0);
 
-// Throws Refused where a number of the case, or their sum, is too large for its dtype.
-void refuse_sums_that_round(const Called& c);
+// A precondition: empty where every call is one that collectives take, and no sum of the case's
+// numbers is too large for its dtype.
+std::string why_not_called(const Called& c);
 
 // By rank: what the tensor of call number `number` holds after it, and what a gather returns.
 std::vector<TensorValue> expected_tensors(const Called& c, size_t number);

@@ -46,11 +46,16 @@ class Watched : public Network {
 };
 
 const Injection& planned_failure_of(const Training& c) {
+  return c.world.injections.front();
+}
+
+std::string why_none_is_planned(const Training& c) {
   const auto& all = c.world.injections;
-  if (all.size() != 1 || all.front().kind != "throw" || all.front().at.phase != kInBackward ||
-      all.front().rank >= c.world.size || all.front().at.step + 1 >= c.steps)
-    throw Refused("the case must throw in the backward of one rank, and have a step after it");
-  return all.front();
+  const bool is_planned = all.size() == 1 && all.front().kind == "throw" &&
+                          all.front().collective < 0 && all.front().at.phase == kInBackward &&
+                          all.front().rank < c.world.size && all.front().at.step + 1 < c.steps;
+  return is_planned ? ""
+                    : "the case must throw in the backward of one rank, and have a step after it";
 }
 
 enum class ReceivedError : int64_t { none, names_the_rank, other };
@@ -165,6 +170,7 @@ Scenario exception_in_backward_is_told() {
       .start = struck({.world = {.size = 2}, .steps = 2}, 1, 0),
       .every = every_small_one,
       .cases = cases(),
+      .precondition = why_none_is_planned,
       .program = program,
       .checks = {all_are_told_by_name, the_other_steps_are_averaged},
       .labels = {{"three ranks and more", 0.2, has_three_ranks<Training>},

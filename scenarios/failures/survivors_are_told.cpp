@@ -96,15 +96,19 @@ bool names_what_failed(const std::string& why) {
 }
 
 const Injection& planned_failure_of(const Training& c) {
+  return c.world.injections.front();
+}
+
+std::string why_none_is_planned(const Training& c) {
   const auto& all = c.world.injections;
   const auto is_judged = [](const std::string& kind) {
     return kind == "kill" || kind == "exit" || kind == "throw" || kind == "error";
   };
   if (all.size() != 1 || !is_judged(all.front().kind))
-    throw Refused("the case must have one injection: a kill, exit, throw or error");
+    return "the case must have one injection: a kill, exit, throw or error";
   if (all.front().rank >= c.world.size)
-    throw Refused("the injection is for a rank that this world does not have");
-  return all.front();
+    return "the injection is for a rank that this world does not have";
+  return "";
 }
 
 // Note [Whose words] in scenarios/cases/sentences.h.
@@ -178,6 +182,7 @@ Scenario survivors_are_told() {
                 .steps = 2},
       .every = every_small_one,
       .cases = cases(),
+      .precondition = why_none_is_planned,
       .program = program,
       .checks = {survivors_throw, the_struck_rank_ends_as_planted},
       .judges_endings = true,

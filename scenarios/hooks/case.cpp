@@ -118,13 +118,14 @@ std::vector<at::Tensor> received(const Hooked& c, int step, size_t parameter) {
   return out;
 }
 
-void refuse_two_roundings(const Hooked& c) {
+std::string why_rounded_twice(const Hooked& c) {
   const auto is_half = [](const std::string& dtype) {
     return dtype == "float16" || dtype == "bfloat16";
   };
   const bool twice = c.hook.around != "none" && c.hook.kind.ends_with("_compress");
-  if (twice || (is_half(c.dtype) && sent_dtype(c) != c.dtype))
-    throw Refused("gradients are rounded to two dtypes of 16 bits");
+  return twice || (is_half(c.dtype) && sent_dtype(c) != c.dtype)
+             ? "gradients are rounded to two dtypes of 16 bits"
+             : "";
 }
 
 void program(const Hooked& c, RankContext& here) {

@@ -70,9 +70,9 @@ at::Tensor gradient_of(const Hooked& c, int step, int rank, size_t parameter);
 // The same in the dtype in which it is sent, as float64; one for each rank.
 std::vector<at::Tensor> received(const Hooked& c, int step, size_t parameter);
 
-// The two dtypes of 16 bits hold other numbers, so what is rounded to both is rounded twice; for
-// such a case there is no reference.
-void refuse_two_roundings(const Hooked& c);
+// A precondition: the two dtypes of 16 bits hold other numbers, so what is rounded to both is
+// rounded twice; for such a case there is no reference.
+std::string why_rounded_twice(const Hooked& c);
 
 void program(const Hooked& c, RankContext& here);
 

@@ -212,8 +212,6 @@ Findings the_others_are_averages(const Hooked& c, const History& h) {
 }
 
 Findings ranks_hold_the_same_bits(const Hooked& c, const History& h) {
-  refuse_two_roundings(c);
-  if (c.hook.kind != "power_sgd") throw Refused("the hook is not PowerSGD");
   Findings out;
   for (int step = 0; step < c.steps; ++step) {
     std::vector<Row> rows;
@@ -245,6 +243,10 @@ std::vector<Hooked> every_small_one() {
   return all;
 }
 
+std::string why_no_reference(const Hooked& c) {
+  return c.hook.kind == "power_sgd" ? why_rounded_twice(c) : "the hook is not PowerSGD";
+}
+
 bool has_approximated(const Hooked& c) {
   for (size_t p = 0; p < parameter_count(c); ++p)
     if (approximates(c, p) && c.steps > c.hook.start) return true;
@@ -271,6 +273,7 @@ Scenario power_sgd_conserves() {
       .start = {.world = {.size = 2}, .hook = {.kind = "power_sgd"}},
       .every = every_small_one,
       .cases = approximating(),
+      .precondition = why_no_reference,
       .program = program,
       .checks = {ranks_hold_the_same_bits, the_others_are_averages, nothing_is_lost,
                  what_is_applied_is_a_projection, its_rank_is_as_asked, it_finds_the_best},

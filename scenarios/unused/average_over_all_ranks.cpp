@@ -57,8 +57,6 @@ void program(const Training& c, RankContext& here) {
 }
 
 Findings users_and_others_hold_the_average(const Training& c, const History& h) {
-  if (!c.options.find_unused_parameters && !c.options.static_graph)
-    throw Refused("the case must find unused parameters or have a static graph");
   Findings out;
   const auto steps = expected_steps(c);
   const auto parameters = initial_parameters(c, 0);
@@ -94,6 +92,12 @@ Findings users_and_others_hold_the_average(const Training& c, const History& h) 
                  rows);
   }
   return out;
+}
+
+std::string why_unused_are_refused(const Training& c) {
+  return c.options.find_unused_parameters || c.options.static_graph
+             ? ""
+             : "the case must find unused parameters or have a static graph";
 }
 
 std::vector<Training> every_small_one() {
@@ -148,6 +152,7 @@ Scenario are_averaged_over_all_ranks() {
                 .options = {.find_unused_parameters = true}},
       .every = every_small_one,
       .cases = cases(),
+      .precondition = why_unused_are_refused,
       .program = program,
       .checks = {users_and_others_hold_the_average},
       .labels = {{"three ranks and more", 0.3, has_three_ranks<Training>},

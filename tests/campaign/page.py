@@ -38,7 +38,7 @@ and the machine may do other work.
 SHARES = """
 ## Shares of labels
 
-Of the drawn cases that were judged, the least share that a scenario requires of a kind, and the measured one.
+Of the drawn cases, the least share that a scenario requires of a kind, and the measured one.
 
 | scenario | label | required | measured |
 |---|---|---:|---:|
@@ -55,7 +55,7 @@ def count(cases):
 
 
 def drawn(result, label):
-    """The number of drawn cases that were judged and have the label."""
+    """The number of drawn cases that have the label."""
     return sum(count(group["cases"]) for group in result["groups"]
                if "drawn" in group["labels"] and (label == "drawn" or label in group["labels"]))
 

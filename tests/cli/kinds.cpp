@@ -40,6 +40,10 @@ Findings all_see_ten(const Kind&, const History& history) {
                {{.row = history.row({0, "look"}, "ten"), .expected = {int64_values({10})}}});
 }
 
+std::string why_too_much(const Kind& c) {
+  return c.number < 1000 ? "" : "a thousand is too much";
+}
+
 bool is_loud(const Kind& c) {
   return c.loud;
 }
@@ -55,6 +59,7 @@ Scenario kind(const char* name, double share, std::vector<std::string> unused) {
                          .must_catch = {"eleven"},
                          .draws = 30,
                          .cases = kinds(),
+                         .precondition = why_too_much,
                          .program = look,
                          .checks = {all_see_ten},
                          .labels = {{"a loud one", share, is_loud}},

@@ -6,7 +6,8 @@
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  return lockstep::main(argc, argv, toys::subjects(),
+  // Of Lockstep's own subject alone shares are judged.
+  return lockstep::main(argc, argv, toys::subjects(std::getenv("TOYS_KINDS") ? "lockstep" : "toy"),
                         std::getenv("TOYS_CANARY_PASSES") ? toys::with_a_canary_that_passes()
                         : std::getenv("TOYS_CRATES")      ? toys::crates()
                         : std::getenv("TOYS_KINDS")       ? toys::kinds_of_cases()

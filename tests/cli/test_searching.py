@@ -145,6 +145,13 @@ class Shares(ProgramCase):
         self.assertEqual(status, 1)
         self.assertIn("at least 90 % required", again)
 
+    def test_of_another_subject_a_missed_share_is_a_note(self):
+        status, out, _ = self.run_kinds("kinds.missed", "--subject", "other")
+        self.assertEqual(status, 0)
+        self.assertNotIn("FAIL", out)
+        self.assertRegex(out, r"\nlabels: 0 of 1 required share met; the closest: kinds\.missed, a loud one: ")
+        self.assertEqual(self.latest()["results"][0]["result"], "pass")
+
     def test_a_run_that_has_its_shares_says_how_far(self):
         status, out, _ = self.run_kinds("kinds.met")
         self.assertEqual(status, 0)
@@ -181,6 +188,37 @@ class Shares(ProgramCase):
         self.assertIn("must draw       a loud one, in 20 % of its drawn cases\n", explained)
         schema = json.loads(self.run_program("explain", "kinds.plain", "--schema", TOYS_KINDS="1")[1])
         self.assertEqual(schema["properties"]["value"]["properties"]["colour"], {"const": "red", "default": "red"})
+
+
+class Preconditions(ProgramCase):
+    TOO_MUCH = {"lockstep_case": 1, "scenario": "kinds.plain", "value": {"world": {"size": 2}, "number": 1000}}
+
+    def write_case(self, *names):
+        os.makedirs(os.path.dirname(self.path(*names)), exist_ok=True)
+        with open(self.path(*names), "w", encoding="ascii") as case:
+            json.dump(self.TOO_MUCH, case)
+        return self.path(*names)
+
+    def test_a_case_that_does_not_meet_one_is_skipped_and_not_played(self):
+        status, out, _ = self.run_program("replay", self.write_case("case.json"), TOYS_KINDS="1")
+        self.assertEqual(status, 77, out)
+        self.assertRegex(out, r"SKIP .* kinds\.plain .* a thousand is too much\n")
+        verdict = [event for event in self.events() if event["event"] == "verdict"][0]
+        self.assertEqual((verdict["verdict"], "history" in verdict), ("refused", False))
+
+    def test_an_archived_one_is_told_and_does_not_count(self):
+        self.write_case("failures", "kinds.plain-1.json")
+        status, out, error = self.run_program("run", "kinds.plain", "--seed", "7", TOYS_KINDS="1")
+        self.assertEqual(status, 0, out)
+        self.assertIn("failures/kinds.plain-1.json is not played: a thousand is too much; it proves nothing: delete it\n", error)
+        self.assertEqual(self.latest()["results"][0]["judged"], 30)
+        status, _, error = self.run_program("run", "kinds.plain", "--failed", TOYS_KINDS="1")
+        self.assertEqual(status, 4, error)
+
+    def test_drawn_cases_that_a_flag_brings_outside_are_refused_with_the_reason(self):
+        status, out, _ = self.run_program("run", "kinds.plain", "--seed", "7", "--set", "number=1000", TOYS_KINDS="1")
+        self.assertEqual(status, 77, out)
+        self.assertIn("a thousand is too much", out)
 
 
 class Schedules(ProgramCase):

@@ -269,8 +269,8 @@ std::vector<Scenario> with_a_canary_that_passes() {
   return {toy("hold", sums, 6), canary};
 }
 
-Subjects subjects() {
-  return {Subject{.name = "toy"}, Subject{.name = "other"}};
+Subjects subjects(const std::string& first) {
+  return {Subject{.name = first}, Subject{.name = "other"}};
 }
 
 }  // namespace lockstep::toys

@@ -19,6 +19,6 @@ std::vector<Scenario> kinds_of_cases();
 std::vector<Scenario> with_a_canary_that_passes();
 
 // "toy" offers nothing, which is all that these programs need; "other" is just the same.
-Subjects subjects();
+Subjects subjects(const std::string& first);
 
 }  // namespace lockstep::toys

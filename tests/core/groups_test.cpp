@@ -26,15 +26,19 @@ TEST(Groups, AlikeCasesAreOneGroupInTheOrderOfFirstNumbers) {
   EXPECT_EQ(groups[0].numbers, (NumberSet{1}));
 }
 
-TEST(Groups, RefusedCasesCountAsNothingElse) {
+TEST(Groups, RefusedCasesCountAsDrawnAndAsNothingElse) {
   Result result;
   result.groups = {{.world = 2, .labels = {"world 2"}, .numbers = {1, 2}},
-                   {.verdict = Verdict::Kind::refused, .reason = "no GPU", .numbers = {3}},
+                   {.verdict = Verdict::Kind::refused,
+                    .reason = "no GPU",
+                    .labels = {kDrawn, "hard"},
+                    .numbers = {3}},
                    {.world = 4, .labels = {"world 4"}, .numbers = {4}}};
   count_groups(result);
   EXPECT_EQ(result.judged, 3);
   EXPECT_EQ(result.refused, (std::map<std::string, int64_t>{{"no GPU", 1}}));
-  EXPECT_EQ(result.labels, (std::map<std::string, int64_t>{{"world 2", 2}, {"world 4", 1}}));
+  EXPECT_EQ(result.labels, (std::map<std::string, int64_t>{
+                               {"world 2", 2}, {"world 4", 1}, {kDrawn, 1}, {"hard", 1}}));
   EXPECT_EQ(result.world_min, 2);
   EXPECT_EQ(result.world_max, 4);
 }
@@ -72,6 +76,31 @@ TEST(Groups, AResultThatHoldsAndMissesAShareFailsAndAnotherStaysWhatItIs) {
   hung.kind = Result::Kind::hang;
   judge_shares(hung);
   EXPECT_EQ(hung.kind, Result::Kind::hang);
+}
+
+TEST(Groups, OfAnotherSubjectThanLockstepsAMissedShareIsNoFailure) {
+  auto result = drawn(100, 19);
+  result.setting.subject = "pytorch";
+  judge_shares(result);
+  EXPECT_EQ(result.kind, Result::Kind::pass);
+  EXPECT_FALSE(missed_shares(result).empty());
+}
+
+TEST(Groups, TheCasesOfASignatureCountAsThoseOfAnother) {
+  Result result;
+  result.groups = {{.verdict = Verdict::Kind::fail, .signature = "vague", .numbers = {1, 4}},
+                   {.verdict = Verdict::Kind::fail, .signature = "explained", .numbers = {2}},
+                   {.verdict = Verdict::Kind::fail, .signature = "other", .numbers = {3}}};
+  count_groups(result);
+  rename_signature(result, "vague", "vague");
+  EXPECT_EQ(result.signatures.at("vague"), 2);
+  rename_signature(result, "vague", "explained");
+  EXPECT_EQ(result.signatures,
+            (std::map<std::string, int64_t>{{"explained", 3}, {"other", 1}}));
+  ASSERT_EQ(result.groups.size(), 2u);
+  EXPECT_EQ(result.groups[0].numbers, (NumberSet{1, 2, 4}));
+  rename_signature(result, "none", "explained");
+  EXPECT_EQ(result.signatures.size(), 2u);
 }
 
 TEST(Groups, CountsOfSchedulesAddUpAndTheLeastDecisionsCount) {

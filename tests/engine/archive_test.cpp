@@ -66,9 +66,23 @@ TEST(Archive, ASavedFailureIsReadBack) {
   const auto path = archive.save_failure({some_case()});
   EXPECT_EQ(path.filename(), "toys.numbers-" + hash_of(some_case()).substr(0, 6) + ".json");
   const auto numbers = toys::holds_unless_one("toys.numbers");
-  EXPECT_EQ(archived_failures(folder.path(), numbers),
+  EXPECT_EQ(archived_failures(folder.path(), numbers).cases,
             std::vector{numbers.parse(some_case().value)});
-  EXPECT_TRUE(archived_failures(folder.path(), toys::holds_unless_one("toys.other")).empty());
+  EXPECT_TRUE(archived_failures(folder.path(), toys::holds_unless_one("toys.other")).cases.empty());
+}
+
+TEST(Archive, AFailureOutsideThePreconditionIsToldAndNotPlayed) {
+  const Folder folder;
+  Archive archive(folder.path());
+  const auto path = archive.save_failure({some_case()});
+  auto numbers = toys::holds_unless_one("toys.numbers");
+  numbers.unmet_precondition = [](const Case& c) {
+    return toys::value_of(c) == toys::value_of(some_case()) ? "the number must be another" : "";
+  };
+  const auto [cases, refused] = archived_failures(folder.path(), numbers);
+  EXPECT_TRUE(cases.empty());
+  EXPECT_EQ(refused, std::vector{path.string() + " is not played: the number must be another; it "
+                                                 "proves nothing: delete it"});
 }
 
 TEST(Archive, AFileThatIsNoCaseIsRefusedByItsPath) {

@@ -49,6 +49,27 @@ TEST(CaseRun, ASimulatedCaseThatIsAnotherOneTheSecondTimeFails) {
   }
 }
 
+TEST(CaseRun, ACaseOutsideItsPreconditionIsRefusedWithoutAPlay) {
+  auto scenario = holds_unless_one();
+  scenario.unmet_precondition = [](const Case& c) {
+    return value_of(c) == 1 ? "the number must not be 1" : "";
+  };
+  int plays = 0;
+  const auto play = [&](const Case& c, FakeTier&) {
+    ++plays;
+    return recorded(c, value_of(c));
+  };
+  Bench bench;
+  const auto run = bench.run({job_of(scenario, {2, 1, 3})}, play);
+  const auto& result = run.results.at(0);
+  EXPECT_EQ(result.kind, Result::Kind::pass);
+  EXPECT_EQ(result.judged, 2);
+  EXPECT_EQ(result.refused, (std::map<std::string, int64_t>{{"the number must not be 1", 1}}));
+  EXPECT_EQ(plays, 2);
+  const auto alone = bench.run({job_of(scenario, {1})}, play);
+  EXPECT_EQ(alone.results.at(0).kind, Result::Kind::skip);
+}
+
 TEST(CaseRun, AReplayedCaseIsNotSavedAgain) {
   Bench bench;
   const auto run =

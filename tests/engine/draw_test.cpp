@@ -127,6 +127,7 @@ TEST(Draw, ACaseWithAnInjectionGetsNoLateResults) {
 Scenario with_long_cases() {
   auto scenario = holds_unless_one();
   scenario.parse = [](const Json& value) { return Case{"toys.numbers", value}; };
+  scenario.unmet_precondition = [](const Case&) { return ""; };
   scenario.draw = [](uint64_t seed, int) {
     return Case{"toys.numbers",
                 {{"world", {{"size", 2 + static_cast<int>(seed % 3)}}},
@@ -134,6 +135,21 @@ Scenario with_long_cases() {
                  {"seeds", std::vector<uint64_t>(128, seed)}}};
   };
   return scenario;
+}
+
+TEST(Draw, WhereAFlagBreaksThePreconditionOfADrawAnotherOneIsTaken) {
+  auto scenario = holds_unless_one();
+  scenario.draws = 60;
+  scenario.unmet_precondition = [](const Case& c) {
+    return (value_of(c) + world_size(c)) % 2 == 0 ? "" : "the sum must be even";
+  };
+  const auto meets = [&](const Case& c) { return scenario.unmet_precondition(c).empty(); };
+  const auto cases = drawn(scenario, {.seed = 7, .worlds = {2}});
+  EXPECT_EQ(cases.size(), 60u);
+  EXPECT_GT(std::count_if(cases.begin(), cases.end(), meets), 50);
+  // Where no draw meets it, what is refused says why there is nothing to judge.
+  scenario.unmet_precondition = [](const Case&) { return "never"; };
+  EXPECT_EQ(drawn(scenario, {.seed = 7}).size(), 60u);
 }
 
 TEST(Draw, ManyCasesTakeAFewBytesEach) {

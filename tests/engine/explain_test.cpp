@@ -71,6 +71,25 @@ TEST(Explain, AValueThatFailsOtherwiseNeitherPassesNorIsAnything) {
   EXPECT_TRUE(explain(planted::scenario_of_planted(), planted::erased({}), search).empty());
 }
 
+TEST(Explain, ValuesOutsideThePreconditionAreNotTried) {
+  auto scenario = planted::scenario_of_planted();
+  scenario.unmet_precondition = [](const Case& c) {
+    return planted::typed(c).steps % 2 == 0 ? "" : "steps must be even";
+  };
+  PlantedTrials trials([&](const Case& c) {
+    EXPECT_TRUE(scenario.unmet_precondition(c).empty()) << c.value.dump();
+    return planted::typed(c).steps < 10;
+  });
+  Search search(trials);
+  search.allow(TrialTime::max(), 10'000);
+  const auto notes = explain(scenario, planted::erased({.steps = 4}), search);
+  EXPECT_GT(trials.plays, 20);
+  const auto steps = std::find_if(notes.begin(), notes.end(),
+                                  [](const FieldNote& note) { return note.path == "steps"; });
+  ASSERT_NE(steps, notes.end());
+  EXPECT_FALSE(steps->any);
+}
+
 TEST(Explain, WithoutTimeThereIsNoNote) {
   PlantedTrials trials([](const Case&) { return true; });
   Search search(trials);

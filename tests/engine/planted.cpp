@@ -122,6 +122,20 @@ std::vector<Bug> all_bugs() {
                  },
                  {.layers = {{}, {.tied = 2}}},
                  [](Planted& c) { c.layers.back().tied = 12; }});
+  // Ranks that sum in different orders hide a sum that was not divided, and small worlds do not.
+  all.push_back({"a sum that shows where two ranks have one layer",
+                 Symptom::wrong_number,
+                 [](const Planted& c) { return c.world.size >= 2 && c.micro_batches >= 2; },
+                 {.world = {.size = 2}, .micro_batches = 2},
+                 [](Planted&) {},
+                 [](const Planted& c) { return c.world.size > 2 || c.layers.size() > 1; }});
+  // What shows it is larger in one field and smaller in another than what hides it.
+  all.push_back({"a stale value that shows from the third step on",
+                 Symptom::wrong_number,
+                 [](const Planted& c) { return c.world.size >= 2 && c.steps >= 2; },
+                 {.world = {.size = 2}, .steps = 3},
+                 [](Planted&) {},
+                 [](const Planted& c) { return c.steps < 3 || c.world.size > 4; }});
   return all;
 }
 
@@ -132,6 +146,9 @@ Findings none_saw_wrong(const Planted&, const History& history) {
         return {{"No rank may see a one", "one", "step 0", "a rank saw a one"}};
       if (as_integers(value) == std::vector<int64_t>{2})
         return {{"Every rank must say why", "wrong_sentence", "step 0", "it says something else"}};
+      if (as_integers(value) == std::vector<int64_t>{3})
+        return {{"No rank may see a one", "every_rank_differs", "step 0", "a rank saw something",
+                 Specificity::which_ranks}};
     }
   return {};
 }
@@ -207,10 +224,10 @@ Case erased(const Planted& c) {
 
 namespace {
 
-History ended_as(Symptom symptom, const Case& c) {
-  switch (symptom) {
+History ended_as(const Bug& bug, const Case& c) {
+  switch (bug.symptom) {
     case Symptom::wrong_number:
-      return toys::recorded(c, 1);
+      return toys::recorded(c, bug.hides && bug.hides(typed(c)) ? 3 : 1);
     case Symptom::wrong_sentence:
       return toys::recorded(c, 2);
     case Symptom::hang:
@@ -226,7 +243,7 @@ History ended_as(Symptom symptom, const Case& c) {
 // Every planted event strikes, and does nothing.
 History played(const Bug& bug, const Case& c) {
   const auto value = typed(c);
-  auto ranks = (bug.strikes(value) ? ended_as(bug.symptom, c) : toys::recorded(c, 0)).ranks();
+  auto ranks = (bug.strikes(value) ? ended_as(bug, c) : toys::recorded(c, 0)).ranks();
   for (const auto& injection : value.world.injections)
     if (injection.rank < value.world.size)
       ranks[static_cast<size_t>(injection.rank)].events.push_back({{0, "look"}, injection});

@@ -60,6 +60,8 @@ struct Bug {
   bool (*strikes)(const Planted&);
   Planted smallest;
   void (*plant)(Planted&);  // makes a large case one in which it strikes
+  // Where the numbers show but which ranks differ, and elsewhere what happened; null: nowhere.
+  bool (*hides)(const Planted&) = nullptr;
 };
 const std::vector<Bug>& bugs();
 

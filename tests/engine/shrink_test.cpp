@@ -26,14 +26,17 @@ struct Bench {
 
   Verdict verdict(const Case& c) const { return judge(scenario, c, played(bug, c)); }
 
-  // From `start`, which fails, to its smallest case.
+  // From `start`, which fails, to its smallest case, as shrink_failure searches.
   Descent shrunk(const Case& start) {
-    const auto signature = verdict(start).signature();
-    PlantedTrials trials(
-        [&, signature](const Case& c) { return verdict(c).signature() == signature; });
+    auto goal = verdict(start);
+    PlantedTrials trials([&](const Case& c) { return shows_failure(verdict(c), goal); });
     Search search(trials);
     search.allow(TrialTime::max(), kRunsMost);
-    auto descent = shrink(scenario, start, search);
+    auto descent = shrink(scenario, start, search, [&](const Case& c, int) {
+      if (verdict(c).signature() == goal.signature()) return;
+      goal = verdict(c);
+      search.narrow();
+    });
     runs = search.runs();
     return descent;
   }
@@ -103,17 +106,41 @@ TEST(Shrink, EveryPlantedBugIsFoundFromTenSeedsWithinTwoThousandCasesAndShrunk) 
               << " runs at most\n";
 }
 
-TEST(Shrink, EveryCaseOnTheWayFailsWithTheSignatureOfTheFirst) {
+TEST(Shrink, EveryCaseOnTheWayFailsAsTheOneBeforeOrExplainsMore) {
   for (const auto& bug : planted::bugs()) {
     auto start = planted::large_case();
     bug.plant(start);
     Bench bench(bug);
-    const auto signature = bench.verdict(planted::erased(start)).signature();
+    auto before = bench.verdict(planted::erased(start));
+    EXPECT_EQ(before.findings.at(0).specificity == Specificity::which_ranks, bug.hides != nullptr);
     for (const auto& c : bench.shrunk(planted::erased(start)).path) {
-      EXPECT_EQ(bench.verdict(c).signature(), signature) << bug.name;
+      EXPECT_TRUE(shows_failure(bench.verdict(c), before)) << bug.name;
       EXPECT_EQ(bench.scenario.parse(c.value), c) << bug.name;
+      before = bench.verdict(c);
     }
+    EXPECT_EQ(before.findings.at(0).specificity, Specificity::explanation) << bug.name;
   }
+}
+
+// World 5 with 3 groups is outside, so that the way down leads over two steps at once.
+TEST(Shrink, NoCaseOutsideThePreconditionIsPlayedAndTheSearchGoesPastIt) {
+  auto scenario = planted::scenario_of_planted();
+  scenario.unmet_precondition = [](const Case& c) {
+    const auto is = planted::typed(c);
+    return is.world.size == 2 * is.groups ? "" : "groups must be half the world";
+  };
+  auto start = planted::large_case();
+  start.world.size = 8;
+  start.groups = 4;
+  PlantedTrials trials([&](const Case& c) {
+    EXPECT_TRUE(scenario.unmet_precondition(c).empty()) << c.value.dump();
+    return planted::typed(c).groups >= 2;
+  });
+  Search search(trials);
+  search.allow(TrialTime::max(), kRunsMost);
+  const auto descent = shrink(scenario, planted::erased(start), search);
+  EXPECT_TRUE(descent.is_smallest);
+  EXPECT_EQ(planted::typed(descent.smallest()), (Planted{.world = {.size = 4}, .groups = 2}));
 }
 
 TEST(Shrink, ACaseWithTheWorldOfAnotherBugIsLeftAlone) {

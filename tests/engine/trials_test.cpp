@@ -73,6 +73,17 @@ TEST(Search, AKnownCaseIsNeitherPlayedNorCountedAgain) {
   EXPECT_EQ(search.runs(), 3);
 }
 
+TEST(Search, WhatShowedTheFailureIsPlayedAgainOnceFewerCasesDo) {
+  Scripted trials;
+  Search search(trials);
+  search.allow(TrialTime::max(), 100);
+  EXPECT_EQ(search.first(cases({10, 11}), Outcome::shows), 1u);
+  search.narrow();
+  EXPECT_EQ(search.first(cases({10, 11}), Outcome::shows), 1u);
+  EXPECT_EQ(trials.plays, 3) << "what passed still does";
+  EXPECT_EQ(search.runs(), 2);
+}
+
 TEST(Search, WhatWasPlayedAheadDoesNotCountBeforeItsTurn) {
   Scripted trials;
   trials.plays_ahead = true;

@@ -128,13 +128,9 @@ class Findings(Case):
         return run("replay", os.path.join(ROOT, "docs", file), "--subject", subject, "--tier", "sim", "--out",
                    os.path.join(self.folder, "out"))
 
-    def test_each_file_has_a_row_and_holds_on_lockstep(self):
+    def test_each_file_has_a_row(self):
         files = [file for file, _ in findings()]
         self.assertEqual(sorted(files), sorted("findings/" + name for name in os.listdir(os.path.join(ROOT, "docs/findings"))))
-        for file in files:
-            with self.subTest(file=file):
-                status, said = self.replayed(file, "lockstep")
-                self.assertEqual(status, 0, said)
 
     @unittest.skipIf(MISSING, MISSING)
     def test_each_fails_on_pytorch_with_its_diagnosis(self):

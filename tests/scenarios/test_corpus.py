@@ -1,4 +1,5 @@
-"""Case files of earlier versions still mean what they meant, and files written by hand are read as they are documented.
+"""Case files of earlier versions still mean what they meant, files that docs/ publishes against other subjects hold on
+Lockstep's own, and files written by hand are read as they are documented.
 
 corpus/ holds files as they were written once: they are never changed, only added to. LOCKSTEP names the program."""
 
@@ -6,11 +7,13 @@ import functools
 import glob
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+DOCS = os.path.join(HERE, "..", "..", "docs")
 PROGRAM = os.environ["LOCKSTEP"]
 
 
@@ -66,13 +69,38 @@ class Corpus(unittest.TestCase):
                 self.assertIn("1 passed   1 case", text, "no skip either")
 
     def test_every_file_fits_its_schema(self):
-        with open(os.path.join(HERE, "..", "..", "docs", "case.schema.json"), encoding="utf-8") as file:
+        with open(os.path.join(DOCS, "case.schema.json"), encoding="utf-8") as file:
             of_all = json.load(file)
         for name in glob.glob(os.path.join(HERE, "corpus", "*.json")):
             with open(name, encoding="utf-8") as file:
                 case = json.load(file)
             self.assertEqual(wrong_in(case, schema_of(case["scenario"])), "", name)
             self.assertEqual(wrong_in(case, of_all), "", name)
+
+
+class Published(unittest.TestCase):
+    """A case on which Lockstep fails as well, or of which no scenario claims anything, proves nothing against others."""
+
+    def test_every_case_file_of_the_docs_holds_on_lockstep(self):
+        files = sorted(glob.glob(os.path.join(DOCS, "matrix", "*.json")) + glob.glob(os.path.join(DOCS, "findings", "*.json")))
+        self.assertGreaterEqual(len(files), 40)
+        with tempfile.TemporaryDirectory() as out:
+            archive = os.path.join(out, "failures")
+            os.mkdir(archive)
+            scenarios = set()
+            for file in files:
+                with open(file, encoding="utf-8") as text:
+                    scenario = json.load(text)["scenario"]
+                scenarios.add(scenario)
+                shutil.copy(file, os.path.join(archive, scenario + "-" + os.path.basename(file)))
+            told_of = told("run", *sorted(scenarios), "--failed", "--tier", "sim", "--no-shrink", "--keep-going", "--seed", "1", "--out", out)
+            self.assertEqual(told_of[0], 0, told_of[1])
+            self.assertNotIn(" is not played: ", told_of[1])
+            with open(os.path.join(out, "runs", "latest", "run.json"), encoding="utf-8") as run:
+                results = json.load(run)["results"]
+        self.assertEqual({result["scenario"] for result in results}, scenarios)
+        self.assertEqual([result["refused"] for result in results if result["refused"]], [])
+        self.assertEqual(sum(result["judged"] for result in results), len(files))
 
 
 class Written(unittest.TestCase):
