@@ -157,16 +157,16 @@ Diagnosis diagnose_disagreement(const Row& row, const std::vector<Row>& moment) 
             how ? kRelation : kWhichRanks};
   }
   if (groups.size() == world)
-    return {"no_two_ranks_agree",
-            world == 2 ? "the two ranks hold different values"
-                       : "every rank holds a value of its own",
-            kWhichRanks};
+    return {
+        "no_two_ranks_agree",
+        world == 2 ? "the two ranks hold different values" : "every rank holds a value of its own",
+        kWhichRanks};
   std::vector<std::string> parts;
   for (const auto& group : groups)
     if (parts.size() < kGroupsNamed) parts.push_back(ranks_text(group));
-  return {"ranks_in_groups", std::to_string(groups.size()) + " different values: held by " +
-                                 joined(parts, "; by ") +
-                                 (groups.size() > parts.size() ? "; and so on" : ""),
+  return {"ranks_in_groups",
+          std::to_string(groups.size()) + " different values: held by " + joined(parts, "; by ") +
+              (groups.size() > parts.size() ? "; and so on" : ""),
           kWhichRanks};
 }
 

@@ -40,8 +40,8 @@ struct Allowed {
   int64_t least = std::numeric_limits<int64_t>::min();
   int64_t most = std::numeric_limits<int64_t>::max();
   std::string_view choices = {};
-  bool is_ordered = true;  // of choices: those before one are smaller
-  size_t longest = std::numeric_limits<size_t>::max();     // of a list or a map
+  bool is_ordered = true;                               // of choices: those before one are smaller
+  size_t longest = std::numeric_limits<size_t>::max();  // of a list or a map
   size_t bytes_most = std::numeric_limits<size_t>::max();  // of a string
   bool (*has_form)(const std::string&) = nullptr;          // of a string; null: any will do
   std::string_view form = {};                              // for people: what has_form wants
@@ -141,8 +141,8 @@ std::string unmet_precondition(const T& value);
 // Every value one step smaller, cheapest reading first; none of a default constructed value. A
 // number close to its default has every value between as a step, a number far from it halves its
 // distance; a seed (unsigned), whose values have no order, has the first few. A word has the
-// choices before it, if they are ordered. A list has itself without any of its chunks, then each element one step
-// smaller.
+// choices before it, if they are ordered. A list has itself without any of its chunks, then each
+// element one step smaller.
 template <Fielded T>
 rc::Seq<T> smaller_by_field(const T& value);
 

@@ -31,8 +31,8 @@ bool comes_before(const Result::Found& a, const Result::Found& b);
 // cases whose `values` are real: a part without cases is left out.
 std::string claimed(const std::string& exactness, const Result& result);
 
-// The label of drawn cases, where their scenario requires shares; only these have its labels, and of
-// refused cases these are the only ones.
+// The label of drawn cases, where their scenario requires shares; only these have its labels, and
+// of refused cases these are the only ones.
 inline constexpr char kDrawn[] = "drawn";
 
 // Fewer drawn cases are too few to judge shares.

@@ -11,8 +11,8 @@ namespace lockstep {
 class RankContext;  // harness/recorder/rank_context.h; the only part of a scenario that has torch
 
 // Thrown by a check that cannot certify its own reference ("no exact reference for this case"): the
-// verdict is `refused`, counted and printed, never a pass. A property of the case alone belongs into
-// the precondition of its scenario.
+// verdict is `refused`, counted and printed, never a pass. A property of the case alone belongs
+// into the precondition of its scenario.
 struct Refused : std::runtime_error {
   using runtime_error::runtime_error;
 };
@@ -77,8 +77,8 @@ struct Spec {
   C start = {};  // the smallest case worth running; drawing and --set start here
   std::vector<C> (*every)() = nullptr;
   rc::Gen<C> cases;
-  // What the claim asks of a case beyond its fields and the preconditions of its structs: a sentence
-  // that says what is not so, or empty. Every drawn case meets it.
+  // What the claim asks of a case beyond its fields and the preconditions of its structs: a
+  // sentence that says what is not so, or empty. Every drawn case meets it.
   std::string (*precondition)(const C&) = nullptr;
   void (*program)(const C&, RankContext&);
   std::vector<Findings (*)(const C&, const History&)> checks;  // pointers: nothing captured

@@ -38,7 +38,8 @@ std::string_view name_of(Verdict::Kind kind) {
 
 bool shows_failure(const Verdict& other, const Verdict& failure) {
   if (other.signature() == failure.signature()) return true;
-  if (other.kind != failure.kind || other.findings.empty() || failure.findings.empty()) return false;
+  if (other.kind != failure.kind || other.findings.empty() || failure.findings.empty())
+    return false;
   const auto &found = other.findings.front(), &wanted = failure.findings.front();
   return found.rule == wanted.rule && found.specificity > wanted.specificity;
 }

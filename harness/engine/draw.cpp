@@ -221,11 +221,13 @@ class GrowingCases::Drawer {
       const bool is_refused = !scenario_.unmet_precondition(c).empty();
       const int others = std::popcount(values.on & absent);
       const auto gain = pairs_.gain(values);
-      Candidate one{std::move(c), number, std::move(hash), std::move(values),
-                    is_refused,   others, gain};
+      Candidate one{std::move(c), number, std::move(hash), std::move(values), is_refused,
+                    others,       gain};
       if (!best || one.is_better_than(*best)) best = std::move(one);
       // No other one can be better, or is likely to be found that is as good.
-      if (!best->is_refused && best->on_though_absent == 0 && (absent != 0 || pairs_.covered() == pairs_.all())) break;
+      if (!best->is_refused && best->on_though_absent == 0 &&
+          (absent != 0 || pairs_.covered() == pairs_.all()))
+        break;
     }
     return best;
   }

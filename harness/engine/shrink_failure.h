@@ -1,9 +1,9 @@
 // Shrinking one failure of a campaign: in which worlds candidates run, which of them still show the
 // failure, and what is kept of the smallest one.
 //
-// A candidate shows the failure if it breaks the same rule with the same pattern or one that explains
-// more (core/verdict.h). Where it explains more, later candidates must too: so a search never goes
-// back to a vaguer one.
+// A candidate shows the failure if it breaks the same rule with the same pattern or one that
+// explains more (core/verdict.h). Where it explains more, later candidates must too: so a search
+// never goes back to a vaguer one.
 //
 // Candidates run in the cheapest of the given settings in which the case that was found shows its
 // failure. A smallest case of another setting than the one in which the failure was found is

@@ -32,8 +32,8 @@ bool turns_into_bytes(const Hooked& c) {
   return c.hook.kind == "quantize";
 }
 
-// Scaling by the rounded 1/W must change no bit of an exact gradient, in every dtype that a case can
-// send.
+// Scaling by the rounded 1/W must change no bit of an exact gradient, in every dtype that a case
+// can send.
 std::string why_no_reference(const Hooked& c) {
   if (c.hook.kind == "power_sgd") return "PowerSGD does not average";
   const auto w = static_cast<float>(c.world.size);

@@ -95,8 +95,7 @@ TEST(Groups, TheCasesOfASignatureCountAsThoseOfAnother) {
   rename_signature(result, "vague", "vague");
   EXPECT_EQ(result.signatures.at("vague"), 2);
   rename_signature(result, "vague", "explained");
-  EXPECT_EQ(result.signatures,
-            (std::map<std::string, int64_t>{{"explained", 3}, {"other", 1}}));
+  EXPECT_EQ(result.signatures, (std::map<std::string, int64_t>{{"explained", 3}, {"other", 1}}));
   ASSERT_EQ(result.groups.size(), 2u);
   EXPECT_EQ(result.groups[0].numbers, (NumberSet{1, 2, 4}));
   rename_signature(result, "none", "explained");

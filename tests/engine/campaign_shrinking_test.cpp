@@ -143,7 +143,8 @@ TEST(CampaignShrinking, CasesOfAVaguerPatternCountAsThoseOfTheOneThatExplainsThe
   auto options = shrinking();
   options.after_failure = AfterFailure::keep_going;
   Bench bench;
-  const auto run = bench.run({job_of({large(bug), planted::erased(explained)})}, plays(bug), options);
+  const auto run =
+      bench.run({job_of({large(bug), planted::erased(explained)})}, plays(bug), options);
   const auto& result = run.results.at(0);
   EXPECT_EQ(planted::typed(result.failure->c), bug.smallest);
   EXPECT_TRUE(result.others.empty());

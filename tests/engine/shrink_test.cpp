@@ -122,7 +122,7 @@ TEST(Shrink, EveryCaseOnTheWayFailsAsTheOneBeforeOrExplainsMore) {
   }
 }
 
-// World 5 with 3 groups is outside, so that the way down leads over two steps at once.
+// Neither field gets smaller alone, so that the way down leads over two steps at once.
 TEST(Shrink, NoCaseOutsideThePreconditionIsPlayedAndTheSearchGoesPastIt) {
   auto scenario = planted::scenario_of_planted();
   scenario.unmet_precondition = [](const Case& c) {
