@@ -1,14 +1,23 @@
 # Two ways to make a library of this tree: with torch or without. Everything is compiled with the
 # same flags (-fPIC, -pthread), or the precompiled headers could not be shared.
 
-# lockstep_library(NAME [PLAIN | LIBTORCH | TORCH] [APART] SOURCES a.cpp ... [LINK target ...])
+# lockstep_header_of_torch(NAME OPTIMIZE): the precompiled header of JSON, RapidCheck and LibTorch for files
+# of one optimisation level, which clang requires to agree.
+function(lockstep_header_of_torch name optimize)
+  add_library(${name} STATIC "${PROJECT_SOURCE_DIR}/cmake/torch_header.cpp")
+  target_link_libraries(${name} PUBLIC LibTorch::cpu nlohmann_json::nlohmann_json rapidcheck)
+  target_compile_options(${name} PRIVATE ${optimize})
+  target_precompile_headers(${name} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/plain_header.h" "${PROJECT_SOURCE_DIR}/cmake/torch_header.h")
+endfunction()
+
+# lockstep_library(NAME [PLAIN | LIBTORCH | TORCH] [APART] [TEST] SOURCES a.cpp ... [LINK target ...])
 # SOURCES may be empty: then the library is its headers. The first option names the precompiled header
 # that its files share: PLAIN of JSON and RapidCheck, LIBTORCH of LibTorch alone (ddp/, reference/),
 # TORCH of both. LOCKSTEP_BATCHED compiles files six at a time, twelve with torch, each batch of which
 # pays four seconds for templates, so that names in unnamed namespaces must differ within a library;
-# APART: not this library's.
+# APART: not this library's. TEST: files with torch are compiled as LOCKSTEP_OPTIMIZE_TESTS says.
 function(lockstep_library name)
-  cmake_parse_arguments(arg "TORCH;LIBTORCH;APART;PLAIN" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;LIBTORCH;APART;PLAIN;TEST" "" "SOURCES;LINK" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "lockstep_library(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -27,12 +36,16 @@ function(lockstep_library name)
   endif()
   if(arg_TORCH OR arg_LIBTORCH)
     target_link_libraries(${name} PUBLIC LibTorch::cpu)
-    target_compile_options(${name} PRIVATE ${LOCKSTEP_OPTIMIZE_TORCH})
+    set(optimize "${LOCKSTEP_OPTIMIZE_TORCH}")
+    set(header lockstep_torch_header)
     if(arg_LIBTORCH)
-      target_precompile_headers(${name} REUSE_FROM lockstep_libtorch_header)
-    else()
-      target_precompile_headers(${name} REUSE_FROM lockstep_torch_header)
+      set(header lockstep_libtorch_header)
+    elseif(arg_TEST AND TARGET lockstep_test_header)
+      set(optimize "${LOCKSTEP_OPTIMIZE_TESTS}")
+      set(header lockstep_test_header)
     endif()
+    target_compile_options(${name} PRIVATE ${optimize})
+    target_precompile_headers(${name} REUSE_FROM ${header})
   endif()
   if(LOCKSTEP_BATCHED AND NOT arg_APART)
     set(batch 6)
@@ -55,7 +68,7 @@ function(lockstep_test name)
       list(APPEND how ${option})
     endif()
   endforeach()
-  lockstep_library(${name}_cases ${how} SOURCES ${arg_SOURCES} LINK ${arg_LINK} GTest::gtest)
+  lockstep_library(${name}_cases TEST ${how} SOURCES ${arg_SOURCES} LINK ${arg_LINK} GTest::gtest)
   add_executable(${name} "${PROJECT_SOURCE_DIR}/tests/main.cpp")
   # Whole, since nothing refers to a test by name.
   target_link_libraries(${name} PRIVATE -Wl,--whole-archive ${name}_cases -Wl,--no-whole-archive

@@ -127,7 +127,10 @@ std::vector<std::string> story_of_stack(const std::vector<std::string>& lines) {
     if (is_relevant && (story.empty() || has_line(frame))) story.push_back(frame);
     if (frame.starts_with("main at ")) break;
   }
-  if (story.empty() && !lines.empty()) story.push_back(short_frame(lines.front()));
+  if (story.empty() && !lines.empty()) {
+    const auto named = std::find_if(lines.begin(), lines.end(), has_name);
+    story.push_back(short_frame(named == lines.end() ? lines.front() : *named));
+  }
   return story;
 }
 

@@ -59,6 +59,13 @@ TEST(StackText, AStoryEndsAtMain) {
             (std::vector<std::string>{"f at a.cpp:1", "main at a.cpp:2"}));
 }
 
+TEST(StackText, AStackWithoutTheProgramsFunctionsIsItsFirstName) {
+  EXPECT_EQ(story_of_stack({"a function in libc.so.6", "raise in libc.so.6",
+                            "std::_Function_handler<void ()>::_M_invoke() at std_function.h:290",
+                            "lockstep::RankRun::run() at rank_run.cpp:77"}),
+            (std::vector<std::string>{"raise in libc.so.6"}));
+}
+
 TEST(StackText, AStackWithoutNamesIsItsFirstLine) {
   EXPECT_EQ(story_of_stack({"a function in libc.so.6", "a function in libc.so.6"}),
             (std::vector<std::string>{"a function in libc.so.6"}));

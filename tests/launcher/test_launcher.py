@@ -80,13 +80,15 @@ class HandingOver(Launcher):
         self.assertTrue(os.path.exists(self.in_tree("build", "ci", "cli", "lockstep")))
         self.assert_refused(self.launch("build", LOCKSTEP_PRESET="../x"), "no name of a preset")
 
-    def test_what_ci_runs_is_the_ci_preset_and_ctest(self):
+    def test_ci_runs_the_command_and_the_preset_that_the_readme_gives(self):
         os.mkdir(self.in_tree(".ci"))
         shutil.copy(os.path.join(ROOT, ".ci", "run"), self.in_tree(".ci"))
         command = [self.in_tree(".ci", "run")]
         result = self.play(command, cwd=self.folder)
         self.assert_ran(result)
-        self.assertEqual(result.out.splitlines()[1], self.in_tree("build", "ci"))
+        self.assertEqual(result.out.splitlines()[1], self.in_tree("build", "release"))
+        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as readme:
+            self.assertIn("`./lockstep test` builds everything and runs the test suite", readme.read())
 
 
 class Packages(Launcher):

@@ -73,7 +73,7 @@ class Files(Campaign):
         results = os.path.join(self.out, "results")
         port = str(free_port())
         world = [self.start([results if word == "/results" else word for word in command],
-                            {"RANK": str(rank), "WORLD_SIZE": str(len(commands)), "MASTER_ADDR": "localhost",
+                            {"RANK": str(rank), "WORLD_SIZE": str(len(commands)), "MASTER_ADDR": "127.0.0.1",
                              "MASTER_PORT": port, "PYTHONUNBUFFERED": "1"}, cwd=self.out)
                  for rank, command in enumerate(commands)]
         said = self.all_ended(world)

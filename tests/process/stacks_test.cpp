@@ -132,6 +132,19 @@ Crashed crashed_by(const std::function<void()>& act) {
   *nobody = 1;
 }
 
+// The call ends the function, so that an optimiser may jump instead, and then it has no frame.
+[[gnu::noinline]] void raises_last() {
+  std::raise(SIGSEGV);
+}
+
+[[gnu::always_inline]] inline void aborts_inlined() {
+  std::abort();
+}
+
+[[gnu::noinline]] void aborts_last() {
+  aborts_inlined();
+}
+
 // An end that no stack is long enough for.
 [[gnu::noinline]] int recurses(int depth) {
   volatile char room[4096];
@@ -146,6 +159,20 @@ TEST(Crashes, TheFunctionThatCrashedIsFoundByItsName) {
   EXPECT_TRUE(lines_of(*crash.stack).at(0).starts_with("lockstep::"));
   EXPECT_NE(lines_of(*crash.stack).at(0).find("writes_to_nobody"), std::string::npos)
       << ::testing::PrintToString(lines_of(*crash.stack));
+}
+
+TEST(Crashes, AStoryBeginsWithTheInnermostFunctionOfTheProgram) {
+  const auto raised = crashed_by([] { raises_last(); });
+  ASSERT_TRUE(raised.stack);
+  EXPECT_TRUE(
+      story_of_stack(lines_of(*raised.stack)).at(0).starts_with("lockstep::raises_last at "))
+      << ::testing::PrintToString(lines_of(*raised.stack));
+  const auto aborted = crashed_by([] { aborts_last(); });
+  ASSERT_TRUE(aborted.stack);
+  const auto story = story_of_stack(lines_of(*aborted.stack));
+  ASSERT_GE(story.size(), 2u);
+  EXPECT_TRUE(story[0].starts_with("aborts_inlined at ")) << ::testing::PrintToString(story);
+  EXPECT_TRUE(story[1].starts_with("lockstep::aborts_last at ")) << ::testing::PrintToString(story);
 }
 
 TEST(Crashes, AnAbortIsStillAnAbort) {
