@@ -3,8 +3,9 @@
 
 usage: check.py [ROOT]
 
-A scenario's must_catch names mutants of this folder, and a mutant names the scenarios that catch it. A
-mutant whose text is no longer in the tree plants nothing, and a name without a mutant promises nothing.
+A scenario's must_catch names mutants of this folder, and a mutant names the scenarios that catch it; docs/faults.md lists
+each with its mistake. A mutant whose text is no longer in the tree plants nothing, and a name without a mutant promises
+nothing.
 """
 
 import pathlib
@@ -43,7 +44,12 @@ def problems(root):
         yield f"{name}.toml names {scenario}, whose must_catch does not name it"
     for each in mutants:
         yield from each.problems(root)
-    for name, place in faults.Page.read(root / "docs/faults.md").lines:
+    page = faults.Page.read(root / "docs/faults.md")
+    for problem in page.problems(mutants, mutant.BACKENDS):
+        yield f"docs/faults.md: {problem}"
+    if faults.listed(len(mutants), len(mutants)) not in (root / "docs/faults.md").read_text():
+        yield f"docs/faults.md: does not list {len(mutants)} of {len(mutants)} mutants"
+    for name, place in page.lines:
         if (place.split(" on ")[0], name) not in claimed:
             yield f"docs/faults.md: {place} catches {name}, says its line, and no mutant of this folder does"
     if not mutants:

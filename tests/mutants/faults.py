@@ -21,6 +21,14 @@ COLUMNS = """| mutant | mistake | caught by | as | smallest case | case | second
 LINE = re.compile(r"^\| `([^`]+)` \| .* \| `([^`]+)` \| [^|]* \| .* \| *\d+ \|.*\|$")
 
 
+def listed(named, mutants):
+    return f"Listed are {named} of {mutants} mutants, those that were tried."
+
+
+def place_of(caught):
+    return caught.scenario if caught.backend == "memory" else f"{caught.scenario} on {caught.backend}"
+
+
 def cell(text):
     """A text in a table of Markdown."""
     return " ".join(text.split()).replace("|", "\\|")
@@ -74,10 +82,20 @@ class Page:
         if text:
             self.lines[mutant.name, place] = text
 
+    def problems(self, mutants, backends):
+        """Where it does not list what these mutants say of themselves on these backends."""
+        for mutant in mutants:
+            for place in (place_of(each) for each in mutant.caught_by if each.backend in backends):
+                text = self.lines.get((mutant.name, place))
+                if text is None:
+                    yield f"lacks a line for {mutant.name}, which {place} catches: try.py --faults writes it"
+                elif not text.startswith(f"| `{mutant.name}` | {cell(mutant.mistake)} | "):
+                    yield f"says another mistake of {mutant.name} than its file: {mutant.mistake}"
+
     def write(self, path, mutants):
         """`mutants`: how many there are."""
         lines = [text for _, text in sorted(self.lines.items())]
         plus = "\nA `+` says that the time for shrinking ended the search.\n" if any("+ |" in text for text in lines) else ""
         named = len({name for name, _ in self.lines})
-        count = f"\nListed are {named} of {mutants} mutants, those that were tried.\n\n"
+        count = "\n" + listed(named, mutants) + "\n\n"
         path.write_text(HEAD + count + COLUMNS + "\n".join(lines) + "\n" + plus)

@@ -12,6 +12,7 @@ import dataclasses
 import pathlib
 import tomllib
 
+BACKENDS = {"memory": "sim", "gloo": "cold", "accelerator": "cold"}  # where every machine can play, and the tier
 HERE = pathlib.Path(__file__).resolve().parent
 KEYS = {"": {"mistake", "caught_by", "change"}, "caught_by": {"scenario", "backend", "pattern", "note"},
         "change": {"file", "old", "new"}}

@@ -1,5 +1,6 @@
 """The page of faults keeps what was not tried, and says of what was tried what its run says."""
 
+import dataclasses
 import pathlib
 import sys
 import tempfile
@@ -8,6 +9,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import faults  # noqa: E402
+import mutant  # noqa: E402
 
 MUTANT = types.SimpleNamespace(name="divided_twice", mistake="Divided | by the\nworld twice.")
 
@@ -53,6 +55,17 @@ class Faults(unittest.TestCase):
         self.assertIn("| 12+ | 60 |", self.lines()[0])
         self.assertIn("A `+` says", self.path.read_text())
         self.assertEqual(len(faults.Page.read(self.path).lines), 1)
+
+    def test_AMutantThatIsMissingOrSaysAnotherMistakeIsAProblem(self):
+        caught = mutant.CaughtBy("gradients.match")
+        named = mutant.Mutant("divided_twice", MUTANT.mistake, (caught, mutant.CaughtBy("a.gpu", "nccl")), ())
+        page = faults.Page()
+        page.add(MUTANT, "gradients.match", outcome())
+        self.assertEqual(list(page.problems([named], mutant.BACKENDS)), [])
+        other = dataclasses.replace(named, mistake="Divided once.")
+        self.assertEqual(len(list(page.problems([other], mutant.BACKENDS))), 1)
+        missing = dataclasses.replace(named, name="another")
+        self.assertIn("another", "".join(page.problems([missing], mutant.BACKENDS)))
 
     def test_AFailureThatWasNotShrunkHasNoLine(self):
         page = faults.Page()

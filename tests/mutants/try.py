@@ -29,8 +29,7 @@ import mutant
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-# Where every machine can play.
-BACKENDS = {"memory": "sim", "gloo": "cold", "accelerator": "cold"}  # with the tier
+BACKENDS = mutant.BACKENDS
 # On GPUs connecting takes seconds, so worlds are kept, and of drawn cases there are fewer.
 ON_GPUS = ("--tier", "warm", "--world", "2", "--cases", "40", "--timeout", "120")
 
@@ -139,7 +138,7 @@ def tried(tree, planted, backends, seeds, page):
         as_said = outcome.result not in unclear and (not each.pattern or each.pattern == outcome.pattern)
         caught = caught and as_said
         word = "caught" if as_said else "ESCAPED" if outcome.result == "pass" else "MISNAMED"
-        place = each.scenario if each.backend == "memory" else f"{each.scenario} on {each.backend}"
+        place = faults.place_of(each)
         lines.append(f"{word:9} {planted.name:42} {place:40} {outcome.result} {outcome.pattern}"
                      + (f" seed {seed}" if len(seeds) > 1 else "") + f"\n          {outcome.text}")
         if page and as_said and seed == seeds[0]:
