@@ -22,6 +22,7 @@ namespace {
 // all-reduces, and the rebuilding of the buckets between them.
 constexpr int kCollectivesLeast = 6;
 constexpr int kExitStatus = 5;
+constexpr const char* kBackward = "backward";
 
 // Rank `rank` fails before `collective`, or, at -1, as its last backward pass begins: only then
 // does no later operation report a failure of that pass's all-reduce.
@@ -30,7 +31,7 @@ Training struck(Training c, const std::string& kind, int rank, int collective) {
                       .rank = rank % c.world.size,
                       .collective = collective,
                       .amount = kind == "exit" ? kExitStatus : 0};
-  if (collective < 0) injection.at = {c.steps - 1, "backward"};
+  if (collective < 0) injection.at = {c.steps - 1, kBackward};
   c.world.injections = {injection};
   return c;
 }
@@ -81,7 +82,7 @@ void program(const Training& c, RankContext& here) {
     model->zero_grad(/*set_to_none=*/true);
     here.enter(step, "forward");
     const auto loss = loss_of_part(c, batch_index(c, step, 0), here.rank(), *replica);
-    here.enter(step, "backward");
+    here.enter(step, kBackward);
     replica->backward(loss);
   }
   replica->finish();
@@ -106,9 +107,13 @@ std::string why_none_is_planned(const Training& c) {
   };
   if (all.size() != 1 || !is_judged(all.front().kind))
     return "the case must have one injection: a kill, exit, throw or error";
-  if (all.front().rank >= c.world.size)
-    return "the injection is for a rank that this world does not have";
-  return "";
+  const auto& [kind, rank, collective, at, amount] = all.front();
+  if (rank >= c.world.size) return "the injection is for a rank that this world does not have";
+  if (c.world.size < 2) return "there must be a survivor";
+  const bool strikes = collective >= 0
+                           ? collective < kCollectivesLeast && c.steps >= 2
+                           : kind != "error" && at.phase == kBackward && at.step < c.steps;
+  return strikes ? "" : "the injection must strike: a collective or a backward that the case has";
 }
 
 // Note [Whose words] in scenarios/cases/sentences.h.
