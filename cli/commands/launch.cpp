@@ -1,35 +1,51 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
-#include "cli/launch/nodes.h"
 #include "cli/launch/program_ranks.h"
-#include "cli/launch/watch_nodes.h"
 #include "cli/machine.h"
 #include "cli/print.h"
 #include "cli/usage.h"
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
+#include "harness/process/message.h"
 #include "harness/process/secret.h"
 #include "harness/process/single_threaded.h"
 #include "harness/process/zygote.h"
 #include "harness/worlds/launched/remotes.h"
+#include "harness/worlds/scratch.h"
+#include "harness/worlds/served_store.h"
 
+#include <algorithm>
 #include <array>
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
-#include <iostream>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace lockstep::cli {
 
 namespace {
 
+constexpr int kRanksMost = 4096;
+
 struct LaunchFlags {
-  std::string ranks, nodes, node, rendezvous, timeout, record;
+  std::string ranks, record;
 };
+
+// CLI11 takes the first unknown option for the beginning of the program's command.
+void refuse_option(const std::string& given) {
+  if (!given.starts_with('-')) return;
+  const auto name = given.substr(0, given.find('='));
+  for (const char* of_several_hosts : {"--nnodes", "--node-rank", "--rendezvous"})
+    if (name == of_several_hosts)
+      throw UsageError("launch: " + name +
+                       ": launch starts ranks on this machine alone; over several hosts start the "
+                       "program with torchrun --no-python, srun, mpirun or a Kubernetes operator, "
+                       "as docs/scale.md shows");
+  throw UsageError("launch: unknown option '" + name + "'");
+}
 
 bool can_be_run(const std::string& file) {
   std::error_code cannot_look;
@@ -58,11 +74,12 @@ void require_descriptors(int ranks) {
                    " (ulimit -Hn)");
 }
 
-std::filesystem::path own_folder() {
-  auto name = (temporary_folder() / "lockstep-launch-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr)
-    throw UsageError(name + ": cannot be made: " + std::strerror(errno));
-  return name;
+void make(const ScratchFolder& folder) {
+  try {
+    make_scratch(folder.path());
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw UsageError(folder.path().string() + ": cannot be made: " + error.code().message());
+  }
 }
 
 bool has_histories(const std::filesystem::path& folder) {
@@ -94,61 +111,18 @@ void say_what_was_recorded(const std::filesystem::path& folder) {
         "call lockstep_recorder.start(), or give it a lockstep::Recorder in C++");
 }
 
-// The caller's secret if it has one, otherwise a fresh one; several nodes cannot agree on one
-// without sending it.
-std::string secret_of_ranks(const NodePlace& place) {
+// The caller's secret if it has one, otherwise a fresh one.
+std::string secret_of_ranks() {
   const char* const given = std::getenv(kSecretVariable);
-  if (given && *given) return given;
-  return place.count == 1 ? fresh_token() : "";
-}
-
-// "HOST:PORT", "[::1]:PORT", or "HOST" for torchrun's port.
-std::pair<std::string, int> host_and_port(const std::string& text) {
-  constexpr int kUsualPort = 29500;
-  const auto colon = text.rfind(':');
-  const bool is_number_alone = text.find(':') != colon && !text.starts_with('[');
-  auto host = is_number_alone ? text : text.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  if (host.empty() || host.find_first_of("[]/ ") != std::string::npos)
-    throw UsageError("--rendezvous " + text + ": expected HOST:PORT, the address of node 0");
-  if (is_number_alone || colon == std::string::npos) return {host, kUsualPort};
-  const auto port = whole_number("--rendezvous", text.substr(colon + 1), 1, 65535);
-  return {host, static_cast<int>(port)};
-}
-
-NodePlace place_of(const LaunchFlags& flags) {
-  if (flags.nodes.empty()) {
-    for (const auto& [name, value] : {std::pair{"--node-rank", &flags.node},
-                                      {"--rendezvous", &flags.rendezvous},
-                                      {"--timeout", &flags.timeout}})
-      if (!value->empty())
-        throw UsageError(std::string("launch: ") + name + " is for several nodes: say --nnodes");
-    return {};
-  }
-  NodePlace place{.limit = std::chrono::minutes(5)};
-  place.count = static_cast<int>(whole_number("--nnodes", flags.nodes, 1, kNodesMost));
-  if (!flags.timeout.empty()) place.limit = time_limit("--timeout", flags.timeout);
-  if (place.count > 1 && (flags.node.empty() || flags.rendezvous.empty()))
-    throw UsageError(
-        "launch: several nodes need --node-rank, from 0 on, and --rendezvous HOST:PORT, the "
-        "address of node 0");
-  if (!flags.node.empty())
-    place.node = static_cast<int>(whole_number("--node-rank", flags.node, 0, place.count - 1));
-  if (!flags.rendezvous.empty()) std::tie(place.host, place.port) = host_and_port(flags.rendezvous);
-  return place;
+  return given && *given ? given : fresh_token();
 }
 
 // The ranks are children of a server process, which outlives this one long enough to end them all,
-// however this one ends. It is forked before this process has threads, and learns where the ranks
-// are once all nodes have come.
+// however this one ends. It is forked before this process has threads.
 ZygoteServer server_of(const ProgramRanks& ranks) {
   return {.prepare = [] {},
-          .serve =
-              [ranks](const std::string& request, int socket) {
-                auto placed = ranks;
-                placed.is = from_wire<RanksOfNode>(request, "the place of the ranks");
-                return to_wire(run_program_ranks(placed, socket));
-              },
+          .serve = [ranks](const std::string&,
+                           int socket) { return to_wire(run_program_ranks(ranks, socket)); },
           .finish = [ranks] { std::filesystem::remove_all(ranks.folder); }};
 }
 
@@ -162,31 +136,75 @@ Descriptor taken_signals() {
   return Descriptor(checked(::signalfd(-1, &taken, SFD_CLOEXEC), "taking signals"));
 }
 
+std::string next_of(const Descriptor& signals) {
+  signalfd_siginfo info{};
+  const auto got = ::read(signals.number(), &info, sizeof(info));
+  return std::to_string(got == sizeof(info) ? info.ssi_signo : SIGTERM);
+}
+
+// Starts the ranks, by a request to their server, and blocks until they have ended. Passes on
+// signals. Throws TierError if the server fails.
+ProgramEnd end_of_ranks(int server, const Descriptor& signals) {
+  send_message(server, {static_cast<uint32_t>(ServerWord::request), ""});
+  for (;;) {
+    std::array<pollfd, 2> waited{pollfd{server, POLLIN, 0}, pollfd{signals.number(), POLLIN, 0}};
+    ::poll(waited.data(), waited.size(), -1);
+    if (waited[1].revents != 0) send_message(server, {kPassedSignal, next_of(signals)});
+    if (waited[0].revents == 0) continue;
+    const auto received = receive_message(server);
+    if (!received) throw TierError("the process that watches over the ranks is gone");
+    if (received->kind == static_cast<uint32_t>(ServerWord::failure))
+      throw TierError(received->text);
+    return from_wire<ProgramEnd>(received->text, "the end of a program");
+  }
+}
+
+// A shell that became this process may have left it children.
+bool has_children() {
+  siginfo_t child{};
+  return ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+// Where the server is killed alone, its ranks end with it, and this process ends what they have
+// started; unless it has children of its own, which it must not end.
+ProgramEnd end_of_launch(const SingleThreaded& alone, ProgramRanks ranks,
+                         const Descriptor& signals) {
+  const bool ends_orphans = !has_children();
+  if (ends_orphans) adopt_orphans();
+  const auto listener = listen_on(kLoopback);
+  ranks.store_port = listener.port;
+  try {
+    const Zygote server(alone, server_of(ranks),
+                        std::array{signals.number(), listener.socket.number()});
+    const ServedStore store(kLoopback, listener);
+    return end_of_ranks(server.descriptor(), signals);
+  } catch (const TierError&) {
+    if (ends_orphans) end_descendants();
+    throw;
+  }
+}
+
 int launch(const LaunchFlags& flags, const std::vector<std::string>& command,
            const SingleThreaded& alone) {
   if (command.empty()) throw UsageError("launch: say which program: launch -n 4 -- PROGRAM ...");
+  refuse_option(command.front());
   require_program(command.front());
   const int count = flags.ranks.empty()
                         ? core_count()
                         : static_cast<int>(whole_number("-n", flags.ranks, 1, kRanksMost));
-  const auto place = place_of(flags);
   const auto record = folder_of_record(flags.record);
   require_descriptors(count);
   const auto signals = taken_signals();
-  const Zygote server(alone,
-                      server_of({.command = command,
-                                 .count = count,
-                                 .secret = secret_of_ranks(place),
-                                 .folder = own_folder(),
-                                 .record = record}),
-                      std::array{signals.number()});
-  ProgramEnd end;
-  try {
-    end = watch_nodes(server, signals, rendezvous_of_nodes(place, count, signals));
-  } catch (const Signalled& ended) {
-    end = {.exit_code = 128 + ended.signal,
-           .sentence = "ended by " + signal_name(ended.signal) + " before all nodes had come"};
-  }
+  const ScratchFolder folder(temporary_folder());
+  make(folder);
+  const auto end = end_of_launch(alone,
+                                 {.command = command,
+                                  .count = count,
+                                  .secret = secret_of_ranks(),
+                                  .folder = folder.path(),
+                                  .record = record,
+                                  .run_id = fresh_token()},
+                                 signals);
   if (!end.sentence.empty()) print_to_stderr(end.sentence);
   say_what_was_recorded(record);
   return end.exit_code;
@@ -198,10 +216,8 @@ int launch(const LaunchFlags& flags, const std::vector<std::string>& command,
 // that had some would take the program's own flags.
 std::vector<std::string> without_separator(std::vector<std::string> arguments) {
   if (arguments.empty() || arguments.front() != "launch") return arguments;
-  const std::array with_value{"-n",           "--nnodes",  "--node-rank",
-                              "--rendezvous", "--timeout", "--record"};
-  const auto has_value = [&](const std::string& argument) {
-    return std::find(with_value.begin(), with_value.end(), argument) != with_value.end();
+  const auto has_value = [](const std::string& argument) {
+    return argument == "-n" || argument == "--record";
   };
   for (size_t at = 1; at < arguments.size(); at += has_value(arguments[at]) ? 2 : 1) {
     if (!arguments[at].starts_with("-")) break;
@@ -213,31 +229,18 @@ std::vector<std::string> without_separator(std::vector<std::string> arguments) {
 }
 
 void add_launch(CLI::App& app, SingleThreaded& alone, int& status) {
-  auto* command =
-      app.add_subcommand("launch", "a program of yours as ranks on this machine, or on several");
+  auto* command = app.add_subcommand("launch", "a program of yours as ranks on this machine");
   const auto flags = std::make_shared<LaunchFlags>();
   command->add_option("-n", flags->ranks, "number of ranks on this machine (the cores)")
       ->type_name("N");
-  command->add_option("--nnodes", flags->nodes, "number of machines that launch it (1)")
-      ->type_name("N");
-  command->add_option("--node-rank", flags->node, "this machine's number, from 0 on")
-      ->type_name("K");
-  command
-      ->add_option("--rendezvous", flags->rendezvous,
-                   "where machine 0 is reached, which serves the others")
-      ->type_name("HOST:PORT");
-  command->add_option("--timeout", flags->timeout, "until all machines must have come (300)")
-      ->type_name("S");
   command
       ->add_option("--record", flags->record,
                    "where a program with a recorder writes its histories, for judge")
       ->type_name("FOLDER");
   command->prefix_command();
   command->footer(
-      "launch [-n N] [--nnodes N --node-rank K --rendezvous HOST:PORT] [--record FOLDER] [--] "
-      "PROGRAM "
-      "[ARGUMENTS]... sets torchrun's variables for every rank. The exit code is that of the rank "
-      "that failed first, or 128 and its signal.");
+      "launch [-n N] [--record FOLDER] [--] PROGRAM [ARGUMENTS]... sets torchrun's variables for "
+      "every rank. The exit code is that of the rank that failed first, or 128 and its signal.");
   command->callback(
       [flags, command, &alone, &status] { status = launch(*flags, command->remaining(), alone); });
 }

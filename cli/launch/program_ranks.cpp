@@ -70,9 +70,6 @@ class Attendant {
     return passed_;
   }
 
-  // After finish(): when a signal was passed on, since the epoch.
-  int64_t passed_at_ns() const { return passed_at_ns_; }
-
   // After finish(): why output was lost; empty where none was, or its reader had closed the pipe.
   const std::string& unwritten() const { return unwritten_; }
 
@@ -127,12 +124,8 @@ class Attendant {
     const bool is_signal = received && received->kind == kPassedSignal;
     if (is_signal && passed_ == 0) {
       passed_ = std::atoi(received->text.c_str());
-      passed_at_ns_ = wall_clock_ns();
       kill_at_ = Clock::now() + kEndPatience;
       group_.signal(passed_);
-    } else if (received && received->kind == kPeerFailed) {
-      kill_at_ = std::min(kill_at_, Clock::now() + kEndPatience);
-      a_rank_failed();
     } else {
       kill_at_ = Clock::now();
     }
@@ -146,7 +139,6 @@ class Attendant {
   std::atomic<Clock::rep> term_at_ = Clock::time_point::max().time_since_epoch().count();
   Clock::time_point kill_at_ = Clock::time_point::max();
   int passed_ = 0;
-  int64_t passed_at_ns_ = 0;
   std::string unwritten_;
   std::thread thread_;
 };
@@ -185,27 +177,22 @@ int exit_code_of(const ChildEnd& end) {
 
 }  // namespace
 
-int64_t wall_clock_ns() {
-  return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-std::vector<std::pair<std::string, std::string>> variables_of(const ProgramRanks& ranks,
-                                                              int local_rank) {
-  const auto& is = ranks.is;
+std::vector<std::pair<std::string, std::string>> variables_of(const ProgramRanks& ranks, int rank) {
+  const auto number = std::to_string(rank), count = std::to_string(ranks.count);
   std::vector<std::pair<std::string, std::string>> variables{
-      {"RANK", std::to_string(is.first_rank + local_rank)},
-      {"WORLD_SIZE", std::to_string(is.world_size)},
-      {"LOCAL_RANK", std::to_string(local_rank)},
-      {"LOCAL_WORLD_SIZE", std::to_string(ranks.count)},
-      {"GROUP_RANK", std::to_string(is.node)},
-      {"GROUP_WORLD_SIZE", std::to_string(is.nodes)},
-      {"MASTER_ADDR", is.address},
-      {"MASTER_PORT", std::to_string(is.port)},
+      {"RANK", number},
+      {"WORLD_SIZE", count},
+      {"LOCAL_RANK", number},
+      {"LOCAL_WORLD_SIZE", count},
+      {"GROUP_RANK", "0"},
+      {"GROUP_WORLD_SIZE", "1"},
+      {"MASTER_ADDR", kLoopback},
+      {"MASTER_PORT", std::to_string(ranks.store_port)},
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},
       {"TORCHELASTIC_RESTART_COUNT", "0"},
       {"TORCHELASTIC_MAX_RESTARTS", "0"},
-      {"TORCHELASTIC_RUN_ID", is.run_id},
-      {"TORCHELASTIC_ERROR_FILE", error_file_of(ranks, local_rank)}};
+      {"TORCHELASTIC_RUN_ID", ranks.run_id},
+      {"TORCHELASTIC_ERROR_FILE", error_file_of(ranks, rank)}};
   if (!ranks.secret.empty()) variables.emplace_back(kSecretVariable, ranks.secret);
   if (!ranks.record.empty()) variables.emplace_back("LOCKSTEP_RECORD", ranks.record.string());
   // As torchrun: otherwise every rank would use all cores.
@@ -230,8 +217,7 @@ ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket) {
     for (const int to : {STDOUT_FILENO, STDERR_FILENO}) {
       std::array<int, 2> ends{};
       checked(pipe2(ends.data(), O_CLOEXEC), "a pipe");
-      streams.push_back(
-          {.rank = ranks.is.first_rank + rank, .to = to, .from = Descriptor(ends[0])});
+      streams.push_back({.rank = rank, .to = to, .from = Descriptor(ends[0])});
       theirs.back()[to == STDERR_FILENO] = Descriptor(ends[1]);
     }
   }
@@ -243,36 +229,24 @@ ProgramEnd run_program_ranks(const ProgramRanks& ranks, int socket) {
   });
   theirs.clear();
   Attendant attendant(std::move(streams), socket, group);
-  int64_t failed_at_ns = 0;
   const auto report = group.wait({.deadline = Clock::time_point::max(),
                                   .grace = kEndPatience,
                                   .stop_descriptor = attendant.stop_descriptor(),
-                                  .on_bad_end = [&] {
-                                    failed_at_ns = wall_clock_ns();
-                                    attendant.a_rank_failed();
-                                    send_message(socket, {kRankFailed, ""});
-                                  }});
+                                  .on_bad_end = [&] { attendant.a_rank_failed(); }});
   end_descendants();
   const int passed = attendant.finish();
   ProgramEnd end{.exit_code = passed == 0 ? 0 : 128 + passed,
-                 .sentence = passed == 0 ? "" : "ended by " + signal_name(passed),
-                 .failed_at_ns = passed == 0 ? 0 : attendant.passed_at_ns()};
+                 .sentence = passed == 0 ? "" : "ended by " + signal_name(passed)};
   if (passed == 0 && report.first_bad >= 0) {
     const int first = first_failed(ranks, report);
-    const auto reported = error_reported_in(error_file_of(ranks, first));
     end = {.exit_code = exit_code_of(report.ends[static_cast<size_t>(first)]),
-           .sentence = failure_text(ranks, report, first),
-           .failed_at_ns = reported && reported->time_ns ? *reported->time_ns : failed_at_ns,
-           .is_alike = ended_alike(ranks, report)};
+           .sentence = failure_text(ranks, report, first)};
   }
-  if (const auto killed = killed_text(ranks, report); !killed.empty())
+  if (const auto killed = killed_text(report); !killed.empty())
     end.sentence += (end.sentence.empty() ? "" : "; ") + killed;
   if (const auto& lost = attendant.unwritten(); !lost.empty()) {
     end.sentence += (end.sentence.empty() ? "" : "; ") + lost;
-    if (end.exit_code == 0) {
-      end.exit_code = kUsage;
-      end.failed_at_ns = wall_clock_ns();
-    }
+    if (end.exit_code == 0) end.exit_code = kUsage;
   }
   return end;
 }

@@ -39,7 +39,9 @@ std::optional<ReportedError> error_reported_in(const std::filesystem::path& file
                        .time_ns = time_in(message)};
 }
 
-bool ended_alike(const ProgramRanks& ranks, const GroupReport& report) {
+// If all ranks exited alike, without a signal or an error file, no rank is to blame: every rank may
+// have decided to skip, for example.
+static bool ended_alike(const ProgramRanks& ranks, const GroupReport& report) {
   const auto& first = report.ends.front();
   if (report.ends.size() < 2 || first.kind != ChildEnd::Kind::exited || first.code == 0)
     return false;
@@ -78,23 +80,18 @@ static std::string with_prefixes(const std::string& report, int rank) {
 
 std::string failure_text(const ProgramRanks& ranks, const GroupReport& report, int rank) {
   const auto& end = report.ends[static_cast<size_t>(rank)];
-  const auto node =
-      ranks.is.nodes == 1 ? std::string() : " of node " + std::to_string(ranks.is.node);
-  if (ended_alike(ranks, report))
-    return "every rank" + node + " exited with code " + std::to_string(end.code);
+  if (ended_alike(ranks, report)) return "every rank exited with code " + std::to_string(end.code);
   const auto how = end.kind == ChildEnd::Kind::exited ? "with exit code " + std::to_string(end.code)
                                                       : "by " + signal_name(end.code);
   const auto reported = error_reported_in(error_file_of(ranks, rank));
-  const int number = ranks.is.first_rank + rank;
-  return "rank " + std::to_string(number) + node + " failed first, " + how +
-         (reported ? ": " + with_prefixes(reported->sentence, number) : "");
+  return "rank " + std::to_string(rank) + " failed first, " + how +
+         (reported ? ": " + with_prefixes(reported->sentence, rank) : "");
 }
 
-std::string killed_text(const ProgramRanks& ranks, const GroupReport& report) {
+std::string killed_text(const GroupReport& report) {
   std::vector<std::string> killed;
   for (size_t rank = 0; rank < report.ends.size(); ++rank)
-    if (report.ends[rank].kind == ChildEnd::Kind::cut_off)
-      killed.push_back(std::to_string(static_cast<size_t>(ranks.is.first_rank) + rank));
+    if (report.ends[rank].kind == ChildEnd::Kind::cut_off) killed.push_back(std::to_string(rank));
   if (killed.empty()) return "";
   return (killed.size() == 1 ? "rank " : "ranks ") + joined(killed, ", ") +
          " did not end in time and " + (killed.size() == 1 ? "was" : "were") + " killed";

@@ -23,15 +23,10 @@ std::optional<ReportedError> error_reported_in(const std::filesystem::path& file
 // The rank to blame, of ranks of which one ended badly.
 int first_failed(const ProgramRanks& ranks, const GroupReport& report);
 
-// If all ranks exited alike, without a signal or an error file, no rank is to blame: every rank may
-// have decided to skip, for example.
-bool ended_alike(const ProgramRanks& ranks, const GroupReport& report);
-
-// "rank 2 failed first, with exit code 3: ..."; or that all exited alike. Where there are several
-// nodes it names this one.
+// "rank 2 failed first, with exit code 3: ..."; or that all exited alike.
 std::string failure_text(const ProgramRanks& ranks, const GroupReport& report, int rank);
 
 // "rank 1 did not end in time and was killed"; or "".
-std::string killed_text(const ProgramRanks& ranks, const GroupReport& report);
+std::string killed_text(const GroupReport& report);
 
 }  // namespace lockstep::cli

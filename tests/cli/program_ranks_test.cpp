@@ -18,21 +18,15 @@ std::string value_of(const std::string& name, const ProgramRanks& ranks, int ran
 }
 
 TEST(ProgramRanks, EachHasItsPlaceAndAllHaveOneStore) {
-  const ProgramRanks ranks{.command = {"true"},
-                           .count = 3,
-                           .secret = "s",
-                           .folder = "/f",
-                           .is = {.node = 1,
-                                  .nodes = 2,
-                                  .first_rank = 4,
-                                  .world_size = 7,
-                                  .address = "127.0.0.1",
-                                  .port = 4711}};
-  EXPECT_EQ(value_of("RANK", ranks, 2), "6");
+  const ProgramRanks ranks{
+      .command = {"true"}, .count = 3, .secret = "s", .folder = "/f", .store_port = 4711};
+  EXPECT_EQ(value_of("RANK", ranks, 2), "2");
   EXPECT_EQ(value_of("LOCAL_RANK", ranks, 2), "2");
-  EXPECT_EQ(value_of("WORLD_SIZE", ranks, 0), "7");
+  EXPECT_EQ(value_of("WORLD_SIZE", ranks, 0), "3");
   EXPECT_EQ(value_of("LOCAL_WORLD_SIZE", ranks, 0), "3");
-  EXPECT_EQ(value_of("GROUP_RANK", ranks, 0), "1");
+  EXPECT_EQ(value_of("GROUP_RANK", ranks, 0), "0");
+  EXPECT_EQ(value_of("GROUP_WORLD_SIZE", ranks, 0), "1");
+  EXPECT_EQ(value_of("MASTER_ADDR", ranks, 0), "127.0.0.1");
   EXPECT_EQ(value_of("MASTER_PORT", ranks, 0), "4711");
   EXPECT_EQ(value_of("TORCHELASTIC_USE_AGENT_STORE", ranks, 0), "True");
   EXPECT_EQ(value_of("TORCHELASTIC_ERROR_FILE", ranks, 1), "/f/rank1.json");

@@ -3,7 +3,7 @@
 // exit 1.
 //
 // usage: launched [sum | interface | train [TIMEOUT_MS] | throw | leave RANK | stay RANK | again |
-// fail-once FILE]
+// record | fail-once FILE]
 //   sum        each rank adds its rank plus one
 //   interface  rank 1 listens on an interface that is not there
 //   fail-once  the last rank leaves with exit 3 if FILE is not there, and writes it
@@ -12,12 +12,14 @@
 //   leave      RANK makes three steps and ends, the others want a fourth
 //   stay       the same, but the process of RANK lives on without its handle, until it is ended
 //   again      two objects, one after the other, of two steps each
+//   record     three steps, into the folder that LOCKSTEP_RECORD names
 #include "tests/launcher/launched.h"
 
 #include "ddp/base/environment.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/init.h"
 #include "ddp/launcher_report.h"
+#include "lockstep/recorder.h"
 
 #include <torch/torch.h>
 
@@ -76,6 +78,19 @@ void train_steps(const Group& group, int steps) {
   for (int step = 0; step < steps; ++step) ddp.forward(torch::ones({2, 4})).sum().backward();
 }
 
+void train_recorded(const Group& group) {
+  lockstep::Recorder recorder(group);
+  torch::nn::Linear net(4, 2);
+  lockstep::DistributedDataParallel ddp(net, {.process_group = recorder.group()});
+  recorder.watch(ddp);
+  torch::optim::SGD optimizer(net->parameters(), 0.1);
+  for (int step = 0; step < 3; ++step) {
+    optimizer.zero_grad();
+    ddp.forward(torch::full({2, 4}, 1.0 + group->getRank())).sum().backward();
+    recorder.step(optimizer);
+  }
+}
+
 void train_and_throw(const Group& group) {
   torch::nn::Linear net(4, 2);
   lockstep::DistributedDataParallel ddp(net, {.process_group = group});
@@ -101,6 +116,7 @@ void run(const std::string& what, const std::string& more) {
   const Group group = lockstep::init_process_group(options);
   if (what == "train") return train(group, timeout);
   if (what == "throw") return train_and_throw(group);
+  if (what == "record") return train_recorded(group);
   if (what == "leave" || what == "stay")
     return train_unevenly(group, std::stoi(more), what == "stay");
   if (what == "again") {

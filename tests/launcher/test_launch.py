@@ -142,6 +142,19 @@ class Launch(Campaign):
         self.assertEqual(said.status, 2)
         self.assertIn("-n 0: expected a whole number from 1 to 4,096", said.err)
 
+    def test_ranks_on_several_hosts_are_for_engines(self):
+        for flags in (["--nnodes", "2", "--node-rank", "0", "--rendezvous", "node-a:29500"], ["--nnodes=2"],
+                      ["--node-rank", "1"], ["--rendezvous=node-a"], ["--nnodes", "1", "--"]):
+            said = self.play([LOCKSTEP, "launch", "-n", "2", *flags, "true"])
+            self.assertEqual((said.status, said.out), (2, ""), str(said))
+            self.assertRegex(said.err, r"^lockstep: launch: %s: launch starts ranks on this machine alone; over several hosts start "
+                                       r"the program with torchrun --no-python, srun, mpirun or a Kubernetes operator, as "
+                                       r"docs/scale\.md shows\n$" % flags[0].split("=")[0])
+
+    def test_an_unknown_option_is_no_program(self):
+        said = self.play([LOCKSTEP, "launch", "--timeout", "3", "true"])
+        self.assertEqual((said.status, said.err), (2, "lockstep: launch: unknown option '--timeout'\n"))
+
     def started(self, *command):
         """A launch whose two ranks have said so."""
         process = self.start([LOCKSTEP, "launch", "-n", "2", "--", *command])
@@ -175,6 +188,21 @@ class Launch(Campaign):
         while marked(self.mark) and time.monotonic() < until:
             time.sleep(0.02)
         self.assertEqual(marked(self.mark), [])
+
+    def test_nothing_is_left_where_the_process_that_watches_is_killed_alone(self):
+        process = self.started("sh", "-c", "setsid sleep 1000 & echo ready $PPID; wait")
+        os.kill(int(self.said_ready.split()[-1]), signal.SIGKILL)
+        said = self.ended(process)
+        self.assertEqual((said.status, said.err), (2, "lockstep: the process that watches over the ranks is gone\n"))
+        self.assertEqual((marked(self.mark), os.listdir(self.environment["TMPDIR"])), ([], []))
+
+    def test_a_shells_own_children_are_left_alone(self):
+        process = self.start(["sh", "-c", 'sleep 1000 & echo $!; exec "$0" launch -n 1 -- sh -c "echo ready \\$PPID; exec sleep 1000"',
+                              LOCKSTEP])
+        shells, server = (int(process.stdout.readline().split()[-1]) for _ in range(2))
+        os.kill(server, signal.SIGKILL)
+        self.assertEqual(process.wait(DEADLINE_S), 2)
+        os.kill(shells, signal.SIGKILL)  # which throws if it is gone
 
     def test_what_ranks_left_running_ends_with_them(self):
         said = self.launch(2, "sh", "-c", "setsid sleep 1000 & echo bye")

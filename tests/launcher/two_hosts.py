@@ -1,7 +1,8 @@
-"""Two hosts on this machine: network namespaces with a cable between them."""
+"""Two hosts on this machine: network namespaces with a cable between them, which know each other by name."""
 
 import os
 import shutil
+import signal
 import subprocess
 
 ADDRESSES = ("10.231.7.1", "10.231.7.2")
@@ -13,7 +14,7 @@ def ip(*arguments):
 
 
 class TwoHosts:
-    """Of a test case: two network namespaces, self.names, that see each other at ADDRESSES."""
+    """Of a Launched test case: two network namespaces, self.names, that see each other at ADDRESSES and by these names."""
 
     def make_hosts(self):
         if os.getuid() != 0:
@@ -32,6 +33,9 @@ class TwoHosts:
             self.ip_all("-n", name, "address", "add", address + "/24", "dev", "cable")
             for device in ("cable", "lo"):
                 self.ip_all("-n", name, "link", "set", device, "up")
+        self.hosts_file = os.path.join(self.folder(), "hosts")
+        with open(self.hosts_file, "w", encoding="ascii") as file:
+            file.write("127.0.0.1 localhost\n" + "".join(map("%s %s\n".__mod__, zip(ADDRESSES, self.names))))
 
     def ip_all(self, *arguments):
         done = ip(*arguments)
@@ -39,9 +43,22 @@ class TwoHosts:
             self.skipTest("ip %s: %s" % (" ".join(arguments), done.stderr.strip()))
 
     def on_host(self, host, command):
-        """With a name of its own, too, so that it is a host to whoever counts them."""
-        return ["ip", "netns", "exec", self.names[host], "unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"',
-                self.names[host], *command]
+        """With a name of its own, too, so that it is a host to a program that counts hosts."""
+        return ["ip", "netns", "exec", self.names[host], "unshare", "--uts", "sh", "-c",
+                'mount --bind "$1" /etc/hosts && hostname "$0" && shift && exec "$@"', self.names[host], self.hosts_file, *command]
 
     def cut_the_cable(self):
         self.ip_all("-n", self.names[1], "link", "set", "cable", "down")
+
+    def end_processes(self, host):
+        """At once, all that run on one host."""
+        for process in ip("netns", "pids", self.names[host]).stdout.split():
+            try:
+                os.kill(int(process), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def switch_off(self, host):
+        """What runs there ends, and the other host hears nothing of it."""
+        self.cut_the_cable()
+        self.end_processes(host)

@@ -12,8 +12,7 @@ ALL_BUT_DDP = ("reference", "harness", "scenarios", "reports", "demos", "cli", "
 SUBJECT = tuple(RECORDER + "/" + name for name in ("rank_context.h", "tensors.h")) + tuple(
     WORLD + "/" + name for name in ("checkpoints.h", "subject.h", "subjects.h", "optimizers.h", "options.h"))
 # What a launcher says to a process, and the process to it: free of torch.
-LAUNCHER = tuple("ddp/rendezvous/%s.h" % name for name in ("addresses", "launcher", "listening")) + (
-    "ddp/launcher_report.h",)
+LAUNCHER = ("ddp/launcher_report.h", "ddp/rendezvous/launcher.h", "ddp/rendezvous/listening.h")
 SCENARIOS = ("scenarios", CORE, "reference") + SUBJECT
 
 
@@ -56,7 +55,6 @@ MAY_INCLUDE = {
     "cli": ALL_BUT_DDP,
     "cli/commands/shard.cpp": ALL_BUT_DDP + ("ddp",),
     "cli/launched.cpp": ALL_BUT_DDP + LAUNCHER,
-    "cli/launch": ALL_BUT_DDP + LAUNCHER,
     "bench": ALL_BUT_DDP + ("ddp", "recorder"),
     "examples": ALL_BUT_DDP + ("ddp", "recorder"),
     "cmake": ("cmake",),
