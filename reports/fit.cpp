@@ -105,9 +105,12 @@ std::vector<std::string> with_columns(const std::vector<std::vector<std::string>
 
 std::string cut(const std::string& line, const std::string& sign, size_t columns) {
   if (width(line) <= columns) return line;
-  const auto letters = letters_of(line);
-  const size_t room = columns > width(sign) ? columns - width(sign) : 0;
-  return joined(Letters(letters.begin(), letters.begin() + static_cast<long>(room)), "") + sign;
+  const auto first = [](const std::string& text, size_t count) {
+    const auto letters = letters_of(text);
+    return joined(Letters(letters.begin(), letters.begin() + static_cast<long>(count)), "");
+  };
+  if (columns <= width(sign)) return first(sign, columns);
+  return first(line, columns - width(sign)) + sign;
 }
 
 struct Manner {

@@ -152,8 +152,9 @@ std::string result_line(const Result& result, const Run& run, const Columns& col
                            without_trailing_spaces(rest),
                        style),
                  style);
-  return indent + coloured(word, colour_of(result.kind), style) +
-         line.substr(indent.size() + word.size()) + "\n";
+  const auto begin = indent + word;
+  if (!line.starts_with(begin)) return line + "\n";  // a terminal of a few columns
+  return indent + coloured(word, colour_of(result.kind), style) + line.substr(begin.size()) + "\n";
 }
 
 std::string story_text(const Result& result, const std::string& program, const Style& style) {

@@ -58,7 +58,9 @@ size_t width_of(const Part& part, const Widths& widths, const Style& style) {
 
 // As many groups side by side as fit; a group that is too wide alone is broken between columns.
 std::vector<Block> blocks_of(const Grid& grid, const Widths& widths, const Style& style) {
-  const size_t room = (style.columns == 0 ? kColumnsOfPaper : style.columns) - 4 - widths.label;
+  const size_t all = style.columns == 0 ? kColumnsOfPaper : style.columns;
+  const size_t taken = 4 + widths.label;
+  const size_t room = all > taken ? all - taken : 0;
   std::vector<Block> blocks;
   size_t used = 0, column = 0;
   for (const auto& group : grid.columns) {

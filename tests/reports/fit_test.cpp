@@ -50,6 +50,11 @@ TEST(Fit, WhatFitsAndWhatIsForNoTerminalStaysAsItIs) {
   EXPECT_EQ(fitted(kTable, {}), kTable);
 }
 
+TEST(Fit, ARowIsCutWithinANarrowTerminal) {
+  EXPECT_EQ(fitted_row("  PASS   2.9s  sampler", {.columns = 5}), "  PA…");
+  EXPECT_EQ(fitted_row("  PASS   2.9s  sampler", {.unicode = false, .columns = 2}), "..");
+}
+
 TEST(Fit, SentencesAreBrokenBetweenWordsAndLabelsStandAlone) {
   EXPECT_EQ(fitted({"  rank 1 waits in collective #2, which rank 0 completed",
                     "  case     world 2 · samples [1,2] · options.drop true",
@@ -68,20 +73,23 @@ TEST(Fit, ACommandIsBrokenAsAShellReadsItAndAPathNever) {
              "           .lockstep/failures/a_long_name-3f9c1a.json \\", "           --tier sim"}));
 }
 
-TEST(Fit, NothingOfAStoryIsWiderThanTheTerminalButAPath) {
-  auto result = samples::failing();
-  result.failure->stack = std::string(70, 'f') + " at launch.cpp:40";
-  const auto run = samples::run_of({result});
-  for (const bool unicode : {true, false})
-    for (const size_t columns : {40u, 60u, 80u, 100u}) {
-      const Style style{.unicode = unicode, .columns = columns};
-      const auto text = headline(run, style) + result_text(result, run, columns_for(run), style) +
-                        summary(run, style);
+TEST(Fit, NothingOfAnyResultIsWiderThanTheTerminalButAPath) {
+  std::vector<Result> results{samples::passing(), samples::shrunk(), samples::of_two_signatures()};
+  for (const auto kind : {Result::Kind::hang, Result::Kind::inconclusive, Result::Kind::skip})
+    results.push_back(samples::of_kind(kind));
+  results.push_back(samples::failing());
+  results.back().failure->stack = std::string(70, 'f') + " at launch.cpp:40";
+  const auto run = samples::run_of(results);
+  for (const bool plain : {true, false})
+    for (size_t columns = 1; columns <= 120; ++columns) {
+      const Style style{.colour = !plain, .unicode = !plain, .columns = columns};
+      auto text = headline(run, style) + slowest(run, 3, style) + summary(run, style);
+      for (const auto& result : results) text += result_text(result, run, columns_for(run), style);
       for (const auto& line : split(text, '\n')) {
-        constexpr size_t kLabel = 11;
+        const size_t kept = line.ends_with('\\') ? 13 : 11;  // a label, and how a command goes on
         const auto words = split(line, ' ');
         const bool has_long_word = std::any_of(words.begin(), words.end(), [&](const auto& word) {
-          return width(word) + kLabel > columns;
+          return width(word) + kept > columns;
         });
         EXPECT_TRUE(width(line) <= columns || has_long_word) << columns << ": " << line;
       }

@@ -92,6 +92,11 @@ TEST(PictureText, FitsTheTerminal) {
       EXPECT_LE(widest_line(text_of(picture, {.columns = columns})), columns);
 }
 
+TEST(PictureText, OfAGridHasAColumnABlockWhereTheTerminalIsNarrowerThanItsLabels) {
+  for (size_t columns = 1; columns <= 16; ++columns)
+    EXPECT_LE(widest_line(text_of(sample_grid(), {.columns = columns})), 24U) << columns;
+}
+
 TEST(PictureText, InColourIsTheSameText) {
   for (const auto& picture : {sample_grid(), sample_bars(), sample_lines()}) {
     const auto coloured = text_of(picture, {.colour = true, .columns = 80});
