@@ -131,19 +131,23 @@ int first_to_throw(const History& history, const std::vector<int>& threw) {
                            [&](int a, int b) { return progress_of(a) < progress_of(b); });
 }
 
-// A rank that was signalled or exited explains why its peers threw, so it is named first.
+// A rank that was signalled or exited, or had no room, explains why its peers threw or waited, so
+// it is named first.
 std::optional<Verdict> judge_endings(const History& history) {
-  for (const auto kind : {Ending::Kind::signalled, Ending::Kind::exited, Ending::Kind::threw})
+  for (const auto kind : {Ending::Kind::signalled, Ending::Kind::exited})
     if (const auto ranks = ranks_that(history, {kind}); !ranks.empty())
-      return crash(history,
-                   kind == Ending::Kind::threw ? first_to_throw(history, ranks) : ranks.front());
-  if (const auto stuck = ranks_that(history, {Ending::Kind::stuck}); !stuck.empty())
-    return hang(history, stuck);
+      return crash(history, ranks.front());
   if (const auto full = ranks_that(history, {Ending::Kind::overflowed}); !full.empty())
     return Verdict{
         Verdict::Kind::inconclusive,
-        {{"A history must fit its journal", "overflowed", ranks_text(full),
-          ranks_text(full) + " had more to record than a journal holds" + rank_summary(history)}}};
+        {{"A rank must have room for what it records and writes", "overflowed", ranks_text(full),
+          "rank " + std::to_string(full.front()) +
+              " had no room: " + history.ranks()[static_cast<size_t>(full.front())].ending.why +
+              rank_summary(history)}}};
+  if (const auto threw = ranks_that(history, {Ending::Kind::threw}); !threw.empty())
+    return crash(history, first_to_throw(history, threw));
+  if (const auto stuck = ranks_that(history, {Ending::Kind::stuck}); !stuck.empty())
+    return hang(history, stuck);
   if (const auto cut = ranks_that(history, {Ending::Kind::cut_off}); !cut.empty())
     return Verdict{Verdict::Kind::inconclusive,
                    {{"Every rank must say how it ended", "cut_off", ranks_text(cut),

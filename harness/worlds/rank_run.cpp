@@ -11,9 +11,40 @@ namespace lockstep {
 
 namespace {
 
+// The scratch folder, or the disk that it is on, has no room for what the program writes.
+struct ScratchFull : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+std::string scratch_full_text(const std::filesystem::path& folder, const std::string& why) {
+  return why + " in " + folder.parent_path().string() +
+         ", the folder for temporary files: set TMPDIR to one with room";
+}
+
 std::filesystem::path made_scratch(const std::filesystem::path& folder) {
-  make_scratch(folder);
+  try {
+    make_scratch(folder);
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw ScratchFull(
+        scratch_full_text(folder, "no folder could be made (" + error.code().message() + ")"));
+  }
   return folder;
+}
+
+// A program that threw where its scratch folder has less room than any case takes threw because of
+// that: what its subject says of it is in the subject's words.
+Ending with_cause(const Ending& ending, const std::filesystem::path& scratch) {
+  constexpr uintmax_t kRoomLeast = 1 << 20;
+  std::error_code none;
+  if (ending.kind != Ending::Kind::threw || !std::filesystem::exists(scratch, none)) return ending;
+  const auto space = std::filesystem::space(scratch, none);
+  if (none || space.available >= kRoomLeast) return ending;
+  return {
+      Ending::Kind::overflowed,
+      scratch_full_text(
+          scratch, "it has " + with_commas(static_cast<int64_t>(space.available)) + " bytes left") +
+          " (" + ending.why + ")",
+      ending.at};
 }
 
 // The name of a group in the trace.
@@ -33,6 +64,8 @@ Ending ending_of(const Program& program) {
   } catch (const Unsupported& error) {
     return {Ending::Kind::refused, error.what()};
   } catch (const JournalFull& error) {
+    return {Ending::Kind::overflowed, error.what()};
+  } catch (const ScratchFull& error) {
     return {Ending::Kind::overflowed, error.what()};
   } catch (const c10::Error& error) {
     return {Ending::Kind::threw, error.what_without_backtrace()};
@@ -71,11 +104,12 @@ RankRun::RankRun(RankRunParts parts)
 }
 
 Ending RankRun::run() {
-  const Ending ending = ending_of([&] {
+  const auto thrown = ending_of([&] {
     parts_.scenario.program(parts_.c, here_);
     const std::string device_error = parts_.device_error ? parts_.device_error() : "";
     if (!device_error.empty()) throw std::runtime_error(device_error);
   });
+  const Ending ending = with_cause(thrown, parts_.scratch);
   for (const auto& log : logs_) log->settle();
   end(ending);
   std::cout.flush();

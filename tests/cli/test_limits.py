@@ -121,5 +121,33 @@ class Limits(ProgramCase):
         self.assertEqual(finished[0], 0, finished)
 
 
+class Scratch(ProgramCase):
+    """Of Lockstep's own program, whose claims about checkpoints write files."""
+
+    def run_with_tmpfs(self, options, tier):
+        unshare = shutil.which("unshare")
+        mount = 'mount -t tmpfs -o %s tmpfs "$1"' % options
+        if not unshare or subprocess.run([unshare, "-m", "sh", "-c", mount, "sh", self.temporary], stderr=subprocess.DEVNULL,
+                                         check=False).returncode != 0:
+            self.skipTest("this user cannot mount a small disk")
+        run = mount + ' && exec "$0" run checkpoint.resume --cases 3 --seed 7 --tier ' + tier
+        done = subprocess.run([unshare, "-m", "sh", "-c", run, PROGRAM, self.temporary], cwd=self.folder, env=self.environment,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        self.assertIn("INCONCLUSIVE", done.stdout)
+        self.assertFalse(os.path.exists(self.path("failures")))
+        return " ".join(done.stdout.split())
+
+    def test_a_full_disk_is_no_failure_of_the_subject(self):
+        for tier in ("sim", "warm", "cold"):
+            text = self.run_with_tmpfs("size=4k", tier)
+            self.assertRegex(text, r"had no room: it has [\d,]+ bytes left in \S.*, the folder for temporary files: set TMPDIR to "
+                                   r"one with room \(.*No space left")
+
+    def test_a_disk_without_room_for_a_folder_is_none_either(self):
+        text = self.run_with_tmpfs("nr_inodes=1", "sim")
+        self.assertIn("had no room: no folder could be made (No space left on device) in ", text)
+
+
 if __name__ == "__main__":
     unittest.main()

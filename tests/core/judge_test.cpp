@@ -278,6 +278,15 @@ TEST(Judge, ASignalExplainsWhyThePeersThrew) {
   EXPECT_NE(verdict.findings.at(0).text.find("rank 1 was ended by SIGSEGV"), std::string::npos);
 }
 
+TEST(Judge, ARankWithoutRoomExplainsWhyThePeersThrewOrWaited) {
+  for (const auto kind : {Ending::Kind::threw, Ending::Kind::stuck}) {
+    const auto verdict =
+        judged({ending({kind, "no peer"}), ending({Ending::Kind::overflowed, "the disk is full"})});
+    EXPECT_EQ(verdict.kind, Kind::inconclusive);
+    EXPECT_TRUE(verdict.findings.at(0).text.starts_with("rank 1 had no room: the disk is full"));
+  }
+}
+
 TEST(Judge, LeavingWithStatusZeroIsStillNotReturning) {
   EXPECT_EQ(judged({ending(kReturned), ending({Ending::Kind::exited, "0"})}).kind, Kind::crash);
 }
