@@ -1,15 +1,14 @@
 #include "ddp/checkpoint/archive.h"
 
 #include "ddp/checkpoint/pickle_reader.h"
+#include "ddp/checkpoint/stored_records.h"
 #include "ddp/errors.h"
 
 #include <torch/csrc/jit/serialization/pickler.h>
 #include <torch/torch.h>
 
 #include <caffe2/serialize/inline_container.h>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <stdexcept>
@@ -69,18 +68,18 @@ Sums sums_in(const std::string& text) {
 
 class File {
  public:
-  explicit File(const std::string& path) : reader_(path) {
-    if (reader_.hasRecord("byteorder") && text("byteorder") != "little")
+  explicit File(const std::string& path) : records_(path) {
+    if (records_.has("byteorder") && records_.text("byteorder") != "little")
       throw std::runtime_error("its numbers are not little-endian");
-    if (!reader_.hasRecord(kPickle) || reader_.hasRecord("constants.pkl"))
+    if (!records_.has(kPickle) || records_.has("constants.pkl"))
       throw std::runtime_error(
           "it is no file of torch.save or save_checkpoint (one of torch::save, perhaps, which "
           "torch::load reads)");
-    if (reader_.hasRecord(kChecksums)) expected_ = sums_in(text(kChecksums));
+    if (records_.has(kChecksums)) expected_ = sums_in(records_.text(kChecksums));
   }
 
   ReadArchive read() {
-    const std::string pickle = text(kPickle);
+    const std::string pickle = records_.text(kPickle);
     check(kPickle, pickle.data(), pickle.size());
     ReadArchive archive;
     archive.value =
@@ -92,21 +91,20 @@ class File {
   }
 
  private:
-  std::string text(const std::string& name) {
-    std::string bytes(reader_.getRecordSize(name), '\0');
-    reader_.getRecord(name, bytes.data(), bytes.size());
-    return bytes;
-  }
-
+  // Tensors may share a storage, which is read once.
   at::Tensor storage(const std::string& key, at::ScalarType dtype, std::int64_t count) {
     const std::string name = "data/" + key;
     const auto size = static_cast<std::size_t>(count) * c10::elementSize(dtype);
-    if (!reader_.hasRecord(name) || reader_.getRecordSize(name) != size)
+    if (!records_.has(name) || records_.size(name) != size)
       throw std::runtime_error("its record " + name + " is missing or has another size");
+    const auto known = storages_.find(name);
+    if (known != storages_.end() && known->second.scalar_type() == dtype) return known->second;
+    if (known != storages_.end())
+      throw std::runtime_error("its record " + name + " is of two kinds of numbers");
     const at::Tensor tensor = at::empty({count}, dtype);
-    if (size > 0) reader_.getRecord(name, tensor.data_ptr(), size);
+    if (size > 0) records_.read(name, tensor.data_ptr());
     check(name, tensor.const_data_ptr(), size);
-    return tensor;
+    return storages_[name] = tensor;
   }
 
   void check(const std::string& name, const void* bytes, std::size_t size) {
@@ -117,20 +115,14 @@ class File {
       throw std::runtime_error("its record " + name + " is damaged: the checksum differs");
   }
 
-  caffe2::serialize::PyTorchStreamReader reader_;
+  const StoredRecords records_;
   Sums expected_, seen_;
+  std::map<std::string, at::Tensor> storages_;
 };
 
 }  // namespace
 
 ReadArchive read_archive(const std::string& path) {
-  errno = 0;
-  if (!std::ifstream(path)) throw std::runtime_error(std::strerror(errno));
-  std::string start(2, '\0');
-  std::ifstream(path, std::ios::binary).read(start.data(), 2);
-  if (start != "PK")
-    throw std::runtime_error(
-        "it is no file of torch.save or save_checkpoint, which are zip archives");
   try {
     return File(path).read();
   } catch (const c10::Error& error) {

@@ -17,8 +17,9 @@ struct ReadArchive {
   std::uint64_t checksum = 0;
 };
 
-// Reads a file of torch.save or of write_archive; tensors are on the CPU. Throws std::runtime_error
-// with what is wrong with the file, for any bytes.
+// Reads a file of torch.save or of write_archive; tensors are on the CPU, dictionaries PickleDict.
+// Throws std::runtime_error with what is wrong with the file, for any bytes, and takes time and
+// memory in proportion to them.
 ReadArchive read_archive(const std::string& path);
 
 // Gives `write` the bytes of such a file, in order, with a checksum for each record. Tensors are

@@ -90,10 +90,10 @@ Entry part_of(const Entry& all, const char* name, const char* long_name) {
 
 // A dictionary of tensors alone is a state_dict.
 bool is_bare_model(const Entry& all) {
-  const StateDict dict = all.dict();
-  for (const auto& each : dict)
-    if (!each.value().isTensor()) return false;
-  return !dict.empty();
+  const auto dict = all.dict();
+  for (const auto& [name, entry] : dict->entries)
+    if (!entry.isTensor()) return false;
+  return !dict->entries.empty();
 }
 
 void check_format(const Entry& all) {
@@ -113,7 +113,7 @@ Assignments plan_loading(const Entry& all, const Checkpoint& checkpoint, int ran
   check_format(all);
   Assignments plan;
   if (checkpoint.model != nullptr)
-    append(plan, plan_loading(is_bare_model(all) ? Entry(all.dict(), "it")
+    append(plan, plan_loading(is_bare_model(all) ? all.renamed("it")
                                                  : part_of(all, "model", "model_state_dict"),
                               *checkpoint.model));
   if (checkpoint.optimizer != nullptr)

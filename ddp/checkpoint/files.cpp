@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <stdexcept>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace lockstep {
 
@@ -24,22 +26,69 @@ void check(bool is_well, const std::string& what) {
 class Descriptor {
  public:
   Descriptor(const std::string& path, int flags)
-      : number_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
-    check(number_ >= 0, "open " + path);
+      : number_(::open(path.c_str(), flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666)) {}
+  ~Descriptor() {
+    if (is_open()) ::close(number_);
   }
-  ~Descriptor() { ::close(number_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  bool is_open() const { return number_ >= 0; }
   int number() const { return number_; }
 
  private:
-  const int number_;
+  int number_;
 };
+
+bool is_same_file(const struct stat& one, const struct stat& other) {
+  return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+// Holds the file of this name for this process alone, as long as it is open.
+void hold_alone(const Descriptor& file, const std::string& path) {
+  struct stat is {
+  }, named{};
+  const bool is_held = ::flock(file.number(), LOCK_EX | LOCK_NB) == 0;
+  check(is_held, "write " + path + ", which another process writes");
+  const bool is_named = ::fstat(file.number(), &is) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+                        is_same_file(is, named);
+  if (!is_named) fail("write " + path + ", which another process writes", EWOULDBLOCK);
+}
+
+// What a process that was killed left. Something else may be a trap that another user laid: a link
+// to a file of this user's, or a pipe that nobody reads.
+void remove_left_over(const std::string& path) {
+  const Descriptor file(path, O_WRONLY | O_NOFOLLOW);
+  if (!file.is_open() && errno == ENOENT) return;
+  struct stat status {};
+  const bool is_regular =
+      file.is_open() && ::fstat(file.number(), &status) == 0 && S_ISREG(status.st_mode);
+  if (!file.is_open() && errno != ELOOP && errno != ENXIO) fail("open " + path, errno);
+  if (!is_regular) throw std::runtime_error("cannot write " + path + ": it is no regular file");
+  hold_alone(file, path);
+  check(::unlink(path.c_str()) == 0, "remove " + path);
+}
+
+// A new file, which nobody else has opened before.
+Descriptor new_file(const std::string& path) {
+  constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
+  Descriptor file(path, kNew);
+  if (!file.is_open() && errno == EEXIST) {
+    remove_left_over(path);
+    file = Descriptor(path, kNew);
+  }
+  check(file.is_open(), "open " + path);
+  hold_alone(file, path);
+  return file;
+}
 
 // Renames are on the disk when their folder is.
 void flush_folder_of(const std::string& path) {
   const auto parent = std::filesystem::path(path).parent_path();
   const Descriptor folder(parent.empty() ? "." : parent.string(), O_RDONLY | O_DIRECTORY);
+  check(folder.is_open(), "open its folder");
   check(::fsync(folder.number()) == 0, "write its folder to disk");
 }
 
@@ -68,10 +117,7 @@ void shift_older(const std::string& path, int keep_last) {
 void replace_file(const std::string& path, const std::function<void(const Write& write)>& produce,
                   int keep_last, bool is_best) {
   const std::string partial = path + ".partial";
-  const Descriptor file(partial, O_WRONLY | O_CREAT);
-  check(::flock(file.number(), LOCK_EX | LOCK_NB) == 0,
-        "write " + partial + ", which another process writes");
-  check(::ftruncate(file.number(), 0) == 0, "empty " + partial);
+  const Descriptor file = new_file(partial);
   int error = 0;  // the first one; the rest is not written
   produce([&](const void* bytes, std::size_t size) {
     const auto* at = static_cast<const char*>(bytes);

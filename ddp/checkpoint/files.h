@@ -8,7 +8,8 @@ namespace lockstep {
 
 // Replaces the file `path` by what `produce` gives to its argument, so that after a crash at any
 // moment `path` is the file before or the new one, whole, and the new one once this has returned:
-// the bytes go to `path`.partial, which is renamed when the disk has all of them. `keep_last` files
+// the bytes go to `path`.partial, a new file, which is renamed when the disk has all of them. What
+// else has that name is refused, unless it is a file that a killed process left. `keep_last` files
 // are kept, older ones as `path`.1, `path`.2 and so on; with `is_best` the new one is `path`.best
 // too. Local; blocks. Throws std::runtime_error with what failed; `path` is then the file before.
 using Write = std::function<void(const void* bytes, std::size_t size)>;

@@ -33,10 +33,10 @@ Tensors tensors_of(const torch::nn::Module& model) {
 
 std::map<std::string, c10::IValue> entries_of(const Entry& state) {
   std::map<std::string, c10::IValue> entries;
-  for (const auto& each : state.dict()) {
-    if (!each.key().isString())
-      throw std::runtime_error(state.what() + " has a key that is no text");
-    entries.emplace(each.key().toStringRef(), each.value());
+  const auto all = state.dict();
+  for (const auto& [name, entry] : all->entries) {
+    if (!name.isString()) throw std::runtime_error(state.what() + " has a key that is no text");
+    entries.emplace(name.toStringRef(), entry);
   }
   strip_prefix(entries);
   return entries;

@@ -11,7 +11,10 @@ namespace lockstep {
 
 namespace {
 
+// Values are destroyed one within the other. Our own have six levels.
 constexpr int kDepthMax = 64;
+constexpr std::size_t kNameBytesMost = 1000;
+constexpr std::size_t kDimensionsMost = 64;
 
 const std::map<std::string, at::ScalarType>& storage_types() {
   static const std::map<std::string, at::ScalarType> all = {
@@ -42,9 +45,41 @@ void refuse_pickle(const std::string& what) {
   throw std::runtime_error(what);
 }
 
+void check_name_in_pickle(const std::string& name) {
+  const auto is_printable = [](char byte) { return byte >= ' ' && byte <= '~'; };
+  if (name.size() > kNameBytesMost || !std::all_of(name.begin(), name.end(), is_printable))
+    refuse_pickle("a name in it is too long or has odd characters");
+}
+
+PickleItem PickleItem::named(std::string name) {
+  check_name_in_pickle(name);
+  return {Kind::kName, std::move(name), {}};
+}
+
+PickleItem PickleItem::container(c10::IValue value) {
+  return {Kind::kValue, std::move(value), std::make_shared<Nested>()};
+}
+
+PickleItem PickleItem::tuple_of(std::vector<PickleItem> items) {
+  PickleItem tuple{Kind::kTuple, {}, std::make_shared<Nested>()};
+  for (const PickleItem& each : items) tuple.take_in(each);
+  tuple.nested->items = std::move(items);
+  return tuple;
+}
+
+// What is within another is not changed any more, so that its depth stays.
+void PickleItem::take_in(const PickleItem& item) {
+  if (nested->is_shared) refuse_pickle("a value in it is changed after it was used");
+  if (!item.nested) return;
+  item.nested->is_shared = true;
+  nested->depth = std::max(nested->depth, item.nested->depth + 1);
+  if (nested->depth > kDepthMax) refuse_pickle("its values are nested too deeply");
+}
+
 const std::vector<PickleItem>& PickleItem::tuple(std::size_t size_min) const {
-  if (kind != Kind::kTuple || items->size() < size_min) refuse_pickle("a tuple is missing in it");
-  return *items;
+  if (kind != Kind::kTuple || nested->items.size() < size_min)
+    refuse_pickle("a tuple is missing in it");
+  return nested->items;
 }
 
 std::int64_t PickleItem::number() const {
@@ -52,12 +87,19 @@ std::int64_t PickleItem::number() const {
   return value.toInt();
 }
 
-std::string PickleItem::text() const {
+const std::string& PickleItem::text() const {
   if (kind != Kind::kValue || !value.isString()) refuse_pickle("a text is missing in it");
+  check_name_in_pickle(value.toStringRef());
   return value.toStringRef();
 }
 
-std::vector<std::int64_t> PickleItem::numbers() const {
+const std::string& PickleItem::name() const {
+  if (kind != Kind::kName) refuse_pickle("a name is missing in it");
+  return value.toStringRef();
+}
+
+std::vector<std::int64_t> PickleItem::extents() const {
+  if (tuple(0).size() > kDimensionsMost) refuse_pickle("a tensor in it has too many dimensions");
   std::vector<std::int64_t> all;
   for (const PickleItem& each : tuple(0)) all.push_back(each.number());
   return all;
@@ -65,37 +107,15 @@ std::vector<std::int64_t> PickleItem::numbers() const {
 
 c10::IValue PickleItem::as_value() const {
   if (kind == Kind::kName)
-    refuse_pickle("it holds a " + name +
+    refuse_pickle("it holds a " + name() +
                   ", expected tensors, numbers, texts, lists, tuples and dictionaries alone");
-  if (kind == Kind::kTuple) {
-    std::vector<c10::IValue> values;
-    for (const PickleItem& each : *items) values.push_back(each.as_value());
-    return c10::ivalue::Tuple::create(std::move(values));
-  }
-  if (kind != Kind::kValue) refuse_pickle("a value is missing in it");
-  return value;
-}
-PickleItem PickleItem::named(std::string name) {
-  return {.kind = PickleItem::Kind::kName, .value = {}, .name = std::move(name), .items = {}};
-}
-
-PickleItem PickleItem::of_value(c10::IValue value) {
-  return {.kind = PickleItem::Kind::kValue, .value = std::move(value), .name = {}, .items = {}};
-}
-
-PickleItem PickleItem::tuple_of(std::vector<PickleItem> items) {
-  int depth = 0;
-  for (const PickleItem& each : items) depth = std::max(depth, each.depth + 1);
-  if (depth > kDepthMax) refuse_pickle("its tuples are nested too deeply");
-  return {.kind = PickleItem::Kind::kTuple,
-          .value = {},
-          .name = {},
-          .items = std::make_shared<const std::vector<PickleItem>>(std::move(items)),
-          .depth = depth};
-}
-
-PickleItem PickleItem::mark() {
-  return {.kind = Kind::kMark, .value = {}, .name = {}, .items = {}};
+  if (kind == Kind::kValue) return value;
+  if (kind != Kind::kTuple) refuse_pickle("a value is missing in it");
+  if (nested->value.isTuple()) return nested->value;
+  std::vector<c10::IValue> values;
+  for (const PickleItem& each : nested->items) values.push_back(each.as_value());
+  nested->value = c10::ivalue::Tuple::create(std::move(values));
+  return nested->value;
 }
 
 at::Tensor rebuilt_tensor(const std::vector<PickleItem>& arguments) {
@@ -103,7 +123,7 @@ at::Tensor rebuilt_tensor(const std::vector<PickleItem>& arguments) {
     refuse_pickle("a tensor without a storage is in it");
   const at::Tensor& storage = arguments[0].value.toTensor();
   const std::int64_t offset = arguments[1].number();
-  const auto sizes = arguments[2].numbers(), strides = arguments[3].numbers();
+  const auto sizes = arguments[2].extents(), strides = arguments[3].extents();
   const auto bad = [] { refuse_pickle("a tensor in it reaches beyond its storage"); };
   if (sizes.size() != strides.size() || offset < 0 || offset > storage.numel()) bad();
   std::int64_t last = offset;

@@ -5,8 +5,10 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -18,9 +20,10 @@ namespace lockstep {
 
 namespace {
 
-using AnyDict = c10::impl::GenericDict;
 using AnyList = c10::impl::GenericList;
 using Item = PickleItem;
+
+constexpr std::size_t kKeyBytesMost = 1000;  // of what is compared again and again
 
 class Reader {
  public:
@@ -83,43 +86,66 @@ class Reader {
     return stack_.back();
   }
 
-  std::vector<Item> pop_to_mark() {
-    std::vector<Item> items;
-    for (Item item = pop(); item.kind != Item::Kind::kMark; item = pop())
-      items.insert(items.begin(), std::move(item));
+  std::vector<Item> pop_many(std::size_t count) {
+    if (count > stack_.size()) refuse_pickle("its stack is empty");
+    const auto first = stack_.end() - static_cast<std::ptrdiff_t>(count);
+    std::vector<Item> items(std::move_iterator(first), std::move_iterator(stack_.end()));
+    stack_.erase(first, stack_.end());
     return items;
   }
 
-  std::vector<Item> pop_many(std::size_t count) {
-    std::vector<Item> items;
-    for (std::size_t i = 0; i < count; ++i) items.insert(items.begin(), pop());
+  std::vector<Item> pop_to_mark() {
+    const auto is_mark = [](const Item& item) { return item.kind == Item::Kind::kMark; };
+    const auto mark = std::find_if(stack_.rbegin(), stack_.rend(), is_mark);
+    if (mark == stack_.rend()) refuse_pickle("a mark is missing in it");
+    auto items = pop_many(static_cast<std::size_t>(mark - stack_.rbegin()));
+    stack_.pop_back();
     return items;
   }
 
   void push(c10::IValue value) { stack_.push_back(Item::of_value(std::move(value))); }
 
+  void push_dict() {
+    const c10::intrusive_ptr<torch::CustomClassHolder> dict = c10::make_intrusive<PickleDict>();
+    stack_.push_back(Item::container(c10::IValue::make_capsule(dict)));
+  }
+
+  PickleDict& top_dict() {
+    const auto dict = top().kind == Item::Kind::kValue ? pickle_dict(top().value) : nullptr;
+    if (!dict) refuse_pickle("a dictionary is missing in it");
+    return *dict;
+  }
+
   void append(const std::vector<Item>& items) {
     if (top().kind != Item::Kind::kValue || !top().value.isList())
       refuse_pickle("a list is missing in it");
     auto list = top().value.toList();
-    for (const Item& each : items) list.push_back(each.as_value());
+    for (const Item& each : items) {
+      top().take_in(each);
+      list.push_back(each.as_value());
+    }
   }
 
   void set(const std::vector<Item>& items) {
-    if (top().kind != Item::Kind::kValue || !top().value.isGenericDict() || items.size() % 2 != 0)
-      refuse_pickle("a dictionary is missing in it");
-    auto dict = top().value.toGenericDict();
+    PickleDict& dict = top_dict();
+    if (items.size() % 2 != 0) refuse_pickle("a key in it has no value");
     for (std::size_t i = 0; i < items.size(); i += 2) {
       const c10::IValue key = items[i].as_value();
       if (!key.isString() && !key.isInt())
         refuse_pickle("a key in it is neither a text nor a whole number");
-      dict.insert_or_assign(key, items[i + 1].as_value());
+      if (key.isString() && key.toStringRef().size() > kKeyBytesMost)
+        refuse_pickle("a key in it is too long");
+      top().take_in(items[i + 1]);
+      dict.entries.insert_or_assign(key, items[i + 1].as_value());
     }
   }
+
+  void put(std::size_t place) { memo_[place] = top(); }
 
   void get(std::size_t place) {
     const auto found = memo_.find(place);
     if (found == memo_.end()) refuse_pickle("it refers to what is not there");
+    if (found->second.nested) found->second.nested->is_shared = true;
     stack_.push_back(found->second);
   }
 
@@ -127,14 +153,14 @@ class Reader {
   void reduce() {
     const Item arguments = pop();
     const Item function = pop();
-    if (function.kind != Item::Kind::kName) refuse_pickle("a function is missing in it");
-    if (function.name == "collections.OrderedDict" && arguments.tuple(0).empty()) {
-      push(AnyDict(c10::AnyType::get(), c10::AnyType::get()));
-    } else if (function.name == "torch._utils._rebuild_tensor_v2") {
+    const std::string& name = function.name();
+    if (name == "collections.OrderedDict" && arguments.tuple(0).empty()) {
+      push_dict();
+    } else if (name == "torch._utils._rebuild_tensor_v2") {
       push(rebuilt_tensor(arguments.tuple(4)));
-    } else if (function.name == "torch._utils._rebuild_parameter") {
+    } else if (name == "torch._utils._rebuild_parameter") {
       stack_.push_back(arguments.tuple(1)[0]);
-    } else if (function.name == "torch.Size") {
+    } else if (name == "torch.Size") {
       stack_.push_back(arguments.tuple(1)[0]);
     } else {
       static_cast<void>(function.as_value());
@@ -144,16 +170,15 @@ class Reader {
   // Attributes, which only an OrderedDict may have.
   void build() {
     pop();
-    if (top().kind != Item::Kind::kValue || !top().value.isGenericDict())
-      refuse_pickle("it holds an object that is no dictionary");
+    top_dict();
   }
 
   void load_storage() {
     const Item id = pop();
     const auto& parts = id.tuple(5);
-    const auto dtype = dtype_of_storage(parts[1].name);
+    const auto dtype = dtype_of_storage(parts[1].name());
     if (parts[0].text() != "storage" || !dtype)
-      refuse_pickle("it holds a storage of an unknown kind, " + parts[1].name);
+      refuse_pickle("it holds a storage of an unknown kind, " + parts[1].name());
     const std::int64_t count = parts[4].number();
     if (count < 0 || count > std::numeric_limits<std::int64_t>::max() / 16)
       refuse_pickle("a storage in it has no size");
@@ -196,8 +221,14 @@ class Reader {
       case kTuple3:
         stack_.push_back(Item::tuple_of(pop_many(static_cast<std::size_t>(opcode - kTuple1 + 1))));
         return true;
+      case kEmptyList:
+        stack_.push_back(Item::container(AnyList(c10::AnyType::get())));
+        return true;
+      case kEmptyDict:
+        push_dict();
+        return true;
       case kAppend:
-        append_one();
+        append(pop_many(1));
         return true;
       case kAppends:
         append(pop_to_mark());
@@ -222,21 +253,16 @@ class Reader {
     }
   }
 
-  void append_one() {
-    const auto item = pop_many(1);
-    append(item);
-  }
-
   bool step_of_memo(std::uint8_t opcode) {
     switch (opcode) {
       case kBinPut:
-        memo_[take_number<std::uint8_t>()] = top();
+        put(take_number<std::uint8_t>());
         return true;
       case kLongBinPut:
-        memo_[take_number<std::uint32_t>()] = top();
+        put(take_number<std::uint32_t>());
         return true;
       case kMemoize:
-        memo_[memo_.size()] = top();
+        put(memo_.size());
         return true;
       case kBinGet:
         get(take_number<std::uint8_t>());
@@ -272,10 +298,6 @@ class Reader {
         return std::string(take(take_number<std::uint32_t>()));
       case kShortBinUnicode:
         return std::string(take(take_number<std::uint8_t>()));
-      case kEmptyList:
-        return AnyList(c10::AnyType::get());
-      case kEmptyDict:
-        return AnyDict(c10::AnyType::get(), c10::AnyType::get());
       default:
         refuse_pickle("it has the unknown opcode " + std::to_string(opcode));
     }
@@ -289,6 +311,16 @@ class Reader {
 };
 
 }  // namespace
+
+bool KeyOrder::operator()(const c10::IValue& one, const c10::IValue& other) const {
+  if (one.isInt() != other.isInt()) return one.isInt();
+  return one.isInt() ? one.toInt() < other.toInt() : one.toStringRef() < other.toStringRef();
+}
+
+c10::intrusive_ptr<PickleDict> pickle_dict(const c10::IValue& value) {
+  return value.isCapsule() ? c10::static_intrusive_pointer_cast<PickleDict>(value.toCapsule())
+                           : nullptr;
+}
 
 c10::IValue read_pickle(std::string_view bytes, const ReadStorage& read_storage) {
   return Reader(bytes, read_storage).read();

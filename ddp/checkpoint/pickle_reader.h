@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -20,9 +21,24 @@ using ReadStorage =
 // calls plain: tensors, numbers, strings, None, lists, tuples and dictionaries; it calls nothing
 // that a file names, and refuses anything else by its name.
 
-// The value of a pickle that torch.save wrote; dictionaries are GenericDict of any keys and values,
-// and have lost the attributes of an OrderedDict (_metadata). Local. Throws std::runtime_error with
-// what was found, for any bytes that are no such pickle.
+// Texts behind whole numbers.
+struct KeyOrder {
+  bool operator()(const c10::IValue& one, const c10::IValue& other) const;
+};
+
+// A dictionary of a pickle, which an IValue holds as a capsule. It is in order: a few chosen keys
+// make LibTorch's own, a hash table, grow without end.
+struct PickleDict : torch::CustomClassHolder {
+  std::map<c10::IValue, c10::IValue, KeyOrder> entries;
+};
+
+// Null where the value is none.
+c10::intrusive_ptr<PickleDict> pickle_dict(const c10::IValue& value);
+
+// The value of a pickle that torch.save wrote, in time and memory in proportion to its bytes, and
+// nested at most 64 levels deep, although values may be shared. Dictionaries have lost the
+// attributes of an OrderedDict (_metadata). Local. Throws std::runtime_error with what was found,
+// for any bytes that are no such pickle.
 c10::IValue read_pickle(std::string_view bytes, const ReadStorage& read_storage);
 
 }  // namespace lockstep

@@ -30,23 +30,25 @@ at::Tensor for_archive(const at::Tensor& tensor) {
 }
 
 Entry Entry::at(const c10::IValue& key) const {
-  const StateDict all = dict();
+  const auto all = dict();
   const std::string what = text_of_key(key) + " of " + what_;
-  const auto found = all.find(key);
-  if (found == all.end()) return {std::nullopt, what};
-  return {found->value(), what};
+  const auto found = all->entries.find(key);
+  if (found == all->entries.end()) return {std::nullopt, what};
+  return {found->second, what};
 }
 
 const c10::IValue& Entry::value(const char* expected, bool (*is)(const c10::IValue&)) const {
   if (!value_) throw std::runtime_error("it lacks " + what_);
   if (!is(*value_))
-    throw std::runtime_error(what_ + " is a " + value_->tagKind() + ", expected " + expected);
+    throw std::runtime_error(what_ + " is a " +
+                             (pickle_dict(*value_) ? "Dict" : value_->tagKind()) + ", expected " +
+                             expected);
   return *value_;
 }
 
-StateDict Entry::dict() const {
-  return value("a dictionary", [](const c10::IValue& each) { return each.isGenericDict(); })
-      .toGenericDict();
+c10::intrusive_ptr<PickleDict> Entry::dict() const {
+  return pickle_dict(
+      value("a dictionary", [](const c10::IValue& each) { return pickle_dict(each) != nullptr; }));
 }
 
 c10::List<c10::IValue> Entry::list() const {

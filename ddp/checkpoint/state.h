@@ -1,5 +1,7 @@
 #pragma once
 
+#include "ddp/checkpoint/pickle_reader.h"
+
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
@@ -23,7 +25,7 @@ using Assignments = std::vector<std::function<void()>>;
 // A copy of `tensor` as write_archive takes it: contiguous, on the CPU, of a storage of its own.
 at::Tensor for_archive(const at::Tensor& tensor);
 
-// A value that may be missing; `what` names it in errors, such as "param group 0".
+// A value of a file, which may be missing; `what` names it in errors, such as "param group 0".
 class Entry {
  public:
   Entry(std::optional<c10::IValue> value, std::string what)
@@ -34,12 +36,14 @@ class Entry {
   // Missing, or Python's None.
   bool is_nothing() const { return !value_ || value_->isNone(); }
 
+  Entry renamed(std::string what) const { return {value_, std::move(what)}; }
+
   // The entry of this dictionary. Throws std::runtime_error where this is no dictionary.
   Entry at(const c10::IValue& key) const;
 
   // The value, where it exists and is of this kind; throws std::runtime_error, which names it,
   // otherwise. A tensor of one element counts as its number.
-  StateDict dict() const;
+  c10::intrusive_ptr<PickleDict> dict() const;
   c10::List<c10::IValue> list() const;
   at::Tensor tensor() const;
   std::int64_t whole_number() const;

@@ -55,25 +55,26 @@ class Parts {
   }
 
   void add_optimizer(const torch::optim::Optimizer& optimizer) {
-    const Entry all(c10::IValue(state_of_optimizer(optimizer)), "the optimizer");
+    const StateDict all = state_of_optimizer(optimizer);
     std::vector<std::string> parameters;
     for (const auto& group : optimizer.param_groups())
       for (const at::Tensor& each : group.params())
         parameters.push_back(name_in_optimizer(each, parameters.size()));
-    const auto groups = all.at("param_groups").list();
+    const auto groups = all.at("param_groups").toList();
     call_.compare("the number of the optimizer's param groups", std::to_string(groups.size()));
     for (std::size_t group = 0; group < groups.size(); ++group)
       for (const auto& option : groups.get(group).toGenericDict())
         call_.compare("option '" + option.key().toStringRef() +
                           "' of the optimizer's param group " + std::to_string(group),
                       c10::str(option.value()));
-    const Entry state = all.at("state");
+    const StateDict state = all.at("state").toGenericDict();
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      const Entry of_one = state.at(static_cast<std::int64_t>(i));
+      const auto of_one = state.find(static_cast<std::int64_t>(i));
       call_.compare("whether the optimizer has state of " + parameters[i],
-                    of_one.exists() ? "it has" : "none");
-      if (!of_one.exists()) continue;
-      for (const auto& value : of_one.dict()) {
+                    of_one != state.end() ? "it has" : "none");
+      if (of_one == state.end()) continue;
+      const StateDict values = of_one->value().toGenericDict();
+      for (const auto& value : values) {
         const auto name =
             "'" + value.key().toStringRef() + "' in the optimizer's state of " + parameters[i];
         if (value.value().isTensor()) {

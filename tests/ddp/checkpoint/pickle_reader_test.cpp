@@ -33,13 +33,13 @@ TEST(PickleReader, ReadsWhatPythonWritesForNumbersAndTexts) {
                  "}q\0(X\1\0\0\0aq\1]q\2(K\1J\xfe\xff\xff\xff\x8a\6\0\0\0\0\0\1"
                  "G?\xe0\0\0\0\0\0\0eX\1\0\0\0bq\3N\x88\x86q\4u.",
                  66);
-  const auto dict = read_pickle(pickle, zeros).toGenericDict();
-  const auto list = dict.at("a").toList();
+  const auto dict = pickle_dict(read_pickle(pickle, zeros));
+  const auto list = dict->entries.at("a").toList();
   EXPECT_EQ(list.get(0).toInt(), 1);
   EXPECT_EQ(list.get(1).toInt(), -2);
   EXPECT_EQ(list.get(2).toInt(), std::int64_t{1} << 40);
   EXPECT_EQ(list.get(3).toDouble(), 0.5);
-  EXPECT_TRUE(dict.at("b").toTupleRef().elements()[0].isNone());
+  EXPECT_TRUE(dict->entries.at("b").toTupleRef().elements()[0].isNone());
 }
 
 TEST(PickleReader, CallsNothingThatAFileNames) {

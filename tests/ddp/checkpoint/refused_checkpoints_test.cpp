@@ -24,6 +24,7 @@ using testing::sentence_of;
 using testing::TemporaryFolder;
 using testing::text_of;
 using testing::train;
+using testing::writable;
 using testing::write_file;
 namespace fs = std::filesystem;
 
@@ -63,7 +64,7 @@ class Refused : public ::testing::Test {
  protected:
   Refused() {
     fs::copy_file(LOCKSTEP_RECORDED "/adam.pt", folder_ / "good.pt");
-    good_ = read_archive(folder_ / "good.pt").value.toGenericDict();
+    good_ = writable(read_archive(folder_ / "good.pt").value).toGenericDict();
   }
 
   // The file of rank 1 is the good one after a change of a copy.

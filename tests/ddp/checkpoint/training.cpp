@@ -1,6 +1,7 @@
 #include "tests/ddp/checkpoint/training.h"
 
 #include "ddp/checkpoint/archive.h"
+#include "ddp/checkpoint/pickle_reader.h"
 #include "ddp/errors.h"
 #include "tests/ddp/forked_world.h"
 
@@ -65,6 +66,19 @@ std::string sentence_of(const std::function<void()>& act) {
     return error.what();
   }
   return "nothing was thrown";
+}
+
+c10::IValue writable(const c10::IValue& value) {
+  if (value.isList()) {
+    c10::List<c10::IValue> list(c10::AnyType::get());
+    for (const c10::IValue& each : value.toListRef()) list.push_back(writable(each));
+    return list;
+  }
+  const auto dict = pickle_dict(value);
+  if (!dict) return value;
+  c10::impl::GenericDict writable_dict(c10::AnyType::get(), c10::AnyType::get());
+  for (const auto& [key, entry] : dict->entries) writable_dict.insert(key, writable(entry));
+  return writable_dict;
 }
 
 void write_file(const std::string& path, const c10::IValue& value) {
