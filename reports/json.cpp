@@ -157,6 +157,7 @@ Json result_json(const Result& result, const Run& run) {
     json["shares_devices"] = one_line(shared_text(*shared));
   json["groups"] = groups_json(result.groups);
   json["findings"] = findings_json(result.worst.findings);
+  if (!result.remarks.empty()) json["remarks"] = findings_json(result.remarks);
   if (result.failure) json["failure"] = failure_json(*result.failure);
   if (!result.others.empty()) json["others"] = others_json(result.others);
   return json;

@@ -204,6 +204,7 @@ Result result_of(const At& at, const Run& run) {
   const auto* planned = planned_for(run, result);
   if (!planned) at.wrong("is not in the plan");
   result.groups = groups_of(at["groups"], planned->cases, run.shard);
+  if (at.has("remarks")) result.remarks = findings_of(at["remarks"]);
   if (at.has("failure")) result.failure = failure_of(at["failure"], result.scenario);
   if (at.has("others"))
     for (const auto& one : at["others"].elements())

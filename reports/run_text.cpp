@@ -87,6 +87,9 @@ std::string counts_text(const Run& run) {
   }
   if (!run.not_finished.empty())
     parts.push_back(std::to_string(run.not_finished.size()) + " not finished");
+  int64_t remarks = 0;
+  for (const auto& result : run.results) remarks += static_cast<int64_t>(result.remarks.size());
+  if (remarks > 0) parts.push_back(counted(remarks, "remark"));
   return joined(parts, ", ");
 }
 

@@ -86,6 +86,12 @@ std::string more_text(const Result& result) {
          (next.where.empty() ? next.rule : next.where);
 }
 
+std::vector<std::string> remark_lines(const Finding& remark) {
+  std::vector<std::string> lines{"  remark: " + split(remark.text, '\n').front()};
+  append(lines, table_of(remark));
+  return lines;
+}
+
 // The story of a result without its other signatures.
 std::vector<std::string> story_of_one(const Result& result, const std::string& program) {
   if (result.kind == Result::Kind::pass || result.kind == Result::Kind::skip) return {};
@@ -98,7 +104,10 @@ std::vector<std::string> story_of_one(const Result& result, const std::string& p
   append(lines, archived_line(result));
   if (const auto* finding = first_finding(result)) append(lines, table_of(*finding));
   if (const auto more = more_text(result); !more.empty()) lines.push_back("  " + more);
-  if (result.failure) append(lines, where_to_go_on(result, program));
+  if (result.failure)
+    append(lines, where_to_go_on(result, program));
+  else if (result.setting.tier == "recorded")
+    append(lines, labelled("read", {read_command(result, program)}));
   return lines;
 }
 
@@ -165,6 +174,10 @@ std::vector<std::string> story(const Result& result, const std::string& program)
   for (const auto& one : by_signature(result)) {
     if (!lines.empty()) lines.emplace_back();
     append(lines, story_of_one(one, program));
+  }
+  for (const auto& remark : result.remarks) {
+    if (!lines.empty()) lines.emplace_back();
+    append(lines, remark_lines(remark));
   }
   return lines;
 }

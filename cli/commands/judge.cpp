@@ -17,15 +17,26 @@ namespace lockstep::cli {
 namespace {
 
 struct JudgeFlags {
-  std::string folder, against, case_file, junit, json, html, colour = "auto";
-  bool quiet = false;
+  std::string folder, against, case_file, junit, json, html, allow_file, colour = "auto";
+  std::vector<std::string> allowed;
+  bool quiet = false, strict = false;
 };
 
+recorded::Allowances allowances_of(const JudgeFlags& flags) {
+  recorded::Allowances allowances{.claims = flags.allowed, .is_strict = flags.strict};
+  for (const auto& name : flags.allowed) recorded::check_claim_name(name, "--allow");
+  if (!flags.allow_file.empty())
+    for (auto& name : recorded::read_allowances(flags.allow_file))
+      allowances.claims.push_back(std::move(name));
+  return allowances;
+}
+
 Run judged_by_claims(const JudgeFlags& flags, const recorded::RecordedRun& recorded) {
-  if (flags.against.empty()) return recorded::judged(recorded);
+  const auto allowances = allowances_of(flags);
+  if (flags.against.empty()) return recorded::judged(recorded, nullptr, allowances);
   recorded::require_values(recorded, flags.folder);
   const auto one = recorded::read_one_process(flags.against);
-  return recorded::judged(recorded, &one);
+  return recorded::judged(recorded, &one, allowances);
 }
 
 // By the checks of the case's scenario, as if a tier had run it.
@@ -55,6 +66,8 @@ int judge_folder(const JudgeFlags& flags, const Known& known) {
   run.version = kVersion;
   run.cores = run.slots = core_count();
   run.exit_code = exit_code_of(run);
+  if (recorded && run.exit_code == kHeld && !recorded::compared_parameters(run))
+    run.exit_code = kAllSkipped;
   print_run(run, flags.colour, flags.quiet);
   write_reports(run, flags.json, flags.junit);
   if (!flags.html.empty())
@@ -79,6 +92,13 @@ void add_judge(CLI::App& app, const Known& known, int& status) {
          "also against the same program as one process, recorded there");
   option("--case", flags->case_file, "FILE",
          "by the checks of this case's scenario instead, which the program has run");
+  command
+      ->add_option("--allow", flags->allowed,
+                   "findings of this claim are remarks, which fail nothing")
+      ->type_name("CLAIM")
+      ->check(not_empty());
+  option("--allow-file", flags->allow_file, "FILE", "a file of claims to allow, one a line");
+  command->add_flag("--strict", flags->strict, "remarks fail, but for claims that are allowed");
   option("--junit", flags->junit, "FILE", "write JUnit XML");
   option("--json", flags->json, "FILE", "write everything found as JSON");
   option("--html", flags->html, "FILE", "write a page with pictures of what happened");

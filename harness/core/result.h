@@ -107,6 +107,7 @@ struct Result {
   Kind kind = Kind::pass;
   Verdict worst;                           // a pass for a pass, a refusal for a skip
   std::optional<Failure> failure;          // for all but pass and skip; absent if no case was there
+  Findings remarks;                        // what is worth knowing and does not fail it
   std::vector<Found> others;               // the other signatures, where the run kept going
   int64_t judged = 0;                      // cases up to the failing one, refused ones left out
   std::map<std::string, int64_t> refused;  // number of refused cases by reason

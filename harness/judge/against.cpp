@@ -126,6 +126,7 @@ Judgement batches_are_those_of_one_process(const RecordedRun& run, const OneProc
   for (const auto& row : pass_rows(run)) {
     const auto found = there.find(row.source);
     if (found == there.end() || row.number >= found->second.size()) continue;
+    if (!row.by_rank.front().trains && !found->second[row.number].trains) continue;
     if (auto finding = other_batches(row, found->second[row.number], batches)) {
       judgement.findings.push_back(std::move(*finding));
       break;

@@ -10,10 +10,13 @@
 namespace lockstep::recorded {
 
 struct Judgement {
-  Findings findings;       // their rule is the claim's, where they have none
-  std::string compared;    // "48 collectives", of a claim that was judged
-  std::string why_not;     // why it was not judged; empty where it was
-  bool is_certain = true;  // false: the findings say what is not known
+  Findings findings;         // their rule is the claim's, where they have none
+  std::string compared;      // "48 collectives", of a claim that was judged
+  std::string why_not;       // why it was not judged; empty where it was
+  bool is_certain = true;    // false: the findings say what is not known
+  Findings remarks;          // true, customary or harmless: printed and counted, never a failure
+  std::optional<Moment> at;  // of the first finding; none where it is about the whole run
+  bool is_victim = false;    // a rank gave up waiting for a peer, so that another finding is first
 };
 
 struct Claim {

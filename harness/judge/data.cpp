@@ -1,7 +1,7 @@
 // Whether the ranks share one dataset as they should.
 #include "harness/core/text.h"
 #include "harness/core/trace.h"
-#include "harness/judge/passes.h"
+#include "harness/judge/batches.h"
 #include "harness/judge/rows.h"
 
 #include <algorithm>
@@ -75,17 +75,38 @@ std::optional<Finding> not_a_partition(const PassRow& row) {
 // Every rank draws all samples of what is one dataset, as its first sample shows.
 std::optional<Finding> not_split(const PassRow& row) {
   const auto& first = row.by_rank.front();
-  const auto print = first.is->text("fingerprint");
   for (const auto& pass : row.by_rank) {
     const std::set<int64_t> distinct(pass.indices.begin(), pass.indices.end());
     const bool drew_all =
         pass.length() == first.length() && static_cast<int64_t>(distinct.size()) == pass.length();
-    if (!drew_all || print.empty() || pass.is->text("fingerprint") != print) return {};
+    if (!drew_all || !have_one_dataset(first, pass)) return {};
   }
   return Finding{"", "every_rank_draws_all", row.place(),
                  row.place() + ": every rank draws all " + std::to_string(first.length()) +
                      " samples of one dataset: its loader has a " + first.is->text("sampler") +
                      ", which does not know the ranks" + drawn_text(row)};
+}
+
+bool trains_shuffled(const PassRow& row) {
+  return row.is_sharded() && row.all_whole() && row.all(&Pass::trains) &&
+         row.by_rank.front().is->truth("shuffle");
+}
+
+// The last pass before one that shuffles, of the same loader, or of an earlier one over the same
+// dataset: some programs make their loader anew in each epoch. Null where there is none.
+const PassRow* last_whole_pass(const std::vector<PassRow>& rows, size_t number) {
+  if (!trains_shuffled(rows[number])) return nullptr;
+  const auto& is = rows[number].by_rank.front();
+  for (size_t before = number; before-- > 0;) {
+    const auto& row = rows[before];
+    const auto& other = row.by_rank.front();
+    if (!trains_shuffled(row)) continue;
+    const bool is_remade = row.source != rows[number].source && other.end < is.begin &&
+                           other.is->text("sampler") == is.is->text("sampler") &&
+                           have_one_dataset(other, is);
+    if (row.source == rows[number].source || is_remade) return &row;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -102,16 +123,24 @@ Judgement datasets_are_the_same(const RecordedRun& run) {
                                          {"sampler_epoch", "split_differently"},
                                          {"shuffle", "split_differently"},
                                          {"replicas", "split_differently"},
-                                         {"drops", "split_differently"}}) {
+                                         {"drops", "split_differently"},
+                                         {"fingerprint", "other_content"}}) {
       std::vector<std::string> texts;
       for (const auto& pass : row.by_rank) {
         const auto found = pass.is->values.find(field);
         texts.push_back(found == pass.is->values.end() ? "none" : excerpt(found->dump()));
       }
       if (all_alike(texts)) continue;
+      const std::string what = pattern == std::string("other_content")
+                                   ? "the dataset's content, by its fingerprint, in "
+                                   : "the " + std::string(field) + " of ";
       judgement.findings.push_back(
-          {"", pattern, row.place(),
-           "the " + std::string(field) + " of " + row.place() + ": " + values_text(texts)});
+          {"", pattern, row.place(), what + row.place() + ": " + values_text(texts)});
+      if (pattern == std::string("other_content"))
+        judgement.findings.back().text +=
+            "\none sampler splits it by number, so that ranks draw the same samples, and some that "
+            "others keep for validation: was it split with a seed of each rank's own?";
+      judgement.at = row.by_rank.front().last;
       return judgement;
     }
   }
@@ -119,51 +148,40 @@ Judgement datasets_are_the_same(const RecordedRun& run) {
 }
 
 Judgement passes_are_partitions(const RecordedRun& run) {
+  if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
+  if (shares_batches(run))
+    return {.why_not = "not judged: ranks that divide a layer share their batches"};
   const auto rows = pass_rows(run);
-  if (run.ranks.size() == 1 || rows.empty()) return nothing_dealt(run);
   Judgement judgement;
   size_t judged = 0;
+  const auto found = [&](std::optional<Finding> finding, const Moment& at) {
+    if (!finding || !judgement.findings.empty()) return;
+    judgement.findings.push_back(std::move(*finding));
+    judgement.at = at;
+  };
   for (const auto& row : rows) {
-    const bool is_whole = row.all(&Pass::is_exhausted) && row.by_rank.front().length() >= 0;
-    if (!is_whole || !(row.is_sharded() || row.all(&Pass::trains))) continue;
-    ++judged;
-    if (auto finding = row.is_sharded() ? not_a_partition(row) : not_split(row)) {
-      judgement.findings.push_back(std::move(*finding));
-      break;
+    const auto& at = row.by_rank.front().last;
+    if (row.all(&Pass::trains)) {
+      auto same = same_batches(row);
+      judged += same.batches > 0 ? 1 : 0;
+      found(std::move(same.finding), at);
     }
+    const bool is_whole = row.all_whole() && row.by_rank.front().length() >= 0;
+    if (!is_whole || !(row.is_sharded() || row.all(&Pass::trains))) continue;
+    if (row.is_sharded()) ++judged;
+    found(row.is_sharded() ? not_a_partition(row) : not_split(row), at);
   }
-  if (judged == 0) return {.why_not = "no pass that a sampler splits came to its end"};
-  judgement.compared = std::to_string(judged) + (judged == 1 ? " pass" : " passes");
-  return judgement;
-}
-
-// What a sampler adds so that all ranks draw as many samples counts twice in an average.
-Judgement evaluations_repeat_no_sample(const RecordedRun& run) {
-  if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
-  Judgement judgement;
-  size_t passes = 0;
-  for (const auto& row : pass_rows(run)) {
-    const bool trains = std::any_of(row.by_rank.begin(), row.by_rank.end(),
-                                    [](const Pass& pass) { return pass.trains; });
-    // Nothing says what a sampler is for whose order was taken in one go, and not in batches.
-    const auto& first = row.by_rank.front();
-    const bool is_in_use = row.source.starts_with("loader ") || first.batch_ends.size() > 1 ||
-                           first.is->whole("batch_size").value_or(1) > 1;
-    if (trains || !is_in_use || !row.is_sharded() || !row.all(&Pass::is_exhausted)) continue;
-    ++passes;
-    std::vector<int64_t> repeated;
-    for (const auto& [index, count] : counts_in(row))
-      if (count > 1) repeated.push_back(index);
-    if (repeated.empty() || !judgement.findings.empty()) continue;
-    judgement.findings.push_back(
-        {"", "evaluation_padded", row.place(),
-         row.place() + ", in which no backward ran, drew " + counted(repeated.size(), "sample") +
-             " of " + std::to_string(row.by_rank.front().length()) +
-             " more than once, which an average over the ranks counts as often: " +
-             listed(repeated) + drawn_text(row)});
-  }
-  if (passes == 0) return {.why_not = "no pass without a backward was split over the ranks"};
-  judgement.compared = std::to_string(passes) + (passes == 1 ? " pass" : " passes");
+  found(never_drawn(rows), rows.empty() ? Moment() : rows.back().by_rank.front().last);
+  if (auto overlap = overlapping_draws(rows); overlap && judgement.findings.empty())
+    judgement.remarks.push_back(std::move(*overlap));
+  const auto losses = same_losses(run);
+  found(losses.finding, losses.at);
+  if (judged == 0 && losses.backwards == 0 && judgement.findings.empty())
+    return {.why_not = rows.empty() ? nothing_dealt(run).why_not
+                                    : "no pass that a sampler splits came to its end",
+            .remarks = judgement.remarks};
+  judgement.compared = judged > 0 ? std::to_string(judged) + (judged == 1 ? " pass" : " passes")
+                                  : counted(losses.backwards, "backward");
   return judgement;
 }
 
@@ -171,35 +189,36 @@ Judgement orders_change(const RecordedRun& run) {
   constexpr int64_t kLengthLeast = 8;  // shuffled orders of fewer samples repeat by chance
   Judgement judgement;
   size_t compared = 0;
-  const auto rows = pass_rows(run);
-  for (size_t i = 1; i < rows.size(); ++i) {
-    const auto &before = rows[i - 1], &row = rows[i];
-    const bool comparable = row.source == before.source && row.is_sharded() &&
-                            row.all(&Pass::is_exhausted) && before.all(&Pass::is_exhausted) &&
-                            row.all(&Pass::trains) && row.by_rank.front().is->truth("shuffle");
-    if (!comparable) continue;
+  auto rows = pass_rows(run);
+  std::stable_sort(rows.begin(), rows.end(), [](const PassRow& a, const PassRow& b) {
+    return a.by_rank.front().begin < b.by_rank.front().begin;
+  });
+  for (size_t i = 0; i < rows.size() && judgement.findings.empty(); ++i) {
+    const auto& row = rows[i];
+    const auto* before = last_whole_pass(rows, i);
+    if (!before) continue;
     ++compared;
     const auto epoch = [](const PassRow& of) {
       return of.by_rank.front().is->whole("sampler_epoch");
     };
-    const bool same_epoch = epoch(row) == epoch(before);
+    const bool same_epoch = epoch(row) == epoch(*before);
     bool same = true;
     for (size_t rank = 0; rank < row.by_rank.size(); ++rank)
-      same = same && row.by_rank[rank].indices == before.by_rank[rank].indices;
+      same = same && row.by_rank[rank].indices == before->by_rank[rank].indices;
     if (!same || (!same_epoch && row.by_rank.front().length() < kLengthLeast)) continue;
     judgement.findings.push_back(
         {"", "epoch_ignored", row.place(),
-         row.place() + " has the order of the pass before it on every rank: " +
+         row.place() + " has the order of " + before->place() + " on every rank: " +
              (same_epoch ? "set_epoch was not called between them; the epoch of its sampler is " +
                                std::to_string(epoch(row).value_or(0)) + " in both"
                          : "set_epoch was called, on a sampler that does not use it") +
              drawn_text(row)});
-    break;
+    judgement.at = row.by_rank.front().last;
   }
   if (compared == 0)
     return {.why_not = "no loader that shuffles made two whole passes of training"};
-  judgement.compared = counted(compared, "pair of passes");
-  if (compared != 1) judgement.compared = std::to_string(compared) + " pairs of passes";
+  judgement.compared =
+      std::to_string(compared) + (compared == 1 ? " pair of passes" : " pairs of passes");
   return judgement;
 }
 

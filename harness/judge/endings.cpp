@@ -190,20 +190,144 @@ bool is_explained(const RecordedRun& run, const Missing& missing) {
   });
 }
 
+// What a recorder says that it left out.
+Findings not_recorded(const RecordedRun& run) {
+  std::map<std::string, std::vector<int>> ranks;
+  for (const auto& rank : run.ranks)
+    for (const auto& record : rank.records)
+      if (const auto* fact = std::get_if<Fact>(&record.what);
+          fact && fact->name == "not recorded") {
+        auto& of = ranks[fact->text("what") + ": " + fact->text("because")];
+        if (of.empty() || of.back() != rank.number) of.push_back(rank.number);
+      }
+  Findings remarks;
+  for (const auto& [text, of] : ranks)
+    remarks.push_back(
+        {"", "not_recorded", "", "the recorder of " + ranks_text(of) + " left out " + text});
+  return remarks;
+}
+
+// The causes of PyTorch's exceptions that name a symptom alone.
+std::string known_cause(const Rank& rank) {
+  const auto& why = rank.history.ending.why;
+  const auto has = [&](const char* words) { return why.find(words) != std::string::npos; };
+  if (has("modified by an inplace operation")) {
+    for (const auto& event : rank.history.events)
+      if (const auto* is = std::get_if<Collective>(&event.what); is && is->op == "ddp_buffers")
+        return "\ncause: a second forward of a model broadcasts its buffers, in place, which the "
+               "graph of the first one had saved: one forward for both batches, or "
+               "broadcast_buffers=False";
+  }
+  if (has("marked as ready twice") || has("mark a variable ready only once"))
+    return "\ncause: a parameter gets its gradient twice in one backward: a reentrant checkpoint "
+           "(use_reentrant=False is the cure), or a module that several forwards share";
+  if (has("did not receive grad") || has("Expected to have finished reduction"))
+    return "\ncause: parameters of the forward take no part in the loss on some rank: "
+           "find_unused_parameters=True, or leave them out of the model";
+  return "";
+}
+
+// One thing that a rank did between others: a synchronised backward of a model, or an update.
+struct Deed {
+  std::string what;
+  Moment at;
+};
+
+// In order. Backwards within no_sync are not among them, since ranks may have unequally many.
+std::vector<Deed> deeds_of(const Rank& rank) {
+  std::vector<Deed> deeds;
+  for (const auto& record : rank.records) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (!fact) continue;
+    if (fact->name == "backward" && fact->text("kind") == "synchronised")
+      deeds.push_back({"a backward of " + fact->text("model"), record.at});
+    if (fact->name.starts_with("optimizer "))
+      deeds.push_back({"an update by " + fact->name, record.at});
+  }
+  return deeds;
+}
+
+std::string skipped_text(const Rank& rank, const Moment& at) {
+  for (const auto& record : rank.records)
+    if (const auto* fact = std::get_if<Fact>(&record.what);
+        fact && fact->name == "skipped" && record.at.step == at.step)
+      return "\ncause: " + fact->text("by") + " skipped the update of " + fact->text("optimizer") +
+             " on rank " + std::to_string(rank.number);
+  return "";
+}
+
+// The first place at which two ranks did different things, though both went on.
+std::optional<std::pair<Finding, Moment>> first_other_deed(const RecordedRun& run) {
+  if (std::any_of(run.ranks.begin(), run.ranks.end(),
+                  [](const Rank& rank) { return !rank.joins.empty(); }))
+    return {};
+  const auto first = deeds_of(run.ranks.front());
+  std::optional<std::pair<Finding, Moment>> found;
+  for (size_t number = 1; number < run.ranks.size(); ++number) {
+    const auto& other = run.ranks[number];
+    const auto deeds = deeds_of(other);
+    size_t at = 0;
+    while (at < std::min(first.size(), deeds.size()) && first[at].what == deeds[at].what) ++at;
+    if (at >= std::min(first.size(), deeds.size())) continue;
+    const auto &here = first[at], &there = deeds[at];
+    if (found && !comes_before(here.at, found->second)) continue;
+    const bool is_skipped =
+        here.what.starts_with("an update") != there.what.starts_with("an update");
+    const auto place = "step " + std::to_string(here.at.step);
+    found = {Finding{"", is_skipped ? "skipped_update" : "other_order", place,
+                     "in " + place + " " + rank_text(run.ranks.front()) + " made " + here.what +
+                         ", and " + rank_text(other) + " " + there.what +
+                         (is_skipped ? " without an update before it" : "") +
+                         skipped_text(run.ranks.front(), here.at) + skipped_text(other, here.at)},
+             here.at};
+  }
+  return found;
+}
+
+// When a rank issued the collective of a group with this number.
+std::optional<Moment> issued_at(const RecordedRun& run, const std::string& group,
+                                int64_t sequence) {
+  for (const auto& rank : run.ranks)
+    for (const auto& event : rank.history.events)
+      if (const auto* is = std::get_if<Collective>(&event.what);
+          is && is->group == group && is->sequence == sequence)
+        return event.at;
+  return {};
+}
+
+// The first rung of which some rank lacks the collective, or issued another one.
+std::optional<Moment> first_unlike(const RecordedRun& run, const History& history) {
+  std::optional<Moment> first;
+  for (const auto& [group, ladder] : ladders(history)) {
+    const auto members = members_of(group, ladder, history.size());
+    for (const auto& [sequence, rung] : ladder) {
+      if (rung.size() == members.size() && !mismatch_at(group, sequence, rung)) continue;
+      const auto at = issued_at(run, group, sequence);
+      if (at && (!first || comes_before(*at, *first))) first = at;
+      break;
+    }
+  }
+  return first;
+}
+
 }  // namespace
 
 Judgement ranks_record_whole_run(const RecordedRun& run) {
-  Judgement judgement{.compared = counted(run.ranks.size(), "rank")};
+  Judgement judgement{.compared = counted(run.ranks.size(), "rank"), .remarks = not_recorded(run)};
   if (const auto* lost = lost_before(first_that_failed(run), run)) {
     judgement.findings.push_back({"", "lost", rank_text(*lost),
                                   rank_text(*lost) + " " + how_it_ended(*lost) +
                                       ", and its peers waited for it" + endings_text(run)});
+    judgement.at = lost->history.last;
     return judgement;
   }
   if (const auto* failed = first_that_failed(run)) {
-    judgement.findings.push_back(
-        {"", std::string(name_of(failed->history.ending.kind)), rank_text(*failed),
-         rank_text(*failed) + " " + how_it_ended(*failed) + endings_text(run)});
+    judgement.findings.push_back({"", std::string(name_of(failed->history.ending.kind)),
+                                  rank_text(*failed),
+                                  rank_text(*failed) + " " + how_it_ended(*failed) +
+                                      known_cause(*failed) + endings_text(run)});
+    judgement.at = failed->history.last;
+    judgement.is_victim = was_waiting(*failed);
     return judgement;
   }
   for (const auto& rank : run.ranks)
@@ -231,6 +355,12 @@ Judgement ranks_make_the_same_steps(const RecordedRun& run) {
     return std::tuple(updates_of(rank) + rank.shadowed, issued_by(rank));
   };
   Judgement judgement{.compared = counted(updates_of(run.ranks.front()), "update")};
+  if (auto found = first_other_deed(run)) {
+    found->first.text += endings_text(run);
+    judgement.findings.push_back(std::move(found->first));
+    judgement.at = found->second;
+    return judgement;
+  }
   for (const auto& rank : run.ranks) {
     if (rank.history.ending.kind != Kind::returned) continue;
     for (const auto& other : run.ranks)
@@ -240,6 +370,7 @@ Judgement ranks_make_the_same_steps(const RecordedRun& run) {
              rank_text(rank) + " returned after " + counted(updates_of(rank), "update") + ", and " +
                  rank_text(other) + " went on to step " + std::to_string(other.history.last.step) +
                  ", " + other.history.last.phase + endings_text(run)});
+        judgement.at = rank.history.last;
         return judgement;
       }
   }
@@ -273,6 +404,7 @@ Judgement collectives_have_one_order(const RecordedRun& run) {
   for (const auto& line : ladder(history)) text += "\n" + line;
   for (const auto& line : wavefront(history)) text += "\n" + line;
   judgement.findings.push_back({"", pattern, "", text + endings_text(run)});
+  judgement.at = first_unlike(run, history);
   return judgement;
 }
 

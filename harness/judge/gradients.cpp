@@ -58,66 +58,79 @@ bool computed_the_same(const Row& row) {
   return any;
 }
 
-// True if all of a model's backwards since its last update stayed local, and it is wrapped, so that
-// one was to be averaged. A recorder that knows of no_sync sees wrappers alone.
-bool none_was_averaged(const std::set<std::string>& kinds, bool is_wrapped) {
-  return kinds == std::set<std::string>{"no_sync"} ||
-         (kinds == std::set<std::string>{"local"} && is_wrapped);
+// The parameters that a model had as it was wrapped, and those that were frozen then.
+struct AtWrapping {
+  std::set<std::string> trained, frozen;
+};
+std::map<std::string, AtWrapping> models_at_wrapping(const Rank& rank) {
+  std::map<std::string, AtWrapping> models;
+  for (const auto& record : rank.records) {
+    if (const auto* fact = std::get_if<Fact>(&record.what);
+        fact && fact->name.starts_with("model ")) {
+      const auto frozen = fact->values.find("frozen");
+      if (frozen != fact->values.end() && frozen->is_array())
+        for (const auto& name : *frozen)
+          if (name.is_string()) models[fact->name].frozen.insert(one_line(name.get<std::string>()));
+    }
+    const auto* digests = std::get_if<Digests>(&record.what);
+    const bool is_wrapping = digests && digests->list->role == "parameters" &&
+                             record.at.phase == "construction" &&
+                             models[digests->list->of].trained.empty();
+    if (is_wrapping)
+      for (const auto& tensor : digests->list->tensors)
+        models[digests->list->of].trained.insert(tensor.name);
+  }
+  return models;
 }
 
-// The rank's first update from gradients that no backward since the update before has averaged.
-std::optional<Finding> update_from_own_gradients(const Rank& rank) {
-  std::set<std::string> wrapped;
-  std::map<std::string, std::set<std::string>> kinds;  // of backwards since its last update
-  for (const auto& record : rank.records) {
+// What DistributedDataParallel does not know of the tensors of a row: empty where it knows all.
+std::string unknown_to_the_wrapper(const RecordedRun& run, const Row& row) {
+  auto models = models_at_wrapping(run.ranks.front());
+  const auto& at_wrapping = models[row.of];
+  if (at_wrapping.trained.empty() || !row.by_rank.front()) return "";
+  std::vector<std::string> unfrozen, added;
+  for (const auto& tensor : row.by_rank.front()->list->tensors)
+    if (at_wrapping.frozen.contains(tensor.name))
+      unfrozen.push_back(tensor.name);
+    else if (!at_wrapping.trained.contains(tensor.name))
+      added.push_back(tensor.name);
+  std::string text;
+  if (!unfrozen.empty())
+    text += "\ncause: " + joined(unfrozen, ", ") +
+            " required no gradient as the model was wrapped, so that DistributedDataParallel does "
+            "not average theirs: unfreeze first, or wrap again";
+  if (!added.empty())
+    text += "\ncause: DistributedDataParallel did not have " + joined(added, ", ") +
+            " as the model was wrapped, or they required no gradient then, and does not average "
+            "theirs: add them first, or wrap again";
+  return text;
+}
+
+// Gradients that were never cleared, and those that changed between two backwards of one step.
+void add_remarks_on_steps(const RecordedRun& run, Judgement& judgement) {
+  size_t first_backwards = 0, kept = 0;
+  std::optional<Moment> changed;
+  for (const auto& record : run.ranks.front().records) {
     const auto* fact = std::get_if<Fact>(&record.what);
-    if (!fact) continue;
-    if (fact->name.starts_with("model ") && fact->truth("wrapped")) wrapped.insert(fact->name);
-    if (fact->name == "backward") kinds[fact->text("model")].insert(fact->text("kind"));
-    if (!fact->name.starts_with("optimizer ")) continue;
-    for (const auto& [model, name] : owned_in(*fact)) {
-      const auto found = kinds.find(model);
-      if (found == kinds.end()) continue;
-      const auto place = "step " + std::to_string(record.at.step);
-      if (none_was_averaged(found->second, wrapped.contains(model)))
-        return Finding{"", "update_not_averaged", place,
-                       "rank " + std::to_string(rank.number) + ": the update of " + place +
-                           " took gradients of " + model +
-                           " that no backward had averaged: its forwards ran the module itself, "
-                           "not its DistributedDataParallel, or all of them within no_sync"};
-      kinds.erase(found);
-    }
+    if (!fact || fact->name != "backward") continue;
+    first_backwards += fact->values.contains("kept") ? 1 : 0;
+    kept += fact->truth("kept") ? 1 : 0;
+    if (fact->truth("changed") && !changed) changed = record.at;
   }
-  return {};
+  if (kept > 1 && kept == first_backwards)
+    judgement.remarks.push_back(
+        {"", "never_cleared", "",
+         "no update was followed by zero_grad: each backward added to the gradients of all before "
+         "it, in " +
+             counted(kept, "step")});
+  if (changed)
+    judgement.remarks.push_back(
+        {"", "changed_between_backwards", "step " + std::to_string(changed->step) + ", backward",
+         "gradients were changed between two backwards of one step: clipped before they were "
+         "averaged, say, which is not the clipping of one process"});
 }
 
 }  // namespace
-
-Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
-  if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
-  size_t backwards = 0;
-  Judgement judgement;
-  for (const auto& rank : run.ranks)
-    for (const auto& record : rank.records) {
-      const auto* fact = std::get_if<Fact>(&record.what);
-      if (!fact || fact->name != "backward" || fact->text("kind") == "local") continue;
-      ++backwards;
-      if (fact->text("kind") != "bare" || !judgement.findings.empty()) continue;
-      judgement.findings.push_back(
-          {"", "bare_forward", "step " + std::to_string(record.at.step),
-           "rank " + std::to_string(rank.number) + ": the forward of step " +
-               std::to_string(record.at.step) + " ran the module of " + fact->text("model") +
-               " itself, not its DistributedDataParallel: this rank's gradients stay its own"});
-    }
-  for (const auto& rank : run.ranks)
-    if (judgement.findings.empty())
-      if (auto finding = update_from_own_gradients(rank))
-        judgement.findings.push_back(std::move(*finding));
-  if (backwards == 0 && judgement.findings.empty())
-    return {.why_not = "no rank recorded how the forward of a backward ran"};
-  judgement.compared = counted(backwards, "backward");
-  return judgement;
-}
 
 Judgement gradients_are_the_same(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
@@ -125,23 +138,26 @@ Judgement gradients_are_the_same(const RecordedRun& run) {
   Judgement judgement;
   size_t compared = 0;
   for (const auto& row : rows_of(run, "gradients")) {
-    if (!row.is_whole()) continue;
+    if (!row.is_whole() || row.at.phase != "backward") continue;
     const auto by_rank = kinds_in(row, kinds);
+    auto finding = std::optional<Finding>();
     if (!are_all(by_rank, by_rank.front())) {
-      judgement.findings.push_back({"", "synchronised_on_some_ranks", place_of(row),
-                                    "the backward of " + row.of + ": " + values_text(by_rank)});
-      break;
+      finding = Finding{"", "synchronised_on_some_ranks", place_of(row),
+                        "the backward of " + row.of + ": " + values_text(by_rank)};
+    } else if (by_rank.front() == "synchronised" && (!row.is_divided() || has_comparison(row))) {
+      ++compared;
+      finding = difference_in(row, "gradients of " + row.of);
+      if (finding) finding->text += unknown_to_the_wrapper(run, row);
     }
-    if (by_rank.front() != "synchronised") continue;
-    ++compared;
-    if (auto finding = difference_in(row, "gradients of " + row.of)) {
-      judgement.findings.push_back(std::move(*finding));
-      break;
-    }
+    if (!finding) continue;
+    judgement.findings.push_back(std::move(*finding));
+    judgement.at = row.at;
+    break;
   }
   if (judgement.findings.empty() && compared == 0)
     return {.why_not = "no backward was synchronised on all ranks"};
   judgement.compared = counted(compared, "backward");
+  add_remarks_on_steps(run, judgement);
   return judgement;
 }
 
@@ -151,9 +167,11 @@ Judgement gradients_differ_in_no_sync(const RecordedRun& run) {
   Judgement judgement;
   size_t compared = 0;
   for (const auto& row : rows_of(run, "gradients")) {
-    if (!row.is_whole() || !stayed_local(kinds_in(row, kinds))) continue;
+    if (!row.is_whole() || row.at.phase != "backward" || !stayed_local(kinds_in(row, kinds)))
+      continue;
     ++compared;
     if (!computed_the_same(row)) continue;
+    judgement.at = row.at;
     judgement.findings.push_back(
         {"", "same_data", place_of(row),
          "gradients of " + row.of +
@@ -170,7 +188,9 @@ Judgement gradients_reach_every_parameter(const RecordedRun& run) {
   for (const auto& rank : run.ranks)
     for (const auto& record : rank.records) {
       const auto* digests = std::get_if<Digests>(&record.what);
-      if (!digests || digests->list->role != "gradients") continue;
+      if (!digests || digests->list->role != "gradients" ||
+          digests->list->of.starts_with("optimizer "))
+        continue;
       for (size_t tensor = 0; tensor < digests->values.size(); ++tensor) {
         auto& is = reached[digests->list->of + " " + digests->list->tensors[tensor].name];
         is = is || !digests->values[tensor].is_missing();

@@ -1,8 +1,14 @@
 #include "harness/judge/judge_run.h"
 
+#include "harness/core/characters.h"
 #include "harness/core/groups.h"
-#include "harness/judge/claims.h"
+#include "harness/core/read_file.h"
+#include "harness/core/text.h"
+#include "harness/judge/consequences.h"
 #include "harness/judge/joins.h"
+
+#include <algorithm>
+#include <utility>
 
 namespace lockstep::recorded {
 
@@ -46,21 +52,44 @@ Verdict::Kind verdict_of(Result::Kind kind) {
   }
 }
 
-struct Named {
-  std::string_view name, rule;
-};
+// Inserts the place behind the first line of a finding that does not say it.
+std::string with_place(const Finding& finding) {
+  const auto end = std::min(finding.text.find('\n'), finding.text.size());
+  if (finding.where.empty() || finding.text.substr(0, end).find(finding.where) != std::string::npos)
+    return finding.text;
+  return finding.text.substr(0, end) + "\nfirst at: " + finding.where + finding.text.substr(end);
+}
 
-template <class Judge>
-Result result_of(const Named& claim, Judge judge, const RecordedRun& recorded,
-                 const Setting& setting) {
-  const auto begin = Clock::now();
-  Judgement judgement = judge();
-  for (auto& finding : judgement.findings) finding.rule = claim.rule;
-  Result result{.scenario = std::string(claim.name),
-                .claim = std::string(claim.rule),
+bool is_allowed(const Allowances& allowances, std::string_view claim) {
+  const auto& names = allowances.claims;
+  return std::find(names.begin(), names.end(), claim) != names.end();
+}
+
+// What is allowed becomes a remark; in a strict judgement other remarks become findings.
+void apply(const Allowances& allowances, NamedJudgement& one) {
+  auto& is = one.judgement;
+  if (is_allowed(allowances, one.name)) {
+    is.remarks += std::exchange(is.findings, {});
+    is.is_certain = true;
+  } else if (allowances.is_strict && !is.remarks.empty()) {
+    is.findings += std::exchange(is.remarks, {});
+    is.why_not.clear();
+  }
+}
+
+Result result_of(NamedJudgement one, const RecordedRun& recorded, const Setting& setting) {
+  auto& judgement = one.judgement;
+  for (auto* all : {&judgement.findings, &judgement.remarks})
+    for (auto& finding : *all) {
+      finding.rule = one.rule;
+      finding.text = with_place(finding);
+    }
+  Result result{.scenario = std::string(one.name),
+                .claim = std::string(one.rule),
                 .exactness = judgement.compared,
                 .setting = setting,
-                .kind = kind_of(judgement)};
+                .kind = kind_of(judgement),
+                .remarks = std::move(judgement.remarks)};
   result.worst = {verdict_of(result.kind), std::move(judgement.findings)};
   if (result.kind == Result::Kind::skip)
     result.worst.findings = {{result.claim, "refused", "", judgement.why_not}};
@@ -72,13 +101,12 @@ Result result_of(const Named& claim, Judge judge, const RecordedRun& recorded,
   }
   result.groups = {std::move(group)};
   count_groups(result);
-  result.took = since(begin);
   return result;
 }
 
 }  // namespace
 
-Run judged(const RecordedRun& as_recorded, const OneProcess* one) {
+Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowances& allowances) {
   const auto begin = Clock::now();
   const auto aligned = with_joins_aligned(as_recorded);
   const auto& recorded = aligned ? *aligned : as_recorded;
@@ -86,22 +114,67 @@ Run judged(const RecordedRun& as_recorded, const OneProcess* one) {
   const auto setting = setting_of(recorded);
   run.settings = {setting};
   run.libtorch = recorded.ranks.front().torch.empty() ? "unknown" : recorded.ranks.front().torch;
-  const auto add = [&](const Named& claim, auto judge) {
-    run.results.push_back(result_of(claim, judge, recorded, setting));
-    const auto& result = run.results.back();
+  std::vector<NamedJudgement> all;
+  std::vector<std::chrono::milliseconds> times;
+  const auto add = [&](std::string_view name, std::string_view rule, auto judge) {
+    const auto began = Clock::now();
+    all.push_back({name, rule, judge()});
+    apply(allowances, all.back());
+    times.push_back(since(began));
+  };
+  for (const auto& claim : claims())
+    add(claim.name, claim.rule, [&] { return claim.judge(recorded); });
+  if (one)
+    for (const auto& claim : claims_against())
+      add(claim.name, claim.rule, [&] { return claim.judge(recorded, *one); });
+  fold_consequences(all);
+  for (size_t number = 0; number < all.size(); ++number) {
+    run.results.push_back(result_of(std::move(all[number]), recorded, setting));
+    auto& result = run.results.back();
+    result.took = times[number];
     run.plan.push_back({.scenario = result.scenario,
                         .exactness = result.exactness,
                         .setting = setting,
                         .cases = 1,
                         .hash = ""});
-  };
-  for (const auto& claim : claims())
-    add({claim.name, claim.rule}, [&] { return claim.judge(recorded); });
-  if (one)
-    for (const auto& claim : claims_against())
-      add({claim.name, claim.rule}, [&] { return claim.judge(recorded, *one); });
+  }
   run.took = since(begin);
   return run;
+}
+
+bool compared_parameters(const Run& run) {
+  const auto was_judged = [&](std::string_view name) {
+    return std::any_of(run.results.begin(), run.results.end(), [&](const Result& result) {
+      return result.scenario == name && result.kind != Result::Kind::skip;
+    });
+  };
+  const bool is_alone = std::all_of(run.results.begin(), run.results.end(),
+                                    [](const Result& is) { return is.world_max <= 1; });
+  return is_alone || was_judged("parameters.are_the_same") ||
+         was_judged("values.follow_one_process");
+}
+
+void check_claim_name(const std::string& name, const std::string& where) {
+  const auto is_called = [&](const auto& claim) { return claim.name == name; };
+  if (std::none_of(claims().begin(), claims().end(), is_called) &&
+      std::none_of(claims_against().begin(), claims_against().end(), is_called))
+    throw FieldError(where + ": no claim of judge is named '" + one_line(name) +
+                     "'; docs/judge.md lists them");
+}
+
+std::vector<std::string> read_allowances(const std::filesystem::path& file) {
+  std::vector<std::string> names;
+  size_t number = 0;
+  for (const auto& line : split(read_file(file), '\n')) {
+    ++number;
+    auto name = line.substr(0, line.find('#'));
+    name.erase(0, name.find_first_not_of(" \t\r"));
+    name.erase(name.find_last_not_of(" \t\r") + 1);
+    if (name.empty()) continue;
+    check_claim_name(name, one_line(file.string()) + ", line " + std::to_string(number));
+    names.push_back(std::move(name));
+  }
+  return names;
 }
 
 }  // namespace lockstep::recorded

@@ -6,9 +6,27 @@
 
 namespace lockstep::recorded {
 
+// How a user wants findings taken.
+struct Allowances {
+  std::vector<std::string> claims;  // names of claims whose findings are remarks
+  bool is_strict = false;           // remarks are failures, but for those of `claims`
+};
+
+// Throws FieldError, whose text starts with `where`, for a name that is no claim's.
+void check_claim_name(const std::string& name, const std::string& where);
+
+// The names of claims in a file, one a line; the rest of a line from # on is for people. Throws
+// FieldError.
+std::vector<std::string> read_allowances(const std::filesystem::path& file);
+
 // One result a claim, each of one case: the run. A claim that the run gives nothing to judge is a
 // skip with its reason. Where there is a run of one process, its claims come last. The caller fills
 // in the name and version of its program, and the cores.
-Run judged(const RecordedRun& recorded, const OneProcess* one = nullptr);
+Run judged(const RecordedRun& recorded, const OneProcess* one = nullptr,
+           const Allowances& allowances = {});
+
+// False for a run of several ranks of which no claim compared the parameters, such as one whose
+// parameters are divided over the ranks. Then a pass of the other claims is no answer.
+bool compared_parameters(const Run& run);
 
 }  // namespace lockstep::recorded

@@ -125,12 +125,19 @@ class RankReader {
     if (!digests || found == lists_.end() || digests->list != found->second)
       refuse(where, "no digests of its tensors before it");
     std::vector<TensorValue> elements;
+    const auto most = frame.header.contains("elements")
+                          ? whole_in(frame.header, "elements", 1, kRunBytesMost, where)
+                          : kRunBytesMost;
     size_t at = 0;
     for (size_t tensor = 0; tensor < digests->values.size(); ++tensor) {
       const auto& is = digests->list->tensors[tensor];
       TensorValue value{is.dtype, is.shape, {}};
       if (!digests->values[tensor].is_missing()) {
-        const auto bytes = tensor_bytes(is.dtype, is.shape);
+        auto bytes = tensor_bytes(is.dtype, is.shape);
+        if (const auto each = element_bytes(is.dtype); each > 0 && bytes / each > most) {
+          bytes = most * each;  // a sample of its elements
+          value.shape = {most};
+        }
         if (bytes < 0) refuse(where, "no tensor is " + excerpt(shape_text(value)));
         if (static_cast<size_t>(bytes) > frame.payload.size() - at)
           refuse(where, "its payload is shorter than its tensors");

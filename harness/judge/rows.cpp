@@ -16,22 +16,22 @@ namespace {
 
 constexpr size_t kTensorsShown = 8, kRanksShown = 6;
 
-std::string digest_text(const Digest& digest, bool with_norm) {
-  if (digest.is_missing()) return "none";
-  char text[40];
-  if (with_norm)
-    std::snprintf(text, sizeof(text), "%.9g", digest.norm);
-  else
-    std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(digest.bits));
-  return text;
-}
-
-// Norms where they tell the ranks apart, else digests.
+// The norms of one tensor, with the digests' bits where norms do not tell the ranks apart.
 std::vector<std::string> texts_of(const std::vector<Digest>& by_rank) {
-  for (const bool with_norm : {true, false}) {
+  for (const bool with_bits : {false, true}) {
     std::vector<std::string> texts;
-    for (const auto& each : by_rank) texts.push_back(digest_text(each, with_norm));
-    if (!with_norm || !all_alike(texts)) return texts;
+    for (const auto& each : by_rank) {
+      char text[64];
+      if (each.is_missing())
+        std::snprintf(text, sizeof(text), "none");
+      else if (with_bits)
+        std::snprintf(text, sizeof(text), "%.9g (bits %08x)", each.norm,
+                      static_cast<unsigned>(each.bits));
+      else
+        std::snprintf(text, sizeof(text), "%.9g", each.norm);
+      texts.emplace_back(text);
+    }
+    if (with_bits || !all_alike(texts)) return texts;
   }
   return {};
 }
@@ -54,6 +54,63 @@ std::vector<int> ranks_in(const Row& row) {
   return ranks;
 }
 
+// A tensor that several ranks hold, whole or the same part of it.
+struct Shared {
+  std::string name;
+  std::vector<std::pair<int, Digest>> by_rank;
+};
+
+std::vector<Shared> shared_in(const Row& row) {
+  if (!row.is_divided()) {
+    const auto ranks = ranks_in(row);
+    if (ranks.size() < 2) return {};
+    std::vector<Shared> all;
+    for (const auto& tensor : row.by_rank[static_cast<size_t>(ranks.front())]->list->tensors) {
+      all.push_back({tensor.name, {}});
+      for (const int rank : ranks)
+        all.back().by_rank.emplace_back(
+            rank, row.by_rank[static_cast<size_t>(rank)]->values[all.size() - 1]);
+    }
+    return all;
+  }
+  using Part = std::tuple<std::string, Shard, std::vector<int64_t>>;
+  std::map<Part, std::vector<std::pair<int, Digest>>> parts;
+  for (const int rank : ranks_in(row)) {
+    const auto& is = *row.by_rank[static_cast<size_t>(rank)];
+    const auto& shards = *row.shards[static_cast<size_t>(rank)];
+    for (size_t tensor = 0; tensor < is.values.size(); ++tensor) {
+      const auto& entry = is.list->tensors[tensor];
+      const auto found = shards.find(entry.name);
+      parts[{entry.name, found == shards.end() ? Shard() : found->second, entry.shape}]
+          .emplace_back(rank, is.values[tensor]);
+    }
+  }
+  std::vector<Shared> all;
+  for (auto& [part, by_rank] : parts)
+    if (by_rank.size() > 1) all.push_back({std::get<0>(part), std::move(by_rank)});
+  return all;
+}
+
+// How many elements of a divided tensor no rank holds.
+std::optional<Finding> not_covered(const Row& row, const std::string& what) {
+  std::map<std::string, std::map<Shard, std::vector<int64_t>>> parts;
+  for (const int rank : ranks_in(row)) {
+    const auto& shards = *row.shards[static_cast<size_t>(rank)];
+    for (const auto& entry : row.by_rank[static_cast<size_t>(rank)]->list->tensors)
+      if (const auto found = shards.find(entry.name); found != shards.end())
+        parts[entry.name][found->second] = entry.shape;
+  }
+  for (const auto& [name, extents] : parts) {
+    int64_t all = 1;
+    for (const auto extent : extents.begin()->first.whole) all *= extent;
+    if (const auto held = elements_of(extents); held != all)
+      return Finding{"", "not_a_partition", place_of(row) + ", " + name,
+                     what + ": the ranks' parts of " + name + " hold " + with_commas(held) +
+                         " elements together, and the whole has " + with_commas(all)};
+  }
+  return {};
+}
+
 std::optional<Finding> other_tensors(const Row& row, const std::string& what,
                                      const std::vector<int>& ranks) {
   const auto& first = *row.by_rank[static_cast<size_t>(ranks.front())]->list;
@@ -63,22 +120,42 @@ std::optional<Finding> other_tensors(const Row& row, const std::string& what,
     const auto count = std::min(first.tensors.size(), other.tensors.size());
     size_t at = 0;
     while (at < count && first.tensors[at] == other.tensors[at]) ++at;
-    const auto name = [&](const TensorList& list) {
-      if (at >= list.tensors.size()) return std::string("no tensor more");
+    const auto text = [&](const TensorList& list) {
+      if (at >= list.tensors.size()) return "has " + counted(list.tensors.size(), "tensor");
       const auto& is = list.tensors[at];
-      return is.name + ", " + shape_text(TensorValue{is.dtype, is.shape, {}});
+      return "has " + is.name + ", " + shape_text(TensorValue{is.dtype, is.shape, {}});
     };
     return Finding{"", "other_shape", place_of(row),
-                   what + ": rank " + std::to_string(ranks.front()) + " has " +
-                       std::to_string(first.tensors.size()) + " tensors and rank " +
-                       std::to_string(rank) + " " + std::to_string(other.tensors.size()) +
-                       "; number " + std::to_string(at) + " is " + name(first) + " there and " +
-                       name(other) + " here"};
+                   what + ", tensor " + std::to_string(at) + ": rank " +
+                       std::to_string(ranks.front()) + " " + text(first) + ", and rank " +
+                       std::to_string(rank) + " " + text(other)};
   }
   return {};
 }
 
+// By the list's name, or by the owner's in that of an optimizer's state.
+std::shared_ptr<const Shards> shards_for(const std::map<std::string, Shards>& all,
+                                         const TensorList& list) {
+  auto shards = std::make_shared<Shards>();
+  if (const auto found = all.find(list.of); found != all.end()) *shards = found->second;
+  if (list.role == "state")
+    for (const auto& tensor : list.tensors)
+      for (const auto& [of, parts] : all)
+        for (const auto& [name, shard] : parts)
+          if (!tensor.shape.empty() && tensor.name.starts_with(of + " " + name + " "))
+            shards->emplace(tensor.name, shard);
+  return shards;
+}
+
 }  // namespace
+
+bool comes_before(const Moment& a, const Moment& b) {
+  return std::pair(a.step, place_in_a_step(a)) < std::pair(b.step, place_in_a_step(b));
+}
+
+bool has_comparison(const Row& row) {
+  return row.is_divided() ? !shared_in(row).empty() : ranks_in(row).size() > 1;
+}
 
 bool Row::is_whole() const {
   return std::all_of(by_rank.begin(), by_rank.end(), [](const auto* each) { return each; });
@@ -90,6 +167,7 @@ std::vector<Row> rows_of(const RecordedRun& run, std::string_view role) {
   std::vector<Row> rows;
   for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
     std::map<std::pair<Moment, std::string>, int> repeats;
+    const auto shards = shards_of(run.ranks[rank]);
     for (const auto& record : run.ranks[rank].records) {
       const auto* digests = std::get_if<Digests>(&record.what);
       if (!digests || digests->list->role != role) continue;
@@ -101,13 +179,15 @@ std::vector<Row> rows_of(const RecordedRun& run, std::string_view role) {
                         .of = of,
                         .repeat = repeat,
                         .by_rank = std::vector<const Digests*>(run.ranks.size(), nullptr)});
-      rows[found->second].by_rank[rank] = digests;
+      auto& row = rows[found->second];
+      row.by_rank[rank] = digests;
+      if (shards.empty()) continue;
+      if (row.shards.empty()) row.shards.resize(run.ranks.size(), std::make_shared<Shards>());
+      row.shards[rank] = shards_for(shards, *digests->list);
     }
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
-    return std::pair(a.at.step, place_in_a_step(a.at)) <
-           std::pair(b.at.step, place_in_a_step(b.at));
-  });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& a, const Row& b) { return comes_before(a.at, b.at); });
   return rows;
 }
 
@@ -163,37 +243,44 @@ std::string counted(size_t number, const std::string& one) {
 std::optional<Finding> difference_in(const Row& row, const std::string& what) {
   const auto ranks = ranks_in(row);
   if (ranks.size() < 2) return {};
-  if (auto other = other_tensors(row, what, ranks)) return other;
-  const auto& list = *row.by_rank[static_cast<size_t>(ranks.front())]->list;
+  if (row.is_divided()) {
+    if (row.is_whole() && row.at.phase != "backward")
+      if (auto hole = not_covered(row, what)) return hole;
+  } else if (auto other = other_tensors(row, what, ranks)) {
+    return other;
+  }
+  const auto all = shared_in(row);
   std::vector<std::vector<std::string>> table{{"norm"}};
-  for (size_t shown = 0; shown < std::min(ranks.size(), kRanksShown); ++shown)
-    table.front().push_back("rank " + std::to_string(ranks[shown]));
+  const auto shown = std::min(ranks.size(), kRanksShown);
+  for (size_t rank = 0; rank < shown; ++rank)
+    table.front().push_back("rank " + std::to_string(ranks[rank]));
   table.front().emplace_back();
   std::vector<std::string> first_texts;
   std::string first_name;
   size_t count = 0;
-  for (size_t tensor = 0; tensor < list.tensors.size(); ++tensor) {
-    std::vector<Digest> by_rank;
-    for (const int rank : ranks)
-      by_rank.push_back(row.by_rank[static_cast<size_t>(rank)]->values[tensor]);
-    if (std::all_of(by_rank.begin(), by_rank.end(),
-                    [&](const auto& each) { return same(each, by_rank.front()); }))
+  for (const auto& [name, by_rank] : all) {
+    std::vector<Digest> digests;
+    for (const auto& [rank, digest] : by_rank) digests.push_back(digest);
+    if (std::all_of(digests.begin(), digests.end(),
+                    [&](const auto& each) { return same(each, digests.front()); }))
       continue;
-    auto texts = texts_of(by_rank);
+    const auto texts = texts_of(digests);
     if (count++ == 0) {
       first_texts = texts;
-      first_name = list.tensors[tensor].name;
+      first_name = name;
     }
     if (count > kTensorsShown) continue;
-    std::vector<std::string> line{list.tensors[tensor].name};
-    for (size_t shown = 0; shown + 1 < table.front().size() && shown < texts.size(); ++shown)
-      line.push_back(texts[shown]);
-    if (line.size() + 1 == table.front().size()) line.push_back(count == 1 ? "\u25c4" : "");
+    std::vector<std::string> line(shown + 2);
+    line.front() = name;
+    if (count == 1) line.back() = "\u25c4";
+    for (size_t at = 0; at < by_rank.size(); ++at)
+      for (size_t rank = 0; rank < shown; ++rank)
+        if (ranks[rank] == by_rank[at].first) line[rank + 1] = texts[at];
     table.push_back(std::move(line));
   }
   if (count == 0) return {};
-  std::string text = what + ": " + std::to_string(count) + " of " +
-                     counted(list.tensors.size(), "tensor") + " differ, first " + first_name;
+  std::string text = what + ": " + std::to_string(count) + " of " + counted(all.size(), "tensor") +
+                     " differ, first " + first_name;
   for (const auto& line : in_columns(table)) text += "\n" + line;
   if (count > kTensorsShown) text += "\nand " + std::to_string(count - kTensorsShown) + " more";
   return Finding{"", agreement_pattern(first_texts), place_of(row) + ", " + first_name,

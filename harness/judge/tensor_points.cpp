@@ -9,7 +9,7 @@ std::optional<TensorPoint::Stage> stage_of(const std::string& role, const std::s
   if (role == "parameters" && phase == "construction") return Stage::construction;
   if (role == "parameters" && phase == "update") return Stage::parameters;
   if (role == "buffers") return Stage::buffers;
-  if (role == "gradients") return Stage::gradients;
+  if (role == "gradients" || role == "taken") return Stage::gradients;
   return {};
 }
 
@@ -38,8 +38,12 @@ std::map<TensorPoint, const Digests*> tensor_points(const Rank& rank) {
     const auto stage = stage_of(digests->list->role, record.at.phase);
     if (!stage) continue;
     const TensorPoint point{record.at.step, *stage, digests->list->of};
-    const bool is_local = *stage == TensorPoint::Stage::gradients && rank.world > 1 &&
-                          kinds[point.of] != "synchronised";
+    const bool is_by_hand = kinds[point.of] == "by hand" || point.of.starts_with("optimizer ");
+    if (digests->list->role == "taken" && !is_by_hand) continue;
+    // Averaged by hand, they are the ranks' average in the update that takes them.
+    const bool is_averaged =
+        is_by_hand ? record.at.phase == "update" : kinds[point.of] == "synchronised";
+    const bool is_local = *stage == TensorPoint::Stage::gradients && rank.world > 1 && !is_averaged;
     if (is_local || digests->elements.empty()) {
       if (*stage == TensorPoint::Stage::gradients) points.erase(point);
     } else if (*stage == TensorPoint::Stage::buffers) {

@@ -48,14 +48,16 @@ Judgement values_stay_finite(const RecordedRun& run) {
   for (const std::string role : {"parameters", "buffers", "state"}) {
     count += rows_of(run, role).size();
     auto found = first_not_finite(run, role);
-    if (found && (!first || found->first.at.step < first->first.at.step)) first = std::move(found);
+    if (found && (!first || comes_before(found->first.at, first->first.at)))
+      first = std::move(found);
   }
   if (count == 0) return {.why_not = "no rank recorded a tensor"};
   judgement.compared = counted(count, "record");
   if (!first) return judgement;
   if (const auto gradients = first_not_finite(run, "gradients");
-      gradients && gradients->first.at.step <= first->first.at.step)
+      gradients && comes_before(gradients->first.at, first->first.at))
     first->second.text += "\nbefore that: " + gradients->second.text;
+  judgement.at = first->first.at;
   judgement.findings.push_back(std::move(first->second));
   return judgement;
 }
@@ -80,7 +82,8 @@ Judgement random_streams_differ(const RecordedRun& run) {
   for (const auto& [model, counts] : by_model) {
     forwards += counts.first;
     if (counts.second < counts.first) continue;
-    judgement.findings.push_back(
+    // True, and what the most used trainers do on purpose.
+    judgement.remarks.push_back(
         {"", "same_random_stream", model,
          model + " has dropout, and before each of " + counted(counts.first, "forward") +
              " the random generators of all ranks were in the same state: all ranks drop the same "

@@ -142,6 +142,7 @@ const std::vector<Mistake>& mistakes() {
          })},
         {"parameters.are_the_same", "changed_on_some_ranks", first([](Rank& rank) {
            rank.records.push_back({{1, "forward"}, digests("parameters", {{5, 1}, {5, 1}})});
+           nth<Digests>(rank, 2, "parameters").values[0] = {6, 1};  // the update starts from them
          })},
         {"buffers.follow_rank_zero", "no_two_ranks_agree",
          first([](Rank& rank) { nth<Digests>(rank, 1, "buffers").values[0].bits = 99; })},
@@ -180,13 +181,329 @@ TEST(Claims, EachFindsTheMistakeThatIsPlanted) {
   for (const auto& mistake : mistakes()) {
     auto run = right_run();
     mistake.plant(run);
-    const auto judgement = claim_named(mistake.claim).judge(run);
+    auto judgement = claim_named(mistake.claim).judge(run);
+    judgement.findings += judgement.remarks;
     ASSERT_FALSE(judgement.findings.empty()) << mistake.claim << " " << mistake.pattern;
     found.insert(mistake.claim);
     EXPECT_EQ(judgement.findings.front().pattern, mistake.pattern) << mistake.claim;
     EXPECT_NE(judgement.findings.front().text, "") << mistake.claim;
   }
   EXPECT_EQ(found.size(), claims().size());
+}
+
+// Everything of a rank but its wrapper: an optimizer updates tensors that no model has.
+void unwrap(RecordedRun& run) {
+  for (auto& rank : run.ranks) {
+    std::erase_if(rank.records, [](const Record& record) {
+      const auto* fact = std::get_if<Fact>(&record.what);
+      const auto* is = std::get_if<Digests>(&record.what);
+      return (fact && (fact->name == "backward" || fact->name == "model 0")) ||
+             (is && is->list->role != "state" && is->list->role != "parameters" &&
+              is->list->role != "gradients");
+    });
+    for (auto& record : rank.records) {
+      if (auto* is = std::get_if<Digests>(&record.what); is && is->list->role != "state") {
+        auto list = *is->list;
+        list.of = "optimizer 0";
+        is->list = std::make_shared<const TensorList>(std::move(list));
+        if (is->list->role == "gradients") record.at.phase = "update";
+      }
+      if (auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "optimizer 0")
+        fact->values["owned"] = Json::array();
+    }
+    std::erase_if(rank.history.events, [](const Event& event) {
+      const auto* is = std::get_if<Collective>(&event.what);
+      return is && is->op.starts_with("ddp_");
+    });
+  }
+}
+
+void average_by_hand(RecordedRun& run) {
+  for (auto& rank : run.ranks)
+    for (int step = 0; step < kSteps; ++step)
+      rank.history.events.push_back({{step, "backward"},
+                                     Collective{.op = "allreduce",
+                                                .group = "world",
+                                                .dtype = "float32",
+                                                .sequence = step,
+                                                .elements = 4,
+                                                .done = true}});
+}
+
+TEST(Claims, FindThatNothingWasWrappedAndNothingElseAveraged) {
+  auto run = right_run();
+  unwrap(run);
+  const auto findings = forwards_run_through_the_wrapper(run).findings;
+  ASSERT_FALSE(findings.empty());
+  EXPECT_EQ(findings.front().pattern, "never_averaged");
+  EXPECT_EQ(findings.front().text.find("no model was wrapped in DistributedDataParallel, and "
+                                       "nothing else averaged gradients"),
+            0u);
+}
+
+TEST(Claims, CompareParametersThatAreAveragedByHand) {
+  auto run = right_run();
+  unwrap(run);
+  average_by_hand(run);
+  EXPECT_TRUE(forwards_run_through_the_wrapper(run).findings.empty());
+  EXPECT_EQ(parameters_are_the_same(run).compared, "5 times");
+  nth<Digests>(run.ranks[1], 2, "parameters").values[1].bits = 8;
+  const auto judgement = parameters_are_the_same(run);
+  ASSERT_FALSE(judgement.findings.empty());
+  EXPECT_EQ(judgement.findings.front().where, "step 1, update, w1");
+}
+
+TEST(Claims, AreNoPassWhereNoParametersWereCompared) {
+  auto run = right_run();
+  for (auto& rank : run.ranks)
+    std::erase_if(rank.records, [](const Record& record) {
+      const auto* is = std::get_if<Digests>(&record.what);
+      return is && is->list->role == "parameters";
+    });
+  for (const auto& result : judged(run).results)
+    if (result.scenario == "parameters.are_the_same") {
+      EXPECT_EQ(result.kind, Result::Kind::inconclusive);
+    }
+}
+
+TEST(Claims, DoNotCompareWhatIsDividedOverTheRanks) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    Json tensors = Json::array();
+    for (const char* name : {"w0", "w1"})
+      tensors.push_back(
+          Json::array({name, Json::array({4}), Json::array({2 * rank.number}), false}));
+    rank.records.insert(
+        rank.records.begin() + 2,
+        {{0, "construction"}, Fact{"shards", {{"of", "model 0"}, {"tensors", tensors}}}});
+    for (auto& record : rank.records)
+      if (auto* is = std::get_if<Digests>(&record.what);
+          is && (is->list->role == "parameters" || is->list->role == "gradients"))
+        for (auto& digest : is->values) digest.bits += 1000 * static_cast<uint64_t>(rank.number);
+  }
+  EXPECT_TRUE(parameters_are_the_same(run).findings.empty());
+  EXPECT_NE(parameters_are_the_same(run).why_not.find("divided over the ranks"), std::string::npos);
+  EXPECT_FALSE(compared_parameters(judged(run)));
+  nth<Fact>(run.ranks[1], 0, "shards").values["tensors"][0][2] = Json::array({0});
+  EXPECT_FALSE(parameters_are_the_same(run).findings.empty());  // two replicas, and a hole
+}
+
+TEST(Claims, LetAStateBeDividedOverTheRanksByItsNames) {
+  auto run = right_run();
+  const auto keep = [](Rank& rank, const std::string& name) {
+    for (auto& record : rank.records)
+      if (auto* is = std::get_if<Digests>(&record.what); is && is->list->role == "state") {
+        auto list = *is->list;
+        list.tensors[0].name = name;
+        is->list = std::make_shared<const TensorList>(std::move(list));
+      }
+  };
+  keep(run.ranks[0], "model 0 w0 momentum");
+  keep(run.ranks[1], "model 0 w1 momentum");
+  const auto judgement = optimizer_state_is_the_same(run);
+  EXPECT_TRUE(judgement.findings.empty());
+  EXPECT_NE(judgement.why_not.find("divided over the ranks"), std::string::npos);
+  for (auto& record : run.ranks[1].records)
+    if (auto* is = std::get_if<Digests>(&record.what); is && is->list->role == "state")
+      *is = digests("state", {});
+  EXPECT_EQ(optimizer_state_is_the_same(run).findings.at(0).pattern, "other_shape");
+}
+
+TEST(Claims, CallWeightsThatAreBackAtTheUpdateARemark) {
+  auto run = right_run();
+  run.ranks[1].records.push_back({{1, "forward"}, digests("parameters", {{5, 1}, {5, 1}})});
+  const auto judgement = parameters_are_the_same(run);
+  EXPECT_TRUE(judgement.findings.empty());
+  ASSERT_EQ(judgement.remarks.size(), 1u);
+  EXPECT_EQ(judgement.remarks.front().pattern, "back_at_the_update");
+}
+
+TEST(Claims, CallWeightsThatWereWrittenAndDidNotChangeNothing) {
+  auto run = right_run();
+  run.ranks[1].records.push_back({{1, "forward"}, nth<Digests>(run.ranks[1], 1, "parameters")});
+  const auto judgement = parameters_are_the_same(run);
+  EXPECT_TRUE(judgement.findings.empty());
+  EXPECT_TRUE(judgement.remarks.empty());
+}
+
+TEST(Claims, FindAnOptimizerThatLacksAParameterWithAGradient) {
+  auto run = right_run();
+  for (auto& rank : run.ranks)
+    for (int step = 0; step < kSteps; ++step)
+      nth<Fact>(rank, step, "optimizer 0").values["owned"].erase(1);
+  const auto finding = optimizers_own_parameters_once(run).findings.at(0);
+  EXPECT_EQ(finding.pattern, "in_no_optimizer");
+  EXPECT_EQ(finding.where, "step 0, model 0 w1");
+}
+
+TEST(Claims, FindRanksThatDrawTheSameSamplesFromASamplerThatKnowsNoRanks) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    for (int pass = 0; pass < 2; ++pass) {
+      auto& values = nth<Fact>(rank, pass, "loader 0").values;
+      values.erase("replicas");
+      values["fingerprint"] = "f";
+      values["length"] = 1000;
+    }
+    for (int step = 0; step < kSteps; ++step)
+      nth<Drawn>(rank, step, "loader 0") = nth<Drawn>(run.ranks[0], step, "loader 0");
+  }
+  const auto finding = passes_are_partitions(run).findings.at(0);
+  EXPECT_EQ(finding.pattern, "same_batches");
+  EXPECT_EQ(finding.where, "pass 0 of loader 0, batch 0");
+}
+
+void set_losses(RecordedRun& run, int differ_by) {
+  for (auto& rank : run.ranks)
+    for (int step = 0; step < kSteps; ++step)
+      nth<Fact>(rank, step, "backward").values["loss"] = 1.5 - 0.1 * step + differ_by * rank.number;
+}
+
+TEST(Claims, FindThatAllLossesAreTheSameWhateverFeedsTheRanks) {
+  auto run = right_run();
+  set_losses(run, 1);
+  EXPECT_TRUE(passes_are_partitions(run).findings.empty());
+  set_losses(run, 0);
+  EXPECT_EQ(passes_are_partitions(run).findings.at(0).pattern, "same_losses");
+  // A loss over what a collective gathered is the same on all ranks rightly.
+  for (auto& rank : run.ranks)
+    for (int step = 0; step < kSteps; ++step)
+      rank.history.events.push_back(
+          {{step, "forward"}, Collective{.op = "allgather", .group = "world", .elements = 64}});
+  EXPECT_TRUE(passes_are_partitions(run).findings.empty());
+}
+
+TEST(Claims, FindSamplesThatNoPassDraws) {
+  auto run = right_run();
+  for (auto& rank : run.ranks)
+    for (int pass = 0; pass < 2; ++pass) {
+      auto& values = nth<Fact>(rank, pass, "loader 0").values;
+      values["length"] = kLength + 1;
+      values["drops"] = true;
+      values["shuffle"] = false;
+    }
+  EXPECT_EQ(passes_are_partitions(run).findings.at(0).pattern, "never_drawn");
+}
+
+TEST(Claims, CompareAPassWithTheLastWholeOneOfItsLoader) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    for (int step = 0; step < 2; ++step)
+      nth<Drawn>(rank, 2 + step, "loader 0") = nth<Drawn>(rank, step, "loader 0");
+    for (int pass = 0; pass < 2; ++pass)
+      nth<Fact>(rank, pass, "loader 0").values["sampler_epoch"] = 0;
+    // A batch that was only looked at, between the two.
+    const auto second = std::find_if(rank.records.begin(), rank.records.end(), [](const Record& r) {
+      const auto* fact = std::get_if<Fact>(&r.what);
+      return fact && fact->name == "loader 0" && fact->whole("epoch") == 1;
+    });
+    const Fact peek{"loader 0", {{"length", kLength}, {"replicas", 2}, {"shuffle", true}}};
+    rank.records.insert(second, {{2, "data"}, peek});
+  }
+  EXPECT_EQ(orders_change(run).findings.at(0).pattern, "epoch_ignored");
+}
+
+TEST(Claims, CallAPassWholeThatDrewAsManyAsItsLoaderHas) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    std::erase_if(rank.records, [](const Record& record) {
+      const auto* fact = std::get_if<Fact>(&record.what);
+      return fact && fact->name == "loader 0 exhausted";
+    });
+    for (int pass = 0; pass < 2; ++pass) {
+      auto& values = nth<Fact>(rank, pass, "loader 0").values;
+      values["length"] = 8 * static_cast<int64_t>(run.ranks.size());
+      values["batches"] = 2;
+    }
+  }
+  EXPECT_EQ(orders_change(run).compared, "1 pair of passes");
+}
+
+TEST(Claims, FindDatasetsOfOneLengthAndOtherContent) {
+  auto run = right_run();
+  for (auto& rank : run.ranks)
+    nth<Fact>(rank, 0, "loader 0").values["fingerprint"] = std::to_string(rank.number);
+  EXPECT_EQ(datasets_are_the_same(run).findings.at(0).pattern, "other_content");
+}
+
+TEST(Claims, CallPaddingARemarkUnlessAReductionCountsIt) {
+  auto run = right_run();
+  nth<Drawn>(run.ranks[1], 0, "loader 1").indices.push_back(0);
+  EXPECT_TRUE(evaluations_repeat_no_sample(run).findings.empty());
+  EXPECT_EQ(evaluations_repeat_no_sample(run).remarks.at(0).pattern, "evaluation_padded");
+  for (auto& rank : run.ranks)
+    rank.history.events.push_back(
+        {{0, "data"}, Collective{.op = "allreduce", .group = "world", .elements = 2}});
+  EXPECT_EQ(evaluations_repeat_no_sample(run).findings.at(0).pattern, "evaluation_padded");
+}
+
+const Result& result_named(const Run& run, const std::string& name) {
+  for (const auto& result : run.results)
+    if (result.scenario == name) return result;
+  throw std::logic_error("no such result: " + name);
+}
+
+TEST(Claims, NameARankThatSkipsAnUpdateFirstAndFoldTheRestUnderIt) {
+  auto run = right_run();
+  std::erase_if(run.ranks[1].records, [](const Record& record) {
+    return record.at.step == 1 && record.at.phase == "update";
+  });
+  for (int n = 2; n < kSteps; ++n) nth<Digests>(run.ranks[1], n, "gradients").values[0].bits = 99;
+  const auto results = judged(run);
+  const auto& cause = result_named(results, "run.has_one_length");
+  ASSERT_EQ(cause.kind, Result::Kind::fail);
+  EXPECT_EQ(cause.worst.findings.front().pattern, "skipped_update");
+  EXPECT_NE(cause.worst.findings.front().text.find("\nwhat follows from it:"), std::string::npos);
+  EXPECT_EQ(result_named(results, "gradients.are_the_same").kind, Result::Kind::skip);
+  EXPECT_EQ(std::count_if(results.results.begin(), results.results.end(),
+                          [](const Result& result) { return is_failure(result.kind); }),
+            1);
+}
+
+TEST(Claims, SayTheirPlaceInTheText) {
+  auto run = right_run();
+  nth<Digests>(run.ranks[1], 2, "gradients").values[1].bits = 77;
+  const auto run_of = judged(run);
+  const auto& finding = result_named(run_of, "gradients.are_the_same").worst.findings.front();
+  EXPECT_NE(finding.text.find("\nfirst at: step 2, backward, w1"), std::string::npos)
+      << finding.text;
+}
+
+TEST(Claims, ShowNoDigestUnderNormAlone) {
+  auto run = right_run();
+  nth<Digests>(run.ranks[1], 2, "gradients").values[1].bits = 77;
+  const auto text = gradients_are_the_same(run).findings.at(0).text;
+  EXPECT_NE(text.find("1 (bits 0000004d)"), std::string::npos) << text;
+}
+
+TEST(Claims, TellTheHistoryOfANaNInTheOrderOfThePhases) {
+  auto run = right_run();
+  const auto nan = std::numeric_limits<double>::quiet_NaN();
+  nth<Digests>(run.ranks[0], 2, "buffers").values[0].norm = nan;    // step 2, forward
+  nth<Digests>(run.ranks[0], 2, "gradients").values[0].norm = nan;  // step 2, backward
+  const auto text = values_stay_finite(run).findings.at(0).text;
+  EXPECT_NE(text.find("step 2, forward"), std::string::npos);
+  EXPECT_EQ(text.find("before that"), std::string::npos) << text;
+}
+
+TEST(Claims, AllowByName) {
+  auto run = right_run();
+  nth<Digests>(run.ranks[1], 2, "gradients").values[1].bits = 77;
+  const Allowances allowed{.claims = {"gradients.are_the_same"}};
+  const auto results = judged(run, nullptr, allowed);
+  EXPECT_EQ(result_named(results, "gradients.are_the_same").kind, Result::Kind::pass);
+  EXPECT_EQ(result_named(results, "gradients.are_the_same").remarks.size(), 1u);
+  EXPECT_THROW(check_claim_name("gradients.are_the_sane", "--allow"), FieldError);
+}
+
+TEST(Claims, CallOneSeedForDropoutARemarkThatFailsAStrictJudgement) {
+  auto run = right_run();
+  for (auto& rank : run.ranks)
+    for (int step = 0; step < kSteps; ++step)
+      nth<Digests>(rank, step, "random").values[0].bits = uint64_t(step);
+  EXPECT_EQ(result_named(judged(run), "random.streams_differ").kind, Result::Kind::pass);
+  EXPECT_EQ(result_named(judged(run, nullptr, {.is_strict = true}), "random.streams_differ").kind,
+            Result::Kind::fail);
 }
 
 TEST(Claims, NameTheRankThatStandsAlone) {

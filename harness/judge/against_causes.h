@@ -1,0 +1,25 @@
+// What is wrong where ranks part from one process, by their numbers and by what they recorded.
+#pragma once
+
+#include "harness/core/diagnose.h"
+#include "harness/judge/point_rows.h"
+
+namespace lockstep::recorded {
+
+// What a step of the ranks consisted of.
+struct StepCounts {
+  double backwards = 0;    // of a model, on a rank
+  double batch_ratio = 0;  // samples that one process drew over those of all ranks; 0: unknown
+};
+StepCounts counts_of(const PointRow& row, const RecordedRun& run, const OneProcess& one);
+
+Explanations explanations_of(const PointRow& row, size_t tensor, const StepCounts& counts);
+
+// What the ranks recorded in that step that explains it: other batches, a mean of means, gradients
+// that changed before they were averaged, BatchNorm. May name the finding's pattern.
+void add_causes(Finding& finding, const PointRow& row, const RecordedRun& run,
+                const OneProcess& one);
+
+std::string short_number(double value);
+
+}  // namespace lockstep::recorded

@@ -1,0 +1,252 @@
+// Whether what is trained is averaged over the ranks: by a wrapper, or by collectives of the
+// program.
+#include "harness/core/text.h"
+#include "harness/judge/rows.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace lockstep::recorded {
+
+namespace {
+
+// True if all of a model's backwards since its last update stayed local, and it is wrapped, so that
+// one was to be averaged. A recorder that knows of no_sync sees wrappers alone.
+bool none_was_averaged(const std::set<std::string>& kinds, bool is_wrapped) {
+  return kinds == std::set<std::string>{"no_sync"} ||
+         (kinds == std::set<std::string>{"local"} && is_wrapped);
+}
+
+struct Found {
+  Finding finding;
+  Moment at;
+};
+
+// The rank's first update from gradients that no backward since the update before has averaged.
+std::optional<Found> update_from_own_gradients(const Rank& rank) {
+  std::set<std::string> wrapped;
+  std::map<std::string, std::set<std::string>> kinds;  // of backwards since its last update
+  for (const auto& record : rank.records) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (!fact) continue;
+    if (fact->name.starts_with("model ") && fact->truth("wrapped")) wrapped.insert(fact->name);
+    if (fact->name == "backward") kinds[fact->text("model")].insert(fact->text("kind"));
+    if (!fact->name.starts_with("optimizer ")) continue;
+    for (const auto& [model, name] : owned_in(*fact)) {
+      const auto found = kinds.find(model);
+      if (found == kinds.end()) continue;
+      const auto place = "step " + std::to_string(record.at.step);
+      if (none_was_averaged(found->second, wrapped.contains(model)))
+        return Found{{"", "update_not_averaged", place + ", update",
+                      "rank " + std::to_string(rank.number) + ": the update of " + place +
+                          " took gradients of " + model +
+                          " that no backward had averaged: its forwards ran the module itself, "
+                          "not its DistributedDataParallel, or all of them within no_sync"},
+                     record.at};
+      kinds.erase(found);
+    }
+  }
+  return {};
+}
+
+// A backward whose gradients DistributedDataParallel does not average, by its kind.
+std::optional<Finding> past_the_wrapper(const Rank& rank, const Fact& backward, const Moment& at) {
+  const auto kind = backward.text("kind"), model = backward.text("model");
+  const auto place = "step " + std::to_string(at.step);
+  const auto who = "rank " + std::to_string(rank.number) + ": ";
+  const std::string own = ": this rank's gradients stay its own";
+  if (kind == "bare" || kind == "outside")
+    return Finding{"", "bare_forward", place + ", backward",
+                   who + "the backward of " + place + " reached parameters of " + model +
+                       " through no forward of its wrapper, DistributedDataParallel: the module "
+                       "itself ran, or a method or a part of it" +
+                       own};
+  if (kind == "again")
+    return Finding{"", "backward_again", place + ", backward",
+                   who + "a further backward of " + place + " went through the same forward of " +
+                       model + ", which DistributedDataParallel averages once" + own};
+  return {};
+}
+
+// Moments at which every rank's backward ran past a model's wrapper and all hold the same gradients
+// after it: a penalty of the weights alone, say, which needs no average.
+std::set<std::pair<Moment, std::string>> backwards_past_all_wrappers(const RecordedRun& run) {
+  std::map<std::pair<Moment, std::string>, std::set<std::string>> kinds;
+  std::map<std::pair<Moment, std::string>, size_t> counts;
+  for (const auto& rank : run.ranks)
+    for (const auto& record : rank.records)
+      if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "backward") {
+        kinds[{record.at, fact->text("model")}].insert(fact->text("kind"));
+        ++counts[{record.at, fact->text("model")}];
+      }
+  std::set<std::pair<Moment, std::string>> alike;
+  for (const auto& [key, of] : kinds)
+    if (of == std::set<std::string>{"bare"} && counts[key] % run.ranks.size() == 0)
+      alike.insert(key);
+  for (const auto& row : rows_of(run, "gradients"))
+    if (!row.is_whole() || difference_in(row, "")) alike.erase({row.at, row.of});
+  std::set<std::pair<Moment, std::string>> recorded;
+  for (const auto& row : rows_of(run, "gradients")) recorded.emplace(row.at, row.of);
+  std::erase_if(alike, [&](const auto& key) { return !recorded.contains(key); });
+  return alike;
+}
+
+// The ranks' modes in the same backward of a model: one in evaluation mode drops nothing and keeps
+// its running averages.
+std::optional<Found> other_mode(const RecordedRun& run) {
+  struct Modes {
+    Moment at;
+    std::vector<std::string> by_rank;
+  };
+  std::map<std::pair<std::string, size_t>, Modes> all;  // by model and number of its backward
+  for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    std::map<std::string, size_t> counts;
+    for (const auto& record : run.ranks[rank].records) {
+      const auto* fact = std::get_if<Fact>(&record.what);
+      if (!fact || fact->name != "backward" || !fact->values.contains("training")) continue;
+      auto& modes = all[{fact->text("model"), counts[fact->text("model")]++}];
+      modes.at = record.at;
+      modes.by_rank.resize(run.ranks.size());
+      modes.by_rank[rank] = fact->truth("training") ? "training mode" : "evaluation mode";
+    }
+  }
+  const Modes* first = nullptr;
+  std::string model;
+  for (const auto& [key, modes] : all)
+    if (std::none_of(modes.by_rank.begin(), modes.by_rank.end(),
+                     [](const auto& mode) { return mode.empty(); }) &&
+        !all_alike(modes.by_rank) && (!first || comes_before(modes.at, first->at))) {
+      first = &modes;
+      model = key.first;
+    }
+  if (!first) return {};
+  const auto place = "step " + std::to_string(first->at.step) + ", forward";
+  return Found{{"", "other_mode", place,
+                "the mode of " + model + " in " + place + ": " + values_text(first->by_rank)},
+               first->at};
+}
+
+int64_t elements_in(const TensorList& list) {
+  int64_t count = 0;
+  for (const auto& tensor : list.tensors) {
+    const auto bytes = tensor_bytes(tensor.dtype, tensor.shape);
+    if (bytes > 0) count += bytes / element_bytes(tensor.dtype);
+  }
+  return count;
+}
+
+// What a rank trains without a wrapper: tensors of an optimizer, or of a model that is watched.
+struct Unwrapped {
+  int64_t elements = 0;
+  bool has_gradient = false;
+};
+std::map<std::string, Unwrapped> unwrapped_in(const Rank& rank) {
+  std::map<std::string, Unwrapped> all;
+  std::set<std::string> watched;
+  for (const auto& record : rank.records) {
+    if (const auto* fact = std::get_if<Fact>(&record.what);
+        fact && fact->name.starts_with("model ") && fact->text("wrapper") == "watched")
+      watched.insert(fact->name);
+    const auto* digests = std::get_if<Digests>(&record.what);
+    if (!digests) continue;
+    const auto& list = *digests->list;
+    if (!list.of.starts_with("optimizer ") && !watched.contains(list.of)) continue;
+    if (list.role == "parameters") all[list.of].elements = elements_in(list);
+    if (list.role == "gradients" || list.role == "taken")
+      for (const auto& digest : digests->values)
+        all[list.of].has_gradient = all[list.of].has_gradient || !digest.is_missing();
+  }
+  return all;
+}
+
+// Elements that the program's own collectives sent, without those of a wrapper.
+int64_t elements_sent(const Rank& rank) {
+  int64_t sent = 0;
+  for (const auto& event : rank.history.events)
+    if (const auto* is = std::get_if<Collective>(&event.what); is && !is->op.starts_with("ddp_"))
+      sent += is->elements;
+  return sent;
+}
+
+// True if ranks that computed different gradients still made the same updates: something averaged
+// them that no recorder sees.
+bool is_averaged_unseen(const RecordedRun& run, const std::string& of) {
+  bool any_row = false, any_difference = false;
+  for (const auto& row : rows_of(run, "parameters"))
+    if (row.of == of && row.at.phase == "update") {
+      if (!row.is_whole() || difference_in(row, "")) return false;
+      any_row = true;
+    }
+  for (const char* role : {"gradients", "taken"})
+    for (const auto& row : rows_of(run, role))
+      any_difference = any_difference || (row.of == of && difference_in(row, ""));
+  std::map<size_t, std::vector<std::string>> losses;
+  for (const auto& rank : run.ranks) {
+    size_t number = 0;
+    for (const auto& record : rank.records)
+      if (const auto* fact = std::get_if<Fact>(&record.what);
+          fact && fact->name == "backward" && fact->values.contains("loss"))
+        losses[number++].push_back(fact->values["loss"].dump());
+  }
+  for (const auto& [number, texts] : losses) any_difference = any_difference || !all_alike(texts);
+  return any_row && any_difference;
+}
+
+std::optional<Finding> never_averaged(const RecordedRun& run) {
+  const auto& rank = run.ranks.front();
+  bool any_wrapped = false;
+  for (const auto& record : rank.records)
+    if (const auto* fact = std::get_if<Fact>(&record.what);
+        fact && fact->name.starts_with("model ") && fact->text("wrapper") != "watched")
+      any_wrapped = true;
+  for (const auto& [of, is] : unwrapped_in(rank)) {
+    if (!is.has_gradient || elements_sent(rank) >= is.elements || is_averaged_unseen(run, of))
+      continue;
+    return Finding{
+        "", "never_averaged", of,
+        any_wrapped ? of + " updates " + with_commas(is.elements) +
+                          " elements of no model that is wrapped in DistributedDataParallel, and "
+                          "nothing else averaged their gradients"
+                    : "no model was wrapped in DistributedDataParallel, and nothing else averaged "
+                      "gradients: each rank trains " +
+                          of + "'s parameters alone"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
+  if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
+  size_t backwards = 0;
+  Judgement judgement;
+  const auto found = [&](Finding finding, const Moment& at) {
+    if (!judgement.findings.empty() && !comes_before(at, *judgement.at)) return;
+    judgement.findings = {std::move(finding)};
+    judgement.at = at;
+  };
+  const auto alike = backwards_past_all_wrappers(run);
+  for (const auto& rank : run.ranks)
+    for (const auto& record : rank.records) {
+      const auto* fact = std::get_if<Fact>(&record.what);
+      if (!fact || fact->name != "backward") continue;
+      const auto kind = fact->text("kind");
+      backwards += kind != "local" && kind != "by hand" ? 1 : 0;
+      if (alike.contains({record.at, fact->text("model")})) continue;
+      if (auto finding = past_the_wrapper(rank, *fact, record.at))
+        found(std::move(*finding), record.at);
+    }
+  for (const auto& rank : run.ranks)
+    if (auto is = update_from_own_gradients(rank); is && judgement.findings.empty())
+      found(std::move(is->finding), is->at);
+  if (auto is = other_mode(run)) found(std::move(is->finding), is->at);
+  if (auto finding = never_averaged(run); finding && judgement.findings.empty())
+    judgement.findings.push_back(std::move(*finding));
+  if (backwards == 0 && judgement.findings.empty())
+    return {.why_not = "no rank recorded how the forward of a backward ran"};
+  judgement.compared = counted(backwards, "backward");
+  return judgement;
+}
+
+}  // namespace lockstep::recorded
