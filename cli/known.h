@@ -1,6 +1,7 @@
 // The subjects, scenarios, demonstrations and backends that this program was built with.
 #pragma once
 
+#include "cli/command_line.h"
 #include "cli/usage.h"
 #include "demos/lessons.h"
 #include "harness/core/text.h"
@@ -20,15 +21,9 @@ struct Known {
   std::vector<CourseStep> course;
   std::vector<std::string> arguments = {};  // that the user typed
 
-  // The command line that the user typed.
-  std::string command() const {
-    std::string text = shell_word(program);
-    for (const auto& argument : arguments) text += " " + shell_word(argument);
-    return text;
-  }
+  CommandLine line() const { return {program, arguments}; }
+  std::string command() const { return line().text(); }
 };
-
-inline constexpr char kVersion[] = LOCKSTEP_VERSION;
 
 // With the tier's own backend, if it has one.
 inline Setting setting_of(const std::string& subject, const std::string& tier,

@@ -2,160 +2,19 @@
 
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
-#include "cli/github.h"
-#include "cli/interrupt.h"
 #include "cli/known.h"
-#include "cli/play.h"
-#include "cli/print.h"
-#include "cli/usage.h"
+#include "cli/run_app.h"
 #include "cli/working_folder.h"
-#include "harness/core/text.h"
-#include "harness/engine/archive.h"
 #include "harness/process/single_threaded.h"
-#include "harness/process/system_limit.h"
-
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <cstdlib>
-#include <fcntl.h>
-#include <iostream>
-#include <new>
-#include <poll.h>
-#include <sstream>
-#include <unistd.h>
 
 namespace lockstep {
 
-namespace {
-
 using namespace cli;
-
-std::vector<std::string> command_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
-  return names;
-}
-
-std::vector<std::string> flag_names(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const auto* option : command.get_options())
-    if (!option->get_positional()) names.push_back(option->get_name());
-  return names;
-}
-
-// With the names that options of `run` have today.
-std::vector<std::string> with_todays_names(std::vector<std::string> arguments) {
-  const std::string former = "--meet";
-  if (!arguments.empty() && arguments.front() == "run")
-    for (auto& argument : arguments)
-      if (argument == former || argument.starts_with(former + "="))
-        argument.replace(0, former.size(), "--rendezvous-timeout");
-  return arguments;
-}
-
-// CLI11's error, reworded where it is not a sentence.
-std::string sentence(CLI::App& app, const CLI::ParseError& error) {
-  const auto chosen = app.get_subcommands();
-  const CLI::App& command = chosen.empty() ? app : *chosen.front();
-  const std::string what = error.what();
-  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error))
-    return what.substr(0, what.find(':')) + ": expected one value, given once";
-  const auto unknown = app.remaining(/*recurse=*/true);
-  if (unknown.empty() || !dynamic_cast<const CLI::ExtrasError*>(&error)) return what;
-  const auto flag = unknown.front().substr(0, unknown.front().find('='));
-  return "unknown argument '" + flag + "'" + did_you_mean(flag, flag_names(command));
-}
-
-// The sentence may quote a file: Note [Workflow commands].
-int refuse(const std::string& text, int status) {
-  stop_commands();
-  print_to_stderr(text);
-  return status;
-}
-
-// What --help and --version ask for.
-int show(CLI::App& app, const CLI::ParseError& error) {
-  std::ostringstream text;
-  const int status = app.exit(error, text, text);
-  print(text.str());
-  return status;
-}
-
-std::string see_help(const std::string& text, const std::string& program) {
-  return text + "\n'" + program + " --help' shows the usage";
-}
-
-int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
-  const std::string program = app.get_name();
-  const auto commands = command_names(app);
-  const std::string first = argc > 1 ? argv[1] : "";
-  if (first.empty()) {
-    print_help_to_stderr(app.help());
-    return kUsage;
-  }
-  if (first[0] != '-' && std::find(commands.begin(), commands.end(), first) == commands.end())
-    return refuse(see_help("unknown command '" + first + "'" + did_you_mean(first, commands) +
-                               "; known: " + joined(commands, ", "),
-                           program),
-                  kUsage);
-  try {
-    auto arguments = with_todays_names(without_separator({argv + 1, argv + argc}));
-    std::reverse(arguments.begin(), arguments.end());  // CLI11 expects them reversed
-    app.parse(std::move(arguments));
-    return status;
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return show(app, error);
-    return refuse(see_help(sentence(app, error), program + " " + first), kUsage);
-  } catch (const UsageError& error) {
-    return refuse(error.what(), kUsage);
-  } catch (const FieldError& error) {
-    return refuse(error.what(), kUsage);
-  } catch (const ArchiveError& error) {
-    return refuse(error.what(), kUsage);
-  } catch (const SubjectError& error) {
-    return refuse(error.what(), kUsage);
-  } catch (const TierError& error) {  // this machine lacks what the tier needs
-    return refuse(error.what(), kUsage);
-  } catch (const std::bad_alloc&) {
-    return refuse("memory ran out: " + reason_of(ENOMEM), kUsage);
-  } catch (const DrawingInterrupted& error) {
-    return refuse(error.what(), kInterrupted);
-  } catch (const NothingSelected& error) {
-    return refuse(error.what(), kNothingSelected);
-  } catch (const std::exception& error) {
-    return refuse(std::string("internal error: ") + error.what(), kInternal);
-  }
-}
-
-}  // namespace
-
-// The next opened descriptor, such as a lane's socket, would reuse the number of a standard stream
-// that the caller closed, and our output would go there.
-static void open_closed_standard_streams() {
-  int opened = open("/dev/null", O_RDWR);
-  while (opened >= 0 && opened <= STDERR_FILENO) opened = open("/dev/null", O_RDWR);
-  if (opened >= 0) close(opened);
-}
-
-static bool reader_of_stdout_has_gone() {
-  pollfd out{STDOUT_FILENO, POLLOUT, 0};
-  return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
-}
 
 static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subjects,
                      std::vector<Scenario> scenarios, Lessons lessons,
                      const std::vector<OwnCommand>& commands) {
-  open_closed_standard_streams();
-  // A reader that closes the pipe must not end the run before it writes the archive: with SIGPIPE
-  // ignored the write only fails.
-  std::signal(SIGPIPE, SIG_IGN);
-  // Nor may a limit on file sizes: the write fails, and what is lost has a sentence.
-  std::signal(SIGXFSZ, SIG_IGN);
-  // Nor may a request for a status report that comes before one can be given, or after.
-  std::signal(SIGUSR1, SIG_IGN);
-  // As in a shell, an empty TMPDIR is one that is not set.
-  if (const char* folder = std::getenv("TMPDIR"); folder && !*folder) ::unsetenv("TMPDIR");
+  prepare_process();
   if (working_folder_is_gone())
     return refuse("the working folder has been deleted; change to one that is there", kUsage);
   const Known known{.program = argc > 0 ? argv[0] : "lockstep",
@@ -176,21 +35,15 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   add_explain(app, known, alone, status);
   add_replay(app, known, alone, status);
   add_demo(app, known, alone, status);
-  add_judge(app, known, status);
+  add_judge(app, known.line(), judge_case_by(known), status);
   add_trace(app, status);
   add_matrix(app, known, alone, status);
-  add_report(app, known, status);
+  add_report(app, known.line(), status);
   add_launch(app, alone, status);
   for (const auto& add : commands) add(app, status);
   add_calibrate(app, alone, status);
   add_doctor(app, known, status);
-  const int result = parse_and_run(app, argc, argv, status);
-  resume_commands();
-  // A report that could not be written is an error, except where the reader closed the pipe, as
-  // `head` does.
-  if (!std::cout.flush() && result == kHeld && !reader_of_stdout_has_gone())
-    return refuse("standard output cannot be written", kUsage);
-  return result;
+  return run_app(app, argc, argv, status);
 }
 
 int main(int argc, char** argv, Subjects subjects, std::vector<Scenario> scenarios, Lessons lessons,

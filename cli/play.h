@@ -4,6 +4,7 @@
 #include "cli/known.h"
 #include "cli/launched.h"
 #include "cli/live.h"
+#include "cli/report_files.h"
 #include "cli/requested_history.h"
 #include "harness/engine/campaign.h"
 #include "harness/process/single_threaded.h"
@@ -37,20 +38,6 @@ std::optional<LaunchedPlace> place_for(const std::vector<std::string>& tiers);
 // whatever it says, so that a launcher reports the job's exit code once, not once per rank.
 int play(const Known& known, SingleThreaded alone, std::vector<Job> jobs, std::vector<Job> canaries,
          const CommandOptions& options);
-
-// The common part of every command that reports a run: the report files, and the style of text.
-// They throw UsageError for a file that cannot be written; the first checks it before there is a
-// report.
-void check_writable(const std::filesystem::path& path);
-void write_report(const std::filesystem::path& path, const std::string& text);
-reports::Style style_of_stdout(const std::string& colour);
-
-// Prints a run that is over, where `quiet` its failures and summary only.
-void print_run(const Run& run, const std::string& colour, bool quiet);
-
-// Writes these files, and where GitHub Actions runs the program its annotations and summary.
-void write_reports(const Run& run, const std::filesystem::path& json,
-                   const std::filesystem::path& junit);
 
 // How often a case can be asked to run, with --repeat or --until-fail.
 inline constexpr int kRepeatMost = 1'000'000;

@@ -1,7 +1,8 @@
 // Prints a run and writes the report files that a user requested.
+#include "cli/report_files.h"
+
 #include "cli/github.h"
 #include "cli/machine.h"
-#include "cli/play.h"
 #include "cli/usage.h"
 #include "reports/json.h"
 #include "reports/junit.h"

@@ -57,7 +57,7 @@ if(LOCKSTEP_HARNESS)
   # Its export has all the libraries that it needs, those of ddp and recorder among them, so that no other component
   # has to be installed beside it. A namespace of their own keeps them apart from the same ones of other components.
   set_target_properties(lockstep_harness PROPERTIES EXPORT_NAME harness)
-  set(lockstep_parts lockstep_cli lockstep_engine lockstep_judge lockstep_timeline lockstep_reports lockstep_scenarios
+  set(lockstep_parts lockstep_cli lockstep_cli_files lockstep_engine lockstep_judge lockstep_timeline lockstep_reports lockstep_scenarios
                      lockstep_cases lockstep_reference lockstep_worlds lockstep_worlds_plain lockstep_accelerator
                      lockstep_stream_order lockstep_cuda lockstep_cuda_hold_up)
   install(TARGETS lockstep_harness ${lockstep_parts} lockstep_recorder lockstep_recorder_plain lockstep_process

@@ -5,24 +5,33 @@
 
 #include <CLI/CLI.hpp>
 
+#include <filesystem>
+#include <functional>
+
 namespace lockstep {
 class SingleThreaded;
-}
+struct Run;
+}  // namespace lockstep
 
 namespace lockstep::cli {
 
-struct Known;      // cli/known.h
-struct Selection;  // cli/selection.h
+struct CommandLine;  // cli/command_line.h
+struct Known;        // cli/known.h
+struct Selection;    // cli/selection.h
 
 void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& status);
 void add_list(CLI::App& app, const Known& known, int& status);
 void add_explain(CLI::App& app, const Known& known, SingleThreaded& alone, int& status);
 void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& status);
 void add_demo(CLI::App& app, const Known& known, SingleThreaded& alone, int& status);
-void add_judge(CLI::App& app, const Known& known, int& status);
+// By the checks of a case's scenario, which a program without scenarios lacks.
+using JudgeCase =
+    std::function<Run(const std::filesystem::path& histories, const std::string& case_file)>;
+void add_judge(CLI::App& app, const CommandLine& line, JudgeCase judge_case, int& status);
+JudgeCase judge_case_by(const Known& known);
 void add_trace(CLI::App& app, int& status);
 void add_matrix(CLI::App& app, const Known& known, SingleThreaded& alone, int& status);
-void add_report(CLI::App& app, const Known& known, int& status);
+void add_report(CLI::App& app, const CommandLine& line, int& status);
 void add_launch(CLI::App& app, SingleThreaded& alone, int& status);
 
 void add_calibrate(CLI::App& app, SingleThreaded& alone, int& status);

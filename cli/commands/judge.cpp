@@ -1,14 +1,11 @@
-#include "cli/case_in_file.h"
+#include "cli/command_line.h"
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
-#include "cli/known.h"
 #include "cli/machine.h"
-#include "cli/play.h"
+#include "cli/report_files.h"
 #include "cli/run_page.h"
-#include "harness/engine/tally.h"
-#include "harness/judge/case_history.h"
+#include "cli/usage.h"
 #include "harness/judge/judge_run.h"
-#include "harness/worlds/about.h"
 
 #include <optional>
 
@@ -39,30 +36,17 @@ Run judged_by_claims(const JudgeFlags& flags, const recorded::RecordedRun& recor
   return recorded::judged(recorded, &one, allowances);
 }
 
-// By the checks of the case's scenario, as if a tier had run it.
-Run judged_by_checks(const JudgeFlags& flags, const Known& known) {
-  const auto [scenario, saved] = read_case(known, flags.case_file);
-  use_one_intra_op_thread();
-  const auto history = recorded::read_case_history(flags.folder, saved.c);
-  const Setting setting{.subject = "program", .tier = "recorded", .backend = "unknown"};
-  Tally tally({.scenario = scenario, .setting = setting, .cases = CaseList(std::vector{saved.c})});
-  tally.played(*tally.next(), judge(scenario, saved.c, history));
-  return {.libtorch = about_torch().version,
-          .settings = {setting},
-          .plan = {planned(tally.job())},
-          .results = {tally.result()}};
-}
-
-int judge_folder(const JudgeFlags& flags, const Known& known) {
+int judge_folder(const JudgeFlags& flags, const CommandLine& line, const JudgeCase& judge_case) {
   words("--color", flags.colour, {"auto", "always", "never"});
   for (const auto& file : {flags.junit, flags.json, flags.html}) check_writable(file);
   if (!flags.against.empty() && !flags.case_file.empty())
     throw UsageError("--against and --case exclude each other");
   std::optional<recorded::RecordedRun> recorded;
   if (flags.case_file.empty()) recorded = recorded::read_recorded_run(flags.folder);
-  auto run = recorded ? judged_by_claims(flags, *recorded) : judged_by_checks(flags, known);
-  run.command = known.command();
-  run.program = known.program;
+  auto run =
+      recorded ? judged_by_claims(flags, *recorded) : judge_case(flags.folder, flags.case_file);
+  run.command = line.text();
+  run.program = line.program;
   run.version = kVersion;
   run.cores = run.slots = core_count();
   run.exit_code = exit_code_of(run);
@@ -78,7 +62,7 @@ int judge_folder(const JudgeFlags& flags, const Known& known) {
 
 }  // namespace
 
-void add_judge(CLI::App& app, const Known& known, int& status) {
+void add_judge(CLI::App& app, const CommandLine& line, JudgeCase judge_case, int& status) {
   auto* command = app.add_subcommand("judge",
                                      "recorded runs of a program of yours: were they "
                                      "data-parallel training?");
@@ -104,7 +88,9 @@ void add_judge(CLI::App& app, const Known& known, int& status) {
   option("--html", flags->html, "FILE", "write a page with pictures of what happened");
   option("--color", flags->colour, "WHEN", "auto, always or never");
   command->add_flag("-q", flags->quiet, "print failures and the summary only");
-  command->callback([flags, &known, &status] { status = judge_folder(*flags, known); });
+  command->callback([flags, line, judge_case = std::move(judge_case), &status] {
+    status = judge_folder(*flags, line, judge_case);
+  });
 }
 
 }  // namespace lockstep::cli

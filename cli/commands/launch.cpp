@@ -212,22 +212,6 @@ int launch(const LaunchFlags& flags, const std::vector<std::string>& command,
 
 }  // namespace
 
-// CLI11 drops the arguments after "--" of a command without positional arguments, and a command
-// that had some would take the program's own flags.
-std::vector<std::string> without_separator(std::vector<std::string> arguments) {
-  if (arguments.empty() || arguments.front() != "launch") return arguments;
-  const auto has_value = [](const std::string& argument) {
-    return argument == "-n" || argument == "--record";
-  };
-  for (size_t at = 1; at < arguments.size(); at += has_value(arguments[at]) ? 2 : 1) {
-    if (!arguments[at].starts_with("-")) break;
-    if (arguments[at] != "--") continue;
-    arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at));
-    break;
-  }
-  return arguments;
-}
-
 void add_launch(CLI::App& app, SingleThreaded& alone, int& status) {
   auto* command = app.add_subcommand("launch", "a program of yours as ranks on this machine");
   const auto flags = std::make_shared<LaunchFlags>();

@@ -1,7 +1,7 @@
+#include "cli/command_line.h"
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
-#include "cli/known.h"
-#include "cli/play.h"
+#include "cli/report_files.h"
 #include "cli/run_page.h"
 #include "cli/usage.h"
 #include "harness/engine/merge.h"
@@ -70,13 +70,13 @@ int exit_code_of(const Run& run, const ReportFlags& flags) {
   return unknown && (code == kHeld || code == kAllSkipped) ? kInconclusive : code;
 }
 
-int report(const ReportFlags& flags, const Known& known) {
+int report(const ReportFlags& flags, const CommandLine& line) {
   words("--color", flags.colour, {"auto", "always", "never"});
   auto run = merged_run(flags);
   for (const auto& file : {flags.junit, flags.json, flags.html, flags.summary})
     check_writable(file);
-  run.program = known.program;
-  if (run.command.empty()) run.command = known.command();
+  run.program = line.program;
+  if (run.command.empty()) run.command = line.text();
   run.exit_code = exit_code_of(run, flags);
   print_run(run, flags.colour, flags.quiet);
   write_reports(run, flags.json, flags.junit);
@@ -87,7 +87,7 @@ int report(const ReportFlags& flags, const Known& known) {
 
 }  // namespace
 
-void add_report(CLI::App& app, const Known& known, int& status) {
+void add_report(CLI::App& app, const CommandLine& line, int& status) {
   auto* command =
       app.add_subcommand("report", "one report of several runs: the shards of a campaign, say");
   const auto flags = std::make_shared<ReportFlags>();
@@ -103,7 +103,7 @@ void add_report(CLI::App& app, const Known& known, int& status) {
   option("--summary", flags->summary, "FILE", "write a summary as Markdown");
   option("--color", flags->colour, "WHEN", "auto, always or never");
   command->add_flag("-q", flags->quiet, "print failures and the summary only");
-  command->callback([flags, &known, &status] { status = report(*flags, known); });
+  command->callback([flags, line, &status] { status = report(*flags, line); });
 }
 
 }  // namespace lockstep::cli

@@ -1,0 +1,23 @@
+// Runs a program's command line: parses it, and turns whatever a command throws into one sentence
+// and an exit status. Without torch.
+#pragma once
+
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace lockstep::cli {
+
+// Opens standard streams that the caller closed, and ignores signals that would end the process
+// before it could say what is lost.
+void prepare_process();
+
+// Prints the sentence, and returns the status.
+int refuse(const std::string& text, int status);
+
+// Parses the arguments and runs the command, which sets `status`. Returns the exit status.
+int run_app(CLI::App& app, int argc, char** argv, const int& status);
+
+}  // namespace lockstep::cli
