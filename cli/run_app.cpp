@@ -13,7 +13,6 @@
 #include "harness/worlds/subjects.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
