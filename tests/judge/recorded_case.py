@@ -15,13 +15,13 @@ class RecordedCase(unittest.TestCase):
     lockstep = ""  # the program that judges
 
     @classmethod
-    def record(cls, prefix, script, wanted):
+    def record(cls, prefix, script, wanted, seconds=600):
         """Records each NAME:WORLD of the script into folder/NAME-WORLD."""
         folder = tempfile.TemporaryDirectory(prefix=prefix)
         cls.addClassCleanup(folder.cleanup)
         cls.folder = folder.name
         result = subprocess.run([PYTHON, os.path.join(HERE, script), cls.folder, *wanted], capture_output=True, text=True,
-                                timeout=600, check=False)
+                                timeout=seconds, check=False)
         cls.log = result.stdout + result.stderr
 
     def judge(self, name, *flags, statuses):
