@@ -73,14 +73,17 @@ class ByPythonsZero final : public ShardedOptimizer {
   ByPythonsZero(const ParamGroups& groups, const MakeOptimizer& make, const Group& group)
       : whole_(make(groups)), counterpart_(counterpart_of(*whole_)) {
     std::vector<pytorch::ParamGroup> own;
-    for (const auto& each : whole_->param_groups()) own.push_back(group_of(each));
-    refuse_several_dtypes();
+    for (const auto& each : whole_->param_groups()) {
+      refuse_another_dtype(each);
+      own.push_back(group_of(each));
+    }
     own_ = asked(
         [&] { return pytorch::loaded().zero_redundancy_optimizer(counterpart_.name, own, group); });
   }
 
   void step() override { own_->step(); }
   void add_group(const torch::optim::OptimizerParamGroup& group) override {
+    refuse_another_dtype(group);
     own_->add_group(group_of(group));
   }
   void set_learning_rate(size_t group, double rate) override {
@@ -92,14 +95,12 @@ class ByPythonsZero final : public ShardedOptimizer {
   pytorch::ZeroRedundancyOptimizer& own() const { return *own_; }
 
  private:
-  // PyTorch itself refuses those of a group that is added later.
-  void refuse_several_dtypes() const {
-    const auto dtype = first_dtype_of(*whole_);
-    for (const auto& group : whole_->param_groups())
-      for (const auto& each : group.params())
-        if (each.scalar_type() != dtype)
-          throw Unsupported(
-              "PyTorch's ZeroRedundancyOptimizer takes parameters of one dtype alone");
+  // Also of a group that is added later: where only some ranks make the optimizer anew with it, the
+  // others would not refuse it.
+  void refuse_another_dtype(const torch::optim::OptimizerParamGroup& group) const {
+    for (const auto& each : group.params())
+      if (each.scalar_type() != first_dtype_of(*whole_))
+        throw Unsupported("PyTorch's ZeroRedundancyOptimizer takes parameters of one dtype alone");
   }
 
   pytorch::ParamGroup group_of(const torch::optim::OptimizerParamGroup& group) const {
