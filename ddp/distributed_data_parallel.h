@@ -87,14 +87,14 @@ class DistributedDataParallelImpl : public torch::nn::Module {
     core_->update_process_group(std::move(group));
   }
 
-  // After parameters were frozen or unfrozen, as in gradual unfreezing: the ranks compare the
-  // module as the construction did, and buckets, the static graph and hooks begin anew for those
-  // parameters that require a gradient now; ones that were registered since are among them, and
-  // making these equal is the caller's. Gradients stay, those of frozen parameters too. Collective;
-  // blocks. Throws DisagreementError, on all ranks, if the ranks differ, no parameter is left, one
-  // was converted, moved or reshaped, or a join is under way, and the object is as before;
-  // UnfinishedReductionError after a failure, and CommunicationError. No backward pass may be under
-  // way.
+  // After parameters were frozen, unfrozen, registered or removed, as in gradual unfreezing: the
+  // ranks compare the module as the construction did, and buckets, the static graph and hooks begin
+  // anew for those parameters that require a gradient now; ones that were registered since are
+  // among them, and making these equal is the caller's. Gradients stay, those of frozen parameters
+  // too. Collective; blocks. Throws DisagreementError, on all ranks, if the ranks differ, no
+  // parameter is left, one was converted, moved or reshaped, or a join is under way, and the object
+  // is as before; UnfinishedReductionError after a failure, and CommunicationError. No backward
+  // pass may be under way.
   //
   //   for (auto& each : net->encoder->parameters()) each.set_requires_grad(true);
   //   ddp->update_trainable_parameters();
@@ -181,7 +181,7 @@ class DistributedDataParallelImpl : public torch::nn::Module {
 // over the global batch if all ranks' batches are equally large.
 //
 //   DistributedDataParallel ddp(net, {.process_group = group});  // a shared_ptr, or a holder
-//   ddp.forward(input).mean().backward();                        // gradients are averages now
+//   ddp(input).mean().backward();                                // gradients are averages now
 //
 // A handle is a value: copies share one module, as LibTorch's holders do, and everything a holder
 // can do (->, register_module, torch::save) works. The wrapped module is shared, not copied.
@@ -205,16 +205,23 @@ class DistributedDataParallel : public torch::nn::ModuleHolder<DistributedDataPa
   DistributedDataParallel(std::nullptr_t)
       : Holder(nullptr) {}  // NOLINT(google-explicit-constructor)
 
+  // The handle of an object that exists, such as one that register_module() returns:
+  //
+  //   Net() : fc(register_module("fc", Layer(torch::nn::Linear(2, 2), options))) {}
+  //
+  DistributedDataParallel(std::shared_ptr<DistributedDataParallelImpl<M>> object)
+      : Holder(std::move(object)) {}  // NOLINT(google-explicit-constructor)
+
   // Collective; blocks. All ranks compare parameters, buffers and options; then (`init_sync`) group
   // rank 0 broadcasts every parameter and buffer, frozen ones too. Throws UsageError without a
-  // module or process group, DisagreementError with the same sentence on all ranks for anything
-  // else that is wrong on any of them, and CommunicationError.
+  // process group, DisagreementError with the same sentence on all ranks for anything else that is
+  // wrong on any of them, such as a null module, and CommunicationError.
   DistributedDataParallel(std::shared_ptr<M> module, DistributedDataParallelOptions options)
       : Holder(std::make_shared<DistributedDataParallelImpl<M>>(std::move(module),
                                                                 std::move(options))) {}
   DistributedDataParallel(const torch::nn::ModuleHolder<M>& module,
                           DistributedDataParallelOptions options)
-      : DistributedDataParallel(module.ptr(), std::move(options)) {}
+      : DistributedDataParallel(module.is_empty() ? nullptr : module.ptr(), std::move(options)) {}
 
   // Calls the module's forward with the same arguments and returns its result. Collective, and
   // blocks, when buffers are synchronised (before the module runs, unless the previous forward was
@@ -222,8 +229,9 @@ class DistributedDataParallel : public torch::nn::ModuleHolder<DistributedDataPa
   // otherwise. Backward passes through its output are Collective, unless the forward was inside
   // no_sync() or without gradients.
   //
-  // Throws UsageError if a parameter was frozen or unfrozen since the construction or the last
-  // update_trainable_parameters(), or a parameter or buffer converted or reshaped,
+  // Throws UsageError if a parameter was frozen, unfrozen, registered or removed since the
+  // construction or the last update_trainable_parameters(), or a parameter or buffer converted or
+  // reshaped, or a buffer registered or removed,
   // UnfinishedReductionError after a failure, CommunicationError, and, in a join,
   // UnevenInputsError. backward() itself throws UnfinishedReductionError, on every rank, if any
   // rank's pass lacked a gradient or threw (a rank whose own pass threw gets that exception);
@@ -232,6 +240,12 @@ class DistributedDataParallel : public torch::nn::ModuleHolder<DistributedDataPa
   template <class... Args>
   decltype(auto) forward(Args&&... args) {
     return this->get()->forward(std::forward<Args>(args)...);
+  }
+
+  // The same: ddp(input).
+  template <class... Args>
+  decltype(auto) operator()(Args&&... args) {
+    return forward(std::forward<Args>(args)...);
   }
 
   // While the guard lives, forwards make their backward passes local: gradients add up in .grad,

@@ -59,9 +59,11 @@ struct InitOptions {
   // guesses.
   std::string hostname;
 
-  // Longest time for the rendezvous and for any one collective; positive. c10d's half hour keeps a
-  // broken world alive for half an hour; five minutes is longer than any healthy step.
-  std::chrono::milliseconds timeout = std::chrono::minutes(5);
+  // Longest time for the rendezvous and for any one collective; positive. Unset: c10d's, half an
+  // hour for the rendezvous and over Gloo, ten minutes over NCCL. A rank that is gone is found at
+  // once either way; this limits how long a rank may be late, as one that downloads or evaluates
+  // alone.
+  std::optional<std::chrono::milliseconds> timeout;
 
   // Gloo's worker threads, positive, equal on all ranks. Two, as in c10d: with few cores, small
   // collectives on a single thread wait milliseconds for the scheduler (bench/ddp_step.py: 3.0 ms a
@@ -95,7 +97,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> init_process_group(const InitOptions& opt
 // something. Collective; blocks up to `timeout` for lower ranks that have not called it. Throws
 // CommunicationError; UsageError if the launcher sets none and the group has no store.
 int local_rank(const c10d::ProcessGroup& group,
-               std::chrono::milliseconds timeout = std::chrono::minutes(5));
+               std::chrono::milliseconds timeout = std::chrono::minutes(30));
 
 // The backend for each device's tensors, and, for groups that init_process_group() made, why there
 // is no NCCL if none was requested, such as "cpu:gloo (no nccl: this machine has no NVIDIA GPU, or

@@ -37,14 +37,14 @@ struct JoinOptions {
 //   }
 //   join.finish();  // this rank's inputs are used up
 //
-// While it is active, each counted forward and finish() first gather which ranks still have inputs
-// (one small gather). Counted are forwards with gradients, those inside no_sync() too, and other
-// forwards that communicate: buffers that are due, statistics of a SyncBatchNorm in training. Some
-// ranks may therefore evaluate alone where evaluation is local. Counted forwards must be of the
-// same kind, synchronised or not, on all ranks that have inputs, or all ranks throw
-// DisagreementError. Without throw_on_early_termination each averaged backward pass gathers as
-// well, so that exhausted ranks can shadow every pass; buffers come from the highest rank that has
-// inputs.
+// While it is active, each counted forward, each call of a joinable and finish() first gather which
+// ranks still have inputs (one small gather). Counted are forwards with gradients, those inside
+// no_sync() too, and other forwards that communicate: buffers that are due, statistics of a
+// SyncBatchNorm in training. Some ranks may therefore evaluate alone where evaluation is local.
+// Counted forwards must be of the same kind, synchronised or not, on all ranks that have inputs, or
+// all ranks throw DisagreementError. Without throw_on_early_termination each averaged backward pass
+// gathers as well, so that exhausted ranks can shadow every pass; buffers come from the highest
+// rank that has inputs.
 //
 // If all ranks finish after equally many forwards, a join that throws does nothing. Otherwise all
 // of them raise UnevenInputsError, the join is over, and the object stays usable: the gradients and
@@ -55,7 +55,8 @@ struct JoinOptions {
 // Joinables are what else communicates in the loop: a ZeroRedundancyOptimizer, or a class of the
 // program's own (ddp/joinable.h). Exhausted ranks shadow their calls too; gradients of a shadowed
 // pass are then written to .grad there, since an exhausted rank may own parameters that take the
-// step. In a join that throws nothing is shadowed, and joinables do what they do without one.
+// step. In a join that throws nothing is shadowed: a call of a joinable raises UnevenInputsError on
+// all ranks as a forward does, also in a loop without forwards.
 //
 // An instance has one join at a time. A loop over several instances may only have a join that
 // throws, of the first instance. An active join without joinables continues after

@@ -42,12 +42,12 @@ class Joinable {
   virtual void all_have_joined(int /*last_to_join*/) {}
 
  protected:
-  // The first thing in each Collective call: in a join in which ranks shadow, the ranks exchange
-  // that this call comes next. Collective there; blocks; throws DisagreementError, on all ranks, if
-  // another rank that has inputs does something else, and CommunicationError. Outside a join it
-  // does nothing.
+  // The first thing in each Collective call: in a join the ranks exchange that this call comes
+  // next. Collective there; blocks; throws DisagreementError, on all ranks, if another rank that
+  // has inputs does something else, UnevenInputsError, on all ranks, where the join throws and a
+  // rank has none, and CommunicationError. Outside a join it does nothing.
   void announce() {
-    if (tell_) tell_();
+    if (const auto tell = tell_) tell();  // a copy, since this may be the end of the join
   }
 
  private:

@@ -80,8 +80,8 @@ struct DistributedDataParallelOptions {
   std::vector<std::string> delay_all_reduce_named_params;
   std::string param_to_hook_all_reduce;
 
-  // Longest wait for one collective, positive. Unset: the timeout of the group's backend, or five
-  // minutes if the backend reports none.
+  // Longest wait for one collective, positive. Unset: the timeout of the group's backend, or half
+  // an hour if the backend reports none.
   std::optional<std::chrono::milliseconds> timeout;
 };
 

@@ -43,8 +43,8 @@ struct SyncBatchNormOptions {
   // forward in training throws, it is not a world of one.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
 
-  // Longest wait for one collective, positive. Unset: the timeout of the group's backend, or five
-  // minutes if the backend reports none.
+  // Longest wait for one collective, positive. Unset: the timeout of the group's backend, or half
+  // an hour if the backend reports none.
   std::optional<std::chrono::milliseconds> timeout;
 };
 

@@ -91,7 +91,7 @@ std::shared_ptr<::gloo::transport::Device> make_gloo_device(const std::string& i
 
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(
     const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
-    std::shared_ptr<::gloo::transport::Device> device, const InitOptions& options) {
+    std::shared_ptr<::gloo::transport::Device> device, const GlooOptions& options) {
   const BrokenPipesAreErrors guard;
   auto gloo = Gloo::Options::create(options.timeout);
   gloo->threads = options.threads;

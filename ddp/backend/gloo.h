@@ -1,7 +1,9 @@
 #pragma once
 
-#include "ddp/init.h"
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -17,11 +19,15 @@ std::shared_ptr<::gloo::transport::Device> make_gloo_device(const std::string& i
                                                             const std::string& hostname);
 
 // A Gloo backend for `rank` of `world_size` that finds its peers through `store` and listens on
-// `device`. Of the options it uses timeout and threads. Collective; blocks up to the timeout;
-// throws c10::Error. Its threads report a dead peer as an error, never as SIGPIPE.
+// `device`. Collective; blocks up to the timeout; throws c10::Error. Its threads report a dead peer
+// as an error, never as SIGPIPE.
+struct GlooOptions {
+  std::chrono::milliseconds timeout;
+  int threads;
+};
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(
     const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
-    std::shared_ptr<::gloo::transport::Device> device, const InitOptions& options);
+    std::shared_ptr<::gloo::transport::Device> device, const GlooOptions& options);
 
 // Whether Gloo's message says that a peer closed the connection to this rank.
 bool is_closed_connection(const std::string& message);

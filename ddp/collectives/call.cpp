@@ -17,13 +17,12 @@ ProgramCall::ProgramCall(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                      "rank (new_group() returns null on the ranks that it leaves out)");
   }
   const bool is_positive = !options.timeout || options.timeout->count() > 0;
-  communicator_ = program_communicator(group, is_positive ? options.timeout : std::nullopt);
+  const auto timeout = is_positive ? options.timeout : std::nullopt;
+  communicator_ = program_communicator(group, timeout, name_);
   if (!is_positive)
     refuse("timeout is " + std::to_string(options.timeout->count()) +
            " ms, expected a positive time");
-  const auto timeout_of_group = [&] { return Communicator(group, std::nullopt).timeout(); };
-  communicator_->set_timeout(is_positive && options.timeout ? *options.timeout
-                                                            : timeout_of_group());
+  communicator_->set_timeout(timeout);
   compare("the collective", name_);
 }
 

@@ -14,7 +14,6 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::chrono::milliseconds kDefaultTimeout = std::chrono::minutes(5);
 constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::hours(24 * 365);
 
 c10::intrusive_ptr<c10d::Backend> backend_for(c10d::ProcessGroup& group, c10::DeviceType device) {
@@ -44,8 +43,8 @@ Communicator::Communicator(c10::intrusive_ptr<c10d::ProcessGroup> group,
   if (!group_)
     throw UsageError("process_group is null: expected the group of the ranks that train");
   device_ = device_of(*group_);
-  const std::chrono::milliseconds group_timeout = backend_timeout(device_);
-  timeout_ = std::min(timeout.value_or(group_timeout), kLongestTimeout);
+  group_timeout_ = backend_timeout(device_);
+  set_timeout(timeout);
   if (timeout_ <= std::chrono::milliseconds::zero()) {
     throw UsageError("timeout is " + std::to_string(timeout_.count()) +
                      " ms, expected a positive time");
@@ -96,39 +95,45 @@ std::string Communicator::cause_with_ended_peer(const Operation& operation,
 // A peer's error is the first in time, and a better cause than its closed connection as seen here.
 void Communicator::fail(const Operation& operation, std::chrono::milliseconds waited,
                         std::string cause) const {
-  if (const auto sentence = peer_error()) {
+  if (const auto sentence = notice_ ? notice_->read(operation.issued_before) : std::nullopt) {
     cause = *sentence;
   } else if (failure_->empty()) {
     cause = cause_with_ended_peer(operation, std::move(cause));
   }
-  const std::string where = name_.empty() ? "" : " of " + name_;
-  const CommunicationError error(rank(), operation.description + where, operation.sequence_number,
-                                 waited, cause);
+  const CommunicationError error(rank(), text_of(operation), operation.sequence_number, waited,
+                                 cause);
   if (failure_->empty()) *failure_ = error.what();
   if (notice_) notice_->post(error.what());
   abort_device_backends();
   throw error;
 }
 
+Operation Communicator::next_operation(std::string description) const {
+  return {.work = nullptr,
+          .description = std::move(description),
+          .sequence_number = issued_count_,
+          .issued_before = notice_ ? notice_->issued_count() : 0,
+          .tensors = {},
+          .home = {},
+          .issued_at = std::chrono::steady_clock::now()};
+}
+
+std::string Communicator::text_of(const Operation& operation) const {
+  return operation.description + (name_.empty() ? "" : " of " + name_);
+}
+
 void Communicator::fail(std::string description, std::string cause) const {
-  fail({.work = nullptr,
-        .description = std::move(description),
-        .sequence_number = issued_count_,
-        .tensors = {},
-        .home = {}},
-       std::chrono::milliseconds::zero(), std::move(cause));
+  fail(next_operation(std::move(description)), std::chrono::milliseconds::zero(), std::move(cause));
 }
 
 template <class Issue>
 Operation Communicator::start(std::vector<at::Tensor> tensors, std::string description,
                               Issue issue) {
   look_at_what_is_under_way();
-  Operation operation{.work = nullptr,
-                      .description = std::move(description),
-                      .sequence_number = issued_count_++,
-                      .tensors = std::move(tensors),
-                      .home = {},
-                      .issued_at = std::chrono::steady_clock::now()};
+  Operation operation = next_operation(std::move(description));
+  operation.tensors = std::move(tensors);
+  ++issued_count_;
+  if (notice_) operation.issued_before = notice_->count_issue();
   if (!failure_->empty()) {
     fail(operation, std::chrono::milliseconds::zero(), "an earlier one failed (" + *failure_ + ")");
   }
@@ -192,12 +197,11 @@ Operation Communicator::start_other(std::vector<at::Tensor> tensors, std::string
 
 Operation Communicator::follow(c10::intrusive_ptr<c10d::Work> work, const at::Tensor& tensor,
                                std::string description) const {
-  return {.work = shared(std::move(work), tensor.device()),
-          .description = std::move(description),
-          .sequence_number = issued_count_,
-          .tensors = {tensor},
-          .home = tensor,
-          .issued_at = std::chrono::steady_clock::now()};
+  Operation operation = next_operation(std::move(description));
+  operation.work = shared(std::move(work), tensor.device());
+  operation.tensors = {tensor};
+  operation.home = tensor;
+  return operation;
 }
 
 std::vector<at::Tensor> Communicator::finish_gather(Operation& operation) {
@@ -214,12 +218,13 @@ std::vector<at::Tensor> Communicator::gather(const at::Tensor& tensor, std::stri
 }
 
 std::optional<std::string> Communicator::peer_error() const {
-  return notice_ ? notice_->read() : std::nullopt;
+  return notice_ ? notice_->read(notice_->issued_count()) : std::nullopt;
 }
 
 std::string Communicator::why_a_peer_is_missing(const Operation& operation) const {
-  if (const auto sentence = peer_error()) return *sentence;
-  if (!notice_ || !is_instances_) return "";
+  if (!notice_) return "";
+  if (const auto sentence = notice_->read(operation.issued_before)) return *sentence;
+  if (!is_instances_) return "";
   return notice_->ended_peer(operation.sequence_number).value_or("");
 }
 
@@ -227,27 +232,26 @@ void Communicator::report(const std::string& sentence) {
   if (notice_) notice_->post(sentence);
 }
 
-void Communicator::report_for_this_forward(const std::string& sentence) {
-  if (notice_) notice_->post_of_this_forward(sentence);
+void Communicator::report_thrown_backward(const std::string& sentence) {
+  if (notice_) notice_->post_thrown_backward(sentence);
 }
 
-void Communicator::set_timeout(std::chrono::milliseconds timeout) {
-  timeout = std::min(timeout, kLongestTimeout);
-  if (timeout == timeout_) return;
-  timeout_ = timeout;
-  if (!name_.empty()) group_->setTimeout(timeout_);
+void Communicator::set_timeout(std::optional<std::chrono::milliseconds> timeout) {
+  timeout_is_given_ = timeout.has_value();
+  timeout = std::min(timeout.value_or(group_timeout_), kLongestTimeout);
+  if (std::exchange(timeout_, *timeout) != *timeout && !name_.empty()) group_->setTimeout(timeout_);
+}
+
+void Communicator::take_timeout_of(const Communicator& other) {
+  timeout_ = other.timeout_;
+  timeout_is_given_ = other.timeout_is_given_;
 }
 
 Communicator Communicator::split(const std::string& name, const std::string& need) {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   const auto start = std::chrono::steady_clock::now();
   const auto failed = [&](const std::exception& error) {
-    fail({.work = nullptr,
-          .description = "connecting of " + name,
-          .sequence_number = issued_count_,
-          .tensors = {},
-          .home = {}},
-         elapsed_since(start), first_line(error));
+    fail(next_operation("connecting of " + name), elapsed_since(start), first_line(error));
   };
   try {
     group = split_group(*group_, timeout_, name);
@@ -259,6 +263,8 @@ Communicator Communicator::split(const std::string& name, const std::string& nee
                      first_line(error) + "); give each a group of its own");
   }
   Communicator part(std::move(group), timeout_);
+  part.take_timeout_of(*this);
+  part.group_timeout_ = group_timeout_;
   part.name_ = name;
   part.travels_by_ = travels_by_;
   // Otherwise a rank could fail and exit while others still connect to it and never get its error.
@@ -274,7 +280,8 @@ std::chrono::milliseconds Communicator::backend_timeout(c10::DeviceType device) 
   try {
     return backend_of(device)->getBackendOptions()->timeout;
   } catch (const c10::Error&) {
-    return kDefaultTimeout;  // the base class throws: this backend has no options to show
+    return kProcessGroupDefaultTimeout;  // the base class throws: this backend has no options to
+                                         // show
   }
 }
 

@@ -25,6 +25,7 @@ struct Operation {
   std::shared_ptr<c10d::Work> work;  // Note [The Work of a lost device]
   std::string description;
   std::int64_t sequence_number = 0;
+  std::int64_t issued_before = 0;  // FailureNotice::count_issue
   std::vector<at::Tensor> tensors;
   at::Tensor home;  // the caller's tensor, where a copy is sent instead
   std::chrono::steady_clock::time_point issued_at{};
@@ -47,7 +48,7 @@ struct Operation {
 // group, and each counts its own operations.
 class Communicator {
  public:
-  // `timeout` limits each wait; unset, it is the backend's, or five minutes if that has none.
+  // `timeout` limits each wait; unset, it is the backend's, or half an hour if that has none.
   // Throws UsageError without a group, without a backend for the CPU or CUDA, or if the timeout is
   // not positive.
   Communicator(c10::intrusive_ptr<c10d::ProcessGroup> group,
@@ -119,13 +120,14 @@ class Communicator {
   std::int64_t issued_count() const { return issued_count_; }
   bool has_failed() const { return !failure_->empty(); }
 
-  // Fails peers' waits in the forward that this rank is in, and in its backward. Local.
-  void report_for_this_forward(const std::string& sentence);
+  // Fails peers' waits in the backward of the forward that this rank is in. Local.
+  void report_thrown_backward(const std::string& sentence);
 
   // Fails peers' waits: this rank cannot continue. Local.
   void report(const std::string& sentence);
 
-  // The error that a peer reported, or nothing. Local.
+  // The error that a peer reported, and that concerns what is issued from now on, or nothing.
+  // Local.
   std::optional<std::string> peer_error() const;
 
   // Tensors on a device without a backend are sent by way of `device`, where the group is bound to
@@ -145,11 +147,12 @@ class Communicator {
   // nothing any more. Local.
   void abort_device_backends() const;
 
-  // From now on, waits have this positive timeout, also that of a split group's backends. Local.
-  void set_timeout(std::chrono::milliseconds timeout);
+  // From now on, waits have this positive timeout, also that of a split group's backends; unset, it
+  // is the backend's again. Local.
+  void set_timeout(std::optional<std::chrono::milliseconds> timeout);
 
   // From now on, waits have the timeout of `other`.
-  void take_timeout_of(const Communicator& other) { timeout_ = other.timeout_; }
+  void take_timeout_of(const Communicator& other);
 
   std::string backend_name() const;
 
@@ -166,7 +169,7 @@ class Communicator {
   Operation start(std::vector<at::Tensor> tensors, std::string description, Issue issue);
   // Null where the group has none.
   c10::intrusive_ptr<c10d::Backend> backend_of(c10::DeviceType device) const;
-  // The backend's own deadline, or five minutes if it has none.
+  // The backend's own deadline, or half an hour if it has none.
   std::chrono::milliseconds backend_timeout(c10::DeviceType device) const;
   void wait_in_slices(Operation& operation);
   void ask_until_it_is_over(Operation& operation);
@@ -178,7 +181,11 @@ class Communicator {
   // The error of a peer, or that it has ended and will not issue `operation`; empty while neither.
   std::string why_a_peer_is_missing(const Operation& operation) const;
   static std::chrono::milliseconds elapsed_since(std::chrono::steady_clock::time_point start);
-  static std::string late(std::chrono::milliseconds timeout);
+  std::string late(std::chrono::milliseconds timeout) const;
+  std::string text_of(const Operation& operation) const;
+  std::string awaited(const Operation& operation) const;
+  // The next one that is issued, without its tensors.
+  Operation next_operation(std::string description) const;
   // Why the backend gave up an operation that the host waits for.
   std::string cause_of(const std::exception& error, const Operation& operation,
                        Watchdog& watchdog) const;
@@ -192,7 +199,8 @@ class Communicator {
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   c10::DeviceType device_ = c10::DeviceType::CPU;
   std::optional<c10::Device> travels_by_;
-  std::chrono::milliseconds timeout_;
+  std::chrono::milliseconds timeout_{}, group_timeout_{};
+  bool timeout_is_given_ = false;  // by the option of this object, else by the group's
   std::int64_t issued_count_ = 0;
   struct UnderWay {
     Operation operation;

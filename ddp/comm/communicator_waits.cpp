@@ -133,7 +133,7 @@ void Communicator::wait_in_slices(Operation& operation) {
   const auto start = std::chrono::steady_clock::now();
   std::chrono::milliseconds in_slices{0};
   const auto waited = [&] { return std::max(in_slices, elapsed_since(start)); };
-  Watchdog watchdog(notice_.get(), rank(), world_size(), timeout_);
+  Watchdog watchdog(notice_.get(), rank(), world_size(), timeout_, awaited(operation));
   for (bool waiting = true; waiting;) {
     const bool is_over = operation.work->isCompleted();
     const auto left = std::max(timeout_ - waited(), std::chrono::milliseconds(1));
@@ -161,7 +161,7 @@ void Communicator::wait_in_slices(Operation& operation) {
 void Communicator::ask_until_it_is_over(Operation& operation) {
   const auto start = std::chrono::steady_clock::now();
   auto last_look = start;
-  Watchdog watchdog(notice_.get(), rank(), world_size(), timeout_);
+  Watchdog watchdog(notice_.get(), rank(), world_size(), timeout_, awaited(operation));
   std::optional<std::string> ended;
   const auto has_ended = [&] {
     if ((ended = how_it_ended(operation))) return true;
@@ -196,8 +196,16 @@ std::chrono::milliseconds Communicator::elapsed_since(std::chrono::steady_clock:
                                                                start);
 }
 
-std::string Communicator::late(std::chrono::milliseconds timeout) {
-  return "no answer from a peer within the timeout of " + std::to_string(timeout.count()) + " ms";
+std::string Communicator::awaited(const Operation& operation) const {
+  return text_of(operation) + " (collective " + std::to_string(operation.sequence_number) + ")";
+}
+
+std::string Communicator::late(std::chrono::milliseconds timeout) const {
+  return "no answer from a peer within the timeout of " + std::to_string(timeout.count()) +
+         " ms (" +
+         (timeout_is_given_ && timeout == timeout_ ? "the option timeout"
+                                                   : "InitOptions::timeout") +
+         ")";
 }
 
 // A backend's own deadline counts from when the operation was issued, which may be long before it

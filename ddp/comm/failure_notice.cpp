@@ -1,6 +1,7 @@
 #include "ddp/comm/failure_notice.h"
 
 #include "ddp/base/waiting.h"
+#include "ddp/comm/posts.h"
 #include "ddp/launcher_report.h"
 #include "ddp/rendezvous/addresses.h"
 
@@ -32,22 +33,15 @@ bool may_hang(const c10::intrusive_ptr<c10d::Store>& store) {
   return tcp_store_in(store) != nullptr;
 }
 
-// A rank's post at its end, "RANK ISSUED MOMENT PASSES".
-struct EndOfRank {
-  int rank = 0;
-  std::int64_t issued_count = 0, moment = 0, pass_count = 0;
-};
+constexpr std::int64_t kForGood = std::numeric_limits<std::int64_t>::max();
 
-std::string text_of(const EndOfRank& end) {
-  return std::to_string(end.rank) + ' ' + std::to_string(end.issued_count) + ' ' +
-         std::to_string(end.moment) + ' ' + std::to_string(end.pass_count);
+// Of all instances on the group: a rank may wait in one while its peers wait in another.
+std::string sign_key(int rank) {
+  return "lockstep/signs of life/" + std::to_string(rank);
 }
 
-std::optional<EndOfRank> end_in(const std::string& text) {
-  std::istringstream in(text);
-  EndOfRank end;
-  if (in >> end.rank >> end.issued_count >> end.moment >> end.pass_count) return end;
-  return std::nullopt;
+std::string awaited_key(int rank) {
+  return "lockstep/awaited by/" + std::to_string(rank);
 }
 
 }  // namespace
@@ -70,12 +64,12 @@ FailureNotice::FailureNotice(c10::intrusive_ptr<c10d::Store> store, int rank,
       last_failure_(std::move(last_failure)),
       store_(std::move(store)) {}
 
-std::string FailureNotice::sign_key(int rank) const {
-  return key_ + "/signs of life/" + std::to_string(rank);
-}
-
 std::string FailureNotice::end_key() const {
   return key_ + "/ended";
+}
+
+std::string FailureNotice::answer_key() const {
+  return key_ + "/answer";
 }
 
 // A TCPStore whose server process was stopped answers neither with a value nor with an error, and
@@ -96,15 +90,34 @@ std::string FailureNotice::exchange(const Exchange& exchange) noexcept {
   return "";
 }
 
-void FailureNotice::set_forward_count(std::int64_t forward_count) {
-  const std::lock_guard lock(mutex_);
-  forward_count_ = forward_count;
+std::string FailureNotice::text_at(const std::string& key) noexcept {
+  return exchange([key](c10d::Store& store) -> std::string {
+    if (!store.check({key})) return "";
+    const std::vector<std::uint8_t> bytes = store.get(key);
+    return {bytes.begin(), bytes.end()};
+  });
+}
+
+void FailureNotice::begin(std::int64_t moment) {
+  moment_ = moment;
+  reported_.clear();
   last_failure_->set("");
+}
+
+void FailureNotice::begin_forward(std::int64_t number) {
+  const std::lock_guard lock(mutex_);
+  forward_ = number;
+  begin(2 * forward_);
+}
+
+void FailureNotice::begin_other() {
+  const std::lock_guard lock(mutex_);
+  begin(2 * forward_ + 1);
 }
 
 void FailureNotice::clear() noexcept {
   const std::lock_guard lock(mutex_);
-  exchange([keys = {key_, end_key()}](c10d::Store& store) {
+  exchange([keys = {key_, end_key(), answer_key()}](c10d::Store& store) {
     for (const std::string& key : keys)
       if (store.check({key})) store.deleteKey(key);
     return std::string();
@@ -123,37 +136,50 @@ void FailureNotice::post_that_it_is_unwound() noexcept {
 std::string FailureNotice::post_for_good(const std::string& sentence) noexcept {
   const std::lock_guard lock(mutex_);
   // If this forward threw, that is why this rank cannot continue.
-  std::string cause = reported_at_ == forward_count_ ? reported_ : sentence;
+  std::string cause = reported_.empty() ? sentence : reported_;
   report_for_the_program(cause);
-  post_until(std::numeric_limits<std::int64_t>::max(), cause);
+  post_until(kForGood, 0, cause);
   return cause;
 }
 
 void FailureNotice::post_for_now(const std::string& sentence) noexcept {
   const std::lock_guard lock(mutex_);
-  const std::string& cause = reported_at_ == forward_count_ ? reported_ : sentence;
-  post_until(std::numeric_limits<std::int64_t>::max() - 1, cause);
+  post_until(kForGood - 1, 0, reported_.empty() ? sentence : reported_);
 }
 
-void FailureNotice::post_of_this_forward(const std::string& sentence) noexcept {
+void FailureNotice::post_thrown_forward(const std::string& sentence) noexcept {
   const std::lock_guard lock(mutex_);
   reported_ = sentence;
-  reported_at_ = forward_count_;
-  post_until(forward_count_, sentence);
+  post_until(moment_, issued_count_, sentence);
+  moment_ = 2 * forward_ + 1;
 }
 
-// Posts "RANK MOMENT SENTENCE", where MOMENT is the last forward that it counts for.
-void FailureNotice::post_until(std::int64_t moment, const std::string& sentence) noexcept {
-  const std::string mine = std::to_string(rank_) + ' ' + std::to_string(moment) + ' ' + sentence;
-  exchange([key = key_, mine, moment](c10d::Store& store) {
+void FailureNotice::post_refused_forward(const std::string& sentence) noexcept {
+  const std::lock_guard lock(mutex_);
+  reported_ = sentence;
+  last_failure_->set(sentence);
+  report_for_the_program(sentence);
+  post_until(moment_, issued_count_, sentence);
+  moment_ = 2 * forward_ + 1;
+}
+
+void FailureNotice::post_thrown_backward(const std::string& sentence) noexcept {
+  const std::lock_guard lock(mutex_);
+  reported_ = sentence;
+  post_until(moment_, 0, sentence);
+}
+
+void FailureNotice::post_until(std::int64_t moment, std::int64_t issued_count,
+                               const std::string& sentence) noexcept {
+  const std::string mine = text_of(Report{rank_, moment, issued_count, sentence});
+  exchange([key = key_, answer_key = answer_key(), mine, moment, rank = rank_](c10d::Store& store) {
     const std::vector<std::uint8_t> bytes(mine.begin(), mine.end());
     const std::vector<std::uint8_t> there = store.compareSet(key, {}, bytes);
-    const std::string text(there.begin(), there.end());
-    const std::size_t space = text.find(' ');
-    // The text there is of an earlier forward, whose rank has continued, or is provisional.
-    if (space != std::string::npos && std::stoll(text.substr(space + 1)) < moment) {
-      store.set(key, bytes);
-    }
+    const auto report = report_in({there.begin(), there.end()});
+    // It is of an earlier forward, whose rank has continued, or is provisional.
+    if (report && report->moment < moment) store.set(key, bytes);
+    if (report && report->moment == kForGood && moment == kForGood && report->rank != rank)
+      store.compareSet(answer_key, {}, bytes);
     return std::string();
   });
 }
@@ -163,7 +189,7 @@ void FailureNotice::post_until(std::int64_t moment, const std::string& sentence)
 // succeeded.
 void FailureNotice::post_end(const PeacefulEnd& end) noexcept {
   const std::lock_guard lock(mutex_);
-  const EndOfRank mine{rank_, end.issued_count, forward_count_, end.pass_count};
+  const EndOfRank mine{rank_, end.issued_count, forward_, end.pass_count};
   exchange(
       [key = end_key(), mine, tcp = store_ ? tcp_store_in(store_) : nullptr](c10d::Store& store) {
         constexpr std::chrono::milliseconds kLongestAnswer{200};
@@ -181,14 +207,10 @@ void FailureNotice::post_end(const PeacefulEnd& end) noexcept {
 std::optional<std::string> FailureNotice::ended_peer(
     std::optional<std::int64_t> sequence_number) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto end = end_in(exchange([key = end_key()](c10d::Store& store) -> std::string {
-    if (!store.check({key})) return "";
-    const std::vector<std::uint8_t> bytes = store.get(key);
-    return {bytes.begin(), bytes.end()};
-  }));
+  const auto end = end_in(text_at(end_key()));
   if (!end || end->rank == rank_) return std::nullopt;
   const bool is_missing =
-      sequence_number ? end->issued_count <= *sequence_number : end->moment < forward_count_;
+      sequence_number ? end->issued_count <= *sequence_number : 2 * end->forward < moment_;
   if (!is_missing) return std::nullopt;
   return "rank " + std::to_string(end->rank) + " ended after " + std::to_string(end->pass_count) +
          " synchronised backward" + (end->pass_count == 1 ? "" : "s") +
@@ -196,12 +218,18 @@ std::optional<std::string> FailureNotice::ended_peer(
          "inputs join() (docs/ddp.md)";
 }
 
-void FailureNotice::give_sign_of_life() noexcept {
+void FailureNotice::give_sign_of_life(const std::string& awaited) noexcept {
   const std::lock_guard lock(mutex_);
-  exchange([key = sign_key(rank_)](c10d::Store& store) {
-    store.add(key, 1);
+  exchange([rank = rank_, awaited](c10d::Store& store) {
+    store.set(awaited_key(rank), std::vector<std::uint8_t>(awaited.begin(), awaited.end()));
+    store.add(sign_key(rank), 1);
     return std::string();
   });
+}
+
+std::string FailureNotice::awaited_by(int rank) noexcept {
+  const std::lock_guard lock(mutex_);
+  return text_at(awaited_key(rank));
 }
 
 std::optional<std::vector<std::int64_t>> FailureNotice::signs_of_life(int world_size) noexcept {
@@ -219,24 +247,17 @@ std::optional<std::vector<std::int64_t>> FailureNotice::signs_of_life(int world_
   return counts;
 }
 
-std::optional<std::string> FailureNotice::read() noexcept {
+std::optional<std::string> FailureNotice::read(std::int64_t issued_before) noexcept {
   const std::lock_guard lock(mutex_);
-  const std::string text = exchange([key = key_](c10d::Store& store) -> std::string {
-    if (!store.check({key})) return "";
-    const std::vector<std::uint8_t> bytes = store.get(key);
-    return {bytes.begin(), bytes.end()};
-  });
-  const std::size_t first = text.find(' ');
-  const std::size_t second = text.find(' ', first + 1);
-  if (first == std::string::npos || second == std::string::npos) return std::nullopt;
-  const std::string rank = text.substr(0, first);
-  if (rank == std::to_string(rank_) || std::stoll(text.substr(first + 1)) < forward_count_) {
-    return std::nullopt;
-  }
-  std::string sentence = text.substr(second + 1);
-  const std::string prefix = "rank " + rank + ": ";
-  if (sentence.starts_with(prefix)) sentence.erase(0, prefix.size());
-  return "rank " + rank + " reported: " + sentence;
+  auto report = report_in(text_at(key_));
+  if (report && report->rank == rank_ && report->moment == kForGood)
+    report = report_in(text_at(answer_key()));
+  if (!report || report->rank == rank_) return std::nullopt;
+  if (report->moment < moment_ || issued_before < report->issued_count) return std::nullopt;
+  const std::string rank = "rank " + std::to_string(report->rank);
+  std::string sentence = report->sentence;
+  if (sentence.starts_with(rank + ": ")) sentence.erase(0, rank.size() + 2);
+  return rank + " reported: " + sentence;
 }
 
 }  // namespace lockstep

@@ -35,6 +35,17 @@ class LastFailure {
 // waits fail with that message rather than at their deadline. Within one forward the first message
 // stays.
 //
+// Note [What a report is about]
+// A rank whose forward threw may continue: if the same forward threw on all ranks, and all skip it,
+// nothing happened. So a report of a forward is about that forward, by its number among the
+// synchronised ones, which ranks make alike (a number of all forwards would differ where a rank
+// evaluates alone, or has run out of inputs), and about the collectives that its rank had not
+// issued when it threw. It ends a peer's wait for one of those, as long as the peer is in that
+// forward or its backward: not if the peer's own forward threw too, nor once the peer has begun
+// anything else. A peer that lags behind waits for a collective that the rank did issue. Every
+// other report is about all waits, until update_process_group(). Of these the first stays; what
+// it made a peer report in turn is for the rank that posted it, which may wait for that peer.
+//
 // Everything is Local; a call takes one exchange with the store and at most two seconds. Nothing
 // throws: where a store is gone, or a group has none, nothing is posted or read. Thread-safe: a
 // pass may end on a thread of autograd's while the caller posts its own error.
@@ -47,8 +58,14 @@ class FailureNotice {
   // Removes what an earlier run left in the store. Rank 0 calls it before any rank can post.
   void clear() noexcept;
 
-  // Sets how many forwards this rank has begun.
-  void set_forward_count(std::int64_t forward_count);
+  // This rank begins synchronised forward `number`, or anything else: a local forward, a join.
+  void begin_forward(std::int64_t number);
+  void begin_other();
+
+  // Counts a collective of any communicator that polls this notice; returns how many were issued
+  // before it.
+  std::int64_t count_issue() { return issued_count_++; }
+  std::int64_t issued_count() const { return issued_count_; }
 
   // Posts that this rank cannot continue. The launcher receives the message too.
   void post(const std::string& sentence) noexcept;
@@ -56,16 +73,22 @@ class FailureNotice {
   // The same, but a later post replaces it, and the launcher does not receive it.
   void post_for_now(const std::string& sentence) noexcept;
 
-  // Posts that one forward threw. Ranks that have begun a later forward ignore it: they have
-  // recovered, and so, perhaps, has this rank.
-  void post_of_this_forward(const std::string& sentence) noexcept;
+  // Posts that the module threw in this forward: Note [What a report is about].
+  void post_thrown_forward(const std::string& sentence) noexcept;
+
+  // The same where this library refused the forward; the launcher receives the message too.
+  void post_refused_forward(const std::string& sentence) noexcept;
+
+  // Posts that the backward pass of this forward threw: about all waits in it.
+  void post_thrown_backward(const std::string& sentence) noexcept;
 
   // Posts that an exception unwinds this instance, with the message that another instance of this
   // process posted since the last forward began, which may be that exception.
   void post_that_it_is_unwound() noexcept;
 
-  // A peer's message: "rank 2 reported: ...". Nothing while no peer posted, or where this rank did.
-  std::optional<std::string> read() noexcept;
+  // A peer's message: "rank 2 reported: ...", that ends a wait for the collective before which this
+  // rank had issued `issued_before` others. Nothing while no peer posted, or where this rank did.
+  std::optional<std::string> read(std::int64_t issued_before) noexcept;
 
   // Posts that this rank's instance ends without an error, for peers that expect another step of
   // it. Skipped where the store is gone.
@@ -79,25 +102,32 @@ class FailureNotice {
   // Whether there was a store in the first place.
   bool had_store() const { return had_store_; }
 
-  // Increments this rank's count of signs of life.
-  void give_sign_of_life() noexcept;
+  // Increments this rank's count of signs of life, which all instances on the group share, and says
+  // what it waits for.
+  void give_sign_of_life(const std::string& awaited) noexcept;
 
   // Each rank's count; nothing where the store does not answer. One round trip per rank.
   std::optional<std::vector<std::int64_t>> signs_of_life(int world_size) noexcept;
+
+  // Returns what a rank that gave a sign of life waits for; empty where the store does not answer.
+  std::string awaited_by(int rank) noexcept;
 
   // Whether the store's server has closed the connection, as far as reads have shown.
   bool server_has_left() const { return server_has_left_; }
 
  private:
-  std::string sign_key(int rank) const;
   std::string end_key() const;
+  std::string answer_key() const;  // to a report for good
   using Exchange = std::function<std::string(c10d::Store& store)>;
   // Returns what the exchange returns; if it throws or takes too long, returns nothing and drops
   // the store.
   std::string exchange(const Exchange& exchange) noexcept;
   // Returns what it posted: if this forward threw, the reason for that.
   std::string post_for_good(const std::string& sentence) noexcept;
-  void post_until(std::int64_t moment, const std::string& sentence) noexcept;
+  void post_until(std::int64_t moment, std::int64_t issued_count,
+                  const std::string& sentence) noexcept;
+  void begin(std::int64_t moment);
+  std::string text_at(const std::string& key) noexcept;
 
   const int rank_;
   const std::string key_;
@@ -106,9 +136,10 @@ class FailureNotice {
   std::atomic<bool> server_has_left_ = false;
   std::mutex mutex_;  // guards what follows
   c10::intrusive_ptr<c10d::Store> store_;
-  std::int64_t forward_count_ = 0;
-  std::string reported_;  // of the forward that threw
-  std::int64_t reported_at_ = -1;
+  std::atomic<std::int64_t> issued_count_ = 0;
+  std::int64_t forward_ = 0;  // the last synchronised one
+  std::int64_t moment_ = 0;   // twice that number, and one more behind the forward
+  std::string reported_;      // of this forward, which threw
 };
 
 }  // namespace lockstep

@@ -19,8 +19,7 @@ struct GroupRecord {
   int instances_made = 0;
   std::shared_ptr<LastFailure> last_failure;
   std::shared_ptr<Communicator> program;  // ddp/comm/program_communicator.h
-  int program_communicators_made = 0;
-  int groups_made = 0;  // by new_group()
+  int groups_made = 0;                    // by new_group()
 };
 
 // Calls `use` with the record of `group`, while no other thread has one; `use` must not block. The

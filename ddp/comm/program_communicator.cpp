@@ -1,6 +1,8 @@
 #include "ddp/comm/program_communicator.h"
 
 #include "ddp/comm/group_record.h"
+#include "ddp/comm/program_rendezvous.h"
+#include "ddp/errors.h"
 
 #include <string>
 #include <utility>
@@ -9,12 +11,14 @@ namespace lockstep {
 
 namespace {
 
-std::shared_ptr<Communicator> make(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                                   std::optional<std::chrono::milliseconds> timeout,
-                                   int made_before) {
-  Communicator whole(group, timeout);
-  const std::string name = "the program's collectives " + std::to_string(made_before);
-  const auto notice = std::make_shared<FailureNotice>(group->getStore(), whole.rank(), name);
+std::chrono::milliseconds elapsed_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               start);
+}
+
+std::shared_ptr<Communicator> split(Communicator& whole, const std::string& name,
+                                    const c10::intrusive_ptr<c10d::Store>& store) {
+  const auto notice = std::make_shared<FailureNotice>(store, whole.rank(), name);
   if (whole.rank() == 0) notice->clear();
   auto communicator = std::make_shared<Communicator>(
       whole.split(name, "the program's collectives need a group of their own beside this one"));
@@ -22,21 +26,36 @@ std::shared_ptr<Communicator> make(const c10::intrusive_ptr<c10d::ProcessGroup>&
   return communicator;
 }
 
+std::shared_ptr<Communicator> make(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                                   std::optional<std::chrono::milliseconds> timeout,
+                                   const std::string& call) {
+  const auto start = std::chrono::steady_clock::now();
+  Communicator whole(group, timeout);
+  const auto store = group->getStore();
+  if (!store) return split(whole, "the program's collectives", store);  // which throws
+  try {
+    ProgramRendezvous ranks(*store, whole.rank(), whole.world_size());
+    const std::string attempt = ranks.attempt(start + whole.timeout());
+    return split(whole, "the program's collectives " + attempt, store);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw CommunicationError(whole.rank(), call, -1, elapsed_since(start),
+                             first_line(error) + "; every rank of the group makes this call");
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<Communicator> program_communicator(
     const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-    std::optional<std::chrono::milliseconds> timeout) {
+    std::optional<std::chrono::milliseconds> timeout, const std::string& call) {
   // Kept nowhere: one rank needs no group beside this one, which would never end.
   if (group->getSize() == 1) return std::make_shared<Communicator>(group, std::nullopt);
   std::shared_ptr<Communicator> communicator;
-  int made_before = 0;
-  with_record_of(group, [&](GroupRecord& here) {
-    communicator = here.program;
-    if (!communicator) made_before = here.program_communicators_made++;
-  });
+  with_record_of(group, [&](GroupRecord& here) { communicator = here.program; });
   if (communicator) return communicator;
-  communicator = make(group, timeout, made_before);
+  communicator = make(group, timeout, call);
   with_record_of(group, [&](GroupRecord& here) { here.program = communicator; });
   return communicator;
 }

@@ -16,10 +16,11 @@ namespace lockstep {
 //
 // The first call is Collective and blocks, at most for `timeout`, which is positive (unset: that of
 // the group); then Local. Throws UsageError where the backend cannot be split, and
-// CommunicationError.
+// CommunicationError, which names `call`, what the program called, and the ranks that did not come;
+// the next call of all ranks begins anew.
 std::shared_ptr<Communicator> program_communicator(
     const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-    std::optional<std::chrono::milliseconds> timeout);
+    std::optional<std::chrono::milliseconds> timeout, const std::string& call);
 
 // The next call of program_communicator makes another. Local.
 void release_program_communicator(const c10::intrusive_ptr<c10d::ProcessGroup>& group);

@@ -102,11 +102,11 @@ void ArrivalStreams::wait_for_producer_stream(std::size_t index, const at::Tenso
   }
 }
 
-void PendingFlagCopies::follow(const at::Tensor& flag) {
+void PendingFlagCopies::follow(const at::Tensor& flag, std::int64_t number) {
   const c10::Stream stream = current_stream_of(flag.device());
-  at::Tensor value = at::empty({1}, flag.options().device(at::kCPU).pinned_memory(true));
+  at::Tensor value = at::empty(flag.sizes(), flag.options().device(at::kCPU).pinned_memory(true));
   value.copy_(flag, /*non_blocking=*/true);
-  flags_.emplace_back(std::move(value), StreamMark(stream));
+  flags_.emplace_back(std::move(value), number, StreamMark(stream));
 }
 
 // Destroying a tensor of pinned memory while its device is lost ends the process, since its
@@ -123,12 +123,12 @@ bool PendingFlagCopies::have_come(std::size_t lag) const {
   return flags_.size() <= lag || flags_[flags_.size() - lag - 1].is_here.is_passed();
 }
 
-bool PendingFlagCopies::one_is_raised() {
-  bool is_raised = false;
+std::vector<PendingFlagCopies::Arrived> PendingFlagCopies::arrived() {
+  std::vector<Arrived> all;
   for (; !flags_.empty() && flags_.front().is_here.is_passed(); flags_.pop_front()) {
-    is_raised = is_raised || flags_.front().value.item<double>() != 0.0;
+    all.push_back({flags_.front().value.clone(), flags_.front().number});
   }
-  return is_raised;
+  return all;
 }
 
 }  // namespace lockstep

@@ -86,20 +86,26 @@ class ArrivalStreams {
 // Flags of earlier passes that are being copied from a device to the host.
 class PendingFlagCopies {
  public:
-  // Starts a copy of `flag`, one element, behind the work of the current stream of its device.
-  void follow(const at::Tensor& flag);
+  // Starts a copy of `flag`, which belongs to step `number`, behind the work of the current stream
+  // of its device.
+  void follow(const at::Tensor& flag, std::int64_t number);
 
   // Whether all but the last `lag` copies have arrived.
   bool have_come(std::size_t lag) const;
 
-  // Whether a flag that has arrived is not 0; forgets the flags that have arrived.
-  bool one_is_raised();
+  // The flags that have arrived since the last call, on the host.
+  struct Arrived {
+    at::Tensor flag;
+    std::int64_t number = 0;
+  };
+  std::vector<Arrived> arrived();
 
   void forget() { flags_.clear(); }
 
  private:
   struct Flag {
-    Flag(at::Tensor tensor, StreamMark mark) : value(std::move(tensor)), is_here(std::move(mark)) {}
+    Flag(at::Tensor tensor, std::int64_t step, StreamMark mark)
+        : value(std::move(tensor)), number(step), is_here(std::move(mark)) {}
     Flag(Flag&&) noexcept = default;
     Flag(const Flag&) = delete;
     Flag& operator=(const Flag&) = delete;
@@ -107,6 +113,7 @@ class PendingFlagCopies {
     ~Flag();
 
     at::Tensor value;
+    std::int64_t number;
     StreamMark is_here;
   };
   std::deque<Flag> flags_;

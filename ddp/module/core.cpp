@@ -2,13 +2,13 @@
 
 #include "ddp/comm/communicator.h"
 #include "ddp/comm/instance_number.h"
-#include "ddp/comm/streams.h"
 #include "ddp/consistency/agreement.h"
 #include "ddp/consistency/equal_values.h"
 #include "ddp/consistency/rank_description.h"
 #include "ddp/errors.h"
 #include "ddp/module/buffers.h"
 #include "ddp/module/join_under_way.h"
+#include "ddp/module/registered_tensors.h"
 #include "ddp/module/sync_bn_group.h"
 #include "ddp/reducer/reducer.h"
 
@@ -32,19 +32,10 @@ Reducer::Options reducer_options(const DistributedDataParallelOptions& options) 
                      .batched_copy = options.batched_grad_copy}};
 }
 
-// The first device with streams that holds a parameter, if any.
-std::optional<c10::Device> device_of(const torch::nn::Module& module) {
-  for (const at::Tensor& each : module.parameters()) {
-    if (each.defined() && has_streams(each.device())) return each.device();
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::shared_ptr<DataParallelCore> DataParallelCore::create(
     std::shared_ptr<torch::nn::Module> module, DistributedDataParallelOptions options) {
-  if (!module) throw UsageError("DistributedDataParallel: the module is null");
   return std::shared_ptr<DataParallelCore>(
       new DataParallelCore(std::move(module), std::move(options)));
 }
@@ -64,6 +55,7 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
   reducer_ = Reducer::create(communicator_, std::move(state.trainable), std::move(state.frozen),
                              std::move(reducer));
   if (synchronises_buffers(options_)) buffers_ = std::make_unique<BufferSync>(module_, options_);
+  registered_ = std::make_unique<RegisteredTensors>(*module_, options_);
 }
 
 // When an exception unwinds this rank, its peers may wait for it, so it posts that. First it lets
@@ -81,51 +73,8 @@ DataParallelCore::~DataParallelCore() {
   }
 }
 
-// Compares the ranks' descriptions on the group that all of them know; see Note [Instances on one
-// group]. After a failure on the same group there may be collectives that only some ranks issued,
-// which the next one would match: then the group is split first, through the store alone.
-bool DataParallelCore::attach_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before) {
-  const auto& group = options_.process_group;
-  const bool was_used_before = group == before;
-  // A bad timeout is reported on all ranks, by the agreement below.
-  const bool can_wait = !options_.timeout || options_.timeout->count() > 0;
-  communicator_ = std::make_shared<Communicator>(group, can_wait ? options_.timeout : std::nullopt);
-  if (const auto device = device_of(*module_)) communicator_->travel_by(*device);
-  member_ = std::make_unique<InstanceNumber>(group);
-  const std::string name = "instance " + std::to_string(member_->made_before()) + " on its group";
-  notice_ = std::make_shared<FailureNotice>(group->getStore(), communicator_->rank(), name,
-                                            member_->last_failure());
-  notice_->set_forward_count(event_count_);
-  if (communicator_->rank() == 0) notice_->clear();
-  const auto use_own_subgroup = [&] {
-    if (communicator_->world_size() == 1) return;
-    communicator_ = std::make_shared<Communicator>(communicator_->split(name));
-  };
-  if (was_used_before) use_own_subgroup();
-  RankDescription description = describe_rank(*module_, options_, *member_, *communicator_);
-  description.properties.push_back({"the layers of SyncBatchNorm",
-                                    text_of_layers_over_ranks(*module_, before ? before : group)});
-  description.properties.push_back({"the join under way", text_of_join()});
-  description.properties.push_back({"the communication hook", text_of_hook()});
-  description.properties.push_back({"the buffer hook", text_of_buffer_hook()});
-  description.properties.push_back({"the optimizer that steps in backward", text_of_optimizer()});
-  if (join_ && !join_->joinables.empty() && !description.validation_error) {
-    description.validation_error =
-        "update_process_group() was called while a join with joinables, which stay with their "
-        "ranks, "
-        "is under way; finish() that one first";
-  }
-  if (reducer_ && !description.validation_error)
-    description.validation_error = reducer_->changed_tensor();
-  agree(*communicator_, description);
-  if (member_->number() > 0 && !was_used_before) use_own_subgroup();
-  communicator_->watch_as_instance(notice_);
-  return assign_sync_bn_group(*module_, before, group, *communicator_, "the layers of " + name,
-                              notice_);
-}
-
 // Errors that all ranks find together are not posted.
-void DataParallelCore::report_if_it_throws(const std::function<void()>& act) {
+void DataParallelCore::report_if_it_throws(const std::function<void()>& act, Refusal refusal) {
   try {
     act();
   } catch (const DisagreementError&) {
@@ -134,6 +83,13 @@ void DataParallelCore::report_if_it_throws(const std::function<void()>& act) {
     throw;
   } catch (const CommunicationError& error) {
     if (reducer_) reducer_->fail(error.what());
+    throw;
+  } catch (const UsageError& error) {
+    if (refusal == Refusal::of_this_forward) {
+      notice_->post_refused_forward(error.what());
+    } else {
+      notice_->post(error.what());
+    }
     throw;
   } catch (const std::exception& error) {
     notice_->post(first_line(error));
@@ -151,30 +107,44 @@ bool DataParallelCore::looks_at_outputs() const {
 
 void DataParallelCore::before_forward(bool outputs_are_known, const std::type_info& output_type) {
   reducer_->forward_begins();
-  report_if_it_throws([&] {
-    const bool needs_outputs = options_.find_unused_parameters || options_.static_graph;
-    if (needs_outputs && !outputs_are_known) {
-      throw UsageError(
-          "DistributedDataParallel cannot find the tensors in the output of forward, a " +
-          c10::demangle(output_type.name()) + ", which " +
-          (options_.static_graph ? "static_graph" : "find_unused_parameters") +
-          " needs; specialise lockstep::OutputTensors for it (ddp/outputs.h)");
-    }
-    notice_->set_forward_count(++event_count_);
+  notice_->begin_other();
+  report_if_it_throws([&] { require_known_outputs(outputs_are_known, output_type); });
+  const auto prepare = [&] {
     reducer_->check_finished(/*lag=*/1);
     if (at::GradMode::is_enabled()) reducer_->restore_hooks();
     const bool is_due = options_.buffer_sync_lag ? synchronise_buffers_next_ : no_sync_depth_ == 0;
     const bool synchronises_buffers = is_due && buffers_ && buffers_->has_any();
     const int source_of_buffers = join_ ? take_part_in_join(synchronises_buffers) : 0;
     if (synchronises_gradients()) {
-      ++forward_count_;
-      reducer_->prepare();
+      prepare_synchronised_forward();
+      require_registered_tensors();
     }
     if (synchronises_buffers) buffers_->before_forward(*communicator_, source_of_buffers);
     if (options_.check_replicas_every > 0 && synchronises_gradients() && !join_ &&
-        forward_count_ % options_.check_replicas_every == 0)
+        reducer_->forward_count() % options_.check_replicas_every == 0)
       require_equal_replicas(*communicator_, state_of(*module_, options_), synchronises_buffers);
-  });
+  };
+  report_if_it_throws(prepare, Refusal::of_this_forward);
+}
+
+void DataParallelCore::require_known_outputs(bool are_known,
+                                             const std::type_info& output_type) const {
+  if (are_known || !(options_.find_unused_parameters || options_.static_graph)) return;
+  throw UsageError("DistributedDataParallel cannot find the tensors in the output of forward, a " +
+                   c10::demangle(output_type.name()) + ", which " +
+                   (options_.static_graph ? "static_graph" : "find_unused_parameters") +
+                   " needs; specialise lockstep::OutputTensors for it (ddp/outputs.h)");
+}
+
+// Shadowing ranks count it too. First, so that ranks count alike whichever of them is refused.
+void DataParallelCore::prepare_synchronised_forward() {
+  notice_->begin_forward(reducer_->count_forward());
+  reducer_->prepare();
+}
+
+void DataParallelCore::require_registered_tensors() const {
+  if (const auto change = registered_->change(*module_))
+    throw UsageError("rank " + std::to_string(communicator_->rank()) + ": " + *change);
 }
 
 // Note [The lag of buffer synchronisation]
@@ -183,7 +153,9 @@ void DataParallelCore::before_forward(bool outputs_are_known, const std::type_in
 // 1.3.
 void DataParallelCore::after_forward(const std::optional<std::vector<at::Tensor>>& outputs) {
   synchronise_buffers_next_ = synchronises_gradients();
-  if (buffers_) report_if_it_throws([&] { buffers_->after_forward(*communicator_); });
+  if (buffers_) {
+    report_if_it_throws([&] { buffers_->after_forward(*communicator_); }, Refusal::of_this_forward);
+  }
   if (!at::GradMode::is_enabled()) return;
   if (buffers_) buffers_->forward_ran(outputs);
   report_if_it_throws([&] { reducer_->watch(outputs, synchronises_gradients()); });
@@ -197,8 +169,8 @@ void DataParallelCore::report_failure(const std::string& sentence) {
 void DataParallelCore::forward_threw(const std::string& what) {
   if (buffers_) buffers_->forward_threw();
   if (!synchronises_gradients()) return;
-  notice_->post_of_this_forward("forward threw: " + what);
-  reducer_->leave_out_forward(forward_count_);
+  notice_->post_thrown_forward("forward threw: " + what);
+  reducer_->leave_out_forward();
 }
 
 void DataParallelCore::check_reduction_finished() const {
@@ -209,29 +181,11 @@ void DataParallelCore::remove_autograd_hooks() {
   reducer_->remove_hooks();
 }
 
-void DataParallelCore::update_process_group(c10::intrusive_ptr<c10d::ProcessGroup> group) {
-  if (!group) throw UsageError("update_process_group: the group is null");
-  reducer_->let_passes_end();
-  const auto before = std::exchange(options_.process_group, std::move(group));
-  member_.reset();
-  bool has_layers = false;
-  try {
-    has_layers = attach_group(before);
-  } catch (const std::exception& error) {
-    reducer_->fail("update_process_group: " + first_line(error));
-    throw;
-  }
-  ModuleState state = state_of(*module_, options_);
-  reducer_->restart(communicator_, has_layers, std::move(state.trainable), std::move(state.frozen));
-  if (join_) arm_join();
-  synchronise_buffers_next_ = true;
-}
-
 // A rank without inputs in a join may be waiting for its peers' next step. That property comes
 // first, so the exchange reports this call as the difference.
 void DataParallelCore::update_trainable_parameters() {
   report_if_it_throws([&] {
-    notice_->set_forward_count(++event_count_);
+    notice_->begin_other();
     reducer_->check_finished(/*lag=*/0);
     RankDescription description = describe_rank(*module_, options_, *member_, *communicator_);
     description.properties.insert(description.properties.begin(),
@@ -245,6 +199,7 @@ void DataParallelCore::update_trainable_parameters() {
     agree(*communicator_, description);
     ModuleState state = state_of(*module_, options_);
     reducer_->update_parameters(std::move(state.trainable), std::move(state.frozen));
+    registered_->take_parameters(*module_);
   });
 }
 

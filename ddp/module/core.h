@@ -26,9 +26,11 @@ class FailureNotice;
 class InstanceNumber;
 class Joinable;
 class Reducer;
+class RegisteredTensors;
 struct JoinSync;
 struct JoinUnderWay;
 struct NextStep;
+struct RankDescription;
 
 // The part of DistributedDataParallel<M> that needs no template: everything except calling M. It
 // owns the reducer and the buffer synchroniser of one wrapped module and decides, forward by
@@ -83,7 +85,13 @@ class DataParallelCore {
   // layers.
   bool attach_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before);
   bool synchronises_gradients() const;
-  void report_if_it_throws(const std::function<void()>& act);
+  // A UsageError is reported as one of this forward, or of all that comes.
+  enum class Refusal { of_this_forward, for_good };
+  void report_if_it_throws(const std::function<void()>& act, Refusal refusal = Refusal::for_good);
+  void require_known_outputs(bool are_known, const std::type_info& output_type) const;
+  void prepare_synchronised_forward();
+  void require_registered_tensors() const;
+  RankDescription describe(const c10::intrusive_ptr<c10d::ProcessGroup>& before) const;
   int take_part_in_join(bool synchronises_buffers);
   JoinSync look_who_has_inputs(const NextStep& mine);
   void shadow(const JoinSync& sync);
@@ -105,10 +113,9 @@ class DataParallelCore {
   std::shared_ptr<FailureNotice> notice_;
   std::shared_ptr<Reducer> reducer_;
   std::unique_ptr<BufferSync> buffers_;
+  std::unique_ptr<RegisteredTensors> registered_;
   std::shared_ptr<torch::optim::Optimizer> optimizer_;  // the one that steps in backward, if any
   int no_sync_depth_ = 0;
-  std::int64_t forward_count_ = 0;      // of synchronised ones, which ranks make alike
-  std::int64_t event_count_ = 0;        // counts forwards, and beginnings and ends of joins
   std::shared_ptr<JoinUnderWay> join_;  // null where there is none
   bool has_begun_a_join_ = false;
   bool synchronise_buffers_next_ = true;

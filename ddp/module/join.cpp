@@ -75,7 +75,7 @@ std::shared_ptr<JoinUnderWay> DataParallelCore::begin_join(
   begun->options = options;
   begun->joinables = std::move(joinables);
   report_if_it_throws([&] {
-    notice_->set_forward_count(++event_count_);
+    notice_->begin_other();
     reducer_->check_finished(/*lag=*/1);
     agree(*communicator_, {.properties = properties_of(*begun),
                            .validation_error = validation_error_to(options, begun->joinables)});
@@ -90,19 +90,20 @@ std::shared_ptr<JoinUnderWay> DataParallelCore::begin_join(
 
 // Starts the join on the current group.
 void DataParallelCore::arm_join() {
-  join_->forward_count = 0;
+  join_->forward_count = join_->call_count = 0;
   join_->last_to_join = communicator_->world_size() - 1;
+  join_->listen([this](std::size_t joinable) {
+    report_if_it_throws([&] {
+      look_who_has_inputs({.kind = NextStep::Kind::call_of_joinable, .joinable = joinable});
+      ++join_->call_count;
+    });
+  });
   if (join_->options.throw_on_early_termination) return;
   reducer_->ask_before_each_pass([join = join_, communicator = communicator_] {
     const JoinSync sync =
         synchronise_join(*communicator, {.kind = NextStep::Kind::backward}, join->names());
     note(sync, *join);
     return divisor_of(sync, join->options);
-  });
-  join_->listen([this](std::size_t joinable) {
-    report_if_it_throws([&] {
-      look_who_has_inputs({.kind = NextStep::Kind::call_of_joinable, .joinable = joinable});
-    });
   });
 }
 
@@ -131,7 +132,7 @@ JoinSync DataParallelCore::look_who_has_inputs(const NextStep& mine) {
   note(sync, *join_);
   if (!join_->options.throw_on_early_termination) return sync;
   try {
-    require_even(sync, join_->forward_count);
+    require_even(sync, join_->forward_count, join_->call_count);
   } catch (const UnevenInputsError&) {
     std::exchange(join_, nullptr)->end("uneven inputs ended it");
     throw;
@@ -151,7 +152,7 @@ void DataParallelCore::finish_join(JoinUnderWay& join) {
       reducer_->check_finished(/*lag=*/0);
       for (;;) {
         // An exception in the previous forward does not concern a rank that waits for the next one.
-        notice_->set_forward_count(++event_count_);
+        notice_->begin_other();
         const JoinSync sync = look_who_has_inputs({});
         if (sync.active.empty()) break;
         shadow(sync);
@@ -169,20 +170,13 @@ void DataParallelCore::finish_join(JoinUnderWay& join) {
 
 // Shadows one step of the ranks that have inputs.
 void DataParallelCore::shadow(const JoinSync& sync) {
-  if (sync.next.kind == NextStep::Kind::call_of_joinable) {
-    --event_count_;  // it belongs to the previous forward
+  if (sync.next.kind == NextStep::Kind::call_of_joinable)
     return join_->joinables[sync.next.joinable]->shadow();
-  }
-  if (sync.next.kind == NextStep::Kind::backward) {
-    --event_count_;
+  if (sync.next.kind == NextStep::Kind::backward)
     return reducer_->shadow(divisor_of(sync, join_->options), !join_->joinables.empty());
-  }
   ++join_->forward_count;
   const bool is_synchronised = sync.next.kind == NextStep::Kind::synchronised_forward;
-  if (is_synchronised) {
-    ++forward_count_;
-    reducer_->prepare();
-  }
+  if (is_synchronised) prepare_synchronised_forward();
   if (sync.next.sends_buffers) {
     buffers_->before_forward(*communicator_, join_->last_to_join);
     buffers_->after_forward(*communicator_);

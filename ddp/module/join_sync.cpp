@@ -72,16 +72,20 @@ JoinSync synchronise_join(Communicator& communicator, const NextStep& mine,
                    .validation_error = std::nullopt}));
 }
 
-void require_even(const JoinSync& sync, std::int64_t forward_count) {
+void require_even(const JoinSync& sync, std::int64_t forward_count, std::int64_t call_count) {
   if (sync.exhausted.empty() || sync.active.empty()) return;
   const auto has = [](const std::vector<std::size_t>& ranks) {
     return name_ranks(ranks) + (ranks.size() == 1 ? " has" : " have");
   };
-  throw UnevenInputsError("inputs are uneven: " + has(sync.exhausted) + " none left after " +
-                          std::to_string(forward_count) +
-                          (forward_count == 1 ? " forward" : " forwards") + " of the join, and " +
-                          has(sync.active) +
-                          " more; every rank stops here (throw_on_early_termination)");
+  // Of a loop without forwards.
+  const bool has_calls_alone = forward_count == 0 && call_count > 0;
+  const std::int64_t count = has_calls_alone ? call_count : forward_count;
+  const std::string step = has_calls_alone ? " call" : " forward";
+  throw UnevenInputsError(
+      "inputs are uneven: " + has(sync.exhausted) + " none left after " + std::to_string(count) +
+      step + (count == 1 ? "" : "s") +
+      (has_calls_alone ? " of joinables in the join, and " : " of the join, and ") +
+      has(sync.active) + " more; every rank stops here (throw_on_early_termination)");
 }
 
 }  // namespace lockstep

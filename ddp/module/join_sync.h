@@ -45,8 +45,8 @@ struct JoinSync {
 JoinSync synchronise_join(Communicator& communicator, const NextStep& mine,
                           const std::vector<std::string>& joinables);
 
-// Throws UnevenInputsError if some ranks are out of inputs and some are not; `forward_count` is how
-// many forwards all of them have made. Local.
-void require_even(const JoinSync& sync, std::int64_t forward_count);
+// Throws UnevenInputsError if some ranks are out of inputs and some are not; `forward_count` and
+// `call_count` are how many forwards and calls of joinables all of them have made. Local.
+void require_even(const JoinSync& sync, std::int64_t forward_count, std::int64_t call_count);
 
 }  // namespace lockstep

@@ -18,6 +18,7 @@ struct JoinUnderWay {
   JoinOptions options;
   std::vector<std::shared_ptr<Joinable>> joinables;
   std::int64_t forward_count = 0;  // of those that were counted
+  std::int64_t call_count = 0;     // of joinables
   int last_to_join = 0;            // the highest rank that had inputs in the last step
   std::string ended;               // why it ended; empty while it is under way
 

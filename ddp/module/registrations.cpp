@@ -45,7 +45,7 @@ std::string DataParallelCore::text_of_optimizer() const {
 void DataParallelCore::agree_on_registration(const std::string& call, const std::string& subject,
                                              const std::string& value,
                                              std::optional<std::string> validation_error) {
-  notice_->set_forward_count(++event_count_);
+  notice_->begin_other();
   reducer_->check_finished(/*lag=*/0);
   RankDescription description;
   description.properties = {{"what comes next", call}, {subject, value}};

@@ -38,14 +38,15 @@ void BackwardPass::open_buckets(int divisor) {
   if (on_.options.skip_unused_buckets) skip_unused_buckets();
 }
 
-void BackwardPass::shadow(int divisor, bool writes) {
+void BackwardPass::shadow(int divisor, bool writes, std::int64_t number) {
   is_shadow_ = true;
+  number_ = number;
   writes_ = writes;
   open_buckets(divisor);
   for (std::size_t index = 0; index < on_.model.parameters.count(); ++index) {
     pack(index, GradientArrival::missing);
   }
-  buckets_->release_last(/*raises_flag=*/false);
+  buckets_->release_last({.is_raised = false, .number = number_});
   start_sum_of_used();
 }
 
@@ -174,13 +175,14 @@ void BackwardPass::pack(std::size_t index, GradientArrival arrival) {
   if (buckets_->has_launched()) on_.times.first_bucket_leaves();
 }
 
-void BackwardPass::launch_the_rest(const std::string& error_before) {
+void BackwardPass::launch_the_rest(const std::string& error_before, std::int64_t number) {
+  number_ = number;
   pack_what_is_left();
   note_error(error_before);
   const bool has_error = !validation_error_.empty();
   // Before any rank can read the flag.
   if (has_error && buckets_->flag_comes_late()) on_.communicator.report(validation_error_);
-  buckets_->release_last(has_error);
+  buckets_->release_last({.is_raised = has_error, .number = number_});
   start_sum_of_used();
   on_.times.first_bucket_leaves();
 }
@@ -226,9 +228,16 @@ void BackwardPass::wait_for_sums() {
   for (std::size_t i = 0; i < used_somewhere_.size(); ++i) used_somewhere_[i] = words[i] > 0;
 }
 
-std::vector<std::string> BackwardPass::exchange_errors() {
+std::vector<PassReport> BackwardPass::exchange_reports() {
   const std::string mine = is_shadow_ ? kNoInputs : validation_error_;
-  return gather_texts(on_.communicator, mine, "exchange of errors");
+  const auto numbers = on_.communicator.gather(at::full({1}, number_, at::kLong),
+                                               "exchange of errors, numbers of steps");
+  std::vector<PassReport> reports;
+  for (std::string& error : gather_texts(on_.communicator, mine, "exchange of errors")) {
+    const auto number = numbers[reports.size()].item<std::int64_t>();
+    reports.push_back({.number = number, .error = std::move(error)});
+  }
+  return reports;
 }
 
 PassBuckets::Written BackwardPass::write_back() {

@@ -7,6 +7,7 @@
 #include "ddp/reducer/reducer_options.h"
 #include "ddp/reducer/static_graph.h"
 #include "ddp/reducer/step_times.h"
+#include "ddp/reducer/unfinished.h"
 
 #include <cstddef>
 #include <functional>
@@ -36,7 +37,8 @@ class BackwardPass {
   // The pass of the ranks that have inputs, on a rank that has none: zeros in every bucket. Returns
   // with all buckets launched. write_back() then leaves gradients alone unless `writes`.
   // Collective; may block. Throws CommunicationError.
-  void shadow(int divisor, bool writes);
+  // `number` is that of the step, as in launch_the_rest().
+  void shadow(int divisor, bool writes, std::int64_t number);
 
   // From now on this pass is reduced; packs what has arrived so far and what this rank does not
   // use. `divisor` returns what sums are divided by; unset, that is the world size. Collective; may
@@ -70,17 +72,16 @@ class BackwardPass {
   void autograd_threw() { validation_error_ = "an exception was thrown in the backward pass"; }
 
   // Autograd is done: packs and launches what is left. `error_before`: of this rank, from before
-  // the pass, or empty. Issues collectives, as on every rank; does not block; throws
-  // CommunicationError.
-  void launch_the_rest(const std::string& error_before);
+  // the pass, or empty; `number`: PassFlag. Issues collectives, as on every rank; does not block;
+  // throws CommunicationError.
+  void launch_the_rest(const std::string& error_before, std::int64_t number);
 
   // Called in this order after that. Collective; they block and throw CommunicationError.
   void wait_for_sums();
   PassBuckets::Written write_back();
 
-  // Between them: of each rank what is wrong with its pass, empty if nothing. Collective; blocks;
-  // throws CommunicationError.
-  std::vector<std::string> exchange_errors();
+  // Between them: what each rank says of its pass. Collective; blocks; throws CommunicationError.
+  std::vector<PassReport> exchange_reports();
   const std::string& validation_error() const { return validation_error_; }
 
   const PassBuckets& buckets() const { return *buckets_; }
@@ -118,6 +119,7 @@ class BackwardPass {
   std::optional<PassBuckets> buckets_;
   std::optional<StaticGraph::Pass> counts_;  // where the graph is static
   std::string validation_error_;             // of this rank
+  std::int64_t number_ = 0;                  // of this rank's step
   std::optional<Operation> sum_of_used_;     // where ranks may use different parameters
   at::Tensor counts_of_users_;               // by parameter, of this rank and then of all
   std::vector<bool> used_somewhere_;         // by parameter, after wait_for_sums()

@@ -81,21 +81,26 @@ void copy_multiplied(const at::Tensor& place, const at::Tensor& gradient, double
 
 Bucket::Bucket(const PlannedBucket& plan, const std::vector<at::Tensor>& parameters,
                BucketOptions options)
-    : indices_(plan.gradients), options_(options), order_(parameters[indices_.front()].device()) {
+    : indices_(plan.gradients),
+      options_(options),
+      flag_form_(c10::toRealValueType(parameters[indices_.front()].scalar_type()),
+                 options.world_size),
+      order_(parameters[indices_.front()].device()) {
   // Below autograd: places are tensors of their own that share memory.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   std::int64_t element_count = 0;
   for (const std::size_t index : indices_) element_count += elements_in(parameters[index]);
   const at::Tensor& first = parameters[indices_.front()];
   const auto dtype = c10::toRealValueType(first.scalar_type());
-  flat_ = at::zeros({element_count + 1}, first.options().dtype(dtype));
+  const std::int64_t flag_count = flag_form_.element_count();
+  flat_ = at::zeros({element_count + flag_count}, first.options().dtype(dtype));
   std::int64_t offset = 0;
   for (const std::size_t index : indices_) {
     places_.push_back(place_in(flat_, offset, parameters[index]));
     offset += elements_in(parameters[index]);
   }
   values_ = flat_.narrow(0, 0, element_count);
-  flag_ = flat_.narrow(0, element_count, 1);
+  flag_ = flat_.narrow(0, element_count, flag_count);
   enter();
   settle();
 }
@@ -179,13 +184,9 @@ void Bucket::adopt(std::size_t slot, at::Tensor parameter) {
   gradient = places_[slot];
 }
 
-void Bucket::write_flag(bool is_raised) {
+void Bucket::write_flag(const PassFlag& flag) {
   enter();
-  flag_.fill_(is_raised ? 1 : 0);
-}
-
-bool Bucket::flag_is_raised() const {
-  return flag_.item<double>() != 0.0;
+  flag_form_.write(flag_, flag);
 }
 
 }  // namespace lockstep

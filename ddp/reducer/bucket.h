@@ -2,6 +2,7 @@
 
 #include "ddp/bucket_plan.h"
 #include "ddp/comm/streams.h"
+#include "ddp/reducer/flag.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -13,6 +14,7 @@ namespace lockstep {
 struct BucketOptions {
   bool gradients_are_views = false;  // .grad of each parameter becomes its place in the bucket
   bool batched_copy = false;  // all are copied when the last has arrived, then divided at once
+  int world_size = 1;         // over how many ranks buckets are summed
 };
 
 // One bucket's memory: a flat 1-D tensor of the gradients' dtype (complex numbers as pairs of real
@@ -25,7 +27,7 @@ struct BucketOptions {
 // Everything is Local and does not block. Source: c10d's Reducer; docs/semantics.md 2.3 and 2.4.
 class Bucket {
  public:
-  // `parameters` is the whole list that the plan's indices refer to. One element follows their
+  // `parameters` is the whole list that the plan's indices refer to. The flag follows their
   // gradients: Note [The flag in the last bucket].
   Bucket(const PlannedBucket& plan, const std::vector<at::Tensor>& parameters,
          BucketOptions options);
@@ -58,10 +60,9 @@ class Bucket {
   bool holds_gradient(std::size_t slot, const at::Tensor& parameter) const;
   void adopt(std::size_t slot, at::Tensor parameter);
 
-  // The flag, written before the sum: afterwards the number of ranks that raised it.
-  // flag_is_raised() waits for the device.
-  void write_flag(bool is_raised);
-  bool flag_is_raised() const;
+  // The flag, written before the sum and read behind it, for which the host waits for the device.
+  void write_flag(const PassFlag& flag);
+  bool flag_is_well() const { return flag_form_.is_well(flag_); }
   const at::Tensor& flag() const { return flag_; }
 
   // Called before and after work of several streams on this bucket; afterwards the current stream
@@ -82,10 +83,11 @@ class Bucket {
 
   std::vector<std::size_t> indices_;
   BucketOptions options_;
+  FlagForm flag_form_;
   std::vector<at::Tensor> places_;  // in flat_, one for each index
   at::Tensor flat_;
-  at::Tensor values_;  // flat_ without its last element
-  at::Tensor flag_;    // the last element of flat_
+  at::Tensor values_;  // flat_ without the flag
+  at::Tensor flag_;    // the last elements of flat_
   StreamOrder order_;
 };
 

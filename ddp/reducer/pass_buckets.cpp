@@ -52,9 +52,9 @@ void PassBuckets::complete(std::size_t bucket_index, Bucket& bucket) {
   bucket.copy_all(postponed_[bucket_index], parameters_.tensors(), divisor_of_dense_);
 }
 
-void PassBuckets::release_last(bool raises_flag) {
+void PassBuckets::release_last(const PassFlag& flag) {
   if (launcher_.has_launched_all()) return;
-  std::visit([&](auto& last) { last.write_flag(raises_flag); }, layout_.payloads.back());
+  std::visit([&](auto& last) { last.write_flag(flag); }, layout_.payloads.back());
   launcher_.release_last();
 }
 
@@ -66,9 +66,8 @@ void PassBuckets::wait_for_sums() {
   }
 }
 
-bool PassBuckets::flag_is_raised() const {
-  return std::visit([](const auto& last) { return last.flag_is_raised(); },
-                    layout_.payloads.back());
+bool PassBuckets::flag_is_well() const {
+  return std::visit([](const auto& last) { return last.flag_is_well(); }, layout_.payloads.back());
 }
 
 bool PassBuckets::flag_comes_late() const {

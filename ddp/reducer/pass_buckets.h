@@ -25,11 +25,11 @@ enum class GradientArrival { arrived, unused, missing };
 // A rank whose backward pass has ended does not know how its peers' passes went, and a peer that
 // lacks a gradient, or threw, would never launch the rest. So such a rank fills the missing
 // gradients with zeros and launches all remaining buckets. The last bucket, launched when the pass
-// has ended, has one extra element, which is 0 on a rank without an error. After the sum every rank
-// knows whether any rank had an error; if so, all ranks raise the same sentence, and the group
-// stays usable. (Zero, not W, is exact in any dtype. Every bucket has the element, so that equal
-// buckets have equal sizes on the wire; only the last bucket's is used.) Source: docs/semantics.md
-// 0.7.
+// has ended, ends with the flag: after the sum every rank knows whether any rank had an error; if
+// so, all ranks raise the same sentence, and the group stays usable. The flag also has the number
+// of the rank's step: a rank that left out a backward pass and continued would otherwise average
+// its next step with its peers' last one. (Every bucket has a flag, so that equal buckets have
+// equal sizes on the wire; only the last bucket's is used.) Source: docs/semantics.md 0.7, 1.4.
 
 // The buckets of a layout in one reduced pass: packs each gradient divided by `divisor`, launches
 // full buckets, waits, and writes the averages back. What it refers to outlives it.
@@ -56,14 +56,14 @@ class PassBuckets {
 
   // All gradients are packed: launches the rest, with the flag. As pack(). Called again it does
   // nothing: the end of a nested pass may come as well.
-  void release_last(bool raises_flag);
+  void release_last(const PassFlag& flag);
 
   // Waits for all sums. Collective; blocks; throws CommunicationError.
   void wait_for_sums();
 
-  // Whether some rank raised the flag. On a device whose stream waits the flag comes late: Note
-  // [Flags of a device].
-  bool flag_is_raised() const;
+  // Whether no rank failed, and all are in one step. On a device whose stream waits the flag comes
+  // late: Note [Flags of a device].
+  bool flag_is_well() const;
   bool flag_comes_late() const;
   const at::Tensor& flag() const;
 

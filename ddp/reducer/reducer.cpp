@@ -13,6 +13,11 @@ namespace lockstep {
 
 namespace {
 
+ReducerOptions in_world(ReducerOptions options, const Communicator& communicator) {
+  options.bucket.world_size = communicator.world_size();
+  return options;
+}
+
 std::vector<std::int64_t> sizes_of(const BucketPlan& plan) {
   std::vector<std::int64_t> sizes;
   for (const PlannedBucket& bucket : plan) sizes.push_back(bucket.bytes);
@@ -33,7 +38,7 @@ std::shared_ptr<Reducer> Reducer::create(std::shared_ptr<Communicator> communica
 Reducer::Reducer(std::shared_ptr<Communicator> communicator, std::vector<Parameter> trainable,
                  std::vector<NamedTensor> frozen, Options options)
     : communicator_(std::move(communicator)),
-      options_(std::move(options)),
+      options_(in_world(std::move(options), *communicator_)),
       model_(std::make_unique<ReducedModel>(Parameters(std::move(trainable), std::move(frozen)),
                                             options_)),
       constructed_plan_(model_->layout.plan) {}
@@ -44,6 +49,16 @@ void Reducer::listen() {
     const std::lock_guard lock(mutex_);
     on_gradient(index);
   });
+}
+
+std::int64_t Reducer::count_forward() {
+  const std::lock_guard lock(mutex_);
+  return ++forward_count_;
+}
+
+std::int64_t Reducer::forward_count() const {
+  const std::lock_guard lock(mutex_);
+  return forward_count_;
 }
 
 void Reducer::prepare() {
@@ -127,9 +142,9 @@ std::shared_ptr<CommunicationHook> Reducer::hook() const {
   return options_.hook;
 }
 
-void Reducer::leave_out_forward(std::int64_t forward_number) {
+void Reducer::leave_out_forward() {
   const std::lock_guard lock(mutex_);
-  left_out_ = left_out_forward(forward_number);
+  left_out_ = left_out_forward(forward_count_);
 }
 
 void Reducer::forget_left_out_forward() {
@@ -155,10 +170,12 @@ void Reducer::restart(std::shared_ptr<Communicator> communicator, bool ends_with
   pass_.reset();
   pending_end_callbacks_ = std::make_shared<int>(0);
   communicator_ = std::move(communicator);
+  options_ = in_world(std::move(options_), *communicator_);
   options_.ends_with_an_exception = ends_with_an_exception;
   model_ =
       std::make_unique<ReducedModel>(Parameters(std::move(trainable), std::move(frozen)), options_);
   forwards_ = SynchronisedForwards();
+  forward_count_ = 0;
   left_out_.clear();
   late_flags_.forget();
   failure_.reset();

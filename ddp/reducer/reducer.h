@@ -73,6 +73,10 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   // as Module::to() does there and back. What autograd adds to .grad before is not observed. Local.
   void restore_hooks();
 
+  // Counts a synchronised forward; returns its number, which ranks compare in each reduced pass.
+  std::int64_t count_forward();
+  std::int64_t forward_count() const;
+
   // Called next, before a forward whose backward passes are to be synchronised. Once, after the
   // first complete synchronised pass, it rebuilds the buckets by rank 0's order of arrival:
   // Collective, blocks. Throws UsageError if a parameter was frozen, unfrozen, converted or
@@ -110,9 +114,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   // its averages are in .grad. Local.
   void act_after_each_pass(std::function<void()> act);
 
-  // A synchronised forward threw on this rank. If its peers' did not, the next pass fails on all
-  // ranks. Local.
-  void leave_out_forward(std::int64_t forward_number);
+  // The synchronised forward that was counted last threw on this rank. If its peers' did not, the
+  // next pass fails on all ranks. Local.
+  void leave_out_forward();
 
   // A join is over: no peer expects the pass of a forward that threw in it. Local.
   void forget_left_out_forward();
@@ -185,6 +189,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::condition_variable ends_have_come_;
 
   bool has_told_of_a_bare_pass_ = false;
+  std::int64_t forward_count_ = 0;      // of synchronised ones: Note [Numbers in a sum]
   std::string left_out_;                // the validation_error of a rank whose forward threw
   std::optional<std::string> failure_;  // of communication: this object is unusable
   PendingFlagCopies late_flags_;

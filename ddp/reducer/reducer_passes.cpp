@@ -89,13 +89,13 @@ void Reducer::on_end(bool thrown) {
   }
   if (thrown && options_.ends_with_an_exception) {
     give_up("an exception was thrown in the backward pass");
-    communicator_->report_for_this_forward(*failure_);
+    communicator_->report_thrown_backward(*failure_);
     return;
   }
   try {
     if (thrown) pass_->autograd_threw();
     times_.backward_computed();
-    until_communication_fails([&] { pass_->launch_the_rest(left_out_); });
+    until_communication_fails([&] { pass_->launch_the_rest(left_out_, forward_count_); });
   } catch (const std::exception&) {
     if (!thrown) throw;
   }
@@ -138,12 +138,13 @@ void Reducer::finish() {
   pass_->wait_for_sums();
   if (pass_->buckets().flag_comes_late()) {
     if (!pass_->validation_error().empty()) end_with_validation_error();
-    late_flags_.follow(pass_->buckets().flag());
-  } else if (pass_->buckets().flag_is_raised()) {
-    const auto validation_errors = pass_->exchange_errors();
+    late_flags_.follow(pass_->buckets().flag(), forward_count_);
+  } else if (!pass_->buckets().flag_is_well()) {
+    const auto reports = pass_->exchange_reports();
     left_out_.clear();
-    if (!all_left_out_one_forward(validation_errors)) {
-      last_error_ = unfinished_sentence(validation_errors, options_);
+    forward_count_ = latest_step(reports);
+    if (!all_left_out_one_forward(reports)) {
+      last_error_ = unfinished_sentence(reports, options_);
       throw UnfinishedReductionError(last_error_);
     }
   }
@@ -188,7 +189,7 @@ void Reducer::shadow(int divisor, bool writes) {
   pass_ = std::make_shared<BackwardPass>(context());
   try {
     until_communication_fails([&] {
-      pass_->shadow(divisor, writes);
+      pass_->shadow(divisor, writes, forward_count_);
       finish();
     });
   } catch (const UnfinishedReductionError&) {
@@ -243,12 +244,19 @@ void Reducer::read_late_flags(std::size_t lag) {
     communicator_->look_until([&] { return late_flags_.have_come(lag); });
     if (lag == 0) communicator_->wait_for_what_is_under_way();
   });
-  if (!late_flags_.one_is_raised()) return;
-  give_up(
-      "an earlier backward pass could not be averaged on all ranks, and what gradients held after "
-      "it is of no use: " +
-      communicator_->peer_error().value_or("a rank raised the flag and has not said why"));
-  late_flags_.forget();
+  for (const auto& [flag, number] : late_flags_.arrived()) {
+    if (FlagForm(flag.scalar_type(), communicator_->world_size()).is_well(flag)) continue;
+    // A rank that failed has said so before any rank could read the flag.
+    const std::string mine = std::to_string(number) + " synchronised forwards";
+    const auto peer_error = communicator_->peer_error();
+    if (!peer_error) communicator_->report("its backward pass comes after " + mine);
+    give_up(
+        "an earlier backward pass could not be averaged on all ranks, and what gradients held "
+        "after it is of no use: " +
+        peer_error.value_or("ranks are in different steps") + "; this rank's came after " + mine);
+    late_flags_.forget();
+    return;
+  }
 }
 
 void Reducer::let_passes_end(std::unique_lock<std::mutex>& lock) {

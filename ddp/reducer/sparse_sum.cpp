@@ -27,22 +27,25 @@ void SparseSum::pack(const at::Tensor& gradient, int world_size) {
 }
 
 void SparseSum::start(Communicator& communicator, std::size_t bucket_index) {
-  at::Tensor sizes = at::zeros({3}, at::kLong);
+  at::Tensor sizes = at::zeros({4}, at::kLong);
   auto* const words = sizes.data_ptr<std::int64_t>();
   words[0] = gradient_.defined() ? gradient_._nnz() : 0;
   words[1] = gradient_.defined() ? gradient_.sparse_dim() : 0;
-  words[2] = raises_flag_ ? 1 : 0;
+  words[2] = flag_.is_raised ? 1 : 0;
+  words[3] = flag_.number;
   sizes_ = communicator.start_gather(
       sizes, "exchange of sizes of sparse gradient bucket " + std::to_string(bucket_index));
 }
 
 void SparseSum::wait_for_sizes(Communicator& communicator) {
   shares_.clear();
-  flag_was_raised_ = false;
+  flag_is_well_ = true;
+  std::int64_t first_number = 0;
   for (const at::Tensor& each : communicator.finish_gather(sizes_)) {
     const auto* const words = each.const_data_ptr<std::int64_t>();
     shares_.push_back({words[0], words[1]});
-    flag_was_raised_ = flag_was_raised_ || words[2] != 0;
+    if (shares_.size() == 1) first_number = words[3];
+    flag_is_well_ = flag_is_well_ && words[2] == 0 && words[3] == first_number;
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ddp/comm/communicator.h"
+#include "ddp/reducer/flag.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -32,8 +33,8 @@ class SparseSum {
   at::Tensor finish(Communicator& communicator);
 
   // The flag of Note [The flag in the last bucket] travels with the sizes.
-  void write_flag(bool is_raised) { raises_flag_ = is_raised; }
-  bool flag_is_raised() const { return flag_was_raised_; }
+  void write_flag(const PassFlag& flag) { flag_ = flag; }
+  bool flag_is_well() const { return flag_is_well_; }
 
  private:
   // One rank's entries.
@@ -48,8 +49,8 @@ class SparseSum {
 
   at::Tensor parameter_;
   at::Tensor gradient_;  // coalesced and divided, or undefined
-  bool raises_flag_ = false;
-  bool flag_was_raised_ = false;
+  PassFlag flag_;
+  bool flag_is_well_ = true;
   Operation sizes_;
   std::vector<Share> shares_;  // by rank
 };

@@ -15,18 +15,34 @@ std::string left_out_forward(std::int64_t forward_number) {
   return "its forward number " + std::to_string(forward_number) + kLeftOut;
 }
 
-bool all_left_out_one_forward(const std::vector<std::string>& validation_errors) {
+bool all_left_out_one_forward(const std::vector<PassReport>& reports) {
   std::optional<std::string> first;
-  for (const std::string& each : validation_errors) {
-    if (each == kNoInputs) continue;
-    if (!each.ends_with(kLeftOut) || each != first.value_or(each)) return false;
-    first = each;
+  for (const auto& [number, error] : reports) {
+    if (number != reports.front().number) return false;
+    if (error == kNoInputs) continue;
+    if (!error.ends_with(kLeftOut) || error != first.value_or(error)) return false;
+    first = error;
   }
   return true;
 }
 
-std::string unfinished_sentence(const std::vector<std::string>& validation_errors,
+std::int64_t latest_step(const std::vector<PassReport>& reports) {
+  std::int64_t latest = 0;
+  for (const PassReport& each : reports) latest = std::max(latest, each.number);
+  return latest;
+}
+
+std::string unfinished_sentence(const std::vector<PassReport>& reports,
                                 const ReducerOptions& options) {
+  const bool only_numbers_differ = std::all_of(
+      reports.begin(), reports.end(),
+      [](const PassReport& each) { return each.error.empty() || each.error == kNoInputs; });
+  const auto state_of = [&](const PassReport& report) {
+    if (!report.error.empty()) return report.error;
+    if (!only_numbers_differ) return std::string("all is well");
+    return "its pass comes after " + std::to_string(report.number) + " synchronised forward" +
+           (report.number == 1 ? "" : "s");
+  };
   std::string sentence =
       "a backward pass could not be averaged on all ranks, so each keeps its local gradients: ";
   if (options.bucket.gradients_are_views) {
@@ -34,14 +50,19 @@ std::string unfinished_sentence(const std::vector<std::string>& validation_error
         "a backward pass could not be averaged on all ranks, and what gradients hold is of no use "
         "(gradient_as_bucket_view): ";
   }
-  for (std::size_t rank = 0; rank < validation_errors.size(); ++rank) {
+  for (std::size_t rank = 0; rank < reports.size(); ++rank) {
     if (rank > 0) sentence += "; ";
-    sentence += "rank " + std::to_string(rank) + ": " +
-                (validation_errors[rank].empty() ? "all is well" : validation_errors[rank]);
+    sentence += "rank " + std::to_string(rank) + ": " + state_of(reports[rank]);
   }
-  const bool lacks = std::any_of(validation_errors.begin(), validation_errors.end(),
-                                 [](const std::string& each) { return each.starts_with(kLacks); });
-  if (lacks && options.static_graph) {
+  const bool lacks = std::any_of(reports.begin(), reports.end(), [](const PassReport& each) {
+    return each.error.starts_with(kLacks);
+  });
+  if (only_numbers_differ) {
+    sentence +=
+        ". Ranks make the same synchronised forwards and backward passes, in one order: one of "
+        "them "
+        "left out a backward pass, or made a forward more";
+  } else if (lacks && options.static_graph) {
     sentence += ". static_graph promises that every pass uses what the first one did";
   } else if (lacks) {
     sentence +=

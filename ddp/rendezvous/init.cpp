@@ -26,9 +26,11 @@ namespace lockstep {
 
 namespace {
 
+constexpr std::chrono::minutes kNcclTimeout{10};  // kProcessGroupNCCLDefaultTimeout
+
 void check(const InitOptions& options) {
-  if (options.timeout <= std::chrono::milliseconds::zero()) {
-    throw UsageError("init_process_group: timeout is " + std::to_string(options.timeout.count()) +
+  if (options.timeout && *options.timeout <= std::chrono::milliseconds::zero()) {
+    throw UsageError("init_process_group: timeout is " + std::to_string(options.timeout->count()) +
                      " ms, expected a positive time");
   }
   if (options.threads < 1) {
@@ -68,6 +70,10 @@ struct Plan {
   RankAndSize position;
   RendezvousAddress point;  // if there is no store
 
+  // For the rendezvous and over Gloo.
+  std::chrono::milliseconds timeout() const {
+    return options.timeout.value_or(kProcessGroupDefaultTimeout);
+  }
   std::string place() const {
     if (options.store || point.address.empty()) return "";
     return " at " + point.address + ":" + std::to_string(point.port);
@@ -126,12 +132,11 @@ std::shared_ptr<::gloo::transport::Device> listen(const InitOptions& options,
 c10::intrusive_ptr<c10d::Backend> connected_gloo(const c10::intrusive_ptr<c10d::Store>& store,
                                                  const RankAndSize& position,
                                                  std::shared_ptr<::gloo::transport::Device> device,
-                                                 InitOptions options,
+                                                 int threads, std::chrono::milliseconds timeout,
                                                  std::chrono::milliseconds time_left) {
-  const auto timeout = std::exchange(options.timeout, time_left);
   try {
-    auto gloo =
-        make_gloo_backend(store, position.rank, position.world_size, std::move(device), options);
+    auto gloo = make_gloo_backend(store, position.rank, position.world_size, std::move(device),
+                                  {.timeout = time_left, .threads = threads});
     gloo->setTimeout(timeout);
     return gloo;
   } catch (const std::exception& error) {
@@ -140,7 +145,7 @@ c10::intrusive_ptr<c10d::Backend> connected_gloo(const c10::intrusive_ptr<c10d::
 }
 
 c10::intrusive_ptr<c10d::ProcessGroup> meet(const Plan& plan, IsOpen& is_open) {
-  const Deadline deadline = deadline_in(plan.options.timeout);
+  const Deadline deadline = deadline_in(plan.timeout());
   const InitOptions options = plan.options;
   const RankAndSize position = plan.position;
   BackendDecision decision = decide_backends(options);
@@ -164,9 +169,11 @@ c10::intrusive_ptr<c10d::ProcessGroup> meet(const Plan& plan, IsOpen& is_open) {
   const auto group = std::make_shared<c10::intrusive_ptr<c10d::ProcessGroup>>();
   const auto left = time_left(deadline);
   connect_in(store, position, left, [=] {
-    const auto gloo = needs_gloo ? connected_gloo(store, position, device, options, left) : nullptr;
-    *group = make_decided_group(store, position, options.timeout, time_left(deadline), decision,
-                                gpu, gloo);
+    const auto gloo =
+        needs_gloo ? connected_gloo(store, position, device, options.threads, plan.timeout(), left)
+                   : nullptr;
+    *group = make_decided_group(store, position, options.timeout.value_or(kNcclTimeout),
+                                time_left(deadline), decision, gpu, gloo);
   });
   return *group;
 }
@@ -187,7 +194,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> init(const InitOptions& options) {
   constexpr std::chrono::seconds kGrace{5};  // longer than stay_until_read() takes
   try {
     return in_time<c10::intrusive_ptr<c10d::ProcessGroup>>(
-        plan.options.timeout + kGrace, [plan, is_open] { return meet(plan, *is_open); },
+        plan.timeout() + kGrace, [plan, is_open] { return meet(plan, *is_open); },
         [&] {
           return "the store does not answer any more" +
                  (plan.options.store ? "" : ": " + holder_of(plan.point) + " may be stopped");

@@ -14,6 +14,7 @@ std::string own_word(const Erring& c, int rank) {
   const auto& kind = c.mistake.kind;
   if (kind == "throw_in_forward" || kind == "reported") return planted(p, rank);
   if (kind == "forward_in_backward") return "the backward pass before this is not over";
+  if (kind == "registered") return "parameter 'late' was registered after the module was wrapped";
   return "parameter '" + name_of(p) + "' was " + kind;
 }
 
@@ -43,7 +44,8 @@ Told told_of_late_ranks(const Erring& c, int step, int rank) {
     if (errs(c, step, each)) late.push_back(each);
   return {.kind = errs(c, step, rank) ? Told::Kind::perhaps : Told::Kind::peers,
           .words = {"no answer from a peer within the timeout of " + std::to_string(kTimeoutMs) +
-                    " ms; these ranks do not wait as this one does: " + listed(late)}};
+                    " ms (the option timeout); these ranks do not wait as this one does: " +
+                    listed(late)}};
 }
 
 }  // namespace

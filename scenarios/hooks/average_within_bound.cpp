@@ -163,6 +163,9 @@ Findings ranks_hold_the_same_bits(const Hooked& c, const History& h) {
   return out;
 }
 
+// At most, of ours beside the gradients (docs/semantics.md 2.3).
+constexpr int64_t kFlagElements = 2;
+
 // Elements that carry gradients, and the flag of a subject that has one, where it has their dtype.
 // What else is sent beside them, such as maps of used parameters, has another dtype or operation.
 int64_t elements_sent(const Hooked& c, const History& h, int rank, int step) {
@@ -189,7 +192,7 @@ Findings as_few_bytes_as_promised(const Hooked& c, const History& h) {
     const auto most =
         turns_into_bytes(c)
             ? (static_cast<int64_t>(parameter_count(c)) + all / chunk + 1) * (chunk + 16) + all
-            : all + (c.hook.kind != "gathered" && flag_is_alike ? 1 : 0);
+            : all + (c.hook.kind != "gathered" && flag_is_alike ? kFlagElements : 0);
     if (seen >= all && seen <= most) continue;
     out.push_back({"A communication hook must send what it promises, and no more", "other_bytes",
                    "step " + std::to_string(step),

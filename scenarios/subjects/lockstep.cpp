@@ -2,6 +2,7 @@
 #include "ddp/buffer_hook.h"
 #include "ddp/check_replicas_equal.h"
 #include "ddp/distributed_data_parallel.h"
+#include "ddp/reducer/flag.h"
 #include "ddp/sync_batch_norm.h"
 #include "harness/recorder/rank_context.h"
 #include "harness/worlds/subject.h"
@@ -132,13 +133,15 @@ class Wrapped : public Replica {
   void load_hook(const std::string& saved) override {
     lockstep::load_hook(*hook_, *ddp_->module, saved);
   }
-  // A bucket's collective carries one element more than the gradients, the flag of
-  // ddp/reducer/pass_buckets.h; where a hook has the bucket, the flag has one of its own.
+  // A bucket's collective carries more than the gradients, the flag of ddp/reducer/pass_buckets.h;
+  // where a hook has the bucket, the flag has one of its own.
   BucketLayout buckets() const override {
     BucketLayout layout;
     for (const auto& planned : ddp_->bucket_plan()) {
       auto& bucket = layout.buckets.emplace_back();
-      bucket.elements = hook_ ? 0 : 1;
+      const auto dtype = parameters_.at(planned.gradients.front()).value().scalar_type();
+      const FlagForm flag(c10::toRealValueType(dtype), ddp_->logging_data().world_size);
+      bucket.elements = hook_ ? 0 : flag.element_count();
       for (const auto index : planned.gradients) {
         bucket.parameters.push_back(parameters_.at(index).key());
         bucket.elements += parameters_.at(index).value().numel();

@@ -119,6 +119,8 @@ class ExamplesCase(unittest.TestCase):
             self.assertNotRegex(out, "DIFFERENT|SOMETHING|MISSED")
             self.assertEqual(re.findall(r"^(\w+):", out, re.MULTILINE),
                              ["basic", "checkpoint", "parts", "skewed"] + ["skewed"] * (size > 1))
+            if size > 1:
+                self.assertIn("do not wait as this one does: %d " % (size - 1), out, "the rank that is late is named")
 
     def test_the_running_means_of_broadcast_buffers(self):
         for size in SIZES:

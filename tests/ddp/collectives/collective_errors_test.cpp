@@ -175,27 +175,8 @@ TEST(CollectiveErrors, OfALoneCollectiveComeAtItsDeadlineAndLeaveTrainingAlone) 
   EXPECT_EQ(reports[1], steps);
   EXPECT_EQ(reports[0],
             "rank 0: the ranks' comparison before all ... no answer from a peer within the timeout "
-            "of 300 ms; " +
+            "of 300 ms (the option timeout); " +
                 steps);
-}
-
-// The first one connects the group that the program's collectives have of their own.
-TEST(CollectiveErrors, OfALoneCollectiveThatIsTheFirstComeAtItsDeadlineToo) {
-  const auto reports = run_world(2, [](const Group& group) {
-    std::string report = "nothing was thrown";
-    if (group->getRank() == 0) {
-      try {
-        all_reduce(group, at::ones({1}), ReduceOp::SUM, {.name = "loss", .timeout = 300ms});
-      } catch (const CommunicationError& error) {
-        const std::string text = error.what();
-        report = text.substr(0, text.find(" (collective"));
-      }
-    }
-    group->barrier()->wait();
-    return report;
-  });
-  EXPECT_EQ(reports[0], "rank 0: connecting of the program's collectives 0");
-  EXPECT_EQ(reports[1], "nothing was thrown");
 }
 
 TEST(CollectiveErrors, NameTheCollectiveInWhichAPeerDied) {

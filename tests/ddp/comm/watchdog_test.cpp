@@ -19,9 +19,11 @@ class Watchdogs : public ::testing::Test {
     std::unique_ptr<Watchdog> wait;
   };
 
-  Rank rank(int number, std::chrono::milliseconds timeout = 4s) {
-    Rank made{std::make_unique<FailureNotice>(store_, number, "instance"), nullptr};
-    made.wait = std::make_unique<Watchdog>(made.notice.get(), number, 4, timeout);
+  Rank rank(int number, std::chrono::milliseconds timeout = 4s,
+            const std::string& awaited = "all-reduce") {
+    // Each rank in an instance of its own on one group.
+    Rank made{std::make_unique<FailureNotice>(store_, number, awaited), nullptr};
+    made.wait = std::make_unique<Watchdog>(made.notice.get(), number, 4, timeout, awaited);
     return made;
   }
 
@@ -55,6 +57,17 @@ TEST_F(Watchdogs, SayThatAllWait) {
   EXPECT_EQ(here.wait->who_does_not_wait(), "; all ranks wait");
 }
 
+TEST_F(Watchdogs, SayWhatRanksThatWaitForSomethingElseWaitFor) {
+  Rank here = rank(0, 4s, "barrier 'epoch' (collective 3)");
+  Rank first = rank(1, 4s, "broadcast of buffers (collective 7)");
+  Rank second = rank(2, 4s, "broadcast of buffers (collective 7)");
+  here.wait->look(3000ms);
+  for (Rank* each : {&first, &second}) each->wait->look(2000ms);
+  EXPECT_EQ(here.wait->who_does_not_wait(),
+            "; these ranks do not wait as this one does: 3 (slow, stopped, gone or cut off); ranks "
+            "1 and 2 wait for broadcast of buffers (collective 7)");
+}
+
 TEST_F(Watchdogs, NameNobodyWhereTheyAreShortOrHaveNoStoreOrWereNotLookedAt) {
   Rank brief = rank(0, 1999ms);
   brief.wait->look(1900ms);
@@ -62,7 +75,7 @@ TEST_F(Watchdogs, NameNobodyWhereTheyAreShortOrHaveNoStoreOrWereNotLookedAt) {
   Rank asleep = rank(0);
   asleep.wait->look(2100ms);
   EXPECT_EQ(asleep.wait->who_does_not_wait(), "");
-  Watchdog alone(nullptr, 0, 4, 4s);
+  Watchdog alone(nullptr, 0, 4, 4s, "all-reduce");
   alone.look(3900ms);
   EXPECT_EQ(alone.who_does_not_wait(), "");
   store_ = nullptr;

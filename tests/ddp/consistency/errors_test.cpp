@@ -300,7 +300,7 @@ TEST(SilentRank, IsACommunicationErrorAtTheDeadlineThatSaysWhatWasWaitedFor) {
       std::chrono::seconds(20));
   EXPECT_EQ(reports[0],
             "0, all-reduce of gradient bucket 0, 2, waited: no answer from a peer within the "
-            "timeout of 300 ms");
+            "timeout of 300 ms (the option timeout)");
   EXPECT_EQ(reports[1], "died: signal 14");
 }
 
@@ -325,8 +325,38 @@ TEST(SilentRank, HasOneSentenceAlsoWhereTheDeadlineOfGlooPassesFirst) {
     group->getStore()->set("deadline has passed", std::vector<std::uint8_t>{'1'});
     return report;
   });
-  EXPECT_EQ(reports, (std::vector<std::string>{"no answer from a peer within the timeout of 300 ms",
-                                               "silent"}));
+  EXPECT_EQ(
+      reports,
+      (std::vector<std::string>{
+          "no answer from a peer within the timeout of 300 ms (InitOptions::timeout)", "silent"}));
+}
+
+TEST(Obstacles, OfAModuleThatIsNullAreOneSentenceOnEveryRank) {
+  for (const bool is_holder : {false, true}) {
+    for (const int world : {1, 2, 3}) {
+      const auto reports = run_world(world, [&](const Group& group) {
+        Terms net = nullptr;
+        if (group->getRank() != world - 1) net = Terms(1);
+        const auto construct = [&] {
+          if (is_holder) {
+            DistributedDataParallel ddp(net, {.process_group = group});
+          } else {
+            DistributedDataParallel ddp(net ? net.ptr() : nullptr, {.process_group = group});
+          }
+        };
+        std::string report = "constructed";
+        try {
+          construct();
+        } catch (const DisagreementError& error) {
+          report = error.what();
+        }
+        DistributedDataParallel ddp(Terms(1), {.process_group = group});
+        return report;
+      });
+      const std::string who = "rank " + std::to_string(world - 1) + " of " + std::to_string(world);
+      EXPECT_EQ(reports, same(world, who + " cannot take part: the module is null"));
+    }
+  }
 }
 
 }  // namespace

@@ -78,5 +78,31 @@ TEST(Handle, CanBeMadeAndDestroyedManyTimesOnOneGroup) {
   EXPECT_EQ(reports, (std::vector<std::string>(2, "1 1 | 4 4; 5 5 | none")));
 }
 
+TEST(Handle, IsCalledAsAnyModule) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(1);
+    DistributedDataParallel ddp(net, {.process_group = group});
+    ddp(Loss{{0, group->getRank() * 2.0}}).backward();
+    return net->gradients();
+  });
+  EXPECT_EQ(reports, (std::vector<std::string>(2, "1 1")));
+}
+
+// LibTorch's idiom for members.
+TEST(Handle, IsMadeOfWhatRegisterModuleReturns) {
+  using Layer = DistributedDataParallel<testing::TermsImpl>;
+  struct Net : torch::nn::Module {
+    explicit Net(const Group& group)
+        : layer(register_module("layer", Layer(Terms(1), {.process_group = group}))) {}
+    Layer layer;
+  };
+  const auto reports = run_world(2, [](const Group& group) {
+    Net net(group);
+    net.layer(Loss{{0, group->getRank() * 2.0}}).backward();
+    return net.named_parameters()[0].key() + " " + net.layer->module->gradients();
+  });
+  EXPECT_EQ(reports, (std::vector<std::string>(2, "layer.module.w0 1 1")));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // Joinables: ranks without inputs take part in their calls too.
 #include "ddp/collectives.h"
 #include "ddp/distributed_data_parallel.h"
+#include "ddp/errors.h"
 #include "ddp/joinable.h"
 #include "ddp/zero_redundancy_optimizer.h"
 #include "tests/ddp/forked_world.h"
@@ -170,6 +171,30 @@ TEST(Joinable, ShardedOptimizerGoesOnWithoutInputs) {
     // Averages 2, 1, 1 and 4, 2, 2; velocities 2, 2, 2 and 4, 4, 4.
     EXPECT_EQ(reports, same(2, "-6 -6 | -12 -12")) << views;
   }
+}
+
+// As of a loop without a DistributedDataParallel's forward.
+TEST(Joinable, RaisesOnAllRanksWhereAJoinThrowsAndInputsAreUneven) {
+  const auto reports = run_world(3, [](const Group& group) {
+    Terms net(1);
+    DistributedDataParallel ddp(net, {.process_group = group});
+    const auto metrics = std::make_shared<Metrics>(group);
+    std::string report;
+    try {
+      auto join = ddp.join(kThrowing, {metrics});
+      for (int i = 0; i < count_of({2, 1, 2}, group); ++i)
+        report += std::to_string(static_cast<int>(metrics->add(1))) + " ";
+      join.finish();
+    } catch (const UnevenInputsError& error) {
+      report += error.what();
+    }
+    ddp.forward(Loss{{0, own(group)}}).backward();
+    return report + "; " + net->gradients();
+  });
+  EXPECT_EQ(reports, same(3,
+                          "3 inputs are uneven: rank 1 has none left after 1 call of joinables "
+                          "in the join, and ranks 0 and 2 have more; every rank stops here "
+                          "(throw_on_early_termination); 6 6"));
 }
 
 }  // namespace

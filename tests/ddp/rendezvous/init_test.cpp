@@ -46,6 +46,22 @@ TEST(Init, RefusesOptionsThatCannotWork) {
   expect_refusal({.threads = 0}, "threads is 0");
 }
 
+// PyTorch's, over Gloo.
+TEST(Init, WaitsForHalfAnHourUnlessToldOtherwise) {
+  const auto timeout_of = [](std::optional<std::chrono::milliseconds> timeout) {
+    const auto group = init_process_group({.store = c10::make_intrusive<c10d::HashStore>(),
+                                           .rank = 0,
+                                           .world_size = 1,
+                                           .timeout = timeout});
+    return group->getBackend(c10::kCPU)->getBackendOptions()->timeout;
+  };
+  const auto reports = testing::run_world(1, [&](const testing::Group&) {
+    return std::to_string(timeout_of(std::nullopt).count()) + " " +
+           std::to_string(timeout_of(std::chrono::seconds(7)).count());
+  });
+  EXPECT_EQ(reports, testing::same(1, "1800000 7000"));
+}
+
 TEST(Init, NeverTurnsAHalfSetEnvironmentIntoAWorldOfOne) {
   const auto reports = testing::run_world(1, [](const testing::Group&) {
     ::clearenv();

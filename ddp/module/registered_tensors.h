@@ -1,0 +1,45 @@
+#pragma once
+
+#include "ddp/options.h"
+
+#include <torch/nn/module.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+// The parameters and buffers of a module as an instance knows them, without the ignored ones: a
+// parameter that is registered later would start and train apart on each rank. Everything is Local.
+class RegisteredTensors {
+ public:
+  RegisteredTensors(const torch::nn::Module& module, const DistributedDataParallelOptions& options);
+
+  // The instance has taken over the module's parameters of now. Its buffers stay those of the
+  // construction.
+  void take_parameters(const torch::nn::Module& module);
+
+  // The first parameter or buffer that was registered, removed or replaced since, and what helps.
+  // A buffer may be replaced: it is looked up anew each time.
+  std::optional<std::string> change(const torch::nn::Module& module) const;
+
+ private:
+  struct Parameter {
+    std::string name;
+    const at::TensorImpl* identity;
+  };
+  bool is_ignored(const std::string& name) const;
+  bool parameters_are_the_same(const torch::nn::Module& module) const;
+  bool buffers_are_the_same(const torch::nn::Module& module) const;
+  std::string changed_parameter(const std::vector<Parameter>& now) const;
+  std::string changed_buffer(const std::vector<std::string>& now) const;
+  std::vector<Parameter> parameters_of(const torch::nn::Module& module) const;
+  std::vector<std::string> buffers_of(const torch::nn::Module& module) const;
+
+  const std::vector<std::string> ignored_;
+  std::vector<Parameter> parameters_;
+  const std::vector<std::string> buffers_;
+};
+
+}  // namespace lockstep

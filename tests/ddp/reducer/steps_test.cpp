@@ -1,0 +1,149 @@
+// Ranks that are in different steps.
+#include "ddp/communication_hooks.h"
+#include "ddp/distributed_data_parallel.h"
+#include "ddp/errors.h"
+#include "tests/ddp/forked_world.h"
+#include "tests/ddp/modules.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace lockstep {
+namespace {
+
+using testing::all_ways;
+using testing::Group;
+using testing::numbers;
+using testing::run_world;
+using testing::same;
+using testing::Terms;
+using testing::validation_errors_in;
+using Loss = testing::TermsImpl::Loss;
+using Options = DistributedDataParallelOptions;
+
+const char* const kTold =
+    "rank 0: its pass comes after 2 synchronised forwards; rank 1: its pass comes after 3 "
+    "synchronised forwards. Ranks make the same synchronised forwards and backward passes, in one "
+    "order: one of them left out a backward pass, or made a forward more";
+
+// Gradients are 1, 10, 100, 1000 in steps 0 to 3; rank 1 leaves out the backward of step 1 and
+// makes one more at the end.
+template <class Ddp>
+std::string train_leaving_one_out(Ddp& ddp, testing::Terms net, const Group& group) {
+  std::string report;
+  double factor = 1;
+  for (int step = 0; step < 4; ++step, factor *= 10) {
+    net->zero_grad();
+    const at::Tensor loss = ddp(Loss{{0, factor}, {1, factor}});
+    if (step == 1 && group->getRank() == 1) continue;
+    try {
+      loss.backward();
+      report += numbers(net->weights[0].grad()) + "; ";
+    } catch (const UnfinishedReductionError& error) {
+      report += validation_errors_in(error) + "; ";
+    }
+    if (step == 2 && group->getRank() == 0) break;
+  }
+  return report;
+}
+
+TEST(Steps, ThatARankHasLeftOutAreReportedInItsNextPassOnEveryRank) {
+  for (const bool finds_unused : {false, true}) {
+    for (const bool is_static : {false, true}) {
+      for (const Options& way :
+           all_ways({.find_unused_parameters = finds_unused, .static_graph = is_static})) {
+        const auto reports = run_world(2, [&](const Group& group) {
+          Options options = way;
+          options.process_group = group;
+          Terms net(2, 1);
+          DistributedDataParallel ddp(net, options);
+          return train_leaving_one_out(ddp, net, group);
+        });
+        const std::string told = std::string("1; ") + kTold + "; ";
+        // Rank 0 continues with step 2, rank 1 with step 3.
+        EXPECT_EQ(reports, same(2, told + "550; "));
+      }
+    }
+  }
+}
+
+TEST(Steps, AreComparedInHalfPrecisionAndWhereAHookSendsTheBuckets) {
+  for (const auto dtype : {at::kHalf, at::kBFloat16, at::kFloat}) {
+    for (const bool has_hook : {false, true}) {
+      const auto reports = run_world(3, [&](const Group& group) {
+        Terms net(2, 1, 0.0, dtype);
+        DistributedDataParallel ddp(net, {.process_group = group});
+        if (has_hook) ddp->register_comm_hook(all_reduce_hook());
+        std::string report;
+        for (int step = 0; step < 3; ++step) {
+          net->zero_grad();
+          const at::Tensor loss = ddp(Loss{{0, 3.0}, {1, 3.0}});
+          if (step == 1 && group->getRank() == 2) continue;
+          try {
+            loss.backward();
+            report += numbers(net->weights[0].grad().to(at::kDouble)) + "; ";
+          } catch (const UnfinishedReductionError& error) {
+            return report + validation_errors_in(error);
+          }
+        }
+        return report;
+      });
+      for (const std::string& report : reports)
+        EXPECT_TRUE(
+            report.find("; rank 0: its pass comes after 2 synchronised forwards; rank 1: its "
+                        "pass comes after 2 synchronised forwards; rank 2: its pass comes "
+                        "after 3 synchronised forwards.") != std::string::npos)
+            << dtype << " " << report;
+    }
+  }
+}
+
+// The last bucket is then a sparse gradient.
+TEST(Steps, AreComparedWhereTheLastBucketIsSparse) {
+  struct Words : torch::nn::Module {
+    torch::nn::Embedding words = register_module(
+        "words", torch::nn::Embedding(torch::nn::EmbeddingOptions(3, 1).sparse(true)));
+    at::Tensor forward() { return words(torch::tensor({0, 1})).sum(); }
+  };
+  const auto reports = run_world(2, [](const Group& group) {
+    DistributedDataParallel ddp(std::make_shared<Words>(), {.process_group = group});
+    for (int step = 0; step < 3; ++step) {
+      const at::Tensor loss = ddp();
+      if (step == 1 && group->getRank() == 1) continue;
+      try {
+        loss.backward();
+      } catch (const UnfinishedReductionError& error) {
+        return validation_errors_in(error);
+      }
+    }
+    return std::string("never told");
+  });
+  EXPECT_EQ(reports, same(2, kTold));
+}
+
+// A program whose passes are many, or few, or local, is in step as long as all ranks are.
+TEST(Steps, MayHaveAnyNumberOfForwardsAndPasses) {
+  const auto reports = run_world(2, [](const Group& group) {
+    Terms net(1, 1);
+    DistributedDataParallel ddp(net, {.process_group = group});
+    std::string report;
+    for (int step = 0; step < 3; ++step) {
+      {
+        const auto guard = ddp.no_sync();
+        for (int i = 0; i < group->getRank() + 1; ++i) ddp(Loss{{0, 1.0}}).backward();
+      }
+      const auto first = ddp(Loss{{0, 1.0}}), second = ddp(Loss{{0, 1.0}});
+      second.backward();
+      ddp(Loss{{0, 1.0}});
+      first.backward({}, /*retain_graph=*/true);
+      first.backward();
+    }
+    ddp->update_process_group(group);
+    ddp(Loss{{0, 0.0}}).backward();
+    return numbers(net->weights[0].grad());
+  });
+  EXPECT_EQ(reports, same(2, "13.5"));
+}
+
+}  // namespace
+}  // namespace lockstep
