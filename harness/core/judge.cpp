@@ -173,10 +173,11 @@ Findings mismatches(const History& history) {
            *mismatch + rank_summary(history)}};
 }
 
-// An injection that was planted and never struck has tested nothing. Late results are excepted:
-// they are drawn for all kinds of cases, with collectives and without.
+// An injection that was planted and never struck has tested nothing. Late results and delays before
+// a collective are excepted: they are drawn for all kinds of cases, whatever collectives these
+// have.
 bool may_be_idle(const Injection& injection) {
-  return injection.kind == "late";
+  return injection.kind == "late" || (injection.kind == "delay" && injection.collective >= 0);
 }
 
 Findings idle_injections(const Case& c, const History& history) {

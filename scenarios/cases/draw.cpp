@@ -44,6 +44,16 @@ rc::Gen<WrapOptions> wrap_options() {
 
 }  // namespace
 
+rc::Gen<std::vector<Injection>> delays() {
+  constexpr int kCollectives = 40;
+  const auto delay = gen::build<Injection>(
+      set(&Injection::kind, rc::gen::just<std::string>("delay")),
+      set(&Injection::rank, inRange(0, 4)), set(&Injection::collective, inRange(0, kCollectives)),
+      set(&Injection::amount, rc::gen::element(1, 99, 101, 150, 250, 400)));
+  return rc::gen::weightedOneOf<std::vector<Injection>>(
+      {{2, rc::gen::just(std::vector<Injection>{})}, {1, gen::lists(1, 2, delay)}});
+}
+
 rc::Gen<Training> trainings() {
   const auto world = gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 5)));
   return gen::build<Training>(

@@ -10,6 +10,10 @@ namespace lockstep::scenarios {
 // that splits them differently, exact values three times in four. One batch a step, one group.
 rc::Gen<Training> trainings();
 
+// Mostly none, else a rank that is 1 to 400 ms late for one of its first collectives. A rank that
+// waits polls for its peers' errors each 100 ms.
+rc::Gen<std::vector<Injection>> delays();
+
 // `cases`, each changed by `change`.
 template <class C, class Change>
 rc::Gen<C> changed(rc::Gen<C> cases, Change change) {

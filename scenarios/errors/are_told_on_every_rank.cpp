@@ -23,9 +23,9 @@ namespace {
 using namespace errors;
 
 const std::vector<std::string> kKinds{
-    "throw_in_backward", "in_the_loss", "dtype",     "sparse",   "twice",
-    "throw_in_forward",  "frozen",      "converted", "reported", "forward_in_backward",
-    "skipped",           "late"};
+    "throw_in_backward",   "in_the_loss",   "dtype",     "sparse",     "twice",
+    "throw_in_forward",    "frozen",        "converted", "registered", "reported",
+    "forward_in_backward", "forward_twice", "skipped",   "late"};
 
 std::vector<Erring> every_small_one() {
   std::vector<Erring> all;
@@ -60,8 +60,9 @@ Scenario are_told() {
       .usual_mistake = "catching an error on the rank that has it, and continuing alone.",
       .tags = {"errors", "failures"},
       .must_catch = {"failed_pass_written_back", "first_pass_that_failed_is_learned",
-                     "flag_stays_raised", "longer_of_two_timeouts", "usage_error_unposted"},
-      .draws = 120,
+                     "flag_stays_raised", "longer_of_two_timeouts", "registered_later_unseen",
+                     "steps_not_compared", "usage_error_unposted"},
+      .draws = 150,
       .start = {.world = {.size = 2}, .mistake = {.kind = "throw_in_backward", .ranks = {1}}},
       .every = every_small_one,
       .cases = erring(),
@@ -80,6 +81,10 @@ Scenario are_told() {
                            is(c, "twice");
                   }},
                  {"a training that begins anew", 0.2, begins_anew},
+                 {"ranks in different steps", 0.03,
+                  [](const Erring& c) {
+                    return is(c, "forward_twice") && !c.buffer && !is_of_all_ranks(c);
+                  }},
                  {"a rank that is late", 0.03,
                   [](const Erring& c) { return is(c, "late") && !is_of_all_ranks(c); }},
                  {"ranks out of step", 0.015, goes_out_of_step},

@@ -43,6 +43,7 @@ bool is_of_all_ranks(const Erring& c) {
 
 bool errs(const Erring& c, int step, int rank) {
   if (c.mistake.kind == "late" && is_of_all_ranks(c)) return false;
+  if (c.mistake.kind == "forward_twice" && c.buffer) return false;
   return c.mistake.kind != "none" && c.mistake.step % c.steps == step &&
          is_among(c.mistake.ranks, rank, c.world.size);
 }
@@ -55,7 +56,7 @@ bool begins_anew(const Erring& c) {
   const auto& kind = c.mistake.kind;
   if (kind == "late") return !is_of_all_ranks(c);
   return kind == "throw_in_forward" || kind == "frozen" || kind == "converted" ||
-         kind == "reported" || kind == "forward_in_backward";
+         kind == "registered" || kind == "reported" || kind == "forward_in_backward";
 }
 
 bool goes_out_of_step(const Erring& c) {

@@ -37,6 +37,9 @@ struct Lack {
 //   twice                a backward inside of backward brings its gradient once more
 //   throw_in_forward     its function throws there; these ranks skip the pass
 //   frozen, converted    it is, before the forward
+//   registered           a further parameter, "late", is registered before the forward
+//   forward_twice        the forward is made twice, and its first output is dropped: the rank has
+//                        left out a backward, and makes one more; without a buffer
 //   reported             the rank reports a failure before the forward
 //   forward_in_backward  its function calls the replica
 //   skipped              the rank leaves out the whole step
@@ -52,7 +55,7 @@ struct Mistake {
         field(
             "kind", &Mistake::kind,
             one_of("none|throw_in_backward|in_the_loss|dtype|sparse|twice|throw_in_forward|frozen|"
-                   "converted|reported|forward_in_backward|skipped|late")),
+                   "converted|registered|reported|forward_in_backward|forward_twice|skipped|late")),
         field("step", &Mistake::step, between(0, 99)),
         field("parameter", &Mistake::parameter, between(0, 63)),
         field("ranks", &Mistake::ranks, between(0, 1023))};

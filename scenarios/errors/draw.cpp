@@ -1,6 +1,7 @@
 #include "scenarios/errors/draw.h"
 
 #include "harness/core/generators.h"
+#include "scenarios/cases/draw.h"
 
 namespace lockstep::scenarios::errors {
 
@@ -33,8 +34,9 @@ rc::Gen<Mistake> mistakes() {
   return gen::build<Mistake>(
       set(&Mistake::kind,
           element<std::string>("throw_in_backward", "throw_in_backward", "in_the_loss", "dtype",
-                               "sparse", "twice", "throw_in_forward", "frozen", "converted",
-                               "reported", "forward_in_backward", "skipped", "skipped", "late",
+                               "sparse", "twice", "throw_in_forward", "throw_in_forward", "frozen",
+                               "converted", "registered", "reported", "forward_in_backward",
+                               "forward_twice", "forward_twice", "skipped", "skipped", "late",
                                "late")),
       set(&Mistake::step, inRange(0, kMany)), set(&Mistake::parameter, inRange(0, kMany)),
       set(&Mistake::ranks, ranks()));
@@ -59,7 +61,8 @@ rc::Gen<WrapOptions> wrap_options() {
 
 rc::Gen<Erring> trainings() {
   return gen::build<Erring>(
-      set(&Erring::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)))),
+      set(&Erring::world, gen::build<WorldSpec>(set(&WorldSpec::size, inRange(2, 6)),
+                                                set(&WorldSpec::injections, delays()))),
       set(&Erring::steps, inRange(2, 5)), set(&Erring::sizes, gen::lists(1, 5, inRange(1, 5))),
       set(&Erring::local_passes, weightedElement<int>({{3, 0}, {1, 1}, {1, 2}})),
       set(&Erring::clears,
@@ -89,6 +92,9 @@ rc::Gen<Erring> erring() {
       [](Erring c, Mistake mistake, std::vector<Lack> some) {
         c.mistake = std::move(mistake);
         c.lacks = std::move(some);
+        if (c.mistake.kind == "forward_twice") c.buffer = false;
+        // Peers of a rank that is late wait for it as long as their timeout says.
+        if (c.mistake.kind == "late") c.world.injections.clear();
         return c;
       },
       trainings(), mistakes(), seldom);

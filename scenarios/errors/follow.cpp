@@ -176,6 +176,14 @@ class Training {
       states.push_back(run_backward(step, r));
       is_well = is_well && states.back().empty();
     }
+    if (is_well && c_.mistake.kind == "forward_twice" && some_err(step) && !is_of_all_ranks(c_)) {
+      is_well = false;
+      for (int r = 0; r < c_.world.size; ++r) {
+        const int forwards = step + (errs(c_, step, r) ? 2 : 1);
+        states[static_cast<size_t>(r)] = "its pass comes after " + std::to_string(forwards) +
+                                         " synchronised forward" + (forwards == 1 ? "" : "s");
+      }
+    }
     for (int r = 0; r < c_.world.size; ++r) out.told.push_back(told_of(step, r, states, is_well));
     if (is_well) {
       average(step);

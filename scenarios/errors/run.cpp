@@ -84,6 +84,7 @@ class Runner {
       return;
     }
     prepare_mistake(step);
+    if (errs(step, "forward_twice")) loss(step, c_.local_passes, /*local=*/false);
     replica_->backward(loss(step, c_.local_passes, /*local=*/false));
   }
 
@@ -147,6 +148,7 @@ class Runner {
     const auto other = c_.dtype == "float64" ? at::kFloat : at::kDouble;
     if (c_.mistake.kind == "frozen") mistaken().set_requires_grad(false);
     if (c_.mistake.kind == "converted") mistaken().set_data(mistaken().detach().to(other));
+    if (c_.mistake.kind == "registered") model_->register_late();
     if (c_.mistake.kind == "dtype") {
       const auto& before = mistaken().grad();
       const auto zeros = torch::zeros_like(mistaken(), torch::requires_grad(false));
@@ -168,6 +170,7 @@ class Runner {
     if (!begins_anew(c_) || c_.mistake.step % c_.steps != step) return;
     if (errs(step, "frozen")) mistaken().set_requires_grad(true);
     if (errs(step, "converted")) mistaken().set_data(mistaken().detach().to(dtype_named(c_.dtype)));
+    if (c_.mistake.kind == "registered") model_->register_late();
     model_->zero_grad(/*set_to_none=*/true);
     here_.enter(step, "beginning anew");
     replica_->begin_anew();

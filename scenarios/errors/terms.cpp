@@ -41,6 +41,11 @@ Terms::Terms(const Erring& c, int rank)
   if (c.buffer) count_ = register_buffer("count", torch::zeros({1}, at::kLong));
 }
 
+void Terms::register_late() {
+  if (late_.defined()) return;
+  late_ = register_parameter("late", torch::zeros_like(parameters_.front().detach()), false);
+}
+
 at::Tensor Terms::term(size_t index, const at::Tensor& coefficient) {
   auto& part = parts[index];
   if (part.in_forward) part.in_forward();

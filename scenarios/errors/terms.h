@@ -26,6 +26,9 @@ class Terms : public Model {
 
   at::Tensor& parameter(size_t index) { return parameters_[index]; }
 
+  // Registers parameter "late", which is frozen and takes no part; once.
+  void register_late();
+
   // coefficients: one for each parameter. The outputs are the terms, zeros for those that are not
   // used, and one more: of the embedding, or with a graph without parameters, so that every pass
   // has one.
@@ -35,6 +38,7 @@ class Terms : public Model {
  private:
   at::Tensor term(size_t index, const at::Tensor& coefficient);
   std::vector<at::Tensor> parameters_;
+  at::Tensor late_;
   torch::nn::Embedding embedding_{nullptr};
   const int64_t row_;  // of it, which this rank uses
   at::Tensor count_;   // of forwards

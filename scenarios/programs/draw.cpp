@@ -1,6 +1,7 @@
 #include "scenarios/programs/draw.h"
 
 #include "harness/core/generators.h"
+#include "scenarios/cases/draw.h"
 #include "scenarios/programs/actions.h"
 #include "scenarios/programs/situations.h"
 
@@ -201,7 +202,8 @@ rc::Gen<std::vector<LayerSpec>> layer_lists() {
 
 rc::Gen<Programme> programmes() {
   const auto world =
-      gen::build<WorldSpec>(set(&WorldSpec::size, weightedElement<int>({{4, 2}, {3, 3}, {3, 4}})));
+      gen::build<WorldSpec>(set(&WorldSpec::size, weightedElement<int>({{4, 2}, {3, 3}, {3, 4}})),
+                            set(&WorldSpec::injections, delays()));
   const auto alone = gen::build<Programme>(
       set(&Programme::world, world), set(&Programme::steps, gen::lists(2, 24, steps())),
       set(&Programme::layers, layer_lists()),
