@@ -175,6 +175,12 @@ void BackwardPass::pack(std::size_t index, GradientArrival arrival) {
   if (buckets_->has_launched()) on_.times.first_bucket_leaves();
 }
 
+void BackwardPass::autograd_threw() {
+  has_thrown_ = true;
+  validation_error_ = "an exception was thrown in the backward pass";
+  buckets_->read_no_more_gradients();
+}
+
 void BackwardPass::launch_the_rest(const std::string& error_before, std::int64_t number) {
   number_ = number;
   pack_what_is_left();
@@ -194,7 +200,9 @@ bool BackwardPass::is_learning() const {
 void BackwardPass::pack_what_is_left() {
   std::vector<std::size_t> lacked;
   for (const std::size_t index : buckets_->missing()) {
-    if (is_in_the_graph(index)) {
+    if (has_thrown_) {
+      pack(index, GradientArrival::missing);
+    } else if (is_in_the_graph(index)) {
       pack(index, GradientArrival::arrived);
     } else if (is_learning() || on_.options.find_unused_parameters) {
       pack(index, GradientArrival::unused);
@@ -213,7 +221,7 @@ void BackwardPass::start_sum_of_used() {
   counts_of_users_ = at::zeros({static_cast<std::int64_t>(count)}, at::kInt);
   auto* const words = counts_of_users_.data_ptr<std::int32_t>();
   for (std::size_t i = 0; i < count; ++i) {
-    words[i] = !is_shadow_ && (holds_what_was_used(i) || is_in_the_graph(i));
+    words[i] = !is_shadow_ && !has_thrown_ && (holds_what_was_used(i) || is_in_the_graph(i));
   }
   sum_of_used_ =
       on_.communicator.start_sum(counts_of_users_, "all-reduce of the map of used parameters");

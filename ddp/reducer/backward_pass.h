@@ -68,8 +68,9 @@ class BackwardPass {
   bool came_through_an_output() const { return came_through_an_output_; }
   bool has_met_an_output() const { return has_met_an_output_; }
 
-  // The rest is for a reduced pass. Autograd has ended it with an exception.
-  void autograd_threw() { validation_error_ = "an exception was thrown in the backward pass"; }
+  // The rest is for a reduced pass. Autograd has ended it with an exception. On a device the caller
+  // may have received that already and be clearing gradients: from now on none is read.
+  void autograd_threw();
 
   // Autograd is done: packs and launches what is left. `error_before`: of this rank, from before
   // the pass, or empty; `number`: PassFlag. Issues collectives, as on every rank; does not block;
@@ -79,6 +80,10 @@ class BackwardPass {
   // Called in this order after that. Collective; they block and throw CommunicationError.
   void wait_for_sums();
   PassBuckets::Written write_back();
+
+  // In place of the last, on a rank whose pass failed: takes part in what its peers' passes need of
+  // it.
+  void take_part() { buckets_->write_back(used_somewhere_, /*writes=*/false); }
 
   // Between them: what each rank says of its pass. Collective; blocks; throws CommunicationError.
   std::vector<PassReport> exchange_reports();
@@ -114,6 +119,7 @@ class BackwardPass {
   bool has_met_an_output_ = false;
   bool is_shadow_ = false;
   bool writes_ = true;
+  bool has_thrown_ = false;
 
   // Empty in a local pass.
   std::optional<PassBuckets> buckets_;

@@ -4,6 +4,7 @@
 
 #include <torch/torch.h>
 
+#include <utility>
 #include <variant>
 
 namespace lockstep {
@@ -44,12 +45,21 @@ void PassBuckets::pack(std::size_t index, GradientArrival arrival) {
   launcher_.bucket_ready(payload);
 }
 
+void PassBuckets::read_no_more_gradients() {
+  for (std::size_t payload = 0; payload < postponed_.size(); ++payload) {
+    for (const std::size_t slot : std::exchange(postponed_[payload], {})) {
+      std::get<Bucket>(layout_.payloads[payload]).pack_zeros(slot);
+    }
+  }
+}
+
 void PassBuckets::complete(std::size_t bucket_index, Bucket& bucket) {
-  if (!options_.batched_copy) return;
+  if (postponed_[bucket_index].empty()) return;
   for (const std::size_t each : bucket.gradients()) {
     streams_.wait_for_producer_stream(each, parameters_[each].grad());
   }
-  bucket.copy_all(postponed_[bucket_index], parameters_.tensors(), divisor_of_dense_);
+  bucket.copy_all(std::exchange(postponed_[bucket_index], {}), parameters_.tensors(),
+                  divisor_of_dense_);
 }
 
 void PassBuckets::release_last(const PassFlag& flag) {
@@ -93,8 +103,13 @@ PassBuckets::Written PassBuckets::write_back(const std::vector<bool>& used_somew
       if (writes) unpack(payload, *bucket, used_somewhere, written.first_error);
       continue;
     }
-    const at::Tensor average = std::get<SparseSum>(layout_.payloads[payload]).finish(communicator_);
-    if (writes && average.defined() && used_somewhere[gradients.front()]) {
+    auto& sum = std::get<SparseSum>(layout_.payloads[payload]);
+    if (!writes) {
+      sum.take_part(communicator_);
+      continue;
+    }
+    const at::Tensor average = sum.finish(communicator_);
+    if (average.defined() && used_somewhere[gradients.front()]) {
       at::Tensor parameter = parameters_[gradients.front()];
       parameter.mutable_grad() = average;
     }

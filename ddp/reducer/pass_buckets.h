@@ -49,6 +49,9 @@ class PassBuckets {
   // effect; does not block. Throws CommunicationError.
   void pack(std::size_t index, GradientArrival arrival);
 
+  // What is packed from now on is missing, and so is what was to be copied when its bucket is full.
+  void read_no_more_gradients();
+
   bool is_packed(std::size_t index) const { return readiness_.is_ready(index); }
   bool all_are_packed() const { return readiness_.all_ready(); }
   std::vector<std::size_t> missing() const { return readiness_.missing(); }

@@ -96,8 +96,9 @@ void Reducer::on_end(bool thrown) {
     if (thrown) pass_->autograd_threw();
     times_.backward_computed();
     until_communication_fails([&] { pass_->launch_the_rest(left_out_, forward_count_); });
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
     if (!thrown) throw;
+    communicator_->report(first_line(error));  // the caller receives what autograd threw
   }
   if (thrown) {
     if (pass_) finish_pass(true);
@@ -137,7 +138,10 @@ void Reducer::finish_pass(bool thrown) {
 void Reducer::finish() {
   pass_->wait_for_sums();
   if (pass_->buckets().flag_comes_late()) {
-    if (!pass_->validation_error().empty()) end_with_validation_error();
+    if (!pass_->validation_error().empty()) {
+      pass_->take_part();
+      end_with_validation_error();
+    }
     late_flags_.follow(pass_->buckets().flag(), forward_count_);
   } else if (!pass_->buckets().flag_is_well()) {
     const auto reports = pass_->exchange_reports();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace lockstep {
 
@@ -76,7 +77,7 @@ at::Tensor SparseSum::without_padding(const std::vector<at::Tensor>& parts,
   return at::cat(kept, axis);
 }
 
-at::Tensor SparseSum::finish(Communicator& communicator) {
+std::optional<SparseSum::Entries> SparseSum::gathered(Communicator& communicator) const {
   const at::NoGradGuard no_grad;
   const Share largest = largest_share();
   if (largest.sparse_dim == 0) return {};
@@ -93,14 +94,25 @@ at::Tensor SparseSum::finish(Communicator& communicator) {
     indices.narrow(1, 0, gradient_._nnz()).copy_(gradient_.indices());
     values.narrow(0, 0, gradient_._nnz()).copy_(gradient_.values());
   }
-  const auto all_indices = gather_bytes(communicator, indices, "exchange of sparse indices");
-  const auto all_values = values.numel() > 0
-                              ? gather_bytes(communicator, values, "exchange of sparse values")
-                              : std::vector<at::Tensor>(shares_.size(), values);
-  return at::sparse_coo_tensor(without_padding(all_indices, shares_, index_sizes, 1),
-                               without_padding(all_values, shares_, value_sizes, 0), shape,
-                               parameter_.options().layout(at::kSparse))
+  auto all_indices = gather_bytes(communicator, indices, "exchange of sparse indices");
+  auto all_values = values.numel() > 0
+                        ? gather_bytes(communicator, values, "exchange of sparse values")
+                        : std::vector<at::Tensor>(shares_.size(), values);
+  return Entries{std::move(all_indices), std::move(all_values), index_sizes, value_sizes};
+}
+
+at::Tensor SparseSum::finish(Communicator& communicator) {
+  const at::NoGradGuard no_grad;
+  const auto all = gathered(communicator);
+  if (!all) return {};
+  return at::sparse_coo_tensor(without_padding(all->indices, shares_, all->index_sizes, 1),
+                               without_padding(all->values, shares_, all->value_sizes, 0),
+                               parameter_.sizes(), parameter_.options().layout(at::kSparse))
       .coalesce();
+}
+
+void SparseSum::take_part(Communicator& communicator) {
+  gathered(communicator);
 }
 
 }  // namespace lockstep

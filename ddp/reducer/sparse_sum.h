@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <vector>
 
 namespace lockstep {
@@ -32,6 +33,10 @@ class SparseSum {
   // DisagreementError on all ranks if gradients have different numbers of sparse dimensions.
   at::Tensor finish(Communicator& communicator);
 
+  // In its place, on a rank that makes nothing of the average: sends what peers wait for. The host
+  // does not wait for a device. Collective; throws as finish().
+  void take_part(Communicator& communicator);
+
   // The flag of Note [The flag in the last bucket] travels with the sizes.
   void write_flag(const PassFlag& flag) { flag_ = flag; }
   bool flag_is_well() const { return flag_is_well_; }
@@ -42,6 +47,12 @@ class SparseSum {
     std::int64_t entry_count = 0;
     std::int64_t sparse_dim = 0;  // 0: the gradient is undefined
   };
+  // Of all ranks, in rank order, each padded to these sizes; nothing where no rank has any.
+  struct Entries {
+    std::vector<at::Tensor> indices, values;
+    std::vector<std::int64_t> index_sizes, value_sizes;
+  };
+  std::optional<Entries> gathered(Communicator& communicator) const;
   Share largest_share() const;
   static at::Tensor without_padding(const std::vector<at::Tensor>& parts,
                                     const std::vector<Share>& shares, at::IntArrayRef sizes,

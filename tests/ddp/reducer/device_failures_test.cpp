@@ -93,6 +93,76 @@ TEST(DeviceFailures, CheckReductionFinishedHearsOfItNow) {
   EXPECT_NE(reports[0].find("rank 1 reported: lacks 'w1'"), std::string::npos) << reports[0];
 }
 
+// A sparse gradient travels first in the first pass, and its values in a second exchange, for which
+// peers would wait in vain if the rank that lacks a gradient left it out.
+class MixedImpl : public torch::nn::Module {
+ public:
+  MixedImpl()
+      : terms(register_module("terms", Terms(2))),
+        embedding(register_module(
+            "embedding", torch::nn::Embedding(torch::nn::EmbeddingOptions(2, 1).sparse(true)))) {}
+  at::Tensor forward(const Loss& loss) {
+    const at::Tensor row = at::zeros({1}, embedding->weight.options().dtype(at::kLong));
+    return terms->forward(loss) + embedding->forward(row).sum().to(at::kDouble);
+  }
+  Terms terms;
+  torch::nn::Embedding embedding;
+};
+TORCH_MODULE(Mixed);
+
+TEST(DeviceFailures, AMissingGradientBesideASparseOneIsHeardOf) {
+  const auto reports = run_on_devices(2, [&](const Group& group) {
+    Mixed net;
+    net->to(accelerator_device());
+    DistributedDataParallel ddp(net, {.process_group = group});
+    const bool is_whole = group->getRank() == 0;
+    ddp.forward(is_whole ? Loss{{0, 2.0}, {1, 4.0}} : Loss{{0, 2.0}}).backward();
+    ddp->check_reduction_finished();
+    return std::string("nothing was heard");
+  });
+  EXPECT_NE(reports[0].find("rank 1 reported: lacks 'terms.w1'"), std::string::npos) << reports[0];
+  EXPECT_NE(reports[1].find("lacks 'terms.w1'"), std::string::npos) << reports[1];
+}
+
+// The caller has received the exception, and may clear gradients while the device still executes
+// the pass, which sends its buckets then. Here the function that throws does it for the caller.
+class ThrowingImpl : public testing::TermsImpl {
+ public:
+  ThrowingImpl() : TermsImpl(2) {}
+  at::Tensor forward(bool throws) {
+    const at::Tensor last_in_backward = weights[0] * 2.0;
+    if (throws) {
+      last_in_backward.register_hook([this](const at::Tensor&) {
+        zero_grad();
+        throw std::runtime_error("planted");
+      });
+    }
+    return last_in_backward.sum() + (weights[1] * 4.0).sum();
+  }
+};
+TORCH_MODULE(Throwing);
+
+TEST(DeviceFailures, APassThatThrewSendsItsBucketsThoughItsGradientsAreGone) {
+  for (const bool are_views : {false, true}) {
+    for (const bool are_batched : {false, true}) {
+      const auto reports = run_on_devices(2, [&](const Group& group) {
+        Throwing net;
+        net->to(accelerator_device());
+        DistributedDataParallel ddp(net, {.process_group = group,
+                                          .gradient_as_bucket_view = are_views,
+                                          .batched_grad_copy = are_batched});
+        ddp.forward(group->getRank() == 1).backward();
+        ddp->check_reduction_finished();
+        return std::string("nothing was heard");
+      });
+      EXPECT_NE(reports[0].find("rank 1 reported: an exception was thrown in the backward pass"),
+                std::string::npos)
+          << reports[0];
+      EXPECT_NE(reports[1].find("planted"), std::string::npos) << reports[1];
+    }
+  }
+}
+
 // There may be no forward after it that would tell: what went wrong in the last step is told by the
 // end of the join, and not as the peer's absence from its roll call.
 TEST(DeviceFailures, TheEndOfAJoinHearsOfItsLastStep) {
