@@ -59,6 +59,11 @@ bool begins_anew(const Erring& c) {
          kind == "registered" || kind == "reported" || kind == "forward_in_backward";
 }
 
+bool leaves_peers_waiting(const Erring& c) {
+  const bool issues_all = c.mistake.kind == "forward_in_backward";
+  return !is_of_all_ranks(c) && (goes_out_of_step(c) || (begins_anew(c) && !issues_all));
+}
+
 bool goes_out_of_step(const Erring& c) {
   return c.mistake.kind == "skipped" && !is_of_all_ranks(c);
 }

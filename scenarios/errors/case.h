@@ -115,6 +115,8 @@ size_t mistaken_parameter(const Erring& c);
 
 // After the step of such a mistake all ranks begin anew: "frozen" ... "late".
 bool begins_anew(const Erring& c);
+// Its peers wait for collectives that a mistaken rank does not issue.
+bool leaves_peers_waiting(const Erring& c);
 // Some ranks skip a step, so that their peers' last one has no partner.
 bool goes_out_of_step(const Erring& c);
 

@@ -8,16 +8,6 @@ std::string who(int rank) {
   return "rank " + std::to_string(rank);
 }
 
-// What the rank's own error has.
-std::string own_word(const Erring& c, int rank) {
-  const auto p = mistaken_parameter(c);
-  const auto& kind = c.mistake.kind;
-  if (kind == "throw_in_forward" || kind == "reported") return planted(p, rank);
-  if (kind == "forward_in_backward") return "the backward pass before this is not over";
-  if (kind == "registered") return "parameter 'late' was registered after the module was wrapped";
-  return "parameter '" + name_of(p) + "' was " + kind;
-}
-
 // What a peer's error has about this rank.
 std::string word_about(const Erring& c, int rank) {
   const bool is_forward = c.mistake.kind == "throw_in_forward";
@@ -49,6 +39,16 @@ Told told_of_late_ranks(const Erring& c, int step, int rank) {
 }
 
 }  // namespace
+
+std::string own_word(const Erring& c, int rank) {
+  const auto p = mistaken_parameter(c);
+  const auto& kind = c.mistake.kind;
+  if (kind == "throw_in_forward" || kind == "throw_in_backward" || kind == "reported")
+    return planted(p, rank);
+  if (kind == "forward_in_backward") return "the backward pass before this is not over";
+  if (kind == "registered") return "parameter 'late' was registered after the module was wrapped";
+  return "parameter '" + name_of(p) + "' was " + kind;
+}
 
 Told told_at_the_end(const Erring& c, int step, int rank) {
   if (c.mistake.kind == "late") return told_of_late_ranks(c, step, rank);

@@ -1,4 +1,4 @@
-// What a rank is told of a step of an Erring case, by docs/semantics.md 1.4 and 2.7.
+// What a rank is told of a step of an Erring case, by docs/semantics.md 1.4, 2.7 and 2.8.
 #pragma once
 
 #include "scenarios/errors/case.h"
@@ -12,7 +12,8 @@ struct Told {
   //   unfinished  a pass that could not be averaged, with `states`
   //   peers       an error of communication that has one of `words` and names an operation
   //   perhaps     it returns, or ends with such an error
-  enum class Kind { nothing, own, unfinished, peers, perhaps };
+  //   reported    it throws what this rank did wrong, or what a peer reported: one of `words`
+  enum class Kind { nothing, own, unfinished, peers, perhaps, reported };
   Kind kind = Kind::nothing;
   std::vector<std::string> words;
   std::string instead = {};              // of peers: their error may have this, and no more
@@ -20,6 +21,9 @@ struct Told {
 };
 
 inline constexpr const char* kAllIsWell = "all is well";
+
+// What the error of a rank has that makes the mistake.
+std::string own_word(const Erring& c, int rank);
 
 // What this rank is told in the step of a mistake after which all begin anew.
 Told told_at_the_end(const Erring& c, int step, int rank);

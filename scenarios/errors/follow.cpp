@@ -15,8 +15,9 @@ struct Rank {
 
 class Training {
  public:
-  explicit Training(const Erring& c)
+  Training(const Erring& c, const std::vector<bool>& late)
       : c_(c),
+        late_(late),
         count_(parameter_count(c)),
         ranks_(static_cast<size_t>(c.world.size),
                {std::vector<Gradient>(count_), std::vector<bool>(count_, false), {}}) {}
@@ -26,7 +27,7 @@ class Training {
     for (int r = 0; r < c_.world.size; ++r) clear(step, r);
     for (int r = 0; r < c_.world.size; ++r)
       for (int pass = 0; pass < c_.local_passes; ++pass) local_pass(step, pass, r);
-    if (begins_anew(c_) && some_err(step)) return with_an_end(step);
+    if (begins_anew(c_) && some_err(step) && !is_late_exception(step)) return with_an_end(step);
     return synchronised_pass(step);
   }
 
@@ -43,8 +44,15 @@ class Training {
   bool is_mistake(int step, int rank, const char* kind, size_t parameter) const {
     return errs(c_, step, rank) && c_.mistake.kind == kind && mistaken_parameter(c_) == parameter;
   }
+  bool is_late(int step) const { return !late_.empty() && late_[static_cast<size_t>(step)]; }
+  // A pass in which a rank calls forward: it ends with an exception, and launches all its buckets.
+  bool is_late_exception(int step) const {
+    return c_.mistake.kind == "forward_in_backward" && is_late(step);
+  }
   bool throws_in_backward(int step, int rank) const {
-    return is_mistake(step, rank, "throw_in_backward", mistaken_parameter(c_));
+    const auto p = mistaken_parameter(c_);
+    return is_mistake(step, rank, "throw_in_backward", p) ||
+           (is_late_exception(step) && is_mistake(step, rank, "forward_in_backward", p));
   }
 
   Followed skipped_by_all() const {
@@ -127,7 +135,10 @@ class Training {
       const int wanted = is_static() && is_learned_ ? rank.arrivals[p] : 1;
       if (arrivals < wanted && !finds_unused() && !is_learning()) lacked.push_back(p);
     }
-    if (throws_in_backward(step, r)) return "an exception was thrown in the backward pass";
+    // A forward is refused before its pass ends, and what a rank reports first stays.
+    if (throws_in_backward(step, r))
+      return is_late_exception(step) ? own_word(c_, r)
+                                     : "an exception was thrown in the backward pass";
     if (!first_error.empty() || lacked.empty()) return first_error;
     std::string names;
     for (const auto p : lacked) names += (names.empty() ? "'" : ", '") + name_of(p) + "'";
@@ -184,6 +195,11 @@ class Training {
                                          " synchronised forward" + (forwards == 1 ? "" : "s");
       }
     }
+    if (!is_well && is_late(step)) {
+      std::vector<Told> told;
+      for (int r = 0; r < c_.world.size; ++r) told.push_back(told_late(step, r, states));
+      return anew(std::move(told));
+    }
     for (int r = 0; r < c_.world.size; ++r) out.told.push_back(told_of(step, r, states, is_well));
     if (is_well) {
       average(step);
@@ -202,6 +218,23 @@ class Training {
       return {.kind = Told::Kind::own, .words = {planted(mistaken_parameter(c_), r)}};
     Told told{.kind = Told::Kind::unfinished};
     for (const auto& each : states) told.states.push_back(each.empty() ? kAllIsWell : each);
+    return told;
+  }
+
+  // A rank whose pass went wrong raises its own error, and the others theirs once they look for it.
+  // Where several went wrong, one may see another's before its own is complete.
+  Told told_late(int step, int r, const std::vector<std::string>& states) const {
+    Told told{.kind = Told::Kind::reported};
+    for (int other = 0; other < c_.world.size; ++other) {
+      const auto& state = states[static_cast<size_t>(other)];
+      if (state.empty()) continue;
+      if (other != r)
+        told.words.push_back("rank " + std::to_string(other) + " reported: " + state);
+      else if (throws_in_backward(step, r))
+        told.words.push_back(own_word(c_, r));
+      else
+        told.words.push_back("a backward pass could not be averaged: " + state);
+    }
     return told;
   }
 
@@ -254,9 +287,13 @@ class Training {
 
   // Some ranks cannot continue, or all of them; then all begin anew, without gradients.
   Followed with_an_end(int step) {
-    Followed out;
-    out.are_judged = false;
-    for (int r = 0; r < c_.world.size; ++r) out.told.push_back(told_at_the_end(c_, step, r));
+    std::vector<Told> told;
+    for (int r = 0; r < c_.world.size; ++r) told.push_back(told_at_the_end(c_, step, r));
+    return anew(std::move(told));
+  }
+
+  Followed anew(std::vector<Told> told) {
+    Followed out{.told = std::move(told), .gradients = {}, .are_judged = false};
     for (auto& rank : ranks_)
       rank = {std::vector<Gradient>(count_), std::vector<bool>(count_, false), {}};
     is_learned_ = false;
@@ -265,6 +302,7 @@ class Training {
   }
 
   const Erring& c_;
+  const std::vector<bool>& late_;
   const size_t count_;
   std::vector<Rank> ranks_;
   bool is_learned_ = false;
@@ -289,12 +327,25 @@ std::vector<Followed> out_of_step(const Erring& c) {
 
 }  // namespace
 
-std::vector<Followed> follow(const Erring& c) {
+std::vector<Followed> follow(const Erring& c, const std::vector<bool>& late) {
   if (goes_out_of_step(c)) return out_of_step(c);
   std::vector<Followed> all;
-  Training training(c);
+  Training training(c, late);
   for (int step = 0; step < c.steps; ++step) all.push_back(training.step(step));
   return all;
+}
+
+bool writes_into_what_travels(const Erring& c) {
+  if (!c.options.gradient_as_bucket_view) return false;
+  const auto is_of_arrival = [](const std::string& text) {
+    return text.find("' came ") != std::string::npos;
+  };
+  for (const bool is_late : {false, true})
+    for (const auto& step : follow(c, std::vector<bool>(static_cast<size_t>(c.steps), is_late)))
+      for (const auto& told : step.told)
+        for (const auto* const texts : {&told.states, &told.words})
+          if (std::any_of(texts->begin(), texts->end(), is_of_arrival)) return true;
+  return false;
 }
 
 }  // namespace lockstep::scenarios::errors

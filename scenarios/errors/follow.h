@@ -1,5 +1,5 @@
-// What each rank must be told and hold after each step of an Erring case, by docs/semantics.md 2.5,
-// 2.6 and 2.7: a training of plain numbers in one process.
+// What each rank must be told and hold after each step of an Erring case, by docs/semantics.md 2.5
+// to 2.8: a training of plain numbers in one process.
 #pragma once
 
 #include "scenarios/errors/ends.h"
@@ -19,7 +19,14 @@ struct Followed {
   bool are_judged = true;                        // false: what gradients hold is not said
 };
 
-// By step.
-std::vector<Followed> follow(const Erring& c);
+// By step. `late` says in which steps a peer's flag is read after the pass, as on a device; there a
+// pass that some rank could not complete ends the training, and all begin anew. Nowhere where it is
+// empty.
+std::vector<Followed> follow(const Erring& c, const std::vector<bool>& late = {});
+
+// Whether in some pass a gradient comes that must not come, and is written into a bucket that may
+// travel already (gradient_as_bucket_view). The pass fails, so it does not matter what travels; but
+// on a device nothing orders the two.
+bool writes_into_what_travels(const Erring& c);
 
 }  // namespace lockstep::scenarios::errors

@@ -24,6 +24,14 @@ bool has(const std::string& sentence, const std::string& text) {
   return sentence.find(text) != std::string::npos;
 }
 
+// docs/semantics.md 2.8. All ranks have the same buckets.
+std::vector<Followed> followed(const Erring& c, const History& h) {
+  std::vector<bool> late;
+  for (int s = 0; s < c.steps; ++s)
+    late.push_back(as_integers(h.row({s, kAfter}, kFlagIsLate).by_rank.front()).front() != 0);
+  return follow(c, late);
+}
+
 // What it says of each rank: "...: rank 0: all is well; rank 1: lacks 'w0'. Every parameter ...".
 std::vector<std::string> states_in(const std::string& sentence, size_t world_size) {
   std::vector<std::string> states(world_size);
@@ -42,7 +50,7 @@ std::vector<std::string> states_in(const std::string& sentence, size_t world_siz
 bool is_state(const std::string& seen, const std::string& expected) {
   if (!seen.starts_with(expected)) return false;
   const auto rest = seen.substr(expected.size());
-  return !expected.starts_with("lacks ") || !rest.starts_with(",");
+  return expected.find("lacks ") == std::string::npos || !rest.starts_with(",");
 }
 
 using Wrong = std::optional<Diagnosis>;
@@ -84,6 +92,20 @@ Wrong wrong_about_peers(const Told& told, int rank, const std::string& sentence)
   return {};
 }
 
+// What lacks is listed: `word` must not be the beginning of a longer list.
+bool says(const std::string& sentence, const std::string& word) {
+  for (auto at = sentence.find(word); at != std::string::npos; at = sentence.find(word, at + 1))
+    if (is_state(sentence.substr(at), word)) return true;
+  return false;
+}
+
+Wrong wrong_about_reports(const Told& told, const std::string& sentence) {
+  if (std::any_of(told.words.begin(), told.words.end(),
+                  [&](const std::string& word) { return says(sentence, word); }))
+    return {};
+  return Diagnosis{"names_another_cause", "'" + joined(told.words, "' or '") + "'"};
+}
+
 Wrong wrong_about(const Erring& c, const Told& told, int rank, const Row& sentences) {
   const auto sentence = sentence_in(sentences, rank);
   if (told.kind == Told::Kind::nothing)
@@ -92,13 +114,15 @@ Wrong wrong_about(const Erring& c, const Told& told, int rank, const Row& senten
   if (sentence.empty())
     return Diagnosis{"not_told", told.kind == Told::Kind::own          ? "its own error"
                                  : told.kind == Told::Kind::unfinished ? "that the pass failed"
-                                                                       : "its peers' error"};
+                                 : told.kind == Told::Kind::reported ? "its own error or its peers'"
+                                                                     : "its peers' error"};
   if (told.kind == Told::Kind::own) {
     for (const auto& word : told.words)  // the program's own
       if (!has(sentence, word)) return Diagnosis{"another_error", "'" + word + "'"};
     return {};
   }
   if (!is_in_our_words(sentences)) return {};
+  if (told.kind == Told::Kind::reported) return wrong_about_reports(told, sentence);
   return told.kind == Told::Kind::unfinished ? wrong_unfinished(c, told, sentence)
                                              : wrong_about_peers(told, rank, sentence);
 }
@@ -125,7 +149,7 @@ Findings every_rank_returns(const Erring& c, const History& h) {
 }
 
 Findings every_rank_is_told(const Erring& c, const History& h) {
-  const auto steps = follow(c);
+  const auto steps = followed(c, h);
   for (int s = 0; s < c.steps; ++s) {
     const auto sentences = sentences_of(h, s);
     for (int rank = 0; rank < c.world.size; ++rank) {
@@ -147,7 +171,7 @@ Findings every_rank_is_told(const Erring& c, const History& h) {
 }
 
 Findings ranks_are_told_alike(const Erring& c, const History& h) {
-  const auto steps = follow(c);
+  const auto steps = followed(c, h);
   for (int s = 0; s < c.steps; ++s) {
     const auto sentences = sentences_of(h, s);
     if (!is_in_our_words(sentences)) continue;
@@ -171,7 +195,7 @@ Findings ranks_are_told_alike(const Erring& c, const History& h) {
 
 Findings gradients_are_as_said(const Erring& c, const History& h) {
   Findings out;
-  const auto steps = follow(c);
+  const auto steps = followed(c, h);
   for (int s = 0; s < c.steps; ++s) {
     const auto& step = steps[static_cast<size_t>(s)];
     if (!step.are_judged) continue;

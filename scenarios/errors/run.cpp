@@ -1,7 +1,9 @@
 #include "scenarios/errors/run.h"
 
+#include "scenarios/cases/devices.h"
 #include "scenarios/cases/sentences.h"
 #include "scenarios/cases/tensors.h"
+#include "scenarios/errors/follow.h"
 #include "scenarios/errors/terms.h"
 
 #include <torch/torch.h>
@@ -45,6 +47,7 @@ class Runner {
   Runner(const Erring& c, RankContext& here)
       : c_(c),
         here_(here),
+        host_waits_(host_waits(here)),
         model_(std::make_shared<Terms>(c, here.rank())),
         replica_(wrap(here, model_, options_of(c))) {}
 
@@ -53,14 +56,18 @@ class Runner {
     std::string told;
     if (errs(step, "late")) let_peers_end(step);
     if (!errs(step, "skipped")) told = error_of([&] { train(step); });
+    // An exception in backward may come while a device still executes that pass, which this awaits.
+    if (!host_waits_ && !told.empty()) error_of([&] { replica_->finish(); });
     if (c_.mistake.kind == "late")
       here_.store()->set(key_of(step, here_.rank()), std::string("ended"));
     here_.enter(step, kAfter);
+    const bool is_flag_late = reads_flag_late();
+    here_.record(kFlagIsLate, std::vector<int64_t>{is_flag_late ? 1 : 0});
     here_.record(kLate, std::vector<int64_t>{is_late(told) ? 1 : 0});
     told = without_times(told);
     record_sentence(here_, kTold, told);
     record_gradients();
-    recover(step);
+    recover(step, /*pass_ended_training=*/is_flag_late && !told.empty());
   }
 
  private:
@@ -86,6 +93,14 @@ class Runner {
     prepare_mistake(step);
     if (errs(step, "forward_twice")) loss(step, c_.local_passes, /*local=*/false);
     replica_->backward(loss(step, c_.local_passes, /*local=*/false));
+    if (!host_waits_) replica_->finish();
+  }
+
+  // The last bucket carries the flag, and the host reads that of sparse gradients in the pass.
+  bool reads_flag_late() const {
+    const auto layout = replica_->buckets();
+    return !host_waits_ && !layout.buckets.empty() &&
+           layout.buckets.back().parameters.front() != kEmbeddingWeight;
   }
 
   void clear(int step) {
@@ -165,9 +180,10 @@ class Runner {
   }
 
   // What the caller repairs after an error.
-  void recover(int step) {
+  void recover(int step, bool pass_ended_training) {
     if (errs(step, "dtype") || errs(step, "sparse")) mistaken().mutable_grad() = at::Tensor();
-    if (!begins_anew(c_) || c_.mistake.step % c_.steps != step) return;
+    const bool is_step_of_end = begins_anew(c_) && c_.mistake.step % c_.steps == step;
+    if (!is_step_of_end && !pass_ended_training) return;
     if (errs(step, "frozen")) mistaken().set_requires_grad(true);
     if (errs(step, "converted")) mistaken().set_data(mistaken().detach().to(dtype_named(c_.dtype)));
     if (c_.mistake.kind == "registered") model_->register_late();
@@ -178,6 +194,7 @@ class Runner {
 
   const Erring& c_;
   RankContext& here_;
+  const bool host_waits_;
   const std::shared_ptr<Terms> model_;
   const std::unique_ptr<Replica> replica_;
 };
@@ -185,6 +202,12 @@ class Runner {
 }  // namespace
 
 void run(const Erring& c, RankContext& here) {
+  if (!host_waits(here) && writes_into_what_travels(c))
+    throw Unsupported(
+        "on a device nothing orders a gradient that must not come, and is written into a bucket "
+        "that "
+        "travels (gradient_as_bucket_view)");
+  if (leaves_peers_waiting(c)) refuse_where_the_simulation_waits(here, "a peer's error");
   Runner runner(c, here);
   for (int step = 0; step < c.steps; ++step) runner.step(step);
 }

@@ -8,6 +8,9 @@
 
 namespace lockstep::scenarios::errors {
 
+// As a replica's buckets name it.
+inline constexpr const char* kEmbeddingWeight = "embedding.weight";
+
 class Terms : public Model {
  public:
   // How one parameter takes part in the next forward.

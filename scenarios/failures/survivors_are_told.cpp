@@ -62,17 +62,9 @@ rc::Gen<Training> cases() {
       rc::gen::inRange(0, 4), rc::gen::inRange(-1, kCollectivesLeast));
 }
 
-// Among four ranks two may wait for each other and not for the dead one; the simulated device then
-// blocks their hosts, whereas a real one would block only its stream.
-void refuse_what_holds_up_hosts(const Training& c, RankContext& here) {
-  if (backend_name(here) == "accelerator" && c.world.size > 3)
-    throw Unsupported(
-        "in worlds of four and more the simulated accelerator holds up hosts that "
-        "ought to be told (docs/accelerator.md)");
-}
-
 void program(const Training& c, RankContext& here) {
-  if (!here.device().is_cpu()) refuse_what_holds_up_hosts(c, here);
+  // Among four ranks two may wait for each other and not for the dead one.
+  if (c.world.size > 3) refuse_where_the_simulation_waits(here, "the error of a peer");
   here.enter(0, "there");
   record_whose_words(here, "words");
   const auto model = std::make_shared<Network>(c, build_seed(c, here.rank()));

@@ -8,8 +8,9 @@ namespace lockstep::scenarios::replicas {
 
 namespace {
 
-at::Tensor tensor_of(const GivenTensor& given, int rank) {
-  const auto options = torch::dtype(dtype_named(dtype_of(given)));
+at::Tensor tensor_of(const GivenTensor& given, const RankContext& here) {
+  const auto rank = here.rank();
+  const auto options = torch::dtype(dtype_named(dtype_of(given))).device(here.device());
   const auto shape = shape_of(given);
   if (given.state == "device") return torch::empty(shape, options.device(at::kMeta));
   if (given.state == "expanded")
@@ -25,7 +26,7 @@ std::string stem_of(const std::string& name) {
 
 }  // namespace
 
-Assembled::Assembled(const Given& given, int rank) {
+Assembled::Assembled(const Given& given, const RankContext& here) {
   for (size_t i = 0; i < given.tensors.size(); ++i) {
     const auto& each = given.tensors[i];
     Part part{each, {}, nullptr};
@@ -34,14 +35,14 @@ Assembled::Assembled(const Given& given, int rank) {
       const auto shape = shape_of(each);
       torch::nn::Embedding embedding(
           torch::nn::EmbeddingOptions(shape[0], shape[1]).sparse(each.form.sparse));
-      embedding->to(dtype_named(dtype_of(each)));
+      embedding->to(here.device(), dtype_named(dtype_of(each)));
       torch::NoGradGuard no_grad;
-      embedding->weight.fill_(initial_value(each, rank));
+      embedding->weight.fill_(initial_value(each, here.rank()));
       embedding->weight.set_requires_grad(learns);
       part.embedding = register_module(stem_of(each.name), embedding.ptr());
       part.tensor = embedding->weight;
     } else {
-      part.tensor = each.same_as == i ? tensor_of(each, rank) : parts_[each.same_as].tensor;
+      part.tensor = each.same_as == i ? tensor_of(each, here) : parts_[each.same_as].tensor;
       if (each.form.kind == "buffer")
         part.tensor = register_buffer(each.name, part.tensor);
       else

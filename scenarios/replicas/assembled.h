@@ -11,7 +11,13 @@ namespace lockstep::scenarios::replicas {
 // input holds by place. So the gradient of a tensor is its coefficient, everywhere.
 class Assembled : public Model {
  public:
-  Assembled(const Given& given, int rank);
+  Assembled(const Given& given, const RankContext& here);
+
+  // It is made where it is to be: moving makes whole what is expanded, and cannot move what has no
+  // values.
+  using Model::to;
+  void to(at::Device, bool /*non_blocking*/) override {}
+
   at::Tensor forward(const at::Tensor& coefficients) override;
 
   // For each name of `names` one record: the value, or the gradient; of no elements where there is

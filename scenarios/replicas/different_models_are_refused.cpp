@@ -49,7 +49,7 @@ void train(const Differing& c, RankContext& here, Assembled& model, Replica& rep
 
 void program(const Differing& c, RankContext& here) {
   const auto given = given_to(c, here.rank());
-  auto model = std::make_shared<Assembled>(given, here.rank());
+  auto model = std::make_shared<Assembled>(given, here);
   std::unique_ptr<Replica> replica;
   std::string sentence;
   here.enter(0, kWrapping);
@@ -65,7 +65,7 @@ void program(const Differing& c, RankContext& here) {
   if (!replica && can_train(c)) {
     here.enter(0, "wrapping what all have");
     const auto common = given_to_all(c);
-    model = std::make_shared<Assembled>(common, here.rank());
+    model = std::make_shared<Assembled>(common, here);
     replica = wrap(here, model, common.options);
   }
   if (replica) train(c, here, *model, *replica);

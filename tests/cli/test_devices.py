@@ -4,6 +4,7 @@ import glob
 import os
 import re
 import subprocess
+import sys
 import unittest
 
 from program_case import PATIENCE_S, PROGRAM, ProgramCase
@@ -47,13 +48,15 @@ class Devices(ProgramCase):
         self.assertIn("worlds of 2 share 1 simulated device: judged as ever, never timed\n", out)
 
 
-class Doctor(ProgramCase):
+class Asking(ProgramCase):
     def told(self, **variables):
         environment = {**os.environ, **variables}
         text = subprocess.run([PROGRAM, "doctor"], capture_output=True, text=True, env=environment, check=True,
                               timeout=PATIENCE_S).stdout
         return dict(re.findall(r"(?m)^    (\S.{13}) (.*)$", text))
 
+
+class Doctor(Asking):
     def test_each_backend_is_there_or_why_it_is_not(self):
         told = {name.strip(): what for name, what in self.told(LD_LIBRARY_PATH="").items()}
         self.assertEqual(told["gloo"], "yes")
@@ -63,15 +66,27 @@ class Doctor(ProgramCase):
                          "needs are not installed$")
         self.assertRegex(told["pytorch"], "^no: this program has no such subject$")
 
-    @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "this machine has a GPU")
-    def test_with_nvidias_libraries_it_is_the_gpu_that_lacks(self):
-        folders = [folder for venv in (".venv", ".venv-peer")
-                   for folder in glob.glob(os.path.join(ROOT, venv, "lib/python3*/site-packages/nvidia/*/lib"))]
-        if not any(glob.glob(folder + "/libcudnn.so.*") for folder in folders):
-            self.skipTest("NVIDIA's libraries are in neither .venv nor .venv-peer")
-        told = {name.strip(): what for name, what in self.told(LD_LIBRARY_PATH=":".join(folders)).items()}
+
+def skip_class(reason):
+    print("skipped: " + reason)
+    sys.exit(77)
+
+
+class DoctorWithLibraries(Asking):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if os.path.exists("/dev/nvidiactl"):
+            skip_class("this machine has a GPU")
+        cls.folders = [folder for venv in (".venv", ".venv-peer")
+                       for folder in glob.glob(os.path.join(ROOT, venv, "lib/python3*/site-packages/nvidia/*/lib"))]
+        if not any(glob.glob(folder + "/libcudnn.so.*") for folder in cls.folders):
+            skip_class("NVIDIA's libraries are in neither .venv nor .venv-peer")
+
+    def test_it_is_the_gpu_that_lacks(self):
+        told = {name.strip(): what for name, what in self.told(LD_LIBRARY_PATH=":".join(self.folders)).items()}
         if told["nccl"].startswith("no: this Lockstep was built without NCCL"):
-            self.skipTest(told["nccl"])
+            skip_class(told["nccl"])
         self.assertRegex(told["nccl"], r"^2\.\d+\.\d+ \(nccl\.h 2\.")
         self.assertEqual(told["gpus"], "none: this machine has no NVIDIA GPU, or no driver for it")
 
