@@ -58,7 +58,11 @@ Loaded load() {
   using Ask = const NcclPlugin* (*)();
   const auto ask = reinterpret_cast<Ask>(::dlsym(handle, kNcclPluginSymbol));
   if (ask == nullptr) return without(std::string(kPluginFile) + " was not made for this program");
-  return {.plugin = ask(), .library = {.problem = "", .version = ask()->nccl_version()}};
+  const auto [major, minor, patch] = ask()->nccl_version();
+  const std::string version =
+      std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
+  return {.plugin = ask(),
+          .library = {.problem = "", .version = version, .major = major, .minor = minor}};
 }
 
 const Loaded& loaded_once() {

@@ -20,7 +20,8 @@ bool may_have_gpu();
 
 struct NcclLibrary {
   std::string problem;  // why it cannot be used, as the rest of a sentence; empty: it can
-  std::string version;  // "2.28.9"; empty where there is a problem
+  std::string version;  // of the library that is loaded, "2.28.9"; empty where there is a problem
+  int major = 0, minor = 0;  // of that version
 };
 
 // Loads liblockstep_harness_nccl.so, and with it libtorch_cuda, at the first call. LibTorch checks

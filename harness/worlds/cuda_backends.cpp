@@ -31,8 +31,10 @@ class OnGpu : public DeviceBackend {
 
   c10::Device take(const DeviceAssignment& device, int rank) const override {
     const auto hosts = device.is_on_one_host ? Hosts::one : Hosts::several;
+    const auto& nccl = cuda::load_nccl();
+    const NcclVersion version{.major = nccl.major, .minor = nccl.minor};
     if (device.is_shared)
-      for (const auto& [name, value] : one_gpu_environment(rank, device.world, {}, hosts))
+      for (const auto& [name, value] : one_gpu_environment(rank, device.world, version, hosts))
         setenv(name.c_str(), value.c_str(), 1);
     return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device.index)};
   }

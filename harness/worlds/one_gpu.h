@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-// As nccl.h says: {2, 28}.
+// Of the library that is loaded: {2, 28}.
 struct NcclVersion {
-  int major = 2;
-  int minor = 28;
+  int major = 0;
+  int minor = 0;
 };
 
 enum class Hosts { one, several };
@@ -20,9 +20,10 @@ enum class Hosts { one, several };
 // where the world is. Set it in all ranks of the world, before anything touches NCCL, and not where
 // every rank has its own GPU.
 //
-// For correctness alone, never for timing: a bucket takes 4 to 17 ms this way, so deadlines are a
-// minute or more. Waiting ranks spin on the shared GPU, so a world ends as a whole when one of its
-// ranks fails.
+// For correctness alone, never for timing: whatever ranks send goes through the host, and a kernel
+// that waits for a peer holds up the kernels of the peer, which run in turns on that GPU. How long
+// that takes nobody has measured yet (docs/gpu.md), so deadlines are a minute or more. Waiting
+// ranks spin on the shared GPU, so a world ends as a whole when one of its ranks fails.
 //
 // Note [Ranks that share a GPU]
 // Until 2.29 NCCL compares hosts and GPUs: ranks with different host ids count as ranks on
@@ -33,7 +34,7 @@ enum class Hosts { one, several };
 // GPU. One algorithm and protocol, so that sums do not depend on what NCCL measured. From 2.30 on
 // NCCL has an option for it.
 using EnvironmentVariables = std::vector<std::pair<std::string, std::string>>;
-EnvironmentVariables one_gpu_environment(int rank, const std::string& run, NcclVersion version = {},
-                                         Hosts hosts = Hosts::one);
+EnvironmentVariables one_gpu_environment(int rank, const std::string& run, NcclVersion version,
+                                         Hosts hosts);
 
 }  // namespace lockstep

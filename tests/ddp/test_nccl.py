@@ -3,9 +3,9 @@
 
 usage: test_nccl.py CLASS
 
-Loading runs anywhere; what of it takes NVIDIA's libraries looks for them in .venv and .venv-peer. So does
-BesidePyTorch, which takes .venv-peer. OnGpus takes a GPU. What cannot run ends with 77, which ctest reports as
-skipped. Of ctest it has, in LOCKSTEP_NCCL_*:
+Unbuilt and Built run by what was built, Loading takes NVIDIA's libraries, of .venv or .venv-peer, BesidePyTorch
+.venv-peer or the Python that LOCKSTEP_PEER names, OnGpus a GPU, and the last two more than that. No test of a class is
+skipped alone: what a class lacks ends it with 77, which ctest reports as skipped. Of ctest it has, in LOCKSTEP_NCCL_*:
 PROBE, LINKED and ALONE, programs, and STRANGER, a library; BUILT, where NCCL is built; ENVIRONMENT, a
 program that prints the variables by which several ranks share a GPU.
 """
@@ -21,7 +21,7 @@ import tempfile
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PEER = os.path.join(ROOT, ".venv-peer", "bin", "python")
+PEER = os.environ.get("LOCKSTEP_PEER") or os.path.join(ROOT, ".venv-peer", "bin", "python")
 IN_PYTORCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sync_batch_norm", "sync_batch_norm_in_pytorch.py")
 DEADLINE_S = 200
 NO_GPU = {"this machine has no NVIDIA GPU, or no driver for it"}
@@ -56,28 +56,60 @@ def run(program, *arguments, **variables):
     return result.returncode, result.stdout.splitlines()
 
 
-class Loading(unittest.TestCase):
-    def setUp(self):
-        self.built = told("BUILT") == "1"
+def skip_class(reason):
+    print("skipped: " + reason)
+    sys.exit(77)
 
-    def needs_libraries(self):
-        if not self.built:
-            self.skipTest("NCCL is not built: see what CMake prints")
-        if not nvidia_folders():
-            self.skipTest("NVIDIA's libraries are not installed: ./lockstep setup --gpu, or --peer, does it")
-        return {"LD_LIBRARY_PATH": nvidia_folders(), "CUDA_VISIBLE_DEVICES": ""}
+
+def needs_pytorch():
+    if not os.path.exists(PEER):
+        skip_class("there is no .venv-peer: ./lockstep setup --peer makes it")
+
+
+class Unbuilt(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if told("BUILT") == "1":
+            skip_class("NCCL is built")
 
     def test_a_build_without_nccl_says_why(self):
-        if self.built:
-            self.skipTest("NCCL is built")
         _, (said,) = run(told("PROBE"), "load")
         self.assertRegex(said, r"^this Lockstep was built without NCCL \(.+\)$")
 
-    def test_without_nvidias_libraries_one_sentence_names_what_lacks(self):
-        if not self.built:
-            self.skipTest("NCCL is not built")
+
+class Driverless(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if os.path.exists("/dev/nvidiactl"):
+            skip_class("there is a driver")
+
+    def test_by_default_nothing_is_loaded_for_the_question(self):
+        status, (said,) = run(told("PROBE"), "init=")
+        self.assertEqual((status, said),
+                         (0, "cpu:gloo (no nccl: this machine has no NVIDIA GPU, or no driver for it)"))
+
+
+class Built(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if told("BUILT") != "1":
+            skip_class("NCCL is not built: see what CMake prints")
+
+    def test_a_library_of_another_version_is_refused_by_both_names(self):
+        _, (loaded,) = run(told("PROBE"), "load", LD_LIBRARY_PATH=os.path.dirname(told("STRANGER")))
+        self.assertRegex(loaded, r"^liblockstep_nccl\.so was made for Lockstep 0\.0\.9 on PyTorch 2\.10\.0, and this "
+                         r"program for Lockstep \S+ on PyTorch \S+$")
+
+
+class WithoutLibraries(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if told("BUILT") != "1":
+            skip_class("NCCL is not built: see what CMake prints")
         if glob.glob(os.path.join(ROOT, ".venv/lib/python3*/site-packages/nvidia/cudnn")):
-            self.skipTest("they are installed in .venv")
+            skip_class("NVIDIA's libraries are installed in .venv")
+
+    def test_without_nvidias_libraries_one_sentence_names_what_lacks(self):
         status, (loaded, gpus, asked) = run(told("PROBE"), "load", "gpus", "init=nccl")
         self.assertRegex(loaded, r"^LibTorch's CUDA part cannot be loaded \(lib\S+\.so\S*: cannot open shared "
                          r"object file: .+\): the libraries of NVIDIA that LibTorch needs are not installed$")
@@ -85,6 +117,18 @@ class Loading(unittest.TestCase):
         self.assertEqual(asked, "threw: rank 0 cannot take part: it is to carry CUDA tensors over nccl, and "
                          "cannot: " + loaded)
         self.assertEqual(status, 1)
+
+
+class Loading(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if told("BUILT") != "1":
+            skip_class("NCCL is not built: see what CMake prints")
+        if not nvidia_folders():
+            skip_class("NVIDIA's libraries are not installed: ./lockstep setup --gpu, or --peer, does it")
+
+    def needs_libraries(self):
+        return {"LD_LIBRARY_PATH": nvidia_folders(), "CUDA_VISIBLE_DEVICES": ""}
 
     def test_with_them_it_is_loaded_and_says_that_there_is_no_gpu(self):
         variables = self.needs_libraries()
@@ -108,13 +152,6 @@ class Loading(unittest.TestCase):
         self.assertEqual(lines[2], "TORCH_NCCL_ASYNC_ERROR_HANDLING=2 TORCH_NCCL_DUMP_ON_TIMEOUT=0 ")
         _, lines = run(told("PROBE"), "make", "settings", TORCH_NCCL_ASYNC_ERROR_HANDLING="1", **variables)
         self.assertEqual(lines[1], "TORCH_NCCL_ASYNC_ERROR_HANDLING=1 TORCH_NCCL_DUMP_ON_TIMEOUT=0 ")
-
-    def test_by_default_nothing_is_loaded_for_the_question_where_there_is_no_driver(self):
-        if os.path.exists("/dev/nvidiactl"):
-            self.skipTest("there is one")
-        status, (said,) = run(told("PROBE"), "init=")
-        self.assertEqual((status, said),
-                         (0, "cpu:gloo (no nccl: this machine has no NVIDIA GPU, or no driver for it)"))
 
     def test_loaded_after_libtorch_was_asked_for_cuda_it_is_refused(self):
         variables = self.needs_libraries()
@@ -148,13 +185,6 @@ class Loading(unittest.TestCase):
             _, (loaded,) = run(told("PROBE"), "load", **variables)
         self.assertRegex(loaded, r"^LibTorch's CUDA part cannot be loaded \(.*liblockstep_nccl\.so: file too short\)$")
 
-    def test_a_library_of_another_version_is_refused_by_both_names(self):
-        if not self.built:
-            self.skipTest("NCCL is not built")
-        _, (loaded,) = run(told("PROBE"), "load", LD_LIBRARY_PATH=os.path.dirname(told("STRANGER")))
-        self.assertRegex(loaded, r"^liblockstep_nccl\.so was made for Lockstep 0\.0\.9 on PyTorch 2\.10\.0, and this "
-                         r"program for Lockstep \S+ on PyTorch \S+$")
-
 
 class Worlds(unittest.TestCase):
     """Worlds of processes, on this machine's GPUs or without."""
@@ -171,8 +201,8 @@ class Worlds(unittest.TestCase):
             for rank in range(size):
                 shared = {}
                 if share:
-                    lines = subprocess.run([told("ENVIRONMENT"), str(rank), "test" + port], check=True, text=True,
-                                           stdout=subprocess.PIPE).stdout.splitlines()
+                    lines = subprocess.run([told("ENVIRONMENT"), str(rank), "test" + port, *self.version()],
+                                           check=True, text=True, stdout=subprocess.PIPE).stdout.splitlines()
                     shared = dict(line.split("=", 1) for line in lines)
                 ranks.append(subprocess.Popen(
                     command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -183,6 +213,11 @@ class Worlds(unittest.TestCase):
             for process in ranks:  # One that spins keeps the GPU.
                 process.kill()
                 process.wait()
+
+    def version(self):
+        """Major and minor of the NCCL that a rank loads."""
+        _, (said,) = run(told("PROBE"), "load", **self.variables)
+        return re.match(r"NCCL (\d+)\.(\d+)\.", said).groups()
 
     def probe(self, size, *arguments, share=False):
         return self.play(size, [told("PROBE"), "load", *arguments], share)
@@ -212,9 +247,7 @@ class Worlds(unittest.TestCase):
 class BesidePyTorch(Worlds):
     @classmethod
     def setUpClass(cls):
-        if not os.path.exists(PEER):
-            print("skipped: there is no .venv-peer: ./lockstep setup --peer makes it")
-            sys.exit(77)
+        needs_pytorch()
 
     def test_batch_norm_over_ranks_is_that_of_all_their_batches(self):
         for size in (2, 3):
@@ -224,7 +257,7 @@ class BesidePyTorch(Worlds):
                                          self.normalised([(line, 0) for line in lines]))
 
 
-class OnGpus(Worlds):
+class GpuWorlds(Worlds):
     @classmethod
     def setUpClass(cls):
         folders = ":".join(each for each in (nvidia_folders(), os.environ.get("LD_LIBRARY_PATH")) if each)
@@ -233,8 +266,7 @@ class OnGpus(Worlds):
             cls.variables["CUDA_VISIBLE_DEVICES"] = os.environ["CUDA_VISIBLE_DEVICES"]
         _, (said,) = run(told("PROBE"), "gpus", **cls.variables)
         if not said.isdigit():
-            print("skipped: " + said)
-            sys.exit(77)
+            skip_class(said)
         cls.gpus = int(said)
 
     def assert_trained(self, size, results, words):
@@ -245,16 +277,14 @@ class OnGpus(Worlds):
             self.assertEqual(status, 0, said)
             self.assertRegex(said, "(?m)^" + words + r" on cuda:\d+: " + numbers.replace(".", r"\.") + "$", said)
 
+
+class OnGpus(GpuWorlds):
+
     def test_one_rank_trains_over_nccl(self):
         self.assert_trained(1, self.probe(1, "train=cpu:gloo,cuda:nccl"), "cpu:gloo,cuda:nccl")
 
     def test_by_default_cuda_tensors_travel_over_nccl(self):
         self.assert_trained(1, self.probe(1, "train="), "cpu:gloo,cuda:nccl")
-
-    def test_a_rank_a_gpu_trains_over_nccl(self):
-        if self.gpus < 2:
-            self.skipTest("there is one GPU")
-        self.assert_trained(self.gpus, self.probe(self.gpus, "train=nccl"), "cuda:nccl")
 
     def test_a_stream_that_is_held_up_is_late_and_the_host_is_not(self):
         _, (_, said) = run(told("PROBE"), "load", "hold", **self.variables)
@@ -273,14 +303,6 @@ class OnGpus(Worlds):
             self.assertEqual(status, 1, said)
             self.assertIn("cannot connect over nccl", said)
 
-    def test_sync_batch_norm_is_pytorchs(self):
-        if not os.path.exists(PEER):
-            self.skipTest("there is no .venv-peer: ./lockstep setup --peer makes it")
-        for backend in ("gloo", "nccl"):
-            theirs = self.play(2, [PEER, IN_PYTORCH, "cuda", backend, "0"], share=True)
-            ours = self.probe(2, "norm=" + backend, share=True)
-            self.assert_normalised_alike(self.normalised(ours), self.normalised(theirs))
-
     def test_communication_overlaps_with_backward(self):
         """Says how much; how much it is to be, no test knows."""
         size = min(self.gpus, 4) if self.gpus > 1 else 2
@@ -293,6 +315,30 @@ class OnGpus(Worlds):
         for said, status in self.probe(self.gpus + 1, "train=nccl"):
             self.assertEqual(status, 1, said)
             self.assertRegex(said, r"has %d GPUs? for %d ranks, and NCCL takes one rank a GPU" % (self.gpus, self.gpus + 1))
+
+
+class OnSeveralGpus(GpuWorlds):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if cls.gpus < 2:
+            skip_class("this machine has one GPU")
+
+    def test_a_rank_a_gpu_trains_over_nccl(self):
+        self.assert_trained(self.gpus, self.probe(self.gpus, "train=nccl"), "cuda:nccl")
+
+
+class OnGpusBesidePyTorch(GpuWorlds):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        needs_pytorch()
+
+    def test_sync_batch_norm_is_pytorchs(self):
+        for backend in ("gloo", "nccl"):
+            theirs = self.play(2, [PEER, IN_PYTORCH, "cuda", backend, "0"], share=True)
+            ours = self.probe(2, "norm=" + backend, share=True)
+            self.assert_normalised_alike(self.normalised(ours), self.normalised(theirs))
 
 
 if __name__ == "__main__":

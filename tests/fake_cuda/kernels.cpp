@@ -1,9 +1,11 @@
 #include "tests/fake_cuda/kernels.h"
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 namespace lockstep::fake_cuda {
@@ -101,6 +103,12 @@ Work put_behind_each_other(const KernelLaunch& launch) {
   };
 }
 
+// The kernel that holds up a stream: for cycles of a clock of 1 GHz.
+Work spin(const KernelLaunch& launch) {
+  const std::chrono::nanoseconds time(argument<std::int64_t>(launch.arguments, 0));
+  return [=] { std::this_thread::sleep_for(time); };
+}
+
 struct Known {
   std::vector<std::string> parts;  // of the mangled name
   Work (*make)(const KernelLaunch& launch);
@@ -120,6 +128,7 @@ const std::vector<Known>& all_known() {
       {{"vectorized_elementwise_kernel", "BinaryFunctorIfff", "10MulFunctorIfE"}, multiply<float>},
       {{"CatArrayBatchedCopy_", "OpaqueTypeILj4EEEjLi1ELi128E"}, put_behind_each_other<4>},
       {{"CatArrayBatchedCopy_", "OpaqueTypeILj8EEEjLi1ELi128E"}, put_behind_each_other<8>},
+      {{"at4cuda", "spin_kernelEl"}, spin},
   };
   return *known;
 }

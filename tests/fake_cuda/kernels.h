@@ -14,7 +14,8 @@ struct KernelLaunch {
 
 // What the kernel of ATen's does, with its arguments copied; on the host, in a loop. Empty where it
 // is not one of the few that are known here: filling, adding, multiplying and scaling of contiguous
-// numbers, and putting flat tensors behind each other. How their arguments lie is LibTorch 2.11's.
+// numbers, putting flat tensors behind each other, and holding up a stream. How their arguments lie
+// is LibTorch 2.11's.
 std::function<void()> work_of_kernel(const KernelLaunch& launch);
 
 }  // namespace lockstep::fake_cuda

@@ -24,10 +24,21 @@ LastError& last_error() {
   return *last;
 }
 
-std::string gpu_of_this_process() {
+int version() {
+  const char* const code = std::getenv("LOCKSTEP_FAKE_CUDA_NCCL");
+  return code != nullptr ? std::atoi(code) : NCCL_VERSION_CODE;
+}
+
+// What NCCL takes for one GPU: until 2.29 one of a host by name, and from 2.30 on, where several
+// ranks may have it, one of a rank. In truth NCCL has host names later too.
+std::string gpu_of(int rank) {
+  const bool is_asked = version() >= NCCL_VERSION(2, 30, 0);
   const char* const host = std::getenv("NCCL_HOSTID");
-  return std::string(host != nullptr ? host : "this host") + ", CUDA device " +
-         std::to_string(place_of_device(current_device()));
+  const char* const shares = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  const bool is_ranks_own = is_asked && shares != nullptr && std::atoi(shares) == 1;
+  return std::string(host != nullptr && !is_asked ? host : "this host") + ", CUDA device " +
+         std::to_string(place_of_device(current_device())) +
+         (is_ranks_own ? " of rank " + std::to_string(rank) : "");
 }
 
 }  // namespace
@@ -62,7 +73,7 @@ using lockstep::fake_cuda::give_up;
 using lockstep::fake_cuda::note;
 
 LOCKSTEP_FAKE_CUDA_API ncclResult_t ncclGetVersion(int* version) {
-  *version = NCCL_VERSION_CODE;
+  *version = lockstep::fake_cuda::version();
   return ncclSuccess;
 }
 
@@ -90,8 +101,8 @@ LOCKSTEP_FAKE_CUDA_API ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int
   std::uint16_t port = 0;
   std::memcpy(&port, id.internal, sizeof port);
   auto* const handle = new ncclComm{communicator};
-  const ncclResult_t result = communicator->connect(
-      port, lockstep::fake_cuda::gpu_of_this_process(), is_blocking, fault == "never");
+  const ncclResult_t result =
+      communicator->connect(port, lockstep::fake_cuda::gpu_of(rank), is_blocking, fault == "never");
   if (result == ncclSuccess || result == ncclInProgress) {
     *made = handle;
   } else {

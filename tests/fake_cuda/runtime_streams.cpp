@@ -54,7 +54,7 @@ std::shared_ptr<Stream> stream_of(cudaStream_t handle) {
   if (handle == nullptr) {
     auto& stream = all.null_streams[current_device()];
     const std::string name = "null" + std::to_string(current_device());
-    if (!stream) stream = std::make_shared<Stream>(current_device(), name);
+    if (!stream) stream = Stream::started(current_device(), name);
     return stream;
   }
   const auto found = all.streams.find(number_of(handle));
@@ -87,8 +87,7 @@ LOCKSTEP_FAKE_CUDA_API cudaError_t cudaStreamCreateWithPriority(cudaStream_t* ma
   auto& all = handles();
   const std::lock_guard lock(all.mutex);
   const auto number = ++all.last;
-  all.streams[number] =
-      std::make_shared<Stream>(current_device(), "stream" + std::to_string(number));
+  all.streams[number] = Stream::started(current_device(), "stream" + std::to_string(number));
   *made = reinterpret_cast<cudaStream_t>(number);
   return cudaSuccess;
 }

@@ -6,14 +6,18 @@
 
 namespace lockstep::fake_cuda {
 
+// Detached, as a device is: it does not end before the process that gave it work.
+std::shared_ptr<Stream> Stream::started(int device, const std::string& name) {
+  const std::shared_ptr<Stream> stream(new Stream(device, name));
+  std::thread([stream] { stream->work_on(); }).detach();
+  return stream;
+}
+
 void Stream::give(std::function<void()> work) {
   const std::lock_guard lock(mutex_);
   work_.push_back(std::move(work));
   ++given_;
   changed_.notify_all();
-  // Detached, as a device is: it does not end before the process that gave it work.
-  if (!std::exchange(has_thread_, true))
-    std::thread([self = shared_from_this()] { self->work_on(); }).detach();
 }
 
 void Stream::work_on() {

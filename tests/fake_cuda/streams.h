@@ -12,11 +12,11 @@
 
 namespace lockstep::fake_cuda {
 
-// Work that is done in order, by a thread of its own, which starts with the first piece of work. A
-// stream lives until all that it was given is done.
-class Stream : public std::enable_shared_from_this<Stream> {
+// Work that is done in order, by a thread of its own, which starts with the stream: on a device
+// none comes with later work. A stream lives as long as the process.
+class Stream {
  public:
-  Stream(int device, std::string name) : device_(device), name_(std::move(name)) {}
+  static std::shared_ptr<Stream> started(int device, const std::string& name);
 
   void give(std::function<void()> work);
   bool is_idle();
@@ -27,6 +27,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const std::string& name() const { return name_; }
 
  private:
+  Stream(int device, std::string name) : device_(device), name_(std::move(name)) {}
   void work_on();
 
   const int device_;
@@ -36,7 +37,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::deque<std::function<void()>> work_;
   std::uint64_t given_ = 0;
   std::uint64_t done_ = 0;
-  bool has_thread_ = false;
 };
 
 // A place in a stream, which may be recorded again and again.

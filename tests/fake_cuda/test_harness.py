@@ -26,10 +26,10 @@ class Harness(unittest.TestCase):
             print("skipped: NVIDIA's libraries are in neither .venv nor .venv-peer: ./lockstep setup --gpu")
             sys.exit(77)
 
-    def run_over_nccl(self, *arguments, **variables):
+    def run_over_nccl(self, *arguments, tier="cold", **variables):
         with tempfile.TemporaryDirectory() as folder:
             return subprocess.run(
-                [os.environ["LOCKSTEP"], "run", *arguments, "--backend", "nccl", "--tier", "cold", "--seed", "7",
+                [os.environ["LOCKSTEP"], "run", *arguments, "--backend", "nccl", "--tier", tier, "--seed", "7",
                  "--world", "2,3", "--out", folder],
                 capture_output=True, text=True, check=False, timeout=DEADLINE_S, cwd=folder,
                 env=environment(LD_LIBRARY_PATH=nvidia_folders(), LD_PRELOAD=os.environ["LOCKSTEP_FAKE_CUDA"],
@@ -40,6 +40,27 @@ class Harness(unittest.TestCase):
         done = self.run_over_nccl("replicas.start_equal", "--cases", "2")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"PASS +[\d.]+s  replicas\.start_equal .* bit-equal +worlds 2-3")
+
+    def test_a_warm_world_is_kept_for_the_next_case(self):
+        """And what a case does with its GPU is over when it ends: no thread and no descriptor is left behind."""
+        done = self.run_over_nccl("replicas.start_equal", "--cases", "12", tier="warm")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"PASS +[\d.]+s  replicas\.start_equal +warm +\d+ cases  bit-equal +worlds 2-3")
+
+    def test_a_warm_world_that_is_not_made_says_why(self):
+        done = self.run_over_nccl("replicas.start_equal", "--cases", "1", tier="warm",
+                                  LOCKSTEP_FAKE_CUDA_FAULTS="ncclCommInitRankConfig@1=ncclSystemError")
+        self.assertNotEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout + done.stderr,
+                         r"a warm world of [23] ranks on nccl could not be made: rank [01]: .*NCCL error")
+
+    def test_ranks_that_share_a_gpu_are_set_up_for_the_nccl_that_is_loaded(self):
+        """By the names of hosts until 2.29, and from 2.30 on as NCCL has it; the library does not take the other."""
+        for version in ("22809", "23000"):
+            done = self.run_over_nccl("replicas.start_equal", "--cases", "1", LOCKSTEP_FAKE_CUDA_DEVICES="1",
+                                      LOCKSTEP_FAKE_CUDA_NCCL=version)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("share 1 GPU", done.stdout)
 
     def test_an_error_of_nccl_is_the_ranks_and_not_the_end_of_its_process(self):
         done = self.run_over_nccl("replicas.start_equal", "--cases", "2",

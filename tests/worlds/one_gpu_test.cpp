@@ -8,7 +8,7 @@ namespace lockstep {
 namespace {
 
 std::map<std::string, std::string> environment_of(int rank, NcclVersion version) {
-  const EnvironmentVariables variables = one_gpu_environment(rank, "run7", version);
+  const EnvironmentVariables variables = one_gpu_environment(rank, "run7", version, Hosts::one);
   const std::map<std::string, std::string> by_name(variables.begin(), variables.end());
   EXPECT_EQ(by_name.size(), variables.size()) << "a variable is set twice";
   return by_name;
@@ -25,7 +25,8 @@ TEST(OneGpu, EveryRankIsAHostOfItsOwnAndNothingElseDiffers) {
 }
 
 TEST(OneGpu, WorldsThatAreAliveAtOnceHaveDifferentHosts) {
-  EXPECT_NE(one_gpu_environment(0, "a"), one_gpu_environment(0, "b"));
+  EXPECT_NE(one_gpu_environment(0, "a", {2, 28}, Hosts::one),
+            one_gpu_environment(0, "b", {2, 28}, Hosts::one));
 }
 
 TEST(OneGpu, NoWayOfOneHostAndNoNetworkButLoopbackIsLeft) {

@@ -162,7 +162,7 @@ c10::intrusive_ptr<c10d::Backend> connect(const NcclRank& place) {
   return NcclBackend::connected(place);
 }
 
-const NcclPlugin kPlugin = {.nccl_version = c10d::getNcclVersion,
+const NcclPlugin kPlugin = {.nccl_version = c10d::getNcclVersionTuple,
                             .gpus = gpus,
                             .first_gpus_model = first_gpus_model,
                             .connect = connect};

@@ -5,14 +5,15 @@
 #include "harness/cuda/nccl_backend.h"
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace lockstep::cuda {
 
 // The functions throw subclasses of std::exception. All but the version query the driver.
 struct NcclPlugin {
-  std::string (*nccl_version)();
-  std::vector<std::string> (*gpus)();  // as usable_gpus(); throws where there is none
+  std::tuple<int, int, int> (*nccl_version)();  // of the library that is loaded
+  std::vector<std::string> (*gpus)();           // as usable_gpus(); throws where there is none
   std::string (*first_gpus_model)();
   c10::intrusive_ptr<c10d::Backend> (*connect)(const NcclRank& place);
 };

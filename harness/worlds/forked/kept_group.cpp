@@ -10,7 +10,7 @@
 namespace lockstep {
 
 namespace {
-enum : uint32_t { kOrder, kReport };
+enum : uint32_t { kOrder, kReport, kProblem };
 }
 
 std::optional<std::string> KeptSocket::next() {
@@ -22,6 +22,10 @@ std::optional<std::string> KeptSocket::next() {
 
 void KeptSocket::report(const std::string& text) {
   send_message(socket_, {kReport, text});
+}
+
+bool KeptSocket::report_problem(const std::string& why) {
+  return !is_ready_ && send_message(socket_, {kProblem, why});
 }
 
 KeptGroup::KeptGroup(const SingleThreaded& alone, int processes,
@@ -46,12 +50,18 @@ KeptGroup::KeptGroup(const SingleThreaded& alone, int processes,
   });
 }
 
-GroupReport KeptGroup::wait_until_ready(GroupWatch watch) {
+// Every process has reported or is gone when the wait is over: no message is waited for.
+KeptGroup::Readiness KeptGroup::wait_until_ready(GroupWatch watch) {
   for (const auto& socket : sockets_) watch.reports.push_back(socket.number());
-  auto report = group_->wait(watch);
-  if (is_whole())
-    for (const auto& socket : sockets_) receive_message(socket.number());
-  return report;
+  Readiness made{.report = group_->wait(watch)};
+  made.is_ready = is_whole();
+  for (const auto& socket : sockets_) {
+    const auto said = receive_message(socket.number());
+    const bool has_problem = said && said->kind == kProblem;
+    made.problems.push_back(has_problem ? said->text : "");
+    made.is_ready = made.is_ready && !has_problem;
+  }
+  return made;
 }
 
 GroupReport KeptGroup::play(const std::string& order, GroupWatch watch) {

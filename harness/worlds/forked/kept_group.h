@@ -23,6 +23,9 @@ class KeptSocket {
   std::optional<std::string> next();
   void report(const std::string& text);
 
+  // Reports why this process cannot become ready, and returns true; false where it was ready.
+  bool report_problem(const std::string& why);
+
  private:
   const int socket_;
   bool is_ready_ = false;
@@ -36,8 +39,13 @@ class KeptGroup {
             const std::function<int(int index, KeptSocket& socket)>& serve,
             const std::vector<const KeptGroup*>& others);
 
-  // Blocks until all are ready or one has failed: see is_whole.
-  GroupReport wait_until_ready(GroupWatch watch);
+  // Blocks until all are ready or one has failed. Once.
+  struct Readiness {
+    GroupReport report;
+    std::vector<std::string> problems;  // by index: what it reported instead; empty: nothing
+    bool is_ready = false;              // all are
+  };
+  Readiness wait_until_ready(GroupWatch watch);
 
   // Sends the order to all, and blocks until each has reported or is gone.
   GroupReport play(const std::string& order, GroupWatch watch);

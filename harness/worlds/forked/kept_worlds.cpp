@@ -1,11 +1,66 @@
 #include "harness/worlds/forked/kept_worlds.h"
 
+#include "harness/core/text.h"
 #include "harness/core/tier.h"
+
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <unistd.h>
 
 namespace lockstep {
+
+namespace {
+
+// The last lines of `text`, in one.
+std::string last_lines(const std::string& text) {
+  constexpr size_t kLinesMost = 5;
+  auto lines = split(text, '\n');
+  std::erase(lines, "");
+  if (lines.size() > kLinesMost)
+    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kLinesMost));
+  return excerpt(joined(lines, " | "));
+}
+
+std::string text_of(const ChildEnd& end) {
+  if (end.kind == ChildEnd::Kind::signalled) return "was ended by " + signal_name(end.code);
+  if (end.kind == ChildEnd::Kind::exited && end.code != 0)
+    return "exited with status " + std::to_string(end.code);
+  return "was not ready in time";
+}
+
+// Of the processes that were to make a world: which one could not, and why.
+std::string why_not_ready(const KeptGroup::Readiness& made, const Capture& output) {
+  const auto& ends = made.report.ends;
+  const auto who = [&](size_t index) {
+    return ends.size() == 1 ? std::string("its process") : "rank " + std::to_string(index);
+  };
+  const auto& problems = made.problems;
+  const auto problem =
+      std::find_if(problems.begin(), problems.end(), [](const auto& why) { return !why.empty(); });
+  if (problem != problems.end())
+    return who(static_cast<size_t>(problem - problems.begin())) + ": " + last_lines(*problem);
+  const auto late =
+      std::find_if(ends.begin(), ends.end(), [](const ChildEnd& end) { return end != ChildEnd(); });
+  const auto index =
+      static_cast<size_t>(made.report.first_bad >= 0 ? made.report.first_bad : late - ends.begin());
+  const auto wrote = last_lines(output.of(static_cast<int>(index)).err);
+  return who(index) + " " + text_of(ends[index]) + (wrote.empty() ? "" : ", and wrote: " + wrote);
+}
+
+// Runs `serve`. What it throws before it is ready is the reason why its world is not made.
+int served(const std::function<int()>& serve, KeptSocket& socket) {
+  try {
+    return serve();
+  } catch (const c10::Error& error) {
+    if (!socket.report_problem(error.what_without_backtrace())) throw;
+  } catch (const std::exception& error) {
+    if (!socket.report_problem(error.what())) throw;
+  }
+  return 1;
+}
+
+}  // namespace
 
 std::weak_ptr<KeptWorld> KeptWorlds::make(int processes, int ranks, const Serve& serve,
                                           int stop_descriptor) {
@@ -18,7 +73,7 @@ std::weak_ptr<KeptWorld> KeptWorlds::make(int processes, int ranks, const Serve&
       [&](int index, KeptSocket& socket) {
         ::close(stop_descriptor);
         record_crash_in(workplace_.memory().crashes[static_cast<size_t>(index)]);
-        return serve(index, socket, *world->capture);
+        return served([&] { return serve(index, socket, *world->capture); }, socket);
       },
       others);
   all_.push_back(world);
@@ -38,12 +93,13 @@ bool KeptWorlds::wait_until_ready(const KeptWorld& world,
                                   std::chrono::steady_clock::time_point deadline,
                                   int stop_descriptor, const std::string& what) {
   if (world.used > 0) return true;
-  const auto report =
+  const auto made =
       world.group->wait_until_ready({.deadline = deadline, .stop_descriptor = stop_descriptor});
-  if (world.group->is_whole()) return true;
+  if (made.is_ready) return true;
+  const auto why = made.report.stopped ? "" : why_not_ready(made, *world.capture);
   end_all_and_left_running();
-  if (report.stopped) return false;
-  throw TierError(what + " could not be made");
+  if (made.report.stopped) return false;
+  throw TierError(what + " could not be made: " + why);
 }
 
 void KeptWorlds::run(KeptWorld& world, const CaseRequest& request, const std::string& text,

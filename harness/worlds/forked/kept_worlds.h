@@ -35,7 +35,7 @@ class KeptWorlds {
   int end_all_and_left_running();
 
   // Blocks until a new world is ready; false if the lane was stopped meanwhile. Throws TierError,
-  // which names `what`, if it cannot be made.
+  // which names `what`, and the process that failed and how, if it cannot be made.
   bool wait_until_ready(const KeptWorld& world, std::chrono::steady_clock::time_point deadline,
                         int stop_descriptor, const std::string& what);
 

@@ -159,7 +159,7 @@ class WarmRank {
   void use_once() {
     for (const c10::Device& device : {c10::Device(c10::kCPU), device_.device}) {
       const auto parameter = torch::ones({1}, device).requires_grad_();
-      (parameter * 2).sum().backward();
+      (parameter * 2).backward();
       std::vector<at::Tensor> tensors{torch::ones({1}, device)};
       kept_.group->allreduce(tensors)->wait();
       tensors.front().cpu();

@@ -1,9 +1,13 @@
+#include "harness/core/tier.h"
 #include "harness/process/network.h"
+#include "harness/worlds/device_backend.h"
 #include "tests/worlds/forked/toys.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
+#include <iostream>
 #include <iterator>
 #include <set>
 #include <sstream>
@@ -130,6 +134,48 @@ TEST_P(WarmTest, ACaseShowsWhatItShowsInAColdWorld) {
 TEST_P(WarmTest, WorldsOfManySizesMakeRoomForEachOther) {
   for (int round = 0; round < 2; ++round)
     for (int size = 1; size <= 8; ++size) EXPECT_EQ(pids(size).size(), static_cast<size_t>(size));
+}
+
+// Rank 1 does not get its device.
+class Broken final : public DeviceBackend {
+ public:
+  explicit Broken(std::function<void()> fail) : fail_(std::move(fail)) {}
+  SeenDevices seen() const override {
+    return {.names = {"toy"}, .kind = "toy", .problem = "", .is_own = true};
+  }
+  c10::Device take(const DeviceAssignment&, int rank) const override {
+    if (rank == 1) fail_();
+    return c10::kCPU;
+  }
+  c10::intrusive_ptr<c10d::Backend> make(const Wanted&) const override { return nullptr; }
+
+ private:
+  const std::function<void()> fail_;
+};
+
+TEST_P(WarmTest, AWorldThatCannotBeMadeIsATierErrorThatNamesTheRankAndTheReason) {
+  const auto why_not = [&](std::function<void()> fail) {
+    const KnownBackend toys{
+        .name = "toys", .why_not = "", .device = std::make_shared<const Broken>(std::move(fail))};
+    lanes_ = forked_lanes({}, {scenario_}, Subjects{Subject{.name = "bare"}}, 1,
+                          {.ranks_most = 8, .backends = {toys}});
+    const Setting on_toys{.subject = "bare", .tier = "warm", .backend = "toys"};
+    try {
+      lane().play(scenario_, {scenario_.name, to_json(toy("return", 2))}, on_toys, {60s});
+    } catch (const TierError& error) {
+      return std::string(error.what());
+    }
+    return std::string("it was made");
+  };
+  const std::string not_made = "a warm world of 2 ranks on toys could not be made: rank 1";
+  EXPECT_EQ(why_not([] { throw std::runtime_error("no device today\nnor tomorrow"); }),
+            not_made + ": no device today | nor tomorrow");
+  EXPECT_EQ(why_not([] {
+              std::cerr << "first\nlast\n" << std::flush;
+              std::raise(SIGKILL);
+            }),
+            not_made + " was ended by SIGKILL, and wrote: first | last");
+  EXPECT_EQ(why_not([] { ::_exit(3); }), not_made + " exited with status 3");
 }
 
 }  // namespace
