@@ -10,10 +10,10 @@
 #
 # Steps come in the order of what they tell for their time, each with a limit of its own, and one that fails or hangs
 # keeps none of the others. What is printed is kept in FOLDER (build/gpu-check/DATE), a file a step, and in
-# summary.txt how each ended. Exit 1: a step failed, or there was no time for it. Exit 77: this machine has no NVIDIA
-# GPU. The first call downloads 5 GB and builds: half an hour. Where the network or the time is missing, bring a tree
-# that is set up and built for its place, and call with --without setup,build; libraries of NVIDIA that lie elsewhere
-# are found along LD_LIBRARY_PATH.
+# summary.txt how each ended, and of one that failed why. Exit 1: a step failed, or there was no time for it. Exit 77:
+# this machine has no NVIDIA GPU. The first call downloads 5 GB and builds: half an hour. Where the network or the time
+# is missing, docs/gpu/bundle.sh packs what is built elsewhere, with this script; there it leaves out what takes the
+# tree, and finds the machine's own PyTorch by asking LOCKSTEP_PYTHON, or python3 and python, where it lies.
 set -uo pipefail
 
 root=$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../..
@@ -26,14 +26,50 @@ die() {
 }
 
 # Name and limit in seconds; a step NAME is what the function step_NAME does.
-steps='versions:60 setup:1500 build:1800 doctor:60 first:180 nccl:420 tests:420 step_time:240 gloo_cuda:240 race:420
-       overlap:120 launched:240 nccl_cold:1800'
+steps='versions:60 setup:1500 build:1800 doctor:60 probe:90 first:180 warm:180 nccl:420 tests:420 step_time:240
+       gloo_cuda:240 race:420 overlap:120 launched:240 nccl_cold:1800'
+built=build/release
+# What docs/gpu/bundle.sh writes: the commit, and the version of PyTorch that it was built with.
+bundle=BUNDLE
+if [[ -e $bundle ]]; then
+  for each in setup:1500 build:1800 step_time:240 race:420; do steps=${steps/$each/}; done
+fi
+
+# python_with_torch: a Python, the folder of its PyTorch, and its version, a line each.
+python_with_torch() {
+  local python pythons=(python3 python)
+  if [[ -n ${LOCKSTEP_PYTHON:-} ]]; then pythons=("$LOCKSTEP_PYTHON"); fi
+  for python in "${pythons[@]}"; do
+    if "$python" - 2>/dev/null <<'END'; then return; fi
+import importlib.util, os, runpy, sys
+folder = os.path.dirname(importlib.util.find_spec("torch").origin)
+print(sys.executable, folder, runpy.run_path(os.path.join(folder, "version.py"))["__version__"], sep="\n")
+END
+  done
+  return 1
+}
+
+# In a bundle: the loader finds the libraries of the machine's own PyTorch, and those beside this script.
+use_pytorch_of_this_machine() {
+  local found wanted folders
+  wanted=$(sed -n 's/^pytorch //p' "$bundle")
+  found=$(python_with_torch) || die "no Python here has PyTorch, and this bundle takes $wanted: set LOCKSTEP_PYTHON"
+  mapfile -t found <<<"$found"
+  if [[ ${found[2]} != "$wanted" ]]; then
+    die "${found[0]} has PyTorch ${found[2]}, and this bundle takes $wanted: set LOCKSTEP_PYTHON to one that has it"
+  fi
+  folders=$(printf ':%s' "${found[1]}"/lib "${found[1]%/*}"/nvidia/*/lib)
+  export LOCKSTEP_PYTHON=${found[0]} LD_LIBRARY_PATH="$root/lib$folders${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+}
 
 step_versions() {
-  git log -1 --format='lockstep %H' 2>/dev/null
+  if [[ -e $bundle ]]; then cat "$bundle"; else git log -1 --format='lockstep %H' 2>/dev/null; fi
   uname -srm
   nvidia-smi --query-gpu=index,name,driver_version,memory.total,compute_cap --format=csv ||
     compgen -G '/dev/nv*' || compgen -G '/dev/dxg'  # Tegra has no nvidia-smi of this kind.
+  if [[ -e $bundle ]]; then
+    "$LOCKSTEP_PYTHON" -c 'import torch as t; print("pytorch", t.__version__, "sees", t.cuda.device_count(), "GPUs")'
+  fi
 }
 
 step_setup() { ./lockstep setup --gpu --peer; }
@@ -45,20 +81,39 @@ step_build() {
 }
 
 # The program as it was built: ./lockstep itself would set up and build what it misses.
-lockstep() { build/release/cli/lockstep "$@"; }
+lockstep() { "$built/cli/lockstep" "$@"; }
+probe() { "$built/tests/ddp/nccl_probe" "$@"; }
 
 step_doctor() { lockstep doctor; }
 
-# A minute that tells whether the rest is worth its time: two ranks train over NCCL.
-step_first() { lockstep run gradients --backend nccl --tier warm --world 2 --cases 10 --timeout 60; }
+# Ten seconds without the harness: NCCL is loaded, GPUs are seen, a stream is late, and one rank trains.
+step_probe() {
+  probe load gpus hold &&
+    RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=0 probe load train=cpu:gloo,cuda:nccl
+}
 
-# Ranks that share a GPU or have their own, SyncBatchNorm beside PyTorch's, overlap, a launcher's ranks.
+# A minute that tells whether the rest is worth its time: two ranks, made for each case, train over NCCL.
+step_first() {
+  lockstep run gradients.match_single_process --backend nccl --tier cold --world 2 --cases 4 --timeout 60
+}
+
+# The same in a world that is kept from case to case, as most of what follows.
+step_warm() {
+  lockstep run gradients.match_single_process --backend nccl --tier warm --world 2 --cases 10 --timeout 60
+}
+
+# Ranks that share a GPU or have their own, SyncBatchNorm beside PyTorch's, overlap, a launcher's ranks. What is skipped
+# here is printed with its reason.
 step_tests() {
-  ctest --test-dir build/release -L gpu --verbose --no-tests=error --output-log "$folder/ctest.txt" || return
-  if grep -q 'Skipped' "$folder/ctest.txt"; then
-    echo 'a test that takes a GPU was skipped on a machine that has one'
-    return 1
-  fi
+  local class status=0 failed=0
+  export LOCKSTEP_NCCL_BUILT=1 LOCKSTEP_NCCL_PROBE=$built/tests/ddp/nccl_probe
+  export LOCKSTEP_NCCL_ENVIRONMENT=$built/tests/worlds/one_gpu_environment LOCKSTEP_PEER=${LOCKSTEP_PYTHON:-}
+  for class in OnGpus OnSeveralGpus OnGpusBesidePyTorch; do
+    "${LOCKSTEP_PYTHON:-python3}" -B tests/ddp/test_nccl.py "$class"
+    status=$?
+    if ((status && (status != 77))); then failed=1; fi
+  done
+  return "$failed"
 }
 
 # A mistake whose race shows because results come late (docs/gpu.md), in a clone of this tree.
@@ -68,7 +123,7 @@ step_nccl() { lockstep run --backend nccl --tier warm --world 1,2,4 --timeout 12
 step_step_time() { bench/ddp_step.py --device cuda --rounds 11; }
 
 step_overlap() {
-  local probe=build/release/tests/ddp/nccl_probe
+  local probe=$built/tests/ddp/nccl_probe
   if ! command -v nsys >/dev/null; then
     echo 'nsys is not installed: no trace of kernels, only what an instance times itself'
     "$probe" load overlap=nccl
@@ -81,7 +136,7 @@ step_overlap() {
 step_gloo_cuda() { lockstep run --backend gloo_cuda --tier warm --world 1,2,4 --timeout 120; }
 # Launched worlds, whose ranks share what there is.
 step_launched() {
-  lockstep launch -n 2 build/release/cli/lockstep run --tier launched --backend nccl,gloo_cuda gradients replicas
+  lockstep launch -n 2 "$built/cli/lockstep" run --tier launched --backend nccl,gloo_cuda gradients replicas
 }
 step_nccl_cold() { lockstep run --backend nccl,gloo_cuda --tier cold --world 1,2,4 --timeout 120; }
 
@@ -106,7 +161,7 @@ while (($#)); do
       "step_$3"
       exit
       ;;
-    -*) sed -n '6,17s/^# \{0,1\}//p' docs/gpu/check.sh && exit 2 ;;
+    -*) sed -n '6,18s/^# \{0,1\}//p' docs/gpu/check.sh && exit 2 ;;
     *) folder=$1 && shift ;;
   esac
 done
@@ -126,6 +181,8 @@ if ! has_gpu; then
   exit 77
 fi
 
+if [[ -e $bundle ]]; then use_pytorch_of_this_machine; fi
+
 folder=${folder:-build/gpu-check/$(date +%Y-%m-%d-%H%M%S)}
 mkdir -p -- "$folder" || exit 2
 folder=$(readlink -f -- "$folder")
@@ -137,6 +194,14 @@ all_held=1
 told() {
   printf '%-12s %-34s %5d s\n' "$1" "$2" "$3" >>"$summary"
   printf '== %s: %s, %d s\n' "$1" "$2" "$3"
+}
+
+# What is wrong by what a step printed: what a run found, or else the last lines.
+reason_in() {
+  local found
+  found=$(grep -A 1 '^✗' -- "$1" | grep -v '^--$' | head -n 6)
+  if [[ -z $found ]]; then found=$(grep -v '^ *$' -- "$1" | tail -n 4); fi
+  printf '%s\n' "${found:-it printed nothing}" | cut -c 1-300 | sed 's/^/    /'
 }
 
 # A step is a process group, which ends with its limit, or with this script. It writes to a file and not to a pipe,
@@ -168,7 +233,10 @@ for each in $steps; do
   how=held
   if ((status == 124 || status == 137)); then how="TIMED OUT after $limit s"; elif ((status)); then how="FAILED: exit $status"; fi
   told "$name" "$how" $((SECONDS - begun))
-  if ((status)); then all_held=0; fi
+  if ((status)); then
+    reason_in "$folder/$name.txt" >>"$summary"
+    all_held=0
+  fi
 done
 
 printf '\n'

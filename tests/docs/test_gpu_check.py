@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""docs/gpu/check.sh, in a made-up tree whose commands are fakes: what it runs, cuts short, and says in the end."""
+"""docs/gpu/check.sh, in a made-up tree whose commands are fakes: what it runs, cuts short, and says in the end; and
+docs/gpu/bundle.sh, with programs that do nothing."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -26,7 +28,7 @@ def is_gone(pid):
     return False
 
 
-class GpuCheck(unittest.TestCase):
+class Made(unittest.TestCase):
     def setUp(self):
         holder = tempfile.TemporaryDirectory(prefix="lockstep gpu ")  # A space, since some have one.
         self.addCleanup(holder.cleanup)
@@ -47,8 +49,8 @@ class GpuCheck(unittest.TestCase):
             file.write("#!/bin/bash\n%s\n" % body)
         os.chmod(self.path(name), 0o755)
 
-    def has_a_file(self, name):
-        with open(self.path(FILES), "w", encoding="utf-8") as file:
+    def has_a_file(self, name, rule=FILES):
+        with open(self.path(rule), "w", encoding="utf-8") as file:
             file.write('constexpr const char* kGpuDeviceFiles[] = {"/dev/no-such-thing", "%s"};\n' % name)
 
     def check(self, *arguments, where=None):
@@ -62,6 +64,8 @@ class GpuCheck(unittest.TestCase):
                 kept = file.read()
         return result.returncode, result.stdout, kept
 
+
+class GpuCheck(Made):
     def test_the_rule_for_a_gpu_is_the_librarys(self):
         with open(os.path.join(ROOT, FILES), encoding="utf-8") as file:
             text = file.read()
@@ -85,8 +89,28 @@ class GpuCheck(unittest.TestCase):
         self.fake("build/release/cli/lockstep", "test $1 = run")
         status, said, summary = self.check("--only", "doctor,first,nccl")
         self.assertEqual(status, 1, said)
-        self.assertRegex(summary, r"\Adoctor +FAILED: exit 1 +\d+ s\nfirst +held +\d+ s\nnccl +held +\d+ s\n\Z")
+        self.assertRegex(summary, r"\Adoctor +FAILED: exit 1 +\d+ s\n    it printed nothing\nfirst +held +\d+ s\n"
+                         r"nccl +held +\d+ s\n\Z")
         self.assertNotIn("all held", said)
+
+    def test_the_summary_says_why_one_failed(self):
+        self.fake("build/release/cli/lockstep",
+                  'if [ $1 = doctor ]; then printf "1\\n2\\n\\n3\\n4\\n5\\n"; exit 3; fi\n'
+                  'printf "  FAIL\\n✗ A rule\\n  rank 1 broke it\\n  more\\nrun: here\\n"; exit 1')
+        _, _, summary = self.check("--only", "doctor,first")
+        self.assertRegex(summary, r"\Adoctor +FAILED: exit 3 +\d+ s\n    2\n    3\n    4\n    5\n"
+                         r"first +FAILED: exit 1 +\d+ s\n    ✗ A rule\n      rank 1 broke it\n\Z")
+
+    def test_worlds_made_for_a_case_come_before_those_that_are_kept(self):
+        self.fake("build/release/cli/lockstep", "echo \"$@\"")
+        self.check("--only", "warm,first")
+        tiers = []
+        for step in ("first", "warm"):
+            with open(self.path("kept/%s.txt" % step), encoding="utf-8") as file:
+                tiers.append(re.search(r"--tier (\w+)", file.read())[1])
+        self.assertEqual(tiers, ["cold", "warm"])
+        _, said, _ = self.check("--only", "warm,first")
+        self.assertLess(said.index("== first"), said.index("== warm"))
 
     def test_one_that_hangs_ends_with_all_that_it_started(self):
         with open(self.path(SCRIPT), encoding="utf-8") as file:
@@ -98,7 +122,7 @@ class GpuCheck(unittest.TestCase):
                   'if [ $1 = run ]; then exit; fi\n(echo $BASHPID >>"%s"; exec sleep 600) &\necho $$ >>"%s"\nwait' % (pids, pids))
         status, said, summary = self.check("--only", "doctor,first")
         self.assertEqual(status, 1, said)
-        self.assertRegex(summary, r"\Adoctor +TIMED OUT after 11 s +\d+ s\nfirst +held +\d+ s\n\Z")
+        self.assertRegex(summary, r"\Adoctor +TIMED OUT after 11 s +\d+ s\n    it printed nothing\nfirst +held +\d+ s\n\Z")
         with open(pids, encoding="utf-8") as file:
             for pid in file.read().split():
                 self.assertTrue(is_gone(pid), pid)
@@ -125,6 +149,81 @@ class GpuCheck(unittest.TestCase):
         self.assertGreater(len(names), 5)
         for name in names:
             self.assertIn("\nstep_%s() {" % name, text)
+
+
+class Bundle(Made):
+    """In a folder of its own, beside a made-up PyTorch."""
+
+    def setUp(self):
+        super().setUp()
+        self.build = self.path("built")
+        for name in ("cli/lockstep", "tests/ddp/nccl_probe", "tests/worlds/one_gpu_environment",
+                     "harness/cuda/plugin/liblockstep_harness_nccl.so", "ddp/backend/nccl/liblockstep_nccl.so"):
+            os.makedirs(os.path.dirname(os.path.join(self.build, name)), exist_ok=True)
+            shutil.copy(shutil.which("true"), os.path.join(self.build, name))
+        self.write("built/CMakeCache.txt", "LOCKSTEP_TORCH:PATH=%s\n" % self.path("site/torch"))
+        self.write("site/torch/version.py", "__version__ = '2.11.0+cu130'\n")
+        self.write("site/torch/__init__.py", "raise ImportError('it is not imported to be found')\n")
+        os.makedirs(self.path("site/nvidia/cu13/lib"))
+
+    def write(self, name, text):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def pack(self, build=None):
+        return subprocess.run([os.path.join(ROOT, "docs", "gpu", "bundle.sh"), "--build", build or self.build,
+                               self.path("bundle.tar.gz")], text=True, capture_output=True, check=False, timeout=100)
+
+    def unpack_for(self, device_file):
+        """Where a machine that has this file has a GPU."""
+        packed = self.pack()
+        self.assertEqual(packed.returncode, 0, packed.stderr)
+        self.assertIn("for PyTorch 2.11.0+cu130", packed.stdout)
+        subprocess.run(["tar", "-C", self.folder, "-xzf", self.path("bundle.tar.gz")], check=True)
+        self.has_a_file(device_file, "lockstep-gpu/" + FILES)
+
+    def run_there(self, *arguments, **variables):
+        environment = {**os.environ, "PYTHONPATH": self.path("site"), **variables}
+        return subprocess.run([self.path("lockstep-gpu/docs/gpu/check.sh"), *arguments, self.path("kept")], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=100,
+                              env=environment)
+
+    def test_what_was_not_built_with_nccl_is_not_packed(self):
+        os.remove(os.path.join(self.build, "ddp/backend/nccl/liblockstep_nccl.so"))
+        packed = self.pack()
+        self.assertEqual((packed.returncode, packed.stdout), (2, ""))
+        self.assertIn("holds no ddp/backend/nccl/liblockstep_nccl.so: build it with -DLOCKSTEP_NCCL=ON", packed.stderr)
+
+    def test_without_a_gpu_it_says_so(self):
+        self.unpack_for("/dev/neither")
+        done = self.run_there()
+        self.assertEqual(done.returncode, 77, done.stdout)
+        self.assertIn("this machine has no NVIDIA GPU", done.stdout)
+
+    def test_its_programs_find_the_pytorch_of_the_machine(self):
+        self.unpack_for("/dev/null")
+        self.fake("lockstep-gpu/build/release/cli/lockstep", 'echo "$LD_LIBRARY_PATH"')
+        done = self.run_there("--only", "doctor", LD_LIBRARY_PATH="/of/the/user")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        with open(self.path("kept/doctor.txt"), encoding="utf-8") as file:
+            folders = file.read().strip().split(":")
+        self.assertEqual(folders, [self.path("lockstep-gpu/lib"), self.path("site/torch/lib"),
+                                   self.path("site/nvidia/cu13/lib"), "/of/the/user"])
+        steps = self.run_there("--steps").stdout
+        self.assertIn("first:", steps)
+        for of_the_tree in ("setup", "build", "race", "step_time"):
+            self.assertNotIn("\n%s:" % of_the_tree, "\n" + steps)
+
+    def test_another_pytorch_and_none_are_told(self):
+        self.unpack_for("/dev/null")
+        self.write("site/torch/version.py", "__version__ = '2.10.0+cu128'\n")
+        done = self.run_there()
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertRegex(done.stdout, r"has PyTorch 2\.10\.0\+cu128, and this bundle takes 2\.11\.0\+cu130")
+        done = self.run_there(LOCKSTEP_PYTHON="/no/python")
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("no Python here has PyTorch, and this bundle takes 2.11.0+cu130", done.stdout)
 
 
 if __name__ == "__main__":
