@@ -25,6 +25,7 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import importlib
 import inspect
 import json
 import math
@@ -187,9 +188,13 @@ def digests_of(tensors):
     return result
 
 
+def is_dtensor(tensor):
+    return isinstance(tensor, getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", ()))
+
+
 def plain_tensor(tensor):
     """What this rank holds of the tensor, as one that no subclass's code runs for. Throws where there is none."""
-    if isinstance(tensor, getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", ())):
+    if is_dtensor(tensor):
         if any(placement.is_partial() for placement in tensor.placements):
             raise TypeError("a DTensor of partial sums")
         tensor = tensor._local_tensor
@@ -708,8 +713,9 @@ class Model:
     def __init__(self, name, wrapper, module, wrapped_by):
         self.name, self.wrapper, self.module, self.wrapped_by = name, weakref.ref(wrapper), weakref.ref(module), wrapped_by
         self.kind, self.forwards, self.forwards_of_step, self.depth = None, 0, 0, 0
-        self.buffers_came = self.is_training = self.is_moved = False
+        self.buffers_came = self.is_training = self.is_moved = self.has_backward = False
         self.recorded = None  # The parameters and their versions when they were recorded last.
+        self.shards_recorded = []
         self.seen = self.taken = None  # Marks of gradients: as they were recorded last, and after the update that took them.
 
     def named(self, members):
@@ -727,6 +733,60 @@ class Model:
 
     def gradients(self):
         return [(name, p.grad if p.is_leaf else None) for name, p in self.parameters()]
+
+    def marked(self):
+        """Tensors that tell whether gradients have changed."""
+        return self.gradients()
+
+    def owned(self):
+        """{id of a parameter: (model, name, whether it is frozen)}"""
+        return {id(p): (self, name, not p.requires_grad) for name, p in self.all_parameters()}
+
+
+    def shards(self):
+        """What this rank holds of tensors that the ranks have parts of: [name, whole shape, where it begins, whether in the
+        flattened whole]."""
+        offsets = getattr(sys.modules.get("torch.distributed.tensor._utils"), "compute_local_shape_and_global_offset", None)
+        return [[name, list(p.shape), list(offsets(p.shape, p.device_mesh, p.placements)[1]), False]
+                for name, p in self.parameters() if is_dtensor(p)]
+
+
+class FlatModel(Model):
+    """One in FullyShardedDataParallel, which makes one flat parameter of those of a unit. Named as the program named them."""
+
+    def units(self):
+        """(prefix of names, flat parameter, its gradient) of each."""
+        for prefix, module in torch.nn.Module.named_modules(self.module()):
+            handle = field(module, "_handle")
+            if handle is not None:
+                gradient = handle.flat_param.grad if handle.sharded_grad is None else handle.sharded_grad
+                yield clean(prefix + "." if prefix else ""), handle.flat_param, gradient
+
+    def parts(self, tensor_of):
+        named = []
+        for prefix, flat, gradient in self.units():
+            tensor = tensor_of(flat, gradient)
+            for name, info in zip(flat._fqns, flat._shard_param_infos):
+                begin = info.offset_in_shard if info.in_shard else 0
+                is_there = tensor is not None
+                named.append((prefix + clean(name), tensor[begin:begin + (info.numel_in_shard or 0)] if is_there else None))
+        return named
+
+    def parameters(self):
+        return self.parts(lambda flat, _: flat._local_shard.detach())
+
+    def gradients(self):
+        return self.parts(lambda _, gradient: gradient)
+
+    def marked(self):
+        return [("", gradient) for _, _, gradient in self.units()]
+
+    def owned(self):
+        return {id(flat): (self, prefix + "_flat_param", False) for prefix, flat, _ in self.units()}
+
+    def shards(self):
+        return [[prefix + clean(name), list(shape), [info.intra_param_start_idx or 0], True] for prefix, flat, _ in self.units()
+                for name, shape, info in zip(flat._fqns, flat._shapes, flat._shard_param_infos)]
 
 
 def clean(name):
@@ -778,6 +838,7 @@ class Training:
         self.record, self.models, self.count, self.joins = record, [], 0, 0
         self.stepping, self.update_began = None, 0
         self.names, self.updates = Names("optimizer"), collections.Counter()
+        self.sharded = []
 
     def live_models(self):
         self.models = [model for model in self.models if model.wrapper() is not None and model.module() is not None]
@@ -791,10 +852,17 @@ class Training:
         parameters = model.parameters()
         if is_certain or model.recorded is None or not model.recorded.are_of(parameters):
             model.recorded = Marks(parameters)
-            self.record.digests(model.name, "parameters", parameters)
+            self.record_parts(model, "parameters", parameters)
+
+    def record_parts(self, model, role, named):
+        shards = model.shards()
+        if shards != model.shards_recorded:
+            model.shards_recorded = shards
+            self.record.fact("shards", of=model.name, tensors=shards)
+        self.record.digests(model.name, role, named)
 
     def add(self, wrapper, module, wrapped_by, **about):
-        model = Model("model %d" % self.count, wrapper, module, wrapped_by)
+        model = (FlatModel if wrapped_by == "FullyShardedDataParallel" else Model)("model %d" % self.count, wrapper, module, wrapped_by)
         self.count += 1
         self.models.append(model)
         modules = list(torch.nn.Module.modules(module))
@@ -845,11 +913,15 @@ class Training:
         self.move(model)
         return torch.utils._pytree.tree_map(lambda value: moved(value, self.record.generator), inputs)
 
+    def prepare_forward(self, ddp, /, *args, **kwargs):
+        if self.model_of(ddp) is not None:
+            self.record.at("forward")
+        yield
+
     def send_buffers(self, ddp):
         model = self.model_of(ddp)
         if model is None:
             return
-        self.record.at("forward")
         done = self.record.collectives.issue("ddp_buffers", **sent(model.buffers()))
         _, error = yield
         if error is None:
@@ -885,15 +957,10 @@ class Training:
             self.record.span("forward", began)
 
     def backward(self, tensors=None, *args, **kwargs):
-        models = list(self.live_models())
+        models = {model: self.before_backward(model) for model in self.live_models()}
         self.record.at("backward")
-        before = [model.gradients() for model in models]
-        marks = [Marks(each) for each in before]
-        kept = [None if model.taken is None else model.taken.are_of(each) and any(t is not None for _, t in each)
-                for model, each in zip(models, before)]
-        del before
         done = [self.record.collectives.issue("ddp_backward", **sent(model.parameters())) for model in models
-                if model.kind == "synchronised"]
+                if model.kind == "synchronised" and model.wrapped_by == "DistributedDataParallel"]
         began = time.monotonic_ns()
         _, error = yield
         self.record.span("backward", began)
@@ -901,19 +968,53 @@ class Training:
             return
         for each in done:
             each()
-        for model, mark, is_kept in zip(models, marks, kept):
-            gradients = model.gradients()
-            if not mark.are_of(gradients):
-                self.end_backward(model, gradients, tensors, {} if is_kept is None else {"kept": is_kept})
+        self.adopt()
+        self.record.at("backward")
+        for model in self.live_models():
+            marks, about = models.get(model, (None, {}))
+            if marks is None or not marks.are_of(model.marked()):
+                self.end_backward(model, tensors, about)
 
-    def end_backward(self, model, gradients, loss, about):
-        outside = "by hand" if model.wrapped_by == "watched" else "bare"
+    def before_backward(self, model):
+        """Marks of its gradients, and how they differ from what was recorded of them last."""
+        gradients = model.marked()
+        about = {}
+        if model.taken is not None:
+            about["kept"] = model.taken.are_of(gradients) and any(t is not None for _, t in gradients)
+        if model.has_backward and not model.seen[0].are_of(gradients):
+            about["changed"] = True
+        return Marks(gradients), about
+
+    def end_backward(self, model, loss, about):
+        module, gradients = model.module(), model.gradients()
+        outside = {"DistributedDataParallel": "bare", "watched": "by hand"}.get(model.wrapped_by, "synchronised")
         kind = model.kind or ("again" if model.forwards_of_step else outside)
-        self.record.fact("backward", model=model.name, kind=kind, loss=loss, training=model.is_training or
-                         bool(field(model.module(), "training")) and not model.forwards, forwards=model.forwards, **about)
-        self.record.digests(model.name, "gradients", gradients)
-        model.seen = Marks(gradients), touch(gradients)
+        is_local = field(module, "_sync_gradients") is False  # FullyShardedDataParallel's, in no_sync.
+        training = model.is_training if model.forwards else field(module, "training")
+        self.record.fact("backward", model=model.name, kind="no_sync" if is_local else kind, loss=loss, training=training,
+                         forwards=model.forwards, **about)
+        if not is_local:
+            self.record_parts(model, "gradients", gradients)
+            model.seen, model.has_backward = (Marks(model.marked()), touch(gradients)), True
         model.kind, model.forwards, model.taken = None, 0, None
+
+    def shard(self, module, /, *args, **kwargs):
+        """A module whose parameters the ranks have parts of from here on. Which one is the model's root is not known yet."""
+        result, error = yield
+        if error is None:
+            name = type(module).__name__ if hasattr(type(module), "fsdp_modules") else "fully_shard"
+            self.sharded += [(weakref.ref(each), name) for each in (module if type(module) in (list, tuple) else [module])]
+
+    def adopt(self):
+        """Makes models of the roots among sharded modules."""
+        sharded, self.sharded = [(reference(), name) for reference, name in self.sharded], []
+        inner = [model.module() for model in self.live_models()] + [module for module, _ in sharded if module is not None]
+        known = {id(each) for module in inner for each in torch.nn.Module.modules(module) if each is not module}
+        known.update(id(model.module()) for model in self.models)
+        for module, name in sharded:
+            if module is not None and id(module) not in known:
+                known.add(id(module))
+                self.add(module, module, name)
 
     def is_stepping(self):
         """Whether the step of an optimizer runs around this one. One that threw does not."""
@@ -927,8 +1028,10 @@ class Training:
         return False
 
     def owners(self):
-        """{id of a parameter: (model, name, whether it is frozen)}"""
-        return {id(p): (model, name, not p.requires_grad) for model in self.live_models() for name, p in model.all_parameters()}
+        owners = {}
+        for model in self.live_models():
+            owners.update(model.owned())
+        return owners
 
     def begin_update(self, optimizer, args, kwargs):
         if self.stepping is not optimizer and self.is_stepping():
@@ -936,6 +1039,7 @@ class Training:
         if multiprocessing.process.parent_process() is None:  # Another one is a helper until it makes a process group.
             self.record.open(0, 1)
         self.stepping, self.update_began = optimizer, time.monotonic_ns()
+        self.adopt()
         name = self.names.of(optimizer)
         strangers = self.strangers(optimizer, self.owners())
         if strangers and not self.updates[name]:
@@ -957,10 +1061,10 @@ class Training:
         own = {id(p) for group in optimizer.param_groups for p in group["params"]}
         for model in self.live_models():
             gradients = model.gradients()
-            is_own = any(id(p) in own for _, p in model.parameters())
-            is_seen = model.seen is not None and model.seen[0].are_of(gradients) and model.seen[1] == touch(gradients)
+            is_own = not own.isdisjoint(model.owned())
+            is_seen = model.seen is not None and model.seen[0].are_of(model.marked()) and model.seen[1] == touch(gradients)
             if is_own and any(t is not None for _, t in gradients) and (not is_seen or model.wrapped_by == "watched"):
-                self.record.digests(model.name, "taken", gradients)
+                self.record_parts(model, "taken", gradients)
 
     def end_update(self, optimizer, args, kwargs):
         if optimizer is not self.stepping:  # The one that another has within it.
@@ -985,7 +1089,7 @@ class Training:
         for model in self.models:
             self.record_parameters(model, model in owning)
             if model in owning:
-                model.taken, model.forwards_of_step = Marks(model.gradients()), 0
+                model.taken, model.forwards_of_step, model.has_backward = Marks(model.marked()), 0, False
         self.record.step += 1
 
     def state(self, optimizer, places, owners):
@@ -1025,7 +1129,7 @@ class Training:
 
 def is_divided(tensor):
     """Whether the ranks hold parts of it, as those of FullyShardedDataParallel and DTensor do."""
-    return type(tensor).__name__ in ("FlatParameter", "DTensor") or hasattr(tensor, "_is_flat_param")
+    return is_dtensor(tensor) or hasattr(tensor, "_is_flat_param")
 
 
 class Forward:
@@ -1082,6 +1186,7 @@ def install():
     parallel, iterator = torch.nn.parallel.DistributedDataParallel, torch.utils.data.dataloader._BaseDataLoaderIter
     join, distributed = torch.distributed.algorithms.join.Join, torch.distributed.distributed_c10d
     put(parallel, "__init__", training("wrap"), "construction")
+    put(parallel, "_pre_forward", training("prepare_forward"), "inputs of a forward")
     put(parallel, "_sync_buffers", training("send_buffers"), "buffers")
     if hasattr(parallel, "_inside_ddp_forward"):
         parallel._inside_ddp_forward = forward_in(parallel._inside_ddp_forward)
@@ -1102,6 +1207,9 @@ def install():
     register_optimizer_step_pre_hook(before_step)
     register_optimizer_step_post_hook(after_step)
 
+    with contextlib.suppress(ImportError):
+        importlib.import_module("torch.distributed.fsdp")  # The first optimizer would load it.
+        put(torch.distributed.fsdp.FullyShardedDataParallel, "__init__", training("shard"), "construction")
     replaced = {}
 
     def put_function(owners, name, around, what):
@@ -1111,6 +1219,9 @@ def install():
             for owner in owners:
                 setattr(owner, name, replaced[id(original)])
     put_function([torch.autograd], "backward", training("backward"), "backward")
+    for package, name in (("torch.distributed.fsdp", "fully_shard"), ("torch.distributed.tensor.parallel", "parallelize_module")):
+        if package in sys.modules:
+            put_function([sys.modules[package]], name, training("shard"), "construction")
     put_function([distributed, torch.distributed], "init_process_group", part("collectives", "made"), "process group")
     for name, (tensor, op) in COLLECTIVES.items():
         if hasattr(distributed, name):
@@ -1153,12 +1264,18 @@ def start(folder=None, program=None, rank=None, world=None):
         rank = whole_number(*RANK_VARIABLES)
     if world is None:
         world = whole_number(*WORLD_VARIABLES, default=1)
-    begin(folder, program or sys.argv[0], whole_number("LOCKSTEP_RECORD_VALUES"), whole_number("LOCKSTEP_RECORD_PERTURB"))
-    if rank is not None:
-        try:
+    numbers = whole_number("LOCKSTEP_RECORD_VALUES"), whole_number("LOCKSTEP_RECORD_PERTURB")
+    try:
+        begin(folder, program or sys.argv[0], *numbers)
+        if rank is not None:
             recorder.history.open(rank, world)
-        except OSError as error:
-            raise SystemExit(str(error)) from None
+    except OSError as error:
+        raise SystemExit(str(error)) from None
+    except Exception as error:  # Such as a release of PyTorch that it does not know.
+        print("lockstep_recorder: nothing is recorded: %s" % told(error), file=sys.stderr)
+        if recorder:
+            recorder.history.has_ended = True
+        return
     sys.excepthook, sys.exit = functools.partial(threw, sys.excepthook), functools.partial(exited, sys.exit)
     multiprocessing.process.BaseProcess.start = started(multiprocessing.process.BaseProcess.start)
 
