@@ -50,7 +50,7 @@ WHY_MOST = 4000  # Characters of an exception. A longer one keeps its end, where
 WAITING_MOST = 1 << 20  # Bytes that wait for a file whose rank is not known yet.
 VALUES_BYTES = 3 << 19  # Of one list; of larger tensors some elements are recorded.
 ELEMENTS_MOST, ELEMENTS_LEAST = 4096, 16  # Of a tensor, where not all are.
-STATE_FIRST, STATE_EVERY = 8, 8  # Updates after which an optimizer's state is digested.
+LARGE, OFTEN, SELDOM = 4 << 20, 8, 8  # Of more elements gradients and state are digested in the first steps, then in every eighth.
 GOLDEN, FIRST, SECOND = (word - (1 << 64) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 ROW = 2048  # Bytes that are hashed together.
 NO_TENSOR = (0, -1.0)
@@ -149,7 +149,7 @@ def hashes_of(parts):
 def sums_of_hashes(tensors):
     """The digests of contiguous tensors on one device. Small ones are hashed together and large ones in parts, so that
     intermediate tensors stay small."""
-    device, most = tensors[0].device, (1 << 18 if tensors[0].device.type == "cpu" else 1 << 25)
+    device, most = tensors[0].device, (1 << 20 if tensors[0].device.type == "cpu" else 1 << 25)
     zeros, hashes, parts, room = torch.zeros(ROW, dtype=torch.uint8, device=device), [], [], most
     counts = [t.numel() * t.element_size() // ROW + 1 for t in tensors]
     for tensor in tensors:
@@ -537,6 +537,11 @@ class Recorder:
         if self.step < self.values_steps and role in ("parameters", "gradients", "buffers", "taken") and held:
             self.values(self.lists[key], [tensor for _, tensor in held if tensor is not None])
 
+    def is_due(self, named):
+        """Whether these are digested in this step. What differs in the steps between shows in the parameters."""
+        is_large = sum(t.numel() for _, t in named if t is not None) > LARGE
+        return not is_large or self.step < max(OFTEN, self.values_steps) or self.step % SELDOM == 0
+
     def values(self, number, tensors):
         most = max((t.numel() for t in tensors), default=0)
         sizes = [(t.numel(), t.element_size()) for t in tensors]
@@ -837,7 +842,7 @@ class Training:
     def __init__(self, record):
         self.record, self.models, self.count, self.joins = record, [], 0, 0
         self.stepping, self.update_began = None, 0
-        self.names, self.updates = Names("optimizer"), collections.Counter()
+        self.names, self.updates = Names("optimizer"), collections.Counter()  # Updates of each.
         self.sharded = []
 
     def live_models(self):
@@ -994,7 +999,8 @@ class Training:
         self.record.fact("backward", model=model.name, kind="no_sync" if is_local else kind, loss=loss, training=training,
                          forwards=model.forwards, **about)
         if not is_local:
-            self.record_parts(model, "gradients", gradients)
+            if self.record.is_due(gradients):
+                self.record_parts(model, "gradients", gradients)
             model.seen, model.has_backward = (Marks(model.marked()), touch(gradients)), True
         model.kind, model.forwards, model.taken = None, 0, None
 
@@ -1080,8 +1086,9 @@ class Training:
         self.record.fact(name, kind=type(optimizer).__name__, groups=groups, foreign=len(strangers),
                          owned=[[model.name, name] for model, name, is_frozen in own if not is_frozen],
                          frozen=sum(is_frozen for _, _, is_frozen in own), divided=sum(map(is_divided, places)))
-        if self.updates[name] < STATE_FIRST or self.updates[name] % STATE_EVERY == 0:
-            self.record.digests(name, "state", self.state(optimizer, places, owners))
+        state = self.state(optimizer, places, owners)
+        if self.record.is_due(state):
+            self.record.digests(name, "state", state)
         self.updates[name] += 1
         if strangers:
             self.record.digests(name, "parameters", strangers)

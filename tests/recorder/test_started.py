@@ -1,0 +1,152 @@
+"""The recorder of Python in processes that are started in other ways than by torchrun, from a copy of its one file.
+
+usage: test_started.py LOCKSTEP
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+PYTHON = os.path.join(ROOT, ".venv-peer", "bin", "python")
+TRAINING = """
+import os, sys, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+def train(rank, world, store, fails_on=None, rate=0.1):
+    dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=world)
+    ddp = DistributedDataParallel(torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=rate)
+    for _ in range(2):
+        optimizer.zero_grad()
+        ddp(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+    dist.barrier()
+    if rank == fails_on:
+        raise ValueError("a bad sample " + "x" * 600 + " of rank %d" % rank)
+    dist.destroy_process_group()
+"""
+SPAWNED = TRAINING + """
+if __name__ == "__main__":
+    import torch.multiprocessing
+    torch.multiprocessing.spawn(train, args=(2, sys.argv[1], 1 if "fails" in sys.argv else None), nprocs=2)
+"""
+PROCESSES = TRAINING + """
+if __name__ == "__main__":
+    import torch.multiprocessing as mp
+    mp.set_start_method("fork")
+    ranks = [mp.Process(target=train, args=(rank, 2, sys.argv[1])) for rank in range(2)]
+    for each in ranks: each.start()
+    for each in ranks: each.join()
+    sys.exit(sum(each.exitcode for each in ranks))
+"""
+NAMES_BEFORE = TRAINING + """
+from torch.distributed import all_reduce
+import lockstep_recorder
+lockstep_recorder.start(rank=0, world=1)
+train(0, 1, sys.argv[1] + " first")
+dist.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=0, world_size=1)
+all_reduce(torch.ones(3))
+sys.exit(3)
+"""
+ALONE = TRAINING + """
+import lockstep_recorder
+lockstep_recorder.start()
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model(torch.ones(2, 4)).sum().backward()
+optimizer.step()
+print("trained")
+"""
+
+
+class Started(unittest.TestCase):
+    lockstep = ""  # the program that judges
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="lockstep started ")
+        self.addCleanup(folder.cleanup)
+        self.folder, self.out = folder.name, os.path.join(folder.name, "recorded")
+        shutil.copy(os.path.join(ROOT, "recorder", "python", "lockstep_recorder.py"), self.folder)
+
+    def run_program(self, text, *arguments, module=(), **environment):
+        with open(os.path.join(self.folder, "train.py"), "w", encoding="utf-8") as file:
+            file.write(text)
+        known = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "PYTHONPATH")}
+        return subprocess.run([PYTHON, "-B", *module, "train.py", os.path.join(self.folder, "store"), *arguments], cwd=self.folder,
+                              capture_output=True, text=True, timeout=300, check=False,
+                              env={**known, "OMP_NUM_THREADS": "1", "LOCKSTEP_RECORD": self.out, **environment})
+
+    def history(self, rank):
+        with open(os.path.join(self.out, "rank%d.history" % rank), "rb") as file:
+            return file.read().decode("latin-1")
+
+    def judge(self):
+        return subprocess.run([self.lockstep, "judge", self.out], capture_output=True, text=True, timeout=120, check=False)
+
+    def test_ranks_that_the_program_spawns_are_recorded(self):
+        result = self.run_program(SPAWNED, module=("-m", "lockstep_recorder"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(sorted(os.listdir(self.out)), ["rank0.history", "rank1.history"])
+        for rank in (0, 1):
+            self.assertIn('"kind":"returned"', self.history(rank))
+        self.assertIn(self.judge().returncode, (0, 1))
+
+    def test_a_spawned_rank_that_throws_leaves_the_whole_text(self):
+        result = self.run_program(SPAWNED, "fails", module=("-m", "lockstep_recorder"))
+        self.assertIn("a bad sample", result.stderr)
+        self.assertRegex(self.history(1), r'"kind":"threw","why":"ValueError: a bad sample x{600} of rank 1"')
+
+    def test_ranks_that_are_forked_are_recorded(self):
+        result = self.run_program(PROCESSES, module=("-m", "lockstep_recorder"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for rank in (0, 1):
+            self.assertEqual(len(re.findall(r'"name":"optimizer 0"', self.history(rank))), 2)
+            self.assertIn('"kind":"returned"', self.history(rank))
+
+    def test_names_imported_before_the_start_are_seen_and_the_exit_status(self):
+        result = self.run_program(NAMES_BEFORE)
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertIn('"op":"allreduce","group":"world","dtype":"float32"', self.history(0))
+        self.assertRegex(self.history(0), r'"at":"train.py:\d+ in <module>"')
+        self.assertIn('"kind":"exited","why":"3"', self.history(0))
+
+    def test_a_training_alone_is_rank_0_of_1_and_a_second_one_in_the_folder_runs_unrecorded(self):
+        result = self.run_program(ALONE)
+        self.assertEqual((result.returncode, result.stdout), (0, "trained\n"), result.stderr)
+        before = self.history(0)
+        self.assertIn('"rank":0,"world":1', before)
+        self.assertIn('"of":"optimizer 0","role":"parameters"', before)
+        result = self.run_program(ALONE)
+        self.assertEqual((result.returncode, result.stdout), (0, "trained\n"), result.stderr)
+        self.assertIn("rank0.history: is there already; record into a new folder; this process is not recorded", result.stderr)
+        self.assertEqual(self.history(0), before)
+
+    def test_a_launched_rank_whose_file_is_there_is_refused_before_the_program_begins(self):
+        os.mkdir(self.out)
+        with open(os.path.join(self.out, "rank0.history"), "wb"):
+            pass
+        result = self.run_program(ALONE, RANK="0")
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertIn("rank0.history: is there already; record into a new folder", result.stderr)
+
+    def test_ranks_that_torchrun_starts_again_are_recorded_apart(self):
+        os.mkdir(self.out)
+        with open(os.path.join(self.out, "rank0.history"), "wb"):
+            pass
+        result = self.run_program(ALONE, RANK="0", TORCHELASTIC_RESTART_COUNT="1")
+        self.assertEqual((result.returncode, result.stdout), (0, "trained\n"), result.stderr)
+        self.assertTrue(os.path.exists(os.path.join(self.out, "restart-1", "rank0.history")))
+
+
+if __name__ == "__main__":
+    if not os.path.exists(PYTHON):
+        print("skipped: there is no .venv-peer: ./lockstep setup --peer makes it")
+        sys.exit(77)
+    Started.lockstep = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
