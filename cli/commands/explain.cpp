@@ -9,6 +9,8 @@
 #include "harness/engine/draw.h"
 #include "harness/engine/schema.h"
 #include "harness/engine/shown_fields.h"
+#include "harness/judge/against.h"
+#include "harness/judge/explanations.h"
 
 #include <algorithm>
 #include <cctype>
@@ -95,6 +97,33 @@ int explain(const Known& known, const Demo& demo) {
   return kHeld;
 }
 
+// What `judge` names: a claim or a pattern; false for another name.
+bool explain_judge(const Known& known, const std::string& name) {
+  for (const auto& is : recorded::claim_explanations()) {
+    if (is.name != name) continue;
+    print(name + "\n");
+    for (const auto& claim : recorded::claims())
+      if (claim.name == name) print_part("claim", std::string(claim.rule));
+    for (const auto& claim : recorded::claims_against())
+      if (claim.name == name) print_part("claim", std::string(claim.rule));
+    print_part("compares", std::string(is.compared));
+    print_part("usual mistake", std::string(is.mistake));
+    print_part("cure", std::string(is.cure));
+    print_part("not covered", std::string(is.not_seen));
+    print_part("allow it", known.program + " judge FOLDER --allow " + name);
+    print_part("read", "docs/judge.md");
+    return true;
+  }
+  for (const auto& is : recorded::pattern_explanations()) {
+    if (is.name != name) continue;
+    print(name + "\n");
+    print_part("what is seen", std::string(is.seen));
+    print_part("read", "docs/patterns.md");
+    return true;
+  }
+  return false;
+}
+
 const Demo* find_demo(const Known& known, const std::string& name) {
   for (const auto* demos : {&known.demos, &known.claims})
     for (const auto& demo : *demos)
@@ -136,6 +165,17 @@ bool search(const Known& known, const std::string& text) {
     for (const auto& demo : *demos)
       if (holds_all(joined({demo.name, demo.lesson, demo.text}, " "), words))
         found.emplace_back(demo.name, demo.lesson);
+  for (const auto& is : recorded::claim_explanations())
+    if (holds_all(
+            joined({std::string(is.name), std::string(is.compared), std::string(is.mistake)}, " "),
+            words))
+      found.emplace_back(std::string(is.name) + " (judge)", std::string(is.mistake));
+  for (const auto& is : recorded::pattern_explanations())
+    if (holds_all(joined({std::string(is.name), std::string(is.seen)}, " "), words))
+      found.emplace_back(std::string(is.name) + " (judge)", std::string(is.seen));
+  for (const auto& is : recorded::symptoms())
+    if (holds_all(joined({std::string(is.words), std::string(is.answer)}, " "), words))
+      found.emplace_back(std::string(is.about), std::string(is.answer));
   for (const auto& [name, claim] : found) print(name + "\n    " + claim + "\n", kColumns);
   return !found.empty();
 }
@@ -155,7 +195,8 @@ void add_explain(CLI::App& app, const Known& known, SingleThreaded& alone, int& 
   command
       ->add_option(
           "NAME", flags->name,
-          "a scenario, or the beginning of its name; a demonstration, a claim; or words and tags")
+          "a scenario, or the beginning of its name; a demonstration, a claim or pattern of judge; "
+          "or words and tags")
       ->required()
       ->type_name("");
   command->add_flag("--case", flags->shows_case,
@@ -168,6 +209,10 @@ void add_explain(CLI::App& app, const Known& known, SingleThreaded& alone, int& 
     const bool begins_a_name =
         std::any_of(known.scenarios.begin(), known.scenarios.end(),
                     [&](const auto& each) { return each.name.starts_with(flags->name); });
+    if (!is_file && explain_judge(known, flags->name)) {
+      status = kHeld;
+      return;
+    }
     if (!is_file && !begins_a_name) {
       const auto* demo = find_demo(known, flags->name);
       if (demo != nullptr) {

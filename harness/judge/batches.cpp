@@ -126,8 +126,12 @@ std::optional<Finding> never_drawn(const std::vector<PassRow>& rows) {
 std::optional<Finding> overlapping_draws(const std::vector<PassRow>& rows) {
   for (const auto& row : rows) {
     const auto& first = row.by_rank.front();
-    const auto share = first.length() / static_cast<int64_t>(row.by_rank.size());
-    if (row.is_sharded() || row.all_whole() || !row.all(&Pass::trains) || share <= 0) continue;
+    int64_t length = first.length();
+    if (length < 0)  // of which all that was drawn says something
+      for (const auto& pass : row.by_rank)
+        for (const int64_t index : pass.indices) length = std::max(length, index + 1);
+    const auto share = length / static_cast<int64_t>(row.by_rank.size());
+    if (row.is_sharded() || !row.all(&Pass::trains) || share <= 0) continue;
     std::map<int64_t, size_t> holders;
     std::vector<int64_t> shared;
     bool is_distinct = true;
@@ -144,9 +148,9 @@ std::optional<Finding> overlapping_draws(const std::vector<PassRow>& rows) {
     if (!is_distinct || shared.empty()) continue;
     return Finding{"", "overlapping_draws", row.place(),
                    row.place() + ": ranks drew " + counted(shared.size(), "sample") +
-                       " of each other's before the first order of " +
-                       std::to_string(first.length()) + " was over: its " +
-                       first.is->text("sampler") + " does not know the ranks: " + listed(shared)};
+                       " of each other's before the first order of " + std::to_string(length) +
+                       " was over: its " + first.is->text("sampler") +
+                       " does not know the ranks: " + listed(shared)};
   }
   return {};
 }

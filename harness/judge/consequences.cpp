@@ -53,16 +53,16 @@ bool leads_to(std::string_view cause, std::string_view other) {
   return std::any_of(of.begin(), of.end(), [&](auto begin) { return other.starts_with(begin); });
 }
 
-bool fails(const NamedJudgement& one) {
-  return one.judgement.why_not.empty() && !one.judgement.findings.empty() &&
-         one.judgement.is_certain;
+bool has_finding(const NamedJudgement& one) {
+  return one.judgement.why_not.empty() && !one.judgement.findings.empty();
 }
 
 // True if the other one fails at no earlier moment. What is about the whole run may follow from
 // anything and be the cause of anything.
 bool may_cause(const NamedJudgement& cause, const NamedJudgement& other) {
   const auto &at = cause.judgement.at, &then = other.judgement.at;
-  return leads_to(cause.name, other.name) && (!at || !then || !comes_before(*then, *at));
+  return cause.judgement.is_certain && leads_to(cause.name, other.name) &&
+         (!at || !then || !comes_before(*then, *at));
 }
 
 // Of two that fail, the one to name: that of the earlier moment, then that of the table's order. A
@@ -91,7 +91,7 @@ NamedJudgement* cause_of(const NamedJudgement& other, const std::vector<NamedJud
 void fold_consequences(std::vector<NamedJudgement>& all) {
   std::vector<NamedJudgement*> failing;
   for (auto& one : all)
-    if (fails(one)) failing.push_back(&one);
+    if (has_finding(one)) failing.push_back(&one);
   std::vector<std::pair<NamedJudgement*, NamedJudgement*>> folded;  // and its root
   for (auto* one : failing) {
     NamedJudgement* root = one;

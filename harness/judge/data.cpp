@@ -87,6 +87,32 @@ std::optional<Finding> not_split(const PassRow& row) {
                      ", which does not know the ranks" + drawn_text(row)};
 }
 
+std::optional<Finding> other_content(const PassRow& row) {
+  std::vector<std::string> texts;
+  for (const auto& pass : row.by_rank) texts.push_back(pass.is->text("fingerprint"));
+  if (all_alike(texts) ||
+      std::any_of(texts.begin(), texts.end(), [](const auto& text) { return text.empty(); }))
+    return {};
+  return Finding{
+      "", "other_content", row.place(),
+      "the dataset's content, by its fingerprint, in " + row.place() + ": " + values_text(texts)};
+}
+
+// True where ranks have the same samples under other numbers: a part of one dataset, or one sample
+// that ranks were handed under two numbers. Otherwise each rank may have data of its own.
+bool numbers_the_same_samples(const PassRow& row) {
+  std::map<std::string, int64_t> numbers;
+  for (const auto& pass : row.by_rank) {
+    if (pass.is->text("dataset") == "Subset") return true;
+    for (const auto& batch : pass.batches)
+      if (batch.first_index >= 0 &&
+          numbers.try_emplace(batch.first_print, batch.first_index).first->second !=
+              batch.first_index)
+        return true;
+  }
+  return false;
+}
+
 bool trains_shuffled(const PassRow& row) {
   return row.is_sharded() && row.all_whole() && row.all(&Pass::trains) &&
          row.by_rank.front().is->truth("shuffle");
@@ -123,26 +149,31 @@ Judgement datasets_are_the_same(const RecordedRun& run) {
                                          {"sampler_epoch", "split_differently"},
                                          {"shuffle", "split_differently"},
                                          {"replicas", "split_differently"},
-                                         {"drops", "split_differently"},
-                                         {"fingerprint", "other_content"}}) {
+                                         {"drops", "split_differently"}}) {
       std::vector<std::string> texts;
       for (const auto& pass : row.by_rank) {
         const auto found = pass.is->values.find(field);
         texts.push_back(found == pass.is->values.end() ? "none" : excerpt(found->dump()));
       }
       if (all_alike(texts)) continue;
-      const std::string what = pattern == std::string("other_content")
-                                   ? "the dataset's content, by its fingerprint, in "
-                                   : "the " + std::string(field) + " of ";
       judgement.findings.push_back(
-          {"", pattern, row.place(), what + row.place() + ": " + values_text(texts)});
-      if (pattern == std::string("other_content"))
-        judgement.findings.back().text +=
-            "\none sampler splits it by number, so that ranks draw the same samples, and some that "
-            "others keep for validation: was it split with a seed of each rank's own?";
+          {"", pattern, row.place(),
+           "the " + std::string(field) + " of " + row.place() + ": " + values_text(texts)});
       judgement.at = row.by_rank.front().last;
       return judgement;
     }
+    auto other = other_content(row);
+    if (!other) continue;
+    if (!numbers_the_same_samples(row)) {
+      if (judgement.remarks.empty()) judgement.remarks.push_back(std::move(*other));
+      continue;
+    }
+    other->text +=
+        "\none sampler splits it by number, so that ranks draw the same samples, and some that "
+        "others keep for validation: was it split with a seed of each rank's own?";
+    judgement.findings.push_back(std::move(*other));
+    judgement.at = row.by_rank.front().last;
+    return judgement;
   }
   return judgement;
 }

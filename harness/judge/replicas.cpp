@@ -1,6 +1,6 @@
 // Whether the replicas stay the same: parameters, optimizers, buffers.
 #include "harness/core/text.h"
-#include "harness/judge/rows.h"
+#include "harness/judge/at_wrapping.h"
 
 #include <algorithm>
 #include <map>
@@ -158,6 +158,7 @@ class Replicas {
                  "they were swapped or moved for that forward alone"});
       return;
     }
+    if (finding->pattern != "other_shape") finding->text += unknown_to_the_wrapper(run_, row);
     judgement.at = row.at;
     judgement.findings.push_back(std::move(*finding));
   }

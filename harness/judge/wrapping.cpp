@@ -204,7 +204,7 @@ std::optional<Finding> never_averaged(const RecordedRun& run) {
     if (!is.has_gradient || elements_sent(rank) >= is.elements || is_averaged_unseen(run, of))
       continue;
     return Finding{
-        "", "never_averaged", of,
+        "", "nobody_averaged", of,
         any_wrapped ? of + " updates " + with_commas(is.elements) +
                           " elements of no model that is wrapped in DistributedDataParallel, and "
                           "nothing else averaged their gradients"

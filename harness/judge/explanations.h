@@ -1,0 +1,31 @@
+// What a user asks who has read a finding of `judge`, or an exception of PyTorch.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace lockstep::recorded {
+
+struct ClaimExplanation {
+  std::string_view name;      // of the claim
+  std::string_view compared;  // what is looked at
+  std::string_view mistake;   // a usual one that it catches
+  std::string_view cure;
+  std::string_view not_seen;  // what it cannot say; empty where nothing is worth a word
+};
+std::span<const ClaimExplanation> claim_explanations();
+
+// A pattern that a finding names, and what is seen then.
+struct PatternExplanation {
+  std::string_view name, seen;
+};
+std::span<const PatternExplanation> pattern_explanations();
+
+// The words of an exception or of a question, separated by blanks and commas; and what they are
+// about: a claim, a pattern, a scenario or a page.
+struct Symptom {
+  std::string_view words, about, answer;
+};
+std::span<const Symptom> symptoms();
+
+}  // namespace lockstep::recorded
