@@ -69,6 +69,8 @@ std::optional<Lacking> first_lacking(const Rank& rank, const Ownership& is) {
     if (!fact || !fact->name.starts_with("optimizer ")) continue;
     std::set<std::string> models;
     for (const auto& [model, name] : owned_in(*fact)) models.insert(model);
+    for (const auto& name : owned_in(*fact))  // several of its parameters in one tensor
+      if (!is.trained.contains(name)) models.erase(name.first);
     for (const auto& model : models) {
       const auto* of = std::exchange(gradients[model], nullptr);
       for (size_t tensor = 0; of && tensor < of->values.size(); ++tensor)

@@ -133,17 +133,22 @@ std::optional<Finding> other_tensors(const Row& row, const std::string& what,
   return {};
 }
 
-// By the list's name, or by the owner's in that of an optimizer's state.
+// By the list's name, or by the owner's in that of an optimizer's state, of which a tensor that holds
+// several parameters is the rank's own.
 std::shared_ptr<const Shards> shards_for(const std::map<std::string, Shards>& all,
-                                         const TensorList& list) {
+                                         const TensorList& list, size_t rank) {
   auto shards = std::make_shared<Shards>();
   if (const auto found = all.find(list.of); found != all.end()) *shards = found->second;
-  if (list.role == "state")
-    for (const auto& tensor : list.tensors)
-      for (const auto& [of, parts] : all)
-        for (const auto& [name, shard] : parts)
-          if (!tensor.shape.empty() && tensor.name.starts_with(of + " " + name + " "))
-            shards->emplace(tensor.name, shard);
+  if (list.role != "state") return shards;
+  for (const auto& tensor : list.tensors)
+    for (const auto& [of, parts] : all) {
+      if (tensor.shape.empty() || !tensor.name.starts_with(of + " ")) continue;
+      const auto part = std::find_if(parts.begin(), parts.end(), [&](const auto& each) {
+        return tensor.name.starts_with(of + " " + each.first + " ");
+      });
+      const Shard own{{}, {static_cast<int64_t>(rank)}, true};
+      shards->emplace(tensor.name, part == parts.end() ? own : part->second);
+    }
   return shards;
 }
 
@@ -183,7 +188,7 @@ std::vector<Row> rows_of(const RecordedRun& run, std::string_view role) {
       row.by_rank[rank] = digests;
       if (shards.empty()) continue;
       if (row.shards.empty()) row.shards.resize(run.ranks.size(), std::make_shared<Shards>());
-      row.shards[rank] = shards_for(shards, *digests->list);
+      row.shards[rank] = shards_for(shards, *digests->list, rank);
     }
   }
   std::stable_sort(rows.begin(), rows.end(),
@@ -244,7 +249,7 @@ std::optional<Finding> difference_in(const Row& row, const std::string& what) {
   const auto ranks = ranks_in(row);
   if (ranks.size() < 2) return {};
   if (row.is_divided()) {
-    if (row.is_whole() && row.at.phase != "backward")
+    if (row.is_whole() && row.by_rank.front()->list->role == "parameters")
       if (auto hole = not_covered(row, what)) return hole;
   } else if (auto other = other_tensors(row, what, ranks)) {
     return other;

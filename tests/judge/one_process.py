@@ -16,6 +16,8 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
@@ -57,16 +59,29 @@ def loader_of(name, rank, world, data):
     return DataLoader(data, batch_size=GLOBAL_BATCH // world, sampler=sampler), sampler
 
 
+def wrapped(name, world, model):
+    """What divides its parameters over the ranks is beside one process that divides nothing."""
+    if name == "fully_shard" and world > 1:
+        mesh = init_device_mesh("cpu", (world,))
+        for layer in model:
+            if list(layer.parameters()):
+                fully_shard(layer, mesh=mesh)
+        return fully_shard(model, mesh=mesh)
+    if name == "fsdp" and world > 1:
+        return FullyShardedDataParallel(model, device_id=torch.device("cpu"), use_orig_params=True)
+    return DistributedDataParallel(model)
+
+
 def sum_hook(_, bucket):
     return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(lambda done: done.value()[0])
 
 
 def train(name, rank, world):
-    torch.manual_seed(3)
+    torch.manual_seed(3) if name != "unseeded" else torch.seed()
     dtype, name = dtype_of(name), name.split()[0]
     data = images(47 if name == "padded" else 48, dtype)
     loader, sampler = loader_of(name, rank, world, data)
-    ddp = DistributedDataParallel(network(name).to(dtype))
+    ddp = wrapped(name, world, network(name).to(dtype))
     if name == "sum":
         ddp.register_comm_hook(None, sum_hook)
     rate = 0.05 * (world if name == "scaled_rate" else 1)

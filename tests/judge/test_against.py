@@ -12,6 +12,8 @@ import unittest
 from recorded_case import PYTHON, RecordedCase
 
 CLEAN = [(dtype, world) for dtype in ("float32", "bfloat16", "float16") for world in (2, 4)] + [("autocast", 2), ("uneven", 2)]
+# Divided over the ranks, each beside one process that divides nothing.
+DIVIDED = [(name, world) for name in ("fully_shard", "fsdp") for world in (2, 4)]
 # Program -> the one process that it is judged against, the claim that finds its mistake, the pattern, and the place's begin.
 VALUES, DATA = "values.follow_one_process", "data.is_that_of_one_process"
 MISTAKES = {
@@ -34,7 +36,8 @@ class Beside(RecordedCase):
     def setUpClass(cls):
         ones = {name for name, _ in CLEAN} | {mistake[0] for mistake in MISTAKES.values()}
         wanted = ["%s:1" % name for name in sorted(ones)] + ["%s:%d" % clean for clean in CLEAN]
-        wanted += [name + ":2" for name in MISTAKES] + ["digests:2"]
+        wanted += [name + ":2" for name in MISTAKES] + ["digests:2"] + ["%s:%d" % divided for divided in DIVIDED]
+        wanted += ["unseeded:1", "unseeded:2"]
         cls.record("lockstep against ", "one_process.py", wanted)
 
     def judged(self, run, one):
@@ -46,6 +49,20 @@ class Beside(RecordedCase):
                 result, results = self.judged("%s-%d" % (name, world), name + "-1")
                 self.assertEqual(result.returncode, 0, result.stdout)
                 self.assertEqual([results[claim]["result"] for claim in (VALUES, DATA)], ["pass", "pass"])
+
+    def test_what_is_divided_over_the_ranks_is_put_together(self):
+        for name, world in DIVIDED:
+            with self.subTest(program=name, world=world):
+                result, results = self.judged("%s-%d" % (name, world), "float32-1")
+                self.assertEqual(result.returncode, 0, result.stdout)
+                self.assertEqual(results[VALUES]["result"], "pass", result.stdout)
+                self.assertIn("divided over the ranks", str(results["parameters.are_the_same"]["refused"]))
+                alone, _ = self.judge("%s-%d" % (name, world), statuses=(77,))
+                self.assertIn("not judged", alone.stdout)
+
+    def test_runs_that_begin_with_other_parameters_are_not_judged(self):
+        result, results = self.judge("unseeded-2", "--against", os.path.join(self.folder, "unseeded-1"), statuses=(3,))
+        self.assertEqual(results[VALUES]["findings"][0]["pattern"], "begins_with_other_parameters", result.stdout)
 
     def test_each_mistake_is_caught_at_its_step_and_named(self):
         for name, (one, claim, pattern, place) in MISTAKES.items():
