@@ -192,14 +192,15 @@ Judgement passes_are_partitions(const RecordedRun& run) {
   };
   for (const auto& row : rows) {
     const auto& at = row.by_rank.front().last;
+    const bool is_whole = row.all_whole() && row.by_rank.front().length() >= 0;
+    bool was_judged = row.is_sharded() && is_whole;
     if (row.all(&Pass::trains)) {
       auto same = same_batches(row);
-      judged += same.batches > 0 ? 1 : 0;
+      was_judged = was_judged || same.batches > 0;
       found(std::move(same.finding), at);
     }
-    const bool is_whole = row.all_whole() && row.by_rank.front().length() >= 0;
+    judged += was_judged ? 1 : 0;
     if (!is_whole || !(row.is_sharded() || row.all(&Pass::trains))) continue;
-    if (row.is_sharded()) ++judged;
     found(row.is_sharded() ? not_a_partition(row) : not_split(row), at);
   }
   found(never_drawn(rows), rows.empty() ? Moment() : rows.back().by_rank.front().last);

@@ -84,10 +84,12 @@ std::set<std::pair<Moment, std::string>> backwards_past_all_wrappers(const Recor
   for (const auto& [key, of] : kinds)
     if (of == std::set<std::string>{"bare"} && counts[key] % run.ranks.size() == 0)
       alike.insert(key);
-  for (const auto& row : rows_of(run, "gradients"))
-    if (!row.is_whole() || difference_in(row, "")) alike.erase({row.at, row.of});
+  if (alike.empty()) return alike;
   std::set<std::pair<Moment, std::string>> recorded;
-  for (const auto& row : rows_of(run, "gradients")) recorded.emplace(row.at, row.of);
+  for (const auto& row : rows_of(run, "gradients")) {
+    recorded.emplace(row.at, row.of);
+    if (!row.is_whole() || difference_in(row, "")) alike.erase({row.at, row.of});
+  }
   std::erase_if(alike, [&](const auto& key) { return !recorded.contains(key); });
   return alike;
 }

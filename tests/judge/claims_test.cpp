@@ -1,6 +1,7 @@
 // Each claim passes on a right run and finds the mistake that is planted in it.
 #include "harness/judge/claims.h"
 
+#include "harness/judge/explanations.h"
 #include "harness/judge/judge_run.h"
 #include "tests/judge/right_run.h"
 
@@ -508,6 +509,23 @@ TEST(Claims, CallOneSeedForDropoutARemarkThatFailsAStrictJudgement) {
   EXPECT_EQ(result_named(judged(run), "random.streams_differ").kind, Result::Kind::pass);
   EXPECT_EQ(result_named(judged(run, nullptr, {.is_strict = true}), "random.streams_differ").kind,
             Result::Kind::fail);
+}
+
+TEST(Claims, AreExplainedEachAndNoOther) {
+  std::set<std::string_view> names, explained;
+  for (const auto& claim : claims()) names.insert(claim.name);
+  for (const auto& claim : claims_against()) names.insert(claim.name);
+  for (const auto& is : claim_explanations()) explained.insert(is.name);
+  EXPECT_EQ(names, explained);
+  for (const auto& mistake : mistakes()) {
+    const auto all = pattern_explanations();
+    EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](const auto& is) {
+      return is.name == mistake.pattern;
+    })) << mistake.pattern;
+  }
+  for (const auto& symptom : symptoms())
+    EXPECT_TRUE(names.contains(symptom.about) || symptom.about.starts_with("docs/"))
+        << symptom.about;
 }
 
 TEST(Claims, NameTheRankThatStandsAlone) {

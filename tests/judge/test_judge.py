@@ -22,7 +22,6 @@ MISTAKES = {
     "set_epoch_forgotten": ("data.order_changes", "epoch_ignored"),
     "shuffle_without_sampler": ("data.is_partitioned", "every_rank_draws_all"),
     "padded_evaluation": ("data.evaluates_each_sample_once", "evaluation_padded"),
-    "one_seed": ("random.streams_differ", "same_random_stream"),
     "early_stop": ("run.has_one_length", "stopped_early"),
     "one_step_fewer": ("run.has_one_length", "stopped_early"),
     "extra_collective": ("collectives.have_one_order", "mismatched_collectives"),
@@ -43,7 +42,7 @@ class Programs(RecordedCase):
     @classmethod
     def setUpClass(cls):
         wanted = ["%s:%d" % (name, world) for name in CLEAN for world in (1, 2, 4)]
-        wanted += [name + ":2" for name in (*MISTAKES, "killed", "divided_state", "without_futures")]
+        wanted += [name + ":2" for name in (*MISTAKES, "one_seed", "killed", "divided_state", "without_futures")]
         cls.record("lockstep judge ", "programs.py", wanted)
 
     def judged(self, name, *flags):
@@ -64,6 +63,24 @@ class Programs(RecordedCase):
                 self.assertEqual(result.returncode, 1, result.stdout)
                 self.assertEqual(results[claim]["result"], "fail", result.stdout)
                 self.assertEqual(results[claim]["findings"][0]["pattern"], pattern, result.stdout)
+
+    def test_one_seed_for_dropout_is_a_remark_which_a_strict_judgement_fails(self):
+        result, results = self.judged("one_seed-2")
+        self.assertEqual(result.returncode, 0, result.stdout)
+        self.assertEqual(results["random.streams_differ"]["remarks"][0]["pattern"], "same_random_stream")
+        result, results = self.judged("one_seed-2", "--strict")
+        self.assertEqual((result.returncode, results["random.streams_differ"]["result"]), (1, "fail"), result.stdout)
+
+    def test_a_mistake_is_one_failure(self):
+        for name in ("early_stop", "other_learning_rate", "bare_forward", "clipped_on_one_rank"):
+            with self.subTest(mistake=name):
+                _, results = self.judged(name + "-2")
+                self.assertEqual([each for each in results.values() if each["result"] == "fail"],
+                                 [results[MISTAKES[name][0]]])
+
+    def test_no_library_of_torch_is_loaded(self):
+        libraries = subprocess.run(["ldd", RecordedCase.lockstep], capture_output=True, text=True, timeout=60, check=True).stdout
+        self.assertNotIn("torch", libraries)
 
     def test_a_rank_that_was_killed_leaves_what_it_recorded(self):
         _, results = self.judged("killed-2")
