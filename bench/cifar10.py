@@ -35,7 +35,7 @@ def command_of(way, build, data, epochs):
     common = ["--data", data, "--epochs", str(epochs), "--batch", str(BATCH)]
     if way == "python":
         return [PEER / "bin" / "python", ROOT / "bench" / "cifar10_in_pytorch.py", *common]
-    return [build / "examples" / "cifar10", *common, "--sync-batchnorm", str(int(way == "ours, SyncBatchNorm"))]
+    return [build / "examples" / "cifar10", *common, "--log-steps", "0", "--sync-batchnorm", str(int(way == "ours, SyncBatchNorm"))]
 
 
 WAYS = ["ours", "ours, SyncBatchNorm", "python"]

@@ -3,13 +3,18 @@
 #include <array>
 #include <fstream>
 #include <stdexcept>
+#include <string_view>
 
 namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // of UTF-8, as spreadsheets write it
 
 // Reads one character at a time, and knows the line it is in.
 class Reader {
  public:
-  Reader(std::string path, std::string text) : path_(std::move(path)), text_(std::move(text)) {}
+  Reader(std::string path, std::string text) : path_(std::move(path)), text_(std::move(text)) {
+    if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
+  }
 
   std::vector<std::vector<std::string>> rows() {
     std::vector<std::vector<std::string>> rows;

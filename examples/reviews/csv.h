@@ -1,5 +1,5 @@
 // Comma-separated values, as RFC 4180 has them: fields in quotes may hold commas, line ends, and
-// quotes, which are doubled.
+// quotes, which are doubled. A byte-order mark in front is skipped.
 #pragma once
 
 #include <string>

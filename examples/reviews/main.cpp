@@ -3,95 +3,26 @@
 //
 //   lockstep launch -n 4 reviews --data reviews.csv --model transformer
 //
-// The data is a file of comma-separated values with the columns `review` and `sentiment` (positive
-// or negative), such as the 50,000 reviews of IMDb. Without it: reviews --data FILE --make 500.
+// The data is a file of comma-separated values, of which --text and --label name the columns:
+// `review` and `sentiment` (positive or negative), as the 50,000 reviews of IMDb have it; for
+// hotels reviewed in Chinese, ChnSentiCorp_htl_all.csv, --label label (1 or 0). Without it: reviews
+// --data FILE --make 500. Every --log-steps steps it shows the loss. With --checkpoint FILE the
+// last three checkpoints and the one of the best f1, FILE.best, are kept, and training goes on from
+// FILE; with --exact 1 it then has the bits of one that was never stopped, for any number of ranks.
 // Under `launch --record FOLDER` the training is recorded, for `lockstep judge FOLDER`.
 #include "../arguments.h"
-#include "csv.h"
+#include "../training.h"
+#include "data.h"
 #include "lockstep/ddp.h"
 #include "lockstep/recorder.h"
+#include "words.h"
 
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cctype>
-#include <fstream>
 #include <iostream>
-#include <random>
 
 namespace {
-
-constexpr std::int64_t kWords = 128;       // of a review; longer ones are cut, shorter ones padded
-constexpr std::int64_t kBuckets = 10'000;  // that words are hashed to; 0 is padding
-
-using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
-
-// FNV-1a, from 1 to kBuckets: the same on every rank and host, which std::hash does not promise.
-std::int64_t bucket_of(const std::string& word) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const char c : word) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return static_cast<std::int64_t>(hash % static_cast<std::uint64_t>(kBuckets)) + 1;
-}
-
-// int64 [kWords]
-at::Tensor numbers_of(const std::string& review) {
-  std::vector<std::int64_t> numbers;
-  std::string word;
-  for (const char c : review + " ") {
-    const auto byte = static_cast<unsigned char>(c);
-    if (std::isalnum(byte) != 0 || byte >= 0x80) {
-      word += static_cast<char>(std::tolower(byte));
-    } else if (!word.empty()) {
-      numbers.push_back(bucket_of(word));
-      word.clear();
-    }
-  }
-  numbers.resize(kWords, 0);
-  return torch::tensor(numbers);
-}
-
-// Samples of a split: `rows` are their places in the whole dataset.
-class Reviews : public torch::data::datasets::Dataset<Reviews> {
- public:
-  Reviews(at::Tensor words, at::Tensor labels, std::vector<std::size_t> rows)
-      : words_(std::move(words)), labels_(std::move(labels)), rows_(std::move(rows)) {}
-
-  torch::data::Example<> get(std::size_t index) override {
-    const auto row = static_cast<std::int64_t>(rows_.at(index));
-    return {words_[row], labels_[row]};
-  }
-  std::optional<std::size_t> size() const override { return rows_.size(); }
-
- private:
-  at::Tensor words_, labels_;
-  std::vector<std::size_t> rows_;
-};
-
-// {words, int64 [N, kWords]; labels, int64 [N]} of the rows in which nothing is empty.
-std::pair<at::Tensor, at::Tensor> read(const std::string& path) {
-  const auto rows = rows_of_csv(path);
-  const auto column = [&](const std::string& name) {
-    if (rows.empty()) throw std::runtime_error(path + ": is empty");
-    const auto found = std::find(rows[0].begin(), rows[0].end(), name);
-    if (found == rows[0].end()) throw std::runtime_error(path + ": has no column '" + name + "'");
-    return static_cast<std::size_t>(found - rows[0].begin());
-  };
-  const auto review = column("review"), sentiment = column("sentiment");
-  std::vector<at::Tensor> words;
-  std::vector<std::int64_t> labels;
-  for (std::size_t i = 1; i < rows.size(); ++i) {
-    const auto& row = rows[i];
-    if (row[review].empty() || row[sentiment].empty()) continue;
-    if (row[sentiment] != "positive" && row[sentiment] != "negative") {
-      throw std::runtime_error(path + ": row " + std::to_string(i) + " has the sentiment '" +
-                               row[sentiment] + "', expected positive or negative");
-    }
-    words.push_back(numbers_of(row[review]));
-    labels.push_back(row[sentiment] == "positive" ? 1 : 0);
-  }
-  if (words.empty()) throw std::runtime_error(path + ": has no complete row");
-  return {torch::stack(words), torch::tensor(labels)};
-}
 
 // An average of embeddings, over words that are no padding, after an encoder if there is one.
 struct ClassifierImpl : torch::nn::Module {
@@ -133,39 +64,49 @@ auto loader_of(const Reviews& part, const Sampler& sampler, std::int64_t batch) 
                                        sampler, static_cast<std::size_t>(batch));
 }
 
-// How many of this rank's samples the model has right.
+// int64 [4], of this rank's samples: right answers, good reviews that were found, bad ones that
+// were taken for good, and good ones that were missed.
 template <class Sampler>
-at::Tensor right_answers(Classifier& net, const Reviews& part, const Sampler& sampler,
-                         std::int64_t batch) {
+at::Tensor answers(Classifier& net, const Reviews& part, const Sampler& sampler,
+                   std::int64_t batch) {
   const torch::NoGradGuard no_gradients;
-  auto right = torch::zeros({}, torch::kInt64);
+  const auto counts = torch::zeros(4, torch::kInt64);
   net->eval();
   const auto loader = loader_of(part, sampler, batch);
   for (const auto& each : *loader) {
-    right += net->forward(each.data).argmax(1).eq(each.target).sum();
+    const auto is_said = net->forward(each.data).argmax(1).eq(1), is_good = each.target.eq(1);
+    counts[0] += is_said.eq(is_good).sum();
+    counts[1] += is_said.logical_and(is_good).sum();
+    counts[2] += is_said.logical_and(is_good.logical_not()).sum();
+    counts[3] += is_said.logical_not().logical_and(is_good).sum();
   }
   net->train();
-  return right;
+  return counts;
 }
 
-struct Accuracy {
-  double distinct;    // each sample once
+struct Score {
+  double accuracy;    // each sample once
+  double f1;          // of good reviews, each sample once
   double of_article;  // all_reduce(right answers) / len(validset), of a sampler that pads
 };
 
-Accuracy accuracy(Classifier& net, const Reviews& part, lockstep::Recorder& recorder,
-                  std::int64_t batch) {
+Score score(Classifier& net, const Reviews& part, lockstep::Recorder& recorder,
+            std::int64_t batch) {
   const auto& group = recorder.group();
   const auto sampler = [&](bool pads) {
     return lockstep::DistributedSampler(*part.size(), *group, {.shuffle = false, .pad = pads});
   };
-  const auto share = [&](const auto& of) {
-    const auto right = right_answers(net, part, of, batch);
-    lockstep::all_reduce(group, right, lockstep::ReduceOp::SUM, {.name = "right answers"});
-    return right.template item<double>() / static_cast<double>(*part.size());
+  const auto counted = [&](const auto& of) {
+    const auto counts = answers(net, part, of, batch);
+    lockstep::all_reduce(group, counts, lockstep::ReduceOp::SUM, {.name = "answers"});
+    return std::vector<double>(counts.template data_ptr<std::int64_t>(),
+                               counts.template data_ptr<std::int64_t>() + counts.numel());
   };
+  const auto count = static_cast<double>(*part.size());
   // The article's is not recorded: judge finds the samples that it counts twice.
-  return {share(recorder.watch(sampler(false))), share(sampler(true))};
+  const auto once = counted(recorder.watch(sampler(false))), padded = counted(sampler(true));
+  const double said_or_good = 2 * once[1] + once[2] + once[3];
+  return {once[0] / count, said_or_good > 0 ? 2 * once[1] / said_or_good : 0, padded[0] / count};
 }
 
 // Ranks wait for each other in every batch. Those with another file, or another --batch, would wait
@@ -190,7 +131,8 @@ void train(const Arguments& arguments) {
   if (batch == 0) throw std::invalid_argument("--batch is 0, expected at least 1");
   lockstep::Recorder recorder(lockstep::init_process_group());
   const auto& group = recorder.group();
-  const auto [words, labels] = read(arguments.text("--data"));
+  const auto [words, labels] =
+      read_reviews(arguments.text("--data"), arguments.text("--text"), arguments.text("--label"));
   // With another seed on each rank, or none, one would train on what another evaluates.
   const auto parts =
       lockstep::random_split(static_cast<std::size_t>(words.size(0)), {0.9, 0.1}, 42);
@@ -204,51 +146,55 @@ void train(const Arguments& arguments) {
   torch::manual_seed(
       static_cast<std::uint64_t>(group->getRank()));  // dropout differs between ranks
   Classifier net(model == "transformer");
-  lockstep::DistributedDataParallel ddp(net, {.process_group = group});
+  // See examples/cifar10 for why that is exact.
+  lockstep::DistributedDataParallel ddp(
+      net, {.process_group = group, .find_unused_parameters = arguments.number("--exact") != 0});
   recorder.watch(ddp);
   auto sampler = recorder.watch(lockstep::DistributedSampler(*training.size(), *group));
-  check_batches(group, (static_cast<std::int64_t>(sampler.size()) + batch - 1) / batch);
+  const std::int64_t batches = (static_cast<std::int64_t>(sampler.size()) + batch - 1) / batch;
+  check_batches(group, batches);
   torch::optim::Adam optimizer(ddp->parameters(), torch::optim::AdamOptions(0.01));
 
-  for (std::int64_t epoch = 0; epoch < arguments.number("--epochs"); ++epoch) {
+  std::int64_t epoch = 0;
+  const lockstep::Checkpoint checkpoint{
+      .model = &*net,
+      .optimizer = &optimizer,
+      .sampler = &sampler,
+      .epoch = &epoch,
+      .generators = {torch::globalContext().defaultGenerator(torch::kCPU)}};
+  const std::string& path = arguments.text("--checkpoint");
+  double best_f1 = -1;
+  if (is_seen_by_any_rank(group, path)) {
+    if (is_seen_by_any_rank(group, path + ".best")) {
+      lockstep::load_checkpoint(path + ".best", group, {.model = &*net});
+      best_f1 = score(net, evaluation, recorder, batch).f1;
+    }
+    lockstep::load_checkpoint(path, group, checkpoint);
+    lockstep::print_rank_0(group, "goes on after epoch ", epoch);
+  }
+
+  LossLog log(group, batches, arguments.number("--log-steps"));
+  while (epoch < arguments.number("--epochs")) {
     sampler.set_epoch(epoch);
-    auto loss_sum = torch::zeros({});
-    std::int64_t batches = 0;
     const auto loader = loader_of(training, sampler, batch);
     for (const auto& each : *loader) {
       optimizer.zero_grad();
       const auto loss = torch::cross_entropy_loss(ddp.forward(each.data), each.target);
       loss.backward();
       recorder.step(optimizer);
-      loss_sum += loss.detach();
-      ++batches;
+      log.add(epoch + 1, loss);
     }
-    loss_sum /= static_cast<double>(std::max<std::int64_t>(batches, 1));
-    lockstep::all_reduce(group, loss_sum, lockstep::ReduceOp::AVG, {.name = "loss"});
-    const auto [distinct, of_article] = accuracy(net, evaluation, recorder, batch);
-    lockstep::print_rank_0(group, "epoch ", epoch, ": loss ", loss_sum.item<double>(),
-                           ", accuracy ", distinct, " of ", *evaluation.size(),
-                           " reviews; with a padded sampler ", of_article);
+    const double loss = log.end_epoch();
+    ++epoch;
+    const auto now = score(net, evaluation, recorder, batch);
+    lockstep::print_rank_0(group, "epoch ", epoch, ": loss ", loss, ", accuracy ", now.accuracy,
+                           " of ", *evaluation.size(), " reviews, f1 ", now.f1,
+                           "; with a padded sampler ", now.of_article);
+    const bool is_best = now.f1 > best_f1;
+    best_f1 = std::max(best_f1, now.f1);
+    if (!path.empty())
+      lockstep::save_checkpoint(path, group, checkpoint, {.keep_last = 3, .is_best = is_best});
   }
-}
-
-// Reviews of made-up words, of which some tell.
-void make(const std::string& path, std::int64_t count) {
-  const std::vector<std::string> good{"great", "moving", "\"brilliant\""},
-      bad{"dull", "awful", "tired, slow"};
-  std::mt19937 draw(7);
-  std::ofstream file(path);
-  file << "review,sentiment\n";
-  for (std::int64_t i = 0; i < count; ++i) {
-    const bool is_good = draw() % 2 == 0;
-    std::string text;
-    for (auto words = draw() % 30; words > 0; --words)
-      text += "word" + std::to_string(draw() % 500) + " ";
-    text += (is_good ? good : bad)[draw() % 3];
-    file << csv_field(text) << "," << (is_good ? "positive" : "negative") << "\n";
-    if (i % 50 == 49) file << ",positive\n";  // to be dropped
-  }
-  if (!file.flush()) throw std::runtime_error(path + ": cannot be written");
 }
 
 }  // namespace
@@ -258,11 +204,16 @@ int main(int count, char** words) {
     const Arguments arguments(count, words,
                               {{"--data", "reviews.csv"},
                                {"--make", "0"},
+                               {"--text", "review"},
+                               {"--label", "sentiment"},
                                {"--model", "linear"},
                                {"--epochs", "3"},
-                               {"--batch", "16"}});
+                               {"--batch", "16"},
+                               {"--log-steps", "10"},
+                               {"--exact", "0"},
+                               {"--checkpoint", ""}});
     if (arguments.number("--make") > 0) {
-      make(arguments.text("--data"), arguments.number("--make"));
+      make_reviews(arguments.text("--data"), arguments.number("--make"));
     } else {
       train(arguments);
     }

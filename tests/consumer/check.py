@@ -107,6 +107,20 @@ class Consumer(package_case.PackageCase, examples_case.ExamplesCase, recorded_ca
         self.assertEqual(line.groups()[:2], ("0", "1"))
         self.assertEqual(tuple(float(number) for number in line.groups()[2:]), self.train(1)[0])
 
+    def test_a_project_with_ddp_alone_is_told_which_examples_it_lacks(self):
+        prefix, build = os.path.join(self.folder, "ddp alone"), os.path.join(self.folder, "examples of ddp alone")
+        expect_success([self.cmake, "--install", BUILD, "--prefix", prefix, "--component", "ddp"])
+        status, said = package_case.run(
+            self.configure(os.path.join(self.folder, "examples"), build, "-DCMAKE_PREFIX_PATH=" + prefix,
+                           "-DCMAKE_CXX_COMPILER=" + self.cache["CMAKE_CXX_COMPILER"]), package_case.BUILD_DEADLINE_S)
+        self.assertEqual(status, 0, said)
+        for missing, component in (("cifar10, reviews and recorded", "recorder"), ("bring_your_own/cpp", "harness")):
+            self.assertRegex(said, r"-- Without %s\b.*--component %s adds" % (missing, component))
+        with open(os.path.join(build, "build.ninja"), encoding="utf-8") as file:
+            targets = file.read()
+        self.assertIn("point_to_point.cpp", targets)
+        self.assertNotIn("cifar10", targets)
+
     def test_what_is_installed_is_found_without_components_too(self):
         status, said = self.find("REQUIRED")
         self.assertEqual(status, 0, said)
