@@ -7,6 +7,8 @@
 
 #include <filesystem>
 #include <functional>
+#include <string>
+#include <string_view>
 
 namespace lockstep {
 class SingleThreaded;
@@ -46,16 +48,25 @@ inline CLI::Validator not_empty() {
           ""};
 }
 
+// Refuses "-", which means a standard stream elsewhere.
+inline CLI::Validator not_a_stream() {
+  return {[](const std::string& value) {
+            return value == "-" ? std::string("'-' names no standard stream; ./- is a path") : "";
+          },
+          ""};
+}
+
 // Adds flags that take one text, given by name, value placeholder and help. No value may be empty:
 // a variable that a script forgot to set must not mean the default.
 inline auto text_options_of(CLI::App& command) {
-  return
-      [&command](const char* name, std::string& value, const char* placeholder, const char* help) {
-        command.add_option(name, value, help)
-            ->type_name(placeholder)
-            ->capture_default_str()
-            ->check(not_empty());
-      };
+  return [&command](const char* name, std::string& value, std::string_view placeholder,
+                    const char* help) {
+    auto* const option = command.add_option(name, value, help)
+                             ->type_name(std::string(placeholder))
+                             ->capture_default_str()
+                             ->check(not_empty());
+    if (placeholder == "FILE" || placeholder == "FOLDER") option->check(not_a_stream());
+  };
 }
 
 // The arguments of the program, without the "--" before the command that launch starts.

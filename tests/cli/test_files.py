@@ -52,6 +52,17 @@ class Nesting(FilesCase):
 
 
 class Names(FilesCase):
+    def test_no_file_of_an_option_is_a_standard_stream(self):
+        tried = 0
+        for command in ("run", "list", "replay", "judge", "matrix", "report"):
+            for option in re.findall(r"(?m)^  (--[a-z]+) (?:FILE|FOLDER)\b", self.run_program(command, "--help")[1]):
+                status, _, err = self.run_program(command, option, "-")
+                self.assertEqual((status, "lockstep: %s: '-' names no standard stream; ./- is a path" % option in err), (2, True),
+                                 (command, option, err))
+                tried += 1
+        self.assertGreater(tried, 15)
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "-")))
+
     def test_a_name_that_a_terminal_acts_on_is_spelled(self):
         self.write("{", ".lockstep", "failures", "toys.hold-\n\x1b[31m\u009b\u202e.json")
         self.assert_refused(["run", "toys.hold"], r"toys.hold-\x0a\x1b[31m\xc2\x9b\xe2\x80\xae.json: not JSON")
