@@ -115,7 +115,8 @@ std::string another_world(const Rank& rank) {
            std::to_string(number.value_or(-1)) + " of " + std::to_string(world.value_or(-1)) +
            " in its process group";
   }
-  if (rank.world == 1 || !rank.is_there) return "";
+  const bool may_make_one = rank.history.ending.kind != Kind::returned && updates_of(rank) == 0;
+  if (rank.world == 1 || !rank.is_there || may_make_one) return "";
   return rank_text(rank) + " of " + std::to_string(rank.world) +
          " that were launched made no process group";
 }
@@ -177,6 +178,12 @@ std::optional<std::string> crossed_waits(const History& history) {
 bool all_were_stopped(const RecordedRun& run) {
   return std::all_of(run.ranks.begin(), run.ranks.end(),
                      [](const Rank& rank) { return rank.history.ending.kind == Kind::cut_off; });
+}
+
+// False where a rank may have been stopped before it did what is missing.
+bool all_returned(const RecordedRun& run) {
+  return std::all_of(run.ranks.begin(), run.ranks.end(),
+                     [](const Rank& rank) { return rank.history.ending.kind == Kind::returned; });
 }
 
 // True where a rank lacks later collectives because it ended by itself, as the first claim says.
@@ -335,7 +342,7 @@ Judgement ranks_record_whole_run(const RecordedRun& run) {
       judgement.findings.push_back({"", "trains_alone", rank_text(rank), text});
   size_t updates = 0;
   for (const auto& rank : run.ranks) updates += updates_of(rank);
-  if (updates == 0)
+  if (updates == 0 && all_returned(run))
     judgement.findings.push_back(
         {"", "vacuous", "", "no rank recorded an update" + endings_text(run)});
   if (!judgement.findings.empty()) return judgement;
@@ -384,6 +391,7 @@ Judgement collectives_have_one_order(const RecordedRun& run) {
   Judgement judgement{.compared = counted(count, "collective")};
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
   if (count == 0) {
+    if (!all_returned(run)) return {.why_not = "no rank issued a collective before it ended"};
     judgement.findings.push_back(
         {"", "no_collective", "", "no rank issued a collective: each trains alone"});
     return judgement;

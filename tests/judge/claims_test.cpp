@@ -545,6 +545,22 @@ TEST(Claims, CallARankThatWasCutOffInconclusive) {
   EXPECT_EQ(results.front().worst.findings.front().pattern, "cut_off");
 }
 
+TEST(Claims, CallARunInconclusiveThatWasStoppedBeforeItsFirstUpdateOrCollective) {
+  for (const bool has_collectives : {true, false}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      rank.records.clear();
+      if (!has_collectives) rank.history.events.clear();
+      rank.history.ending = {Ending::Kind::cut_off, ""};
+    }
+    for (const auto& result : judged(run).results)
+      EXPECT_FALSE(is_failure(result.kind)) << result.scenario;
+    EXPECT_EQ(judged(run).results.front().kind, Result::Kind::inconclusive);
+    for (auto& rank : run.ranks) rank.history.ending.kind = Ending::Kind::returned;
+    EXPECT_EQ(judged(run).results.front().kind, Result::Kind::fail);
+  }
+}
+
 TEST(Claims, BlameNoRankForACollectiveWhereAllWereStopped) {
   auto run = right_run();
   for (auto& rank : run.ranks) rank.history.ending = {Ending::Kind::cut_off, ""};
