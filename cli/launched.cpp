@@ -96,10 +96,12 @@ LaunchedWorld met(const LaunchedPlace& place, std::chrono::milliseconds limit,
     text = text_of(RankZero{.address = address, .port = listener.port, .token = together.own.token},
                    secret);
   }
-  auto rendezvous = rendezvous_through(
-      store_place(launch),
-      {.rank = place.rank, .size = place.size, .version = std::string("Lockstep ") + kVersion},
-      text, limit);
+  auto rendezvous = rendezvous_through(store_place(launch),
+                                       {.rank = place.rank,
+                                        .size = place.size,
+                                        .version = std::string("Lockstep ") + kVersion,
+                                        .has_secret = !secret.empty()},
+                                       text, limit);
   together.store = std::move(rendezvous.store);
   const auto until = Clock::now() + std::min(limit, kConnectPatience);
   if (place.rank == 0) {

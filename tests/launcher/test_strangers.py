@@ -72,17 +72,22 @@ class Strangers(Campaign):
         said = self.all_ended(self.by_hand(3, self.run_of("toys.hold", "--cases", "2"), LOCKSTEP_SECRET="of all"))
         self.assert_only_rank_zero_speaks(said, 0)
 
-    def test_a_process_with_another_secret_or_none_says_what_to_do(self):
-        for variables, reason in (({"LOCKSTEP_SECRET": "another"}, "rank 0 does not prove that it has the LOCKSTEP_SECRET"),
-                                  ({}, "rank 0 has a LOCKSTEP_SECRET, and this process has none")):
-            with self.subTest(reason):
-                rank_zero = self.by_hand(2, self.run_of("toys.hold"), ranks=[0], LOCKSTEP_SECRET="of all")[0]
-                world = {name: value for name, value in self.world.items() if name != "LOCKSTEP_SECRET"}
-                said = self.ended(self.start(self.run_of("toys.hold"), {"RANK": "1", **world, **variables}))
-                self.end(rank_zero)
+    def test_a_process_with_another_secret_says_what_to_do(self):
+        rank_zero = self.by_hand(2, self.run_of("toys.hold"), ranks=[0], LOCKSTEP_SECRET="of all")[0]
+        said = self.ended(self.start(self.run_of("toys.hold"), {"RANK": "1", **self.world, "LOCKSTEP_SECRET": "another"}))
+        self.end(rank_zero)
+        self.assertEqual((said.status, said.out), (2, ""), str(said))
+        self.assertIn("rank 0 does not prove that it has the LOCKSTEP_SECRET of this process: give all processes of the campaign "
+                      "the same LOCKSTEP_SECRET", said.err)
+
+    def test_all_say_which_process_has_a_secret_and_which_has_none(self):
+        for own in range(2):
+            run = self.run_of("toys.hold")
+            world = self.by_hand(2, [["env", "LOCKSTEP_SECRET=mine", *run] if rank == own else run for rank in range(2)])
+            for said in self.all_ended(world):
                 self.assertEqual((said.status, said.out), (2, ""), str(said))
-                self.assertIn(reason, said.err)
-                self.assertIn("give all processes of the campaign the same LOCKSTEP_SECRET", said.err)
+                self.assertIn("the processes do not agree on LOCKSTEP_SECRET: rank 0 has %s, and rank 1 has %s: give all processes "
+                              "of the campaign the same one" % (("one", "none") if own == 0 else ("none", "one")), said.err)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,13 @@ std::string problem_with(std::vector<Arrival> arrivals) {
   const auto sizes = difference("the world size", arrivals,
                                 [](const Arrival& each) { return std::to_string(each.size); });
   if (!sizes.empty()) return sizes;
-  return difference("the version", arrivals, [](const Arrival& each) { return each.version; });
+  const auto versions =
+      difference("the version", arrivals, [](const Arrival& each) { return each.version; });
+  if (!versions.empty()) return versions;
+  const auto secrets = difference("LOCKSTEP_SECRET", arrivals, [](const Arrival& each) {
+    return std::string(each.has_secret ? "one" : "none");
+  });
+  return secrets + (secrets.empty() ? "" : ": give all processes of the campaign the same one");
 }
 
 std::string absence_among(const std::vector<Arrival>& arrivals, int size) {

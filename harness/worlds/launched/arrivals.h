@@ -13,12 +13,14 @@ struct Arrival {
   int size = 1;  // of the world, as its launcher says
   std::string version;
   std::string reply;  // the key of the store at which it expects rank 0's text
+  bool has_secret = false;
   static constexpr auto fields() {
     constexpr int kRanksMost = 65536;
     return std::tuple{field("rank", &Arrival::rank, between(0, kRanksMost - 1)),
                       field("size", &Arrival::size, between(1, kRanksMost)),
                       field("version", &Arrival::version, line_up_to(256)),
-                      field("reply", &Arrival::reply, line_up_to(256))};
+                      field("reply", &Arrival::reply, line_up_to(256)),
+                      field("has_secret", &Arrival::has_secret)};
   }
 };
 

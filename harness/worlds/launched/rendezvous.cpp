@@ -240,7 +240,8 @@ Rendezvous rendezvous_at(const StorePlace& place, const RendezvousRank& own,
   const Arrival arrival{.rank = own.rank,
                         .size = own.size,
                         .version = own.version + " on PyTorch " TORCH_VERSION,
-                        .reply = "reply/" + fresh_token()};
+                        .reply = "reply/" + fresh_token(),
+                        .has_secret = own.has_secret};
   const auto keys = c10::make_intrusive<c10d::PrefixStore>(place.keys, store);
   return {.from_rank_zero = Visitor(keys, arrival, serves, until).come_together(text),
           .store = serves ? std::make_shared<Store>(store) : nullptr};

@@ -25,7 +25,8 @@ struct StorePlace {
 struct RendezvousRank {
   int rank = 0;
   int size = 1;
-  std::string version;  // equal in all processes of a campaign, beside LibTorch's
+  std::string version;      // equal in all processes of a campaign, beside LibTorch's
+  bool has_secret = false;  // equal in all: Note [The campaign's secret]
 };
 
 // Note [Keys that nobody can guess]
