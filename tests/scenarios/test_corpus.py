@@ -84,23 +84,24 @@ class Published(unittest.TestCase):
     def test_every_case_file_of_the_docs_holds_on_lockstep(self):
         files = sorted(glob.glob(os.path.join(DOCS, "matrix", "*.json")) + glob.glob(os.path.join(DOCS, "findings", "*.json")))
         self.assertGreaterEqual(len(files), 40)
+        scenarios = set()
         with tempfile.TemporaryDirectory() as out:
             archive = os.path.join(out, "failures")
             os.mkdir(archive)
-            scenarios = set()
             for file in files:
                 with open(file, encoding="utf-8") as text:
                     scenario = json.load(text)["scenario"]
                 scenarios.add(scenario)
                 shutil.copy(file, os.path.join(archive, scenario + "-" + os.path.basename(file)))
-            told_of = told("run", *sorted(scenarios), "--failed", "--tier", "sim", "--no-shrink", "--keep-going", "--seed", "1", "--out", out)
-            self.assertEqual(told_of[0], 0, told_of[1])
-            self.assertNotIn(" is not played: ", told_of[1])
+            status, text = told("run", *sorted(scenarios), "--failed", "--tier", "sim", "--keep-going", "--no-shrink",
+                                "--seed", "1", "--out", out)
+            self.assertEqual(status, 0, text)
+            self.assertNotIn(" is not played: ", text)
             with open(os.path.join(out, "runs", "latest", "run.json"), encoding="utf-8") as run:
                 results = json.load(run)["results"]
         self.assertEqual({result["scenario"] for result in results}, scenarios)
-        self.assertEqual([result["refused"] for result in results if result["refused"]], [])
-        self.assertEqual(sum(result["judged"] for result in results), len(files))
+        self.assertEqual([(result["scenario"], result["result"], result["refused"]) for result in results],
+                         [(result["scenario"], "pass", {}) for result in results])
 
 
 class Written(unittest.TestCase):
