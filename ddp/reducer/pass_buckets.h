@@ -49,7 +49,8 @@ class PassBuckets {
   // effect; does not block. Throws CommunicationError.
   void pack(std::size_t index, GradientArrival arrival);
 
-  // What is packed from now on is missing, and so is what was to be copied when its bucket is full.
+  // Gradients that were to be copied when their bucket is full are missing; the rest is to be
+  // packed as missing.
   void read_no_more_gradients();
 
   bool is_packed(std::size_t index) const { return readiness_.is_ready(index); }

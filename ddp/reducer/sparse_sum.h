@@ -47,7 +47,7 @@ class SparseSum {
     std::int64_t entry_count = 0;
     std::int64_t sparse_dim = 0;  // 0: the gradient is undefined
   };
-  // Of all ranks, in rank order, each padded to these sizes; nothing where no rank has any.
+  // The entries of each rank, in rank order, padded to these sizes; nothing where no rank has any.
   struct Entries {
     std::vector<at::Tensor> indices, values;
     std::vector<std::int64_t> index_sizes, value_sizes;

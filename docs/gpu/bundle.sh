@@ -58,7 +58,7 @@ for each in "${programs[@]}"; do ldd "$build/$each"; done |
 
 cd -- "$root"
 cp --parents docs/gpu/check.sh ddp/backend/gpu_device_files.h tests/ddp/test_nccl.py \
-  tests/ddp/sync_batch_norm/sync_batch_norm_in_pytorch.py "$place"
+  tests/ddp/test_nccl_on_gpus.py tests/ddp/sync_batch_norm/sync_batch_norm_in_pytorch.py "$place"
 {
   git log -1 --format='lockstep %H' 2>/dev/null || echo 'lockstep, of no commit'
   printf 'pytorch %s\n' "$version"

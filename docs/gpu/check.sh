@@ -82,14 +82,13 @@ step_build() {
 
 # The program as it was built: ./lockstep itself would set up and build what it misses.
 lockstep() { "$built/cli/lockstep" "$@"; }
-probe() { "$built/tests/ddp/nccl_probe" "$@"; }
 
 step_doctor() { lockstep doctor; }
 
 # Ten seconds without the harness: NCCL is loaded, GPUs are seen, a stream is late, and one rank trains.
 step_probe() {
-  probe load gpus hold &&
-    RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=0 probe load train=cpu:gloo,cuda:nccl
+  "$built/tests/ddp/nccl_probe" load gpus hold &&
+    lockstep launch -n 1 "$built/tests/ddp/nccl_probe" load train=cpu:gloo,cuda:nccl
 }
 
 # A minute that tells whether the rest is worth its time: two ranks, made for each case, train over NCCL.
@@ -109,7 +108,7 @@ step_tests() {
   export LOCKSTEP_NCCL_BUILT=1 LOCKSTEP_NCCL_PROBE=$built/tests/ddp/nccl_probe
   export LOCKSTEP_NCCL_ENVIRONMENT=$built/tests/worlds/one_gpu_environment LOCKSTEP_PEER=${LOCKSTEP_PYTHON:-}
   for class in OnGpus OnSeveralGpus OnGpusBesidePyTorch; do
-    "${LOCKSTEP_PYTHON:-python3}" -B tests/ddp/test_nccl.py "$class"
+    "${LOCKSTEP_PYTHON:-python3}" -B tests/ddp/test_nccl_on_gpus.py "$class"
     status=$?
     if ((status && (status != 77))); then failed=1; fi
   done

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// Of the library that is loaded: {2, 28}.
+// The version of the library that is loaded: {2, 28}.
 struct NcclVersion {
   int major = 0;
   int minor = 0;

@@ -66,6 +66,21 @@ Told told_at_the_end(const Erring& c, int step, int rank) {
   return told;
 }
 
+Told told_late(const Erring& c, int rank, const std::vector<std::string>& states,
+               bool rank_has_thrown) {
+  Told told{.kind = Told::Kind::reported};
+  for (int other = 0; other < c.world.size; ++other) {
+    const auto& state = states[static_cast<size_t>(other)];
+    if (state.empty()) continue;
+    if (other != rank)
+      told.words.push_back(who(other) + " reported: " + state);
+    else
+      told.words.push_back(rank_has_thrown ? own_word(c, rank)
+                                           : "a backward pass could not be averaged: " + state);
+  }
+  return told;
+}
+
 Told told_out_of_step(const Erring& c, int step, int rank) {
   const int left_out = c.mistake.step % c.steps;
   if (step + 1 < c.steps || errs(c, left_out, rank)) return {};

@@ -28,6 +28,12 @@ std::string own_word(const Erring& c, int rank);
 // What this rank is told in the step of a mistake after which all begin anew.
 Told told_at_the_end(const Erring& c, int step, int rank);
 
+// What it is told once it looks, where peers' flags are read after the pass. `states`: what each
+// rank reports of its pass, empty where all is well. A rank whose pass went wrong raises its own
+// error; where several went wrong, it may see another's before its own is complete.
+Told told_late(const Erring& c, int rank, const std::vector<std::string>& states,
+               bool rank_has_thrown);
+
 // What it is told in a step of ranks that are out of step: in the last one, their peers wait in
 // vain for those that left out one.
 Told told_out_of_step(const Erring& c, int step, int rank);

@@ -197,7 +197,8 @@ class Training {
     }
     if (!is_well && is_late(step)) {
       std::vector<Told> told;
-      for (int r = 0; r < c_.world.size; ++r) told.push_back(told_late(step, r, states));
+      for (int r = 0; r < c_.world.size; ++r)
+        told.push_back(told_late(c_, r, states, throws_in_backward(step, r)));
       return anew(std::move(told));
     }
     for (int r = 0; r < c_.world.size; ++r) out.told.push_back(told_of(step, r, states, is_well));
@@ -218,23 +219,6 @@ class Training {
       return {.kind = Told::Kind::own, .words = {planted(mistaken_parameter(c_), r)}};
     Told told{.kind = Told::Kind::unfinished};
     for (const auto& each : states) told.states.push_back(each.empty() ? kAllIsWell : each);
-    return told;
-  }
-
-  // A rank whose pass went wrong raises its own error, and the others theirs once they look for it.
-  // Where several went wrong, one may see another's before its own is complete.
-  Told told_late(int step, int r, const std::vector<std::string>& states) const {
-    Told told{.kind = Told::Kind::reported};
-    for (int other = 0; other < c_.world.size; ++other) {
-      const auto& state = states[static_cast<size_t>(other)];
-      if (state.empty()) continue;
-      if (other != r)
-        told.words.push_back("rank " + std::to_string(other) + " reported: " + state);
-      else if (throws_in_backward(step, r))
-        told.words.push_back(own_word(c_, r));
-      else
-        told.words.push_back("a backward pass could not be averaged: " + state);
-    }
     return told;
   }
 
@@ -309,43 +293,13 @@ class Training {
   std::vector<bool> used_in_first_pass_;
 };
 
-// Ranks that leave out a step do each later one with their peers' step before it: until there all
-// is well, and later gradients are averages of different steps.
-std::vector<Followed> out_of_step(const Erring& c) {
-  auto before = c;
-  before.mistake = {};
-  before.lacks.clear();
-  auto all = follow(before);
-  for (int s = c.mistake.step % c.steps; s < c.steps; ++s) {
-    auto& step = all[static_cast<size_t>(s)];
-    step.are_judged = false;
-    for (int r = 0; r < c.world.size; ++r)
-      step.told[static_cast<size_t>(r)] = told_out_of_step(c, s, r);
-  }
-  return all;
-}
-
 }  // namespace
 
-std::vector<Followed> follow(const Erring& c, const std::vector<bool>& late) {
-  if (goes_out_of_step(c)) return out_of_step(c);
+std::vector<Followed> follow_in_step(const Erring& c, const std::vector<bool>& late) {
   std::vector<Followed> all;
   Training training(c, late);
   for (int step = 0; step < c.steps; ++step) all.push_back(training.step(step));
   return all;
-}
-
-bool writes_into_what_travels(const Erring& c) {
-  if (!c.options.gradient_as_bucket_view) return false;
-  const auto is_of_arrival = [](const std::string& text) {
-    return text.find("' came ") != std::string::npos;
-  };
-  for (const bool is_late : {false, true})
-    for (const auto& step : follow(c, std::vector<bool>(static_cast<size_t>(c.steps), is_late)))
-      for (const auto& told : step.told)
-        for (const auto* const texts : {&told.states, &told.words})
-          if (std::any_of(texts->begin(), texts->end(), is_of_arrival)) return true;
-  return false;
 }
 
 }  // namespace lockstep::scenarios::errors
