@@ -120,6 +120,8 @@ Crashed crashed_by(const std::function<void()>& act) {
   const SharedMemory memory(sizeof(StackBoard::Slot));
   auto& slot = *reinterpret_cast<StackBoard::Slot*>(memory.bytes().data());
   ChildGroup group({}, 1, [&](int) {
+    // A sanitizer has a handler of its own, which record_crash_in() leaves in place.
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, SIG_DFL);
     record_crash_in(slot);
     act();
     return 0;
