@@ -30,13 +30,18 @@ int own_thread() {
   return static_cast<int>(syscall(SYS_gettid));
 }
 
-// In a handler. Nothing here allocates or locks: backtrace was called before. Inlined, so that the
-// handler is one frame.
+// In a handler, which returns to the kernel's frame; behind that is what the signal interrupted,
+// and before it the handler, and a sanitizer's own frames. Nothing here allocates or locks:
+// backtrace was called before. Inlined, so that the return address is the handler's.
 [[gnu::always_inline]] inline void write_frames(StackBoard::Slot& slot) {
   void* frames[StackBoard::kFramesMost];
   const int count = backtrace(frames, static_cast<int>(StackBoard::kFramesMost));
-  for (int i = 0; i < count; ++i) slot.frames[i] = reinterpret_cast<uint64_t>(frames[i]);
-  slot.count.store(count);
+  void** const end = frames + count;
+  void** const kernels = std::find(frames, end, __builtin_return_address(0));
+  void** const first = kernels == end ? frames : kernels + 1;
+  std::transform(first, end, slot.frames,
+                 [](void* frame) { return reinterpret_cast<uint64_t>(frame); });
+  slot.count.store(static_cast<int>(end - first));
 }
 
 // In the thread that received the signal.
@@ -109,16 +114,11 @@ std::string kernels_word(const std::string& task) {
   return where.empty() || where == "0" ? word : word + " in " + where;
 }
 
-// The handler itself, and the frame by which the kernel called it. The next function was
-// interrupted: its address is the instruction it was about to execute, where all others are after a
-// call.
-constexpr size_t kFramesOfHandler = 2;
-
+// The first function was interrupted: its address is the instruction it was about to execute, where
+// all others are after a call.
 std::vector<uint64_t> frames_in(const StackBoard::Slot& slot) {
   const auto count = static_cast<size_t>(std::max(0, slot.count.load()));
   std::vector<uint64_t> frames(slot.frames, slot.frames + count);
-  frames.erase(frames.begin(),
-               frames.begin() + static_cast<long>(std::min(kFramesOfHandler, count)));
   if (!frames.empty()) ++frames.front();
   return frames;
 }
