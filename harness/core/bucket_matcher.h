@@ -3,7 +3,9 @@
 
 #include "harness/core/history.h"
 
+#include <map>
 #include <string>
+#include <vector>
 
 namespace lockstep {
 
@@ -18,7 +20,8 @@ class BucketMatcher {
   std::string match(const Collective& issued);
 
  private:
-  BucketLayout layout_;
+  std::vector<std::string> texts_;                  // by bucket
+  std::map<int64_t, std::vector<size_t>> by_size_;  // the buckets of so many elements, in order
   size_t next_ = 0;
 };
 

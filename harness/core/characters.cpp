@@ -1,5 +1,7 @@
 #include "harness/core/characters.h"
 
+#include "harness/core/utf8.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -7,26 +9,6 @@
 namespace lockstep {
 
 namespace {
-
-struct Character {
-  size_t size = 0;  // in bytes; 0 where the text does not begin with one of UTF-8
-  uint32_t code = 0;
-};
-
-Character first_of(std::string_view text) {
-  const auto byte = [&](size_t at) { return static_cast<unsigned char>(text[at]); };
-  if (byte(0) < 0x80) return {1, byte(0)};
-  const size_t size = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
-  if (byte(0) < 0xc2 || byte(0) > 0xf4 || size > text.size()) return {};
-  uint32_t code = byte(0) & (0xffu >> (size + 1));
-  for (size_t at = 1; at < size; ++at) {
-    if ((byte(at) & 0xc0) != 0x80) return {};
-    code = code << 6 | (byte(at) & 0x3f);
-  }
-  const uint32_t least = size == 2 ? 0x80 : size == 3 ? 0x800 : 0x10000;
-  const bool is_surrogate = code >= 0xd800 && code < 0xe000;
-  return code < least || code > 0x10ffff || is_surrogate ? Character{} : Character{size, code};
-}
 
 // What a terminal acts on, or what ends a line somewhere.
 bool is_control(uint32_t code) {
@@ -52,9 +34,11 @@ std::string spelled(char byte) {
 
 // `text` with the bytes of each character that `keep` refuses, and those that are none, spelled.
 std::string spelled_unless(std::string_view text, bool (*keep)(uint32_t)) {
+  const auto is_plain = [](char byte) { return byte >= 0x20 && byte < 0x7f; };
+  if (std::all_of(text.begin(), text.end(), is_plain)) return std::string(text);
   std::string out;
   while (!text.empty()) {
-    const auto [size, code] = first_of(text);
+    const auto [size, code] = first_character(text);
     const auto bytes = text.substr(0, std::max<size_t>(size, 1));
     if (size > 0 && keep(code))
       out += bytes;

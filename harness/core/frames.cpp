@@ -1,11 +1,10 @@
 #include "harness/core/frames.h"
 
-#include "harness/core/bucket_matcher.h"
 #include "harness/core/history_file.h"
+#include "harness/core/history_reader.h"
 #include "harness/core/parse_json.h"
-#include "harness/core/text.h"
+#include "harness/core/spelled_json.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -24,62 +23,14 @@ struct Lengths {
 };
 static_assert(sizeof(Lengths) == 16);
 
-const Json& part(const Json& header, const char* name, const std::string& where) {
-  if (!header.is_object() || !header.contains(name))
-    throw FieldError(where + ": no '" + name + "' in " + excerpt(header.dump()));
-  return header[name];
-}
-
-template <class T>
-T required(const Json& header, const char* name, const std::string& where) {
-  T value{};
-  fields::read(part(header, name, where), value, Allowed{}, where + "." + name,
-               Absent::keeps_default);
-  return value;
-}
-
-// -1 where it is not there.
-template <class T>
-T number_or_none(const Json& header, const char* name, const std::string& where) {
-  return header.is_object() && header.contains(name) ? required<T>(header, name, where) : T{-1};
-}
-
-Collective collective_in(const Json& header, const std::string& where) {
-  return {.op = required<std::string>(header, "op", where),
-          .group = required<std::string>(header, "group", where),
-          .dtype = required<std::string>(header, "dtype", where),
-          .sequence = required<int64_t>(header, "sequence", where),
-          .elements = required<int64_t>(header, "elements", where),
-          .root = required<int>(header, "root", where),
-          .times = {.queued_ns = number_or_none<int64_t>(header, "ns", where)},
-          .site = {number_or_none<int>(header, "site", where)}};
-}
-
-BucketLayout layout_in(const Json& header, const std::string& where) {
-  BucketLayout layout;
-  const auto& buckets = part(header, "buckets", where);
-  if (!buckets.is_array()) fields::refuse(where + ".buckets", buckets, "a list");
-  for (size_t i = 0; i < buckets.size(); ++i) {
-    const auto at = where + ".buckets[" + std::to_string(i) + "]";
-    layout.buckets.push_back({required<std::vector<std::string>>(buckets[i], "parameters", at),
-                              required<int64_t>(buckets[i], "elements", at)});
-  }
-  return layout;
-}
-
-Observation observation_in(const Frame& frame, const std::string& where) {
-  return {required<std::string>(frame.header, "name", where),
-          TensorValue{required<std::string>(frame.header, "dtype", where),
-                      required<std::vector<int64_t>>(frame.header, "shape", where), frame.payload}};
-}
-
-void mark_done(RankHistory& rank, const std::string& group, int64_t sequence, int64_t ns) {
-  for (auto event = rank.events.rbegin(); event != rank.events.rend(); ++event) {
-    auto* collective = std::get_if<Collective>(&event->what);
-    if (!collective || collective->sequence != sequence || collective->group != group) continue;
-    collective->done = true;
-    collective->times.done_ns = ns;
-    return;
+// A program may have names that are no text, and a writer may not mind.
+Json parsed_header(const std::string& text) {
+  try {
+    return parse_json(text, "its header");
+  } catch (const NotJson&) {
+    const auto spelled = with_characters_spelled(text);
+    if (spelled == text) throw;
+    return parse_json(spelled, "its header");
   }
 }
 
@@ -112,12 +63,12 @@ std::byte* write_frame(std::byte* to, FrameKind kind, std::string_view header, c
   return at + padded(used);
 }
 
-Frames read_frames(const std::byte* bytes, size_t size) {
-  Frames out;
-  for (size_t at = 0; at < size;) {
+std::string for_each_frame(const std::byte* bytes, size_t size,
+                           const std::function<void(Frame frame, size_t number)>& take) {
+  size_t number = 0;
+  for (size_t at = 0; at < size; ++number) {
     const auto stop = [&](const std::string& why) {
-      out.tail = "record " + std::to_string(out.frames.size()) + ": " + why;
-      return out;
+      return "record " + std::to_string(number) + ": " + why;
     };
     Lengths lengths{};
     if (size - at < kFrameFixedBytes) return stop("the file ends inside it");
@@ -127,84 +78,27 @@ Frames read_frames(const std::byte* bytes, size_t size) {
     const size_t length = framed_size(lengths.header, lengths.payload);
     uint64_t commit = 0;
     std::memcpy(&commit, bytes + at + length - sizeof(commit), sizeof(commit));
-    if (commit != (kCommit ^ out.frames.size())) return stop("its commit word is missing or wrong");
+    if (commit != (kCommit ^ number)) return stop("its commit word is missing or wrong");
     const auto* header = reinterpret_cast<const char*>(bytes + at + sizeof(lengths));
     Frame frame{static_cast<FrameKind>(lengths.kind), {}, {}};
     try {
-      frame.header = parse_json({header, lengths.header}, "its header");
+      frame.header = parsed_header({header, lengths.header});
     } catch (const FieldError& error) {
       return stop(error.what());
     }
     const auto* payload = bytes + at + sizeof(lengths) + lengths.header;
     frame.payload.assign(payload, payload + lengths.payload);
-    out.frames.push_back(std::move(frame));
+    take(std::move(frame), number);
     at += length;
   }
-  return out;
+  return "";
 }
 
-RankHistory rank_history(const Frames& frames, const std::string& whose) {
-  RankHistory rank;
-  rank.ending = {Ending::Kind::cut_off, "no ending was recorded"};
-  BucketMatcher buckets;
-  for (size_t i = 0; i < frames.frames.size(); ++i) {
-    const Frame& frame = frames.frames[i];
-    const Json& header = frame.header;
-    const std::string where = whose + ", record " + std::to_string(i);
-    const auto add = [&](auto what) { rank.events.push_back({rank.last, std::move(what)}); };
-    switch (frame.kind) {
-      case FrameKind::begin:
-        if (required<int>(header, "protocol", where) != kProtocol)
-          throw FieldError(where + ": protocol " + header["protocol"].dump() +
-                           "; this program reads " + std::to_string(kProtocol));
-        break;
-      case FrameKind::moment:
-        rank.last = from_json<Moment>(header, where);
-        break;
-      case FrameKind::observation:
-        add(observation_in(frame, where));
-        break;
-      case FrameKind::issued: {
-        auto issued = collective_in(header, where);
-        issued.bucket = buckets.match(issued);
-        add(std::move(issued));
-        break;
-      }
-      case FrameKind::done:
-        mark_done(rank, required<std::string>(header, "group", where),
-                  required<int64_t>(header, "sequence", where),
-                  number_or_none<int64_t>(header, "ns", where));
-        break;
-      case FrameKind::injection:
-        add(from_json<Injection>(header, where));
-        break;
-      case FrameKind::left_behind:
-        add(LeftBehind{required<std::string>(header, "what", where)});
-        break;
-      case FrameKind::site:
-        required<int>(header, "site", where);
-        break;
-      case FrameKind::layout: {
-        auto layout = layout_in(header, where);
-        buckets.use(layout);
-        add(std::move(layout));
-        break;
-      }
-      case FrameKind::ending: {
-        const auto name = required<std::string>(header, "kind", where);
-        const auto kind = ending_named(name);
-        if (!kind) throw FieldError(where + ": unknown ending '" + excerpt(name) + "'");
-        rank.ending = {*kind,
-                       required<std::string>(header, "why", where),
-                       {number_or_none<int64_t>(header, "ns", where)}};
-        break;
-      }
-      default:
-        throw FieldError(where + ": unknown kind " +
-                         std::to_string(static_cast<uint32_t>(frame.kind)));
-    }
-  }
-  return rank;
+Frames read_frames(const std::byte* bytes, size_t size) {
+  Frames out;
+  out.tail = for_each_frame(
+      bytes, size, [&](Frame frame, size_t /*number*/) { out.frames.push_back(std::move(frame)); });
+  return out;
 }
 
 std::map<int, std::vector<uint64_t>> call_sites(const Frames& frames) {

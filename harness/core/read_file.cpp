@@ -63,6 +63,7 @@ std::string read_file(const std::filesystem::path& path) {
   if (file.number < 0 || ::fstat(file.number, &status) != 0) cannot_be_read(path, errno);
   require_readable(path, status);  // Another file may have replaced it since.
   std::string text;
+  text.reserve(static_cast<size_t>(status.st_size) + kBlockBytes);
   for (;;) {
     const size_t had = text.size();
     text.resize(had + kBlockBytes);

@@ -56,55 +56,83 @@ bool leave_over_unequally(const RecordedRun& run, size_t join) {
   });
 }
 
-// Leaves out the join's events from its step `least` on, which the first rank to run out shadowed.
-void leave_out_shadows(Rank& rank, const Join& join, int least) {
-  const auto is_shadow = [&](size_t event) {
-    return event >= join.from_event && event < join.to_event &&
-           rank.history.events[event].at.step - join.from_step >= least;
-  };
+// A join whose ranks are to be aligned.
+struct Change {
+  size_t join = 0;
+  Lengths lengths;
+  bool begins_a_step = false;  // what follows it
+
+  int shadowed(const Rank& rank) const { return lengths.most - updates_in(rank.joins[join]); }
+  int steps(const Rank& rank) const { return shadowed(rank) + (begins_a_step ? 1 : 0); }
+};
+
+std::vector<Change> changes_in(const RecordedRun& run) {
+  std::vector<Change> changes;
+  for (size_t join = 0, count = ended_everywhere(run); join < count; ++join) {
+    const Change change{join, lengths_of(run, join), leave_over_unequally(run, join)};
+    if (change.lengths.least != change.lengths.most || change.begins_a_step)
+      changes.push_back(change);
+  }
+  return changes;
+}
+
+void shift(Moment& at, int64_t steps) {  // at least 0
+  at.step = static_cast<int>(std::min<int64_t>(at.step + steps, std::numeric_limits<int>::max()));
+}
+
+// Moves each record behind the joins that it follows.
+void shift_records(Rank& rank, const std::vector<Change>& changes) {
+  int64_t steps = 0;
+  auto next = changes.begin();
+  for (size_t record = 0; record < rank.records.size(); ++record) {
+    for (; next != changes.end() && rank.joins[next->join].to_record <= record; ++next)
+      steps += next->steps(rank);
+    shift(rank.records[record].at, steps);
+  }
+}
+
+// Also leaves out each join's events from its step `least` on, which the first rank to run out
+// shadowed.
+void shift_events(Rank& rank, const std::vector<Change>& changes) {
+  int64_t steps = 0;
+  auto next = changes.begin();
   std::vector<Event> kept;
   std::map<std::string, int64_t> left_out;  // by group
   for (size_t event = 0; event < rank.history.events.size(); ++event) {
-    auto* const collective = std::get_if<Collective>(&rank.history.events[event].what);
-    if (is_shadow(event)) {
+    for (; next != changes.end() && rank.joins[next->join].to_event <= event; ++next)
+      steps += next->steps(rank);
+    auto& each = rank.history.events[event];
+    auto* const collective = std::get_if<Collective>(&each.what);
+    const bool is_within = next != changes.end() && event >= rank.joins[next->join].from_event;
+    if (is_within && each.at.step - rank.joins[next->join].from_step >= next->lengths.least) {
       if (collective) ++left_out[collective->group];
       continue;
     }
     if (collective) collective->sequence -= left_out[collective->group];
-    kept.push_back(std::move(rank.history.events[event]));
+    shift(each.at, steps);
+    kept.push_back(std::move(each));
   }
   rank.history.events = std::move(kept);
 }
 
-void shift_all_after(Rank& rank, const Join& join, int steps) {  // at least 0
-  const auto shift = [steps](Moment& at) {
-    at.step += std::min(steps, std::numeric_limits<int>::max() - at.step);
-  };
-  for (size_t record = join.to_record; record < rank.records.size(); ++record)
-    shift(rank.records[record].at);
-  for (size_t event = join.to_event; event < rank.history.events.size(); ++event)
-    shift(rank.history.events[event].at);
-  shift(rank.history.last);
+void align(Rank& rank, const std::vector<Change>& changes) {
+  shift_records(rank, changes);
+  shift_events(rank, changes);
+  int64_t steps = 0;
+  for (const auto& change : changes) {
+    steps += change.steps(rank);
+    rank.shadowed += static_cast<size_t>(change.shadowed(rank));
+  }
+  shift(rank.history.last, steps);
 }
 
 }  // namespace
 
 std::optional<RecordedRun> with_joins_aligned(const RecordedRun& run) {
-  std::optional<RecordedRun> aligned;
-  for (auto join = ended_everywhere(run); join-- > 0;) {  // the last first: it moves no other
-    const auto lengths = lengths_of(run, join);
-    const bool begins_a_step = leave_over_unequally(run, join);
-    if (lengths.least == lengths.most && !begins_a_step) continue;
-    if (!aligned) aligned = run;
-    for (auto& rank : aligned->ranks) {
-      const auto& is = rank.joins[join];
-      const int shadowed = lengths.most - updates_in(is);
-      rank.shadowed += static_cast<size_t>(shadowed);
-      shift_all_after(rank, is, shadowed);
-      if (begins_a_step) shift_all_after(rank, is, 1);
-      leave_out_shadows(rank, is, lengths.least);
-    }
-  }
+  const auto changes = changes_in(run);
+  if (changes.empty()) return {};
+  RecordedRun aligned = run;
+  for (auto& rank : aligned.ranks) align(rank, changes);
   return aligned;
 }
 

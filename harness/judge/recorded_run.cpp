@@ -1,6 +1,7 @@
 #include "harness/judge/recorded_run.h"
 
 #include "harness/core/characters.h"
+#include "harness/core/history_reader.h"
 #include "harness/core/read_file.h"
 #include "harness/core/text.h"
 
@@ -16,13 +17,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kNameBytesMost = 1024;
+// A value takes up to a hundred bytes where its text takes three. A recorder's fact comes with
+// digests of sixteen bytes a tensor, so that no file that is read has as many.
+constexpr int64_t kFactValuesMost = 4'000'000;
+constexpr size_t kOwnerBytesMost = 200;  // of a list, which each of its digests is found by
 
-std::string line_in(const Json& header, const char* field, const std::string& where) {
+std::string line_in(const Json& header, const char* field, const std::string& where,
+                    size_t bytes_most = kNameBytesMost) {
   const auto found = header.find(field);
   if (found == header.end() || !found->is_string())
     refuse(where, "no text '" + std::string(field) + "' in " + excerpt(header.dump()));
   auto text = one_line(found->get_ref<const std::string&>());
-  if (text.size() > kNameBytesMost) refuse(where, "'" + std::string(field) + "' is too long");
+  if (text.size() > bytes_most) refuse(where, "'" + std::string(field) + "' is too long");
   return text;
 }
 
@@ -52,24 +58,34 @@ TensorList::Entry entry_of(const Json& json, const std::string& where) {
   return entry;
 }
 
-bool makes_event(FrameKind kind) {
-  return kind == FrameKind::issued || kind == FrameKind::injection ||
-         kind == FrameKind::left_behind || kind == FrameKind::layout;
+// The value with all its names and texts made one line; takes its parts off `values_left`.
+Json in_lines(Json value, int64_t& values_left) {
+  --values_left;
+  if (value.is_string()) return one_line(value.get_ref<const std::string&>());
+  if (value.is_array())
+    for (auto& each : value) each = in_lines(std::move(each), values_left);
+  if (!value.is_object()) return value;
+  Json::object_t object;
+  object.reserve(value.size());
+  for (auto& [name, each] : value.get_ref<Json::object_t&>())
+    object.Json::object_t::Container::emplace_back(one_line(name),
+                                                   in_lines(std::move(each), values_left));
+  return Json(std::move(object));
 }
 
 // Reads the records of one rank, one after the other.
 class RankReader {
  public:
-  explicit RankReader(std::string file) : file_(std::move(file)) {}
+  explicit RankReader(std::string file) : file_(std::move(file)), core_(file_) {}
 
   void take(Frame frame, size_t number) {
     const std::string where = file_ + ", record " + std::to_string(number);
+    if (number == 0) take_begin(frame, where);
     if (!frame.header.is_object()) refuse(where, "its header is no object");
     if (has_ended_) refuse(where, "the record before it is the ending");
-    if (frame.kind == FrameKind::begin && std::exchange(has_begun_, true))
-      refuse(where, "a history begins once");
+    if (frame.kind == FrameKind::begin && number > 0) refuse(where, "a history begins once");
     has_ended_ = frame.kind == FrameKind::ending;
-    if (frame.kind == FrameKind::moment) at_ = from_json<Moment>(frame.header, where);
+    if (frame.kind == FrameKind::moment) at_ = moment_in(frame.header, where);
     switch (static_cast<uint32_t>(frame.kind)) {
       case static_cast<uint32_t>(FrameKind::observation):
         return take_drawn(frame, where);
@@ -80,23 +96,38 @@ class RankReader {
       case static_cast<uint32_t>(RecordKind::values):
         return take_values(frame, where);
       case static_cast<uint32_t>(RecordKind::fact):
-        return take_fact(frame.header, where);
+        return take_fact(std::move(frame.header), where);
       case static_cast<uint32_t>(RecordKind::span):
         return take_span(frame.header, where);
       default:
-        events_ += makes_event(frame.kind) ? 1 : 0;
-        core_.frames.push_back(std::move(frame));
+        core_.take(frame, number);
     }
   }
 
-  Rank finish() {
-    rank_.history = rank_history(core_, file_);
+  Rank finish(const std::string& tail) {
+    if (!rank_.is_there) refuse(file_, tail.empty() ? "is empty" : "is no history: " + tail);
+    rank_.tail = tail;
+    rank_.history = core_.finish();
     return std::move(rank_);
   }
 
  private:
+  void take_begin(const Frame& begin, const std::string& where) {
+    if (begin.kind != FrameKind::begin || !begin.header.is_object())
+      refuse(where, "is not the begin of a history");
+    rank_.is_there = true;
+    rank_.world = static_cast<int>(whole_in(begin.header, "world", 1, kWorldMost, where));
+    rank_.number = static_cast<int>(whole_in(begin.header, "rank", 0, rank_.world - 1, where));
+    for (const auto& [field, text] :
+         {std::pair{"program", &rank_.program}, {"torch", &rank_.torch}, {"clock", &rank_.clock}})
+      if (begin.header.contains(field)) *text = line_in(begin.header, field, where);
+    if (begin.header.contains("perturbed"))
+      rank_.perturbed = static_cast<int>(whole_in(begin.header, "perturbed", 0, 1 << 20, where));
+  }
+
   void take_list(const Json& header, const std::string& where) {
-    TensorList list{.of = line_in(header, "of", where), .role = line_in(header, "role", where)};
+    TensorList list{.of = line_in(header, "of", where, kOwnerBytesMost),
+                    .role = line_in(header, "role", where, kOwnerBytesMost)};
     const auto found = header.find("tensors");
     if (found == header.end() || !found->is_array()) refuse(where, "no list 'tensors'");
     for (const auto& each : *found) list.tensors.push_back(entry_of(each, where));
@@ -151,10 +182,13 @@ class RankReader {
     digests->elements = std::move(elements);
   }
 
-  void take_fact(const Json& header, const std::string& where) {
+  void take_fact(Json header, const std::string& where) {
     const auto found = header.find("values");
     if (found == header.end() || !found->is_object()) refuse(where, "no object 'values'");
-    Fact fact{line_in(header, "name", where), *found};
+    Fact fact{line_in(header, "name", where), {}};
+    fact.values = in_lines(std::move(*found), fact_values_left_);
+    if (fact_values_left_ < 0)
+      refuse(where, "its facts hold more than " + with_commas(kFactValuesMost) + " values");
     if (fact.name.starts_with("join ")) take_join(fact.name.ends_with(" ended"), where);
     rank_.records.push_back({at_, std::move(fact)});
   }
@@ -162,13 +196,14 @@ class RankReader {
   void take_join(bool ends, const std::string& where) {
     auto& joins = rank_.joins;
     if (!ends)
-      return joins.push_back(
-          {.from_step = at_.step, .from_event = events_, .from_record = rank_.records.size()});
+      return joins.push_back({.from_step = at_.step,
+                              .from_event = core_.event_count(),
+                              .from_record = rank_.records.size()});
     if (joins.empty() || joins.back().has_ended) refuse(where, "no join has begun that could end");
     auto& join = joins.back();
     if (at_.step < join.from_step) refuse(where, "a join ends before its first step");
     join.to_step = at_.step;
-    join.to_event = events_;
+    join.to_event = core_.event_count();
     join.to_record = rank_.records.size();
     join.has_ended = true;
   }
@@ -192,10 +227,10 @@ class RankReader {
   std::string file_;
   Rank rank_;
   Moment at_;
-  bool has_begun_ = false, has_ended_ = false;
-  Frames core_;        // those that core reads
-  size_t events_ = 0;  // of the rank's history, which core makes of them
+  bool has_ended_ = false;
+  HistoryReader core_;  // of the records that core reads
   std::map<int64_t, std::shared_ptr<const TensorList>> lists_;
+  int64_t fact_values_left_ = kFactValuesMost;
 };
 
 }  // namespace
@@ -242,27 +277,10 @@ History RecordedRun::history() const {
 }
 
 Rank read_rank(const std::string& bytes, const std::string& file) {
-  auto frames = read_frames(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size());
-  if (frames.frames.empty())
-    refuse(file, frames.tail.empty() ? "is empty" : "is no history: " + frames.tail);
-  const auto begin = frames.frames.front();
-  const auto where = file + ", record 0";
-  if (begin.kind != FrameKind::begin || !begin.header.is_object())
-    refuse(where, "is not the begin of a history");
   RankReader reader(file);
-  for (size_t number = 0; number < frames.frames.size(); ++number)
-    reader.take(std::move(frames.frames[number]), number);
-  Rank rank = reader.finish();
-  rank.is_there = true;
-  rank.tail = frames.tail;
-  rank.world = static_cast<int>(whole_in(begin.header, "world", 1, kWorldMost, where));
-  rank.number = static_cast<int>(whole_in(begin.header, "rank", 0, rank.world - 1, where));
-  for (const auto& [field, text] :
-       {std::pair{"program", &rank.program}, {"torch", &rank.torch}, {"clock", &rank.clock}})
-    if (begin.header.contains(field)) *text = line_in(begin.header, field, where);
-  if (begin.header.contains("perturbed"))
-    rank.perturbed = static_cast<int>(whole_in(begin.header, "perturbed", 0, 1 << 20, where));
-  return rank;
+  return reader.finish(
+      for_each_frame(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(),
+                     [&](Frame frame, size_t number) { reader.take(std::move(frame), number); }));
 }
 
 RecordedRun read_recorded_run(const fs::path& folder) {

@@ -50,41 +50,63 @@ RankTimeline timeline_of(const Rank& rank) {
   return timeline;
 }
 
-// Who issued a rung last, and when. Nothing where a member did not issue it, where they issued
-// different ones, or where a time is unknown.
-std::optional<std::pair<int, int64_t>> last_on(const Rung& rung, size_t members) {
-  const auto& first = rung.begin()->second;
-  std::optional<std::pair<int, int64_t>> last;
-  for (const auto& [rank, collective] : rung) {
-    const auto at = collective.times.queued_ns;
-    if (!is_known(at) || !match(first, collective)) return {};
-    if (!last || at > last->second) last = {rank, at};
+// A collective of a rank, and what the timeline has of it; null where its time is unknown.
+struct Issued {
+  const Collective* is = nullptr;
+  TimedCollective* timed = nullptr;
+};
+
+using ByRank = std::map<size_t, std::vector<Issued>>;  // each rank's of one group, in order
+
+std::map<std::string, ByRank> issued_by_group(const RecordedRun& run, Timeline& timeline) {
+  std::map<std::string, ByRank> groups;
+  for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    auto timed = timeline.ranks[rank].collectives.begin();
+    for (const auto& event : run.ranks[rank].history.events) {
+      const auto* collective = std::get_if<Collective>(&event.what);
+      if (!collective) continue;
+      auto* const known = is_known(collective->times.queued_ns) ? &*timed++ : nullptr;
+      if (!is_point_to_point(collective->op))
+        groups[collective->group][rank].push_back({collective, known});
+    }
   }
-  return rung.size() == members ? last : std::nullopt;
+  return groups;
+}
+
+// The rank that issued the `number`-th collective of a group last. None where they issued different
+// ones, or where a time is unknown.
+std::optional<size_t> last_to_issue(const ByRank& group, size_t number) {
+  const auto& first = *group.begin()->second[number].is;
+  std::optional<std::pair<int64_t, size_t>> last;
+  for (const auto& [rank, issued] : group) {
+    const auto& [collective, timed] = issued[number];
+    if (!timed || !match(first, *collective)) return {};
+    if (!last || timed->from_ns > last->first) last = {timed->from_ns, rank};
+  }
+  return last->second;
+}
+
+// The collectives that all members issued, of whom those are known that issued any.
+void add_waits_of(const ByRank& group) {
+  size_t count = group.begin()->second.size();
+  for (const auto& [rank, issued] : group) count = std::min(count, issued.size());
+  for (size_t number = 0; number < count; ++number) {
+    const auto last = last_to_issue(group, number);
+    if (!last) continue;
+    const auto issued_ns = group.at(*last)[number].timed->from_ns;
+    for (const auto& [rank, issued] : group) {
+      auto& each = *issued[number].timed;
+      each.last_rank = static_cast<int>(*last);
+      each.waited_ns = issued_ns - each.from_ns;
+      if (each.to_ns >= 0) each.waited_ns = std::min(each.waited_ns, each.took_ns());
+    }
+  }
 }
 
 void add_waits(const RecordedRun& run, Timeline& timeline) {
-  using Key = std::tuple<int, std::string, int64_t>;  // rank, group, sequence
-  std::map<Key, TimedCollective*> all;
-  for (size_t rank = 0; rank < timeline.ranks.size(); ++rank)
-    for (auto& each : timeline.ranks[rank].collectives)
-      all[{static_cast<int>(rank), each.is.group, each.is.sequence}] = &each;
-  const auto history = run.history();
-  for (const auto& [group, ladder] : ladders(history)) {
-    const auto members = members_of(group, ladder, history.size()).size();
-    for (const auto& [number, rung] : ladder) {
-      const auto last = last_on(rung, members);
-      if (!last || members < 2) continue;
-      for (const auto& [rank, collective] : rung) {
-        const auto found = all.find({rank, group, collective.sequence});
-        if (found == all.end()) continue;
-        auto& each = *found->second;
-        each.last_rank = last->first;
-        each.waited_ns = last->second - each.from_ns;
-        if (each.to_ns >= 0) each.waited_ns = std::min(each.waited_ns, each.took_ns());
-      }
-    }
-  }
+  for (const auto& [name, group] : issued_by_group(run, timeline))
+    if (group.size() > 1 && (name != kWorld || group.size() == run.ranks.size()))
+      add_waits_of(group);
 }
 
 bool have_one_clock(const RecordedRun& run) {

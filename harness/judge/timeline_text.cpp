@@ -14,7 +14,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-constexpr size_t kRanksShown = 16, kPairsShown = 8;
+constexpr size_t kRanksShown = 16, kPairsShown = 8, kKindsShown = 32;
 
 std::string number_text(double number, const char* unit) {
   char text[64];
@@ -67,19 +67,24 @@ void add_traffic(const Timeline& timeline, Lines& lines) {
   const auto ranks = static_cast<double>(timeline.ranks.size());
   std::vector<Lines> table{{"collectives", "number", "sent by a rank", "time of a rank",
                             "of it waiting for the last", ""}};
-  for (const auto& [op, kind] : traffic_in(timeline))
+  const auto kinds = traffic_in(timeline);
+  for (const auto& [op, kind] : kinds) {
+    if (table.size() > kKindsShown) break;
     table.push_back(
-        {op, with_commas(static_cast<int64_t>(kind.count)),
+        {excerpt(op), with_commas(static_cast<int64_t>(kind.count)),
          kind.has_bytes ? bytes_text(kind.bytes / ranks) : "unknown", time_text(kind.took / ranks),
          timeline.has_one_clock ? time_text(kind.waited / ranks) : "unknown",
          kind.unfinished == 0
              ? ""
              : with_commas(static_cast<int64_t>(kind.unfinished)) + " not known to be done"});
+  }
   if (table.size() == 1) {
     lines.push_back("no collective was recorded with its time");
     return;
   }
   for (auto& line : in_columns(table)) lines.push_back(std::move(line));
+  if (kinds.size() > kKindsShown)
+    lines.push_back("and " + std::to_string(kinds.size() - kKindsShown) + " kinds more");
 }
 
 void add_times(const Timeline& timeline, Lines& lines) {

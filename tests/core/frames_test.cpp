@@ -86,6 +86,74 @@ TEST(Frames, WhatNoWriterWritesIsRefusedByRecordAndPath) {
   EXPECT_EQ(refusal(FrameKind::site, "[]"), "rank 3, record 0: no 'site' in []");
 }
 
+TEST(Frames, NamesAreReadAsOneLineAndTextsAsLegibleOnes) {
+  const std::string odd = "a\n\u009b\u202e", line = "a\\x0a\\xc2\\x9b\\xe2\\x80\\xae",
+                    text = "a\n\\xc2\\x9b\\xe2\\x80\\xae";
+  RankHistory written;
+  written.last = {1, odd};
+  written.events = {{{1, odd}, Observation{odd, {odd, {}, {}}}},
+                    {{1, odd}, BucketLayout{{{{odd}, 3}}}},
+                    {{1, odd}, Collective{.op = odd, .group = odd, .dtype = odd, .done = true}},
+                    {{1, odd}, Injection{"delay", 1, -1, {1, odd}, 5}},
+                    {{1, odd}, LeftBehind{odd}}};
+  written.ending = {Ending::Kind::threw, odd};
+  RankHistory expected;
+  expected.last = {1, line};
+  expected.events = {
+      {{1, line}, Observation{line, {line, {}, {}}}},
+      {{1, line}, BucketLayout{{{{line}, 3}}}},
+      {{1, line}, Collective{.op = line, .group = line, .dtype = line, .done = true}},
+      {{1, line}, Injection{"delay", 1, -1, {1, line}, 5}},
+      {{1, line}, LeftBehind{text}}};
+  expected.ending = {Ending::Kind::threw, text};
+  EXPECT_EQ(rank_history(read(frames_of(written)), "rank 0"), expected);
+}
+
+TEST(Frames, ACollectiveIsDoneThatWasIssuedLastWithItsNumberInItsGroup) {
+  RankHistory written;
+  const auto issue = [&](const char* group, int64_t sequence, bool is_done) {
+    written.events.push_back(
+        {{}, Collective{.op = "barrier", .group = group, .sequence = sequence, .done = is_done}});
+  };
+  issue("world", 0, true);
+  issue("world", 1, false);
+  issue("other", 0, false);
+  issue("world", 0, true);
+  auto expected = written;
+  EXPECT_EQ(rank_history(read(frames_of(written)), "rank 0"), expected);
+  auto frames = read(frames_of(written));
+  for (const char* of_no_collective :
+       {R"({"group":"other","sequence":7,"ns":1})", R"({"group":"third","sequence":0,"ns":1})"})
+    frames.frames.push_back({FrameKind::done, Json::parse(of_no_collective), {}});
+  EXPECT_EQ(rank_history(frames, "rank 0"), expected);
+  frames.frames.push_back(
+      {FrameKind::done, Json::parse(R"({"group":"other","sequence":0,"ns":1})"), {}});
+  std::get<Collective>(expected.events[2].what).done = true;
+  EXPECT_EQ(rank_history(frames, "rank 0"), expected);
+}
+
+TEST(Frames, ANameThatIsNoTextIsSpelledAndEndsNothing) {
+  const auto name_read = [](const std::string& header) {
+    std::string bytes(framed_size(header.size(), 0), '\0');
+    auto* commit = write_frame(reinterpret_cast<std::byte*>(bytes.data()), FrameKind::left_behind,
+                               header, nullptr, 0);
+    std::memcpy(commit, &kCommit, sizeof(kCommit));
+    const auto frames = read(bytes);
+    return frames.tail.empty() ? frames.frames.front().header["what"].get<std::string>()
+                               : frames.tail;
+  };
+  EXPECT_EQ(name_read("{\"what\":\"a\xff\xe4 \u00e4\"}"), "a\\xff\\xe4 \u00e4");
+  EXPECT_EQ(name_read(R"({"what":"a\ud800 \u00e4"})"), "a\\ud800 \u00e4");
+  EXPECT_EQ(name_read(R"({"what":"\udc00\ud83d\ude00\\ud800"})"), "\\udc00\U0001f600\\ud800");
+  EXPECT_TRUE(name_read("{\"what\":\xff}").starts_with("record 0: its header: not JSON"));
+}
+
+TEST(Frames, APhaseThatIsTooLongToBeKeptWithEachEventIsRefused) {
+  RankHistory written;
+  written.last = {1, std::string(201, 'x')};
+  EXPECT_THROW(rank_history(read(frames_of(written)), "rank 0"), FieldError);
+}
+
 TEST(Frames, CallSitesWithoutANumberArePassedOver) {
   Frames frames;
   const std::vector<std::byte> address(8, std::byte{1});

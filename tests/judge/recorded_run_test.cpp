@@ -117,10 +117,34 @@ TEST(RecordedRank, IsRefusedWithASentenceWhereNoRecorderWroteIt) {
   EXPECT_EQ(refused(bytes_with({{99, "{}", ""}})), "f, record 1: unknown kind 99");
   EXPECT_EQ(refused(bytes_with({{2, "[]", ""}})), "f, record 1: its header is no object");
   const std::string begin = R"({"protocol":1,"rank":0,"world":2})",
-                    ending = R"({"kind":"returned"})";
+                    ending = R"({"kind":"returned","why":""})";
   EXPECT_EQ(refused(bytes_with({{1, begin, ""}})), "f, record 1: a history begins once");
   EXPECT_EQ(refused(bytes_with({{8, ending, ""}, {13, R"({"name":"x","values":{}})", ""}})),
             "f, record 2: the record before it is the ending");
+}
+
+TEST(RecordedRank, HasFactsWhoseTextsAreOneLine) {
+  const auto rank = read_rank(
+      bytes_with(
+          {{13, R"({"name":"x\n","values":{"a\n":[{"b\u009b":"c\u202e"}],"d":"\u0007"}})", ""}}),
+      "f");
+  const auto& fact = std::get<Fact>(rank.records.front().what);
+  EXPECT_EQ(fact.name, "x\\x0a");
+  EXPECT_EQ(fact.values,
+            Json::parse(R"({"a\\x0a":[{"b\\xc2\\x9b":"c\\xe2\\x80\\xae"}],"d":"\\x07"})"));
+}
+
+TEST(RecordedRank, IsRefusedWhereItsFactsWouldTakeAllMemory) {
+  std::string lists = "[0";
+  for (int i = 0; i < 1'000'000; ++i) lists += ",[]";
+  const std::string header = R"({"name":"x","values":{"x":)" + lists + "]}}";
+  EXPECT_EQ(
+      refusal_of([&] {
+        read_rank(
+            bytes_with({{13, header, ""}, {13, header, ""}, {13, header, ""}, {13, header, ""}}),
+            "f");
+      }),
+      "f, record 4: its facts hold more than 4,000,000 values");
 }
 
 TEST_F(RecordedRun, NamesTheRankThatLeftNoFile) {

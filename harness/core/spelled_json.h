@@ -1,0 +1,13 @@
+// JSON of a program that does not mind what its names hold.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+// JSON, or what would be, with its texts' bytes that are no UTF-8 and halves of surrogate pairs
+// spelled: the text "\xff", and "\ud800".
+std::string with_characters_spelled(std::string_view json);
+
+}  // namespace lockstep
