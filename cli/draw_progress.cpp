@@ -1,6 +1,6 @@
 #include "cli/draw_progress.h"
 
-#include <iostream>
+#include "cli/print.h"
 
 namespace lockstep::cli {
 
@@ -26,7 +26,7 @@ void DrawProgress::looked_at_a_case() {
   }
   if (requests_.take()) {
     status_.erase();
-    std::cerr << "running: " + line() + "\n" << std::flush;
+    print_progress("running: " + line() + "\n");
   }
   if (!is_quiet_) status_.show([this] { return line(); });
 }

@@ -1,8 +1,10 @@
 #include "cli/github.h"
 
 #include "cli/print.h"
+#include "harness/core/text.h"
 #include "reports/github.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -47,6 +49,20 @@ std::string stopped_by;  // the token that resumes commands; empty while they ar
 bool on_github() {
   const auto value = environment("GITHUB_ACTIONS");
   return !value.empty() && value != "false";
+}
+
+std::string without_commands(std::string text) {
+  if (!on_github()) return text;
+  for (size_t at = 0; (at = text.find("##[", at)) != std::string::npos;)
+    text.replace(at, 3, "##\\x5b");
+  const auto is_graphic = [](char byte) { return byte > ' ' && byte < 0x7f; };
+  auto lines = split(text, '\n');
+  for (auto& line : lines) {
+    const auto begin = std::find_if(line.begin(), line.end(), is_graphic);
+    if (std::string_view(begin, line.end()).starts_with("::"))
+      line.replace(begin, begin + 2, "\\x3a\\x3a");
+  }
+  return joined(lines, "\n");
 }
 
 void stop_commands() {

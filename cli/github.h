@@ -3,6 +3,8 @@
 
 #include "harness/core/result.h"
 
+#include <string>
+
 namespace lockstep::cli {
 
 // True in a step of a workflow, according to the runner's environment variables.
@@ -14,9 +16,16 @@ bool on_github();
 // with an unguessable token, and resume them only to print the annotations.
 // https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 //
+// What is on stderr, which GitHub reads at other times, or is read by programs has such lines
+// spelled instead.
+//
 // Both do nothing outside GitHub Actions, or where commands are already stopped or active.
 void stop_commands();
 void resume_commands();
+
+// In GitHub Actions `text` without commands: "::" at the begin of a line, behind whatever Unicode
+// calls space, and "##[" are spelled.
+std::string without_commands(std::string text);
 
 // Prints the annotations to stdout, where GitHub looks for them, and appends the step's summary to
 // the file that GITHUB_STEP_SUMMARY names. If that cannot be written, prints an error on stderr;

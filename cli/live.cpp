@@ -1,12 +1,11 @@
 #include "cli/live.h"
 
+#include "cli/print.h"
 #include "harness/core/text.h"
 #include "harness/engine/draw.h"
 #include "harness/engine/shown_fields.h"
 #include "reports/devices.h"
 #include "reports/history.h"
-
-#include <iostream>
 
 namespace lockstep::cli {
 
@@ -53,7 +52,7 @@ Live::Live(const Run& run, reports::Columns columns, LiveOptions options)
 
 void Live::print(const std::string& text) {
   status_.erase();
-  std::cout << text << std::flush;
+  print_shown(text);
 }
 
 void Live::headline() {
@@ -86,7 +85,7 @@ std::string Live::shrinking_text() const {
 
 void Live::say(const std::string& text) {
   status_.erase();
-  std::cerr << shown(text, options_.progress) << std::flush;
+  print_progress(shown(text, options_.progress));
 }
 
 void Live::print_what_runs() {

@@ -20,7 +20,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <iostream>
 #include <limits>
 #include <set>
 #include <unistd.h>

@@ -1,5 +1,6 @@
 #include "cli/print.h"
 
+#include "cli/github.h"
 #include "cli/machine.h"
 #include "harness/core/characters.h"
 #include "harness/core/text.h"
@@ -18,7 +19,7 @@ std::string fitted_to(int descriptor, const std::string& text, size_t columns_mo
   const size_t columns =
       own == 0 || columns_most == 0 ? own + columns_most : std::min(own, columns_most);
   const reports::Style style{.unicode = locale_is_utf8(), .columns = columns};
-  return joined(reports::fitted(split(legible(text), '\n'), style), "\n");
+  return without_commands(joined(reports::fitted(split(legible(text), '\n'), style), "\n"));
 }
 
 }  // namespace
@@ -29,6 +30,14 @@ void print(const std::string& text, size_t columns_most) {
 
 void print_to_stderr(const std::string& sentence) {
   std::cerr << fitted_to(STDERR_FILENO, "lockstep: " + sentence, 0) + "\n";
+}
+
+void print_progress(const std::string& text) {
+  std::cerr << without_commands(text) << std::flush;
+}
+
+void print_shown(const std::string& text) {
+  std::cout << without_commands(text) << std::flush;
 }
 
 void print_help_to_stderr(const std::string& help) {

@@ -1,5 +1,6 @@
-// Text for a person on stdout or stderr. On a terminal no line is wider than it, except for a
-// single wider word; control characters that a file or a name brought are spelled out.
+// Text for a person on stdout or stderr: everything that may have come from a file or a name goes
+// through here. On a terminal no line is wider than it, except for a single wider word; characters
+// that are not legible() are spelled, and so are commands to GitHub.
 #pragma once
 
 #include <cstddef>
@@ -14,5 +15,9 @@ inline constexpr size_t kColumnsOfPaper = 80;  // of a picture, where stdout is 
 void print(const std::string& text, size_t columns_most = 0);
 void print_to_stderr(const std::string& sentence);  // "lockstep: ..."
 void print_help_to_stderr(const std::string& help);
+
+// Text whose parts are shown() already, and may be coloured, as it is but for commands to GitHub.
+void print_shown(const std::string& text);
+void print_progress(const std::string& text);  // on stderr
 
 }  // namespace lockstep::cli

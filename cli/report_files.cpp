@@ -3,6 +3,7 @@
 
 #include "cli/github.h"
 #include "cli/machine.h"
+#include "cli/print.h"
 #include "cli/usage.h"
 #include "reports/json.h"
 #include "reports/junit.h"
@@ -12,7 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iostream>
 #include <unistd.h>
 
 namespace lockstep::cli {
@@ -53,11 +53,11 @@ void print_run(const Run& run, const std::string& colour, bool quiet) {
   const auto style = style_of_stdout(colour);
   const auto columns = reports::columns_for(run);
   stop_commands();
-  if (!quiet) std::cout << reports::headline(run, style);
+  if (!quiet) print_shown(reports::headline(run, style));
   for (const auto& result : run.results)
     if (!quiet || is_failure(result.kind) || result.kind == Result::Kind::inconclusive)
-      std::cout << reports::result_text(result, run, columns, style);
-  std::cout << reports::summary(run, style) << std::flush;
+      print_shown(reports::result_text(result, run, columns, style));
+  print_shown(reports::summary(run, style));
 }
 
 void write_reports(const Run& run, const std::filesystem::path& json,

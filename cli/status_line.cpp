@@ -1,9 +1,9 @@
 #include "cli/status_line.h"
 
 #include "cli/machine.h"
+#include "cli/print.h"
 
 #include <algorithm>
-#include <iostream>
 #include <unistd.h>
 
 namespace lockstep::cli {
@@ -32,7 +32,7 @@ StatusLine::~StatusLine() {
 }
 
 void StatusLine::erase() {
-  if (is_shown_) std::cerr << kEraseLine << std::flush;
+  if (is_shown_) print_progress(kEraseLine);
   is_shown_ = false;
 }
 
@@ -44,10 +44,10 @@ void StatusLine::show(const std::function<std::string()>& text) {
   const auto line = shown(text(), style_);
   if (is_terminal_) {
     const auto columns = static_cast<size_t>(std::max(1, terminal_columns(STDERR_FILENO) - 1));
-    std::cerr << kEraseLine << cut(line, columns) << std::flush;
+    print_progress(kEraseLine + cut(line, columns));
     is_shown_ = true;
   } else {
-    std::cerr << line << "\n" << std::flush;
+    print_progress(line + "\n");
   }
 }
 

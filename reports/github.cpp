@@ -97,11 +97,14 @@ std::string overview(const Run& run) {
   return legible(text + summary(run, {}));
 }
 
+// In Markdown, which nothing in it can leave.
+std::string code_span(const std::string& text) {
+  return "`" + replaced(one_line(text), '`', "'") + "`";
+}
+
 std::string heading(const Result& result) {
-  // In a code span, which a name cannot close.
-  const auto name = replaced(replaced(legible(result.scenario), '`', "'"), '\n', " ");
-  return "### " + std::string(name_of(result.kind)) + ": `" + name + "` (" +
-         setting_text(result.setting) + ")\n\n";
+  return "### " + std::string(name_of(result.kind)) + ": " + code_span(result.scenario) + " (" +
+         code_span(setting_text(result.setting)) + ")\n\n";
 }
 
 }  // namespace

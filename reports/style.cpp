@@ -1,7 +1,9 @@
 #include "reports/style.h"
 
+#include "harness/core/characters.h"
 #include "harness/core/text.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <utility>
@@ -30,16 +32,6 @@ bool continues(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
 }
 
-bool is_control(char byte) {
-  return (static_cast<unsigned char>(byte) < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f;
-}
-
-std::string spelled(char byte) {
-  char text[8];
-  std::snprintf(text, sizeof(text), "\\x%02x", static_cast<unsigned char>(byte));
-  return text;
-}
-
 // The ASCII replacement for the character at `at`, and the character's size in bytes.
 std::pair<std::string_view, size_t> plain(std::string_view text, size_t at) {
   for (const auto& [character, word] : kPlain)
@@ -64,17 +56,15 @@ std::string coloured(const std::string& text, Colour colour, const Style& style)
 }
 
 std::string shown(const std::string& text, const Style& style) {
+  const auto seen = legible(text);
+  if (style.unicode) return seen;
   std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const bool ascii = static_cast<unsigned char>(text[at]) < 0x80;
-    if (ascii || style.unicode) {
-      out += is_control(text[at]) ? spelled(text[at]) : std::string(1, text[at]);
-      ++at;
-    } else {
-      const auto [word, size] = plain(text, at);
-      out += word;
-      at += size;
-    }
+  for (size_t at = 0; at < seen.size();) {
+    const bool is_ascii = static_cast<unsigned char>(seen[at]) < 0x80;
+    const auto [word, size] =
+        is_ascii ? std::pair(std::string_view(seen).substr(at, 1), size_t{1}) : plain(seen, at);
+    out += word;
+    at += size;
   }
   return out;
 }

@@ -204,8 +204,9 @@ std::string summary(const Run& run, const Style& style) {
   return fitted_text(
              shown(counts, style) + canary_text(run, style) + "\n" + shown(remarks(run), style),
              style) +
-         (run.folder.empty() ? ""
-                             : "run: " + (run.folder.parent_path() / "latest").string() + "\n");
+         (run.folder.empty()
+              ? ""
+              : shown("run: " + (run.folder.parent_path() / "latest").string() + "\n", style));
 }
 
 std::string slowest(const Run& run, size_t most, const Style& style) {

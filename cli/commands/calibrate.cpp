@@ -1,12 +1,12 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
+#include "cli/print.h"
 #include "cli/usage.h"
 #include "harness/core/text.h"
 #include "harness/process/single_threaded.h"
 #include "harness/worlds/calibration.h"
 
 #include <cmath>
-#include <iostream>
 
 namespace lockstep::cli {
 
@@ -27,14 +27,13 @@ int show_prices(const CalibrateFlags& flags, SingleThreaded alone) {
       static_cast<int>(whole_number("--world", flags.world, 2, kCalibratedWorldMost));
   const auto found = calibrate(std::move(alone), world);
   const auto& timing = found.timing;
-  std::cout << "an operation on tensors   " << with_commas(timing.operation_ns) << " ns and "
-            << with_commas(timing.picoseconds_per_element) << " ps an element (off by at most "
-            << percent(found.computing_off_by) << ")\n"
-            << "a message over Gloo       " << with_commas(timing.latency_ns) << " ns and "
-            << with_commas(timing.megabytes_per_second) << " MB/s (off by at most "
-            << percent(found.communicating_off_by) << ")\n"
-            << "in a simulated world      --tier sim --set world.timing='" << to_json(timing).dump()
-            << "'\n";
+  print("an operation on tensors   " + with_commas(timing.operation_ns) + " ns and " +
+        with_commas(timing.picoseconds_per_element) + " ps an element (off by at most " +
+        percent(found.computing_off_by) + ")\na message over Gloo       " +
+        with_commas(timing.latency_ns) + " ns and " + with_commas(timing.megabytes_per_second) +
+        " MB/s (off by at most " + percent(found.communicating_off_by) +
+        ")\nin a simulated world      --tier sim --set world.timing='" + to_json(timing).dump() +
+        "'\n");
   return kHeld;
 }
 

@@ -96,7 +96,7 @@ void ask(const DemoQuestion& question, const reports::Style& style) {
     print(reports::shown(text, style) + "\n", style.columns);
   };
   say(question.text);
-  std::cout << "> " << std::flush;
+  print_shown("> ");
   std::string answer;
   std::getline(std::cin, answer);
   const auto first = answer.find_first_not_of(" \t");
@@ -160,7 +160,7 @@ int show_demo(const DemoFlags& flags, const Known& known, SingleThreaded alone) 
   auto style = style_of_stdout(flags.colour);
   if (style.columns == 0) style.columns = kColumnsOfPaper;
   if (flags.guesses && shown.story && shown.story->question) ask(*shown.story->question, style);
-  std::cout << demonstration_text(shown, known, style);
+  print_shown(demonstration_text(shown, known, style));
   if (!flags.html.empty()) write_report(flags.html, demonstration_page(shown, known));
   if (flags.opens) open_page(flags.html);
   Run run;

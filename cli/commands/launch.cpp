@@ -18,6 +18,7 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>

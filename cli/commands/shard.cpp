@@ -8,7 +8,6 @@
 #include "ddp/distributed_sampler.h"
 #include "reports/pictures/text.h"
 
-#include <iostream>
 #include <set>
 
 namespace lockstep::cli {
@@ -84,9 +83,10 @@ int shard(const ShardFlags& flags) {
   const bool draws_grids = !flags.epochs.empty() || !flags.batch.empty();
   if (!draws_grids) {
     for (int64_t rank = 0; rank < world; ++rank) {
-      std::cout << "rank " << rank << ":";
-      for (const size_t index : dealt(length, epoch, rank, options)) std::cout << " " << index;
-      std::cout << "\n";
+      std::string line = "rank " + std::to_string(rank) + ":";
+      for (const size_t index : dealt(length, epoch, rank, options))
+        line += " " + std::to_string(index);
+      print_shown(line + "\n");
     }
     return kHeld;
   }
@@ -101,8 +101,8 @@ int shard(const ShardFlags& flags) {
     std::vector<std::vector<size_t>> by_rank;
     for (int64_t rank = 0; rank < world; ++rank)
       by_rank.push_back(dealt(length, each, rank, options));
-    std::cout << (each == epoch ? "" : "\n")
-              << reports::text_of(picture_of(by_rank, each, batch, length), style);
+    print_shown((each == epoch ? "" : "\n") +
+                reports::text_of(picture_of(by_rank, each, batch, length), style));
   }
   return kHeld;
 }

@@ -3,6 +3,7 @@
 #include "cli/exit_codes.h"
 #include "cli/launch/rank_failure.h"
 #include "cli/launch/rank_output.h"
+#include "cli/print.h"
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
 #include "harness/process/descriptor.h"
@@ -17,7 +18,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <iostream>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -167,7 +167,7 @@ rlimit allow_descriptors(int count) {
   std::signal(SIGUSR1, SIG_DFL);
   setrlimit(RLIMIT_NOFILE, &limit);
   execvp(arguments[0], arguments.data());
-  std::cerr << "lockstep: " << arguments[0] << " cannot be run: " << std::strerror(errno) << "\n";
+  print_to_stderr(ranks.command[0] + " cannot be run: " + std::strerror(errno));
   return kCannotRun;
 }
 

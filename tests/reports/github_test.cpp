@@ -100,7 +100,7 @@ TEST(Github, TheSummaryTellsTheWholeStory) {
   EXPECT_TRUE(text.starts_with("## Lockstep: failed\n\n```text\nlockstep 0.1.0 · libtorch"))
       << text;
   EXPECT_NE(text.find("PASS   2.9s  gradients.match_single_process"), std::string::npos);
-  EXPECT_NE(text.find("### fail: `gradients.match_single_process` (lockstep, cold, gloo)\n\n"
+  EXPECT_NE(text.find("### fail: `gradients.match_single_process` (`lockstep, cold, gloo`)\n\n"
                       "```text\n✗ After backward every rank"),
             std::string::npos)
       << text;
@@ -138,7 +138,7 @@ TEST(Github, NoStoryLeavesItsFence) {
   }
   auto named = failing();
   named.scenario = "a`\n# injected";
-  EXPECT_NE(step_summary(run_of({named})).find("\n### fail: `a' # injected` ("), std::string::npos);
+  EXPECT_NE(step_summary(run_of({named})).find("\n### fail: `a'\\x0a# injected` (`"), std::string::npos);
 }
 
 TEST(Github, TheSummaryNeverExceedsItsLimit) {

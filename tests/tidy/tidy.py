@@ -58,6 +58,8 @@ BANS = {
                "a thread that nobody waits for is a DetachableCall, of ddp/base/waiting.h"),
     "print": (r"\bstd::cout\b(?!\.flush)|(?<![\w.>])printf[ \t]*\(", ("ddp", "reference", "harness"), ("ddp/collectives/print.cpp",),
               "stdout is the program's: return data and let reports/ render it"),
+    "gate": (r"\bstd::c(?:out|err)\b(?!\.flush)", ("cli", "reports"), ("cli/print.cpp", "cli/github.cpp"),
+             "text may come from a stranger: cli/print.h makes it legible, and no command to GitHub"),
     "shell": (CALLED.format("system|popen"), OUR_CODE, (),
               "no shell: start the program itself, with its arguments as a list"),
     "rand": (CALLED.format("rand|srand"), OUR_CODE + ("tests",), (),
