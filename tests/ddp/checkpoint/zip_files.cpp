@@ -5,7 +5,7 @@ namespace lockstep::testing {
 namespace {
 
 void put(std::string& to, std::uint64_t number, int bytes) {
-  for (int i = 0; i < bytes; ++i) to += static_cast<char>(number >> (8 * i));
+  for (; bytes > 0; --bytes, number >>= 8) to += static_cast<char>(number);
 }
 
 // What a record's header and its entry have in common, from the version on.
