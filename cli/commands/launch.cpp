@@ -18,7 +18,6 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
