@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What the recorders add to a training step, and how fast `judge` reads what they wrote.
 
-usage: recorder.py [--build BUILD] [--rounds N] [--steps N]
+usage: recorder.py [--build BUILD] [--rounds N] [--steps N] [--model NAME]...
 
-Times are of the processor, in one thread, of a step of a small convolutional network on 32 images. In Python a step with
-and one without the recorder are timed in processes by turns, with PyTorch of .venv-peer; in C++ in one process
+Times are of the processor, in one thread. In Python, with PyTorch of .venv-peer, steps of models from 1,700 to 124 million
+parameters are recorded by turns: recorded ones, of which the first eight digest all tensors and the others those that are due,
+beside ones of the same process that are not. In C++ it is a small convolutional network on 32 images, in one process
 (bench_recorder, with a history of many small steps for `judge`).
 """
 
@@ -21,30 +22,76 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON = os.path.join(ROOT, ".venv-peer", "bin", "python")
 SMALL_STEPS = 20000
-WARM_UP = 3
+WARM_UP, FIRST = 3, 8
 
 
-def steps_in_python(folder, steps):
-    """The median milliseconds of a step."""
+def residual_network(nn):
+    """As ResNet-18: 11 million parameters."""
+    class Block(nn.Module):
+        def __init__(self, before, after, stride):
+            super().__init__()
+            self.one, self.two = nn.Conv2d(before, after, 3, stride, 1, bias=False), nn.Conv2d(after, after, 3, 1, 1, bias=False)
+            self.norm_one, self.norm_two = nn.BatchNorm2d(after), nn.BatchNorm2d(after)
+            self.skip = nn.Conv2d(before, after, 1, stride, bias=False) if stride > 1 else nn.Identity()
+
+        def forward(self, x):
+            return nn.functional.relu(self.norm_two(self.two(nn.functional.relu(self.norm_one(self.one(x))))) + self.skip(x))
+    widths = (64, 64, 64, 128, 128, 256, 256, 512, 512)
+    blocks = [Block(before, after, 2 if after > before else 1) for before, after in zip(widths, widths[1:])]
+    return nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1), *blocks,
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000))
+
+
+def language_model(nn, width, layers):
+    """As GPT-2: its words are also those that it predicts."""
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = nn.Embedding(50257, width)
+            self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(width, width // 64, 4 * width, 0.0, "gelu", batch_first=True,
+                                                                   norm_first=True) for _ in range(layers))
+
+        def forward(self, x):
+            x = self.words(x)
+            for block in self.blocks:
+                x = block(x)
+            return x @ self.words.weight.T
+    return Model()
+
+
+# Name -> the model, its input, and its optimizer.
+MODELS = {
+    "mlp of 1,700": lambda torch, nn: (nn.Sequential(nn.Linear(16, 48), nn.ReLU(), nn.Linear(48, 18)), torch.randn(8, 16), "SGD"),
+    "resnet of 11 M": lambda torch, nn: (residual_network(nn), torch.randn(8, 3, 64, 64), "SGD"),
+    "gpt of 31 M": lambda torch, nn: (language_model(nn, 384, 6), torch.randint(50257, (2, 64)), "AdamW"),
+    "gpt of 124 M": lambda torch, nn: (language_model(nn, 768, 12), torch.randint(50257, (2, 64)), "AdamW"),
+}
+
+
+def steps_in_python(folder, steps, name):
+    """Medians, in milliseconds: without the recorder, recorded among the first steps, and later."""
     sys.path.insert(0, os.path.join(ROOT, "recorder", "python"))
     import lockstep_recorder
-    lockstep_recorder.start(folder)
+    lockstep_recorder.start(folder, rank=0, world=1)
     import torch
     from torch import nn
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
-    ddp = nn.parallel.DistributedDataParallel(nn.Sequential(
-        nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(),
-        nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64 * 8 * 8, 128), nn.ReLU(), nn.Linear(128, 10)))
-    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.01, momentum=0.9)
-    data, times = torch.randn(32, 3, 32, 32), []
-    for _ in range(WARM_UP + steps):
+    model, data, kind = MODELS[name](torch, nn)
+    ddp = nn.parallel.DistributedDataParallel(model)
+    options = {"momentum": 0.9} if kind == "SGD" else {}
+    optimizer = getattr(torch.optim, kind)(ddp.parameters(), lr=1e-4, **options)
+    times, history = {False: [], True: []}, lockstep_recorder.recorder.history
+    for number in range(2 * (WARM_UP + FIRST + steps)):
+        is_recorded = number % 2 == 1
+        history.process = os.getpid() if is_recorded else -1  # Of another process nothing is recorded.
         before = time.process_time()
         optimizer.zero_grad()
         ddp(data).square().mean().backward()
         optimizer.step()
-        times.append(1e3 * (time.process_time() - before))
-    return statistics.median(times[WARM_UP:])
+        times[is_recorded].append(1e3 * (time.process_time() - before))
+    later = WARM_UP + FIRST
+    return [statistics.median(each) for each in (times[False][WARM_UP:], times[True][WARM_UP:later - WARM_UP], times[True][later:])]
 
 
 def timed(command):
@@ -59,7 +106,22 @@ def say(name, without, recorded):
     print("%-8s %7.2f ms a step, %7.2f ms recorded: %+.1f %%" % (name, without, recorded, 100 * (recorded / without - 1)))
 
 
-def main(build, rounds, steps):
+def main(build, rounds, steps, models):
+    if not models:
+        measure_build(build, rounds, steps)
+    if not os.path.exists(PYTHON):
+        print("Python   skipped: there is no .venv-peer: ./lockstep setup --peer makes it")
+        return
+    with tempfile.TemporaryDirectory(prefix="lockstep bench ") as folder:
+        for name in models or MODELS:
+            said, _ = timed([PYTHON, os.path.abspath(__file__), "--steps", str(steps), "--model", name, "--in-python",
+                             os.path.join(folder, name)])
+            without, first, later = json.loads(said)
+            print("%-15s %8.2f ms a step, recorded %8.2f: %+.1f %%; in the first steps %8.2f: %+.1f %%" %
+                  (name, without, later, 100 * (later / without - 1), first, 100 * (first / without - 1)))
+
+
+def measure_build(build, rounds, steps):
     lockstep, bench = os.path.join(build, "cli", "lockstep"), os.path.join(build, "bench", "bench_recorder")
     for program in (lockstep, bench):
         if not os.path.exists(program):
@@ -80,16 +142,6 @@ def main(build, rounds, steps):
             said, _ = timed([bench, os.path.join(folder, "c%d" % number), "image", str(steps)])
             rows.append(json.loads(said))
         say("C++", *(statistics.median(row[key] for row in rows) for key in ("without", "with")))
-        if not os.path.exists(PYTHON):
-            print("Python   skipped: there is no .venv-peer: ./lockstep setup --peer makes it")
-            return
-        times = ([], [])
-        for number in range(rounds):
-            for recorded in (0, 1):
-                target = os.path.join(folder, "p%d" % number) if recorded else ""
-                said, _ = timed([PYTHON, os.path.abspath(__file__), "--steps", str(steps), "--in-python", target])
-                times[recorded].append(float(said))
-        say("Python", *(statistics.median(each) for each in times))
 
 
 if __name__ == "__main__":
@@ -97,10 +149,11 @@ if __name__ == "__main__":
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--model", action="append", default=[], choices=MODELS)
     parser.add_argument("--in-python", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.in_python is not None:
         os.environ.pop("LOCKSTEP_RECORD", None)
-        print(steps_in_python(given.in_python, given.steps))
+        print(json.dumps(steps_in_python(given.in_python, given.steps, given.model[0])))
     else:
-        main(given.build, given.rounds, given.steps)
+        main(given.build, given.rounds, given.steps, given.model)

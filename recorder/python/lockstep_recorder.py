@@ -52,7 +52,7 @@ VALUES_BYTES = 3 << 19  # Of one list; of larger tensors some elements are recor
 ELEMENTS_MOST, ELEMENTS_LEAST = 4096, 16  # Of a tensor, where not all are.
 LARGE, OFTEN, SELDOM = 4 << 20, 8, 8  # Of more elements gradients and state are digested in the first steps, then in every eighth.
 GOLDEN, FIRST, SECOND = (word - (1 << 64) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
-ROW = 2048  # Bytes that are hashed together.
+ROW, SMALL = 2048, 1 << 16  # Bytes that are hashed together, and of a tensor that is hashed together with others.
 NO_TENSOR = (0, -1.0)
 # PyTorch's functions, the tensor that a rank sends, and their names in a history.
 COLLECTIVES = {"all_reduce": ("tensor", "allreduce"), "broadcast": ("tensor", "broadcast"), "reduce": ("tensor", "reduce"),
@@ -138,39 +138,59 @@ def keys(device):
     return mix(torch.arange(1, 1 + 2 * ROW // 8, device=device) * GOLDEN).bitwise_or_(1).split(ROW // 8)
 
 
-def hashes_of(parts):
+def hashes_of(rows):
     """Of rows of bytes. CUDA has no matrix products of integers."""
-    rows = (parts[0] if len(parts) == 1 else torch.cat(parts)).view(torch.int64).view(-1, ROW // 8)
+    rows = rows.view(torch.int64).view(-1, ROW // 8)
     whole, half = keys(rows.device)
     dot = torch.mv if rows.device.type == "cpu" else lambda words, factors: (words * factors).sum(1)
     return dot(rows, whole) + dot(rows >> 32, half)
 
 
-def sums_of_hashes(tensors):
-    """The digests of contiguous tensors on one device. Small ones are hashed together and large ones in parts, so that
+def bytes_in(tensor):
+    """Those of a contiguous tensor, where words of 8 bytes can be read."""
+    data = tensor.reshape(-1).view(torch.uint8)
+    return data.clone() if data.storage_offset() % 8 else data
+
+
+def hashes_of_rows(data, most):
+    """Of all whole rows, in order. Those of small tensors are hashed together, and those of large ones in parts, so that
     intermediate tensors stay small."""
-    device, most = tensors[0].device, (1 << 20 if tensors[0].device.type == "cpu" else 1 << 25)
-    zeros, hashes, parts, room = torch.zeros(ROW, dtype=torch.uint8, device=device), [], [], most
-    counts = [t.numel() * t.element_size() // ROW + 1 for t in tensors]
-    for tensor in tensors:
-        data = tensor.reshape(-1).view(torch.uint8)
-        for part in data.split(most):
-            if len(part) > room:
-                hashes.append(hashes_of(parts))
-                parts, room = [], most
-            parts.append(part)
-            room -= len(part)
-        parts.append(zeros[len(data) % ROW:])
-    numbers = torch.arange(1, 1 + max(counts), device=device) * GOLDEN
-    mixed = mix(torch.cat([*hashes, hashes_of(parts)]) + torch.cat([numbers[:count] for count in counts]))
-    ends = mixed.cumsum(0)[torch.tensor(counts, device=device).cumsum(0) - 1]
-    return ends - torch.cat([ends.new_zeros(1), ends[:-1]])
+    hashes, small, size = [], [], 0
+    for each in data:
+        body = each[:len(each) // ROW * ROW]
+        is_small = len(body) < SMALL
+        if small and (not is_small or size > most):
+            hashes.append(hashes_of(torch.cat(small)))
+            small, size = [], 0
+        if is_small:
+            small.append(body)
+            size += len(body)
+        else:
+            hashes += [hashes_of(part) for part in body.split(most)]
+    return torch.cat([*hashes, hashes_of(torch.cat(small))] if small else hashes)
+
+
+def sums_of_hashes(tensors):
+    """The digests of contiguous tensors on one device."""
+    device = tensors[0].device
+    data, zeros = [bytes_in(t) for t in tensors], torch.zeros(ROW, dtype=torch.uint8, device=device)
+    counts = [len(each) // ROW for each in data]
+    ends = [part for each in data for part in (each[len(each) // ROW * ROW:], zeros[len(each) % ROW:])]
+    numbers = torch.arange(1, 2 + max(counts), device=device) * GOLDEN
+    places = torch.tensor([0, *counts], device=device)
+    lasts = mix(hashes_of(torch.cat(ends)) + numbers[places[1:]])
+    rows = hashes_of_rows(data, 1 << 18 if device.type == "cpu" else 1 << 25)
+    sums = mix(rows + torch.cat([numbers[:count] for count in counts])).cumsum(0)
+    sums = torch.cat([sums.new_zeros(1), sums])[places.cumsum(0)]
+    return sums[1:] - sums[:-1] + lasts
 
 
 def norms_of(tensors):
     """Euclidean, as one tensor, of contiguous tensors on one device."""
     real = [t if t.is_floating_point() or t.is_complex() else t.double() for t in tensors]
-    return torch.stack([torch.linalg.vector_norm(t) for t in real])
+    if hasattr(torch, "_foreach_norm") and all(t.dtype == real[0].dtype and t.is_floating_point() for t in real):
+        return torch.stack(torch._foreach_norm(real))
+    return torch.stack([torch.linalg.vector_norm(t).double() for t in real])
 
 
 def digests_of(tensors):
@@ -720,7 +740,7 @@ class Model:
         self.kind, self.forwards, self.forwards_of_step, self.depth = None, 0, 0, 0
         self.buffers_came = self.is_training = self.is_moved = self.has_backward = False
         self.recorded = None  # The parameters and their versions when they were recorded last.
-        self.shards_recorded = []
+        self.listed, self.shards_recorded = None, []
         self.seen = self.taken = None  # Marks of gradients: as they were recorded last, and after the update that took them.
 
     def named(self, members):
@@ -728,7 +748,10 @@ class Model:
         return [(clean(name), tensor) for name, tensor in members(self.module()) if name not in ignored]
 
     def all_parameters(self):
-        return self.named(torch.nn.Module.named_parameters)
+        """Those that the module had when the part of the step began that is recorded."""
+        if self.listed is None:
+            self.listed = self.named(torch.nn.Module.named_parameters)
+        return self.listed
 
     def parameters(self):
         return [(name, p) for name, p in self.all_parameters() if p.requires_grad]
@@ -845,6 +868,11 @@ class Training:
         self.names, self.updates = Names("optimizer"), collections.Counter()  # Updates of each.
         self.sharded = []
 
+    def look_again(self):
+        """Another part of a step begins, by which models may have other parameters."""
+        for model in self.live_models():
+            model.listed = None
+
     def live_models(self):
         self.models = [model for model in self.models if model.wrapper() is not None and model.module() is not None]
         return self.models
@@ -941,6 +969,7 @@ class Training:
         if model.depth > 1:
             return
         self.record.at("forward")
+        model.listed = None
         if torch.is_grad_enabled():
             model.kind = "synchronised" if ddp.require_backward_grad_sync else "no_sync"
             model.forwards, model.forwards_of_step = model.forwards + 1, model.forwards_of_step + 1
@@ -962,7 +991,8 @@ class Training:
             self.record.span("forward", began)
 
     def backward(self, tensors=None, *args, **kwargs):
-        models = {model: self.before_backward(model) for model in self.live_models()}
+        self.look_again()
+        models = {model: self.before_backward(model) for model in self.models}
         self.record.at("backward")
         done = [self.record.collectives.issue("ddp_backward", **sent(model.parameters())) for model in models
                 if model.kind == "synchronised" and model.wrapped_by == "DistributedDataParallel"]
@@ -973,6 +1003,7 @@ class Training:
             return
         for each in done:
             each()
+        self.look_again()
         self.adopt()
         self.record.at("backward")
         for model in self.live_models():
@@ -1045,6 +1076,7 @@ class Training:
         if multiprocessing.process.parent_process() is None:  # Another one is a helper until it makes a process group.
             self.record.open(0, 1)
         self.stepping, self.update_began = optimizer, time.monotonic_ns()
+        self.look_again()
         self.adopt()
         name = self.names.of(optimizer)
         strangers = self.strangers(optimizer, self.owners())
@@ -1075,6 +1107,7 @@ class Training:
     def end_update(self, optimizer, args, kwargs):
         if optimizer is not self.stepping:  # The one that another has within it.
             return
+        self.look_again()
         self.stepping, name, owners = None, self.names.of(optimizer), self.owners()
         places = [p for group in optimizer.param_groups for p in group["params"]]
         own, strangers = [owners[id(p)] for p in places if id(p) in owners], self.strangers(optimizer, owners)

@@ -33,7 +33,7 @@ class Unchanged(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.folder = folder.name
         result = subprocess.run([PYTHON, "-B", os.path.join(HERE, "watched_programs.py"), cls.folder], capture_output=True, text=True,
-                                timeout=600, check=False)
+                                timeout=1700, check=False)
         cls.log = result.stdout + result.stderr
         cls.names = sorted(name for name in os.listdir(cls.folder) if os.path.isdir(os.path.join(cls.folder, name, "plain")))
 
