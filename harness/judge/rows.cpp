@@ -133,8 +133,8 @@ std::optional<Finding> other_tensors(const Row& row, const std::string& what,
   return {};
 }
 
-// By the list's name, or by the owner's in that of an optimizer's state, of which a tensor that holds
-// several parameters is the rank's own.
+// By the list's name, or by the owner's in that of an optimizer's state, of which a tensor that
+// holds several parameters is the rank's own.
 std::shared_ptr<const Shards> shards_for(const std::map<std::string, Shards>& all,
                                          const TensorList& list, size_t rank) {
   auto shards = std::make_shared<Shards>();
@@ -143,8 +143,9 @@ std::shared_ptr<const Shards> shards_for(const std::map<std::string, Shards>& al
   for (const auto& tensor : list.tensors)
     for (const auto& [of, parts] : all) {
       if (tensor.shape.empty() || !tensor.name.starts_with(of + " ")) continue;
+      const auto owner = of + " ";
       const auto part = std::find_if(parts.begin(), parts.end(), [&](const auto& each) {
-        return tensor.name.starts_with(of + " " + each.first + " ");
+        return tensor.name.starts_with(owner + each.first + " ");
       });
       const Shard own{{}, {static_cast<int64_t>(rank)}, true};
       shards->emplace(tensor.name, part == parts.end() ? own : part->second);
