@@ -1,4 +1,4 @@
-// What DistributedDataParallel was built from.
+// Parameters that DistributedDataParallel was not built from.
 #pragma once
 
 #include "harness/judge/rows.h"

@@ -116,7 +116,7 @@ std::optional<Assembly> assembled(const std::vector<const Digests*>& by_rank,
     if (is.is_missing) is.value.bytes.resize(static_cast<size_t>(bytes));
     is.is_missing = false;
     put_part(is.value, shard, part, static_cast<size_t>(element_bytes(wanted.dtype)));
-    extents[shard] = part.shape;
+    extents[shard] = std::max(extents[shard], part.shape);  // another rank may hold nothing of it
   }
   if (!is.is_missing && elements_of(extents) < count_of(wanted.shape)) return {};
   return is;

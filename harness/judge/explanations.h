@@ -1,4 +1,4 @@
-// What a user asks who has read a finding of `judge`, or an exception of PyTorch.
+// Answers for a user who has read a finding of `judge`, or an exception of PyTorch.
 #pragma once
 
 #include <span>

@@ -62,12 +62,16 @@ bool computed_the_same(const Row& row) {
 void add_remarks_on_steps(const RecordedRun& run, Judgement& judgement) {
   size_t first_backwards = 0, kept = 0;
   std::optional<Moment> changed;
+  std::map<std::string, int> last;  // step of each model's last backward
   for (const auto& record : run.ranks.front().records) {
     const auto* fact = std::get_if<Fact>(&record.what);
     if (!fact || fact->name != "backward") continue;
     first_backwards += fact->values.contains("kept") ? 1 : 0;
     kept += fact->truth("kept") ? 1 : 0;
-    if (fact->truth("changed") && !changed) changed = record.at;
+    const bool is_first = !last.contains(fact->text("model")) ||
+                          last[fact->text("model")] != record.at.step;
+    last[fact->text("model")] = record.at.step;
+    if (fact->truth("changed") && !is_first && !changed) changed = record.at;
   }
   if (kept > 1 && kept == first_backwards)
     judgement.remarks.push_back(

@@ -7,8 +7,8 @@
 
 namespace lockstep::recorded {
 
-// What a loader handed to the program: a fingerprint of the batch, and of its first sample with its
-// index, where a recorder could tell.
+// A batch that a loader handed to the program: a fingerprint of the batch, and of its first sample
+// with its index, where a recorder could tell.
 struct HandedBatch {
   std::string print, first_print;
   int64_t first_index = -1;

@@ -80,6 +80,8 @@ std::vector<Shared> shared_in(const Row& row) {
     const auto& shards = *row.shards[static_cast<size_t>(rank)];
     for (size_t tensor = 0; tensor < is.values.size(); ++tensor) {
       const auto& entry = is.list->tensors[tensor];
+      if (std::find(entry.shape.begin(), entry.shape.end(), 0) != entry.shape.end())
+        continue;  // the rank holds nothing of it
       const auto found = shards.find(entry.name);
       parts[{entry.name, found == shards.end() ? Shard() : found->second, entry.shape}]
           .emplace_back(rank, is.values[tensor]);
@@ -97,8 +99,10 @@ std::optional<Finding> not_covered(const Row& row, const std::string& what) {
   for (const int rank : ranks_in(row)) {
     const auto& shards = *row.shards[static_cast<size_t>(rank)];
     for (const auto& entry : row.by_rank[static_cast<size_t>(rank)]->list->tensors)
-      if (const auto found = shards.find(entry.name); found != shards.end())
-        parts[entry.name][found->second] = entry.shape;
+      if (const auto found = shards.find(entry.name); found != shards.end()) {
+        auto& extent = parts[entry.name][found->second];
+        extent = std::max(extent, entry.shape);  // another rank may hold nothing of it
+      }
   }
   for (const auto& [name, extents] : parts) {
     int64_t all = 1;
@@ -139,17 +143,22 @@ std::shared_ptr<const Shards> shards_for(const std::map<std::string, Shards>& al
                                          const TensorList& list, size_t rank) {
   auto shards = std::make_shared<Shards>();
   if (const auto found = all.find(list.of); found != all.end()) *shards = found->second;
-  if (list.role != "state") return shards;
-  for (const auto& tensor : list.tensors)
+  const Shard own{{}, {static_cast<int64_t>(rank)}, true};
+  for (const auto& tensor : list.tensors) {
+    // Parts of what no model names.
+    const bool is_unnamed = list.role == "state" ? tensor.name.starts_with("parameter ")
+                                                 : list.of.starts_with("optimizer ");
+    if (is_unnamed && !tensor.shape.empty()) shards->emplace(tensor.name, own);
+    if (list.role != "state" || tensor.shape.empty()) continue;
     for (const auto& [of, parts] : all) {
-      if (tensor.shape.empty() || !tensor.name.starts_with(of + " ")) continue;
       const auto owner = of + " ";
+      if (!tensor.name.starts_with(owner)) continue;
       const auto part = std::find_if(parts.begin(), parts.end(), [&](const auto& each) {
         return tensor.name.starts_with(owner + each.first + " ");
       });
-      const Shard own{{}, {static_cast<int64_t>(rank)}, true};
       shards->emplace(tensor.name, part == parts.end() ? own : part->second);
     }
+  }
   return shards;
 }
 
@@ -250,7 +259,8 @@ std::optional<Finding> difference_in(const Row& row, const std::string& what) {
   const auto ranks = ranks_in(row);
   if (ranks.size() < 2) return {};
   if (row.is_divided()) {
-    if (row.is_whole() && row.by_rank.front()->list->role == "parameters")
+    if (row.is_whole() && row.of.starts_with("model ") &&
+        row.by_rank.front()->list->role == "parameters")
       if (auto hole = not_covered(row, what)) return hole;
   } else if (auto other = other_tensors(row, what, ranks)) {
     return other;

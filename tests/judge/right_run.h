@@ -4,6 +4,7 @@
 #include "harness/judge/recorded_run.h"
 
 #include <memory>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -80,6 +81,21 @@ inline RecordedRun right_run(int world = 2) {
   RecordedRun run;
   for (int rank = 0; rank < world; ++rank) run.ranks.push_back(right_rank(rank, world));
   return run;
+}
+
+// The n-th record of a rank that holds T and, of digests, has the role.
+template <class T>
+T& nth(Rank& rank, int n, const std::string& name) {
+  for (auto& record : rank.records)
+    if (auto* is = std::get_if<T>(&record.what)) {
+      std::string is_name;
+      if constexpr (std::is_same_v<T, Digests>)
+        is_name = is->list->role;
+      else
+        is_name = is->name;
+      if (is_name == name && n-- == 0) return *is;
+    }
+  throw std::logic_error("no such record: " + name);
 }
 
 }  // namespace lockstep::recorded

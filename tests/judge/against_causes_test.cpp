@@ -1,0 +1,109 @@
+// Why ranks part from one process, and when a comparison says nothing.
+#include "tests/judge/descent.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::recorded {
+namespace {
+
+TEST(OneProcessBesideRanks, IsNotJudgedWhereTheRunsBeginWithOtherParameters) {
+  auto run = ranks_of(2);
+  change(run, "parameters", 0, times(1.5F));
+  const auto of_ranks = values_follow_one_process(run, one_process());
+  EXPECT_EQ(of_ranks.findings.at(0).pattern, "begins_with_other_parameters");
+  EXPECT_FALSE(of_ranks.is_certain);
+  auto unseeded = one_process();
+  change(unseeded.moved[0], "parameters", 0, times(1.5F));
+  const auto of_one = values_follow_one_process(ranks_of(2), unseeded);
+  EXPECT_EQ(of_one.findings.at(0).text,
+            "the two runs of one process begin with other parameters: seed the program");
+  EXPECT_FALSE(of_one.is_certain);
+}
+
+TEST(OneProcessBesideRanks, IsNotJudgedWhereAToleranceIsNoSmallPartOfTheValues) {
+  const auto judgement = values_follow_one_process(ranks_of(2), one_process(0.2F));
+  EXPECT_EQ(judgement.findings.at(0).pattern, "tolerance_too_wide");
+  EXPECT_FALSE(judgement.is_certain);
+}
+
+TEST(OneProcessBesideRanks, RemarksThatItIsNearATolerance) {
+  const auto judgement = values_follow_one_process(ranks_of(2, 3e-6F), one_process(1e-6F));
+  EXPECT_TRUE(judgement.findings.empty());
+  EXPECT_EQ(judgement.remarks.at(0).pattern, "near_the_tolerance");
+}
+
+TEST(OneProcessBesideRanks, ToldFromLossesThatWereNotDividedByTheirNumber) {
+  auto run = ranks_of(2);
+  for (auto& rank : run.ranks)
+    for (size_t at = 0; at < rank.records.size(); ++at)
+      if (auto* fact = std::get_if<Fact>(&rank.records[at].what);
+          fact && fact->name == "backward") {
+        for (int more = 0; more < 3; ++more)
+          rank.records.insert(
+              rank.records.begin() + static_cast<std::ptrdiff_t>(at),
+              Record{rank.records[at].at,
+                     Fact{"backward", {{"model", "model 0"}, {"kind", "no_sync"}}}});
+        at += 3;
+      }
+  change(run, "gradients", 0, times(4));
+  const auto finding = first_finding(run, one_process());
+  EXPECT_EQ(finding.pattern, "accumulation_not_divided");
+  EXPECT_EQ(finding.where, "step 0, backward, w[0]");
+}
+
+TEST(OneProcessBesideRanks, ToldFromAMeanOfMeans) {
+  auto run = ranks_of(2);
+  const int64_t terms[]{512, 489};
+  for (auto& rank : run.ranks)
+    rank.records.insert(rank.records.begin() + 1,
+                        Record{{0, "forward"}, Fact{"terms", {{"terms", terms[rank.number]}}}});
+  change(run, "gradients", 0, [](Digests& is) { is.elements[0] = floats({0.5F, -2.6F, 1.4F}); });
+  const auto finding = first_finding(run, one_process());
+  EXPECT_EQ(finding.pattern, "average_of_averages");
+  EXPECT_NE(finding.text.find("mean of means: ranks have 512 and 489 terms"), std::string::npos);
+}
+
+TEST(OneProcessBesideRanks, ToldFromGradientsThatWereClippedBeforeTheyWereAveraged) {
+  auto run = ranks_of(2);
+  for (auto& rank : run.ranks)
+    for (auto& record : rank.records)
+      if (auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "backward")
+        fact->values["changed"] = true;
+  change(run, "gradients", 0, [](Digests& is) { is.elements[0] = floats({0.5F, -2.6F, 1.4F}); });
+  EXPECT_EQ(first_finding(run, one_process()).pattern, "clipped_before_averaging");
+}
+
+// Each rank of two holds every tensor's elements from its own number on: one of three, or two.
+TEST(OneProcessBesideRanks, IsFollowedByWhatIsDividedOverTheRanks) {
+  auto run = ranks_of(2);
+  for (auto& rank : run.ranks) {
+    const int begin = rank.number == 0 ? 0 : 1, count = rank.number == 0 ? 1 : 2;
+    for (auto& record : rank.records)
+      if (auto* is = std::get_if<Digests>(&record.what)) {
+        const auto all = floats_in(is->elements[0]);
+        auto list = *is->list;
+        list.tensors[0].shape = {count};
+        is->list = std::make_shared<const TensorList>(std::move(list));
+        is->elements[0] = floats({all.begin() + begin, all.begin() + begin + count});
+      }
+    rank.records.insert(
+        rank.records.begin(),
+        Record{{0, "construction"},
+               Fact{"shards",
+                    {{"of", "model 0"},
+                     {"tensors", Json::array({Json::array(
+                                     {"w", Json::array({3}), Json::array({begin}), false})})}}}});
+  }
+  EXPECT_EQ(values_follow_one_process(run, one_process()).compared.find("7 points"), 0u);
+  EXPECT_TRUE(values_follow_one_process(run, one_process()).findings.empty());
+  auto wrong = run;
+  change(wrong, "gradients", 1, [](Digests& is) {
+    is.elements[0] = floats(std::vector<float>(floats_in(is.elements[0]).size(), 5));
+  });
+  EXPECT_EQ(first_finding(wrong, one_process()).where, "step 1, backward, w[0]");
+  run.ranks[0].records.front() = run.ranks[1].records.front();  // nobody holds the first element
+  EXPECT_NE(values_follow_one_process(run, one_process()).why_not, "");
+}
+
+}  // namespace
+}  // namespace lockstep::recorded

@@ -1,0 +1,83 @@
+// One mistake is one failure, in a story that says where; what is customary is a remark.
+#include "harness/judge/judge_run.h"
+#include "tests/judge/right_run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace lockstep::recorded {
+namespace {
+
+const Result& result_named(const Run& run, const std::string& name) {
+  for (const auto& result : run.results)
+    if (result.scenario == name) return result;
+  throw std::logic_error("no such result: " + name);
+}
+
+TEST(OneCause, NameARankThatSkipsAnUpdateFirstAndFoldTheRestUnderIt) {
+  auto run = right_run();
+  std::erase_if(run.ranks[1].records, [](const Record& record) {
+    return record.at.step == 1 && record.at.phase == "update";
+  });
+  for (int n = 2; n < kSteps; ++n) nth<Digests>(run.ranks[1], n, "gradients").values[0].bits = 99;
+  const auto results = judged(run);
+  const auto& cause = result_named(results, "run.has_one_length");
+  ASSERT_EQ(cause.kind, Result::Kind::fail);
+  EXPECT_EQ(cause.worst.findings.front().pattern, "skipped_update");
+  EXPECT_NE(cause.worst.findings.front().text.find("\nwhat follows from it:"), std::string::npos);
+  EXPECT_EQ(result_named(results, "gradients.are_the_same").kind, Result::Kind::skip);
+  EXPECT_EQ(std::count_if(results.results.begin(), results.results.end(),
+                          [](const Result& result) { return is_failure(result.kind); }),
+            1);
+}
+
+TEST(OneCause, SayTheirPlaceInTheText) {
+  auto run = right_run();
+  nth<Digests>(run.ranks[1], 2, "gradients").values[1].bits = 77;
+  const auto run_of = judged(run);
+  const auto& finding = result_named(run_of, "gradients.are_the_same").worst.findings.front();
+  EXPECT_NE(finding.text.find("\nfirst at: step 2, backward, w1"), std::string::npos)
+      << finding.text;
+}
+
+TEST(OneCause, ShowNoDigestUnderNormAlone) {
+  auto run = right_run();
+  nth<Digests>(run.ranks[1], 2, "gradients").values[1].bits = 77;
+  const auto text = gradients_are_the_same(run).findings.at(0).text;
+  EXPECT_NE(text.find("1 (bits 0000004d)"), std::string::npos) << text;
+}
+
+TEST(OneCause, TellTheHistoryOfANaNInTheOrderOfThePhases) {
+  auto run = right_run();
+  const auto nan = std::numeric_limits<double>::quiet_NaN();
+  nth<Digests>(run.ranks[0], 2, "buffers").values[0].norm = nan;    // step 2, forward
+  nth<Digests>(run.ranks[0], 2, "gradients").values[0].norm = nan;  // step 2, backward
+  const auto text = values_stay_finite(run).findings.at(0).text;
+  EXPECT_NE(text.find("step 2, forward"), std::string::npos);
+  EXPECT_EQ(text.find("before that"), std::string::npos) << text;
+}
+
+TEST(OneCause, AllowByName) {
+  auto run = right_run();
+  nth<Digests>(run.ranks[1], 2, "gradients").values[1].bits = 77;
+  const Allowances allowed{.claims = {"gradients.are_the_same"}};
+  const auto results = judged(run, nullptr, allowed);
+  EXPECT_EQ(result_named(results, "gradients.are_the_same").kind, Result::Kind::pass);
+  EXPECT_EQ(result_named(results, "gradients.are_the_same").remarks.size(), 1u);
+  EXPECT_THROW(check_claim_name("gradients.are_the_sane", "--allow"), FieldError);
+}
+
+TEST(OneCause, CallOneSeedForDropoutARemarkThatFailsAStrictJudgement) {
+  auto run = right_run();
+  for (auto& rank : run.ranks)
+    for (int step = 0; step < kSteps; ++step)
+      nth<Digests>(rank, step, "random").values[0].bits = uint64_t(step);
+  EXPECT_EQ(result_named(judged(run), "random.streams_differ").kind, Result::Kind::pass);
+  EXPECT_EQ(result_named(judged(run, nullptr, {.is_strict = true}), "random.streams_differ").kind,
+            Result::Kind::fail);
+}
+
+}  // namespace
+}  // namespace lockstep::recorded

@@ -1,0 +1,159 @@
+// Replicas without a wrapper, divided ones, and weights that are back at the update.
+#include "harness/judge/judge_run.h"
+#include "tests/judge/right_run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace lockstep::recorded {
+namespace {
+
+// Everything of a rank but its wrapper: an optimizer updates tensors that no model has.
+void unwrap(RecordedRun& run) {
+  for (auto& rank : run.ranks) {
+    std::erase_if(rank.records, [](const Record& record) {
+      const auto* fact = std::get_if<Fact>(&record.what);
+      const auto* is = std::get_if<Digests>(&record.what);
+      return (fact && (fact->name == "backward" || fact->name == "model 0")) ||
+             (is && is->list->role != "state" && is->list->role != "parameters" &&
+              is->list->role != "gradients");
+    });
+    for (auto& record : rank.records) {
+      if (auto* is = std::get_if<Digests>(&record.what); is && is->list->role != "state") {
+        auto list = *is->list;
+        list.of = "optimizer 0";
+        is->list = std::make_shared<const TensorList>(std::move(list));
+        if (is->list->role == "gradients") record.at.phase = "update";
+      }
+      if (auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "optimizer 0")
+        fact->values["owned"] = Json::array();
+    }
+    std::erase_if(rank.history.events, [](const Event& event) {
+      const auto* is = std::get_if<Collective>(&event.what);
+      return is && is->op.starts_with("ddp_");
+    });
+  }
+}
+
+void average_by_hand(RecordedRun& run) {
+  for (auto& rank : run.ranks)
+    for (int step = 0; step < kSteps; ++step)
+      rank.history.events.push_back({{step, "backward"},
+                                     Collective{.op = "allreduce",
+                                                .group = "world",
+                                                .dtype = "float32",
+                                                .sequence = step,
+                                                .elements = 4,
+                                                .done = true}});
+}
+
+TEST(Replicas, FindThatNothingWasWrappedAndNothingElseAveraged) {
+  auto run = right_run();
+  unwrap(run);
+  const auto findings = forwards_run_through_the_wrapper(run).findings;
+  ASSERT_FALSE(findings.empty());
+  EXPECT_EQ(findings.front().pattern, "nobody_averaged");
+  EXPECT_EQ(findings.front().text.find("no model was wrapped in DistributedDataParallel, and "
+                                       "nothing else averaged gradients"),
+            0u);
+}
+
+TEST(Replicas, CompareParametersThatAreAveragedByHand) {
+  auto run = right_run();
+  unwrap(run);
+  average_by_hand(run);
+  EXPECT_TRUE(forwards_run_through_the_wrapper(run).findings.empty());
+  EXPECT_EQ(parameters_are_the_same(run).compared, "5 times");
+  nth<Digests>(run.ranks[1], 2, "parameters").values[1].bits = 8;
+  const auto judgement = parameters_are_the_same(run);
+  ASSERT_FALSE(judgement.findings.empty());
+  EXPECT_EQ(judgement.findings.front().where, "step 1, update, w1");
+}
+
+TEST(Replicas, AreNoPassWhereNoParametersWereCompared) {
+  auto run = right_run();
+  for (auto& rank : run.ranks)
+    std::erase_if(rank.records, [](const Record& record) {
+      const auto* is = std::get_if<Digests>(&record.what);
+      return is && is->list->role == "parameters";
+    });
+  for (const auto& result : judged(run).results)
+    if (result.scenario == "parameters.are_the_same") {
+      EXPECT_EQ(result.kind, Result::Kind::inconclusive);
+    }
+}
+
+TEST(Replicas, DoNotCompareWhatIsDividedOverTheRanks) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    Json tensors = Json::array();
+    for (const char* name : {"w0", "w1"})
+      tensors.push_back(
+          Json::array({name, Json::array({4}), Json::array({2 * rank.number}), false}));
+    rank.records.insert(
+        rank.records.begin() + 2,
+        {{0, "construction"}, Fact{"shards", {{"of", "model 0"}, {"tensors", tensors}}}});
+    for (auto& record : rank.records)
+      if (auto* is = std::get_if<Digests>(&record.what);
+          is && (is->list->role == "parameters" || is->list->role == "gradients"))
+        for (auto& digest : is->values) digest.bits += 1000 * static_cast<uint64_t>(rank.number);
+  }
+  EXPECT_TRUE(parameters_are_the_same(run).findings.empty());
+  EXPECT_NE(parameters_are_the_same(run).why_not.find("divided over the ranks"), std::string::npos);
+  EXPECT_FALSE(compared_parameters(judged(run)));
+  nth<Fact>(run.ranks[1], 0, "shards").values["tensors"][0][2] = Json::array({0});
+  EXPECT_FALSE(parameters_are_the_same(run).findings.empty());  // two replicas, and a hole
+}
+
+TEST(Replicas, LetAStateBeDividedOverTheRanksByItsNames) {
+  auto run = right_run();
+  const auto keep = [](Rank& rank, const std::string& name) {
+    for (auto& record : rank.records)
+      if (auto* is = std::get_if<Digests>(&record.what); is && is->list->role == "state") {
+        auto list = *is->list;
+        list.tensors[0].name = name;
+        is->list = std::make_shared<const TensorList>(std::move(list));
+      }
+  };
+  keep(run.ranks[0], "model 0 w0 momentum");
+  keep(run.ranks[1], "model 0 w1 momentum");
+  const auto judgement = optimizer_state_is_the_same(run);
+  EXPECT_TRUE(judgement.findings.empty());
+  EXPECT_NE(judgement.why_not.find("divided over the ranks"), std::string::npos);
+  for (auto& record : run.ranks[1].records)
+    if (auto* is = std::get_if<Digests>(&record.what); is && is->list->role == "state")
+      *is = digests("state", {});
+  EXPECT_EQ(optimizer_state_is_the_same(run).findings.at(0).pattern, "other_shape");
+}
+
+TEST(Replicas, CallWeightsThatAreBackAtTheUpdateARemark) {
+  auto run = right_run();
+  run.ranks[1].records.push_back({{1, "forward"}, digests("parameters", {{5, 1}, {5, 1}})});
+  const auto judgement = parameters_are_the_same(run);
+  EXPECT_TRUE(judgement.findings.empty());
+  ASSERT_EQ(judgement.remarks.size(), 1u);
+  EXPECT_EQ(judgement.remarks.front().pattern, "back_at_the_update");
+}
+
+TEST(Replicas, CallWeightsThatWereWrittenAndDidNotChangeNothing) {
+  auto run = right_run();
+  run.ranks[1].records.push_back({{1, "forward"}, nth<Digests>(run.ranks[1], 1, "parameters")});
+  const auto judgement = parameters_are_the_same(run);
+  EXPECT_TRUE(judgement.findings.empty());
+  EXPECT_TRUE(judgement.remarks.empty());
+}
+
+TEST(Replicas, FindAnOptimizerThatLacksAParameterWithAGradient) {
+  auto run = right_run();
+  for (auto& rank : run.ranks)
+    for (int step = 0; step < kSteps; ++step)
+      nth<Fact>(rank, step, "optimizer 0").values["owned"].erase(1);
+  const auto finding = optimizers_own_parameters_once(run).findings.at(0);
+  EXPECT_EQ(finding.pattern, "in_no_optimizer");
+  EXPECT_EQ(finding.where, "step 0, model 0 w1");
+}
+
+}  // namespace
+}  // namespace lockstep::recorded

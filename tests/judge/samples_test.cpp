@@ -1,0 +1,119 @@
+// What ranks draw, are handed and lose: the same samples, other datasets, padding.
+#include "harness/judge/judge_run.h"
+#include "tests/judge/right_run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace lockstep::recorded {
+namespace {
+
+TEST(Samples, FindRanksThatDrawTheSameSamplesFromASamplerThatKnowsNoRanks) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    for (int pass = 0; pass < 2; ++pass) {
+      auto& values = nth<Fact>(rank, pass, "loader 0").values;
+      values.erase("replicas");
+      values["fingerprint"] = "f";
+      values["length"] = 1000;
+    }
+    for (int step = 0; step < kSteps; ++step)
+      nth<Drawn>(rank, step, "loader 0") = nth<Drawn>(run.ranks[0], step, "loader 0");
+  }
+  const auto finding = passes_are_partitions(run).findings.at(0);
+  EXPECT_EQ(finding.pattern, "same_batches");
+  EXPECT_EQ(finding.where, "pass 0 of loader 0, batch 0");
+}
+
+void set_losses(RecordedRun& run, int differ_by) {
+  for (auto& rank : run.ranks)
+    for (int step = 0; step < kSteps; ++step)
+      nth<Fact>(rank, step, "backward").values["loss"] = 1.5 - 0.1 * step + differ_by * rank.number;
+}
+
+TEST(Samples, FindThatAllLossesAreTheSameWhateverFeedsTheRanks) {
+  auto run = right_run();
+  set_losses(run, 1);
+  EXPECT_TRUE(passes_are_partitions(run).findings.empty());
+  set_losses(run, 0);
+  EXPECT_EQ(passes_are_partitions(run).findings.at(0).pattern, "same_losses");
+  // A loss over what a collective gathered is the same on all ranks rightly.
+  for (auto& rank : run.ranks)
+    for (int step = 0; step < kSteps; ++step)
+      rank.history.events.push_back(
+          {{step, "forward"}, Collective{.op = "allgather", .group = "world", .elements = 64}});
+  EXPECT_TRUE(passes_are_partitions(run).findings.empty());
+}
+
+TEST(Samples, FindSamplesThatNoPassDraws) {
+  auto run = right_run();
+  for (auto& rank : run.ranks)
+    for (int pass = 0; pass < 2; ++pass) {
+      auto& values = nth<Fact>(rank, pass, "loader 0").values;
+      values["length"] = kLength + 1;
+      values["drops"] = true;
+      values["shuffle"] = false;
+    }
+  EXPECT_EQ(passes_are_partitions(run).findings.at(0).pattern, "never_drawn");
+}
+
+TEST(Samples, CompareAPassWithTheLastWholeOneOfItsLoader) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    for (int step = 0; step < 2; ++step)
+      nth<Drawn>(rank, 2 + step, "loader 0") = nth<Drawn>(rank, step, "loader 0");
+    for (int pass = 0; pass < 2; ++pass)
+      nth<Fact>(rank, pass, "loader 0").values["sampler_epoch"] = 0;
+    // A batch that was only looked at, between the two.
+    const auto second = std::find_if(rank.records.begin(), rank.records.end(), [](const Record& r) {
+      const auto* fact = std::get_if<Fact>(&r.what);
+      return fact && fact->name == "loader 0" && fact->whole("epoch") == 1;
+    });
+    const Fact peek{"loader 0", {{"length", kLength}, {"replicas", 2}, {"shuffle", true}}};
+    rank.records.insert(second, {{2, "data"}, peek});
+  }
+  EXPECT_EQ(orders_change(run).findings.at(0).pattern, "epoch_ignored");
+}
+
+TEST(Samples, CallAPassWholeThatDrewAsManyAsItsLoaderHas) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    std::erase_if(rank.records, [](const Record& record) {
+      const auto* fact = std::get_if<Fact>(&record.what);
+      return fact && fact->name == "loader 0 exhausted";
+    });
+    for (int pass = 0; pass < 2; ++pass) {
+      auto& values = nth<Fact>(rank, pass, "loader 0").values;
+      values["length"] = 8 * static_cast<int64_t>(run.ranks.size());
+      values["batches"] = 2;
+    }
+  }
+  EXPECT_EQ(orders_change(run).compared, "1 pair of passes");
+}
+
+TEST(Samples, FindDatasetsOfOneLengthAndOtherContent) {
+  auto run = right_run();
+  for (auto& rank : run.ranks)
+    nth<Fact>(rank, 0, "loader 0").values["fingerprint"] = std::to_string(rank.number);
+  // Each rank may have data of its own.
+  EXPECT_TRUE(datasets_are_the_same(run).findings.empty());
+  EXPECT_EQ(datasets_are_the_same(run).remarks.at(0).pattern, "other_content");
+  for (auto& rank : run.ranks) nth<Fact>(rank, 0, "loader 0").values["dataset"] = "Subset";
+  EXPECT_EQ(datasets_are_the_same(run).findings.at(0).pattern, "other_content");
+}
+
+TEST(Samples, CallPaddingARemarkUnlessAReductionCountsIt) {
+  auto run = right_run();
+  nth<Drawn>(run.ranks[1], 0, "loader 1").indices.push_back(0);
+  EXPECT_TRUE(evaluations_repeat_no_sample(run).findings.empty());
+  EXPECT_EQ(evaluations_repeat_no_sample(run).remarks.at(0).pattern, "evaluation_padded");
+  for (auto& rank : run.ranks)
+    rank.history.events.push_back(
+        {{0, "data"}, Collective{.op = "allreduce", .group = "world", .elements = 2}});
+  EXPECT_EQ(evaluations_repeat_no_sample(run).findings.at(0).pattern, "evaluation_padded");
+}
+
+}  // namespace
+}  // namespace lockstep::recorded
