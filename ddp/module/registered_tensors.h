@@ -28,18 +28,25 @@ class RegisteredTensors {
   struct Parameter {
     std::string name;
     const at::TensorImpl* identity;
+    bool operator==(const Parameter&) const = default;
   };
+  // All of a module's tensors, without the names of modules: each synchronised forward looks.
+  struct Look {
+    std::vector<const at::TensorImpl*> parameters;
+    std::vector<std::string> buffers;
+    bool operator==(const Look&) const = default;
+  };
+  static Look look_at(const torch::nn::Module& root);
   bool is_ignored(const std::string& name) const;
-  bool parameters_are_the_same(const torch::nn::Module& module) const;
-  bool buffers_are_the_same(const torch::nn::Module& module) const;
-  std::string changed_parameter(const std::vector<Parameter>& now) const;
-  std::string changed_buffer(const std::vector<std::string>& now) const;
+  std::optional<std::string> changed_parameter(const std::vector<Parameter>& now) const;
+  std::optional<std::string> changed_buffer(const std::vector<std::string>& now) const;
   std::vector<Parameter> parameters_of(const torch::nn::Module& module) const;
   std::vector<std::string> buffers_of(const torch::nn::Module& module) const;
 
   const std::vector<std::string> ignored_;
   std::vector<Parameter> parameters_;
   const std::vector<std::string> buffers_;
+  Look seen_;  // when these were taken
 };
 
 }  // namespace lockstep
