@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// What a FailureNotice writes into the store, as texts that hold any sentence. Pure; a text that is
+// The posts of a FailureNotice in the store, as texts that hold any sentence. Pure; a text that is
 // no post gives nothing.
 
 // A rank's post at its end.
