@@ -126,7 +126,7 @@ def measured(command):
 
 
 def ratios(name, row, none):
-    seconds, memory = ([max(each[of] - none[of], 1e-9) for each in row] for of in (0, 1))
+    seconds, memory = ([max(each[of] - none[of], 0.01) for each in row] for of in (0, 1))
     return "  %-8s %6.2f s, x %.1f %.1f   %6.0f MB, x %.1f %.1f" % (
         name, seconds[0], seconds[1] / seconds[0], seconds[2] / seconds[0], memory[0], memory[1] / memory[0], memory[2] / memory[0])
 
@@ -142,7 +142,7 @@ def main(build, megabytes, names):
     with tempfile.TemporaryDirectory(prefix="lockstep bench ") as folder:
         empty = os.path.join(folder, "empty")
         write(empty, [])
-        none = {name: measured(command) for name, command in commands(empty).items()}
+        none = {name: min(measured(command) for _ in range(3)) for name, command in commands(empty).items()}
         for kind in KINDS:
             if names and kind.__name__ not in names:
                 continue

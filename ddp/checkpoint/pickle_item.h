@@ -18,7 +18,7 @@ namespace lockstep {
 struct PickleItem {
   enum class Kind { kValue, kMark, kName, kStorage, kTuple };
 
-  // Of a list, a dictionary or a tuple, and of all copies of its item.
+  // State that all copies of the item of a list, a dictionary or a tuple share.
   struct Nested {
     int depth = 0;                  // the levels below it
     bool is_shared = false;         // something else refers to it, so that it stays as it is

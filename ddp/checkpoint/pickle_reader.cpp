@@ -1,13 +1,12 @@
 #include "ddp/checkpoint/pickle_reader.h"
 
+#include "ddp/checkpoint/pickle_bytes.h"
 #include "ddp/checkpoint/pickle_item.h"
 #include "ddp/checkpoint/pickle_opcodes.h"
 
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -37,43 +36,6 @@ class Reader {
   }
 
  private:
-  std::string_view take(std::size_t size) {
-    if (size > bytes_.size() - at_) refuse_pickle("its end is missing");
-    const std::string_view taken = bytes_.substr(at_, size);
-    at_ += size;
-    return taken;
-  }
-
-  // Little-endian, as the machines are for which LibTorch is built.
-  template <class Number>
-  Number take_number() {
-    Number number{};
-    std::memcpy(&number, take(sizeof number).data(), sizeof number);
-    return number;
-  }
-
-  std::string take_line() {
-    const std::size_t end = bytes_.find('\n', at_);
-    if (end == std::string_view::npos) refuse_pickle("its end is missing");
-    std::string line(take(end - at_));
-    take(1);
-    return line;
-  }
-
-  double take_double() {
-    std::uint64_t number = 0;
-    for (const char byte : take(8)) number = number << 8 | static_cast<unsigned char>(byte);
-    return std::bit_cast<double>(number);
-  }
-
-  std::int64_t take_long() {
-    const std::string_view digits = take(take_number<std::uint8_t>());
-    if (digits.size() > 8) refuse_pickle("a whole number of more than 64 bits is in it");
-    std::uint64_t number = !digits.empty() && digits.back() < 0 ? ~std::uint64_t{0} : 0;
-    std::memcpy(&number, digits.data(), digits.size());
-    return std::bit_cast<std::int64_t>(number);
-  }
-
   Item pop() {
     if (stack_.empty()) refuse_pickle("its stack is empty");
     Item item = std::move(stack_.back());
@@ -188,12 +150,12 @@ class Reader {
   }
 
   bool step() {
-    switch (const auto opcode = take_number<std::uint8_t>(); opcode) {
+    switch (const auto opcode = bytes_.take_number<std::uint8_t>(); opcode) {
       case kProto:
-        take(1);
+        bytes_.take(1);
         return true;
       case kFrame:
-        take(8);
+        bytes_.take(8);
         return true;
       case kStop:
         return false;
@@ -201,8 +163,8 @@ class Reader {
         stack_.push_back(Item::mark());
         return true;
       case kGlobal: {
-        const std::string module = take_line();
-        stack_.push_back(Item::named(module + "." + take_line()));
+        const std::string module = bytes_.take_line();
+        stack_.push_back(Item::named(module + "." + bytes_.take_line()));
         return true;
       }
       case kStackGlobal: {
@@ -256,19 +218,19 @@ class Reader {
   bool step_of_memo(std::uint8_t opcode) {
     switch (opcode) {
       case kBinPut:
-        put(take_number<std::uint8_t>());
+        put(bytes_.take_number<std::uint8_t>());
         return true;
       case kLongBinPut:
-        put(take_number<std::uint32_t>());
+        put(bytes_.take_number<std::uint32_t>());
         return true;
       case kMemoize:
         put(memo_.size());
         return true;
       case kBinGet:
-        get(take_number<std::uint8_t>());
+        get(bytes_.take_number<std::uint8_t>());
         return true;
       case kLongBinGet:
-        get(take_number<std::uint32_t>());
+        get(bytes_.take_number<std::uint32_t>());
         return true;
       default:
         push(value_of(opcode));
@@ -285,27 +247,26 @@ class Reader {
       case kNewFalse:
         return false;
       case kBinInt:
-        return static_cast<std::int64_t>(take_number<std::int32_t>());
+        return static_cast<std::int64_t>(bytes_.take_number<std::int32_t>());
       case kBinInt1:
-        return static_cast<std::int64_t>(take_number<std::uint8_t>());
+        return static_cast<std::int64_t>(bytes_.take_number<std::uint8_t>());
       case kBinInt2:
-        return static_cast<std::int64_t>(take_number<std::uint16_t>());
+        return static_cast<std::int64_t>(bytes_.take_number<std::uint16_t>());
       case kLong1:
-        return take_long();
+        return bytes_.take_long();
       case kBinFloat:
-        return take_double();
+        return bytes_.take_double();
       case kBinUnicode:
-        return std::string(take(take_number<std::uint32_t>()));
+        return std::string(bytes_.take(bytes_.take_number<std::uint32_t>()));
       case kShortBinUnicode:
-        return std::string(take(take_number<std::uint8_t>()));
+        return std::string(bytes_.take(bytes_.take_number<std::uint8_t>()));
       default:
         refuse_pickle("it has the unknown opcode " + std::to_string(opcode));
     }
   }
 
-  const std::string_view bytes_;
+  PickleBytes bytes_;
   const ReadStorage& read_storage_;
-  std::size_t at_ = 0;
   std::vector<Item> stack_;
   std::map<std::size_t, Item> memo_;
 };

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace lockstep {
 
@@ -46,6 +47,20 @@ std::string with_characters_spelled(std::string_view json) {
     json.remove_prefix(taken);
   }
   return out;
+}
+
+Json in_lines(Json value, int64_t& values_left) {
+  --values_left;
+  if (value.is_string()) return one_line(value.get_ref<const std::string&>());
+  if (value.is_array())
+    for (auto& each : value) each = in_lines(std::move(each), values_left);
+  if (!value.is_object()) return value;
+  Json::object_t object;
+  object.reserve(value.size());
+  for (auto& [name, each] : value.get_ref<Json::object_t&>())
+    object.Json::object_t::Container::emplace_back(one_line(name),
+                                                   in_lines(std::move(each), values_left));
+  return Json(std::move(object));
 }
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 #include "harness/core/characters.h"
 #include "harness/core/history_reader.h"
 #include "harness/core/read_file.h"
+#include "harness/core/spelled_json.h"
 #include "harness/core/text.h"
 
 #include <bit>
@@ -56,21 +57,6 @@ TensorList::Entry entry_of(const Json& json, const std::string& where) {
     entry.shape.push_back(extent.get<int64_t>());
   }
   return entry;
-}
-
-// The value with all its names and texts made one line; takes its parts off `values_left`.
-Json in_lines(Json value, int64_t& values_left) {
-  --values_left;
-  if (value.is_string()) return one_line(value.get_ref<const std::string&>());
-  if (value.is_array())
-    for (auto& each : value) each = in_lines(std::move(each), values_left);
-  if (!value.is_object()) return value;
-  Json::object_t object;
-  object.reserve(value.size());
-  for (auto& [name, each] : value.get_ref<Json::object_t&>())
-    object.Json::object_t::Container::emplace_back(one_line(name),
-                                                   in_lines(std::move(each), values_left));
-  return Json(std::move(object));
 }
 
 // Reads the records of one rank, one after the other.

@@ -130,12 +130,14 @@ class Gate(ProgramCase):
         self.assertFalse(is_fenced, what)
         self.assertNotIn("injected", "\n".join(outside), what)
 
-    def play(self, what):
+    def play(self, what, reports=True):
         """Every command and every format that says something of a recorded run."""
         said = []
         for command in (["judge", "run", "--json", "run.json", "--junit", "junit.xml", "--html", "page.html", "--color", "never"],
                         ["report", "run.json", "--summary", "other.md", "--html", "other.html", "--color", "never"],
                         ["trace", "run"]):
+            if command[0] == "report" and not reports:
+                continue
             if command[0] == "report" and not os.path.getsize(os.path.join(self.folder, "run.json")):
                 continue  # `judge` has refused it.
             status, out, err = self.run_program(*command, GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY="summary.md")
@@ -175,7 +177,7 @@ class Gate(ProgramCase):
                     continue
                 tried.add((kind, at))
                 self.write(number, with_text(header, at, HOSTILE))
-                seen += "injected" in self.play((kind, at))
+                seen += "injected" in self.play((kind, at), reports=len(tried) % 8 == 0)
         self.assertGreater(seen, 15)
 
     def test_a_line_that_begins_with_a_name_is_no_command(self):

@@ -138,7 +138,8 @@ TEST(Github, NoStoryLeavesItsFence) {
   }
   auto named = failing();
   named.scenario = "a`\n# injected";
-  EXPECT_NE(step_summary(run_of({named})).find("\n### fail: `a'\\x0a# injected` (`"), std::string::npos);
+  EXPECT_NE(step_summary(run_of({named})).find("\n### fail: `a'\\x0a# injected` (`"),
+            std::string::npos);
 }
 
 TEST(Github, TheSummaryNeverExceedsItsLimit) {

@@ -104,7 +104,8 @@ TEST(HostilePickles, MayNestAsOurOwnDo) {
 // Its depth would not be known.
 TEST(HostilePickles, ThatChangeAValueAfterItWasUsedAreRefused) {
   const std::string changed = "a value in it is changed after it was used";
-  EXPECT_EQ(outcome_of(kStart + "]q" + std::string("\0h\0a.", 5)), changed) << "a list within itself";
+  EXPECT_EQ(outcome_of(kStart + "]q" + std::string("\0h\0a.", 5)), changed)
+      << "a list within itself";
   std::string chain = kStart + "]r" + little_endian(0, 4);
   for (std::uint64_t i = 1; i < 200'000; ++i)
     chain += "j" + little_endian(i - 1, 4) + "]r" + little_endian(i, 4) + "a";
