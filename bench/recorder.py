@@ -22,7 +22,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON = os.path.join(ROOT, ".venv-peer", "bin", "python")
 SMALL_STEPS = 20000
-WARM_UP, FIRST = 3, 8
+WARM_UP, FIRST, BLOCK = 3, 8, 5  # Steps; of a block one digests large models.
 
 
 def residual_network(nn):
@@ -90,8 +90,9 @@ def steps_in_python(folder, steps, name):
         ddp(data).square().mean().backward()
         optimizer.step()
         times[is_recorded].append(1e3 * (time.process_time() - before))
-    later = WARM_UP + FIRST
-    return [statistics.median(each) for each in (times[False][WARM_UP:], times[True][WARM_UP:later - WARM_UP], times[True][later:])]
+    first, later = times[True][WARM_UP:FIRST], times[True][FIRST + WARM_UP:]
+    blocks = [statistics.mean(later[begin:begin + BLOCK]) for begin in range(0, len(later) - BLOCK + 1, BLOCK)]
+    return [statistics.median(each) for each in (times[False][WARM_UP:], first, blocks)]
 
 
 def timed(command):

@@ -50,7 +50,8 @@ WHY_MOST = 4000  # Characters of an exception. A longer one keeps its end, where
 WAITING_MOST = 1 << 20  # Bytes that wait for a file whose rank is not known yet.
 VALUES_BYTES = 3 << 19  # Of one list; of larger tensors some elements are recorded.
 ELEMENTS_MOST, ELEMENTS_LEAST = 4096, 16  # Of a tensor, where not all are.
-LARGE, OFTEN, SELDOM = 4 << 20, 8, 8  # Of more elements gradients and state are digested in the first steps, then in every eighth.
+# What has more elements is digested in the first steps, and then in every fifth: no model of two or three is always passed over.
+LARGE, OFTEN, SELDOM = 4 << 20, 8, 5
 GOLDEN, FIRST, SECOND = (word - (1 << 64) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 ROW, SMALL = 2048, 1 << 16  # Bytes that are hashed together, and of a tensor that is hashed together with others.
 NO_TENSOR = (0, -1.0)
@@ -558,7 +559,7 @@ class Recorder:
             self.values(self.lists[key], [tensor for _, tensor in held if tensor is not None])
 
     def is_due(self, named):
-        """Whether these are digested in this step. What differs in the steps between shows in the parameters."""
+        """Whether what belongs to these is digested in this step. Replicas that part stay apart: it shows some steps later too."""
         is_large = sum(t.numel() for _, t in named if t is not None) > LARGE
         return not is_large or self.step < max(OFTEN, self.values_steps) or self.step % SELDOM == 0
 
@@ -880,12 +881,13 @@ class Training:
     def model_of(self, wrapper):
         return next((model for model in self.live_models() if model.wrapper() is wrapper), None)
 
-    def record_parameters(self, model, is_certain=False):
+    def record_parameters(self, model, is_certain=False, is_update=False):
         """Recorded where they may have changed since they were last."""
         parameters = model.parameters()
         if is_certain or model.recorded is None or not model.recorded.are_of(parameters):
             model.recorded = Marks(parameters)
-            self.record_parts(model, "parameters", parameters)
+            if not is_update or self.record.is_due(parameters):
+                self.record_parts(model, "parameters", parameters)
 
     def record_parts(self, model, role, named):
         shards = model.shards()
@@ -975,7 +977,8 @@ class Training:
             model.forwards, model.forwards_of_step = model.forwards + 1, model.forwards_of_step + 1
         if model.buffers_came:
             model.buffers_came = False
-            self.record.digests(model.name, "buffers", model.buffers())
+            if self.record.is_due(model.parameters()):
+                self.record.digests(model.name, "buffers", model.buffers())
         module = model.module()
         model.is_training = module.training
         if module.training and torch.is_grad_enabled():
@@ -1030,9 +1033,10 @@ class Training:
         self.record.fact("backward", model=model.name, kind="no_sync" if is_local else kind, loss=loss, training=training,
                          forwards=model.forwards, **about)
         if not is_local:
-            if self.record.is_due(gradients):
+            is_due = self.record.is_due(gradients)
+            if is_due:
                 self.record_parts(model, "gradients", gradients)
-            model.seen, model.has_backward = (Marks(model.marked()), touch(gradients)), True
+            model.seen, model.has_backward = (Marks(model.marked()), touch(gradients) if is_due else None), True
         model.kind, model.forwards, model.taken = None, 0, None
 
     def shard(self, module, /, *args, **kwargs):
@@ -1100,7 +1104,8 @@ class Training:
         for model in self.live_models():
             gradients = model.gradients()
             is_own = not own.isdisjoint(model.owned())
-            is_seen = model.seen is not None and model.seen[0].are_of(model.marked()) and model.seen[1] == touch(gradients)
+            is_seen = model.seen is not None and model.seen[0].are_of(model.marked()) and \
+                (model.seen[1] is None or model.seen[1] == touch(gradients))
             if is_own and any(t is not None for _, t in gradients) and (not is_seen or model.wrapped_by == "watched"):
                 self.record_parts(model, "taken", gradients)
 
@@ -1127,7 +1132,7 @@ class Training:
             self.record.digests(name, "parameters", strangers)
         owning = {model for model, _, _ in own}
         for model in self.models:
-            self.record_parameters(model, model in owning)
+            self.record_parameters(model, model in owning, is_update=True)
             if model in owning:
                 model.taken, model.forwards_of_step, model.has_backward = Marks(model.marked()), 0, False
         self.record.step += 1
