@@ -85,14 +85,13 @@ std::string how_it_ended(const History& history, int rank) {
 
 Verdict crash(const History& history, int rank) {
   const auto& is = history.ranks()[static_cast<size_t>(rank)];
-  const std::string who = "rank " + std::to_string(rank);
   const auto how = how_it_ended(history, rank);
-  // Ranks that diverge in their collectives are the cause, whichever rank was ended by it.
+  // Where collectives diverge that is the cause, whichever rank was ended by it.
   const auto mismatch = first_mismatch(history);
   return {Verdict::Kind::crash,
           {{"Every rank must return from its program",
             mismatch ? kMismatched : std::string(name_of(is.ending.kind)),
-            who + " " + moment_text(is.last),
+            "rank " + std::to_string(rank) + " " + moment_text(is.last),
             (mismatch ? *mismatch + "; " + how : how) + rank_summary(history)}}};
 }
 
@@ -272,7 +271,7 @@ std::optional<Verdict> refusal_of(const Scenario& scenario, const Case& c) {
   const auto why = scenario.unmet_precondition(c);
   if (why.empty()) return {};
   return Verdict{Verdict::Kind::refused,
-                 {{"A case must meet the precondition of its scenario", "refused", "", why}}};
+                 {{"A case must meet its precondition", "refused", "", why}}};
 }
 
 Verdict judge(const Scenario& scenario, const Case& c, const History& history) {

@@ -77,8 +77,8 @@ struct Spec {
   C start = {};  // the smallest case worth running; drawing and --set start here
   std::vector<C> (*every)() = nullptr;
   rc::Gen<C> cases;
-  // What the claim asks of a case beyond its fields and the preconditions of its structs: a
-  // sentence that says what is not so, or empty. Every drawn case meets it.
+  // Empty where the claim is about the case, else a sentence that says why not. Every drawn case
+  // meets it, and the preconditions of its structs (core/fields.h).
   std::string (*precondition)(const C&) = nullptr;
   void (*program)(const C&, RankContext&);
   std::vector<Findings (*)(const C&, const History&)> checks;  // pointers: nothing captured

@@ -45,29 +45,6 @@ TEST(Diagnose, EachPatternIsNamedFromTheValuesAlone) {
             "factor_one_over_world_size");
 }
 
-TEST(Diagnose, WhichRanksDifferExplainsLessThanARelationAndThatLessThanAnExplanation) {
-  const std::vector<std::vector<float>> right{{1, 2}, {1, 2}, {1, 2}};
-  const auto specificity = [&](const std::vector<std::vector<float>>& seen,
-                               const Explanations& explanations = {}) {
-    return diagnose({row(seen), row(right).by_rank, {}}, explanations).specificity;
-  };
-  EXPECT_EQ(specificity({{1, 7}, {2, 7}, {3, 7}}), Specificity::which_ranks);
-  EXPECT_EQ(specificity({{1, 2}, {1, 2}, {5, 0}}), Specificity::which_ranks);
-  EXPECT_EQ(specificity({{3, 6}, {3, 6}, {3, 6}}), Specificity::relation);
-  EXPECT_EQ(specificity({{1, 2}, {1, 2}, {0, 0}}), Specificity::relation);
-  EXPECT_EQ(specificity({{1}, {1}, {1}}), Specificity::relation);
-  EXPECT_EQ(specificity({{3, 6}, {3, 6}, {3, 6}}, {sum_not_average("gradients")}),
-            Specificity::explanation);
-  EXPECT_EQ(diagnose_disagreement(row({{1, 7}, {2, 7}, {3, 7}})).specificity,
-            Specificity::which_ranks);
-  EXPECT_EQ(equal("R", {{.row = row({{1, 7}, {2, 7}, {3, 7}}), .expected = row(right).by_rank}})
-                .at(0)
-                .specificity,
-            Specificity::which_ranks);
-  EXPECT_EQ(alike("R", {row({{1, 7}, {2, 7}, {3, 7}})}).at(0).specificity,
-            Specificity::which_ranks);
-}
-
 TEST(Diagnose, RelationsBetweenNumbersAreNamed) {
   const std::vector<std::vector<float>> right{{1, 2, 4, 8}, {1, 2, 4, 8}, {1, 2, 4, 8}};
   const auto all = [&](const std::vector<float>& seen) {

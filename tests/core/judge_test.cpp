@@ -227,49 +227,6 @@ TEST(Judge, ACaseWithoutAReferenceIsRefused) {
   EXPECT_EQ(judged({ending(kReturned), ending(kReturned)}, refuses).kind, Kind::refused);
 }
 
-// Also where it hangs, which is judged before any check.
-TEST(Judge, ACaseOutsideItsPreconditionIsRefusedHoweverItEnded) {
-  const auto needs_three = [](const Plain& c) -> std::string {
-    return c.world.size == 3 ? "" : "there must be three ranks";
-  };
-  const auto toy = scenario<Plain>({.name = "toy.x",
-                                    .cases = rc::gen::just(Plain{}),
-                                    .precondition = needs_three,
-                                    .program = nullptr,
-                                    .checks = {a_finding}});
-  const Ending stuck{Ending::Kind::stuck, ""};
-  const auto outside = judge(toy, toy.smallest(), History({ending(stuck), ending(stuck)}));
-  EXPECT_EQ(outside.kind, Kind::refused);
-  EXPECT_EQ(outside.findings.at(0).text, "there must be three ranks");
-  EXPECT_EQ(refusal_of(toy, toy.smallest()), outside);
-  const auto inside = toy.parse(Json{{"world", {{"size", 3}}}});
-  EXPECT_FALSE(refusal_of(toy, inside));
-  EXPECT_EQ(judge(toy, inside, History({ending(stuck), ending(stuck), ending(stuck)})).kind,
-            Kind::hang);
-}
-
-Verdict with_finding(const Finding& finding, Kind kind = Kind::fail) {
-  return {kind, {finding}};
-}
-
-TEST(Judge, ACaseShowsAFailureByTheSamePatternOrOneThatExplainsMore) {
-  const auto vague = with_finding({"R", "every_rank_differs", "", "", Specificity::which_ranks});
-  const auto other = with_finding({"R", "some_ranks_differ", "", "", Specificity::which_ranks});
-  const auto relation = with_finding({"R", "factor_world_size", "", "", Specificity::relation});
-  const auto explained = with_finding({"R", "sum_not_average", "elsewhere", "otherwise"});
-  const auto another = with_finding({"R", "not_reduced", "", ""});
-  const std::vector ascending{vague, relation, explained};
-  for (size_t i = 0; i < ascending.size(); ++i)
-    for (size_t j = 0; j < ascending.size(); ++j)
-      EXPECT_EQ(shows_failure(ascending[i], ascending[j]), i >= j) << i << " " << j;
-  EXPECT_FALSE(shows_failure(other, vague)) << "as vague, and not the same";
-  EXPECT_FALSE(shows_failure(another, explained));
-  EXPECT_TRUE(shows_failure(another, vague));
-  EXPECT_FALSE(shows_failure(with_finding({"S", "sum_not_average", "", ""}), vague));
-  EXPECT_FALSE(shows_failure(with_finding({"R", "stuck", "", ""}, Kind::hang), vague));
-  EXPECT_FALSE(shows_failure({}, vague));
-}
-
 TEST(Judge, ASignalExplainsWhyThePeersThrew) {
   const auto verdict = judged({ending({Ending::Kind::threw, "Connection closed"}),
                                ending({Ending::Kind::signalled, "SIGSEGV"})});

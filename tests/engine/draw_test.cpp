@@ -137,21 +137,6 @@ Scenario with_long_cases() {
   return scenario;
 }
 
-TEST(Draw, WhereAFlagBreaksThePreconditionOfADrawAnotherOneIsTaken) {
-  auto scenario = holds_unless_one();
-  scenario.draws = 60;
-  scenario.unmet_precondition = [](const Case& c) {
-    return (value_of(c) + world_size(c)) % 2 == 0 ? "" : "the sum must be even";
-  };
-  const auto meets = [&](const Case& c) { return scenario.unmet_precondition(c).empty(); };
-  const auto cases = drawn(scenario, {.seed = 7, .worlds = {2}});
-  EXPECT_EQ(cases.size(), 60u);
-  EXPECT_GT(std::count_if(cases.begin(), cases.end(), meets), 50);
-  // Where no draw meets it, what is refused says why there is nothing to judge.
-  scenario.unmet_precondition = [](const Case&) { return "never"; };
-  EXPECT_EQ(drawn(scenario, {.seed = 7}).size(), 60u);
-}
-
 TEST(Draw, ManyCasesTakeAFewBytesEach) {
   const auto before = ::mallinfo2().uordblks;
   const auto cases = draw_cases(with_long_cases(), {.seed = 1, .cases = 5000});
