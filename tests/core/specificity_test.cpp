@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Verdict::Kind;
 
-Row row(const std::vector<std::vector<float>>& by_rank) {
+Row row_of_floats(const std::vector<std::vector<float>>& by_rank) {
   Row out{{2, "after"}, "w", {}};
   for (const auto& values : by_rank) {
     TensorValue value{"float32", {static_cast<int64_t>(values.size())}, {}};
@@ -25,7 +25,8 @@ TEST(Specificity, WhichRanksDifferExplainsLessThanARelationAndThatLessThanAnExpl
   const std::vector<std::vector<float>> right{{1, 2}, {1, 2}, {1, 2}};
   const auto specificity = [&](const std::vector<std::vector<float>>& seen,
                                const Explanations& explanations = {}) {
-    return diagnose({row(seen), row(right).by_rank, {}}, explanations).specificity;
+    return diagnose({row_of_floats(seen), row_of_floats(right).by_rank, {}}, explanations)
+        .specificity;
   };
   EXPECT_EQ(specificity({{1, 7}, {2, 7}, {3, 7}}), Specificity::which_ranks);
   EXPECT_EQ(specificity({{1, 2}, {1, 2}, {5, 0}}), Specificity::which_ranks);
@@ -34,13 +35,14 @@ TEST(Specificity, WhichRanksDifferExplainsLessThanARelationAndThatLessThanAnExpl
   EXPECT_EQ(specificity({{1}, {1}, {1}}), Specificity::relation);
   EXPECT_EQ(specificity({{3, 6}, {3, 6}, {3, 6}}, {sum_not_average("gradients")}),
             Specificity::explanation);
-  EXPECT_EQ(diagnose_disagreement(row({{1, 7}, {2, 7}, {3, 7}})).specificity,
+  EXPECT_EQ(diagnose_disagreement(row_of_floats({{1, 7}, {2, 7}, {3, 7}})).specificity,
             Specificity::which_ranks);
-  EXPECT_EQ(equal("R", {{.row = row({{1, 7}, {2, 7}, {3, 7}}), .expected = row(right).by_rank}})
+  EXPECT_EQ(equal("R", {{.row = row_of_floats({{1, 7}, {2, 7}, {3, 7}}),
+                         .expected = row_of_floats(right).by_rank}})
                 .at(0)
                 .specificity,
             Specificity::which_ranks);
-  EXPECT_EQ(alike("R", {row({{1, 7}, {2, 7}, {3, 7}})}).at(0).specificity,
+  EXPECT_EQ(alike("R", {row_of_floats({{1, 7}, {2, 7}, {3, 7}})}).at(0).specificity,
             Specificity::which_ranks);
 }
 
