@@ -115,8 +115,10 @@ class Training {
       if (first_error.empty()) first_error = error;
     };
     for (size_t p = 0; is_static() && is_learned_ && p < count_; ++p)
-      // What the loss itself brings has come before the outputs' gradients begin the pass.
-      if (rank.arrivals[p] == 0 && rank.was_used[p] && rank.gradients[p].is_defined &&
+      // What the loss itself brings has come before the outputs' gradients begin the pass. A .grad
+      // of another dtype is set before it.
+      if (rank.arrivals[p] == 0 && rank.was_used[p] &&
+          (rank.gradients[p].is_defined || is_mistake(step, r, "dtype", p)) &&
           !is_mistake(step, r, "in_the_loss", p))
         report(of(p) + "came in a local pass and not in the first one");
     std::vector<size_t> lacked;
