@@ -29,8 +29,9 @@ namespace lockstep {
 // the current stream waits). Throws UsageError on this rank for a null group and where the group's
 // backend cannot be split, DisagreementError as said, and CommunicationError, which names the
 // collective, at the deadline or where a peer failed; then this group's collectives are over, until
-// destroy_process_group(). A world of one takes the same path. One thread at a time may use a
-// group. Source: torch.distributed; docs/pytorch_words.md.
+// destroy_process_group() on all ranks (if it was the group's first: until all ranks call one). A
+// world of one takes the same path. One thread at a time may use a group. Source:
+// torch.distributed; docs/pytorch_words.md.
 using ReduceOp = c10d::ReduceOp;
 
 struct CollectiveOptions {
