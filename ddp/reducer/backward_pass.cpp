@@ -220,8 +220,8 @@ void BackwardPass::start_sum_of_used() {
   const std::size_t count = on_.model.parameters.count();
   counts_of_users_ = at::zeros({static_cast<std::int64_t>(count)}, at::kInt);
   auto* const words = counts_of_users_.data_ptr<std::int32_t>();
-  for (std::size_t i = 0; i < count; ++i) {
-    words[i] = !is_shadow_ && !has_thrown_ && (holds_what_was_used(i) || is_in_the_graph(i));
+  for (std::size_t i = 0; i < count && !has_thrown_; ++i) {
+    words[i] = !is_shadow_ && (holds_what_was_used(i) || is_in_the_graph(i));
   }
   sum_of_used_ =
       on_.communicator.start_sum(counts_of_users_, "all-reduce of the map of used parameters");

@@ -154,13 +154,18 @@ TapLog::Issued TapLog::issue(const Call& call) {
 
 WorkPtr TapLog::watch(int64_t sequence, WorkPtr work) {
   if (!work) return work;
-  const Future future = future_of(*work);
-  if (!future)
-    return c10::make_intrusive<WatchedWork>(std::move(work), shared_from_this(), sequence);
-  {
+  const auto future = future_of(*work);
+  // Before a callback a stream of a device would wait for the collective: on the simulated
+  // accelerator this host, and perhaps before it issues what its peers wait for.
+  const bool is_on_device = future && !future->devices().empty();
+  const auto query = [&](HasSucceeded has_succeeded) {
     const std::lock_guard lock(mutex_);
-    pending_[sequence] = future;
-  }
+    pending_[sequence] = std::move(has_succeeded);
+  };
+  if (is_on_device) query([work] { return work->isCompleted() && !work->exception(); });
+  if (!future || is_on_device)
+    return c10::make_intrusive<WatchedWork>(std::move(work), shared_from_this(), sequence);
+  query([future] { return succeeded(*future); });
   future->addCallback([log = shared_from_this(), sequence](c10::ivalue::Future& completed) {
     if (succeeded(completed)) log->done(sequence);
   });
@@ -181,13 +186,14 @@ void TapLog::settle() {
   std::vector<int64_t> completed;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [sequence, future] : pending_)
-      if (future && succeeded(*future)) completed.push_back(sequence);
+    for (const auto& [sequence, has_succeeded] : pending_)
+      if (has_succeeded && has_succeeded()) completed.push_back(sequence);
   }
   for (const int64_t sequence : completed) done(sequence);
 }
 
-size_t TapLog::pending() const {
+size_t TapLog::pending() {
+  settle();
   const std::lock_guard lock(mutex_);
   return pending_.size();
 }

@@ -53,15 +53,13 @@ class TapLog : public std::enable_shared_from_this<TapLog> {
   // before the future has called back. Call it when the program has returned.
   void settle();
 
-  // Collectives that were issued and are not done; call settle() first.
-  size_t pending() const;
+  // Settles; then the number of collectives that were issued and are not done.
+  size_t pending();
 
   const std::string& group() const { return group_; }
   std::shared_ptr<TapLog> for_group(const std::string& name) const;
 
  private:
-  using Future = c10::intrusive_ptr<c10::ivalue::Future>;
-
   const std::string group_;
   RecordWriter& journal_;
   Injector& injector_;
@@ -69,7 +67,8 @@ class TapLog : public std::enable_shared_from_this<TapLog> {
   const Clock clock_;
   mutable std::mutex mutex_;
   int64_t next_ = 0;
-  std::map<int64_t, Future> pending_;  // not done; null where there is no future to query
+  using HasSucceeded = std::function<bool()>;
+  std::map<int64_t, HasSucceeded> pending_;  // not done; null where there is nothing to query
 };
 
 // Carries collectives in a backend's place.
