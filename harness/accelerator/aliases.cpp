@@ -137,7 +137,7 @@ at::Tensor Aliases::on_device(const at::Tensor& result, c10::DeviceIndex index, 
 at::Tensor Aliases::dense_on_device(const at::Tensor& result, c10::DeviceIndex index,
                                     bool& is_new) {
   const auto found = storages_.find(result.storage().unsafeGetStorageImpl());
-  if (found != storages_.end()) return like_on(result, found->second, kDenseOnDevice);
+  if (found != storages_.end()) return view_on_device(result, found->second);
   is_new = true;
   const std::size_t bytes = result.storage().nbytes();
   c10::DataPtr data = allocate_on(index, bytes);
@@ -145,6 +145,23 @@ at::Tensor Aliases::dense_on_device(const at::Tensor& result, c10::DeviceIndex i
   const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(data),
                              device_memory(), /*resizable=*/true);
   return like_on(result, storage, kDenseOnDevice);
+}
+
+// In inference mode too, a view of a tensor that was made outside of it is as that tensor.
+at::Tensor Aliases::view_on_device(const at::Tensor& result, const c10::Storage& storage) const {
+  at::Tensor view = like_on(result, storage, kDenseOnDevice);
+  for (const auto& [original, alias] : pairs_) {
+    if (original.is_sparse() || !original.device().is_privateuseone() ||
+        original.storage().unsafeGetStorageImpl() != storage.unsafeGetStorageImpl())
+      continue;
+    const auto keys = (original.key_set() - kLazyBits) | (result.key_set() & kLazyBits);
+    at::Tensor out = at::detail::make_tensor<at::TensorImpl>(
+        c10::TensorImpl::VIEW, c10::Storage(storage), keys, result.dtype());
+    out.unsafeGetTensorImpl()->set_storage_offset(view.storage_offset());
+    out.unsafeGetTensorImpl()->set_sizes_and_strides(view.sizes(), view.strides());
+    return out;
+  }
+  return view;
 }
 
 at::Tensor Aliases::sparse_on_device(const at::Tensor& result, c10::DeviceIndex index,

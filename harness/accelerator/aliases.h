@@ -30,6 +30,7 @@ class Aliases {
   at::Tensor of_dense(const at::Tensor& tensor);
   at::Tensor of_sparse(const at::Tensor& tensor);
   at::Tensor dense_on_device(const at::Tensor& result, c10::DeviceIndex index, bool& is_new);
+  at::Tensor view_on_device(const at::Tensor& result, const c10::Storage& storage) const;
   at::Tensor sparse_on_device(const at::Tensor& result, c10::DeviceIndex index, bool& is_new);
   void write_back(const at::Tensor& tensor, const at::Tensor& alias);
 

@@ -233,5 +233,14 @@ TEST_F(Tensors, OfADeviceThatIsNotThereAreRefused) {
   use_simulated_accelerator(2);
 }
 
+TEST_F(Tensors, HaveTheCpusViewsInInferenceMode) {
+  const at::Tensor on_cpu = at::randn({3}, at::kComplexFloat);
+  const at::Tensor tensor = on_cpu.to(accelerator_device(0));
+  const c10::InferenceMode infers;
+  const at::Tensor view = at::view_as_real(tensor);
+  EXPECT_FALSE(view.is_inference());
+  EXPECT_TRUE(same_bits(view, at::view_as_real(on_cpu)));
+}
+
 }  // namespace
 }  // namespace lockstep
