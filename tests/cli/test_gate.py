@@ -174,12 +174,13 @@ class Gate(ProgramCase):
         seen, tried = 0, set()
         for number, (kind, header, _) in enumerate(records_of(0)):
             for at in places_of(header):
-                if (kind, at) in tried:
+                place = (kind, header.get("name"), at)
+                if place in tried:
                     continue
-                tried.add((kind, at))
+                tried.add(place)
                 self.write(number, with_text(header, at, HOSTILE))
-                seen += "injected" in self.play((kind, at), reports=len(tried) % 8 == 0)
-        self.assertGreater(seen, 15, "of %d texts" % len(tried))
+                seen += "injected" in self.play(place, reports=len(tried) % 8 == 0)
+        self.assertGreater(seen, 10, "of %d texts" % len(tried))
 
     def test_a_line_that_begins_with_a_name_is_no_command(self):
         for kind, field in ((1, "program"), (4, "op")):

@@ -216,6 +216,16 @@ TEST_F(HostileFiles, WhoseRecordsOverlapAreRefused) {
   EXPECT_EQ(outcome_of_file(zip_of(records)), "it is torn or damaged (its records overlap)");
 }
 
+TEST_F(HostileFiles, MayBeAsLargeAsTheirNumbersOf64BitsSay) {
+  std::vector<ZipRecord> records{{.name = "data.pkl", .bytes = tensor_pickle(3)},
+                                 {.name = "data/0", .bytes = "xyz", .is_large = true}};
+  EXPECT_EQ(outcome_of_file(zip_of(records)), "it was read");
+  EXPECT_EQ(read_archive(folder_ / "a.pt").value.toTensor().sum().item<std::int64_t>(),
+            'x' + 'y' + 'z');
+  records[1].says_size = std::int64_t{1} << 40;
+  EXPECT_EQ(outcome_of_file(zip_of(records)), "it is torn or damaged (its records overlap)");
+}
+
 TEST_F(HostileFiles, MayReadOneStorageForManyTensors) {
   const std::string bytes(100'000, 'x'), one = tensor_pickle(bytes.size());
   const std::string tensor = one.substr(2, one.size() - 3);

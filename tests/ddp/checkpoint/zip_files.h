@@ -12,6 +12,7 @@ struct ZipRecord {
   std::uint16_t method = 0;  // 8: deflated
   std::int64_t says_size = -1;
   std::int64_t says_at = -1;  // where its header is
+  bool is_large = false;      // its numbers are those of a record above 4 GB, of 64 bits
 };
 
 // The records in the folder "archive", their directory, and its end.
