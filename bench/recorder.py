@@ -69,7 +69,7 @@ MODELS = {
 
 
 def steps_in_python(folder, steps, name):
-    """Medians, in milliseconds: without the recorder, recorded among the first steps, and later."""
+    """Milliseconds of a step: without the recorder, recorded among the first steps, and later."""
     sys.path.insert(0, os.path.join(ROOT, "recorder", "python"))
     import lockstep_recorder
     lockstep_recorder.start(folder, rank=0, world=1)
@@ -90,9 +90,10 @@ def steps_in_python(folder, steps, name):
         ddp(data).square().mean().backward()
         optimizer.step()
         times[is_recorded].append(1e3 * (time.process_time() - before))
-    first, later = times[True][WARM_UP:FIRST], times[True][FIRST + WARM_UP:]
-    blocks = [statistics.mean(later[begin:begin + BLOCK]) for begin in range(0, len(later) - BLOCK + 1, BLOCK)]
-    return [statistics.median(each) for each in (times[False][WARM_UP:], first, blocks)]
+    def least(steps):
+        """Of each place in a block, since other programs only add to a time; on average over the block."""
+        return statistics.mean(min(steps[place::BLOCK]) for place in range(BLOCK))
+    return [least(times[False][WARM_UP:]), min(times[True][WARM_UP:FIRST]), least(times[True][FIRST + WARM_UP:])]
 
 
 def timed(command):

@@ -422,7 +422,7 @@ here = threading.local()  # `is_busy`: the recorder itself runs in this thread. 
 everywhere = types.SimpleNamespace()  # The same of a backward, parts of which run in other threads.
 recorder = None  # The one of this process, once it records.
 is_compiling = bool  # PyTorch's, once it is loaded: true where Dynamo reads a function in place of running it.
-set_eval_frame = type  # Dynamo's: the function that compiles what is called from here on. Returns the one before.
+set_eval_frame = print  # Dynamo's, once PyTorch is loaded: says what compiles functions from here on, and returns what did before.
 
 
 def disable_modes():
@@ -535,7 +535,7 @@ class Recorder:
         kind = what, type(error)
         if kind not in self.omitted and len(self.omitted) < 1000:
             self.omitted.add(kind)
-            because = error if isinstance(error, str) else "%s: %s" % (type(error).__name__, error)
+            because = error if isinstance(error, str) else told(error)
             self.history.append(FACT, {"name": "not recorded", "values": {"what": what, "because": because[:500]}})
 
     def span(self, name, began):
@@ -1342,7 +1342,7 @@ def begin(*given):
     recorder = Recorder(history, given)
     if is_first:
         is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", bool)
-        set_eval_frame = getattr(getattr(torch._C._dynamo, "eval_frame", None), "set_eval_frame", type)
+        set_eval_frame = getattr(getattr(torch._C._dynamo, "eval_frame", None), "set_eval_frame", lambda _: None)
         install()
     if multiprocessing.process.parent_process() is None:
         atexit.register(ended)
@@ -1366,7 +1366,10 @@ def threw(before, kind, error, trace):
 
 
 def told(error):
-    return "%s: %s" % (type(error).__name__, error)
+    try:
+        return "%s: %s" % (type(error).__name__, error)
+    except Exception:  # One of the program's that cannot say what it is.
+        return type(error).__name__
 
 
 def exited(original, *code):

@@ -9,6 +9,7 @@ recorded/run are the histories. Runs with PyTorch's Python. Torch is loaded once
 import atexit
 import datetime
 import hashlib
+import importlib
 import os
 import random
 import signal
@@ -28,6 +29,8 @@ from torch import nn
 import lockstep_recorder
 
 WORLD, DEADLINE_S = 2, 100
+MODULES = ("programs_of_datasets", "programs_of_loaders", "programs_of_models", "programs_that_compile", "programs_that_divide",
+           "programs_that_end")
 PROGRAMS = {}
 
 
@@ -104,9 +107,8 @@ def play(folder, name, is_recorded):
 
 
 def main(folder, names):
-    import programs_of_data
-    import programs_of_training
-    del programs_of_data, programs_of_training  # They fill PROGRAMS.
+    for module in MODULES:  # They fill PROGRAMS.
+        importlib.import_module(module)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "inductor")
     torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1)
     for name in names or PROGRAMS:

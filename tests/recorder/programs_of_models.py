@@ -1,109 +1,23 @@
-"""Programs whose models, backwards, updates and ends are of all kinds."""
+"""Programs whose models, backwards and updates are of all kinds."""
 
 import copy
 import io
-import multiprocessing
-import os
 import pickle
-import shutil
-import sys
-import warnings
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed import all_gather, all_reduce
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
-from torch.distributed.optim import ZeroRedundancyOptimizer
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.distributed import all_reduce
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
-from torch.utils.flop_counter import FlopCounterMode
 
-import lockstep_recorder
-from watched_programs import WORLD, program, say
-
-
-def network():
-    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
-
-
-def sgd(model, **options):
-    return torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.05, **options)
-
-
-def train(model, optimizer=None, steps=3, loss=lambda model: model(torch.randn(8, 4)).square().mean()):
-    optimizer = optimizer or sgd(model)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        value = loss(model)
-        value.backward()
-        optimizer.step()
-    say(value.detach(), model)
-    return model
+from training_of_models import network, sgd, train
+from watched_programs import program, say
 
 
 @program
 def wrapped(rank):
     train(DistributedDataParallel(network()))
-
-
-@program
-def compiled_within(rank):
-    train(DistributedDataParallel(torch.compile(network(), backend="eager")))
-
-
-@program
-def compiled_around(rank):
-    train(torch.compile(DistributedDataParallel(network()), backend="eager"))
-
-
-@program
-def compiled_in_place(rank):
-    ddp = DistributedDataParallel(network())
-    ddp.module.compile(backend="aot_eager")
-    train(ddp)
-
-
-@program
-def compiled_as_one_graph(rank):
-    train(DistributedDataParallel(torch.compile(network(), backend="aot_eager", fullgraph=True)))
-
-
-@program
-def compiled_step_and_loss(rank):
-    ddp = DistributedDataParallel(network())
-
-    @torch.compile(backend="eager")
-    def loss(model):
-        return model(torch.ones(8, 4)).square().mean()
-    train(ddp, loss=loss)
-
-
-@program
-def compiled_optimizer(rank):
-    ddp = DistributedDataParallel(network())
-    optimizer = sgd(ddp)
-    step = torch.compile(optimizer.step, backend="eager")
-    for _ in range(3):
-        optimizer.zero_grad()
-        ddp(torch.randn(8, 4)).square().mean().backward()
-        step()
-    say(ddp)
-
-
-@program
-def compiled_by_inductor(rank):
-    if not (shutil.which("g++") or shutil.which("clang++")):
-        return say("no compiler")
-    train(torch.compile(DistributedDataParallel(nn.Linear(4, 1))), steps=2)
-
-
-@program
-def compiled_with_warnings_as_errors(rank):
-    warnings.filterwarnings("error", message=".*hooks.*")
-    train(DistributedDataParallel(torch.compile(network(), backend="eager")))
 
 
 class Checkpointed(nn.Module):
@@ -123,36 +37,6 @@ def checkpoint_reentrant(rank):
 @program
 def checkpoint_not_reentrant(rank):
     train(DistributedDataParallel(Checkpointed(False)))
-
-
-@program
-def fully_sharded(rank):
-    for use_original in (False, True):
-        sharded = FullyShardedDataParallel(network(), device_id=torch.device("cpu"), use_orig_params=use_original)
-        train(sharded, torch.optim.AdamW(sharded.parameters(), lr=0.01))
-
-
-@program
-def fully_sharded_by_layer(rank):
-    net = network()
-    mesh = init_device_mesh("cpu", (WORLD,))
-    for layer in (net[0], net[2], net):
-        fully_shard(layer, mesh=mesh)
-    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
-    for step in range(3):
-        net.set_requires_gradient_sync(step != 0)
-        net(torch.randn(8, 4)).square().mean().backward()
-        if step:
-            optimizer.step()
-            optimizer.zero_grad()
-    say(list(net.parameters()))
-
-
-@program
-def tensor_parallel(rank):
-    torch.manual_seed(0)
-    net = parallelize_module(network(), init_device_mesh("cpu", (WORLD,)), {"0": ColwiseParallel(), "2": RowwiseParallel()})
-    train(net, torch.optim.Adam(net.parameters(), lr=0.01, foreach=False))
 
 
 @program
@@ -270,96 +154,6 @@ def averaged_weights(rank):
 
 
 @program
-def divided_state(rank):
-    ddp = DistributedDataParallel(network())
-    train(ddp, ZeroRedundancyOptimizer(ddp.parameters(), torch.optim.Adam, lr=0.01))
-
-
-def averaged(model):
-    value = model(torch.randn(8, 4)).square().mean()
-    value.backward(retain_graph=True)
-    for p in model.parameters():
-        all_reduce(p.grad.data)
-        p.grad.data /= WORLD
-    return value * 0
-
-
-@program
-def averaged_by_hand(rank):
-    net = network()
-    for p in net.parameters():
-        dist.broadcast(p.data, 0)
-    train(net, loss=averaged)
-
-
-@program
-def averaged_by_hand_and_watched(rank):
-    net = network()
-    for p in net.parameters():
-        dist.broadcast(p.data, src=0)
-    assert lockstep_recorder.watch(net) is net
-    train(net, loss=averaged)
-
-
-@program
-def exits_early(rank):
-    train(DistributedDataParallel(network()), steps=1)
-    raise SystemExit(3)
-
-
-@program
-def exits_by_sys(rank):
-    try:
-        sys.exit(4)
-    except SystemExit:
-        say("stays")
-    train(DistributedDataParallel(network()), steps=1)
-    sys.exit(5)
-
-
-@program
-def throws(rank):
-    train(DistributedDataParallel(network()), steps=1)
-    raise ValueError("what a program throws \ud800".encode("utf-8", "replace").decode() + " and its cure")
-
-
-@program
-def errors_that_are_caught(rank):
-    """In a forward, a backward, a step and a collective; the training then goes on."""
-    class Fails(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner, self.fails = network(), False
-
-        def forward(self, x):
-            if self.fails:
-                raise KeyError("forward")
-            return self.inner(x)
-
-    class Stops(torch.optim.SGD):
-        def step(self, closure=None):
-            if closure == "fails":
-                raise ArithmeticError("step")
-            return super().step()
-    ddp = DistributedDataParallel(Fails())
-    optimizer = Stops(ddp.parameters(), lr=0.05)
-    for action in (lambda: torch.ones(2, requires_grad=True).backward(), lambda: optimizer.step("fails"), lambda: ddp.module(),
-                   lambda: dist.all_reduce("no tensor"), lambda: dist.broadcast(), lambda: torch.autograd.backward(1, 2, 3, 4, 5, 6, 7)):
-        try:
-            action()
-        except Exception as error:
-            say(type(error).__name__, str(error).splitlines()[0])
-    ddp.module.fails = True
-    try:
-        ddp(torch.ones(1, 4))
-    except KeyError as error:
-        say(error)
-    ddp.module.fails = False
-    train(ddp, sgd(ddp, momentum=0.5))
-    train(ddp, optimizer)
-
-
-@program
 def backward_in_a_backward(rank):
     class Inner(torch.autograd.Function):
         @staticmethod
@@ -429,13 +223,6 @@ def accumulation(rank):
 
 
 @program
-def uneven_inputs(rank):
-    ddp = DistributedDataParallel(network())
-    with ddp.join():
-        train(ddp, steps=2 + rank)
-
-
-@program
 def odd_groups(rank):
     class Odd:
         def __eq__(self, other):
@@ -449,40 +236,6 @@ def odd_groups(rank):
     optimizer = torch.optim.SGD([{"params": ddp.module[0].parameters(), (1, 2): 3, "odd": Odd(), "name": "\udcff", "huge": 1 << 70},
                                  {"params": ddp.module[2].parameters(), "lr": torch.tensor(0.1), "deep": {"a": {"b": {"c": {"d": {}}}}}}], lr=0.05)
     train(ddp, optimizer)
-
-
-@program
-def collectives_of_all_forms(rank):
-    group, own = dist.new_group([0, 1]), dist.new_group([1])
-    x = torch.arange(4.0) + rank
-    all_reduce(x, dist.ReduceOp.MAX, group)
-    work = all_reduce(x, async_op=True)
-    work.wait()
-    if rank == 1:
-        dist.all_reduce(x, group=own)
-    parts = [torch.empty(4) for _ in range(WORLD)]
-    all_gather(parts, x)
-    objects = [None] * WORLD
-    dist.all_gather_object(objects, {"rank": rank})
-    dist.broadcast_object_list(objects, src=1)
-    dist.barrier()
-    if rank == 0:
-        dist.send(x, 1)
-    else:
-        dist.recv(x, 0)
-    say(list(parts), [x], objects)
-
-
-@program
-def modes_that_see_each_operation(rank):
-    with FlopCounterMode(display=False) as flops:
-        train(DistributedDataParallel(network()))
-    say(flops.get_total_flops())
-    with torch.device("meta"):
-        say(torch.empty(2).device)
-    torch.use_deterministic_algorithms(True)
-    torch.set_default_dtype(torch.float64)
-    train(DistributedDataParallel(network()))
 
 
 @program
@@ -524,30 +277,3 @@ def wrapper_in_a_wrapper(rank):
     outer = Outer()
     outer.last = DistributedDataParallel(outer.last)
     train(outer)
-
-
-@program
-def process_that_helps(rank):
-    helper = multiprocessing.get_context("fork").Process(target=lambda: train(network()))
-    train(DistributedDataParallel(network()))
-    helper.start()
-    helper.join()
-    say(helper.exitcode)
-
-
-@program
-def fork_in_the_training(rank):
-    ddp = train(DistributedDataParallel(network()))
-    child = os.fork()
-    if child == 0:
-        os._exit(9)
-    say(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-    train(ddp)
-
-
-@program
-def groups_made_twice(rank):
-    train(DistributedDataParallel(network()))
-    dist.destroy_process_group()
-    os.environ.update(MASTER_ADDR="127.0.0.1")
-    say(dist.is_initialized())
