@@ -138,12 +138,27 @@ std::map<std::string, Shards> shards_of(const Rank& rank) {
   return all;
 }
 
-bool is_divided(const RecordedRun& run, const std::string& of) {
-  return std::any_of(run.ranks.begin(), run.ranks.end(), [&](const Rank& rank) {
-    const auto all = shards_of(rank);
-    const auto found = all.find(of);
-    return found != all.end() && !found->second.empty();
-  });
+std::shared_ptr<const Shards> shards_for(const std::map<std::string, Shards>& all,
+                                         const TensorList& list, size_t rank) {
+  auto shards = std::make_shared<Shards>();
+  if (const auto found = all.find(list.of); found != all.end()) *shards = found->second;
+  const Shard own{{}, {static_cast<int64_t>(rank)}, true};
+  for (const auto& tensor : list.tensors) {
+    // Parts of what no model names.
+    const bool is_unnamed = list.role == "state" ? tensor.name.starts_with("parameter ")
+                                                 : list.of.starts_with("optimizer ");
+    if (is_unnamed && !tensor.shape.empty()) shards->emplace(tensor.name, own);
+    if (list.role != "state" || tensor.shape.empty()) continue;
+    for (const auto& [of, parts] : all) {
+      const auto owner = of + " ";
+      if (!tensor.name.starts_with(owner)) continue;
+      const auto part = std::find_if(parts.begin(), parts.end(), [&](const auto& each) {
+        return tensor.name.starts_with(owner + each.first + " ");
+      });
+      shards->emplace(tensor.name, part == parts.end() ? own : part->second);
+    }
+  }
+  return shards;
 }
 
 bool shares_batches(const RecordedRun& run) {

@@ -21,8 +21,11 @@ using Shards = std::map<std::string, Shard>;  // by name of the tensor
 // is no part of a tensor is left out.
 std::map<std::string, Shards> shards_of(const Rank& rank);
 
-// True if some rank holds a part of some tensor of it.
-bool is_divided(const RecordedRun& run, const std::string& of);
+// The parts of a list's tensors that a rank holds, of all that it recorded parts of: by the list's
+// name, or by the owner's in that of an optimizer's state. A tensor that holds several parameters
+// is the rank's own, as one of no model.
+std::shared_ptr<const Shards> shards_for(const std::map<std::string, Shards>& all,
+                                         const TensorList& list, size_t rank);
 
 // True if ranks hold parts of one layer, so that they share their batches: tensor parallelism.
 bool shares_batches(const RecordedRun& run);

@@ -68,8 +68,8 @@ void add_remarks_on_steps(const RecordedRun& run, Judgement& judgement) {
     if (!fact || fact->name != "backward") continue;
     first_backwards += fact->values.contains("kept") ? 1 : 0;
     kept += fact->truth("kept") ? 1 : 0;
-    const bool is_first = !last.contains(fact->text("model")) ||
-                          last[fact->text("model")] != record.at.step;
+    const bool is_first =
+        !last.contains(fact->text("model")) || last[fact->text("model")] != record.at.step;
     last[fact->text("model")] = record.at.step;
     if (fact->truth("changed") && !is_first && !changed) changed = record.at;
   }

@@ -137,31 +137,6 @@ std::optional<Finding> other_tensors(const Row& row, const std::string& what,
   return {};
 }
 
-// By the list's name, or by the owner's in that of an optimizer's state, of which a tensor that
-// holds several parameters is the rank's own.
-std::shared_ptr<const Shards> shards_for(const std::map<std::string, Shards>& all,
-                                         const TensorList& list, size_t rank) {
-  auto shards = std::make_shared<Shards>();
-  if (const auto found = all.find(list.of); found != all.end()) *shards = found->second;
-  const Shard own{{}, {static_cast<int64_t>(rank)}, true};
-  for (const auto& tensor : list.tensors) {
-    // Parts of what no model names.
-    const bool is_unnamed = list.role == "state" ? tensor.name.starts_with("parameter ")
-                                                 : list.of.starts_with("optimizer ");
-    if (is_unnamed && !tensor.shape.empty()) shards->emplace(tensor.name, own);
-    if (list.role != "state" || tensor.shape.empty()) continue;
-    for (const auto& [of, parts] : all) {
-      const auto owner = of + " ";
-      if (!tensor.name.starts_with(owner)) continue;
-      const auto part = std::find_if(parts.begin(), parts.end(), [&](const auto& each) {
-        return tensor.name.starts_with(owner + each.first + " ");
-      });
-      shards->emplace(tensor.name, part == parts.end() ? own : part->second);
-    }
-  }
-  return shards;
-}
-
 }  // namespace
 
 bool comes_before(const Moment& a, const Moment& b) {
