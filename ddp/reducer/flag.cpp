@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -32,15 +33,17 @@ FlagForm::FlagForm(at::ScalarType dtype, int world_size)
 
 void FlagForm::write(const at::Tensor& row, const PassFlag& flag) const {
   const at::NoGradGuard no_grad;
-  const at::Tensor values = at::zeros({element_count()}, at::kDouble);
+  std::array<double, kSlots> values{};
   const auto add_one = [&](int slot) {
-    values.data_ptr<double>()[slot / slots_in_element_] +=
+    values.at(static_cast<std::size_t>(slot / slots_in_element_)) +=
         std::ldexp(1.0, count_bits_ * (slot % slots_in_element_));
   };
   const int slot = static_cast<int>(flag.number % kSlots);
   add_one(slot);
   if (flag.is_raised) add_one((slot + 1) % kSlots);
-  row.copy_(values);
+  // One by one: the host would wait for a copy to a device.
+  for (std::int64_t i = 0; i < element_count(); ++i)
+    row.narrow(0, i, 1).fill_(values.at(static_cast<std::size_t>(i)));
 }
 
 bool FlagForm::is_well(const at::Tensor& sum) const {

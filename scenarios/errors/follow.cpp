@@ -115,8 +115,7 @@ class Training {
       if (first_error.empty()) first_error = error;
     };
     for (size_t p = 0; is_static() && is_learned_ && p < count_; ++p)
-      // What the loss itself brings has come before the outputs' gradients begin the pass. A .grad
-      // of another dtype is set before it.
+      // The loss's own gradient has come before the pass begins, as a .grad of another dtype has.
       if (rank.arrivals[p] == 0 && rank.was_used[p] &&
           (rank.gradients[p].is_defined || is_mistake(step, r, "dtype", p)) &&
           !is_mistake(step, r, "in_the_loss", p))
@@ -193,8 +192,7 @@ class Training {
       is_well = false;
       for (int r = 0; r < c_.world.size; ++r) {
         const int forwards = step + (errs(c_, step, r) ? 2 : 1);
-        states[static_cast<size_t>(r)] = "its pass comes after " + std::to_string(forwards) +
-                                         " synchronised forward" + (forwards == 1 ? "" : "s");
+        states[static_cast<size_t>(r)] = "its pass comes after " + std::to_string(forwards) + " ";
       }
     }
     if (!is_well && is_late(step)) {
