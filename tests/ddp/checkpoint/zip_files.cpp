@@ -2,10 +2,16 @@
 
 namespace lockstep::testing {
 
+std::string little_endian(std::uint64_t number, int bytes) {
+  std::string text;
+  for (; bytes > 0; --bytes, number >>= 8) text += static_cast<char>(number);
+  return text;
+}
+
 namespace {
 
 void put(std::string& to, std::uint64_t number, int bytes) {
-  for (; bytes > 0; --bytes, number >>= 8) to += static_cast<char>(number);
+  to += little_endian(number, bytes);
 }
 
 std::uint64_t size_of(const ZipRecord& record) {

@@ -6,6 +6,9 @@
 
 namespace lockstep::testing {
 
+// The last `bytes` bytes of a number, the lowest first.
+std::string little_endian(std::uint64_t number, int bytes);
+
 // A record as it stands in a zip archive; what its directory says of it may be a lie.
 struct ZipRecord {
   std::string name, bytes;
