@@ -53,7 +53,8 @@ ELEMENTS_MOST, ELEMENTS_LEAST = 4096, 16  # Of a tensor, where not all are.
 # What has more elements is digested in the first steps, and then in every fifth: no model of two or three is always passed over.
 LARGE, OFTEN, SELDOM = 4 << 20, 8, 5
 GOLDEN, FIRST, SECOND = (word - (1 << 64) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
-ROW, SMALL = 2048, 1 << 16  # Bytes that are hashed together, and of a tensor that is hashed together with others.
+# Bytes that are hashed together, of a tensor that is hashed together with others, and of a part of a large one.
+ROW, SMALL, CHUNK = 2048, 1 << 16, 1 << 18
 NO_TENSOR = (0, -1.0)
 # PyTorch's functions, the tensor that a rank sends, and their names in a history.
 COLLECTIVES = {"all_reduce": ("tensor", "allreduce"), "broadcast": ("tensor", "broadcast"), "reduce": ("tensor", "reduce"),
@@ -143,8 +144,13 @@ def hashes_of(rows):
     """Of rows of bytes. CUDA has no matrix products of integers."""
     rows = rows.view(torch.int64).view(-1, ROW // 8)
     whole, half = keys(rows.device)
-    dot = torch.mv if rows.device.type == "cpu" else lambda words, factors: (words * factors).sum(1)
-    return dot(rows, whole) + dot(rows >> 32, half)
+    if rows.device.type != "cpu" or len(rows) > CHUNK // ROW:
+        return (rows * whole).sum(1) + ((rows >> 32) * half).sum(1)
+    with torch.inference_mode(False):
+        if not hasattr(here, "scratch"):  # Memory that is taken anew costs more than what is done in it.
+            here.scratch = torch.empty(CHUNK // ROW, ROW // 8, dtype=torch.int64, device="cpu")
+    shifted = torch.bitwise_right_shift(rows, 32, out=here.scratch[:len(rows)])
+    return torch.mv(rows, whole) + torch.mv(shifted, half)
 
 
 def bytes_in(tensor):
@@ -160,7 +166,7 @@ def hashes_of_rows(data, most):
     for each in data:
         body = each[:len(each) // ROW * ROW]
         is_small = len(body) < SMALL
-        if small and (not is_small or size > most):
+        if small and (not is_small or size + len(body) > most):
             hashes.append(hashes_of(torch.cat(small)))
             small, size = [], 0
         if is_small:
@@ -180,7 +186,7 @@ def sums_of_hashes(tensors):
     numbers = torch.arange(1, 2 + max(counts), device=device) * GOLDEN
     places = torch.tensor([0, *counts], device=device)
     lasts = mix(hashes_of(torch.cat(ends)) + numbers[places[1:]])
-    rows = hashes_of_rows(data, 1 << 18 if device.type == "cpu" else 1 << 25)
+    rows = hashes_of_rows(data, CHUNK if device.type == "cpu" else 1 << 25)
     sums = mix(rows + torch.cat([numbers[:count] for count in counts])).cumsum(0)
     sums = torch.cat([sums.new_zeros(1), sums])[places.cumsum(0)]
     return sums[1:] - sums[:-1] + lasts
