@@ -129,13 +129,12 @@ std::vector<Bug> all_bugs() {
                  {.world = {.size = 2}, .micro_batches = 2},
                  [](Planted&) {},
                  [](const Planted& c) { return c.world.size > 2 || c.layers.size() > 1; }});
-  // What shows it is larger in one field and smaller in another than what hides it.
-  all.push_back({"a stale value that shows from the third step on",
+  all.push_back({"a stale value that shows in the first steps of small worlds",
                  Symptom::wrong_number,
-                 [](const Planted& c) { return c.world.size >= 2 && c.steps >= 2; },
+                 [](const Planted& c) { return c.world.size >= 2 && c.steps >= 3; },
                  {.world = {.size = 2}, .steps = 3},
                  [](Planted&) {},
-                 [](const Planted& c) { return c.steps < 3 || c.world.size > 4; }});
+                 [](const Planted& c) { return c.steps > 9 || c.world.size > 4; }});
   return all;
 }
 
