@@ -267,12 +267,6 @@ std::optional<Verdict> judge_emptiness(const Case& c, const History& history) {
 
 }  // namespace
 
-std::optional<Verdict> refusal_of(const Scenario& scenario, const Case& c) {
-  const auto why = scenario.unmet_precondition(c);
-  if (why.empty()) return {};
-  return Verdict{Verdict::Kind::refused, {{"A case must be of its scenario", "refused", "", why}}};
-}
-
 Verdict judge(const Scenario& scenario, const Case& c, const History& history) {
   if (auto refusal = refusal_of(scenario, c)) return *refusal;
   if (!scenario.judges_endings) {

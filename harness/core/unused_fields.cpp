@@ -36,4 +36,10 @@ void require_defaults(const std::vector<std::string>& unused, const Json& value,
   }
 }
 
+std::optional<Verdict> refusal_of(const Scenario& scenario, const Case& c) {
+  const auto why = scenario.unmet_precondition(c);
+  if (why.empty()) return {};
+  return Verdict{Verdict::Kind::refused, {{"A case must be of its scenario", "refused", "", why}}};
+}
+
 }  // namespace lockstep

@@ -50,6 +50,10 @@ std::string own_word(const Erring& c, int rank) {
   return "parameter '" + name_of(p) + "' was " + kind;
 }
 
+std::string state_of_its_number(const Erring& c, int step, int rank) {
+  return "its pass comes after " + std::to_string(step + (errs(c, step, rank) ? 2 : 1)) + " ";
+}
+
 Told told_at_the_end(const Erring& c, int step, int rank) {
   if (c.mistake.kind == "late") return told_of_late_ranks(c, step, rank);
   if (errs(c, step, rank)) {

@@ -25,6 +25,9 @@ inline constexpr const char* kAllIsWell = "all is well";
 // What the error of a rank has that makes the mistake.
 std::string own_word(const Erring& c, int rank);
 
+// How the sentence about a rank begins whose pass has another number than its peers'.
+std::string state_of_its_number(const Erring& c, int step, int rank);
+
 // What this rank is told in the step of a mistake after which all begin anew.
 Told told_at_the_end(const Erring& c, int step, int rank);
 

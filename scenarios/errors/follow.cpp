@@ -190,17 +190,11 @@ class Training {
     }
     if (is_well && c_.mistake.kind == "forward_twice" && some_err(step) && !is_of_all_ranks(c_)) {
       is_well = false;
-      for (int r = 0; r < c_.world.size; ++r) {
-        const int forwards = step + (errs(c_, step, r) ? 2 : 1);
-        states[static_cast<size_t>(r)] = "its pass comes after " + std::to_string(forwards) + " ";
-      }
-    }
-    if (!is_well && is_late(step)) {
-      std::vector<Told> told;
       for (int r = 0; r < c_.world.size; ++r)
-        told.push_back(told_late(c_, r, states, throws_in_backward(step, r)));
-      return anew(std::move(told));
+        states[static_cast<size_t>(r)] = state_of_its_number(c_, step, r);
     }
+    if (!is_well && is_late(step))
+      return anew([&](int r) { return told_late(c_, r, states, throws_in_backward(step, r)); });
     for (int r = 0; r < c_.world.size; ++r) out.told.push_back(told_of(step, r, states, is_well));
     if (is_well) {
       average(step);
@@ -271,13 +265,13 @@ class Training {
 
   // Some ranks cannot continue, or all of them; then all begin anew, without gradients.
   Followed with_an_end(int step) {
-    std::vector<Told> told;
-    for (int r = 0; r < c_.world.size; ++r) told.push_back(told_at_the_end(c_, step, r));
-    return anew(std::move(told));
+    return anew([&](int r) { return told_at_the_end(c_, step, r); });
   }
 
-  Followed anew(std::vector<Told> told) {
-    Followed out{.told = std::move(told), .gradients = {}, .are_judged = false};
+  template <typename ToldOfRank>
+  Followed anew(const ToldOfRank& told_of_rank) {
+    Followed out{.told = {}, .gradients = {}, .are_judged = false};
+    for (int r = 0; r < c_.world.size; ++r) out.told.push_back(told_of_rank(r));
     for (auto& rank : ranks_)
       rank = {std::vector<Gradient>(count_), std::vector<bool>(count_, false), {}};
     is_learned_ = false;

@@ -291,15 +291,5 @@ TEST(Claims, AllowAnUpdateFromGradientsOfWhichTheLastWereAveraged) {
   EXPECT_TRUE(forwards_run_through_the_wrapper(run).findings.empty());
 }
 
-TEST(Claims, AllowThePaddingOfADistributedSampler) {
-  auto run = right_run();
-  for (auto& rank : run.ranks) {
-    for (int pass = 0; pass < 2; ++pass) nth<Fact>(rank, pass, "loader 0").values["length"] = 15;
-    for (int step = 0; step < kSteps; ++step)
-      for (auto& index : nth<Drawn>(rank, step, "loader 0").indices) index %= 15;
-  }
-  EXPECT_TRUE(passes_are_partitions(run).findings.empty());
-}
-
 }  // namespace
 }  // namespace lockstep::recorded

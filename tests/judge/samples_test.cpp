@@ -115,5 +115,15 @@ TEST(Samples, CallPaddingARemarkUnlessAReductionCountsIt) {
   EXPECT_EQ(evaluations_repeat_no_sample(run).findings.at(0).pattern, "evaluation_padded");
 }
 
+TEST(Samples, MayBeThePaddingOfADistributedSampler) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    for (int pass = 0; pass < 2; ++pass) nth<Fact>(rank, pass, "loader 0").values["length"] = 15;
+    for (int step = 0; step < kSteps; ++step)
+      for (auto& index : nth<Drawn>(rank, step, "loader 0").indices) index %= 15;
+  }
+  EXPECT_TRUE(passes_are_partitions(run).findings.empty());
+}
+
 }  // namespace
 }  // namespace lockstep::recorded
