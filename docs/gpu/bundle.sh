@@ -29,7 +29,7 @@ while (($#)); do
   esac
 done
 
-programs=(cli/lockstep tests/ddp/nccl_probe tests/worlds/one_gpu_environment)
+programs=(cli/lockstep cli/lockstep-torch tests/ddp/nccl_probe tests/worlds/one_gpu_environment)
 plugins=(harness/cuda/plugin/liblockstep_harness_nccl.so ddp/backend/nccl/liblockstep_nccl.so)
 for each in "${programs[@]}" "${plugins[@]}"; do
   [[ -e $build/$each ]] || die "$build holds no $each: build it with -DLOCKSTEP_NCCL=ON (docs/gpu.md)"

@@ -157,7 +157,7 @@ class Bundle(Made):
     def setUp(self):
         super().setUp()
         self.build = self.path("built")
-        for name in ("cli/lockstep", "tests/ddp/nccl_probe", "tests/worlds/one_gpu_environment",
+        for name in ("cli/lockstep", "cli/lockstep-torch", "tests/ddp/nccl_probe", "tests/worlds/one_gpu_environment",
                      "harness/cuda/plugin/liblockstep_harness_nccl.so", "ddp/backend/nccl/liblockstep_nccl.so"):
             os.makedirs(os.path.dirname(os.path.join(self.build, name)), exist_ok=True)
             shutil.copy(shutil.which("true"), os.path.join(self.build, name))
