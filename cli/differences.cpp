@@ -57,6 +57,7 @@ std::vector<reports::Difference> deliberate_differences() {
       {"0.23", "ranks without inputs shadow", {"join.joinables_are_shadowed"}, ""},
       {"0.24", "parameters frozen after wrapping", {"programs.match_single_process"}, ""},
       {"0.25", "ranks that average models compare first", {"averaging.models_follow_the_rule"}, ""},
+      {"0.26", "every pass carries the number of its step", {"errors.are_told_on_every_rank"}, ""},
   };
 }
 

@@ -251,7 +251,7 @@ void Reducer::read_late_flags(std::size_t lag) {
   for (const auto& [flag, number] : late_flags_.arrived()) {
     if (FlagForm(flag.scalar_type(), communicator_->world_size()).is_well(flag)) continue;
     // A rank that failed has said so before any rank could read the flag.
-    const std::string mine = std::to_string(number) + " synchronised forwards";
+    const std::string mine = forwards_text(number);
     const auto peer_error = communicator_->peer_error();
     if (!peer_error) communicator_->report("its backward pass comes after " + mine);
     give_up(

@@ -32,6 +32,10 @@ std::int64_t latest_step(const std::vector<PassReport>& reports) {
   return latest;
 }
 
+std::string forwards_text(std::int64_t count) {
+  return std::to_string(count) + " synchronised forward" + (count == 1 ? "" : "s");
+}
+
 std::string unfinished_sentence(const std::vector<PassReport>& reports,
                                 const ReducerOptions& options) {
   const bool only_numbers_differ = std::all_of(
@@ -40,8 +44,7 @@ std::string unfinished_sentence(const std::vector<PassReport>& reports,
   const auto state_of = [&](const PassReport& report) {
     if (!report.error.empty()) return report.error;
     if (!only_numbers_differ) return std::string("all is well");
-    return "its pass comes after " + std::to_string(report.number) + " synchronised forward" +
-           (report.number == 1 ? "" : "s");
+    return "its pass comes after " + forwards_text(report.number);
   };
   std::string sentence =
       "a backward pass could not be averaged on all ranks, so each keeps its local gradients: ";

@@ -36,4 +36,6 @@ std::string unfinished_sentence(const std::vector<PassReport>& reports,
 // The number from which all ranks count on, once they have been told.
 std::int64_t latest_step(const std::vector<PassReport>& reports);
 
+std::string forwards_text(std::int64_t count);  // "2 synchronised forwards"
+
 }  // namespace lockstep

@@ -38,6 +38,10 @@ Told told_of_late_ranks(const Erring& c, int step, int rank) {
                     listed(late)}};
 }
 
+std::string forwards_before(const Erring& c, int step, int rank) {
+  return std::to_string(step + (errs(c, step, rank) ? 2 : 1));
+}
+
 }  // namespace
 
 std::string own_word(const Erring& c, int rank) {
@@ -51,7 +55,7 @@ std::string own_word(const Erring& c, int rank) {
 }
 
 std::string state_of_its_number(const Erring& c, int step, int rank) {
-  return "its pass comes after " + std::to_string(step + (errs(c, step, rank) ? 2 : 1)) + " ";
+  return "its pass comes after " + forwards_before(c, step, rank) + " ";
 }
 
 Told told_at_the_end(const Erring& c, int step, int rank) {
@@ -83,6 +87,11 @@ Told told_late(const Erring& c, int rank, const std::vector<std::string>& states
                                            : "a backward pass could not be averaged: " + state);
   }
   return told;
+}
+
+Told told_its_number_late(const Erring& c, int step, int rank) {
+  return {.kind = Told::Kind::reported,
+          .words = {"; this rank's came after " + forwards_before(c, step, rank) + " "}};
 }
 
 Told told_out_of_step(const Erring& c, int step, int rank) {

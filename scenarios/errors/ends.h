@@ -37,6 +37,9 @@ Told told_at_the_end(const Erring& c, int step, int rank);
 Told told_late(const Erring& c, int rank, const std::vector<std::string>& states,
                bool rank_has_thrown);
 
+// The same where the passes of the ranks have different numbers.
+Told told_its_number_late(const Erring& c, int step, int rank);
+
 // What it is told in a step of ranks that are out of step: in the last one, their peers wait in
 // vain for those that left out one.
 Told told_out_of_step(const Erring& c, int step, int rank);

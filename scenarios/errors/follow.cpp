@@ -189,6 +189,7 @@ class Training {
       is_well = is_well && states.back().empty();
     }
     if (is_well && c_.mistake.kind == "forward_twice" && some_err(step) && !is_of_all_ranks(c_)) {
+      if (is_late(step)) return anew([&](int r) { return told_its_number_late(c_, step, r); });
       is_well = false;
       for (int r = 0; r < c_.world.size; ++r)
         states[static_cast<size_t>(r)] = state_of_its_number(c_, step, r);

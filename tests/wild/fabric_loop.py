@@ -1,4 +1,4 @@
-"""Lightning's Fabric: a loop of one's own whose model, optimizer and loader Fabric sets up."""
+"""lightning: Fabric; a loop of one's own whose model, optimizer and loader Fabric sets up."""
 import lightning
 import torch
 from torch import nn

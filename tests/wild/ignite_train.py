@@ -1,4 +1,4 @@
-"""ignite: engines over idist's model, optimizer and loader, and a metric that it sums over the ranks."""
+"""pytorch-ignite: engines over idist's model, optimizer and loader, and a metric that it sums over the ranks."""
 import ignite.distributed as idist
 import torch
 from ignite.engine import Events, create_supervised_evaluator, create_supervised_trainer

@@ -1,4 +1,4 @@
-"""Lightning's Trainer with strategy ddp: a module with dropout, a validation each epoch, gradients clipped."""
+"""lightning: Trainer with strategy ddp; a module with dropout, a validation each epoch, gradients clipped."""
 import lightning
 import torch
 from torch import nn

@@ -19,3 +19,4 @@ rows = Dataset.from_dict({"anchor": texts, "positive": [" ".join(reversed(text.s
 arguments = SentenceTransformerTrainingArguments(output_dir="sentences", per_device_train_batch_size=8, num_train_epochs=2, use_cpu=True,
                                                  report_to=[], save_strategy="no")
 SentenceTransformerTrainer(model=model, args=arguments, train_dataset=rows, loss=losses.MultipleNegativesRankingLoss(model)).train()
+torch.distributed.destroy_process_group()

@@ -1,4 +1,4 @@
-"""transformers' Trainer: BERT of random parameters classifies rows of tokens; dropout is on, an evaluation each 4 updates."""
+"""transformers: Trainer trains a BERT of random parameters to classify rows of tokens; with dropout, and an evaluation each 4 updates."""
 import torch
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
@@ -8,3 +8,4 @@ config = BertConfig(vocab_size=64, hidden_size=32, num_hidden_layers=2, num_atte
 arguments = TrainingArguments(output_dir="trainer_bert", per_device_train_batch_size=8, num_train_epochs=2, use_cpu=True,
                               report_to=[], save_strategy="no", eval_strategy="steps", eval_steps=4)
 Trainer(model=BertForSequenceClassification(config), args=arguments, train_dataset=rows[:96], eval_dataset=rows[96:]).train()
+torch.distributed.destroy_process_group()

@@ -13,3 +13,4 @@ config = GPT2Config(vocab_size=64, n_positions=32, n_embd=32, n_layer=2, n_head=
 arguments = SFTConfig(output_dir="trl_sft", per_device_train_batch_size=4, max_steps=8, use_cpu=True, report_to=[], save_strategy="no",
                       bf16=False, gradient_checkpointing=False)
 SFTTrainer(model=GPT2LMHeadModel(config), args=arguments, train_dataset=rows, processing_class=tokenizer).train()
+torch.distributed.destroy_process_group()
