@@ -153,7 +153,7 @@ ITS_OWN = ["options.static_graph=false", "options.gradient_as_bucket_view=false"
 # (the file, the scenario that catches it, fields that are fixed, what the run says)
 PLANTED = [
     ("average_left_out", "gradients.match", ITS_OWN, "the SUM of the ranks' gradients, not the average"),
-    ("buffers_of_rank_1", "buffers.every_kind", ["options.broadcast_buffers=true"],
+    ("buffers_of_rank_1", "buffers.follow_rank_zero", [*ITS_OWN, "options.broadcast_buffers=true", 'forwards=["synced","synced"]'],
      "A forward must begin with rank 0's buffers where it synchronises them"),
     ("no_sync_ignored", "accumulation.no_sync", ITS_OWN, "no_sync did not keep it local"),
     ("padding_forgotten", "sampler.partitions", [], "Every rank must draw equally many samples"),
