@@ -67,20 +67,20 @@ void basic(const Group& group) {
 void skewed(const Group& group) {
   auto net = toy();
   lockstep::DistributedDataParallel ddp(
-      net, {.process_group = group, .timeout = std::chrono::milliseconds(2000)});
+      net, {.process_group = group, .timeout = std::chrono::milliseconds(4000)});
   torch::optim::SGD optimizer(net->parameters(), 0.001);
   const bool is_slow = group->getRank() == group->getSize() - 1;
   if (is_slow) std::this_thread::sleep_for(std::chrono::milliseconds(200));
   step(ddp, optimizer);
   lockstep::print_rank_0(group, "skewed: a rank that is 0.2 s late is waited for");
   if (group->getSize() == 1) return;
-  if (is_slow) std::this_thread::sleep_for(std::chrono::milliseconds(4000));
+  if (is_slow) std::this_thread::sleep_for(std::chrono::milliseconds(8000));
   try {
     step(ddp, optimizer);
-    lockstep::print_rank_0(group, "skewed: MISSED a rank that is 4 s late");
+    lockstep::print_rank_0(group, "skewed: MISSED a rank that is 8 s late");
   } catch (const lockstep::CommunicationError& error) {
     lockstep::print_rank_0(group,
-                           "skewed: with a timeout of 2 s, 4 s are too late: ", error.what());
+                           "skewed: with a timeout of 4 s, 8 s are too late: ", error.what());
   }
 }
 

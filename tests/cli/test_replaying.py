@@ -89,8 +89,12 @@ class KeepingGoing(ProgramCase):
             if event["verdict"] != "pass":
                 counts[event["signature"]] = counts.get(event["signature"], 0) + 1
         self.assertGreaterEqual(len(counts), 3)
-        self.assertEqual(result["signatures"], counts)
-        self.assertEqual(out.count("\u2717"), len(counts))
+        # A case whose smallest one explains more counts under that one's signature.
+        told = result["signatures"]
+        self.assertGreaterEqual(len(told), 2)
+        self.assertEqual((set(told) - set(counts), sum(told.values())), (set(), sum(counts.values())))
+        self.assertTrue(all(told[signature] >= counts[signature] for signature in told))
+        self.assertEqual(out.count("\u2717"), len(told))
         for failure in [result["failure"]] + [other["failure"] for other in result["others"]]:
             self.assertIn("replay " + failure["case_file"], out)
             self.assertEqual(self.run_program("replay", failure["case_file"])[0], 1)

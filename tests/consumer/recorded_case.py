@@ -12,7 +12,6 @@ DEADLINE_S = 120
 WORLDS = (1, 2, 4)
 # Name -> the claims that a run of several ranks gives nothing to judge, and the example with its arguments.
 NO_DROPOUT, NO_WINDOW, NO_BUFFERS = "random.streams_differ", "gradients.differ_in_no_sync", "buffers.follow_rank_zero"
-NO_WHOLE_PASSES = "data.order_changes"
 CLEAN = {
     "images": ({NO_DROPOUT, NO_WINDOW, NO_BUFFERS}, "cifar10", "--data", "cifar", "--batch", "20", "--epochs", "2"),
     "images, a rank's own statistics": ({NO_DROPOUT, NO_WINDOW, NO_BUFFERS}, "cifar10", "--data", "cifar", "--batch", "20",
@@ -21,7 +20,7 @@ CLEAN = {
                                     "--epochs", "2"),
     "texts": ({NO_WINDOW, NO_BUFFERS}, "reviews", "--data", "reviews.csv", "--epochs", "2", "--model", "transformer"),
     "accumulation": ({NO_BUFFERS}, "recorded"),
-    "uneven inputs, in a join": ({NO_BUFFERS, NO_WHOLE_PASSES}, "recorded", "--uneven", "1"),
+    "uneven inputs, in a join": ({NO_BUFFERS}, "recorded", "--uneven", "1"),
 }
 # What `recorded --wrong` plants -> the claim that finds it, and the pattern that it names.
 MISTAKES = {
