@@ -65,7 +65,7 @@ class Merging(ShardsCase):
 
     def test_shards_that_keep_going_count_the_signatures_of_an_unsharded_run(self):
         self.assert_same_as_unsharded((2, 3), "toys.fail_in_ways", "--seed", "7", "--keep-going")
-        self.assertGreaterEqual(len(self.read("merged.json")["results"][0]["signatures"]), 3)
+        self.assertGreaterEqual(len(self.read("merged.json")["results"][0]["signatures"]), 2)
 
     def test_every_way_to_end_but_a_hang(self):
         names = ["toys." + name for name in ("hold", "bare", "multiply", "crash", "exit", "throw", "check_throws",
