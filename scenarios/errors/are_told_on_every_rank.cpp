@@ -75,7 +75,7 @@ Scenario are_told() {
                  {"sparse gradients", 0.15, [](const Erring& c) { return c.embedding; }},
                  {"an exception in backward", 0.06,
                   [](const Erring& c) { return is(c, "throw_in_backward"); }},
-                 {"a gradient that must not come", 0.15,
+                 {"a gradient that must not come", 0.14,
                   [](const Erring& c) {
                     return is(c, "in_the_loss") || is(c, "dtype") || is(c, "sparse") ||
                            is(c, "twice");

@@ -205,8 +205,7 @@ void run(const Erring& c, RankContext& here) {
   if (!host_waits(here) && writes_into_what_travels(c))
     throw Unsupported(
         "on a device nothing orders a gradient that must not come, and is written into a bucket "
-        "that "
-        "travels (gradient_as_bucket_view)");
+        "that travels (gradient_as_bucket_view)");
   if (leaves_peers_waiting(c)) refuse_where_the_simulation_waits(here, "a peer's error");
   Runner runner(c, here);
   for (int step = 0; step < c.steps; ++step) runner.step(step);
