@@ -163,8 +163,11 @@ Findings ranks_hold_the_same_bits(const Hooked& c, const History& h) {
   return out;
 }
 
-// At most, of ours beside the gradients (docs/semantics.md 2.3).
-constexpr int64_t kFlagElements = 2;
+// At most, of the flag of a subject that has one: docs/semantics.md 2.3.
+int64_t flag_elements(const Hooked& c) {
+  const bool is_half = c.dtype == "float16" || c.dtype == "bfloat16";
+  return is_half || c.world.size > 7 ? 8 : 2;
+}
 
 // Elements that carry gradients, and the flag of a subject that has one, where it has their dtype.
 // What else is sent beside them, such as maps of used parameters, has another dtype or operation.
@@ -192,7 +195,7 @@ Findings as_few_bytes_as_promised(const Hooked& c, const History& h) {
     const auto most =
         turns_into_bytes(c)
             ? (static_cast<int64_t>(parameter_count(c)) + all / chunk + 1) * (chunk + 16) + all
-            : all + (c.hook.kind != "gathered" && flag_is_alike ? kFlagElements : 0);
+            : all + (c.hook.kind != "gathered" && flag_is_alike ? flag_elements(c) : 0);
     if (seen >= all && seen <= most) continue;
     out.push_back({"A communication hook must send what it promises, and no more", "other_bytes",
                    "step " + std::to_string(step),
