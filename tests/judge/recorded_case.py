@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -32,3 +33,12 @@ class RecordedCase(unittest.TestCase):
         self.assertIn(result.returncode, statuses, result.stderr + self.log[-3000:])
         with open(report, encoding="utf-8") as file:
             return result, {each["scenario"]: each for each in json.load(file)["results"]}
+
+
+def main():
+    """Runs the tests of the program that was started, whose first argument is LOCKSTEP; exit code 77: PyTorch is not there."""
+    if not os.path.exists(PYTHON):
+        print("skipped: there is no .venv-peer: ./lockstep setup --peer makes it")
+        sys.exit(77)
+    RecordedCase.lockstep = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

@@ -6,10 +6,8 @@ usage: test_against.py LOCKSTEP
 
 import os
 import subprocess
-import sys
-import unittest
 
-from recorded_case import PYTHON, RecordedCase
+from recorded_case import RecordedCase, main
 
 CLEAN = [(dtype, world) for dtype in ("float32", "bfloat16", "float16") for world in (2, 4)] + [("autocast", 2), ("uneven", 2)]
 # Divided over the ranks, each beside one process that divides nothing.
@@ -89,8 +87,4 @@ class Beside(RecordedCase):
 
 
 if __name__ == "__main__":
-    if not os.path.exists(PYTHON):
-        print("skipped: there is no .venv-peer: ./lockstep setup --peer makes it")
-        sys.exit(77)
-    RecordedCase.lockstep = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    main()

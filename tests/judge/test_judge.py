@@ -7,10 +7,9 @@ import json
 import os
 import re
 import subprocess
-import sys
 import unittest
 
-from recorded_case import HERE, PYTHON, ROOT, RecordedCase
+from recorded_case import HERE, PYTHON, ROOT, RecordedCase, main
 
 CLEAN = ("images", "texts", "accumulation", "two_models", "uneven")
 # Program -> the claim that finds its mistake, and the pattern that it names.
@@ -214,8 +213,4 @@ class Digests(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if not os.path.exists(PYTHON):
-        print("skipped: there is no .venv-peer: ./lockstep setup --peer makes it")
-        sys.exit(77)
-    RecordedCase.lockstep = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    main()

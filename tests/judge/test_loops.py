@@ -7,10 +7,8 @@ usage: test_loops.py LOCKSTEP     LOCKSTEP_CAMPAIGNS has 500 right loops and 20 
 import os
 import re
 import subprocess
-import sys
-import unittest
 
-from recorded_case import HERE, PYTHON, RecordedCase
+from recorded_case import HERE, PYTHON, RecordedCase, main
 
 MANY = bool(os.environ.get("LOCKSTEP_CAMPAIGNS"))
 RIGHT, OF_EACH = (500, 20) if MANY else (16, 1)
@@ -58,8 +56,4 @@ class Loops(RecordedCase):
 
 
 if __name__ == "__main__":
-    if not os.path.exists(PYTHON):
-        print("skipped: there is no .venv-peer: ./lockstep setup --peer makes it")
-        sys.exit(77)
-    RecordedCase.lockstep = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    main()
