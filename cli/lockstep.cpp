@@ -1,10 +1,5 @@
-#include "cli/commands/shard.h"
-#include "cli/main.h"
-#include "demos/lessons.h"
-#include "scenarios/catalogue.h"
-#include "scenarios/subjects/subjects.h"
+#include "cli/whole_program.h"
 
 int main(int argc, char** argv) {
-  return lockstep::main(argc, argv, lockstep::built_in_subjects(), lockstep::catalogue(),
-                        lockstep::lessons(), {lockstep::cli::add_shard});
+  return lockstep::whole_program(argc, argv);
 }

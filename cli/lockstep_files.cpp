@@ -1,5 +1,6 @@
 // The program that users start. Commands that only read files run here, without loading LibTorch;
-// for every other one it becomes lockstep-torch, which lies beside it.
+// for every other one it becomes lockstep-torch, which lies beside it, or in the package for Python
+// the interpreter that started it, which loads the whole program as a library.
 #include "cli/command_line.h"
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
@@ -8,6 +9,7 @@
 #include "harness/core/result.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <unistd.h>
@@ -26,12 +28,32 @@ bool reads_files_alone(int argc, char** argv) {
   return command == "trace" || command == "report" || (command == "judge" && !has_case);
 }
 
+int become(const std::string& program, char** argv) {
+  execv(program.c_str(), argv);
+  return refuse(program + ": cannot be started: " + std::strerror(errno), kUsage);
+}
+
+// The program's functions that take the place of libc's are found only before libc's own.
+int become_hosted(const std::string& interpreter, const std::filesystem::path& package,
+                  char** argv) {
+  const auto library = (package / "lib" / "liblockstep.so").string();
+  const char* const before = std::getenv("LD_PRELOAD");
+  setenv("LD_PRELOAD", (library + (before ? std::string(":") + before : "")).c_str(), 1);
+  setenv("PYTHONHASHSEED", "0", 1);  // The same case gives the same history.
+  std::vector<std::string> first{interpreter, (package / "_host.py").string(), library};
+  std::vector<char*> arguments;
+  for (auto& argument : first) arguments.push_back(argument.data());
+  for (; *argv != nullptr; ++argv) arguments.push_back(*argv);
+  arguments.push_back(nullptr);
+  return become(interpreter, arguments.data());
+}
+
 int become_whole_program(char** argv) {
   std::error_code error;
-  const auto program =
-      std::filesystem::read_symlink("/proc/self/exe", error).replace_filename("lockstep-torch");
-  execv(program.c_str(), argv);
-  return refuse(program.string() + ": cannot be started: " + std::strerror(errno), kUsage);
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  if (const char* const interpreter = std::getenv("LOCKSTEP_HOST"))
+    return become_hosted(interpreter, folder.parent_path(), argv);
+  return become((folder / "lockstep-torch").string(), argv);
 }
 
 lockstep::Run no_case(const std::filesystem::path&, const std::string&) {

@@ -25,8 +25,13 @@ constexpr const char* kRestarted = "LOCKSTEP_STARTED_ANEW_FOR_PYTORCH";
 
 const Plugin* plugin = nullptr;
 
+Built& here() {
+  static Built found = built();
+  return found;
+}
+
 std::string libraries() {
-  return built().torch + "/lib";
+  return here().torch + "/lib";
 }
 
 // The file of LibTorch that the loader took; empty: none.
@@ -47,6 +52,11 @@ std::string release_in(const std::string& torch) {
     if (line.starts_with(kBefore))
       return line.substr(kBefore.size(), line.find('\'', kBefore.size()) - kBefore.size());
   return "";
+}
+
+// Releases of one series, such as "2.11", have one layout.
+std::string series_of(const std::string& release) {
+  return release.substr(0, release.find('.', release.find('.') + 1));
 }
 
 std::vector<std::string> arguments_of_this_process() {
@@ -75,7 +85,7 @@ void have_its_libtorch() {
   std::error_code none;
   const auto taken = libtorch_of_this_process();
   if (std::filesystem::equivalent(taken, libraries() + "/libtorch_cpu.so", none)) return;
-  if (std::getenv(kRestarted) != nullptr)
+  if (here().is_hosted || std::getenv(kRestarted) != nullptr)
     throw std::runtime_error("PyTorch needs its own LibTorch, of " + libraries() +
                              ", and the loader takes " + taken + ": unset LD_PRELOAD");
   start_anew();
@@ -103,7 +113,7 @@ const Plugin* plugin_of_file() {
   }
   const auto version = symbol<const char* (*)()>(handle, kVersionSymbol);
   const auto ask = symbol<const Plugin* (*)()>(handle, kPluginSymbol);
-  if (version == nullptr || ask == nullptr || version() != built().version)
+  if (version == nullptr || ask == nullptr || version() != here().version)
     throw std::runtime_error(file_of(handle) +
                              " is of another version than this program: build both again, with "
                              "./lockstep build");
@@ -115,6 +125,12 @@ const Plugin* plugin_of_file() {
 std::string why_not(const Built& built) {
   if (!built.is_built) return built.why;
   const auto now = release_in(built.torch);
+  if (built.is_hosted) {
+    if (series_of(now) == series_of(built.release)) return "";
+    return "PyTorch in " + built.environment + " is " + (now.empty() ? "not installed" : now) +
+           ", and this package of Lockstep was built with " + built.release +
+           ": install the Lockstep of that release";
+  }
   if (now.empty())
     return "PyTorch is no longer in " + built.environment +
            ": ./lockstep setup --peer installs it again";
@@ -125,7 +141,13 @@ std::string why_not(const Built& built) {
 }
 
 std::string why_not() {
-  return why_not(built());
+  return why_not(here());
+}
+
+void be_hosted(const std::string& environment, const std::string& torch) {
+  here().is_hosted = true;
+  here().environment = environment;
+  here().torch = torch;
 }
 
 void open(const std::string& file) {
@@ -137,7 +159,7 @@ void load() {
   if (const auto why = why_not(); !why.empty()) throw std::runtime_error(why);
   have_its_libtorch();
   const auto* const found = plugin_of_file();
-  found->start(built().environment);
+  found->start(here().environment);
   plugin = found;
   set_interpreter_lock({.release = plugin->release_lock, .take = plugin->take_lock});
 }

@@ -15,6 +15,10 @@ std::string why_not();
 // one this starts the program anew, with the same arguments. Throws std::runtime_error.
 void load();
 
+// Call it before all else where a Python has loaded this program as a library: load() then uses
+// that one, of the folder `environment`, and the PyTorch of the folder `torch`.
+void be_hosted(const std::string& environment, const std::string& torch);
+
 // Runs a user's file, for the parts that it defines; after load(), and before anything forks.
 // Throws std::runtime_error, a sentence that says what is wrong with it.
 void open(const std::string& file);

@@ -28,7 +28,7 @@ class Launcher(Processes):
         bin_folder = os.path.join(self.folder, "bin")
         for folder in (self.tree, self.fake, bin_folder):
             os.mkdir(folder)
-        for name in ("lockstep", "packages.txt", "packages-peer.txt", "packages-pages.txt", "requirements.txt",
+        for name in ("lockstep", "packages.txt", "packages-pages.txt", "requirements.txt",
                      "requirements-peer.txt", "requirements-gpu.txt", "requirements-pages.txt"):
             shutil.copy(os.path.join(ROOT, name), self.tree)
         shutil.copytree(os.path.join(ROOT, "launcher"), self.in_tree("launcher"))

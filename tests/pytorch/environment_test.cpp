@@ -21,13 +21,14 @@ class Environment : public ::testing::Test {
     std::ofstream(folder_ / "version.py")
         << "__all__ = ['__version__']\n__version__ = '" << release << "'\ndebug = False\n";
   }
-  std::string why_not_with(const std::string& release) const {
+  std::string why_not_with(const std::string& release, bool is_hosted = false) const {
     return pytorch::why_not({.is_built = true,
                              .why = "",
                              .environment = "PEER",
                              .torch = folder_.string(),
                              .release = release,
-                             .version = ""});
+                             .version = "",
+                             .is_hosted = is_hosted});
   }
 
  private:
@@ -49,6 +50,21 @@ TEST_F(Environment, OfAnotherReleaseIsRefusedWithBothAndTheCure) {
 TEST_F(Environment, ThatIsGoneSinceIsRefusedWithTheCommandThatInstallsIt) {
   EXPECT_EQ(why_not_with("2.11.0+cu130"),
             "PyTorch is no longer in PEER: ./lockstep setup --peer installs it again");
+}
+
+TEST_F(Environment, OfAPythonThatHostsItIsOfTheSameSeries) {
+  install("2.11.1+cpu");
+  EXPECT_EQ(why_not_with("2.11.0+cu130", true), "");
+  install("2.1.0");
+  EXPECT_EQ(why_not_with("2.11.0+cu130", true),
+            "PyTorch in PEER is 2.1.0, and this package of Lockstep was built with 2.11.0+cu130: "
+            "install the Lockstep of that release");
+}
+
+TEST_F(Environment, OfAPythonThatHostsItMayLackPyTorch) {
+  EXPECT_EQ(why_not_with("2.11.0+cu130", true),
+            "PyTorch in PEER is not installed, and this package of Lockstep was built with "
+            "2.11.0+cu130: install the Lockstep of that release");
 }
 
 TEST_F(Environment, SaysWhatWasMissingAsTheProgramWasBuilt) {

@@ -108,14 +108,18 @@ constexpr const char* kCapsule = "a C++ exception";
 void start_interpreter(const std::string& folder) {
   // One thread for everything: ranks are forked from this process.
   setenv("OPENBLAS_NUM_THREADS", "1", 1);
-  initialize(folder);
+  // In the package for Python, an interpreter runs already, and has let go of its lock.
+  if (Py_IsInitialized() == 0) {
+    initialize(folder);
+    PyEval_SaveThread();
+  }
+  const py::gil_scoped_acquire lock;
   try {
     import_own_modules();
     adapter("warm_up")();
   } catch (py::error_already_set& error) {
     throw PythonError(described(error));
   }
-  PyEval_SaveThread();
 }
 
 py::object adapter(const char* name) {

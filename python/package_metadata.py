@@ -1,0 +1,23 @@
+"""What the package's metadata takes from the environment that it is built in: pyproject.toml asks for it."""
+import pathlib
+import re
+import sysconfig
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def series_of_torch() -> str:
+    """Such as "2.11": releases of one series have one layout of classes."""
+    file = pathlib.Path(sysconfig.get_path("platlib"), "torch", "version.py")
+    if not file.exists():
+        raise RuntimeError(f"{file.parent} is not there: the package of Lockstep is built against the PyTorch of the environment "
+                           "which it is for, so install torch there first")
+    return re.search(r"__version__ = '(\d+\.\d+)", file.read_text(encoding="utf-8")).group(1)
+
+
+def dynamic_metadata(field: str, settings: dict | None = None, *_: object) -> str | list[str]:
+    """The version, 0.1.0+torch2.11 say, and the requirement that goes with it."""
+    if field == "dependencies":
+        return [f"torch=={series_of_torch()}.*"]
+    version = re.search(r"project\(lockstep VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")).group(1)
+    return f"{version}+torch{series_of_torch()}"

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""The package `lockstep`, installed in an environment of its own, outside of the tree.
+
+usage: in_environment.py PYTHON [TEST ...]     PYTHON is that environment's, which has the package and PyTorch
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TRAINING = """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+import lockstep
+lockstep.start()
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = DistributedDataParallel(torch.nn.Linear(4, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    optimizer.zero_grad()
+    model(torch.randn(8, 4, generator=torch.Generator().manual_seed(10 * step + dist.get_rank()))).sum().backward()
+    if WRONG and dist.get_rank() == 1:
+        model.module.weight.grad.mul_(2)
+    optimizer.step()
+dist.destroy_process_group()
+"""
+
+OWN_CLASS = """
+import torch
+import torch.distributed as dist
+
+class Averaging(torch.nn.Module):
+    def __init__(self, module, group):
+        super().__init__()
+        self.module = module
+
+    def forward(self, *inputs):
+        return self.module(*inputs)
+
+def wrap(module, process_group, options):
+    return Averaging(module, process_group)
+"""
+
+
+class Package(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory(prefix="lockstep package ")  # A space, since some have one.
+        self.addCleanup(holder.cleanup)
+        self.folder = holder.name
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def run_there(self, *command, **more):
+        """Exit status, stdout and stderr, in a folder that is not the tree's and with an environment that names none of it."""
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith(("LOCKSTEP", "PYTHON", "LD_"))}
+        result = subprocess.run(command, cwd=self.folder, env={**environment, "OMP_NUM_THREADS": "1", **more}, capture_output=True,
+                                text=True, timeout=600, check=False)
+        return result.returncode, result.stdout, result.stderr
+
+    def lockstep(self, *arguments):
+        return self.run_there(PROGRAM, *arguments)
+
+    def test_a_run_judges_pytorch_of_this_environment(self):
+        status, said, errors = self.lockstep("run", "sampler", "--subject", "pytorch", "--json", "run.json")
+        self.assertEqual(status, 0, said + errors)
+        with open(os.path.join(self.folder, "run.json"), encoding="utf-8") as file:
+            self.assertIn("pytorch", json.dumps(json.load(file)))
+
+    def test_a_run_of_the_cold_tier_starts_ranks(self):
+        status, said, errors = self.lockstep("run", "sampler", "--tier", "cold", "--cases", "3")
+        self.assertEqual(status, 0, said + errors)
+
+    def test_a_recorded_training_is_judged(self):
+        for wrong, expected in (False, 0), (True, 1):
+            with self.subTest(wrong=wrong):
+                program = self.write("train.py", TRAINING.replace("WRONG", str(wrong)))
+                record = os.path.join(self.folder, "record %s" % wrong)
+                status, said, errors = self.run_there(PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+                                                      program, LOCKSTEP_RECORD=record)
+                self.assertEqual(status, 0, said + errors)
+                status, said, errors = self.lockstep("judge", record)
+                self.assertEqual(status, expected, said + errors)
+
+    def test_judge_starts_without_python_and_libtorch(self):
+        status, said, errors = self.run_there(PROGRAM, "judge", "nothing", LD_DEBUG="files", LD_DEBUG_OUTPUT=os.path.join(self.folder, "loaded"))
+        self.assertEqual(status, 2, said + errors)
+        last = [name for name in os.listdir(self.folder) if name.startswith("loaded")]
+        self.assertEqual(len(last), 1)
+        with open(os.path.join(self.folder, last[0]), encoding="utf-8") as file:
+            self.assertNotIn("libtorch", file.read())
+
+    def test_commands_that_it_prints_can_be_typed(self):
+        status, said, errors = self.lockstep("run", "gradients.match_single_process", "--subject", "python:" + self.write("own.py", OWN_CLASS),
+                                             "--cases", "20")
+        self.assertEqual(status, 1, said + errors)
+        command = next(line.split(None, 1)[1] for line in said.splitlines() if line.split()[:1] == ["replay"])
+        status, said, errors = self.run_there("bash", "-c", command)
+        self.assertEqual(status, 1, command + "\n" + said + errors)
+
+    def test_ctrl_c_ends_a_run(self):
+        process = subprocess.Popen([PROGRAM, "run", "--subject", "pytorch", "--cases", "100000"], cwd=self.folder,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        next(line for line in process.stdout if line.strip())  # It has begun.
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.communicate(timeout=120)[0]
+        self.assertEqual(process.returncode, 130, said)
+
+
+if __name__ == "__main__":
+    PYTHON = os.path.abspath(sys.argv.pop(1))
+    PROGRAM = os.path.join(os.path.dirname(PYTHON), "lockstep")
+    unittest.main()
