@@ -25,7 +25,8 @@ bool reads_files_alone(int argc, char** argv) {
         const std::string text = argument;
         return text == "--case" || text.starts_with("--case=");
       });
-  return command == "trace" || command == "report" || (command == "judge" && !has_case);
+  return command == "trace" || command == "report" || command == "record" ||
+         (command == "judge" && !has_case);
 }
 
 int become(const std::string& program, char** argv) {
@@ -73,6 +74,7 @@ int main(int argc, char** argv) {
   app.name(line.program);
   app.require_subcommand(1);
   add_judge(app, line, no_case, status);
+  add_record(app, status);
   add_trace(app, status);
   add_report(app, line, status);
   return run_app(app, argc, argv, status);

@@ -18,8 +18,10 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <iostream>
+#include <map>
 #include <new>
 #include <poll.h>
+#include <set>
 #include <sstream>
 #include <unistd.h>
 
@@ -142,10 +144,11 @@ bool reader_of_stdout_has_gone() {
 // CLI11 drops the arguments after "--" of a command without positional arguments, and a command
 // that had some would take the program's own flags.
 std::vector<std::string> without_separator(std::vector<std::string> arguments) {
-  if (arguments.empty() || arguments.front() != "launch") return arguments;
-  const auto has_value = [](const std::string& argument) {
-    return argument == "-n" || argument == "--record";
-  };
+  static const std::map<std::string, std::set<std::string>> kWithValues{
+      {"launch", {"-n", "--record"}}, {"record", {"--out", "--values", "--perturb"}}};
+  const auto command = kWithValues.find(arguments.empty() ? "" : arguments.front());
+  if (command == kWithValues.end()) return arguments;
+  const auto has_value = [&](const auto& argument) { return command->second.contains(argument); };
   for (size_t at = 1; at < arguments.size(); at += has_value(arguments[at]) ? 2 : 1) {
     if (!arguments[at].starts_with("-")) break;
     if (arguments[at] != "--") continue;

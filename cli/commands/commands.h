@@ -32,6 +32,7 @@ using JudgeCase =
 void add_judge(CLI::App& app, const CommandLine& line, JudgeCase judge_case, int& status);
 JudgeCase judge_case_by(const Known& known);
 void add_trace(CLI::App& app, int& status);
+void add_record(CLI::App& app, int& status);
 void add_matrix(CLI::App& app, const Known& known, SingleThreaded& alone, int& status);
 void add_report(CLI::App& app, const CommandLine& line, int& status);
 void add_launch(CLI::App& app, SingleThreaded& alone, int& status);

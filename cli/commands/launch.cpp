@@ -3,6 +3,7 @@
 #include "cli/launch/program_ranks.h"
 #include "cli/machine.h"
 #include "cli/print.h"
+#include "cli/recording.h"
 #include "cli/usage.h"
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
@@ -82,33 +83,11 @@ void make(const ScratchFolder& folder) {
   }
 }
 
-bool has_histories(const std::filesystem::path& folder) {
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, none))
-    if (entry.path().extension() == ".history") return true;
-  return false;
-}
-
-// Where the ranks record; empty where they do not. A folder holds one run.
-std::filesystem::path folder_of_record(const std::string& record) {
-  if (record.empty()) return {};
-  if (record.front() == '-')
-    throw UsageError("--record takes a folder, and '" + record + "' is an option; ./" + record +
-                     " is a folder of that name");
-  std::error_code error;
-  if (std::filesystem::exists(record, error) && !std::filesystem::is_directory(record, error))
-    throw UsageError("--record " + record + ": is no folder");
-  if (has_histories(record))
-    throw UsageError("--record " + record + ": holds a recorded run already; name a new folder");
-  return std::filesystem::absolute(record);
-}
-
 void say_what_was_recorded(const std::filesystem::path& folder) {
   if (!folder.empty() && !has_histories(folder))
-    print_to_stderr(
-        folder.string() +
-        ": the program recorded nothing; start it with python -m lockstep_recorder, let it "
-        "call lockstep_recorder.start(), or give it a lockstep::Recorder in C++");
+    print_to_stderr(folder.string() +
+                    ": the program recorded nothing: it imports no PyTorch, or lacks a "
+                    "lockstep::Recorder in C++");
 }
 
 // The caller's secret if it has one, otherwise a fresh one.
@@ -192,7 +171,8 @@ int launch(const LaunchFlags& flags, const std::vector<std::string>& command,
   const int count = flags.ranks.empty()
                         ? core_count()
                         : static_cast<int>(whole_number("-n", flags.ranks, 1, kRanksMost));
-  const auto record = folder_of_record(flags.record);
+  const auto record = folder_of_record("--record", flags.record);
+  if (!record.empty()) have_programs_record(record);
   require_descriptors(count);
   const auto signals = taken_signals();
   const ScratchFolder folder(temporary_folder());

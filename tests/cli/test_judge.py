@@ -139,8 +139,7 @@ class Recorded(ProgramCase):
         for folder, status, sentence in (("a file", 2, "--record a file: is no folder"),
                                          ("-n", 2, "--record takes a folder, and '-n' is an option"),
                                          ("run", 2, "--record run: holds a recorded run already; name a new folder"),
-                                         ("new", 0, "the program recorded nothing; start it with python -m lockstep_recorder, let "
-                                          "it call lockstep_recorder.start(), or give it a lockstep::Recorder in C++")):
+                                         ("new", 0, "the program recorded nothing: it imports no PyTorch, or lacks a lockstep::Recorder in C++")):
             ended, _, err = self.run_program("launch", "--record", folder, "-n", "1", "--", "/bin/true")
             self.assertEqual((ended, sentence in err), (status, True), err)
 

@@ -15,8 +15,6 @@ import unittest
 TRAINING = """
 import torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-import lockstep
-lockstep.start()
 dist.init_process_group("gloo")
 torch.manual_seed(0)
 model = DistributedDataParallel(torch.nn.Linear(4, 2))
@@ -81,15 +79,24 @@ class Package(unittest.TestCase):
         self.assertEqual(status, 0, said + errors)
 
     def test_a_recorded_training_is_judged(self):
-        for wrong, expected in (False, 0), (True, 1):
-            with self.subTest(wrong=wrong):
-                program = self.write("train.py", TRAINING.replace("WRONG", str(wrong)))
-                record = os.path.join(self.folder, "record %s" % wrong)
-                status, said, errors = self.run_there(PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
-                                                      program, LOCKSTEP_RECORD=record)
+        torchrun = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        for wrong, start in (False, ""), (True, ""), (True, "import lockstep\nlockstep.start()\n"):
+            with self.subTest(wrong=wrong, start=start):
+                program = self.write("train.py", start + TRAINING.replace("WRONG", str(wrong)))
+                record = os.path.join(self.folder, "record %s %d" % (wrong, len(start)))
+                status, said, errors = (self.run_there(*torchrun, program, LOCKSTEP_RECORD=record) if start else
+                                        self.lockstep("record", "--out", record, "--", *torchrun, program))
                 self.assertEqual(status, 0, said + errors)
+                self.assertEqual(sorted(os.listdir(record)), ["rank0.history", "rank1.history"])
                 status, said, errors = self.lockstep("judge", record)
-                self.assertEqual(status, expected, said + errors)
+                self.assertEqual(status, int(wrong), said + errors)
+
+    def test_ranks_of_launch_are_recorded(self):
+        program = self.write("train.py", TRAINING.replace("WRONG", "False"))
+        status, said, errors = self.lockstep("launch", "-n", "2", "--record", "out", "--", PYTHON, program)
+        self.assertEqual(status, 0, said + errors)
+        status, said, errors = self.lockstep("judge", "out")
+        self.assertEqual(status, 0, said + errors)
 
     def test_judge_starts_without_python_and_libtorch(self):
         status, said, errors = self.run_there(PROGRAM, "judge", "nothing", LD_DEBUG="files", LD_DEBUG_OUTPUT=os.path.join(self.folder, "loaded"))

@@ -1,0 +1,151 @@
+"""`lockstep record`: programs that are not changed by a line, and what they start.
+
+usage: test_recorded_by_command.py LOCKSTEP
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import test_started
+
+TORCHRUN = [test_started.PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+RANKS = ["rank0.history", "rank1.history"]
+TRAINING = """
+import os, sys, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler
+
+def main():
+    dist.init_process_group("gloo")
+    torch.manual_seed(0)
+    ddp = DistributedDataParallel(torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    data = torch.arange(64, dtype=torch.float32).reshape(16, 4)
+    loader = DataLoader(data, batch_size=2, sampler=DistributedSampler(data), **LOADER)
+    for batch in loader:
+        optimizer.zero_grad()
+        ddp(batch).sum().backward()
+        if WRONG and dist.get_rank() == 1:
+            ddp.module.weight.grad.zero_()
+        optimizer.step()
+    print("rank", dist.get_rank(), "%.6f" % ddp.module.bias.item(), sys.argv[1:], __file__)
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    main()
+    sys.exit(STATUS)
+"""
+FRESH_WORKERS = {"num_workers": 2, "multiprocessing_context": "spawn"}
+
+
+class Recorded(unittest.TestCase):
+    lockstep = ""  # the program
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="lockstep recorded ")
+        self.addCleanup(folder.cleanup)
+        self.folder, self.out = folder.name, os.path.join(folder.name, "out")
+
+    def write(self, name, text, **values):
+        for key, value in values.items():
+            text = text.replace(key, repr(value))
+        os.makedirs(os.path.dirname(os.path.join(self.folder, name)), exist_ok=True)
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def train(self, status=0, wrong=False, loader=None):
+        self.write("train.py", TRAINING, STATUS=status, WRONG=wrong, LOADER=loader or {})
+
+    def run_there(self, *command, **more):
+        known = {name: value for name, value in os.environ.items()
+                 if name not in ("RANK", "WORLD_SIZE", "PYTHONPATH") and not name.startswith("LOCKSTEP")}
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=300, check=False,
+                              env={**known, "OMP_NUM_THREADS": "1", **more})
+
+    def record(self, *command, **more):
+        return self.run_there(self.lockstep, "record", "--out", "out", "--", *command, **more)
+
+    def judged(self):
+        return self.run_there(self.lockstep, "judge", "out").returncode
+
+    def assert_ranks(self):
+        self.assertEqual(sorted(os.listdir(self.out)), RANKS)
+
+    def test_an_unchanged_program_of_torchrun_is_recorded_and_judged(self):
+        for wrong in (False, True):
+            with self.subTest(wrong=wrong):
+                self.out = os.path.join(self.folder, "out")
+                self.train(wrong=wrong)
+                result = self.record(*TORCHRUN, "train.py", "--an", "argument")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assert_ranks()
+                self.assertEqual(self.judged(), int(wrong))
+                os.rename(self.out, self.out + str(wrong))
+
+    def test_output_and_exit_status_are_the_programs(self):
+        self.train(status=3)
+        command = [test_started.PYTHON, "train.py"]
+        alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+        plain = self.run_there(*command, **alone)
+        recorded = self.record(*command, **alone)
+        self.assertEqual((plain.returncode, plain.stderr), (3, ""))
+        self.assertEqual((recorded.returncode, recorded.stdout, recorded.stderr), (3, plain.stdout, ""))
+        self.assertEqual(os.listdir(self.out), ["rank0.history"])
+
+    def test_workers_that_are_started_afresh_are_no_ranks(self):
+        self.train(loader=FRESH_WORKERS)
+        result = self.record(*TORCHRUN, "train.py")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn("lockstep_recorder", result.stderr)
+        self.assert_ranks()
+        self.assertEqual(self.judged(), 0)
+
+    def test_ranks_that_the_program_spawns_are_recorded(self):
+        self.write("train.py", test_started.SPAWNED)
+        result = self.record(test_started.PYTHON, "train.py", os.path.join(self.folder, "store"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assert_ranks()
+
+    def test_a_program_that_starts_the_recorder_is_recorded_once(self):
+        self.train()
+        recorder = os.path.join(test_started.ROOT, "recorder", "python")
+        for command in ([*TORCHRUN, "-m", "lockstep_recorder", "train.py"], [*TORCHRUN, "started.py"]):
+            with self.subTest(command=command[-2:]):
+                self.write("started.py", "import torch, lockstep_recorder\nlockstep_recorder.start()\nimport train\ntrain.main()\n")
+                result = self.record(*command, PYTHONPATH=recorder)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assert_ranks()
+                self.assertEqual(self.judged(), 0)
+                os.rename(self.out, os.path.join(self.folder, "was " + command[-1]))
+
+    def test_a_module_of_the_same_name_that_the_program_brings_is_run(self):
+        self.write("own/sitecustomize.py", "print('the program\\'s own')\n")
+        self.write("train.py", "import sys\nprint('ran')\n")
+        result = self.record(test_started.PYTHON, "train.py", PYTHONPATH=os.path.join(self.folder, "own"))
+        self.assertEqual((result.returncode, result.stdout), (0, "the program's own\nran\n"), result.stderr)
+        self.assertFalse(os.path.exists(self.out))
+
+    def test_what_cannot_be_recorded_is_refused(self):
+        os.mkdir(self.out)
+        with open(os.path.join(self.out, "rank0.history"), "wb"):
+            pass
+        for arguments, sentence in (([], "record: say which program"),
+                                    (["--", "true"], "--out out: holds a recorded run already; name a new folder"),
+                                    (["--nothing", "true"], "record: unknown option '--nothing'"),
+                                    (["--out", "new", "./absent"], "record: ./absent cannot be started: No such file or directory"),
+                                    (["--out", "new", "--values", "many", "true"], "--values many: expected a whole number")):
+            with self.subTest(arguments=arguments):
+                result = self.run_there(self.lockstep, "record", *(["--out", "out"] if "--out" not in arguments else []), *arguments)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn(sentence, result.stderr)
+
+
+if __name__ == "__main__":
+    Recorded.lockstep = os.path.abspath(sys.argv.pop(1))
+    if not os.path.exists(test_started.PYTHON):
+        print("skipped: PyTorch is not installed: ./lockstep setup --peer installs it in .venv-peer")
+        sys.exit(77)
+    unittest.main()
