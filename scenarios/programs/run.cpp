@@ -209,12 +209,6 @@ void refuse_penalties_on_other_devices(const Programme& c, const RankContext& he
           "on a device a penalty for an input on the CPU is not known to be averaged");
 }
 
-void refuse_sparse_gradients_on_other_devices(const Programme& c, RankContext& here) {
-  if (here.device().is_cpu() || here.device().is_cuda()) return;
-  for (const auto& layer : c.layers)
-    if (layer.kind == "sparse") throw Unsupported("this device has no sparse tensors");
-}
-
 bool has_a_synchronised_throw(const Programme& c) {
   const auto actions = actions_of(c);
   return std::any_of(actions.begin(), actions.end(), [](const auto& action) {
@@ -230,7 +224,6 @@ std::string name_in_records(int model, const std::string& name) {
 
 void run(const Programme& c, RankContext& here) {
   refuse_penalties_on_other_devices(c, here);
-  refuse_sparse_gradients_on_other_devices(c, here);
   if (has_a_synchronised_throw(c))
     refuse_where_the_host_does_not_wait(here, "a forward that throws");
   const Environment environment(c.environment);

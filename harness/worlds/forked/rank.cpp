@@ -156,9 +156,12 @@ class WarmRank {
 
  private:
   // Makes now what is made at its first use: threads of the autograd engine, buffers of Gloo.
+  // LibTorch sets the number of intra-op threads of a thread when the thread first needs it, once:
+  // autograd's thread of a device would keep a case's number, and a team of OpenMP of that size.
   void use_once() {
     for (const c10::Device& device : {c10::Device(c10::kCPU), device_.device}) {
       const auto parameter = torch::ones({1}, device).requires_grad_();
+      parameter.register_hook([](const at::Tensor&) { at::get_num_threads(); });
       (parameter * 2).backward();
       std::vector<at::Tensor> tensors{torch::ones({1}, device)};
       kept_.group->allreduce(tensors)->wait();

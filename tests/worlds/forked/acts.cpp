@@ -88,6 +88,17 @@ void train_a_step(RankContext& here) {
   here.record("gradient", gradient[0]);
 }
 
+// The thread of autograd that computes for a device outlasts the case.
+void pass_backward_on_four_threads(RankContext& here) {
+  constexpr int64_t kElementsOfMoreThanOneThread = 1 << 17;
+  const auto weight = torch::ones({kElementsOfMoreThanOneThread}, here.device()).requires_grad_();
+  const auto loss = (weight * weight).sum();
+  at::set_num_threads(4);
+  loss.backward();
+  at::set_num_threads(1);
+  here.record("gradient", weight.grad());
+}
+
 // Values whose sum shows the order in which it was made.
 void all_reduce_reals(RankContext& here) {
   for (const int64_t elements : {1, 5, 64, 1001}) {
@@ -155,6 +166,19 @@ void all_collectives(RankContext& here) {
 // Who comes first is for the schedule to say.
 void race(RankContext& here) {
   here.record("place", std::vector<int64_t>{here.store()->add("came", 1)});
+}
+
+void find_in_store(RankContext& here) {
+  const auto store = here.store();
+  if (here.rank() == 0) {
+    torch::ones({1}).mul_(2);
+    here.record("ns", std::vector<int64_t>{here.now_ns()});
+    store->set("computed", "x");
+    return;
+  }
+  while (!store->check({"computed"})) {
+  }
+  here.record("ns", std::vector<int64_t>{here.now_ns()});
 }
 
 // Changes all that a process has one of, and looks whether its own changes are what it finds.

@@ -13,12 +13,16 @@ void all_reduce_in_halves(RankContext& here);
 // Four ranks split off halves, then the first three a group, then the same once more.
 void split_off_groups(RankContext& here);
 void train_a_step(RankContext& here);
+// A backward pass while LibTorch is set to four intra-op threads, which is undone behind it.
+void pass_backward_on_four_threads(RankContext& here);
 // Values whose sum shows the order in which it was made.
 void all_reduce_reals(RankContext& here);
 // Every collective that both backends have.
 void all_collectives(RankContext& here);
 // Who comes first is for the schedule to say.
 void race(RankContext& here);
+// Rank 0 computes and sets a key; the others poll for it. All record when that was.
+void find_in_store(RankContext& here);
 // Changes all that a process has one of, and looks whether its own changes are what it finds.
 void meddle(RankContext& here);
 void compute(RankContext& here, bool before_waiting);

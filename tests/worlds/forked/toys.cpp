@@ -116,6 +116,8 @@ void play_toy(const Toy& c, RankContext& here) {
   here.enter(1, "acting");
   here.record("there", std::vector<int64_t>{here.rank()});
   if (c.act == "train") return train_a_step(here);
+  if (c.act == "find_in_store") return find_in_store(here);
+  if (c.act == "pass_backward_on_four_threads") return pass_backward_on_four_threads(here);
   if (c.act == "reduce_and_record") return all_reduce(here, 3);
   if (c.act == "broadcast") {
     std::vector<at::Tensor> tensors{torch::full({4}, here.rank())};

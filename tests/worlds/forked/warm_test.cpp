@@ -110,6 +110,15 @@ TEST_P(WarmTest, WhoConnectsToTheBackendFromOutsideIsNoLeakOfTheCase) {
             std::vector<std::string>{"rank 1: 1 open descriptor(s) more than before"});
 }
 
+// Its team of OpenMP would stay as long as the thread, which LibTorch keeps.
+TEST_P(WarmTest, TheThreadOfADeviceKeepsNoTeamOfACaseWithMoreThreads) {
+  const Setting on_accelerator{.subject = "bare", .tier = GetParam(), .backend = "accelerator"};
+  const auto c = toy("pass_backward_on_four_threads", 2);
+  const auto history = lane().play(scenario_, {scenario_.name, to_json(c)}, on_accelerator, {60s});
+  EXPECT_EQ(endings(history), std::vector<Ending>(2, {Ending::Kind::returned, ""}));
+  EXPECT_EQ(left_behind(history), std::vector<std::string>{});
+}
+
 TEST_P(WarmTest, GeneratorGradModeAndDefaultDtypeArePutBackAndAreNoLeak) {
   const auto before = pids(2);
   const auto first = play(toy("look_around", 2));
