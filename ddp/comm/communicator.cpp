@@ -223,9 +223,10 @@ std::optional<std::string> Communicator::peer_error() const {
 
 std::string Communicator::why_a_peer_is_missing(const Operation& operation) const {
   if (!notice_) return "";
-  if (const auto sentence = notice_->read(operation.issued_before)) return *sentence;
-  if (!is_instances_) return "";
-  return notice_->ended_peer(operation.sequence_number).value_or("");
+  auto sentence = notice_->read(operation.issued_before);
+  if (!sentence && is_instances_) sentence = notice_->ended_peer(operation.sequence_number);
+  // Since this rank last looked, the peer may have completed the operation, and failed after it.
+  return sentence && !how_it_ended(operation) ? *sentence : "";
 }
 
 void Communicator::report(const std::string& sentence) {

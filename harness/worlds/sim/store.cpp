@@ -29,8 +29,16 @@ c10::intrusive_ptr<c10d::Store> Store::clone() {
   return c10::make_intrusive<Store>(contents_, scheduler_, timeout_);
 }
 
+void Store::wait_for_last_change_of(const std::string& key) {
+  const auto last = contents_->changed_at.find(key);
+  if (last == contents_->changed_at.end()) return;
+  scheduler_.advance(std::max(last->second - scheduler_.now(), Nanoseconds::zero()));
+}
+
 // Call it once `key` has changed; other ranks may have run when it returns.
 void Store::changed(const std::string& key) {
+  wait_for_last_change_of(key);
+  contents_->changed_at[key] = scheduler_.now();
   const auto awaited = contents_->awaited.find(key);
   if (awaited != contents_->awaited.end()) {
     scheduler_.happen(*awaited->second, scheduler_.now());
@@ -91,6 +99,7 @@ bool Store::deleteKey(const std::string& key) {
 }
 
 bool Store::check(const std::vector<std::string>& keys) {
+  for (const auto& key : keys) wait_for_last_change_of(key);
   const bool all = std::all_of(keys.begin(), keys.end(),
                                [&](const auto& key) { return holds(*contents_, key); });
   scheduler_.stand_back(kRoundTrip,
@@ -108,8 +117,10 @@ void Store::wait(const std::vector<std::string>& keys) {
 
 void Store::wait(const std::vector<std::string>& keys, const Milliseconds& timeout) {
   const auto deadline = scheduler_.now() + timeout;
-  for (const auto& key : keys)
+  for (const auto& key : keys) {
     while (!holds(*contents_, key)) wait_for_change_of(key, deadline);
+    wait_for_last_change_of(key);
+  }
 }
 
 void Store::append(const std::string& key, const Value& value) {
@@ -141,6 +152,7 @@ Store::Value Store::queuePop(const std::string& key, bool block) {
   const auto is_empty = [&] { return contents_->queues[key].empty(); };
   const auto deadline = scheduler_.now() + timeout_;
   while (block && is_empty()) wait_for_change_of(key, deadline);
+  wait_for_last_change_of(key);
   if (is_empty()) C10_THROW_ERROR(DistQueueEmptyError, "the store's queue '" + key + "' is empty");
   auto& queue = contents_->queues[key];
   Value first = std::move(queue.front());
@@ -149,6 +161,7 @@ Store::Value Store::queuePop(const std::string& key, bool block) {
 }
 
 int64_t Store::queueLen(const std::string& key) {
+  wait_for_last_change_of(key);
   const auto length = static_cast<int64_t>(contents_->queues[key].size());
   scheduler_.stand_back(kRoundTrip, [key] { return "a look at the store's queue '" + key + "'"; });
   return length;

@@ -1,4 +1,6 @@
-// The store of a simulated world. A rank that waits for a key lets other ranks run.
+// The store of a simulated world. A rank that waits for a key lets other ranks run. Operations on a
+// key come one after another in virtual time too: a rank whose clock is behind the last change of a
+// key that it reads or changes has waited for it.
 #pragma once
 
 #include "harness/worlds/sim/scheduler.h"
@@ -17,6 +19,7 @@ struct StoreContents {
   std::map<std::string, Value> values;
   std::map<std::string, std::deque<Value>> queues;
   std::map<std::string, std::shared_ptr<Event>> awaited;  // by key, for those that a rank awaits
+  std::map<std::string, Nanoseconds> changed_at;          // by key, for those once set
 };
 
 class Store final : public c10d::Store {
@@ -50,6 +53,7 @@ class Store final : public c10d::Store {
   std::vector<std::string> listKeys() override;
 
  private:
+  void wait_for_last_change_of(const std::string& key);
   void changed(const std::string& key);
   void wait_for_change_of(const std::string& key, Nanoseconds deadline);
 

@@ -228,6 +228,13 @@ TEST_P(SimTest, PollingEndsAsTheCollectiveDoes) {
   }
 }
 
+TEST_P(SimTest, WhatARankFindsInTheStoreIsOfItsPast) {
+  Toy c = toy("find_in_store", 2);
+  c.world.timing = {.operation_ns = 10'000'000};
+  const auto times = play(c).row({1, "acting"}, "ns").by_rank;
+  EXPECT_GE(as_integers(times.at(1)).front(), as_integers(times.at(0)).front());
+}
+
 // Of 4 elements: the loss's gradient, spread out, times the input; then the hook, and one operation
 // that keeps the gradient. An operation inside another one costs nothing more.
 TEST_P(SimTest, ABackwardPassAndItsHooksTakeVirtualTime) {
