@@ -60,7 +60,8 @@ Scenario are_told() {
       .usual_mistake = "catching an error on the rank that has it, and continuing alone.",
       .tags = {"errors", "failures"},
       .must_catch = {"failed_pass_written_back", "first_pass_that_failed_is_learned",
-                     "flag_stays_raised", "longer_of_two_timeouts", "usage_error_unposted"},
+                     "flag_stays_raised", "longer_of_two_timeouts", "registered_later_unseen",
+                     "steps_not_compared", "usage_error_unposted"},
       .draws = 150,
       .start = {.world = {.size = 2}, .mistake = {.kind = "throw_in_backward", .ranks = {1}}},
       .every = every_small_one,
@@ -74,7 +75,7 @@ Scenario are_told() {
                  {"sparse gradients", 0.15, [](const Erring& c) { return c.embedding; }},
                  {"an exception in backward", 0.06,
                   [](const Erring& c) { return is(c, "throw_in_backward"); }},
-                 {"a gradient that must not come", 0.14,
+                 {"a gradient that must not come", 0.15,
                   [](const Erring& c) {
                     return is(c, "in_the_loss") || is(c, "dtype") || is(c, "sparse") ||
                            is(c, "twice");

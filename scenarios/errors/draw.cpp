@@ -32,12 +32,20 @@ rc::Gen<Lack> lacks() {
 
 rc::Gen<Mistake> mistakes() {
   return gen::build<Mistake>(
-      set(&Mistake::kind,
-          element<std::string>("throw_in_backward", "throw_in_backward", "in_the_loss", "dtype",
-                               "sparse", "twice", "throw_in_forward", "throw_in_forward", "frozen",
-                               "converted", "registered", "reported", "forward_in_backward",
-                               "forward_twice", "forward_twice", "skipped", "skipped", "late",
-                               "late")),
+      set(&Mistake::kind, weightedElement<std::string>({{3, "throw_in_backward"},
+                                                        {2, "in_the_loss"},
+                                                        {2, "dtype"},
+                                                        {2, "sparse"},
+                                                        {2, "twice"},
+                                                        {2, "throw_in_forward"},
+                                                        {1, "frozen"},
+                                                        {1, "converted"},
+                                                        {1, "registered"},
+                                                        {1, "reported"},
+                                                        {1, "forward_in_backward"},
+                                                        {4, "forward_twice"},
+                                                        {3, "skipped"},
+                                                        {5, "late"}})),
       set(&Mistake::step, inRange(0, kMany)), set(&Mistake::parameter, inRange(0, kMany)),
       set(&Mistake::ranks, ranks()));
 }

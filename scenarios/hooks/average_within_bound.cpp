@@ -15,6 +15,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 
 namespace lockstep::scenarios::hooks_average_within_bound {
@@ -163,10 +164,13 @@ Findings ranks_hold_the_same_bits(const Hooked& c, const History& h) {
   return out;
 }
 
-// At most, of the flag of a subject that has one: docs/semantics.md 2.3.
+// Of the flag of a subject that has one (docs/semantics.md 2.3): eight counts of up to the world
+// size, as many in one element as are exact in its dtype.
 int64_t flag_elements(const Hooked& c) {
-  const bool is_half = c.dtype == "float16" || c.dtype == "bfloat16";
-  return is_half || c.world.size > 7 ? 8 : 2;
+  constexpr int kCounts = 8;
+  const auto count_bits = static_cast<int>(std::bit_width(static_cast<unsigned>(c.world.size)));
+  const int in_element = std::clamp(bits_of(c.dtype) / count_bits, 1, kCounts);
+  return (kCounts + in_element - 1) / in_element;
 }
 
 // Elements that carry gradients, and the flag of a subject that has one, where it has their dtype.
@@ -239,9 +243,9 @@ Scenario average_within_bound() {
       .not_covered = "gradients too large for float16, unused parameters, sparse gradients, joins",
       .usual_mistake = "summing in half precision before dividing, or dividing twice.",
       .tags = {"hooks", "gradients"},
-      .must_catch = {"hook_compresses_a_sum", "hook_result_dropped", "hook_sends_what_it_received",
-                     "quantization_fills_with_the_first_element", "quantization_forgets_the_least",
-                     "quantization_truncates"},
+      .must_catch = {"flag_of_one_element_more", "hook_compresses_a_sum", "hook_result_dropped",
+                     "hook_sends_what_it_received", "quantization_fills_with_the_first_element",
+                     "quantization_forgets_the_least", "quantization_truncates"},
       .draws = 150,
       .start = {.world = {.size = 2}},
       .every = every_small_one,
