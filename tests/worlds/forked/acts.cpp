@@ -88,15 +88,19 @@ void train_a_step(RankContext& here) {
   here.record("gradient", gradient[0]);
 }
 
-// The thread of autograd that computes for a device outlasts the case.
-void pass_backward_on_four_threads(RankContext& here) {
-  constexpr int64_t kElementsOfMoreThanOneThread = 1 << 17;
-  const auto weight = torch::ones({kElementsOfMoreThanOneThread}, here.device()).requires_grad_();
+void pass_backward_on_four_threads(RankContext& here, int64_t elements) {
+  const auto weight = torch::ones({elements}, here.device()).requires_grad_();
   const auto loss = (weight * weight).sum();
   at::set_num_threads(4);
   loss.backward();
   at::set_num_threads(1);
   here.record("gradient", weight.grad());
+}
+
+void train_a_convolution(RankContext& here) {
+  torch::nn::Conv2d model(torch::nn::Conv2dOptions(1, 2, 1));
+  model->to(here.device());
+  model->forward(torch::ones({4, 1, 3, 3}, here.device())).sum().backward();
 }
 
 // Values whose sum shows the order in which it was made.

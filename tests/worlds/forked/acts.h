@@ -14,7 +14,8 @@ void all_reduce_in_halves(RankContext& here);
 void split_off_groups(RankContext& here);
 void train_a_step(RankContext& here);
 // A backward pass while LibTorch is set to four intra-op threads, which is undone behind it.
-void pass_backward_on_four_threads(RankContext& here);
+void pass_backward_on_four_threads(RankContext& here, int64_t elements);
+void train_a_convolution(RankContext& here);
 // Values whose sum shows the order in which it was made.
 void all_reduce_reals(RankContext& here);
 // Every collective that both backends have.

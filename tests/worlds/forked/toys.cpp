@@ -117,7 +117,10 @@ void play_toy(const Toy& c, RankContext& here) {
   here.record("there", std::vector<int64_t>{here.rank()});
   if (c.act == "train") return train_a_step(here);
   if (c.act == "find_in_store") return find_in_store(here);
-  if (c.act == "pass_backward_on_four_threads") return pass_backward_on_four_threads(here);
+  if (c.act == "train_a_convolution") return train_a_convolution(here);
+  // LibTorch divides operations of more than 32,768 elements among threads.
+  if (c.act == "share_a_backward") return pass_backward_on_four_threads(here, 1 << 17);
+  if (c.act == "share_no_backward") return pass_backward_on_four_threads(here, 1 << 15);
   if (c.act == "reduce_and_record") return all_reduce(here, 3);
   if (c.act == "broadcast") {
     std::vector<at::Tensor> tensors{torch::full({4}, here.rank())};
