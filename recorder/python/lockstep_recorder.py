@@ -930,7 +930,7 @@ class Training:
         if error is None:
             done()
             self.add(ddp, module, "DistributedDataParallel", broadcast_buffers=ddp.broadcast_buffers,
-                     find_unused_parameters=ddp.find_unused_parameters,
+                     find_unused_parameters=ddp.find_unused_parameters, static_graph=field(ddp, "static_graph"),
                      ignored=sorted(map(str, field(ddp, "parameters_to_ignore") or ()))[:1000])
 
     def watch(self, module):

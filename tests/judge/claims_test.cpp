@@ -157,6 +157,34 @@ TEST(Claims, HoldForARightRun) {
   }
 }
 
+// DistributedDataParallel refuses an unused parameter unless it was told to expect some; whatever
+// else averages gradients takes a model as it is.
+TEST(Claims, AllowAParameterThatNoBackwardReachesWhereTheProgramExpectsOne) {
+  const auto judgement_with = [](const Json& about) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      nth<Fact>(rank, 0, "model 0").values.update(about);
+      for (int step = 0; step < kSteps; ++step)
+        nth<Digests>(rank, step, "gradients").values[1] = {0, -1};
+    }
+    return gradients_reach_every_parameter(run);
+  };
+  for (const Json& expecting :
+       {Json{{"find_unused_parameters", true}}, Json{{"static_graph", true}},
+        Json{{"wrapper", "watched"}}, Json{{"wrapper", "fully_shard"}},
+        Json{{"wrapped", false}, {"find_unused_parameters", false}}}) {
+    const auto judgement = judgement_with(expecting);
+    EXPECT_TRUE(judgement.findings.empty()) << expecting;
+    ASSERT_EQ(judgement.remarks.size(), 1u) << expecting;
+    EXPECT_EQ(judgement.remarks.front().pattern, "never_a_gradient");
+  }
+  for (const Json& strict : {Json{{"wrapper", "DistributedDataParallel"}},
+                             Json{{"wrapped", true}, {"find_unused_parameters", false}}}) {
+    EXPECT_EQ(judgement_with(strict).findings.size(), 1u) << strict;
+    EXPECT_TRUE(judgement_with(strict).remarks.empty()) << strict;
+  }
+}
+
 TEST(Claims, HoldOrAreNotJudgedForOneRankAlone) {
   auto run = right_run(1);
   for (const auto& claim : claims()) EXPECT_TRUE(claim.judge(run).findings.empty()) << claim.name;
