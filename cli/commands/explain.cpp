@@ -11,6 +11,7 @@
 #include "harness/engine/shown_fields.h"
 #include "harness/judge/against.h"
 #include "harness/judge/explanations.h"
+#include "harness/judge/resumed.h"
 
 #include <algorithm>
 #include <cctype>
@@ -105,6 +106,8 @@ bool explain_judge(const Known& known, const std::string& name) {
     for (const auto& claim : recorded::claims())
       if (claim.name == name) print_part("claim", std::string(claim.rule));
     for (const auto& claim : recorded::claims_against())
+      if (claim.name == name) print_part("claim", std::string(claim.rule));
+    for (const auto& claim : recorded::claims_after())
       if (claim.name == name) print_part("claim", std::string(claim.rule));
     print_part("compares", std::string(is.compared));
     print_part("usual mistake", std::string(is.mistake));

@@ -14,7 +14,7 @@ namespace lockstep::cli {
 namespace {
 
 struct JudgeFlags {
-  std::string folder, against, case_file, junit, json, html, allow_file, colour = "auto";
+  std::string folder, against, after, case_file, junit, json, html, allow_file, colour = "auto";
   std::vector<std::string> allowed;
   bool quiet = false, strict = false;
 };
@@ -29,18 +29,24 @@ recorded::Allowances allowances_of(const JudgeFlags& flags) {
 }
 
 Run judged_by_claims(const JudgeFlags& flags, const recorded::RecordedRun& recorded) {
-  const auto allowances = allowances_of(flags);
-  if (flags.against.empty()) return recorded::judged(recorded, nullptr, allowances);
-  recorded::require_values(recorded, flags.folder);
-  const auto one = recorded::read_one_process(flags.against);
-  return recorded::judged(recorded, &one, allowances);
+  std::optional<recorded::OneProcess> one;
+  std::optional<recorded::RecordedRun> before;
+  if (!flags.against.empty()) {
+    recorded::require_values(recorded, flags.folder);
+    one = recorded::read_one_process(flags.against);
+  }
+  if (!flags.after.empty()) before = recorded::read_recorded_run(flags.after);
+  return recorded::judged(recorded, one ? &*one : nullptr, allowances_of(flags),
+                          before ? &*before : nullptr);
 }
 
 int judge_folder(const JudgeFlags& flags, const CommandLine& line, const JudgeCase& judge_case) {
   words("--color", flags.colour, {"auto", "always", "never"});
   for (const auto& file : {flags.junit, flags.json, flags.html}) check_writable(file);
-  if (!flags.against.empty() && !flags.case_file.empty())
-    throw UsageError("--against and --case exclude each other");
+  for (const auto& [name, folder] :
+       {std::pair{"--against", &flags.against}, std::pair{"--after", &flags.after}})
+    if (!folder->empty() && !flags.case_file.empty())
+      throw UsageError(std::string(name) + " and --case exclude each other");
   std::optional<recorded::RecordedRun> recorded;
   if (flags.case_file.empty()) recorded = recorded::read_recorded_run(flags.folder);
   auto run =
@@ -74,6 +80,8 @@ void add_judge(CLI::App& app, const CommandLine& line, JudgeCase judge_case, int
       ->type_name("");
   option("--against", flags->against, "FOLDER",
          "also against the same program as one process, recorded there");
+  option("--after", flags->after, "FOLDER",
+         "also beside the run that this one resumes, recorded there");
   option("--case", flags->case_file, "FILE",
          "by the checks of this case's scenario instead, which the program has run");
   command

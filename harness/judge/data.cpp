@@ -113,11 +113,6 @@ bool numbers_the_same_samples(const PassRow& row) {
   return false;
 }
 
-bool trains_shuffled(const PassRow& row) {
-  return row.is_sharded() && row.all_whole() && row.all(&Pass::trains) &&
-         row.by_rank.front().is->truth("shuffle");
-}
-
 // The last pass before one that shuffles, of the same loader, or of an earlier one over the same
 // dataset: some programs make their loader anew in each epoch. Null where there is none.
 const PassRow* last_whole_pass(const std::vector<PassRow>& rows, size_t number) {

@@ -89,6 +89,11 @@ std::span<const ClaimExplanation> claim_explanations() {
                        "a sum in place of the average; accumulated losses that are not divided",
                        "read the pattern and the cause of the finding",
                        "models with BatchNorm or dropout, and programs without a seed"},
+      ClaimExplanation{"data.order_continues",
+                       "the orders of whole passes beside those of the run before, up to the step "
+                       "at which this one resumes it",
+                       "set_epoch that counts from 0 again",
+                       "call set_epoch with the epoch of the whole training", "cut passes"},
   };
   return kAll;
 }
@@ -155,6 +160,8 @@ std::span<const PatternExplanation> pattern_explanations() {
       PatternExplanation{"out_of_range", "a sample that the dataset does not have"},
       PatternExplanation{"every_rank_draws_all", "every rank draws every sample of one dataset"},
       PatternExplanation{"epoch_ignored", "two passes of training with one order"},
+      PatternExplanation{"epoch_drawn_before",
+                         "a resumed training that draws the order of an epoch it has made"},
       PatternExplanation{"evaluation_padded", "an evaluation that drew samples twice"},
       PatternExplanation{"same_random_stream", "one state of all ranks' random generators"},
       PatternExplanation{"bare_forward", "a backward through no forward of the wrapper"},

@@ -6,6 +6,7 @@
 #include "harness/core/text.h"
 #include "harness/judge/consequences.h"
 #include "harness/judge/joins.h"
+#include "harness/judge/resumed.h"
 
 #include <algorithm>
 #include <utility>
@@ -106,7 +107,8 @@ Result result_of(NamedJudgement one, const RecordedRun& recorded, const Setting&
 
 }  // namespace
 
-Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowances& allowances) {
+Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowances& allowances,
+           const RecordedRun* before) {
   const auto begin = Clock::now();
   const auto aligned = with_joins_aligned(as_recorded);
   const auto& recorded = aligned ? *aligned : as_recorded;
@@ -127,6 +129,9 @@ Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowanc
   if (one)
     for (const auto& claim : claims_against())
       add(claim.name, claim.rule, [&] { return claim.judge(recorded, *one); });
+  if (before)
+    for (const auto& claim : claims_after())
+      add(claim.name, claim.rule, [&] { return claim.judge(recorded, *before); });
   fold_consequences(all);
   for (size_t number = 0; number < all.size(); ++number) {
     run.results.push_back(result_of(std::move(all[number]), recorded, setting));
@@ -157,7 +162,8 @@ bool compared_parameters(const Run& run) {
 void check_claim_name(const std::string& name, const std::string& where) {
   const auto is_called = [&](const auto& claim) { return claim.name == name; };
   if (std::none_of(claims().begin(), claims().end(), is_called) &&
-      std::none_of(claims_against().begin(), claims_against().end(), is_called))
+      std::none_of(claims_against().begin(), claims_against().end(), is_called) &&
+      std::none_of(claims_after().begin(), claims_after().end(), is_called))
     throw FieldError(where + ": no claim of judge is named '" + one_line(name) +
                      "'; docs/judge.md lists them");
 }

@@ -20,10 +20,11 @@ void check_claim_name(const std::string& name, const std::string& where);
 std::vector<std::string> read_allowances(const std::filesystem::path& file);
 
 // One result a claim, each of one case: the run. A claim that the run gives nothing to judge is a
-// skip with its reason. Where there is a run of one process, its claims come last. The caller fills
-// in the name and version of its program, and the cores.
+// skip with its reason. Where there is a run of one process, or an earlier run that this one
+// resumes, its claims come last. The caller fills in the name and version of its program, and the
+// cores.
 Run judged(const RecordedRun& recorded, const OneProcess* one = nullptr,
-           const Allowances& allowances = {});
+           const Allowances& allowances = {}, const RecordedRun* before = nullptr);
 
 // False for a run of several ranks of which no claim compared the parameters, such as one whose
 // parameters are divided over the ranks. Then a pass of the other claims is no answer.

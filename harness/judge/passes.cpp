@@ -170,6 +170,11 @@ std::vector<PassRow> pass_rows(const RecordedRun& run) {
   return rows;
 }
 
+bool trains_shuffled(const PassRow& row) {
+  return row.is_sharded() && row.all_whole() && row.all(&Pass::trains) &&
+         row.by_rank.front().is->truth("shuffle");
+}
+
 bool have_one_dataset(const Pass& a, const Pass& b) {
   if (a.length() != b.length()) return false;
   if (&a == &b) return true;

@@ -51,6 +51,9 @@ struct PassRow {
 
 std::vector<PassRow> pass_rows(const RecordedRun& run);
 
+// True for a whole pass of training that a sampler shuffles and splits.
+bool trains_shuffled(const PassRow& row);
+
 // True if both passes are over one dataset, as far as fingerprints of it or of samples tell.
 bool have_one_dataset(const Pass& a, const Pass& b);
 

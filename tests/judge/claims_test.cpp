@@ -3,6 +3,7 @@
 
 #include "harness/judge/explanations.h"
 #include "harness/judge/judge_run.h"
+#include "harness/judge/resumed.h"
 #include "tests/judge/right_run.h"
 
 #include <gtest/gtest.h>
@@ -209,6 +210,7 @@ TEST(Claims, AreExplainedEachAndNoOther) {
   std::set<std::string_view> names, explained;
   for (const auto& claim : claims()) names.insert(claim.name);
   for (const auto& claim : claims_against()) names.insert(claim.name);
+  for (const auto& claim : claims_after()) names.insert(claim.name);
   for (const auto& is : claim_explanations()) explained.insert(is.name);
   EXPECT_EQ(names, explained);
   for (const auto& mistake : mistakes()) {

@@ -201,6 +201,24 @@ def divide_state(rank, mistake):
             optimizer.step()
 
 
+def train_in_two_runs(rank, mistake):
+    """One epoch, and then a checkpoint; what resumes it makes the next one."""
+    torch.manual_seed(rank)
+    begin, path = 0 if mistake == "first_run" else 1, os.path.join(sys.argv[1], "checkpoint")
+    loader, sampler = loader_of(images(), mistake)
+    ddp = DistributedDataParallel(nn.Sequential(nn.Flatten(), nn.Linear(36, CLASSES)))
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    if begin and mistake != "another_run":
+        ddp.module.load_state_dict(torch.load(path))
+    sampler.set_epoch(0 if mistake == "resumed_at_epoch_zero" else begin)
+    for x, y in loader:
+        optimizer.zero_grad()
+        cross_entropy(ddp(x), y).backward()
+        optimizer.step()
+    if not begin and rank == 0:
+        torch.save(ddp.module.state_dict(), path)
+
+
 def wait_without_futures(rank, mistake):
     """A backend whose works have no futures: a collective is done when the program has waited for it."""
     def no_future(_):
@@ -212,7 +230,8 @@ def wait_without_futures(rank, mistake):
 
 PROGRAMS = {"texts": classify_texts, "one_seed": classify_texts, "accumulation": accumulate, "same_data": accumulate, "never_synchronised": accumulate,
             "uneven": join_uneven, "loaded_after_a_join": join_uneven, "clipped_after_a_join": join_uneven,
-            "two_models": two_models, "divided_state": divide_state, "without_futures": wait_without_futures}
+            "two_models": two_models, "divided_state": divide_state, "without_futures": wait_without_futures,
+            **dict.fromkeys(("first_run", "resumed", "resumed_at_epoch_zero", "another_run"), train_in_two_runs)}
 
 
 def rank_of_program(folder, name, rank, world):

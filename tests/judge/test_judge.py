@@ -39,13 +39,14 @@ CUSTOMS = {
     "one_seed": ("random.streams_differ", "same_random_stream"),
     "unused_parameter": ("gradients.reach_every_parameter", "never_a_gradient"),
 }
+RESUMED = ("first_run", "resumed", "resumed_at_epoch_zero", "another_run")
 
 
 class Programs(RecordedCase):
     @classmethod
     def setUpClass(cls):
         wanted = ["%s:%d" % (name, world) for name in CLEAN for world in (1, 2, 4)]
-        wanted += [name + ":2" for name in (*MISTAKES, *CUSTOMS, "killed", "divided_state", "without_futures")]
+        wanted += [name + ":2" for name in (*MISTAKES, *CUSTOMS, *RESUMED, "killed", "divided_state", "without_futures")]
         cls.record("lockstep judge ", "programs.py", wanted)
 
     def judged(self, name, *flags):
@@ -75,6 +76,17 @@ class Programs(RecordedCase):
                 self.assertEqual(results[claim]["remarks"][0]["pattern"], pattern)
                 result, results = self.judged(name + "-2", "--strict")
                 self.assertEqual((result.returncode, results[claim]["result"]), (1, "fail"), result.stdout)
+
+    def test_a_resumed_run_draws_no_order_that_the_run_before_has_drawn(self):
+        after = ("--after", os.path.join(self.folder, "first_run-2"))
+        for name, status, kind in (("resumed", 0, "pass"), ("resumed_at_epoch_zero", 1, "fail"), ("another_run", 0, "skip")):
+            with self.subTest(program=name):
+                result, results = self.judged(name + "-2", *after)
+                self.assertEqual((result.returncode, results["data.order_continues"]["result"]), (status, kind), result.stdout)
+        _, results = self.judged("resumed_at_epoch_zero-2", *after)
+        finding = results["data.order_continues"]["findings"][0]
+        self.assertEqual(finding["pattern"], "epoch_drawn_before")
+        self.assertIn("which that run had made before step 6, where this one goes on", finding["text"])
 
     def test_a_mistake_is_one_failure(self):
         for name in ("early_stop", "other_learning_rate", "bare_forward", "clipped_on_one_rank"):
