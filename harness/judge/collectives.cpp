@@ -72,15 +72,20 @@ bool all_were_stopped(const RecordedRun& run) {
   });
 }
 
-// True where a rank lacks later collectives because it ended by itself, as the first claim says.
+// True where a rank lacks later collectives because it ended by itself, as the first claim says, or
+// gave up waiting for one that did.
 bool is_explained(const RecordedRun& run, const Missing& missing) {
   const bool any_ended = !all_were_stopped(run);
-  return std::any_of(missing.ranks.begin(), missing.ranks.end(), [&](int number) {
-    const auto& rank = run.ranks[static_cast<size_t>(number)];
+  const auto ended_by_itself = [&](const Rank& rank) {
     using Kind = Ending::Kind;
     const auto kind = rank.history.ending.kind;
-    return !rank.is_there || ended_badly(rank) || kind == Kind::overflowed ||
-           (kind == Kind::cut_off && any_ended);
+    return !rank.is_there || (ended_badly(rank) && !gave_up_waiting(rank)) ||
+           kind == Kind::overflowed || (kind == Kind::cut_off && any_ended);
+  };
+  const bool any_did = std::any_of(run.ranks.begin(), run.ranks.end(), ended_by_itself);
+  return std::any_of(missing.ranks.begin(), missing.ranks.end(), [&](int number) {
+    const auto& rank = run.ranks[static_cast<size_t>(number)];
+    return ended_by_itself(rank) || (any_did && gave_up_waiting(rank));
   });
 }
 
@@ -128,13 +133,13 @@ Judgement collectives_have_one_order(const RecordedRun& run) {
   if (const auto mismatch = first_mismatch(history)) {
     text = *mismatch;
     pattern = "mismatched_collectives";
+  } else if (const auto crossed = crossed_waits(history)) {
+    text = *crossed;
+    pattern = "mismatched_collectives";
   } else if (const auto missing = first_missing(history); missing && !is_explained(run, *missing)) {
     text = missing->text;
     pattern = "missing_collective";
     judgement.is_certain = !all_were_stopped(run);
-  } else if (const auto crossed = crossed_waits(history)) {
-    text = *crossed;
-    pattern = "mismatched_collectives";
   }
   if (text.empty()) return judgement;
   for (const auto& line : ladder(history)) text += "\n" + line;

@@ -5,6 +5,7 @@
 #include "harness/core/trace.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <tuple>
 
@@ -47,12 +48,17 @@ bool was_waiting(const Rank& rank) {
   return last && !last->done;
 }
 
-// The rank whose bad end explains the others': one that was in no collective before one that was,
-// and the first in time.
+// The words of exceptions by which backends say that a peer did not answer, or had gone.
+constexpr std::array kOfPeers{
+    "Timed out waiting", "Connection closed by peer", "Connection reset by peer",  "Broken pipe",
+    "Socket Timeout",    "timed out after",           "Watchdog caught collective"};
+
+// The rank whose bad end explains the others': one that gave up waiting comes after one that did
+// not, and then the first in time.
 const Rank* first_that_failed(const RecordedRun& run) {
   const Rank* first = nullptr;
   const auto order = [](const Rank& rank) {
-    return std::tuple(was_waiting(rank), rank.history.ending.at.ns);
+    return std::tuple(gave_up_waiting(rank), rank.history.ending.at.ns);
   };
   for (const auto& rank : run.ranks)
     if (ended_badly(rank) && (!first || order(rank) < order(*first))) first = &rank;
@@ -62,7 +68,7 @@ const Rank* first_that_failed(const RecordedRun& run) {
 // A rank without an ending, which was killed, say, where the first that failed was waiting for its
 // peers.
 const Rank* lost_before(const Rank* failed, const RecordedRun& run) {
-  if (!failed || !was_waiting(*failed)) return nullptr;
+  if (!failed || !gave_up_waiting(*failed)) return nullptr;
   for (const auto& rank : run.ranks)
     if (rank.is_there && rank.history.ending.kind == Kind::cut_off) return &rank;
   return nullptr;
@@ -102,6 +108,32 @@ Findings not_recorded(const RecordedRun& run) {
   return remarks;
 }
 
+// Of a model that broadcasts buffers, those of the type and shape that PyTorch's exception names,
+// as in "[torch.FloatTensor [8]] is at version 4".
+std::string changed_buffers(const Rank& rank) {
+  const auto& why = rank.history.ending.why;
+  const auto of = why.find("Tensor ["), end = why.find(']', of);
+  if (of == std::string::npos || end == std::string::npos) return "a model broadcasts its buffers";
+  const auto shape = why.substr(of + 7, end - of - 6);
+  const bool is_float = why.substr(0, of).ends_with("Float");
+  std::map<std::string, std::vector<std::string>> buffers;  // by model
+  for (const auto& record : rank.records)
+    if (const auto* digests = std::get_if<Digests>(&record.what);
+        digests && digests->list->role == "buffers")
+      for (const auto& tensor : digests->list->tensors) {
+        auto& names = buffers[digests->list->of];
+        std::vector<std::string> extents;
+        for (const auto extent : tensor.shape) extents.push_back(std::to_string(extent));
+        if ("[" + joined(extents, ", ") + "]" == shape && (tensor.dtype == "float32") == is_float &&
+            std::find(names.begin(), names.end(), tensor.name) == names.end())
+          names.push_back(tensor.name);
+      }
+  for (const auto& [model, names] : buffers)
+    if (!names.empty())
+      return model + " broadcasts its buffers (" + joined(names, ", ") + " among them)";
+  return "a model broadcasts its buffers";
+}
+
 // The causes of PyTorch's exceptions that name a symptom alone.
 std::string known_cause(const Rank& rank) {
   const auto& why = rank.history.ending.why;
@@ -109,9 +141,9 @@ std::string known_cause(const Rank& rank) {
   if (has("modified by an inplace operation")) {
     for (const auto& event : rank.history.events)
       if (const auto* is = std::get_if<Collective>(&event.what); is && is->op == "ddp_buffers")
-        return "\ncause: a second forward of a model broadcasts its buffers, in place, which the "
-               "graph of the first one had saved: one forward for both batches, or "
-               "broadcast_buffers=False";
+        return "\ncause: a second forward of " + changed_buffers(rank) +
+               ", in place, which the graph of the first one had saved: one forward for both "
+               "batches, or broadcast_buffers=False";
   }
   if (has("marked as ready twice") || has("mark a variable ready only once"))
     return "\ncause: a parameter gets its gradient twice in one backward: a reentrant checkpoint "
@@ -159,6 +191,14 @@ bool ended_badly(const Rank& rank) {
   return kind == Kind::threw || kind == Kind::exited || kind == Kind::signalled;
 }
 
+bool gave_up_waiting(const Rank& rank) {
+  const auto& why = rank.history.ending.why;
+  return ended_badly(rank) &&
+         (was_waiting(rank) ||
+          std::any_of(kOfPeers.begin(), kOfPeers.end(),
+                      [&](const char* words) { return why.find(words) != std::string::npos; }));
+}
+
 bool all_returned(const RecordedRun& run) {
   return std::all_of(run.ranks.begin(), run.ranks.end(),
                      [](const Rank& rank) { return rank.history.ending.kind == Kind::returned; });
@@ -179,7 +219,7 @@ Judgement ranks_record_whole_run(const RecordedRun& run) {
                                   rank_text(*failed) + " " + how_it_ended(*failed) +
                                       known_cause(*failed) + endings_text(run)});
     judgement.at = failed->history.last;
-    judgement.is_victim = was_waiting(*failed);
+    judgement.is_victim = gave_up_waiting(*failed);
     return judgement;
   }
   for (const auto& rank : run.ranks)

@@ -1,12 +1,14 @@
 #include "harness/core/columns.h"
 #include "harness/core/text.h"
 #include "harness/core/trace.h"
+#include "harness/judge/rows.h"
 #include "harness/judge/timeline.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <map>
+#include <set>
 
 namespace lockstep::recorded {
 
@@ -150,6 +152,34 @@ void add_waits(const Timeline& timeline, Lines& lines) {
                     " pairs of ranks with shorter waits");
 }
 
+// Models that were reduced in more backwards than updates took.
+void add_reductions(const Rank& rank, Lines& lines) {
+  std::map<std::string, size_t> reduced, updated;
+  for (const auto& record : rank.records) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (!fact) continue;
+    if (fact->name == "backward" && fact->text("kind") == "synchronised")
+      ++reduced[fact->text("model")];
+    if (!fact->name.starts_with("optimizer ")) continue;
+    std::set<std::string> models;
+    for (const auto& [model, parameter] : owned_in(*fact)) models.insert(model);
+    for (const auto& model : models) ++updated[model];
+  }
+  const bool has_more = std::any_of(reduced.begin(), reduced.end(), [&](const auto& of) {
+    return updated[of.first] > 0 && of.second > updated[of.first];
+  });
+  if (!has_more) return;
+  lines.push_back("");
+  for (const auto& [model, backwards] : reduced) {
+    const auto needed = updated[model];
+    lines.push_back(one_line(model) + " was reduced in " + counted(backwards, "backward") +
+                    (backwards > needed
+                         ? ", where " + counted(needed, "update") + " needed " +
+                               std::to_string(needed) + ": no_sync() leaves the others out"
+                         : ""));
+  }
+}
+
 bool has_unseen(const Timeline& timeline) {
   for (const auto& rank : timeline.ranks)
     for (const auto& each : rank.collectives)
@@ -175,6 +205,7 @@ std::vector<std::string> timeline_text(const RecordedRun& run, const Timeline& t
   lines.push_back("");
   add_waits(timeline, lines);
   if (lines.back().empty()) lines.pop_back();
+  add_reductions(run.ranks.front(), lines);
   if (has_unseen(timeline))
     lines.push_back(
         "ddp_backward is a whole backward: its recorder does not see what DistributedDataParallel "

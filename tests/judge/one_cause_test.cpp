@@ -42,6 +42,40 @@ TEST(OneCause, SayTheirPlaceInTheText) {
       << finding.text;
 }
 
+TEST(OneCause, NameTheBuffersThatASecondForwardChanged) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    rank.history.ending = {Ending::Kind::threw,
+                           "modified by an inplace operation: [torch.FloatTensor [2]] is at "
+                           "version 4; expected version 3 instead."};
+    rank.history.events.push_back({{0, "forward"}, Collective{.op = "ddp_buffers", .done = true}});
+  }
+  const auto text = ranks_record_whole_run(run).findings.at(0).text;
+  EXPECT_NE(text.find("second forward of model 0 broadcasts its buffers (w0 among them)"),
+            std::string::npos)
+      << text;
+}
+
+// Rank 0 alone reduces its loss. Rank 1 waits for it in what its next forward sends, which no
+// recorder of Python sees, and both give up.
+TEST(OneCause, BlameNoRankThatGaveUpWaitingForTheCollectivesThatItLacks) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    rank.history.ending = {Ending::Kind::threw, "Timed out waiting 6000ms for recv operation"};
+    rank.history.last = {kSteps, "update"};
+  }
+  run.ranks[0].history.events.push_back(
+      {{kSteps, "update"},
+       Collective{.op = "allreduce", .group = "world", .sequence = 2 * kSteps, .elements = 1}});
+  const auto results = judged(run);
+  const auto& cause = result_named(results, "collectives.have_one_order");
+  ASSERT_EQ(cause.kind, Result::Kind::fail);
+  EXPECT_EQ(cause.worst.findings.front().pattern, "missing_collective");
+  EXPECT_EQ(result_named(results, "run.is_recorded_whole").kind, Result::Kind::skip);
+  run.ranks[1].history.ending.why = "a bad sample";
+  EXPECT_TRUE(collectives_have_one_order(run).findings.empty());
+}
+
 TEST(OneCause, ShowNoDigestUnderNormAlone) {
   auto run = right_run();
   nth<Digests>(run.ranks[1], 2, "gradients").values[1].bits = 77;

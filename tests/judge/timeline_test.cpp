@@ -73,6 +73,24 @@ TEST(Timeline, SaysWhichRankWaitedForWhich) {
   EXPECT_EQ(timeline.ranks[1].collectives[1].last_rank, 0);
 }
 
+TEST(Timeline, SaysWhichModelWasReducedMoreOftenThanItWasUpdated) {
+  auto run = two_ranks();
+  const auto add = [&](const char* model, int backwards) {
+    for (int n = 0; n < backwards; ++n)
+      run.ranks[0].records.push_back(
+          {{0, "backward"}, Fact{"backward", {{"model", model}, {"kind", "synchronised"}}}});
+    run.ranks[0].records.push_back(
+        {{0, "update"},
+         Fact{"optimizer 0", {{"owned", Json::array({Json::array({model, "w"})})}}}});
+  };
+  add("model 0", 1);
+  EXPECT_EQ(text_of(run).find("was reduced"), std::string::npos);
+  add("model 1", 4);
+  EXPECT_NE(text_of(run).find("model 0 was reduced in 1 backward\n"), std::string::npos);
+  EXPECT_NE(text_of(run).find("model 1 was reduced in 4 backwards, where 1 update needed 1"),
+            std::string::npos);
+}
+
 TEST(Timeline, LetsARankThatIsDoneEarlyWaitNoLonger) {
   auto run = two_ranks();
   std::get<Collective>(run.ranks[0].history.events[0].what).times.done_ns = 14 * kMs;
