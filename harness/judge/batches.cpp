@@ -111,7 +111,7 @@ std::optional<Finding> never_drawn(const std::vector<PassRow>& rows) {
   }
   for (const auto& [key, draws] : all) {
     const auto never = key.second - static_cast<int64_t>(draws.drawn.size());
-    if (draws.passes < 2 || never <= 0 || draws.expected > 0.01) continue;
+    if (draws.passes < 2 || never <= 0 || draws.expected > 1e-4) continue;
     std::vector<int64_t> samples;
     for (int64_t index = 0; index < key.second && samples.size() < 1000; ++index)
       if (!draws.drawn.contains(index)) samples.push_back(index);

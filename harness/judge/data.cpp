@@ -113,15 +113,29 @@ bool numbers_the_same_samples(const PassRow& row) {
   return false;
 }
 
-// The last pass before one that shuffles, of the same loader, or of an earlier one over the same
-// dataset: some programs make their loader anew in each epoch. Null where there is none.
+// True if each rank drew what it drew first in the pass before. Few samples may be so by chance.
+bool begins_like(const PassRow& row, const PassRow& before) {
+  constexpr size_t kSamplesLeast = 8;
+  size_t drawn = 0;
+  for (size_t rank = 0; rank < row.by_rank.size(); ++rank) {
+    const auto &now = row.by_rank[rank].indices, &then = before.by_rank[rank].indices;
+    if (now.empty() || now.size() > then.size() ||
+        !std::equal(now.begin(), now.end(), then.begin()))
+      return false;
+    drawn += now.size();
+  }
+  return row.all_whole() || drawn >= kSamplesLeast;
+}
+
+// The last whole pass before one that shuffles, of the same loader, or of an earlier one over the
+// same dataset: some programs make their loader anew in each epoch. Null where there is none.
 const PassRow* last_whole_pass(const std::vector<PassRow>& rows, size_t number) {
   if (!trains_shuffled(rows[number])) return nullptr;
   const auto& is = rows[number].by_rank.front();
   for (size_t before = number; before-- > 0;) {
     const auto& row = rows[before];
     const auto& other = row.by_rank.front();
-    if (!trains_shuffled(row)) continue;
+    if (!trains_shuffled(row) || !row.all_whole()) continue;
     const bool is_remade = row.source != rows[number].source && other.end < is.begin &&
                            other.is->text("sampler") == is.is->text("sampler") &&
                            have_one_dataset(other, is);
@@ -229,10 +243,8 @@ Judgement orders_change(const RecordedRun& run) {
       return of.by_rank.front().is->whole("sampler_epoch");
     };
     const bool same_epoch = epoch(row) == epoch(*before);
-    bool same = true;
-    for (size_t rank = 0; rank < row.by_rank.size(); ++rank)
-      same = same && row.by_rank[rank].indices == before->by_rank[rank].indices;
-    if (!same || (!same_epoch && row.by_rank.front().length() < kLengthLeast)) continue;
+    if (!begins_like(row, *before) || (!same_epoch && row.by_rank.front().length() < kLengthLeast))
+      continue;
     judgement.findings.push_back(
         {"", "epoch_ignored", row.place(),
          row.place() + " has the order of " + before->place() + " on every rank: " +

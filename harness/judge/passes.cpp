@@ -36,7 +36,8 @@ int64_t samples_in(const Pass& pass) {
 }
 
 // Reads one rank's records. A loader trains where a backward comes after its batch: the one that
-// dealt last, and each that deals again and again between backwards.
+// dealt last, and each that deals again and again between backwards. One that came to its end
+// before does not where backwards ran before anything dealt: the program feeds its training itself.
 class PassReader {
  public:
   explicit PassReader(const Rank& rank) : rank_(rank) {
@@ -102,18 +103,19 @@ class PassReader {
   }
 
   void take_backward() {
+    if (last_.empty()) feeds_itself_ = true;
     for (const auto& source : dealt_) {
       auto* pass = current(source);
-      if (!pass) continue;
+      if (!pass || (feeds_itself_ && pass->is_exhausted)) continue;
       if (source == last_ || (!pass->is_exhausted && ++paired_[source] > 1)) pass->trains = true;
     }
-    if (dealt_.empty() && !last_.empty())
+    if (dealt_.empty() && !last_.empty() && !feeds_itself_)
       if (auto* pass = current(last_)) pass->trains = true;
     dealt_.clear();
   }
 
   const Rank& rank_;
-  bool has_batches_ = false;
+  bool has_batches_ = false, feeds_itself_ = false;
   Passes passes_;
   std::string last_;                   // the source that dealt last
   std::set<std::string> dealt_;        // since the last backward
@@ -171,8 +173,7 @@ std::vector<PassRow> pass_rows(const RecordedRun& run) {
 }
 
 bool trains_shuffled(const PassRow& row) {
-  return row.is_sharded() && row.all_whole() && row.all(&Pass::trains) &&
-         row.by_rank.front().is->truth("shuffle");
+  return row.is_sharded() && row.all(&Pass::trains) && row.by_rank.front().is->truth("shuffle");
 }
 
 bool have_one_dataset(const Pass& a, const Pass& b) {

@@ -51,7 +51,7 @@ struct PassRow {
 
 std::vector<PassRow> pass_rows(const RecordedRun& run);
 
-// True for a whole pass of training that a sampler shuffles and splits.
+// True for a pass of training that a sampler shuffles and splits.
 bool trains_shuffled(const PassRow& row);
 
 // True if both passes are over one dataset, as far as fingerprints of it or of samples tell.

@@ -81,9 +81,10 @@ Judgement order_continues(const RecordedRun& run, const RecordedRun& before) {
   size_t compared = 0;
   const auto earlier = pass_rows(before);
   for (const auto& row : pass_rows(run)) {
-    if (!trains_shuffled(row)) continue;
+    if (!trains_shuffled(row) || !row.all_whole()) continue;
     for (const auto& other : earlier) {
-      if (!trains_shuffled(other) || other.by_rank.front().last.step > *step ||
+      if (!trains_shuffled(other) || !other.all_whole() ||
+          other.by_rank.front().last.step > *step ||
           !have_one_dataset(other.by_rank.front(), row.by_rank.front()))
         continue;
       ++compared;

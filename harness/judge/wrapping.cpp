@@ -129,11 +129,14 @@ std::optional<Found> other_mode(const RecordedRun& run) {
                first->at};
 }
 
-int64_t elements_in(const TensorList& list) {
+// Of all tensors that the rank had.
+int64_t elements_in(const Digests& digests) {
   int64_t count = 0;
-  for (const auto& tensor : list.tensors) {
+  for (size_t number = 0; number < digests.values.size(); ++number) {
+    const auto& tensor = digests.list->tensors[number];
     const auto bytes = tensor_bytes(tensor.dtype, tensor.shape);
-    if (bytes > 0) count += bytes / element_bytes(tensor.dtype);
+    if (bytes > 0 && !digests.values[number].is_missing())
+      count += bytes / element_bytes(tensor.dtype);
   }
   return count;
 }
@@ -141,7 +144,7 @@ int64_t elements_in(const TensorList& list) {
 // What a rank trains without a wrapper: tensors of an optimizer, or of a model that is watched.
 struct Unwrapped {
   int64_t elements = 0;
-  bool has_gradient = false;
+  int64_t gradients = 0;  // elements of those of the update that took fewest
 };
 std::map<std::string, Unwrapped> unwrapped_in(const Rank& rank) {
   std::map<std::string, Unwrapped> all;
@@ -154,21 +157,58 @@ std::map<std::string, Unwrapped> unwrapped_in(const Rank& rank) {
     if (!digests) continue;
     const auto& list = *digests->list;
     if (!list.of.starts_with("optimizer ") && !watched.contains(list.of)) continue;
-    if (list.role == "parameters") all[list.of].elements = elements_in(list);
-    if (list.role == "gradients" || list.role == "taken")
-      for (const auto& digest : digests->values)
-        all[list.of].has_gradient = all[list.of].has_gradient || !digest.is_missing();
+    const auto elements = elements_in(*digests);
+    if (list.role == "parameters") all[list.of].elements = elements;
+    auto& least = all[list.of].gradients;
+    if (const bool is_taken = list.role == "gradients" || list.role == "taken";
+        is_taken && elements > 0)
+      least = least == 0 ? elements : std::min(least, elements);
   }
   return all;
 }
 
-// Elements that the program's own collectives sent, without those of a wrapper.
-int64_t elements_sent(const Rank& rank) {
-  int64_t sent = 0;
+bool can_average(const Collective& is) {
+  const bool only_copies =
+      is.op.starts_with("ddp_") || is.op == "broadcast" || is.op == "scatter" || is.op == "barrier";
+  return !only_copies && (is.dtype.find("float") != std::string::npos || is.dtype.empty());
+}
+
+// The most elements that the program's own collectives averaged in one step, so far as is known.
+int64_t elements_averaged(const Rank& rank) {
+  std::map<int, int64_t> sent;  // by step
+  int64_t most = 0;
   for (const auto& event : rank.history.events)
-    if (const auto* is = std::get_if<Collective>(&event.what); is && !is->op.starts_with("ddp_"))
-      sent += is->elements;
-  return sent;
+    if (const auto* is = std::get_if<Collective>(&event.what); is && can_average(*is))
+      most = std::max(most, sent[event.at.step] += is->elements);
+  return most;
+}
+
+// True if an update took gradients of which ranks share a part alone: something averaged that.
+bool is_averaged_in_part(const RecordedRun& run, const std::string& of) {
+  for (const char* role : {"gradients", "taken"})
+    for (const auto& row : rows_of(run, role)) {
+      if (row.of != of || !row.is_whole() || !difference_in(row, "")) continue;
+      const auto& first = row.by_rank.front()->values;
+      for (size_t tensor = 0; tensor < first.size(); ++tensor)
+        if (first[tensor].norm > 0 &&
+            std::all_of(row.by_rank.begin(), row.by_rank.end(), [&](const Digests* of_rank) {
+              return tensor < of_rank->values.size() &&
+                     of_rank->values[tensor].bits == first[tensor].bits;
+            }))
+          return true;
+    }
+  return false;
+}
+
+// True if the program sends its parameters to all ranks at each update, so that it shows nothing if
+// they are the same.
+bool sends_parameters(const Rank& rank, int64_t elements) {
+  std::map<int, int64_t> sent;  // by step
+  for (const auto& event : rank.history.events)
+    if (const auto* is = std::get_if<Collective>(&event.what); is && is->op == "broadcast")
+      sent[event.at.step] += is->elements;
+  return std::count_if(sent.begin(), sent.end(),
+                       [&](const auto& step) { return step.second >= elements; }) > 1;
 }
 
 // True if ranks that computed different gradients still made the same updates: something averaged
@@ -203,8 +243,9 @@ std::optional<Finding> never_averaged(const RecordedRun& run) {
         fact && fact->name.starts_with("model ") && fact->text("wrapper") != "watched")
       any_wrapped = true;
   for (const auto& [of, is] : unwrapped_in(rank)) {
-    if (!is.has_gradient || elements_sent(rank) >= is.elements || is_averaged_unseen(run, of))
-      continue;
+    const bool is_seen = elements_averaged(rank) >= is.gradients || is_averaged_in_part(run, of);
+    if (is.gradients == 0 || is_seen) continue;
+    if (!sends_parameters(rank, is.elements) && is_averaged_unseen(run, of)) continue;
     return Finding{
         "", "nobody_averaged", of,
         any_wrapped ? of + " updates " + with_commas(is.elements) +

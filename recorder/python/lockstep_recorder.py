@@ -1027,7 +1027,7 @@ class Training:
         if model.taken is not None:
             about["kept"] = model.taken.are_of(gradients) and any(t is not None for _, t in gradients)
         if model.has_backward and not model.seen[0].are_of(gradients):
-            about["changed"] = True
+            about["changed"] = any(touch(gradients))  # and not cleared
         return Marks(gradients), about
 
     def end_backward(self, model, loss, about):
@@ -1147,8 +1147,9 @@ class Training:
         def name_of(number, p):
             owner = owners.get(id(p))
             return "%s %s" % (owner[0].name, owner[1]) if owner else "parameter %d" % number
-        return [("%s %s" % (name_of(number, p), key), value) for number, p in enumerate(places)
-                for key, value in optimizer.state.get(p, {}).items() if isinstance(value, torch.Tensor)]
+        states = [optimizer.state.get(p) for p in places]  # None where another rank has it
+        return [("%s %s" % (name_of(number, places[number]), key), value) for number, state in enumerate(states)
+                for key, value in (state.items() if isinstance(state, dict) else ()) if isinstance(value, torch.Tensor)]
 
     def scale(self, scaler, optimizer, /, *args, **kwargs):
         name = self.names.of(optimizer)

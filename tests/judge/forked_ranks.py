@@ -1,6 +1,7 @@
 """Ranks of trainings as forks of one process, in which LibTorch is loaded once."""
 
 import atexit
+import gc
 import os
 
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 def load_all():
     """Loads, once for all ranks, what the first optimizer loads."""
     torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1)
+    gc.freeze()
 
 
 def run_forked(world, run):

@@ -1,9 +1,11 @@
 """Training loops that a seed draws, right ones and ones with a planted mistake, all recorded.
 
-usage: loops.py FOLDER [--plain] SEED:MISTAKE...     records FOLDER/SEED-MISTAKE; MISTAKE is "right" or a key of MISTAKES
-       loops.py --list RIGHT EACH                    lists RIGHT right loops, and EACH=CLAIMS, so many loops of each mistake
+usage: loops.py FOLDER [--plain] SEED:MISTAKE[+one]...     records FOLDER/SEED-MISTAKE; MISTAKE is "right" or a key of MISTAKES
+       loops.py --list RIGHT EACH RIGHT EACH               lists so many right loops and so many of each mistake, and so many of
+                                                           both that are compared with one process (listed)
 
-With --plain nothing is recorded. Each rank prints a checksum of its parameters.
+With +one the right loop is also recorded in one process that draws the same global batches, and once more with inputs moved, into
+FOLDER/SEED-one; all with values. With --plain nothing is recorded. Each rank prints a checksum of its parameters.
 
 Everything of a loop follows from its seed (drawn_loops.py). Runs with PyTorch's Python. LibTorch is loaded once, and each rank is a fork.
 """
@@ -21,23 +23,23 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import (BatchSampler, ConcatDataset, DataLoader, DistributedSampler, IterableDataset, Subset, TensorDataset,
-                              random_split)
+from torch.utils.checkpoint import checkpoint
 
 import lockstep_recorder
-from drawn_loops import draw, listed
+from drawn_loops import alone, draw, is_wrapped, listed
 from forked_ranks import load_all, run_forked
-
-CLASSES, WIDTH = 3, 6
+from loop_data import CLASSES, WIDTH, Feed, evaluate, samples_of
 
 
 class Words(nn.Module):
     """A bag of words; with tied weights the table is the output's too."""
-    def __init__(self, tied=False):
+    def __init__(self, tied, dropout):
         super().__init__()
-        self.words, self.drop = nn.Embedding(CLASSES if tied else 12, WIDTH), nn.Dropout(0.2)
+        self.words, self.drop = nn.Embedding(CLASSES if tied else 12, WIDTH), nn.Dropout(dropout)
         self.out = nn.Linear(WIDTH, CLASSES)
         if tied:
             self.out.weight = self.words.weight
@@ -47,194 +49,267 @@ class Words(nn.Module):
         return self.out(self.drop(self.words((x.abs() * 10).long() % rows).mean(1)))
 
 
-def model_of(name):
+class Layers(nn.Module):
+    """A body and a head, of which the body is computed anew in the backward; or two heads, of which each forward trains one."""
+    def __init__(self, kind):
+        super().__init__()
+        self.kind, self.forwards = kind, 0
+        self.body = nn.Sequential(nn.Linear(WIDTH, 8), nn.Tanh())
+        self.heads = nn.ModuleList(nn.Linear(8, CLASSES) for _ in range(2 if kind == "alternating" else 1))
+
+    def forward(self, x):
+        self.forwards += self.training
+        hidden = checkpoint(self.body, x, use_reentrant=False) if self.kind == "checkpointed" else self.body(x)
+        return self.heads[self.forwards % len(self.heads)](hidden)
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cells, self.out = nn.GRU(1, 5, batch_first=True), nn.Linear(5, CLASSES)
+
+    def forward(self, x):
+        return self.out(self.cells(x.unsqueeze(2))[0][:, -1])
+
+
+def model_of(loop):
+    name, dropout = loop.model, 0.2 if loop.dropout else 0.0
     if name == "convolutions":
         return nn.Sequential(nn.Unflatten(1, (1, WIDTH)), nn.Conv1d(1, 3, 3), nn.BatchNorm1d(3), nn.GELU(), nn.Flatten(), nn.Linear(12, CLASSES))
     if name in ("words", "tied"):
-        return Words(name == "tied")
+        return Words(name == "tied", dropout)
+    if name in ("checkpointed", "alternating"):
+        return Layers(name)
+    if name == "recurrent":
+        return Recurrent()
+    if name == "attention":
+        block = nn.TransformerEncoderLayer(2, 1, 4, dropout, activation="gelu", batch_first=True)
+        return nn.Sequential(nn.Unflatten(1, (3, 2)), block, nn.Flatten(), nn.Linear(WIDTH, CLASSES))
     model = nn.Sequential(nn.Linear(WIDTH, 8), nn.Tanh(), nn.Linear(8, CLASSES))
     if name == "frozen":
         model[0].requires_grad_(False)
     return model
 
 
-class Stream(IterableDataset):
-    """Samples without a length, dealt to ranks and their workers by their numbers."""
-    def __init__(self, tensors, rank, world):
-        self.tensors, self.rank, self.world = tensors, rank, world
-
-    def __iter__(self):
-        info = torch.utils.data.get_worker_info()
-        first, step = (self.rank, self.world) if info is None else (self.rank + self.world * info.id, self.world * info.num_workers)
-        for number in range(first, len(self.tensors), step):
-            yield self.tensors[number]
-
-
-def samples_of(loop, count, rank, mistake):
-    generator = torch.Generator().manual_seed(5)
-    inputs = torch.randn(2 * count, WIDTH, generator=generator)
-    whole = TensorDataset(inputs, torch.randint(0, CLASSES, (2 * count,), generator=generator))
-    if loop.dataset == "split":
-        seed = rank if mistake == "split_by_own_seed" else 9
-        return random_split(whole, [count, count], torch.Generator().manual_seed(seed))[0]
-    if loop.dataset == "concatenated":
-        return ConcatDataset([Subset(whole, range(count // 2)), Subset(whole, range(count // 2, count))])
-    return Subset(whole, range(count)) if loop.dataset == "subset" else TensorDataset(*whole[:count])
+def wrapped(loop, module):
+    if not is_wrapped(loop):
+        for each in module.parameters():
+            dist.broadcast(each.detach(), 0)
+        return module
+    ddp = DistributedDataParallel(module, find_unused_parameters=loop.model == "alternating", gradient_as_bucket_view=loop.wrapper == "views",
+                                  static_graph=loop.wrapper == "static")
+    if loop.wrapper == "hook":
+        ddp.register_comm_hook(None, allreduce_hook)
+    return ddp
 
 
-class Feed:
-    """What a rank trains on, epoch by epoch."""
-    def __init__(self, loop, data, rank, mistake):
-        self.loop, self.data, self.rank, self.mistake = loop, data, rank, mistake
-        self.sampler = self.loader = None
-
-    def make(self):
-        loop, world = self.loop, self.loop.world
-        rank = 0 if self.mistake in ("rank_zero_for_all", "one_stream") else self.rank
-        workers = {"num_workers": loop.workers, "persistent_workers": loop.persistent and loop.workers > 0}
-        if loop.fed == "stream":
-            return DataLoader(Stream(self.data, rank, world), loop.batch, **workers)
-        if self.mistake in ("sampler_forgotten", "shuffled_by_all"):
-            return DataLoader(self.data, loop.batch, shuffle=self.mistake == "shuffled_by_all", **workers)
-        seed = self.rank if self.mistake == "sampler_seeds_differ" else 0
-        self.sampler = DistributedSampler(self.data, world, rank, loop.shuffle, seed)
-        if loop.fed == "batch_sampler":
-            return DataLoader(self.data, batch_sampler=BatchSampler(self.sampler, loop.batch, False), **workers)
-        return DataLoader(self.data, loop.batch, sampler=self.sampler, **workers)
-
-    def epoch(self, number):
-        if self.loop.fed == "by_hand":
-            rank = 0 if self.mistake == "one_stream" else self.rank
-            order = torch.randperm(len(self.data), generator=torch.Generator().manual_seed(number)).tolist()[rank::self.loop.world]
-            for begin in range(0, len(order), self.loop.batch):
-                rows = [self.data[each] for each in order[begin:begin + self.loop.batch]]
-                yield torch.stack([row[0] for row in rows]), torch.stack([row[1] for row in rows])
-            return
-        if self.loader is None or self.loop.made_anew:
-            self.loader = self.make()
-        if self.sampler is not None and self.mistake != "epoch_forgotten":
-            self.sampler.set_epoch(number)
-        yield from self.loader
-
-
-def optimizer_of(loop, model, rate):
+def optimizers_of(loop, model, rate, mistake):
     parameters = [each for each in model.parameters() if each.requires_grad]
-    if loop.optimizer == "adam":
-        return torch.optim.Adam(parameters, lr=rate)
-    if loop.optimizer == "adamw_groups":
+    kind, middle = loop.optimizer, len(parameters) // 2
+    if kind == "adam":
+        return [torch.optim.Adam(parameters, lr=rate)]
+    if kind == "adamw_groups":
         flat = [each for each in parameters if each.dim() < 2]
-        return torch.optim.AdamW([{"params": [each for each in parameters if each.dim() > 1]}, {"params": flat, "weight_decay": 0.0}], lr=rate)
-    return torch.optim.SGD(parameters, lr=rate, momentum=0.9 if loop.optimizer == "momentum" else 0)
+        return [torch.optim.AdamW([{"params": [each for each in parameters if each.dim() > 1]}, {"params": flat, "weight_decay": 0.0}], lr=rate)]
+    if kind == "rmsprop":
+        return [torch.optim.RMSprop(parameters, lr=rate / 10)]
+    if kind == "two":
+        first = torch.optim.SGD(parameters[:middle], lr=rate, momentum=0.9)
+        return [first] if mistake == "half_forgotten" else [first, torch.optim.Adam(parameters[middle:], lr=rate / 5)]
+    if kind == "zero":
+        return [ZeroRedundancyOptimizer(parameters, torch.optim.Adam, lr=rate / 5)]
+    if kind == "lbfgs":
+        return [torch.optim.LBFGS(parameters, lr=rate, max_iter=2)]
+    return [torch.optim.SGD(parameters, lr=rate, momentum=0.9 if kind == "momentum" else 0)]
 
 
-def evaluate(loop, module, data, rank, mistake):
-    if loop.evaluation == "none" or (loop.evaluation == "whole_on_rank_zero" and rank > 0):
-        return
-    module.eval()
-    padded = Subset(data, range(len(data) - 1))
-    if loop.evaluation == "padded_alone":
-        loader = DataLoader(padded, loop.batch, sampler=DistributedSampler(padded, shuffle=False))
-    elif loop.evaluation == "counted":
-        loader = DataLoader(Subset(data, range(rank, len(data), loop.world)), loop.batch)
-    else:
-        loader = DataLoader(data, loop.batch)
-    right = torch.zeros(2)
-    with torch.no_grad():
-        for x, y in loader:
-            right += torch.tensor([(module(x.to(next(module.parameters()).dtype)).argmax(1) == y).sum(), len(y)])
-    if loop.evaluation == "counted" or mistake == "padded_and_summed":
-        dist.all_reduce(right)
-    module.train()
-
-
-def train(loop, rank, mistake, folder):
-    torch.manual_seed(3)
-    data = samples_of(loop, loop.world * loop.batch * loop.batches, rank, mistake)
-    dtype = torch.double if loop.precision == "double" else torch.float32
-    module = model_of(loop.model).to(dtype)
-    ddp = module if mistake == "not_wrapped" else DistributedDataParallel(module)
-    torch.manual_seed(100 + rank)  # for dropout
-    if mistake == "loaded_on_rank_zero" and rank == 0:
-        module.load_state_dict(model_of(loop.model).state_dict())
-    rate = 1e30 if mistake == "diverges" else 0.1 if mistake == "rate_differs" and rank == 1 else 0.05
-    optimizer = optimizer_of(loop, ddp, rate)
-    if mistake == "layer_replaced":
-        module[2] = nn.Linear(8, CLASSES)
-        ddp = DistributedDataParallel(module)
+def schedules_of(loop, optimizers):
     steps = loop.epochs * loop.batches // loop.accumulation
-    schedule = {"none": lambda: None, "epoch": lambda: torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5),
-                "step": lambda: torch.optim.lr_scheduler.LinearLR(optimizer, 0.5, total_iters=steps)}[loop.schedule]()
-    scaler = torch.amp.GradScaler("cpu", enabled=loop.precision == "scaler", init_scale=256.0)
-    autocast = torch.autocast("cpu", torch.bfloat16) if loop.precision == "autocast" else contextlib.nullcontext()
-    feed = Feed(loop, data, rank, mistake)
-    average = copy.deepcopy(module) if loop.ema else None
-    if loop.peek:
-        with torch.no_grad():
-            for x, _ in feed.epoch(0):
-                module(x.to(dtype))
-                break
-    update = 0
-    for epoch in range(loop.epochs):
-        optimizer.zero_grad()
-        for number, (x, y) in enumerate(feed.epoch(epoch)):
-            last = number % loop.accumulation == loop.accumulation - 1
-            local = (loop.no_sync and not last) or mistake == "never_synchronised"
-            forward = module if mistake == "bare_forward" else ddp
-            with ddp.no_sync() if local and mistake != "not_wrapped" else contextlib.nullcontext():
-                with autocast:
-                    loss = cross_entropy(forward(x.to(dtype)), y) / (loop.accumulation if loop.divided else 1)
-                scaler.scale(loss).backward()
-            if not last:
-                continue
-            update += 1
-            scaler.unscale_(optimizer)
-            if loop.clip or (mistake == "clipped_on_one_rank" and rank == 0):
-                nn.utils.clip_grad_norm_(module.parameters(), 1e-3 if mistake == "clipped_on_one_rank" and rank == 0 else 1.0)
-            if not (mistake == "skips_an_update" and rank == 1 and update == 2):
-                scaler.step(optimizer)
-            scaler.update()
+    make = {"none": lambda optimizer: [], "epoch": lambda optimizer: [torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)],
+            "step": lambda optimizer: [torch.optim.lr_scheduler.LinearLR(optimizer, 0.5, total_iters=steps)]}[loop.schedule]
+    return [schedule for optimizer in optimizers for schedule in make(optimizer)]
+
+
+class Training:
+    """A rank's training. Its mistake is planted where it would be made."""
+
+    def __init__(self, loop, rank, mistake, folder):
+        self.loop, self.rank, self.mistake, self.folder, self.update = loop, rank, mistake, folder, 0
+        torch.manual_seed(3)
+        self.data = samples_of(loop, rank, mistake)
+        self.dtype = torch.double if loop.precision == "double" else torch.float32
+        self.module = model_of(loop).to(self.dtype)
+        self.model = self.module if mistake == "not_wrapped" else wrapped(loop, self.module)
+        torch.manual_seed(100 + rank)  # for dropout
+        if mistake == "loaded_on_rank_zero" and rank == 0:
+            self.module.load_state_dict(model_of(loop).state_dict())
+        if mistake == "unfrozen_late":
+            self.module[0].requires_grad_(True)
+        rate = 1e30 if mistake == "diverges" else 0.1 if mistake == "rate_differs" and rank == 1 else 0.05
+        self.optimizers = optimizers_of(loop, self.module, rate * (loop.world if mistake == "rate_scaled" else 1), mistake)
+        if mistake == "layer_replaced":
+            self.module[2] = nn.Linear(8, CLASSES, dtype=self.dtype)
+            self.model = DistributedDataParallel(self.module)
+        self.schedules = schedules_of(loop, self.optimizers)
+        self.scaler = torch.amp.GradScaler("cpu", enabled=loop.precision.startswith("scaler"), init_scale=256.0)
+        self.average = copy.deepcopy(self.module) if loop.ema else None
+        self.feed = Feed(loop, self.data, rank, mistake)
+
+    def is_at(self, mistake, rank):
+        return self.mistake == mistake and self.rank == rank
+
+    def loss(self, x, y):
+        loop, precise = self.loop, contextlib.nullcontext()
+        if loop.precision == "autocast":
+            precise = torch.autocast("cpu", torch.bfloat16)
+        with precise:
+            loss = cross_entropy((self.module if self.mistake == "bare_forward" else self.model)(x.to(self.dtype)), y)
+        if loop.divided and self.mistake != "not_divided":
+            loss = loss / loop.accumulation
+        if self.mistake == "summed":
+            loss = loss * loop.world
+        if self.is_at("batch_left_out", 1):
+            loss = loss * 0
+        if loop.precision == "scaler_skips" and self.rank == 0 and self.update == 1:
+            loss = loss * float("inf")
+        return loss
+
+    def backward(self, x, y, is_last):
+        is_local = (self.loop.no_sync and not is_last) or self.mistake == "never_synchronised"
+        can_skip = is_local and isinstance(self.model, DistributedDataParallel)
+        with self.model.no_sync() if can_skip else contextlib.nullcontext():
+            loss = self.loss(x, y)
+            self.scaler.scale(loss).backward()
+        return loss
+
+    def average_gradients(self):
+        gradients = [each.grad for each in self.module.parameters() if each.grad is not None]
+        for gradient in gradients[:-1] if self.mistake == "average_in_part" else [] if self.mistake == "average_forgotten" else gradients:
+            dist.all_reduce(gradient)
+            gradient /= self.loop.world
+
+    def prepare(self):
+        """What is done to gradients before an update."""
+        clip, parameters = self.loop.clip, [each for each in self.module.parameters() if each.requires_grad]
+        if self.mistake == "clipped_before_averaging":
+            nn.utils.clip_grad_norm_(parameters, 1e-2)
+        if not is_wrapped(self.loop):
+            self.average_gradients()
+        for optimizer in self.optimizers:
+            self.scaler.unscale_(optimizer)
+        if self.is_at("clipped_on_one_rank", 0):
+            nn.utils.clip_grad_norm_(parameters, 1e-3)
+        elif clip == "norm":
+            nn.utils.clip_grad_norm_(parameters, 1.0)
+        elif clip == "value":
+            nn.utils.clip_grad_value_(parameters, 0.05)
+
+    def clear(self):
+        for optimizer in self.optimizers if self.mistake != "clear_forgotten" else ():
             optimizer.zero_grad()
-            if mistake == "noise_on_one_rank" and rank == 1 and update == 1:  # no checkpoint takes that back
-                with torch.no_grad():
-                    next(each for each in module.parameters() if each.requires_grad).view(-1)[0] += 0.125
-            if mistake == "logs_on_rank_zero" and rank == 0 and update == 2:
-                dist.all_reduce(loss.detach().clone())
-            if average is not None:
-                with torch.no_grad():
-                    for old, new in zip(average.parameters(), module.parameters()):
-                        old.lerp_(new, 0.1)
-            if loop.schedule == "step":
-                schedule.step()
-            if mistake == "stops_early" and rank == 1 and update == 2:
-                return module
-        if loop.schedule == "epoch" and not (mistake == "schedule_on_rank_zero" and rank > 0):
+
+    def step_by_closure(self, x, y):
+        def closure():
+            self.clear()
+            loss = self.backward(x, y, True)
+            self.prepare()
+            return loss
+        return self.optimizers[0].step(closure)
+
+    def step(self):
+        self.prepare()
+        if not (self.is_at("skips_an_update", 1) and self.update == 1):
+            for optimizer in self.optimizers:
+                self.scaler.step(optimizer)
+        self.scaler.update()
+        self.clear()
+
+    def after_update(self, loss):
+        loop, self.update = self.loop, self.update + 1
+        if self.is_at("noise_on_one_rank", 1) and self.update == 1:  # no checkpoint takes that back
+            with torch.no_grad():
+                next(each for each in self.module.parameters() if each.requires_grad).view(-1)[0] += 0.125
+        if loop.logs == "reduced" or (self.is_at("logs_on_rank_zero", 0) and self.update == 2):
+            dist.all_reduce(loss.detach().clone())
+        if loop.logs == "objects":
+            dist.all_gather_object([None] * loop.world, loss.item())
+        if self.average is not None:
+            with torch.no_grad():
+                for old, new in zip(self.average.parameters(), self.module.parameters()):
+                    old.lerp_(new, 0.1)
+        for schedule in self.schedules if loop.schedule == "step" else ():
             schedule.step()
-        evaluate(loop, module, data, rank, mistake)
-        if loop.checkpoint and epoch == 0:
-            path = os.path.join(folder, "checkpoint")
-            if rank == 0:
-                torch.save({"model": module.state_dict(), "optimizer": optimizer.state_dict()}, path)
-            dist.barrier()
-            saved = torch.load(path)
-            module.load_state_dict(saved["model"])
-            optimizer.load_state_dict(saved["optimizer"])
-    return module
+
+    def stops(self, epoch, number):
+        if self.is_at("stops_early", 1) and self.update == 2:
+            return True
+        if not self.loop.stops_together or epoch < self.loop.epochs - 1:
+            return False
+        says = torch.tensor(float(self.rank == 0 and number >= self.loop.accumulation))
+        dist.broadcast(says, 0)
+        return bool(says)
+
+    def restore(self):
+        path = os.path.join(self.folder, "checkpoint")
+        for number, optimizer in enumerate(self.optimizers):
+            if self.loop.optimizer == "zero":
+                optimizer.consolidate_state_dict(0)
+            if self.rank == 0:
+                torch.save({"model": self.module.state_dict(), "optimizer": optimizer.state_dict()}, path + str(number))
+        dist.barrier()
+        for number, optimizer in enumerate(self.optimizers):
+            saved = torch.load(path + str(number))
+            self.module.load_state_dict(saved["model"])
+            if self.mistake != "state_on_rank_zero" or self.rank == 0:
+                optimizer.load_state_dict(saved["optimizer"])
+            else:
+                optimizer.state.clear()
+
+    def run(self):
+        loop = self.loop
+        if loop.peek:
+            with torch.no_grad():
+                for x, _ in self.feed.epoch(0):
+                    self.module(x.to(self.dtype))
+                    break
+        for epoch in range(loop.epochs):
+            if loop.rewrapped and epoch:
+                self.model = wrapped(loop, self.module)
+            self.clear()
+            for number, (x, y) in enumerate(self.feed.epoch(epoch)):
+                is_last = number % loop.accumulation == loop.accumulation - 1
+                if loop.optimizer in ("closure", "lbfgs"):
+                    loss = self.step_by_closure(x, y)
+                else:
+                    loss = self.backward(x, y, is_last)
+                    if not is_last:
+                        continue
+                    self.step()
+                self.after_update(loss)
+                if self.stops(epoch, number):
+                    return self.module
+            for schedule in self.schedules if loop.schedule == "epoch" and not (self.mistake == "schedule_on_rank_zero" and self.rank) else ():
+                schedule.step()
+            evaluate(loop, self.module, self.model, self.data, self.rank, self.mistake)
+            if loop.checkpoint and epoch == 0:
+                self.restore()
+        return self.module
 
 
-def rank_of_loop(folder, seed, mistake, loop, rank, plain):
-    name = os.path.join(folder, f"{seed}-{mistake}")
-    os.makedirs(name + ".files", exist_ok=True)
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(loop.world))
+def rank_of_loop(name, mistake, loop, rank, plain=False, **variables):
+    files = f"{name}-{mistake}{''.join(variables)}.files"
+    os.makedirs(files, exist_ok=True)
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(loop.world), **variables)
     if not plain:
-        lockstep_recorder.start(name, "loop.py")
-    dist.init_process_group("gloo", init_method="file://" + os.path.join(name + ".files", "store"), rank=rank, world_size=loop.world,
+        lockstep_recorder.start(f"{name}-{mistake}" if loop.world > 1 else name + "-one", "loop.py")
+    dist.init_process_group("gloo", init_method="file://" + os.path.join(files, "store"), rank=rank, world_size=loop.world,
                             timeout=datetime.timedelta(seconds=10))
     try:
-        module = train(loop, rank, mistake, name + ".files")
+        module = Training(loop, rank, mistake, files).run()
         result = f"{sum(each.double().sum().item() for each in module.parameters()):.17g}"
     except RuntimeError as error:  # A rank that is left alone by a planted mistake.
         result = str(error)[:200]
-    os.write(1, f"{seed}-{mistake} rank {rank}: {result}\n".encode())  # in one piece, beside what other ranks print
+    os.write(1, f"{os.path.basename(name)}-{mistake} rank {rank}: {result}\n".encode())  # in one piece, beside what other ranks print
 
 
 def main(folder, *wanted):
@@ -242,12 +317,16 @@ def main(folder, *wanted):
         print(*listed(*map(int, wanted)), sep="\n")
         return
     load_all()
-    plain = "--plain" in wanted
+    values = {"LOCKSTEP_RECORD_VALUES": "4"}
     for each in wanted:
         if each != "--plain":
-            seed, mistake = each.split(":")
-            loop = draw(int(seed))
-            run_forked(loop.world, lambda rank: rank_of_loop(folder, seed, mistake, loop, rank, plain))
+            seed, mistake = each.removesuffix("+one").split(":")
+            loop, name = draw(int(seed)), os.path.join(folder, seed)
+            is_compared = each.endswith("+one")
+            run_forked(loop.world, lambda rank: rank_of_loop(name, mistake, loop, rank, "--plain" in wanted, **values if is_compared else {}))
+            if is_compared and not os.path.exists(name + "-one"):
+                for moved in ({}, {"LOCKSTEP_RECORD_PERTURB": "1"}):
+                    run_forked(1, lambda rank: rank_of_loop(name, "right", alone(loop), rank, **values, **moved))
 
 
 if __name__ == "__main__":

@@ -37,16 +37,23 @@ void unwrap(RecordedRun& run) {
   }
 }
 
-void average_by_hand(RecordedRun& run) {
+void issue_in_each_step(RecordedRun& run, const char* op, int64_t elements,
+                        const char* dtype = "float32") {
   for (auto& rank : run.ranks)
     for (int step = 0; step < kSteps; ++step)
       rank.history.events.push_back({{step, "backward"},
-                                     Collective{.op = "allreduce",
+                                     Collective{.op = op,
                                                 .group = "world",
-                                                .dtype = "float32",
+                                                .dtype = dtype,
                                                 .sequence = step,
-                                                .elements = 4,
+                                                .elements = elements,
                                                 .done = true}});
+}
+
+void let_gradients_differ(RecordedRun& run, size_t tensors) {
+  for (int step = 0; step < kSteps; ++step)
+    for (size_t tensor = 0; tensor < tensors; ++tensor)
+      nth<Digests>(run.ranks[1], step, "gradients").values[tensor].bits += 100;
 }
 
 TEST(Replicas, FindThatNothingWasWrappedAndNothingElseAveraged) {
@@ -60,10 +67,40 @@ TEST(Replicas, FindThatNothingWasWrappedAndNothingElseAveraged) {
             0u);
 }
 
+TEST(Replicas, AreNotAveragedByTheCollectivesOfALogNorOfACheckpoint) {
+  auto run = right_run();
+  unwrap(run);
+  let_gradients_differ(run, 2);
+  issue_in_each_step(run, "allreduce", 1);
+  issue_in_each_step(run, "allgather", 40, "uint8");
+  for (int step = 0; step < kSteps; ++step)
+    nth<Digests>(run.ranks[1], 1 + step, "parameters").values[0].bits += 100;
+  EXPECT_EQ(forwards_run_through_the_wrapper(run).findings.at(0).pattern, "nobody_averaged");
+}
+
+TEST(Replicas, AreNotAveragedByAnOptimizerThatSendsThem) {
+  auto run = right_run();
+  unwrap(run);
+  let_gradients_differ(run, 2);
+  EXPECT_TRUE(forwards_run_through_the_wrapper(run).findings.empty());  // by something unseen
+  issue_in_each_step(run, "broadcast", 4);
+  EXPECT_EQ(forwards_run_through_the_wrapper(run).findings.at(0).pattern, "nobody_averaged");
+}
+
+TEST(Replicas, AreAveragedInPartWhereSomeGradientsAreTheSame) {
+  auto run = right_run();
+  unwrap(run);
+  let_gradients_differ(run, 1);
+  issue_in_each_step(run, "allreduce", 2);
+  nth<Digests>(run.ranks[1], 1, "parameters").values[0].bits += 100;
+  EXPECT_TRUE(forwards_run_through_the_wrapper(run).findings.empty());
+  EXPECT_FALSE(parameters_are_the_same(run).findings.empty());
+}
+
 TEST(Replicas, CompareParametersThatAreAveragedByHand) {
   auto run = right_run();
   unwrap(run);
-  average_by_hand(run);
+  issue_in_each_step(run, "allreduce", 4);
   EXPECT_TRUE(forwards_run_through_the_wrapper(run).findings.empty());
   EXPECT_EQ(parameters_are_the_same(run).compared, "5 times");
   nth<Digests>(run.ranks[1], 2, "parameters").values[1].bits = 8;

@@ -77,6 +77,35 @@ TEST(Samples, CompareAPassWithTheLastWholeOneOfItsLoader) {
   EXPECT_EQ(orders_change(run).findings.at(0).pattern, "epoch_ignored");
 }
 
+TEST(Samples, CompareWhatWasDrawnOfAPassThatABreakEnds) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    nth<Drawn>(rank, 2, "loader 0") = nth<Drawn>(rank, 0, "loader 0");
+    nth<Fact>(rank, 1, "loader 0").values["sampler_epoch"] = 0;
+    std::erase_if(rank.records, [](const Record& record) {
+      return record.at.step == 3 && record.at.phase == "data";
+    });
+  }
+  EXPECT_EQ(orders_change(run).findings.at(0).pattern, "epoch_ignored");
+  for (auto& rank : run.ranks) nth<Drawn>(rank, 2, "loader 0").indices.pop_back();
+  EXPECT_TRUE(orders_change(run).findings.empty());  // six samples may be equal by chance
+}
+
+TEST(Samples, OfAnEvaluationAreNotThoseOfATrainingThatFeedsItself) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    std::erase_if(rank.records, [](const Record& record) { return record.at.phase == "data"; });
+    const auto second = std::find_if(rank.records.begin(), rank.records.end(),
+                                     [](const Record& record) { return record.at.step == 1; });
+    const Moment at{1, "data"};
+    rank.records.insert(second, {{at, Fact{"loader 1", {{"length", 8}, {"fingerprint", "ab"}}}},
+                                 {at, Drawn{"loader 1", {0, 1, 2, 3}}},
+                                 {at, Drawn{"loader 1", {4, 5, 6, 7}}},
+                                 {at, Fact{"loader 1 exhausted", Json::object()}}});
+  }
+  EXPECT_TRUE(passes_are_partitions(run).findings.empty());
+}
+
 TEST(Samples, CallAPassWholeThatDrewAsManyAsItsLoaderHas) {
   auto run = right_run();
   for (auto& rank : run.ranks) {
