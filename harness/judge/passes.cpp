@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace lockstep::recorded {
 
@@ -82,7 +83,12 @@ class PassReader {
 
   void take_fact(const Fact& fact, size_t at) {
     const std::string exhausted = " exhausted";
-    if (fact.name == "backward") return take_backward();
+    if (fact.name == "backward") {
+      has_backward_ = true;
+      return take_backward();
+    }
+    if (fact.name.starts_with("optimizer ") && !std::exchange(has_backward_, false))
+      return take_backward();  // that no recorder sees, since nothing is wrapped
     if (fact.name == "batch") {
       const auto source = fact.text("loader");
       if (auto* pass = current(source)) {
@@ -116,11 +122,51 @@ class PassReader {
 
   const Rank& rank_;
   bool has_batches_ = false, feeds_itself_ = false;
+  bool has_backward_ = false;  // since the last update
   Passes passes_;
   std::string last_;                   // the source that dealt last
   std::set<std::string> dealt_;        // since the last backward
   std::map<std::string, int> paired_;  // backwards between which it dealt beside another one
 };
+
+// What kind of source it is: "loader" or "sampler", of which sampler, and what for.
+std::string kind_of(const std::string& source, const std::vector<Pass>& passes) {
+  const auto& first = passes.front();
+  const bool trains =
+      std::any_of(passes.begin(), passes.end(), [](const Pass& pass) { return pass.trains; });
+  return source.substr(0, source.find(' ')) + " " + first.is->text("sampler") +
+         (first.is_sharded() ? " split" : "") + (trains ? " trains" : "");
+}
+
+// The sources of each kind, in the order in which the rank first used them.
+std::map<std::string, std::vector<std::string>> kinds_in(const Passes& passes) {
+  std::vector<std::string> sources;
+  for (const auto& [source, of] : passes) sources.push_back(source);
+  std::sort(sources.begin(), sources.end(), [&](const auto& a, const auto& b) {
+    return passes.at(a).front().begin < passes.at(b).front().begin;
+  });
+  std::map<std::string, std::vector<std::string>> kinds;
+  for (const auto& source : sources) kinds[kind_of(source, passes.at(source))].push_back(source);
+  return kinds;
+}
+
+// Names the sources of all ranks as the first rank does. Ranks number them alike unless some have
+// sources of their own, such as rank 0 alone for an evaluation: then those of one kind are paired.
+void name_alike(std::vector<Passes>& all) {
+  const auto& first = all.front();
+  const auto kinds = kinds_in(first);
+  for (auto& passes : all) {
+    if (passes.size() == first.size()) continue;
+    Passes named;
+    for (const auto& [kind, sources] : kinds_in(passes)) {
+      const auto found = kinds.find(kind);
+      for (size_t number = 0; found != kinds.end() && number < sources.size(); ++number)
+        if (number < found->second.size())
+          named[found->second[number]] = std::move(passes[sources[number]]);
+    }
+    passes = std::move(named);
+  }
+}
 
 }  // namespace
 
@@ -159,6 +205,7 @@ Passes passes_of(const Rank& rank) {
 std::vector<PassRow> pass_rows(const RecordedRun& run) {
   std::vector<Passes> all;
   for (const auto& rank : run.ranks) all.push_back(passes_of(rank));
+  name_alike(all);
   std::vector<PassRow> rows;
   for (const auto& [source, passes] : all.front())
     for (size_t number = 0; number < passes.size(); ++number) {

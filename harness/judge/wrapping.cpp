@@ -183,21 +183,26 @@ int64_t elements_averaged(const Rank& rank) {
   return most;
 }
 
-// True if an update took gradients of which ranks share a part alone: something averaged that.
+// True if ranks share a tensor of the gradients of every update and differ in others: something
+// averaged that one.
 bool is_averaged_in_part(const RecordedRun& run, const std::string& of) {
+  std::map<std::string, size_t> shared;  // in how many updates, by tensor
+  size_t updates = 0;
   for (const char* role : {"gradients", "taken"})
     for (const auto& row : rows_of(run, role)) {
       if (row.of != of || !row.is_whole() || !difference_in(row, "")) continue;
-      const auto& first = row.by_rank.front()->values;
-      for (size_t tensor = 0; tensor < first.size(); ++tensor)
-        if (first[tensor].norm > 0 &&
-            std::all_of(row.by_rank.begin(), row.by_rank.end(), [&](const Digests* of_rank) {
-              return tensor < of_rank->values.size() &&
-                     of_rank->values[tensor].bits == first[tensor].bits;
+      ++updates;
+      const auto& first = *row.by_rank.front();
+      for (size_t tensor = 0; tensor < first.values.size(); ++tensor)
+        if (first.values[tensor].norm > 0 &&
+            std::all_of(row.by_rank.begin(), row.by_rank.end(), [&](const Digests* is) {
+              return tensor < is->values.size() &&
+                     is->values[tensor].bits == first.values[tensor].bits;
             }))
-          return true;
+          ++shared[first.list->tensors[tensor].name];
     }
-  return false;
+  return std::any_of(shared.begin(), shared.end(),
+                     [&](const auto& tensor) { return tensor.second == updates; });
 }
 
 // True if the program sends its parameters to all ranks at each update, so that it shows nothing if

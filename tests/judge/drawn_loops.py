@@ -75,10 +75,18 @@ def alone(loop):
     return dataclasses.replace(loop, world=1, batch=loop.batch * loop.ranks)
 
 
+def has_random(loop):
+    return loop.dropout and loop.model in ("words", "tied", "attention")
+
+
+def keeps_parameters(loop):
+    """ZeroRedundancyOptimizer sends each rank the others' parameters, so that what differs is overwritten."""
+    return loop.optimizer != "zero"
+
+
 def can_follow(loop):
     """Whether one process computes the same but for rounding: nothing depends on which samples share a rank."""
-    has_random = loop.dropout and loop.model in ("words", "tied", "attention")
-    return loop.tail == "even" and loop.model != "convolutions" and not has_random and loop.optimizer != "lbfgs"
+    return loop.tail == "even" and loop.model != "convolutions" and not has_random(loop) and loop.optimizer != "lbfgs"
 
 
 def is_wrapped(loop):
@@ -96,36 +104,44 @@ MISTAKES = {
     "sampler_forgotten": (lambda loop: loop.fed == "sampler" and not loop.shuffle, {"data.is_partitioned"}),
     "shuffled_by_all": (lambda loop: loop.fed == "sampler" and loop.shuffle, {"data.is_partitioned"}),
     "rank_zero_for_all": (lambda loop: loop.fed in LOADED, {"data.is_partitioned"}),
-    "sampler_seeds_differ": (lambda loop: loop.fed in LOADED and loop.shuffle, {"data.is_partitioned", "data.is_one_dataset"}),
-    "one_stream": (lambda loop: loop.fed in ("stream", "by_hand"), {"data.is_partitioned", "gradients.differ_in_no_sync"}),
+    "sampler_seeds_differ": (lambda loop: loop.fed in ("sampler", "batch_sampler") and loop.shuffle,
+                             {"data.is_partitioned", "data.is_one_dataset"}),
+    "one_stream": (lambda loop: loop.fed == "stream" or (loop.fed == "by_hand" and is_wrapped(loop) and not has_random(loop)),
+                   {"data.is_partitioned", "gradients.differ_in_no_sync"}),
     "tail_never_drawn": (lambda loop: loop.tail == "dropped", {"data.is_partitioned"}),
     "split_by_own_seed": (lambda loop: loop.dataset == "split" and loop.fed in LOADED, {"data.is_one_dataset", "data.is_partitioned"}),
-    "loaded_on_rank_zero": (lambda loop: True, {"parameters.are_the_same"}),
+    "loaded_on_rank_zero": (keeps_parameters, {"parameters.are_the_same"}),
     "rate_differs": (lambda loop: loop.schedule == "none", {"optimizer.has_one_setting"}),
-    "schedule_on_rank_zero": (lambda loop: loop.schedule == "epoch", {"optimizer.has_one_setting", "parameters.are_the_same"}),
+    "schedule_on_rank_zero": (lambda loop: loop.schedule == "epoch" and not loop.checkpoint,
+                              {"optimizer.has_one_setting", "parameters.are_the_same"}),
     "state_on_rank_zero": (lambda loop: loop.checkpoint and loop.optimizer in ("momentum", "adam", "rmsprop"),
                            {"optimizer.has_one_state", "parameters.are_the_same"}),
     "bare_forward": (is_wrapped, {"forward.runs_through_the_wrapper"}),
     "not_wrapped": (lambda loop: is_wrapped(loop) and not loop.rewrapped, {"forward.runs_through_the_wrapper"}),
-    "never_synchronised": (lambda loop: loop.accumulation > 1 and is_wrapped(loop) and not loop.rewrapped, {"forward.runs_through_the_wrapper"}),
+    "never_synchronised": (lambda loop: loop.accumulation > 1 and is_wrapped(loop) and not loop.rewrapped,
+                           {"forward.runs_through_the_wrapper"}),
     "average_forgotten": (lambda loop: not is_wrapped(loop), {"forward.runs_through_the_wrapper"}),
-    "average_in_part": (lambda loop: not is_wrapped(loop), {"parameters.are_the_same", "gradients.are_the_same"}),
+    "average_in_part": (lambda loop: not is_wrapped(loop) and keeps_parameters(loop),
+                        {"parameters.are_the_same", "gradients.are_the_same"}),
     "unfrozen_late": (lambda loop: loop.model == "frozen" and is_wrapped(loop) and not loop.rewrapped,
                       {"gradients.are_the_same", "parameters.are_the_same"}),
-    "clipped_on_one_rank": (lambda loop: True, {"parameters.are_the_same", "gradients.are_the_same"}),
-    "noise_on_one_rank": (lambda loop: True, {"parameters.are_the_same"}),
+    "clipped_on_one_rank": (keeps_parameters, {"parameters.are_the_same", "gradients.are_the_same"}),
+    "noise_on_one_rank": (keeps_parameters, {"parameters.are_the_same"}),
     "stops_early": (lambda loop: True, {"run.has_one_length"}),
-    "skips_an_update": (lambda loop: loop.accumulation == 1 and is_plain(loop), {"run.has_one_length", "parameters.are_the_same"}),
-    "logs_on_rank_zero": (lambda loop: True, {"collectives.have_one_order"}),
-    "layer_replaced": (lambda loop: loop.model == "linear" and is_wrapped(loop), {"optimizer.owns_parameters_once"}),
-    "half_forgotten": (lambda loop: loop.optimizer == "two", {"optimizer.owns_parameters_once"}),
+    "skips_an_update": (lambda loop: loop.accumulation == 1 and is_plain(loop),
+                        {"run.has_one_length", "parameters.are_the_same", "collectives.have_one_order"}),
+    "logs_on_rank_zero": (lambda loop: loop.logs != "reduced", {"collectives.have_one_order"}),
+    "layer_replaced": (lambda loop: loop.model == "linear" and is_wrapped(loop) and not loop.precision.startswith("scaler"),
+                       {"optimizer.owns_parameters_once"}),
+    "half_forgotten": (lambda loop: loop.optimizer == "two" and is_wrapped(loop), {"optimizer.owns_parameters_once"}),
     "padded_and_summed": (lambda loop: loop.evaluation == "padded_alone", {"data.evaluates_each_sample_once"}),
     "diverges": (lambda loop: loop.precision == "float32" and loop.optimizer == "sgd" and loop.clip == "none", {"values.stay_finite"}),
 }
 # Mistakes that all ranks make alike, so that only one process shows them.
 MISTAKES_OF_ALL = {
     "rate_scaled": (lambda loop: loop.optimizer in ("sgd", "momentum"), COMPARED),
-    "summed": (lambda loop: loop.clip == "none" and loop.optimizer in ("sgd", "momentum", "adam") and loop.precision != "scaler_skips", COMPARED),
+    "summed": (lambda loop: loop.clip == "none" and loop.optimizer in ("sgd", "momentum", "adam") and loop.precision != "scaler_skips",
+               COMPARED),
     "not_divided": (lambda loop: loop.accumulation > 1 and loop.clip == "none", COMPARED),
     "clear_forgotten": (lambda loop: is_plain(loop) and loop.clip == "none", COMPARED),
     "batch_left_out": (lambda loop: loop.clip == "none", COMPARED),

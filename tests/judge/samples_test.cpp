@@ -106,6 +106,51 @@ TEST(Samples, OfAnEvaluationAreNotThoseOfATrainingThatFeedsItself) {
   EXPECT_TRUE(passes_are_partitions(run).findings.empty());
 }
 
+// Each epoch has a loader of its own, and on rank 0 alone there is one for an evaluation in
+// between.
+TEST(Samples, AreThoseOfOneLoaderWhereRankZeroHasMoreOfThem) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    std::string name = "loader 0";
+    for (auto& record : rank.records) {
+      auto* fact = std::get_if<Fact>(&record.what);
+      if (fact && fact->name == "loader 0" && fact->whole("epoch") == 1)
+        name = rank.number == 0 ? "loader 3" : "loader 2";
+      auto* drawn = std::get_if<Drawn>(&record.what);
+      if (drawn && drawn->name == "loader 0") drawn->name = name;
+      if (fact && fact->name == "loader 0") fact->values["fingerprint"] = "ab";
+      if (fact && fact->name.starts_with("loader 0")) fact->name.replace(0, 8, name);
+    }
+  }
+  auto& records = run.ranks[0].records;
+  const auto second = std::find_if(records.begin(), records.end(),
+                                   [](const Record& record) { return record.at.step == 2; });
+  const Moment at{2, "data"};
+  records.insert(second, {{at, Fact{"loader 2", {{"length", 4}}}},
+                          {at, Drawn{"loader 2", {0, 1, 2, 3}}},
+                          {at, Fact{"loader 2 exhausted", Json::object()}}});
+  EXPECT_TRUE(datasets_are_the_same(run).findings.empty());
+  EXPECT_EQ(datasets_are_the_same(run).compared, "3 passes");
+  EXPECT_EQ(orders_change(run).compared, "1 pair of passes");
+  nth<Fact>(run.ranks[1], 0, "loader 2").values["sampler_epoch"] = 7;
+  EXPECT_EQ(datasets_are_the_same(run).findings.at(0).pattern, "split_differently");
+}
+
+TEST(Samples, AreTrainedOnWhereAnUpdateFollowsWithoutAnyWrapper) {
+  auto run = right_run();
+  for (auto& rank : run.ranks) {
+    std::erase_if(rank.records, [](const Record& record) {
+      const auto* fact = std::get_if<Fact>(&record.what);
+      return fact && fact->name == "backward";
+    });
+    nth<Drawn>(rank, 1, "loader 0").indices.push_back(0);  // padding
+    rank.history.events.push_back(
+        {{3, "update"}, Collective{.op = "allreduce", .group = "world", .elements = 2}});
+  }
+  EXPECT_TRUE(evaluations_repeat_no_sample(run).findings.empty());
+  EXPECT_EQ(orders_change(run).compared, "1 pair of passes");
+}
+
 TEST(Samples, CallAPassWholeThatDrewAsManyAsItsLoaderHas) {
   auto run = right_run();
   for (auto& rank : run.ranks) {
