@@ -184,7 +184,7 @@ std::string FrameInputs::at(uint64_t number) const {
     const auto place = frames.frames.begin() + static_cast<std::ptrdiff_t>(at);
     switch (below(random, 8)) {
       case 0:
-        frame.kind = static_cast<FrameKind>(below(random, 13));
+        frame.kind = static_cast<FrameKind>(below(random, 17));
         break;
       case 1:
         frame.payload.resize(below(random, 40));
