@@ -3,9 +3,9 @@
 
 usage: recorder.py [--build BUILD] [--rounds N] [--steps N] [--model NAME]...
 
-Times are of the processor, in one thread. In Python, with PyTorch of .venv-peer, steps of models from 1,700 to 124 million
-parameters are recorded by turns: recorded ones, of which the first eight digest all tensors and the others those that are due,
-beside ones of the same process that are not. In C++ it is a small convolutional network on 32 images, in one process
+Times are of the processor, in one thread. In Python, with PyTorch of .venv-peer, models from 1,700 to 124 million parameters
+are trained twice in one process, a recorded step beside one that is not; the median of the pairs counts. Of a large model the
+first steps are digested, and then one of seven. In C++ it is a small convolutional network on 32 images, in one process
 (bench_recorder, with a history of many small steps for `judge`).
 """
 
@@ -22,7 +22,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON = os.path.join(ROOT, ".venv-peer", "bin", "python")
 SMALL_STEPS = 20000
-WARM_UP, FIRST, BLOCK = 3, 8, 5  # Steps; of a block one digests large models.
+WARM_UP = 3  # Steps.
 
 
 def residual_network(nn):
@@ -69,7 +69,8 @@ MODELS = {
 
 
 def steps_in_python(folder, steps, name):
-    """Milliseconds of a step: without the recorder, recorded among the first steps, and later."""
+    """Milliseconds of steps without the recorder, and what it adds in percent: to the first steps, to later ones that digest a
+    large model, to those that do not, and on average."""
     sys.path.insert(0, os.path.join(ROOT, "recorder", "python"))
     import lockstep_recorder
     lockstep_recorder.start(folder, rank=0, world=1)
@@ -77,23 +78,35 @@ def steps_in_python(folder, steps, name):
     from torch import nn
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
-    model, data, kind = MODELS[name](torch, nn)
-    ddp = nn.parallel.DistributedDataParallel(model)
-    options = {"momentum": 0.9} if kind == "SGD" else {}
-    optimizer = getattr(torch.optim, kind)(ddp.parameters(), lr=1e-4, **options)
-    times, history = {False: [], True: []}, lockstep_recorder.recorder.history
-    for number in range(2 * (WARM_UP + FIRST + steps)):
-        is_recorded = number % 2 == 1
+    history, trainings = lockstep_recorder.recorder.history, []
+
+    def switch(is_recorded):
         history.process = os.getpid() if is_recorded else -1  # Of another process nothing is recorded.
+
+    for is_recorded in (False, True):
+        switch(is_recorded)
+        model, data, kind = MODELS[name](torch, nn)
+        ddp = nn.parallel.DistributedDataParallel(model)
+        options = {"momentum": 0.9} if kind == "SGD" else {}
+        trainings.append((is_recorded, ddp, data, getattr(torch.optim, kind)(ddp.parameters(), lr=1e-4, **options)))
+
+    def step(is_recorded, ddp, data, optimizer):
+        switch(is_recorded)
         before = time.process_time()
         optimizer.zero_grad()
         ddp(data).square().mean().backward()
         optimizer.step()
-        times[is_recorded].append(1e3 * (time.process_time() - before))
-    def least(steps):
-        """Of each place in a block, since other programs only add to a time; on average over the block."""
-        return statistics.mean(min(steps[place::BLOCK]) for place in range(BLOCK))
-    return [least(times[False][WARM_UP:]), min(times[True][WARM_UP:FIRST]), least(times[True][FIRST + WARM_UP:])]
+        return 1e3 * (time.process_time() - before)
+
+    often, seldom = lockstep_recorder.OFTEN, lockstep_recorder.SELDOM
+    pairs = [[step(*training) for training in trainings] for _ in range(2 * seldom + steps // seldom * seldom)]
+    first, later = pairs[WARM_UP:often], pairs[2 * seldom:]
+
+    def added(pairs):
+        """By the median of pairs of steps, since other programs add to some."""
+        return 100 * (statistics.median(recorded / plain for plain, recorded in pairs) - 1)
+    due, others = (added([pair for at, pair in enumerate(later) if (at % seldom == 0) == is_due]) for is_due in (True, False))
+    return [statistics.median(plain for plain, _ in later), added(first), due, others, (due + (seldom - 1) * others) / seldom]
 
 
 def timed(command):
@@ -118,9 +131,8 @@ def main(build, rounds, steps, models):
         for name in models or MODELS:
             said, _ = timed([PYTHON, os.path.abspath(__file__), "--steps", str(steps), "--model", name, "--in-python",
                              os.path.join(folder, name)])
-            without, first, later = json.loads(said)
-            print("%-15s %8.2f ms a step, recorded %8.2f: %+.1f %%; in the first steps %8.2f: %+.1f %%" %
-                  (name, without, later, 100 * (later / without - 1), first, 100 * (first / without - 1)))
+            print("%-15s %8.2f ms a step; recorded: first %+.1f %%, then where it is digested %+.1f %%, where not %+.1f %%, "
+                  "on average %+.1f %%" % (name, *json.loads(said)), flush=True)
 
 
 def measure_build(build, rounds, steps):

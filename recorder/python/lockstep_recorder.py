@@ -27,6 +27,7 @@ import functools
 import hashlib
 import importlib
 import inspect
+import itertools
 import json
 import math
 import multiprocessing.process
@@ -50,12 +51,13 @@ WHY_MOST = 4000  # Characters of an exception. A longer one keeps its end, where
 WAITING_MOST = 1 << 20  # Bytes that wait for a file whose rank is not known yet.
 VALUES_BYTES = 3 << 19  # Of one list; of larger tensors some elements are recorded.
 ELEMENTS_MOST, ELEMENTS_LEAST = 4096, 16  # Of a tensor, where not all are.
-# What has more elements is digested in the first steps, and then in every fifth: no model of two or three is always passed over.
-LARGE, OFTEN, SELDOM = 4 << 20, 8, 5
+# What has more elements is digested in the first steps, and then in every seventh: no model of two or three is always passed over.
+LARGE, OFTEN, SELDOM = 4 << 20, 8, 7
 GOLDEN, FIRST, SECOND = (word - (1 << 64) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 # Bytes that are hashed together, of a tensor that is hashed together with others, and of a part of a large one.
 ROW, SMALL, CHUNK = 2048, 1 << 16, 1 << 18
 NO_TENSOR = (0, -1.0)
+encoded = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
 # PyTorch's functions, the tensor that a rank sends, and their names in a history.
 COLLECTIVES = {"all_reduce": ("tensor", "allreduce"), "broadcast": ("tensor", "broadcast"), "reduce": ("tensor", "reduce"),
                "all_gather": ("tensor", "allgather"), "all_gather_into_tensor": ("input_tensor", "_allgather_base"),
@@ -102,7 +104,7 @@ class History:
             if self.waiting_bytes < WAITING_MOST or kind == TENSORS:
                 self.waiting.append((kind, header, payload))
             return
-        text = json.dumps(header, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
+        text = encoded(header).encode("utf-8", "replace")
         body = struct.pack("<IIQ", len(text), kind, len(payload)) + text + payload
         with self.lock:
             if self.has_ended:
@@ -140,76 +142,102 @@ def keys(device):
     return mix(torch.arange(1, 1 + 2 * ROW // 8, device=device) * GOLDEN).bitwise_or_(1).split(ROW // 8)
 
 
-def hashes_of(rows):
-    """Of rows of bytes. CUDA has no matrix products of integers."""
-    rows = rows.view(torch.int64).view(-1, ROW // 8)
-    whole, half = keys(rows.device)
-    if rows.device.type != "cpu" or len(rows) > CHUNK // ROW:
-        return (rows * whole).sum(1) + ((rows >> 32) * half).sum(1)
-    with torch.inference_mode(False):
-        if not hasattr(here, "scratch"):  # Memory that is taken anew costs more than what is done in it.
+def parts_of(data, most):
+    """Rows of bytes in parts of at most so many, as words."""
+    return data.view(torch.int64).view(-1, ROW // 8).split(most // ROW)
+
+
+def hashes_of(parts):
+    """Of the rows in each part, in order. CUDA has no matrix products of integers."""
+    whole, half = keys(parts[0].device)
+    if parts[0].device.type != "cpu":
+        return torch.cat([(rows * whole).sum(1) + ((rows >> 32) * half).sum(1) for rows in parts])
+    if not hasattr(here, "scratch"):  # Memory that is taken anew costs more than what is done in it.
+        with torch.inference_mode(False):
             here.scratch = torch.empty(CHUNK // ROW, ROW // 8, dtype=torch.int64, device="cpu")
-    shifted = torch.bitwise_right_shift(rows, 32, out=here.scratch[:len(rows)])
-    return torch.mv(rows, whole) + torch.mv(shifted, half)
+    scratch, of_words, of_halves = here.scratch, [], []
+    for rows in parts:
+        shifted = torch.bitwise_right_shift(rows, 32, out=scratch[:rows.shape[0]])
+        of_words.append(torch.mv(rows, whole))
+        of_halves.append(torch.mv(shifted, half))
+    return torch.cat(of_words).add_(torch.cat(of_halves))
 
 
 def bytes_in(tensor):
     """Those of a contiguous tensor, where words of 8 bytes can be read."""
-    data = tensor.reshape(-1).view(torch.uint8)
+    data = tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8)
     return data.clone() if data.storage_offset() % 8 else data
 
 
-def hashes_of_rows(data, most):
-    """Of all whole rows, in order. Those of small tensors are hashed together, and those of large ones in parts, so that
-    intermediate tensors stay small."""
-    hashes, small, size = [], [], 0
-    for each in data:
-        body = each[:len(each) // ROW * ROW]
-        is_small = len(body) < SMALL
-        if small and (not is_small or size + len(body) > most):
-            hashes.append(hashes_of(torch.cat(small)))
-            small, size = [], 0
-        if is_small:
-            small.append(body)
-            size += len(body)
-        else:
-            hashes += [hashes_of(part) for part in body.split(most)]
-    return torch.cat([*hashes, hashes_of(torch.cat(small))] if small else hashes)
+def summed(hashes, numbers, ends):
+    """The sums over rows that lie together, up to each end. The first end is 0."""
+    sums = mix(hashes.add_(numbers)).cumsum(0)
+    sums = torch.cat([sums.new_zeros(1), sums])[ends]
+    return sums[1:] - sums[:-1]
+
+
+@functools.lru_cache(maxsize=64)
+def layout_of(sizes, device):
+    """Of tensors with so many bytes: zeros that fill the last row of each, and the numbers and ends of the rows that are hashed
+    together: those of small tensors, and the last ones of large tensors."""
+    with torch.inference_mode(False):
+        zeros = torch.zeros(ROW, dtype=torch.uint8, device=device)
+        last = [1 + size // ROW for size in sizes]
+        numbers = [n for size, end in zip(sizes, last) for n in range(1 if size < SMALL else end, 1 + end)]
+        ends = itertools.accumulate([0] + [end if size < SMALL else 1 for size, end in zip(sizes, last)])
+        return ([zeros[size % ROW:] for size in sizes], torch.tensor(numbers, device=device) * GOLDEN,
+                torch.tensor(list(ends), device=device))
 
 
 def sums_of_hashes(tensors):
-    """The digests of contiguous tensors on one device."""
-    device = tensors[0].device
-    data, zeros = [bytes_in(t) for t in tensors], torch.zeros(ROW, dtype=torch.uint8, device=device)
-    counts = [len(each) // ROW for each in data]
-    ends = [part for each in data for part in (each[len(each) // ROW * ROW:], zeros[len(each) % ROW:])]
-    numbers = torch.arange(1, 2 + max(counts), device=device) * GOLDEN
-    places = torch.tensor([0, *counts], device=device)
-    lasts = mix(hashes_of(torch.cat(ends)) + numbers[places[1:]])
-    rows = hashes_of_rows(data, CHUNK if device.type == "cpu" else 1 << 25)
-    sums = mix(rows + torch.cat([numbers[:count] for count in counts])).cumsum(0)
-    sums = torch.cat([sums.new_zeros(1), sums])[places.cumsum(0)]
-    return sums[1:] - sums[:-1] + lasts
+    """The digests of contiguous tensors on one device. The rows of large ones are hashed in parts, so that intermediate tensors
+    stay small."""
+    device, data = tensors[0].device, [bytes_in(t) for t in tensors]
+    most = CHUNK if device.type == "cpu" else 1 << 25
+    sizes = tuple([each.numel() for each in data])
+    zeros, numbers, ends = layout_of(sizes, device)
+    gathered, parts = [], []
+    for each, size, fill in zip(data, sizes, zeros):
+        if size >= SMALL:
+            parts += parts_of(each[:size - size % ROW], most)
+            each = each[size - size % ROW:]
+        gathered += each, fill
+    sums = summed(hashes_of(parts_of(torch.cat(gathered), most)), numbers, ends)
+    if parts:
+        counts = [size // ROW if size >= SMALL else 0 for size in sizes]
+        numbers = torch.arange(1, 1 + max(counts), device=device) * GOLDEN
+        ends = torch.tensor([0, *itertools.accumulate(counts)], device=device)
+        sums += summed(hashes_of(parts), torch.cat([numbers[:count] for count in counts]), ends)
+    return sums
 
 
 def norms_of(tensors):
-    """Euclidean, as one tensor, of contiguous tensors on one device."""
-    real = [t if t.is_floating_point() or t.is_complex() else t.double() for t in tensors]
-    if hasattr(torch, "_foreach_norm") and all(t.dtype == real[0].dtype and t.is_floating_point() for t in real):
-        return torch.stack(torch._foreach_norm(real))
-    return torch.stack([torch.linalg.vector_norm(t).double() for t in real])
+    """Euclidean, of contiguous tensors on one device, as one tensor."""
+    by_dtype = {}
+    for number, tensor in enumerate(tensors):
+        by_dtype.setdefault(tensor.dtype, []).append(number)
+    norms = []
+    for dtype, numbers in by_dtype.items():
+        same = [tensors[n] for n in numbers]
+        if not dtype.is_floating_point and not dtype.is_complex:
+            same = [t.double() for t in same]
+        norms.append(torch.stack(torch._foreach_norm(same) if hasattr(torch, "_foreach_norm") and not dtype.is_complex else
+                                 [torch.linalg.vector_norm(t) for t in same]))
+    if len(norms) == 1:
+        return norms[0]
+    places = sorted(range(len(tensors)), key=list(itertools.chain(*by_dtype.values())).__getitem__)
+    return torch.cat([each.double() for each in norms])[torch.tensor(places, device=tensors[0].device)]
 
 
 def digests_of(tensors):
-    """(digest, norm) of each; NO_TENSOR for None. One transfer from each device for all."""
+    """(digest, norm) of each plain tensor; NO_TENSOR for None. One transfer from each device for all."""
     result, by_device = [NO_TENSOR] * len(tensors), {}
     for number, tensor in enumerate(tensors):
         if tensor is not None:
             by_device.setdefault(tensor.device, []).append(number)
     with torch.no_grad():
         for numbers in by_device.values():
-            dense = [t.detach() if t.layout == torch.strided else t.detach().to_dense() for t in (tensors[n] for n in numbers)]
-            flat = [t.contiguous() for t in dense]
+            flat = [(t if t.layout is torch.strided else t.to_dense()).contiguous() for t in (tensors[n] for n in numbers)]
             for number, pair in zip(numbers, zip(sums_of_hashes(flat).tolist(), norms_of(flat).tolist())):
                 result[number] = pair
     return result
@@ -777,7 +805,6 @@ class Model:
         """{id of a parameter: (model, name, whether it is frozen)}"""
         return {id(p): (self, name, not p.requires_grad) for name, p in self.all_parameters()}
 
-
     def shards(self):
         """What this rank holds of tensors that the ranks have parts of: [name, whole shape, where it begins, whether in the
         flattened whole]."""
@@ -1054,6 +1081,8 @@ class Training:
 
     def adopt(self):
         """Makes models of the roots among sharded modules."""
+        if not self.sharded:
+            return
         sharded, self.sharded = [(reference(), name) for reference, name in self.sharded], []
         inner = [model.module() for model in self.live_models()] + [module for module, _ in sharded if module is not None]
         known = {id(each) for module in inner for each in torch.nn.Module.modules(module) if each is not module}
