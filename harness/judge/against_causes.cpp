@@ -6,19 +6,24 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <numeric>
+#include <utility>
 
 namespace lockstep::recorded {
 
 namespace {
 
-// The sum of a number of each fact of a name in one step of a rank.
-int64_t total_of(const Rank& rank, int step, const char* name, const char* field) {
-  int64_t total = 0;
-  for (const auto& record : rank.records)
-    if (const auto* fact = std::get_if<Fact>(&record.what);
-        fact && record.at.step == step && fact->name == name)
-      total += field ? fact->whole(field).value_or(0) : 1;
-  return total;
+// Over how many terms the loss of each backward of a step averages.
+std::vector<int64_t> terms_by_backward(const Rank& rank, int step) {
+  std::vector<int64_t> all;
+  int64_t terms = 0;
+  for (const auto& record : rank.records) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (!fact || record.at.step != step) continue;
+    if (fact->name == "terms") terms += fact->whole("terms").value_or(0);
+    if (fact->name == "backward" && terms > 0) all.push_back(std::exchange(terms, 0));
+  }
+  return all;
 }
 
 int64_t samples_drawn(const Rank& rank, int step) {
@@ -29,13 +34,13 @@ int64_t samples_drawn(const Rank& rank, int step) {
   return total;
 }
 
-// "512 and 489 terms", where ranks differ; empty where all have equally many.
-std::string unlike_counts(const std::vector<int64_t>& by_rank, const char* what) {
-  if (std::all_of(by_rank.begin(), by_rank.end(), [&](auto n) { return n == by_rank.front(); }))
+// "512 and 489 terms", where counts differ; empty where all are equal.
+std::string unlike_counts(const std::vector<int64_t>& counts, const char* what) {
+  if (std::all_of(counts.begin(), counts.end(), [&](auto n) { return n == counts.front(); }))
     return "";
-  if (std::any_of(by_rank.begin(), by_rank.end(), [](auto n) { return n == 0; })) return "";
+  if (std::any_of(counts.begin(), counts.end(), [](auto n) { return n == 0; })) return "";
   std::vector<std::string> texts;
-  for (const auto count : by_rank) texts.push_back(with_commas(count));
+  for (const auto count : counts) texts.push_back(with_commas(count));
   const auto last = texts.back();
   texts.pop_back();
   return joined(texts, ", ") + " and " + last + " " + what;
@@ -43,13 +48,18 @@ std::string unlike_counts(const std::vector<int64_t>& by_rank, const char* what)
 
 std::string mean_of_means(const RecordedRun& run, int step) {
   std::vector<int64_t> terms, samples;
+  std::string in_rank;
   for (const auto& rank : run.ranks) {
-    terms.push_back(total_of(rank, step, "terms", "terms"));
+    const auto backwards = terms_by_backward(rank, step);
+    terms.push_back(std::accumulate(backwards.begin(), backwards.end(), int64_t{0}));
     samples.push_back(samples_drawn(rank, step));
+    if (const auto text = unlike_counts(backwards, "terms"); in_rank.empty() && !text.empty())
+      in_rank = "the backwards of rank " + std::to_string(rank.number) + " have " + text;
   }
   auto text = unlike_counts(terms, "terms");
+  if (text.empty() && !in_rank.empty()) return in_rank;
   if (text.empty()) text = unlike_counts(samples, "samples");
-  return text;
+  return text.empty() ? "" : "ranks have " + text;
 }
 
 bool changed_before_averaging(const Rank& rank, int step) {
@@ -184,7 +194,7 @@ void add_causes(Finding& finding, const PointRow& row, const RecordedRun& run,
         "this step, where one process clips the average";
     if (!is_named) finding.pattern = "clipped_before_averaging";
   } else if (const auto text = mean_of_means(run, row.point.step); !is_named && !text.empty()) {
-    finding.text += "\ncause: mean of means: ranks have " + text +
+    finding.text += "\ncause: mean of means: " + text +
                     ", and the average of their gradients weights them alike";
     finding.pattern = "average_of_averages";
   }

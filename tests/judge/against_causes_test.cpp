@@ -56,11 +56,26 @@ TEST(OneProcessBesideRanks, ToldFromAMeanOfMeans) {
   const int64_t terms[]{512, 489};
   for (auto& rank : run.ranks)
     rank.records.insert(rank.records.begin() + 1,
-                        Record{{0, "forward"}, Fact{"terms", {{"terms", terms[rank.number]}}}});
+                        Record{{0, "backward"}, Fact{"terms", {{"terms", terms[rank.number]}}}});
   change(run, "gradients", 0, [](Digests& is) { is.elements[0] = floats({0.5F, -2.6F, 1.4F}); });
   const auto finding = first_finding(run, one_process());
   EXPECT_EQ(finding.pattern, "average_of_averages");
   EXPECT_NE(finding.text.find("mean of means: ranks have 512 and 489 terms"), std::string::npos);
+}
+
+TEST(OneProcessBesideRanks, ToldFromAMeanOfMeansOverTheBackwardsOfAStep) {
+  auto run = ranks_of(2);
+  for (auto& rank : run.ranks)
+    for (const auto terms : {3, 5})
+      rank.records.insert(
+          rank.records.begin() + 1,
+          {Record{{0, "backward"}, Fact{"terms", {{"terms", terms}}}},
+           Record{{0, "backward"}, Fact{"backward", {{"model", "model 0"}, {"kind", "no_sync"}}}}});
+  change(run, "gradients", 0, [](Digests& is) { is.elements[0] = floats({0.5F, -2.6F, 1.4F}); });
+  const auto finding = first_finding(run, one_process());
+  EXPECT_EQ(finding.pattern, "average_of_averages");
+  EXPECT_NE(finding.text.find("mean of means: the backwards of rank 0 have 5 and 3 terms"),
+            std::string::npos);
 }
 
 TEST(OneProcessBesideRanks, ToldFromGradientsThatWereClippedBeforeTheyWereAveraged) {

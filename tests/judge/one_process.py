@@ -26,6 +26,7 @@ import lockstep_recorder
 from forked_ranks import load_all, run_forked
 
 GLOBAL_BATCH, CLASSES, EPOCHS = 8, 3, 1
+SENTENCES = ("words", "words_unweighted")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -35,8 +36,18 @@ def images(samples, dtype):
                          torch.randint(0, CLASSES, (samples,), generator=draw))
 
 
+def sentences(samples):
+    """Of five words at most; 2 to 5 of them are predicted, by the sample's number."""
+    draw = torch.Generator().manual_seed(1)
+    targets = torch.randint(0, CLASSES, (samples, 5), generator=draw)
+    targets[torch.arange(5) >= 2 + torch.arange(samples)[:, None] % 4] = -100
+    return TensorDataset(torch.randint(0, 11, (samples, 5), generator=draw), targets)
+
+
 def network(name):
     """Without ReLU: where rounding decides on which side of zero one of so few units is, its gradients jump."""
+    if name in SENTENCES:
+        return nn.Sequential(nn.Embedding(11, 16), nn.Linear(16, 16), nn.GELU(), nn.Linear(16, CLASSES))
     layers = [nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)] if name == "batch_norm" else [nn.Conv2d(1, 4, 3)]
     return nn.Sequential(*layers, nn.GELU(), nn.Flatten(), nn.Linear(64, 16), nn.GELU(), nn.Linear(16, CLASSES))
 
@@ -55,7 +66,7 @@ def dtype_of(name):
 def loader_of(name, rank, world, data):
     if name in ("uneven", "unweighted"):
         return DataLoader(data, batch_sampler=uneven_batches(rank, world, len(data))), None
-    sampler = DistributedSampler(data, seed=7 if name == "other_seed" and world > 1 else 0)
+    sampler = DistributedSampler(data, shuffle=name not in SENTENCES, seed=7 if name == "other_seed" and world > 1 else 0)
     return DataLoader(data, batch_size=GLOBAL_BATCH // world, sampler=sampler), sampler
 
 
@@ -72,6 +83,15 @@ def wrapped(name, world, model):
     return DistributedDataParallel(model)
 
 
+def loss_of(name, world, outputs, y):
+    """Of "words" over all that the ranks predict."""
+    if name != "words":
+        return cross_entropy(outputs.flatten(0, -2), y.flatten())
+    count = (y != -100).sum()
+    dist.all_reduce(count)
+    return cross_entropy(outputs.flatten(0, -2), y.flatten(), reduction="sum") * world / count
+
+
 def sum_hook(_, bucket):
     return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(lambda done: done.value()[0])
 
@@ -79,7 +99,7 @@ def sum_hook(_, bucket):
 def train(name, rank, world):
     torch.manual_seed(3) if name != "unseeded" else torch.seed()
     dtype, name = dtype_of(name), name.split()[0]
-    data = images(47 if name == "padded" else 48, dtype)
+    data = sentences(48) if name in SENTENCES else images(47 if name == "padded" else 48, dtype)
     loader, sampler = loader_of(name, rank, world, data)
     ddp = wrapped(name, world, network(name).to(dtype))
     if name == "sum":
@@ -93,7 +113,7 @@ def train(name, rank, world):
         for x, y in loader:
             optimizer.zero_grad()
             with autocast:
-                loss = cross_entropy(ddp(x), y)
+                loss = loss_of(name, world, ddp(x), y)
             if name == "uneven":
                 loss = loss * (world * len(x) / GLOBAL_BATCH)
             if name == "dropped" and rank == 1:

@@ -9,7 +9,7 @@ import subprocess
 
 from recorded_case import RecordedCase, main
 
-CLEAN = [(dtype, world) for dtype in ("float32", "bfloat16", "float16") for world in (2, 4)] + [("autocast", 2), ("uneven", 2)]
+CLEAN = [(dtype, world) for dtype in ("float32", "bfloat16", "float16") for world in (2, 4)] + [("autocast", 2), ("uneven", 2), ("words", 2)]
 # Divided over the ranks, each beside one process that divides nothing.
 DIVIDED = [(name, world) for name in ("fully_shard", "fsdp") for world in (2, 4)]
 # Program -> the one process that it is judged against, the claim that finds its mistake, the pattern, and the place's begin.
@@ -23,6 +23,7 @@ MISTAKES = {
     "dropped in float16": ("float16", VALUES, "ranks_agree_reference_differs", "step 0, backward, "),
     "unweighted": ("uneven", VALUES, "average_of_averages", "step 0, backward, "),
     "unweighted in bfloat16": ("uneven in bfloat16", VALUES, "average_of_averages", "step 0, backward, "),
+    "words_unweighted": ("words", VALUES, "average_of_averages", "step 0, backward, "),
     "batch_norm": ("batch_norm", VALUES, "ranks_agree_reference_differs", "step 0, backward, "),
     "other_seed": ("float32", DATA, "other_batches", "pass 0 of loader 0, batch 0"),
     "padded": ("padded", DATA, "other_batches", "pass 0 of loader 0, batch 5"),
@@ -70,6 +71,10 @@ class Beside(RecordedCase):
                 finding = results[claim]["findings"][0]
                 self.assertEqual(finding["pattern"], pattern, result.stdout)
                 self.assertTrue(finding["where"].startswith(place), finding["where"])
+
+    def test_a_mean_over_the_words_of_each_rank_is_told_from_their_numbers(self):
+        _, results = self.judged("words_unweighted-2", "words-1")
+        self.assertIn("mean of means: ranks have 12 and 16 terms", results[VALUES]["findings"][0]["text"])
 
     def test_a_model_with_batch_norm_is_told_why_it_parts(self):
         _, results = self.judged("batch_norm-2", "batch_norm-1")

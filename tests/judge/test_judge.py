@@ -209,6 +209,39 @@ assert lockstep_recorder.digests_of([]) == []
 """
 
 
+# A loss -> the averages that it is made of.
+AVERAGES_OF_LOSSES = r"""
+import sys
+sys.path.insert(0, %r)
+import torch
+from torch.nn import functional as F
+import lockstep_recorder
+lockstep_recorder.torch = torch
+logits, targets = torch.randn(6, 5, requires_grad=True), torch.tensor([1, 2, -100, 3, 4, -100])
+other, scaled = torch.rand(6, 5), logits * 2
+def fails(*_):
+    raise AssertionError("the program's hook ran")
+with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, fails):
+    hooked = F.cross_entropy(scaled, targets)
+    hooked_mean = F.l1_loss(scaled, other)
+for loss, expected in (
+        (F.cross_entropy(scaled, targets), [("nll_loss", 4)]),
+        (torch.nn.CrossEntropyLoss(ignore_index=1, label_smoothing=0.1)(scaled, targets.abs() %% 5) / 4, [("nll_loss", 5)]),
+        (F.cross_entropy(scaled.view(2, 5, 3), targets.view(2, 3)), [("nll_loss", 4)]),
+        (F.cross_entropy(scaled, targets, reduction="sum") / 6, []),
+        (F.cross_entropy(scaled, targets, reduction="none").mean(), [("mean", 6)]),
+        (F.mse_loss(scaled, other), [("mse_loss", 30)]),
+        (F.mse_loss(scaled, other, reduction="sum"), []),
+        (F.l1_loss(scaled, other), [("mean", 30)]),
+        (F.smooth_l1_loss(scaled, other), [("smooth_l1_loss", 30)]),
+        (F.binary_cross_entropy(scaled.sigmoid(), other), [("binary_cross_entropy", 30)]),
+        (F.binary_cross_entropy_with_logits(scaled, other), [("binary_cross_entropy_with_logits", 30)]),
+        (F.cross_entropy(scaled, targets).mean() + 0.1 * scaled[:3].square().mean(), [("nll_loss", 4), ("mean", 15)]),
+        (hooked, []), (hooked_mean, [("mean", 30)]), (logits, []), (torch.tensor(1.0), []), (None, []), ("loss", [])):
+    found = lockstep_recorder.averages_of(loss)
+    assert sorted(found) == sorted(expected), (loss, found, expected)
+"""
+
 class Digests(unittest.TestCase):
     def printed(self, script):
         result = subprocess.run([PYTHON, "-c", script], capture_output=True, text=True, timeout=300, check=False)
@@ -217,6 +250,9 @@ class Digests(unittest.TestCase):
 
     def test_digests_of_all_kinds_of_tensors_are_those_of_the_definition(self):
         self.printed(DIGESTS_BY_DEFINITION % os.path.join(ROOT, "recorder", "python"))
+
+    def test_averages_are_told_from_the_graph_of_a_loss(self):
+        self.printed(AVERAGES_OF_LOSSES % os.path.join(ROOT, "recorder", "python"))
 
     def test_digests_are_those_of_the_protocol(self):
         """docs/protocol.md has a table of them."""
