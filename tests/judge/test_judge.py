@@ -241,6 +241,19 @@ for loss, expected in (
     found = lockstep_recorder.averages_of(loss)
     assert sorted(found) == sorted(expected), (loss, found, expected)
 """
+# docs/protocol.md: in which steps models of more than 2^22 elements, and of as many, are digested.
+STEPS_OF_LARGE_MODELS = """
+import sys, types, torch
+sys.path.insert(0, %r)
+from lockstep_recorder import _records
+def due(elements, values_steps=0):
+    named = [("w", torch.zeros(1).expand(elements - 1)), ("none", None), ("b", torch.zeros(1))]
+    return [step for step in range(30) if _records.Recorder.is_due(types.SimpleNamespace(step=step, values_steps=values_steps), named)]
+assert due((1 << 22) + 1) == [*range(8), 14, 21, 28]
+assert due((1 << 22) + 1, 10) == [*range(10), 14, 21, 28]
+assert due(1 << 22) == [*range(30)]
+"""
+
 
 class Digests(unittest.TestCase):
     def printed(self, script):
@@ -250,6 +263,9 @@ class Digests(unittest.TestCase):
 
     def test_digests_of_all_kinds_of_tensors_are_those_of_the_definition(self):
         self.printed(DIGESTS_BY_DEFINITION % os.path.join(ROOT, "recorder", "python"))
+
+    def test_a_large_model_is_digested_at_first_and_then_in_one_step_of_seven(self):
+        self.printed(STEPS_OF_LARGE_MODELS % os.path.join(ROOT, "recorder", "python"))
 
     def test_averages_are_told_from_the_graph_of_a_loss(self):
         self.printed(AVERAGES_OF_LOSSES % os.path.join(ROOT, "recorder", "python"))
