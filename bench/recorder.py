@@ -78,7 +78,8 @@ def steps_in_python(folder, steps, name):
     from torch import nn
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
-    history, trainings = lockstep_recorder.recorder.history, []
+    from lockstep_recorder import _records, _state
+    history, trainings = _state.recorder.history, []
 
     def switch(is_recorded):
         history.process = os.getpid() if is_recorded else -1  # Of another process nothing is recorded.
@@ -98,7 +99,7 @@ def steps_in_python(folder, steps, name):
         optimizer.step()
         return 1e3 * (time.process_time() - before)
 
-    often, seldom = lockstep_recorder.OFTEN, lockstep_recorder.SELDOM
+    often, seldom = _records.OFTEN, _records.SELDOM
     pairs = [[step(*training) for training in trainings] for _ in range(2 * seldom + steps // seldom * seldom)]
     first, later = pairs[WARM_UP:often], pairs[2 * seldom:]
 

@@ -179,8 +179,7 @@ class Programs(RecordedCase):
 DIGESTS_BY_DEFINITION = """
 import sys, torch
 sys.path.insert(0, %r)
-import lockstep_recorder
-lockstep_recorder.torch = torch
+from lockstep_recorder import _digests
 MOST, GOLDEN = (1 << 64) - 1, 0x9E3779B97F4A7C15
 def mixed(x):
     x = (((x & MOST) ^ ((x & MOST) >> 30)) * 0xBF58476D1CE4E5B9) & MOST
@@ -200,12 +199,12 @@ tensors = [torch.randn(3), torch.randn(2 * 70001 + 1), torch.empty(0), torch.ara
            torch.randn(4, 6).t(), torch.randn(4)[::4], torch.tensor(True), torch.randn(2, 2, dtype=torch.complex64), torch.eye(3).to_sparse(),
            torch.randn(512), torch.randn(511), torch.randn(1 << 16), torch.randn((1 << 16) + 2), torch.randn(5).half(), torch.randn(()),
            *[torch.randn((1 << 16) - 512 * k) for k in range(3)]]
-digests = lockstep_recorder.digests_of([None, *tensors])
-assert digests[0] == lockstep_recorder.NO_TENSOR
+digests = _digests.digests_of([None, *tensors])
+assert digests[0] == _digests.NO_TENSOR
 for tensor, (digest, norm) in zip(tensors, digests[1:]):
     assert digest %% (1 << 64) == by_definition(tensor), tensor.shape
     assert abs(norm - tensor.to_dense().flatten().to(torch.complex128).abs().square().sum().sqrt()) < 1e-2, tensor.shape
-assert lockstep_recorder.digests_of([]) == []
+assert _digests.digests_of([]) == []
 """
 
 
@@ -215,8 +214,7 @@ import sys
 sys.path.insert(0, %r)
 import torch
 from torch.nn import functional as F
-import lockstep_recorder
-lockstep_recorder.torch = torch
+from lockstep_recorder import _losses
 logits, targets = torch.randn(6, 5, requires_grad=True), torch.tensor([1, 2, -100, 3, 4, -100])
 other, scaled = torch.rand(6, 5), logits * 2
 def fails(*_):
@@ -238,7 +236,7 @@ for loss, expected in (
         (F.binary_cross_entropy_with_logits(scaled, other), [("binary_cross_entropy_with_logits", 30)]),
         (F.cross_entropy(scaled, targets).mean() + 0.1 * scaled[:3].square().mean(), [("nll_loss", 4), ("mean", 15)]),
         (hooked, []), (hooked_mean, [("mean", 30)]), (logits, []), (torch.tensor(1.0), []), (None, []), ("loss", [])):
-    found = lockstep_recorder.averages_of(loss)
+    found = _losses.averages_of(loss)
     assert sorted(found) == sorted(expected), (loss, found, expected)
 """
 # docs/protocol.md: in which steps models of more than 2^22 elements, and of as many, are digested.
@@ -275,7 +273,7 @@ class Digests(unittest.TestCase):
         with open(os.path.join(ROOT, "docs", "protocol.md"), encoding="utf-8") as file:
             rows = re.findall(r"^\| (float32|int64) (\[.*\]) \| ([0-9a-f]{16}) \|$", file.read(), re.MULTILINE)
         self.assertEqual(len(rows), 3)
-        script = ("import sys, torch; sys.path.insert(0, %r); import lockstep_recorder as r; r.torch = torch\n"
+        script = ("import sys, torch; sys.path.insert(0, %r); from lockstep_recorder import _digests as r\n"
                   "print(*['%%016x' %% (r.digests_of([torch.tensor(v, dtype=getattr(torch, d))])[0][0] %% 2**64)"
                   " for d, v in %r])") % (os.path.join(ROOT, "recorder", "python"),
                                           [(dtype, json.loads(values)) for dtype, values, _ in rows])

@@ -10,7 +10,8 @@ from unittest import mock
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "recorder", "python"))
 
-import lockstep_recorder as recorder
+from lockstep_recorder import _history as recorder
+from lockstep_recorder import _launch
 
 VECTOR = os.path.join(HERE, "vectors", "rank1.history")
 
@@ -124,11 +125,11 @@ class Writer(unittest.TestCase):
 
     def test_a_rank_that_is_no_number_is_refused_in_one_sentence(self):
         with mock.patch.dict(os.environ, RANK="abc"), self.assertRaisesRegex(SystemExit, "^lockstep_recorder: RANK is 'abc'; expected"):
-            recorder.start(self.folder)
+            _launch.start(self.folder)
 
     def test_what_starts_without_a_folder_is_refused_with_the_usage(self):
         with mock.patch.dict(os.environ, clear=True), self.assertRaisesRegex(SystemExit, "usage: python -m lockstep_recorder"):
-            recorder.main(["train.py"])
+            _launch.main(["train.py"])
 
 
 if __name__ == "__main__":

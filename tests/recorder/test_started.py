@@ -72,7 +72,7 @@ class Started(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="lockstep started ")
         self.addCleanup(folder.cleanup)
         self.folder, self.out = folder.name, os.path.join(folder.name, "recorded")
-        shutil.copy(os.path.join(ROOT, "recorder", "python", "lockstep_recorder.py"), self.folder)
+        shutil.copytree(os.path.join(ROOT, "recorder", "python", "lockstep_recorder"), os.path.join(self.folder, "lockstep_recorder"))
 
     def run_program(self, text, *arguments, module=(), **environment):
         with open(os.path.join(self.folder, "train.py"), "w", encoding="utf-8") as file:

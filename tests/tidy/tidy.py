@@ -29,7 +29,6 @@ FRAGILE = {"Gloo": re.compile(r"ProcessGroupGloo|^gloo/"), "NCCL": re.compile(r"
 LINES_MAX = 300
 LONG_FILES = {
     "harness/worlds/shared_memory_store.cpp": "the table and the store over it share one lock and one layout",
-    "recorder/python/lockstep_recorder.py": "one file that a training program takes along, with nothing but torch beside it",
     "harness/recorder/tap.cpp": "an override for each virtual of c10d::Backend; in one place none is missed",
     "tests/ddp/consistency/errors_test.cpp": "each kind of disagreement with its sentence, side by side",
     "tests/ddp/reducer/gradients_test.cpp": "one list of propositions on one small world",

@@ -23,7 +23,9 @@ def import_next():
 def start():
     if "lockstep_recorder" in sys.modules:
         return  # The program starts it by itself.
-    spec = importlib.util.spec_from_file_location("lockstep_recorder", os.path.join(os.path.dirname(FOLDER), "lockstep_recorder.py"))
+    folder = os.path.join(os.path.dirname(FOLDER), "lockstep_recorder")  # Which need not be in the program's path.
+    spec = importlib.util.spec_from_file_location("lockstep_recorder", os.path.join(folder, "__init__.py"),
+                                                  submodule_search_locations=[folder])
     recorder = importlib.util.module_from_spec(spec)
     sys.modules["lockstep_recorder"] = recorder
     spec.loader.exec_module(recorder)

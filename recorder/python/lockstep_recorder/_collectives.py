@@ -1,0 +1,78 @@
+"""What the program sends through `torch.distributed`."""
+import contextlib
+import os
+import sys
+import time
+import weakref
+
+import torch
+
+from ._digests import dtype_name
+from ._history import DONE, ISSUED
+
+# PyTorch's functions, the tensor that a rank sends, and their names in a history.
+COLLECTIVES = {"all_reduce": ("tensor", "allreduce"), "broadcast": ("tensor", "broadcast"), "reduce": ("tensor", "reduce"),
+               "all_gather": ("tensor", "allgather"), "all_gather_into_tensor": ("input_tensor", "_allgather_base"),
+               "gather": ("tensor", "gather"), "scatter": ("tensor", "scatter"),
+               "reduce_scatter_tensor": ("input", "_reduce_scatter_base"), "barrier": (None, "barrier"),
+               "all_to_all_single": ("input", "alltoall_base"), "send": ("tensor", "send"), "recv": ("tensor", "recv")}
+HERE = os.path.dirname(__file__)
+
+
+class Collectives:
+    """What the program sends through `torch.distributed`, in order."""
+
+    def __init__(self, record):
+        self.record, self.sequences, self.pending = record, {}, weakref.WeakKeyDictionary()
+
+    def issue(self, op, group="world", dtype="", elements=0, root=-1):
+        sequence = self.sequences[group] = self.sequences.get(group, -1) + 1
+        append = self.record.history.append
+        append(ISSUED, {"op": op, "group": group, "dtype": dtype, "sequence": sequence, "elements": elements, "root": root,
+                        "ns": time.monotonic_ns()})
+        once = iter([True])  # A future and a wait may both say so.
+        return lambda: next(once, False) and append(DONE, {"group": group, "sequence": sequence, "ns": time.monotonic_ns()})
+
+    def collective(self, names, tensor, op, /, *args, **kwargs):
+        given = {**dict(zip(names, args)), **kwargs}
+        sent, root = given.get(tensor), given.get("src", given.get("dst"))
+        group, distributed = given.get("group"), torch.distributed
+        members = distributed.get_process_group_ranks(group) if group is not None else []
+        if members and distributed.get_rank() not in members:
+            return
+        name = "world" if len(members) in (0, distributed.get_world_size()) else "ranks " + ",".join(map(str, members))
+        has_tensor = isinstance(sent, torch.Tensor)
+        self.record.fact("call", at=call_site())
+        done = self.issue(op, name, dtype_name(sent.dtype) if has_tensor else "elements", sent.numel() if has_tensor else 0,
+                          root if type(root) is int else -1)
+        result, error = yield
+        if error is not None:
+            return
+        if not given.get("async_op"):
+            done()
+        elif result is not None:
+            self.pending[result] = done
+            with contextlib.suppress(RuntimeError):  # A backend without futures: it is done when the program has waited for it.
+                result.get_future().then(lambda _: done())
+
+    def wait(self, work, /, *args, **kwargs):
+        _, error = yield
+        if error is None:
+            self.pending.pop(work, lambda: None)()
+
+    def made(self, /, *args, **kwargs):
+        _, error = yield
+        if error is None:
+            distributed = torch.distributed
+            rank, world = distributed.get_rank(), distributed.get_world_size()
+            self.record.open(rank, world)
+            self.record.fact("process group", rank=rank, world=world, backend=distributed.get_backend())
+
+
+def call_site():
+    """The innermost frame that is neither PyTorch's nor the recorder's."""
+    frame, torch_folder = sys._getframe(1), os.path.dirname(torch.__file__) + os.sep
+    while frame.f_back and (frame.f_code.co_filename.startswith(torch_folder) or os.path.dirname(frame.f_code.co_filename) == HERE or
+                            frame.f_globals.get("__name__") in ("contextlib", "functools")):
+        frame = frame.f_back
+    return "%s:%d in %s" % (os.path.basename(frame.f_code.co_filename), frame.f_lineno, frame.f_code.co_name)

@@ -1,0 +1,116 @@
+"""Puts the hooks into PyTorch."""
+import contextlib
+import functools
+import importlib
+import inspect
+import sys
+import time
+import types
+
+import torch
+
+from . import _state
+from ._collectives import COLLECTIVES
+from ._hooks import hooked, is_compiling, put, quietly
+
+
+class Forward:
+    """In the place of the context in which DistributedDataParallel runs its module, once its buffers have come."""
+
+    def __init__(self, context, ddp):
+        self.context, self.ddp, self.began = context, ddp, time.monotonic_ns()
+
+    def __enter__(self):
+        quietly("forward", _state.recorder.training.begin_forward, self.ddp)
+        return self.context.__enter__()
+
+    def __exit__(self, *error):
+        quietly("forward", _state.recorder.training.end_forward, self.ddp, self.began)
+        return self.context.__exit__(*error)
+
+
+def forward_in(original):
+    @functools.wraps(original)
+    def function(ddp):
+        return original(ddp) if is_compiling() or not _state.recorder.is_on() else Forward(original(ddp), ddp)
+    return function
+
+
+def moving(original):
+    @functools.wraps(original)
+    def function(ddp, *args, **kwargs):
+        inputs = original(ddp, *args, **kwargs)
+        return quietly("moved inputs", _state.recorder.training.moved_inputs, ddp, inputs) or inputs
+    return function
+
+
+def before_step(optimizer, args, kwargs):
+    if not is_compiling() and _state.recorder.is_on():
+        quietly("update", _state.recorder.training.begin_update, optimizer, args, kwargs)
+
+
+def after_step(optimizer, args, kwargs):
+    if not is_compiling() and _state.recorder.is_on():
+        quietly("update", _state.recorder.training.end_update, optimizer, args, kwargs)
+
+
+# Dynamo compiles none of these, only what they call for the program.
+CODES = [code for each in (hooked, forward_in, moving) for code in each.__code__.co_consts if isinstance(code, types.CodeType)]
+CODES += [each.__code__ for each in (quietly, before_step, after_step, Forward.__init__, Forward.__enter__, Forward.__exit__)]
+
+
+def install():
+    """Puts hooks into PyTorch, once in a process. Each asks for the recorder of the process that it runs in."""
+    def part(name, method):
+        return lambda *args, **kwargs: getattr(getattr(_state.recorder, name), method)(*args, **kwargs)
+
+    training, loaders = functools.partial(part, "training"), functools.partial(part, "loaders")
+    parallel, iterator = torch.nn.parallel.DistributedDataParallel, torch.utils.data.dataloader._BaseDataLoaderIter
+    join, distributed = torch.distributed.algorithms.join.Join, torch.distributed.distributed_c10d
+    put(parallel, "__init__", training("wrap"), "construction")
+    put(parallel, "_pre_forward", training("prepare_forward"), "inputs of a forward")
+    put(parallel, "_sync_buffers", training("send_buffers"), "buffers")
+    if hasattr(parallel, "_inside_ddp_forward"):
+        parallel._inside_ddp_forward = forward_in(parallel._inside_ddp_forward)
+    if _state.recorder.generator:
+        parallel._pre_forward = moving(parallel._pre_forward)
+    put(join, "__enter__", training("join"), "join")
+    put(join, "__exit__", training("exhausted"), "end of a join")
+    put(iterator, "__init__", loaders("make_iterator"), "draw")
+    put(iterator, "_reset", loaders("reset"), "draw")
+    put(iterator, "_next_index", loaders("draw"), "draw")
+    put(iterator, "__next__", loaders("hand"), "batch")
+    put(torch.utils.data.DistributedSampler, "__iter__", loaders("deal"), "sampler")
+    put(torch.distributed.Work, "wait", part("collectives", "wait"), "wait")
+    scaler = getattr(sys.modules.get("torch.amp.grad_scaler"), "GradScaler", None)
+    if scaler:
+        put(scaler, "step", training("scale"), "scaler")
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+    register_optimizer_step_pre_hook(before_step)
+    register_optimizer_step_post_hook(after_step)
+
+    with contextlib.suppress(ImportError):
+        importlib.import_module("torch.distributed.fsdp")  # The first optimizer would load it.
+        put(torch.distributed.fsdp.FullyShardedDataParallel, "__init__", training("shard"), "construction")
+    replaced = {}
+
+    def put_function(owners, name, around, what):
+        original = getattr(owners[0], name, None)
+        if original is not None:
+            replaced[id(original)] = hooked(original, around, what)
+            for owner in owners:
+                setattr(owner, name, replaced[id(original)])
+    put_function([torch.autograd], "backward", training("backward"), "backward")
+    for package, name in (("torch.distributed.fsdp", "fully_shard"), ("torch.distributed.tensor.parallel", "parallelize_module")):
+        if package in sys.modules:
+            put_function([sys.modules[package]], name, training("shard"), "construction")
+    put_function([distributed, torch.distributed], "init_process_group", part("collectives", "made"), "process group")
+    for name, (tensor, op) in COLLECTIVES.items():
+        if hasattr(distributed, name):
+            names = list(inspect.signature(getattr(distributed, name)).parameters)
+            around = functools.partial(part("collectives", "collective"), names, tensor, op)
+            put_function([distributed, torch.distributed], name, around, "collective " + name)
+    for name, module in list(sys.modules.items()):  # Those that the program imported by name before.
+        for key, value in list(vars(module).items()) if isinstance(module, types.ModuleType) and name.partition(".")[0] != "torch" else ():
+            if id(value) in replaced and callable(value):
+                setattr(module, key, replaced[id(value)])

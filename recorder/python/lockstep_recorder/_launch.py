@@ -1,0 +1,162 @@
+"""How recording begins and ends, in this process and in those that it starts."""
+import atexit
+import functools
+import multiprocessing.process
+import multiprocessing.util
+import os
+import platform
+import runpy
+import sys
+
+from . import _state
+from ._history import History, told
+
+RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
+WORLD_VARIABLES = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE")
+
+
+def clock():
+    """Names this machine since it was started: ranks with one name can compare their times."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return platform.node()
+
+
+def whole_number(*variables, default=0):
+    """That of the first variable that is set."""
+    name = next((each for each in variables if os.environ.get(each)), None)
+    text = os.environ[name] if name else str(default)
+    if not text.isascii() or not text.isdigit():
+        raise SystemExit("lockstep_recorder: %s is '%s'; expected a whole number" % (name, text))
+    return int(text)
+
+
+def start(folder=None, program=None, rank=None, world=None):
+    """Records from here on, into `folder` or where LOCKSTEP_RECORD says; does nothing where neither is given. Where rank and
+    world are not given they are the launcher's (torchrun's variables, or those of Slurm or Open MPI), or else those of the
+    process group that the program makes."""
+    folder = folder or os.environ.get("LOCKSTEP_RECORD")
+    if _state.recorder or not folder:
+        return
+    is_launched = any(os.environ.get(each) for each in RANK_VARIABLES)
+    if rank is None and is_launched:
+        rank = whole_number(*RANK_VARIABLES)
+    if world is None:
+        world = whole_number(*WORLD_VARIABLES, default=1)
+    numbers = whole_number("LOCKSTEP_RECORD_VALUES"), whole_number("LOCKSTEP_RECORD_PERTURB")
+    try:
+        begin(folder, program or sys.argv[0], *numbers)
+        if rank is not None:
+            _state.recorder.history.open(rank, world)
+    except OSError as error:
+        raise SystemExit(str(error)) from None
+    except Exception as error:  # Such as a release of PyTorch that it does not know.
+        print("lockstep_recorder: nothing is recorded: %s" % told(error), file=sys.stderr)
+        if _state.recorder:
+            _state.recorder.history.has_ended = True
+        return
+    sys.excepthook, sys.exit = functools.partial(threw, sys.excepthook), functools.partial(exited, sys.exit)
+    multiprocessing.process.BaseProcess.start = started(multiprocessing.process.BaseProcess.start)
+
+
+def begin(*given):
+    """Makes the recorder of this process, to which another may have been forked along."""
+    import torch.distributed
+    from ._install import install
+    from ._records import Recorder
+    folder, program, values, perturbed = given
+    is_first = _state.recorder is None
+    about = {"perturbed": perturbed} if perturbed else {}
+    target = os.path.join(folder, "perturbed-%d" % perturbed) if perturbed else folder
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    if attempt != "0":  # torchrun starts the ranks again, and the files of the first attempt are there.
+        target = os.path.join(target, "restart-" + attempt)
+    history = History(target, writer="lockstep_recorder.py", torch=str(torch.__version__), clock=clock(),
+                      program=os.path.basename(program), **about)
+    _state.recorder = Recorder(history, given)
+    if is_first:
+        install()
+    if multiprocessing.process.parent_process() is None:
+        atexit.register(ended)
+    else:
+        multiprocessing.util.Finalize(None, ended, exitpriority=-100)  # Such a process ends without atexit's functions.
+
+
+def watch(model):
+    """Records a model whose gradients the program averages without DistributedDataParallel: its parameters, and gradients as
+    each update takes them. Returns it. Does nothing where nothing is recorded."""
+    if _state.recorder and _state.recorder.is_on():
+        from ._hooks import quietly
+        quietly("a watched model", _state.recorder.training.watch, model)
+    return model
+
+
+def threw(before, kind, error, trace):
+    record_exception(error)
+    before(kind, error, trace)
+
+
+def record_exception(error):
+    from ._hooks import quietly
+    quietly("an exception", _state.recorder.history.end, "threw", told(error))
+
+
+def exited(original, *code):
+    _state.recorder.exit_code = _state.recorder.history.count, code[0] if code else None
+    original(*code)
+
+
+def ended():
+    """Of a process of `multiprocessing` an exception is on its way here."""
+    error = sys.exc_info()[1]
+    if isinstance(error, SystemExit) and error.__context__ is not None:
+        error = error.__context__  # What torch.multiprocessing.spawn hands to the parent.
+    code = error.code if isinstance(error, SystemExit) else None
+    if error is None and _state.recorder.exit_code and _state.recorder.exit_code[0] == _state.recorder.history.count:
+        code = _state.recorder.exit_code[1]
+    if error is not None and not isinstance(error, SystemExit):
+        record_exception(error)
+    elif code not in (None, 0, False):
+        _state.recorder.history.end("exited", str(code))
+    _state.recorder.history.end("returned")
+
+
+class Spawned:
+    """What a process runs that a program starts which is no rank itself: it may be one."""
+
+    def __init__(self, target, given):
+        self.target, self.given = target, given
+
+    def __call__(self, *args, **kwargs):
+        if "torch" in sys.modules and not (_state.recorder and _state.recorder.is_on()):
+            begin(*self.given)
+        return self.target(*args, **kwargs)
+
+
+def started(original):
+    @functools.wraps(original)
+    def function(process):
+        target = process._target
+        is_helper = getattr(target, "__module__", "").startswith(("torch.utils.data", "multiprocessing", "concurrent"))
+        if target is not None and not is_helper and _state.recorder.is_on() and _state.recorder.history.path is None:
+            process._target = Spawned(target, _state.recorder.given)
+        return original(process)
+    return function
+
+
+def main(arguments):
+    folder = None
+    if arguments[:1] == ["--record"]:
+        folder, arguments = (arguments[1:2] or [None])[0], arguments[2:]
+    if not arguments or not (folder or os.environ.get("LOCKSTEP_RECORD")):
+        sys.exit("usage: python -m lockstep_recorder --record FOLDER PROGRAM.py [ARGUMENTS]...\n"
+                 "LOCKSTEP_RECORD names the folder in place of --record")
+    sys.argv, sys.path[0] = arguments, os.path.dirname(os.path.abspath(arguments[0]))
+    start(folder, arguments[0])
+    try:
+        runpy.run_path(arguments[0], run_name="__main__")
+    except BaseException:
+        ended()
+        raise

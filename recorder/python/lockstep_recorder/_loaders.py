@@ -1,0 +1,101 @@
+"""Which samples the program gets."""
+import collections
+import struct
+import time
+import weakref
+
+import torch
+
+from ._history import OBSERVATION
+from ._objects import Names, draws_of, field, fingerprint_of, indices_in, leaves_of, length_of, print_of
+from ._state import here
+
+
+class Pass:
+    """An iterator's way through its loader: batches of indices that it drew and has not handed to the program yet."""
+
+    def __init__(self, name):
+        self.name, self.drawn = name, collections.deque()
+
+
+class Loaders:
+    """Which samples the program gets."""
+
+    def __init__(self, record):
+        self.record, self.passes, self.epochs = record, weakref.WeakKeyDictionary(), {}
+        self.names, self.datasets, self.samplers, self.bare = (Names(kind) for kind in ("loader", "dataset", "object", "sampler"))
+
+    def begin(self, name, dataset, sampler, batch_size, drops_batch, **more):
+        self.record.at("data")
+        self.epochs[name] = self.epochs.get(name, -1) + 1
+        shard = {"replicas": field(sampler, "num_replicas"), "rank": field(sampler, "rank"),
+                 "shuffle": field(sampler, "shuffle"), "seed": field(sampler, "seed"), "sampler_epoch": field(sampler, "epoch"),
+                 "drops": field(sampler, "drop_last")} if field(sampler, "num_replicas") is not None else {}
+        length = length_of(dataset, sampler)
+        draws = draws_of(sampler, length)
+        batches = None if not draws or not batch_size else draws // batch_size if drops_batch else -(-draws // batch_size)
+        try:
+            fingerprint = fingerprint_of(dataset)
+        except Exception as error:
+            self.record.omit("a fingerprint of a dataset", error)
+            fingerprint = None
+        self.record.fact(name, epoch=self.epochs[name], length=length, sampler=type(sampler).__name__, batch_size=batch_size,
+                         drops_batch=drops_batch is True, batches=batches, dataset=type(dataset).__name__,
+                         of=self.datasets.of(dataset), sampler_of=self.samplers.of(sampler), fingerprint=fingerprint, **shard, **more)
+
+    def begin_loader(self, iterator, loader):
+        if getattr(here, "batch", False):  # A dataset's own loader.
+            return
+        name = self.names.of(loader)
+        self.passes[iterator] = Pass(name)
+        batches = field(loader, "batch_sampler")
+        sampler = field(loader, "sampler") if batches is None else field(batches, "sampler")
+        self.begin(name, field(loader, "dataset"), sampler, field(loader if batches is None else batches, "batch_size"),
+                   field(batches, "drop_last"), workers=field(loader, "num_workers"),
+                   iterable=isinstance(field(loader, "dataset"), torch.utils.data.IterableDataset))
+
+    def make_iterator(self, iterator, loader, /, *args, **kwargs):
+        self.begin_loader(iterator, loader)
+        yield
+
+    def reset(self, iterator, loader, first_iter=False):
+        if not first_iter:  # Of workers that persist.
+            self.begin_loader(iterator, loader)
+        yield
+
+    def draw(self, iterator):
+        result, error = yield
+        if error is None and iterator in self.passes:
+            self.passes[iterator].drawn.append(indices_in(result))
+
+    def hand(self, iterator):
+        began = time.monotonic_ns()
+        result, error = yield
+        self.record.span("data", began)
+        is_at = self.passes.get(iterator)
+        if is_at is None:
+            return
+        indices = is_at.drawn.popleft() if is_at.drawn and not isinstance(error, StopIteration) else None
+        if isinstance(error, StopIteration):
+            self.record.fact(is_at.name + " exhausted")
+        elif error is None:
+            self.observe(is_at.name, indices)
+            tensors = leaves_of(result)
+            is_rowed = indices and tensors and all(t.dim() and t.shape[0] == len(indices) for t in tensors)
+            self.record.fact("batch", loader=is_at.name, print=print_of(tensors),
+                             row=[indices[0], print_of([t[0] for t in tensors])] if is_rowed else None)
+
+    def observe(self, name, indices):
+        if indices is not None:
+            self.record.history.append(OBSERVATION, {"name": name, "dtype": "int64", "shape": [len(indices)]},
+                                       struct.pack("<%dq" % len(indices), *indices))
+
+    def deal(self, sampler):
+        """A sampler that no loader draws from."""
+        result, error = yield
+        if error is not None or getattr(here, "draw", False) or type(result) is not type(iter([])):
+            return
+        name, indices = self.bare.of(sampler), indices_in(list(result.__reduce__()[1][0]))
+        self.begin(name, field(sampler, "dataset"), sampler, 1, False)
+        self.observe(name, indices)
+        self.record.fact(name + " exhausted")

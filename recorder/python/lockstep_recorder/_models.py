@@ -1,0 +1,143 @@
+"""Models that are recorded, and whether their tensors have changed."""
+import sys
+import weakref
+
+import torch
+
+from ._digests import bytes_of, dtype_name, is_dtensor, plain_tensor
+from ._objects import field
+
+# What wrappers put between the names of modules.
+WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
+
+
+class Model:
+    """A model that the program wrapped, or that is watched. `kind` says how its gradients leave the next backward, by its last
+    forward: "synchronised" or "no_sync"; None: there was no forward."""
+
+    def __init__(self, name, wrapper, module, wrapped_by):
+        self.name, self.wrapper, self.module, self.wrapped_by = name, weakref.ref(wrapper), weakref.ref(module), wrapped_by
+        self.kind, self.forwards, self.forwards_of_step, self.depth = None, 0, 0, 0
+        self.buffers_came = self.is_training = self.is_moved = self.has_backward = False
+        self.recorded = None  # The parameters and their versions when they were recorded last.
+        self.listed, self.shards_recorded = None, []
+        self.seen = self.taken = None  # Marks of gradients: as they were recorded last, and after the update that took them.
+
+    def named(self, members):
+        ignored = field(self.wrapper(), "parameters_to_ignore") or ()
+        return [(clean(name), tensor) for name, tensor in members(self.module()) if name not in ignored]
+
+    def all_parameters(self):
+        """Those that the module had when the part of the step began that is recorded."""
+        if self.listed is None:
+            self.listed = self.named(torch.nn.Module.named_parameters)
+        return self.listed
+
+    def parameters(self):
+        return [(name, p) for name, p in self.all_parameters() if p.requires_grad]
+
+    def buffers(self):
+        return self.named(torch.nn.Module.named_buffers)
+
+    def gradients(self):
+        return [(name, p.grad if p.is_leaf else None) for name, p in self.parameters()]
+
+    def marked(self):
+        """Tensors that tell whether gradients have changed."""
+        return self.gradients()
+
+    def owned(self):
+        """{id of a parameter: (model, name, whether it is frozen)}"""
+        return {id(p): (self, name, not p.requires_grad) for name, p in self.all_parameters()}
+
+    def shards(self):
+        """What this rank holds of tensors that the ranks have parts of: [name, whole shape, where it begins, whether in the
+        flattened whole]."""
+        offsets = getattr(sys.modules.get("torch.distributed.tensor._utils"), "compute_local_shape_and_global_offset", None)
+        return [[name, list(p.shape), list(offsets(p.shape, p.device_mesh, p.placements)[1]), False]
+                for name, p in self.parameters() if is_dtensor(p)]
+
+
+class FlatModel(Model):
+    """One in FullyShardedDataParallel, which makes one flat parameter of those of a unit. Named as the program named them."""
+
+    def units(self):
+        """(prefix of names, flat parameter, its gradient) of each."""
+        for prefix, module in torch.nn.Module.named_modules(self.module()):
+            handle = field(module, "_handle")
+            if handle is not None:
+                gradient = handle.flat_param.grad if handle.sharded_grad is None else handle.sharded_grad
+                yield clean(prefix + "." if prefix else ""), handle.flat_param, gradient
+
+    def parts(self, tensor_of):
+        named = []
+        for prefix, flat, gradient in self.units():
+            tensor = tensor_of(flat, gradient)
+            for name, info in zip(flat._fqns, flat._shard_param_infos):
+                begin = info.offset_in_shard if info.in_shard else 0
+                is_there = tensor is not None
+                named.append((prefix + clean(name), tensor[begin:begin + (info.numel_in_shard or 0)] if is_there else None))
+        return named
+
+    def parameters(self):
+        return self.parts(lambda flat, _: flat._local_shard.detach())
+
+    def gradients(self):
+        return self.parts(lambda _, gradient: gradient)
+
+    def marked(self):
+        return [("", gradient) for _, _, gradient in self.units()]
+
+    def owned(self):
+        return {id(flat): (self, prefix + "_flat_param", False) for prefix, flat, _ in self.units()}
+
+    def shards(self):
+        return [[prefix + clean(name), list(shape), [info.intra_param_start_idx or 0], True] for prefix, flat, _ in self.units()
+                for name, shape, info in zip(flat._fqns, flat._shapes, flat._shard_param_infos)]
+
+
+def clean(name):
+    for each in WRAPPERS:
+        name = name.replace(each, "")
+    return name
+
+
+def sent(named):
+    """What a collective of the wrapper sends, in all."""
+    tensors = [tensor for _, tensor in named]
+    return {"dtype": dtype_name(tensors[0].dtype) if tensors else "", "elements": sum(t.numel() for t in tensors)}
+
+
+class Marks:
+    """Which tensors a list holds and what they hold, so far as can be told without reading all of it."""
+
+    def __init__(self, named):
+        tensors = [tensor for _, tensor in named]
+        self.references = [None if t is None else weakref.ref(t) for t in tensors]
+        self.versions = [None if t is None else version_of(t) for t in tensors]
+
+    def are_of(self, named):
+        return len(named) == len(self.references) and all(
+            (reference is None) if t is None else reference is not None and reference() is t and version == version_of(t)
+            for (_, t), reference, version in zip(named, self.references, self.versions))
+
+
+def version_of(tensor):
+    try:
+        return tensor._version
+    except RuntimeError:  # Of a tensor that inference made.
+        return None
+
+
+def touch(named):
+    """Some elements of each tensor: what writes to `p.grad.data`, or a collective, leaves versions as they are."""
+    tensors = [plain_tensor(t).reshape(-1)[:8] for _, t in named if t is not None and t.layout == torch.strided and t.is_contiguous()]
+    by_kind = {}
+    for each in tensors:
+        by_kind.setdefault((each.device, each.dtype), []).append(each)
+    return b"".join(bytes_of(torch.cat(each)) for each in by_kind.values())
+
+
+def is_divided(tensor):
+    """Whether the ranks hold parts of it, as those of FullyShardedDataParallel and DTensor do."""
+    return is_dtensor(tensor) or hasattr(tensor, "_is_flat_param")

@@ -1,0 +1,165 @@
+"""What is said of objects of the program, without running code of their classes."""
+import array
+import collections
+import hashlib
+import math
+import operator
+import weakref
+
+import torch
+
+from ._digests import bytes_of, plain_tensor, sample_of
+
+
+def field(thing, name, default=None):
+    """An attribute that the object itself holds."""
+    try:
+        return object.__getattribute__(thing, "__dict__").get(name, default)
+    except AttributeError:
+        return default
+
+
+def plain(value, depth=4):
+    """A value of a fact as JSON: numbers that JSON lacks as text, a tensor of one element as its number."""
+    kind = type(value)
+    if isinstance(value, torch.Tensor):
+        try:
+            value = plain_tensor(value)
+            value = value.item() if value.numel() == 1 else "a tensor"
+        except (TypeError, RuntimeError):
+            value = "a tensor"
+        kind = type(value)
+    if kind in (list, tuple) and depth:
+        return [plain(each, depth - 1) for each in value]
+    if kind is dict and depth:
+        return {key if type(key) is str else str(key): plain(each, depth - 1) for key, each in value.items()}
+    if kind is float:
+        return value if math.isfinite(value) else str(value)
+    if kind is int:
+        return value if -(1 << 63) <= value < 1 << 63 else str(value)
+    return value if value is None or kind in (bool, str) else kind.__name__
+
+
+class Names:
+    """Numbers objects in the order in which they are first seen, and no two alike. Knows them by their identity."""
+
+    def __init__(self, kind):
+        self.kind, self.count, self.known = kind, 0, {}
+
+    def of(self, thing):
+        reference, name = self.known.get(id(thing), (None, None))
+        if reference is None or reference() is not thing:
+            name, self.count = "%s %d" % (self.kind, self.count), self.count + 1
+            try:
+                self.known[id(thing)] = weakref.ref(thing), name
+            except TypeError:  # Nothing tells when another takes its place in memory.
+                pass
+        return name
+
+
+class Unknown(Exception):
+    """An object whose content only its own code could tell."""
+
+
+def add_content(value, into, depth=0):
+    """Feeds a hash with a value that is made of builtin types, tensors and PyTorch's own datasets. Runs no code of others."""
+    data, kind = torch.utils.data, type(value)
+    if depth > 6:
+        raise Unknown
+    if isinstance(value, torch.Tensor):
+        value = plain_tensor(value)
+        into.update(("%s %s" % (value.dtype, list(value.shape))).encode() + bytes_of(sample_of(value, 512)))
+    elif kind in (bool, int, float, str, bytes, type(None), range):
+        into.update(repr(value).encode("utf-8", "replace"))
+    elif kind in (list, tuple) and all(type(each) is int for each in value):
+        into.update(b"integers" + (array.array("q", value).tobytes() if all(abs(each) < 1 << 62 for each in value) else b""))
+    elif kind in (list, tuple):
+        into.update(b"%d values" % len(value))
+        for number in range(0, len(value), -(-len(value) // 512) or 1):
+            add_content(value[number], into, depth + 1)
+    elif kind is dict:
+        add_content([list(value), list(value.values())], into, depth + 1)
+    elif (kind.__module__, kind.__name__) == ("numpy", "ndarray") and value.dtype.hasobject is False:
+        flat = value.reshape(-1)[::max(1, value.size // 512)]
+        into.update(("%s %s" % (value.dtype, value.shape)).encode() + flat.tobytes())
+    elif isinstance(value, data.TensorDataset):
+        add_content(list(field(value, "tensors")), into, depth + 1)
+    elif isinstance(value, data.Subset):
+        add_content([field(value, "dataset"), field(value, "indices")], into, depth + 1)
+    elif isinstance(value, data.ConcatDataset):
+        add_content(list(field(value, "datasets")), into, depth + 1)
+    else:
+        raise Unknown
+
+
+def fingerprint_of(dataset):
+    """16 digits that are the same for datasets of the same content; None where only the dataset's own code could tell."""
+    into = hashlib.sha256()
+    try:
+        add_content(dataset, into)
+    except Unknown:
+        return None
+    return into.hexdigest()[:16]
+
+
+def length_of(dataset, sampler=None):
+    """None where nothing but the dataset's own code knows, unless its sampler is PyTorch's and asks that itself."""
+    data = torch.utils.data
+    if type(dataset) in (list, tuple, range, dict):
+        return len(dataset)
+    if isinstance(dataset, torch.Tensor):
+        return dataset.shape[0] if dataset.dim() else None
+    if type(dataset) is data.TensorDataset:
+        return length_of(field(dataset, "tensors")[0])
+    if type(dataset) is data.Subset:
+        return length_of(field(dataset, "indices"))
+    if type(dataset) is data.ConcatDataset:
+        return field(dataset, "cumulative_sizes")[-1]
+    asks = isinstance(sampler, (data.DistributedSampler, data.RandomSampler, data.SequentialSampler))
+    source = field(sampler, "dataset") if isinstance(sampler, data.DistributedSampler) else field(sampler, "data_source")
+    return len(dataset) if asks and source is dataset else None
+
+
+def draws_of(sampler, length):
+    """How many indices a pass of a sampler of PyTorch draws; None of another one."""
+    data, kind = torch.utils.data, type(sampler)
+    if kind is data.SequentialSampler:
+        return length
+    if kind is data.RandomSampler:
+        return length if field(sampler, "_num_samples") is None else field(sampler, "_num_samples")
+    if kind in (data.DistributedSampler, data.WeightedRandomSampler):
+        return field(sampler, "num_samples")
+    return length_of(field(sampler, "indices")) if kind is data.SubsetRandomSampler else None
+
+
+def indices_in(drawn):
+    """The numbers of the samples; None where a loader draws something else."""
+    is_array = isinstance(drawn, torch.Tensor) or (type(drawn).__module__, type(drawn).__name__) == ("numpy", "ndarray")
+    try:
+        if is_array and drawn.ndim or type(drawn) in (list, tuple, range):
+            return [operator.index(each) for each in drawn]
+        return [operator.index(drawn)]
+    except TypeError:
+        return None
+
+
+def leaves_of(batch, depth=0):
+    """The tensors in containers of builtin types."""
+    if isinstance(batch, torch.Tensor):
+        return [batch]
+    if isinstance(batch, collections.UserDict):
+        batch = field(batch, "data")
+    children = ()
+    if type(batch) in (dict, collections.OrderedDict):
+        children = batch.values()
+    elif type(batch) is list or isinstance(batch, tuple):
+        children = tuple.__iter__(batch) if isinstance(batch, tuple) else batch
+    return [leaf for child in children for leaf in leaves_of(child, depth + 1)] if depth < 6 else []
+
+
+def print_of(tensors):
+    """16 digits of some elements of each tensor; None where there is none."""
+    into = hashlib.blake2b(digest_size=8)
+    for tensor in tensors:
+        into.update(str(list(tensor.shape)).encode() + bytes_of(sample_of(plain_tensor(tensor), 512)))
+    return into.hexdigest() if tensors else None

@@ -1,0 +1,218 @@
+"""Models, their forwards and backwards."""
+import collections
+import time
+import weakref
+
+import torch
+
+from ._digests import moved
+from ._losses import averages_of
+from ._models import FlatModel, Marks, Model, clean, sent, touch
+from ._objects import field
+
+
+class Passes:
+    """Models, their forwards and backwards."""
+
+    def __init__(self, record):
+        self.record, self.models, self.count = record, [], 0
+        self.sharded = []
+
+    def look_again(self):
+        """Another part of a step begins, by which models may have other parameters."""
+        for model in self.live_models():
+            model.listed = None
+
+    def live_models(self):
+        self.models = [model for model in self.models if model.wrapper() is not None and model.module() is not None]
+        return self.models
+
+    def model_of(self, wrapper):
+        return next((model for model in self.live_models() if model.wrapper() is wrapper), None)
+
+    def record_parameters(self, model, is_certain=False, is_update=False):
+        """Recorded where they may have changed since they were last."""
+        parameters = model.parameters()
+        if is_certain or model.recorded is None or not model.recorded.are_of(parameters):
+            model.recorded = Marks(parameters)
+            if not is_update or self.record.is_due(parameters):
+                self.record_parts(model, "parameters", parameters)
+
+    def record_parts(self, model, role, named):
+        shards = model.shards()
+        if shards != model.shards_recorded:
+            model.shards_recorded = shards
+            self.record.fact("shards", of=model.name, tensors=shards)
+        self.record.digests(model.name, role, named)
+
+    def add(self, wrapper, module, wrapped_by, **about):
+        model = (FlatModel if wrapped_by == "FullyShardedDataParallel" else Model)("model %d" % self.count, wrapper, module, wrapped_by)
+        self.count += 1
+        self.models.append(model)
+        modules = list(torch.nn.Module.modules(module))
+        drops = sum(isinstance(m, torch.nn.modules.dropout._DropoutNd) and m.p > 0 or
+                    type(field(m, "dropout")) is float and field(m, "dropout") > 0 for m in modules)
+        norms = sum(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) and not isinstance(m, torch.nn.SyncBatchNorm) for m in modules)
+        frozen = [name for name, p in model.all_parameters() if not p.requires_grad]
+        names = collections.defaultdict(list)
+        for name, p in torch.nn.Module.named_parameters(module, remove_duplicate=False):
+            names[id(p)].append(clean(name))
+        self.record.at("construction")
+        self.record.fact(model.name, kind=type(module).__name__, wrapper=wrapped_by, dropouts=drops, batch_norms=norms,
+                         parameters=len(model.parameters()), frozen=frozen[:1000],
+                         tied=[each for each in names.values() if len(each) > 1][:100], **about)
+        self.record_parameters(model)
+        return model
+
+    def wrap(self, ddp, /, *args, **kwargs):
+        module = args[0] if args else kwargs["module"]
+        self.record.at("construction")
+        done = self.record.collectives.issue("ddp_construction", dtype="parameters",
+                                             elements=sum(1 for _ in torch.nn.Module.parameters(module)))
+        _, error = yield
+        if error is None:
+            done()
+            self.add(ddp, module, "DistributedDataParallel", broadcast_buffers=ddp.broadcast_buffers,
+                     find_unused_parameters=ddp.find_unused_parameters, static_graph=field(ddp, "static_graph"),
+                     ignored=sorted(map(str, field(ddp, "parameters_to_ignore") or ()))[:1000])
+
+    def watch(self, module):
+        if self.model_of(module) is None:
+            model = self.add(module, module, "watched")
+            if self.record.generator:
+                self.move(model)
+
+    def move(self, model):
+        """The model, before its first forward."""
+        if not model.is_moved:
+            with torch.no_grad():
+                for _, parameter in model.parameters():
+                    parameter.copy_(moved(parameter, self.record.generator))
+        model.is_moved = True
+
+    def moved_inputs(self, ddp, inputs):
+        model = self.model_of(ddp)
+        if model is None:
+            return inputs
+        self.move(model)
+        return torch.utils._pytree.tree_map(lambda value: moved(value, self.record.generator), inputs)
+
+    def prepare_forward(self, ddp, /, *args, **kwargs):
+        if self.model_of(ddp) is not None:
+            self.record.at("forward")
+        yield
+
+    def send_buffers(self, ddp):
+        model = self.model_of(ddp)
+        if model is None:
+            return
+        done = self.record.collectives.issue("ddp_buffers", **sent(model.buffers()))
+        _, error = yield
+        if error is None:
+            done()
+            model.buffers_came = True
+
+    def begin_forward(self, ddp):
+        model = self.model_of(ddp)
+        if model is None:
+            return
+        model.depth += 1
+        if model.depth > 1:
+            return
+        self.record.at("forward")
+        model.listed = None
+        if torch.is_grad_enabled():
+            model.kind = "synchronised" if ddp.require_backward_grad_sync else "no_sync"
+            model.forwards, model.forwards_of_step = model.forwards + 1, model.forwards_of_step + 1
+        if model.buffers_came:
+            model.buffers_came = False
+            if self.record.is_due(model.parameters()):
+                self.record.digests(model.name, "buffers", model.buffers())
+        module = model.module()
+        model.is_training = module.training
+        if module.training and torch.is_grad_enabled():
+            self.record_parameters(model)
+            device = next((p.device for p in torch.nn.Module.parameters(module)), torch.device("cpu"))
+            state = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+            self.record.digests(model.name, "random", [("generator", state)])
+
+    def end_forward(self, ddp, began):
+        model = self.model_of(ddp)
+        if model is not None:
+            model.depth -= 1
+            self.record.span("forward", began)
+
+    def backward(self, tensors=None, *args, **kwargs):
+        self.look_again()
+        models = {model: self.before_backward(model) for model in self.models}
+        self.record.at("backward")
+        for loss in tensors if type(tensors) in (list, tuple) else [tensors]:
+            for function, terms in averages_of(loss):
+                self.record.fact("terms", function=function, terms=terms)
+        done = [self.record.collectives.issue("ddp_backward", **sent(model.parameters())) for model in models
+                if model.kind == "synchronised" and model.wrapped_by == "DistributedDataParallel"]
+        began = time.monotonic_ns()
+        _, error = yield
+        self.record.span("backward", began)
+        if error is not None:
+            return
+        for each in done:
+            each()
+        self.look_again()
+        self.adopt()
+        self.record.at("backward")
+        for model in self.live_models():
+            marks, about = models.get(model, (None, {}))
+            if marks is None or not marks.are_of(model.marked()):
+                self.end_backward(model, tensors, about)
+
+    def before_backward(self, model):
+        """Marks of its gradients, and how they differ from what was recorded of them last."""
+        gradients = model.marked()
+        about = {}
+        if model.taken is not None:
+            about["kept"] = model.taken.are_of(gradients) and any(t is not None for _, t in gradients)
+        if model.has_backward and not model.seen[0].are_of(gradients):
+            about["changed"] = any(touch(gradients))  # and not cleared
+        return Marks(gradients), about
+
+    def end_backward(self, model, loss, about):
+        module, gradients = model.module(), model.gradients()
+        outside = {"DistributedDataParallel": "bare", "watched": "by hand"}.get(model.wrapped_by, "synchronised")
+        kind = model.kind or ("again" if model.forwards_of_step else outside)
+        is_local = field(module, "_sync_gradients") is False  # FullyShardedDataParallel's, in no_sync.
+        training = model.is_training if model.forwards else field(module, "training")
+        self.record.fact("backward", model=model.name, kind="no_sync" if is_local else kind, loss=loss, training=training,
+                         forwards=model.forwards, **about)
+        if not is_local:
+            is_due = self.record.is_due(gradients)
+            if is_due:
+                self.record_parts(model, "gradients", gradients)
+            model.seen, model.has_backward = (Marks(model.marked()), touch(gradients) if is_due else None), True
+        model.kind, model.forwards, model.taken = None, 0, None
+
+    def shard(self, module, /, *args, **kwargs):
+        """A module whose parameters the ranks have parts of from here on. Which one is the model's root is not known yet."""
+        result, error = yield
+        if error is None:
+            name = type(module).__name__ if hasattr(type(module), "fsdp_modules") else "fully_shard"
+            self.sharded += [(weakref.ref(each), name) for each in (module if type(module) in (list, tuple) else [module])]
+
+    def adopt(self):
+        """Makes models of the roots among sharded modules."""
+        if not self.sharded:
+            return
+        sharded, self.sharded = [(reference(), name) for reference, name in self.sharded], []
+        inner = [model.module() for model in self.live_models()] + [module for module, _ in sharded if module is not None]
+        known = {id(each) for module in inner for each in torch.nn.Module.modules(module) if each is not module}
+        known.update(id(model.module()) for model in self.models)
+        for module, name in sharded:
+            if module is not None and id(module) not in known:
+                known.add(id(module))
+                self.add(module, module, name)
+
+    def owners(self):
+        owners = {}
+        for model in self.live_models():
+            owners.update(model.owned())
+        return owners

@@ -1,0 +1,129 @@
+"""The optimizers' updates, and joins of uneven inputs."""
+import collections
+import multiprocessing.process
+import sys
+import time
+
+import torch
+
+from ._models import Marks, is_divided, touch
+from ._objects import Names
+from ._passes import Passes
+
+
+class Training(Passes):
+    """The optimizers' updates of the models, and joins of uneven inputs."""
+
+    def __init__(self, record):
+        super().__init__(record)
+        self.stepping, self.update_began, self.joins = None, 0, 0
+        self.names, self.updates = Names("optimizer"), collections.Counter()  # Updates of each.
+
+    def is_stepping(self):
+        """Whether the step of an optimizer runs around this one. One that threw does not."""
+        if self.stepping is None:
+            return False
+        frame = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code.co_name == "wrapper" and frame.f_locals.get("self") is self.stepping:
+                return True
+            frame = frame.f_back
+        return False
+
+    def begin_update(self, optimizer, args, kwargs):
+        if self.stepping is not optimizer and self.is_stepping():
+            return
+        if multiprocessing.process.parent_process() is None:  # Another one is a helper until it makes a process group.
+            self.record.open(0, 1)
+        self.stepping, self.update_began = optimizer, time.monotonic_ns()
+        self.look_again()
+        self.adopt()
+        name = self.names.of(optimizer)
+        strangers = self.strangers(optimizer, self.owners())
+        if strangers and not self.updates[name]:
+            self.record.at("construction")
+            self.record.digests(name, "parameters", strangers)
+        if not args[1:] and not kwargs.get("closure"):
+            self.take(optimizer, strangers)
+
+    def strangers(self, optimizer, owners):
+        places = [p for group in optimizer.param_groups for p in group["params"]]
+        return [("parameter %d" % number, p) for number, p in enumerate(places)
+                if p.requires_grad and id(p) not in owners and not is_divided(p)]
+
+    def take(self, optimizer, strangers):
+        """Gradients as the update takes them, where they are not those of the last backward."""
+        self.record.at("update")
+        if strangers:
+            self.record.digests(self.names.of(optimizer), "gradients", [(name, p.grad if p.is_leaf else None) for name, p in strangers])
+        own = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        for model in self.live_models():
+            gradients = model.gradients()
+            is_own = not own.isdisjoint(model.owned())
+            is_seen = model.seen is not None and model.seen[0].are_of(model.marked()) and \
+                (model.seen[1] is None or model.seen[1] == touch(gradients))
+            if is_own and any(t is not None for _, t in gradients) and (not is_seen or model.wrapped_by == "watched"):
+                self.record_parts(model, "taken", gradients)
+
+    def end_update(self, optimizer, args, kwargs):
+        if optimizer is not self.stepping:  # The one that another has within it.
+            return
+        self.look_again()
+        self.stepping, name, owners = None, self.names.of(optimizer), self.owners()
+        places = [p for group in optimizer.param_groups for p in group["params"]]
+        own, strangers = [owners[id(p)] for p in places if id(p) in owners], self.strangers(optimizer, owners)
+        if args[1:] or kwargs.get("closure"):
+            self.take(optimizer, strangers)
+        self.record.at("update")
+        self.record.span("update", self.update_began)
+        groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
+        self.record.fact(name, kind=type(optimizer).__name__, groups=groups, foreign=len(strangers),
+                         owned=[[model.name, name] for model, name, is_frozen in own if not is_frozen],
+                         frozen=sum(is_frozen for _, _, is_frozen in own), divided=sum(map(is_divided, places)))
+        state = self.state(optimizer, places, owners)
+        if self.record.is_due(state):
+            self.record.digests(name, "state", state)
+        self.updates[name] += 1
+        if strangers:
+            self.record.digests(name, "parameters", strangers)
+        owning = {model for model, _, _ in own}
+        for model in self.models:
+            self.record_parameters(model, model in owning, is_update=True)
+            if model in owning:
+                model.taken, model.forwards_of_step, model.has_backward = Marks(model.marked()), 0, False
+        self.record.step += 1
+
+    def state(self, optimizer, places, owners):
+        def name_of(number, p):
+            owner = owners.get(id(p))
+            return "%s %s" % (owner[0].name, owner[1]) if owner else "parameter %d" % number
+        states = [optimizer.state.get(p) for p in places]  # None where another rank has it
+        return [("%s %s" % (name_of(number, places[number]), key), value) for number, state in enumerate(states)
+                for key, value in (state.items() if isinstance(state, dict) else ()) if isinstance(value, torch.Tensor)]
+
+    def scale(self, scaler, optimizer, /, *args, **kwargs):
+        name = self.names.of(optimizer)
+        before = self.updates[name]
+        _, error = yield
+        if error is None and self.updates[name] == before:
+            self.record.at("update")
+            self.record.fact("skipped", optimizer=name, by=type(scaler).__name__)
+
+    def join(self, join):
+        if join._enable:
+            self.record.at("join")
+            self.record.fact("join %d" % self.joins)
+        yield
+
+    def exhausted(self, join, error, *about):
+        """This rank has no more inputs: from here on it shadows its peers, and holds the last one's parameters at the end."""
+        if not join._enable or error:
+            return
+        self.record.at("join")
+        _, failed = yield
+        if failed is None:
+            self.record.at("joined")
+            self.record.fact("join %d ended" % self.joins)
+            self.joins += 1
+            for model in self.live_models():
+                self.record_parameters(model, True)
