@@ -222,6 +222,8 @@ def fails(*_):
 with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, fails):
     hooked = F.cross_entropy(scaled, targets)
     hooked_mean = F.l1_loss(scaled, other)
+class Odd(torch.Tensor):
+    pass
 for loss, expected in (
         (F.cross_entropy(scaled, targets), [("nll_loss", 4)]),
         (torch.nn.CrossEntropyLoss(ignore_index=1, label_smoothing=0.1)(scaled, targets.abs() %% 5) / 4, [("nll_loss", 5)]),
@@ -235,6 +237,7 @@ for loss, expected in (
         (F.binary_cross_entropy(scaled.sigmoid(), other), [("binary_cross_entropy", 30)]),
         (F.binary_cross_entropy_with_logits(scaled, other), [("binary_cross_entropy_with_logits", 30)]),
         (F.cross_entropy(scaled, targets).mean() + 0.1 * scaled[:3].square().mean(), [("nll_loss", 4), ("mean", 15)]),
+        (F.cross_entropy(scaled, targets.as_subclass(Odd)).as_subclass(torch.Tensor), []),
         (hooked, []), (hooked_mean, [("mean", 30)]), (logits, []), (torch.tensor(1.0), []), (None, []), ("loss", [])):
     found = _losses.averages_of(loss)
     assert sorted(found) == sorted(expected), (loss, found, expected)

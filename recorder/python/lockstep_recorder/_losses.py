@@ -3,8 +3,6 @@ import collections
 
 import torch
 
-from ._digests import plain_tensor
-
 # Autograd's nodes of functions that may average, and what they are the gradients of.
 AVERAGES = {"NllLossBackward0": "nll_loss", "NllLoss2DBackward0": "nll_loss", "MseLossBackward0": "mse_loss",
             "SmoothL1LossBackward0": "smooth_l1_loss", "HuberLossBackward0": "huber_loss", "MeanBackward0": "mean",
@@ -30,13 +28,13 @@ def averages_of(loss):
 
 
 def terms_of(node, name):
-    """None where a node does not average, or where only the program's hooks, or a device, could tell over how much."""
+    """None where a node does not average, or where only the program's hooks or classes, or a device, could tell over how much."""
     if name == "MeanBackward0":
         return node._saved_self_sym_numel
     saved = node._raw_saved_target
-    if node._saved_reduction != MEAN or getattr(saved, "unpack_hook", True) is not None:
+    if node._saved_reduction != MEAN or getattr(saved, "unpack_hook", True) is not None or type(saved.data) is not torch.Tensor:
         return None
     if not hasattr(node, "_saved_ignore_index"):
         return saved.data.numel()
-    target, ignored = plain_tensor(saved.data), node._saved_ignore_index
+    target, ignored = saved.data, node._saved_ignore_index
     return (target != ignored - (ignored >> 63 << 64)).sum().item() if target.device.type == "cpu" else None

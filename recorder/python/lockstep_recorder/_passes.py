@@ -1,5 +1,6 @@
 """Models, their forwards and backwards."""
 import collections
+import itertools
 import time
 import weakref
 
@@ -146,9 +147,7 @@ class Passes:
         self.look_again()
         models = {model: self.before_backward(model) for model in self.models}
         self.record.at("backward")
-        for loss in tensors if type(tensors) in (list, tuple) else [tensors]:
-            for function, terms in averages_of(loss):
-                self.record.fact("terms", function=function, terms=terms)
+        self.record_terms(tensors if type(tensors) in (list, tuple) else [tensors])
         done = [self.record.collectives.issue("ddp_backward", **sent(model.parameters())) for model in models
                 if model.kind == "synchronised" and model.wrapped_by == "DistributedDataParallel"]
         began = time.monotonic_ns()
@@ -165,6 +164,13 @@ class Passes:
             marks, about = models.get(model, (None, {}))
             if marks is None or not marks.are_of(model.marked()):
                 self.end_backward(model, tensors, about)
+
+    def record_terms(self, losses):
+        try:
+            for function, terms in itertools.chain.from_iterable(map(averages_of, losses)):
+                self.record.fact("terms", function=function, terms=terms)
+        except Exception as error:
+            self.record.omit("over how many terms a loss averages", error)
 
     def before_backward(self, model):
         """Marks of its gradients, and how they differ from what was recorded of them last."""
