@@ -134,6 +134,16 @@ std::string changed_buffers(const Rank& rank) {
   return "a model broadcasts its buffers";
 }
 
+// True if a rank recorded parameters that changed by no update.
+bool updates_by_itself(const RecordedRun& run) {
+  return std::any_of(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) {
+    return std::any_of(rank.records.begin(), rank.records.end(), [](const Record& record) {
+      const auto* digests = std::get_if<Digests>(&record.what);
+      return digests && digests->list->role == "parameters" && record.at.phase == "forward";
+    });
+  });
+}
+
 // The causes of PyTorch's exceptions that name a symptom alone.
 std::string known_cause(const Rank& rank) {
   const auto& why = rank.history.ending.why;
@@ -227,7 +237,12 @@ Judgement ranks_record_whole_run(const RecordedRun& run) {
       judgement.findings.push_back({"", "trains_alone", rank_text(rank), text});
   size_t updates = 0;
   for (const auto& rank : run.ranks) updates += updates_of(rank);
-  if (updates == 0 && all_returned(run))
+  if (updates == 0 && updates_by_itself(run))
+    judgement.remarks.push_back(
+        {"", "updates_by_itself", "",
+         "no optimizer made an update: the program changes its parameters itself, which are "
+         "compared as each forward finds them"});
+  else if (updates == 0 && all_returned(run))
     judgement.findings.push_back(
         {"", "vacuous", "", "no rank recorded an update" + endings_text(run)});
   if (!judgement.findings.empty()) return judgement;

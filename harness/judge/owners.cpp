@@ -12,6 +12,11 @@ namespace {
 
 using Name = std::pair<std::string, std::string>;  // model, parameter
 
+// The numbers of an optimizer's first and last record.
+struct Updates {
+  size_t first = 0, last = 0;
+};
+
 std::string text_of(const Name& name) {
   return name.first + " " + name.second;
 }
@@ -19,7 +24,8 @@ std::string text_of(const Name& name) {
 // What the ranks' optimizers hold, over the whole run.
 struct Ownership {
   std::map<Name, std::set<std::string>> owners;
-  std::set<Name> trained;         // parameters of all models
+  std::vector<std::map<std::string, Updates>> updates;  // by rank and optimizer
+  std::set<Name> trained;                               // parameters of all models
   std::set<std::string> owned;    // models of which some optimizer has a parameter
   std::set<std::string> foreign;  // optimizers that hold tensors of no model and none of a model
   std::map<std::string, size_t> strangers;  // by optimizer: tensors of no model, where recorded
@@ -28,8 +34,10 @@ struct Ownership {
 
 Ownership ownership_in(const RecordedRun& run) {
   Ownership is;
-  for (const auto& rank : run.ranks)
-    for (const auto& record : rank.records) {
+  for (const auto& rank : run.ranks) {
+    auto& updates = is.updates.emplace_back();
+    for (size_t number = 0; number < rank.records.size(); ++number) {
+      const auto& record = rank.records[number];
       if (const auto* digests = std::get_if<Digests>(&record.what)) {
         const auto& list = *digests->list;
         const bool is_of_optimizer = list.of.starts_with("optimizer ");
@@ -45,13 +53,31 @@ Ownership ownership_in(const RecordedRun& run) {
       const auto* fact = std::get_if<Fact>(&record.what);
       if (!fact || !fact->name.starts_with("optimizer ")) continue;
       const auto owned = owned_in(*fact);
+      updates.try_emplace(fact->name, Updates{number, number}).first->second.last = number;
       if (owned.empty() && fact->whole("foreign").value_or(0) > 0) is.foreign.insert(fact->name);
       for (const auto& name : owned) {
         is.owners[name].insert(fact->name);
         is.owned.insert(name.first);
       }
     }
+  }
   return is;
+}
+
+// True if one of them makes updates between those of another one: the last does not just replace
+// the first for what follows, as a second stage of a training does.
+bool take_turns(const std::set<std::string>& optimizers, const Ownership& is) {
+  for (const auto& updates : is.updates) {
+    std::vector<Updates> all;
+    for (const auto& name : optimizers)
+      if (const auto found = updates.find(name); found != updates.end())
+        all.push_back(found->second);
+    std::sort(all.begin(), all.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (size_t next = 1; next < all.size(); ++next)
+      if (all[next].first < all[next - 1].last) return true;
+  }
+  return false;
 }
 
 // A parameter that had a gradient when an optimizer with others of its model made an update.
@@ -109,7 +135,7 @@ Judgement optimizers_own_parameters_once(const RecordedRun& run) {
   if (is.trained.empty() && is.strangers.empty()) return {.why_not = "no model was wrapped"};
   Judgement judgement{.compared = counted(is.trained.size(), "parameter")};
   for (const auto& [parameter, names] : is.owners)
-    if (names.size() > 1) {
+    if (names.size() > 1 && take_turns(names, is)) {
       judgement.findings.push_back(
           {"", "two_optimizers", text_of(parameter),
            text_of(parameter) + " belongs to " +

@@ -1,6 +1,7 @@
 // Whether the replicas stay the same: parameters, optimizers, buffers.
 #include "harness/core/text.h"
 #include "harness/judge/at_wrapping.h"
+#include "harness/judge/local_updates.h"
 
 #include <algorithm>
 #include <map>
@@ -123,7 +124,8 @@ bool came_to(const Rank& rank, const Moment& at) {
 // then, and else has those that it recorded last.
 class Replicas {
  public:
-  explicit Replicas(const RecordedRun& run) : run_(run), rows_(rows_of(run, "parameters")) {}
+  explicit Replicas(const RecordedRun& run)
+      : run_(run), rows_(rows_of(run, "parameters")), averaged_(averaged_between_updates(run)) {}
 
   Judgement judgement() {
     Judgement judgement;
@@ -149,6 +151,16 @@ class Replicas {
     auto finding = row.at.phase == "forward" ? difference_in_forward(row, before, last)
                                              : difference_in(row, "parameters of " + row.of);
     if (!finding) return;
+    if (const auto found = averaged_.find(row.of);
+        found != averaged_.end() && row.at.phase == "update") {
+      if (found->second == row.at)
+        judgement.remarks.push_back(
+            {"", "averaged_between_updates", place_of(row),
+             "parameters of " + row.of +
+                 " differ between the ranks after updates, and the program averages them in "
+                 "between, as local SGD does: not compared after updates"});
+      return;
+    }
     if (row.at.phase == "forward" && is_back_after(at)) {
       if (judgement.remarks.empty())
         judgement.remarks.push_back(
@@ -202,6 +214,7 @@ class Replicas {
 
   const RecordedRun& run_;
   const std::vector<Row> rows_;
+  const std::map<std::string, Moment> averaged_;
   std::map<std::string, std::vector<const Digests*>> last_;  // by model
   size_t compared_ = 0;
 };
@@ -252,7 +265,10 @@ Judgement optimizer_state_is_the_same(const RecordedRun& run) {
   for (auto& row : rows)
     if (!row.is_divided() && row.is_whole() && is_divided_by_names(row))
       row.shards.resize(row.by_rank.size(), std::make_shared<Shards>());
-  return all_the_same(run, "state", rows);
+  auto judgement = all_the_same(run, "state", rows);
+  if (!judgement.findings.empty() && !averaged_between_updates(run).empty())
+    return {.why_not = "not judged: the ranks update on their own between averages of parameters"};
+  return judgement;
 }
 
 Judgement buffers_follow_rank_zero(const RecordedRun& run) {

@@ -3,6 +3,7 @@
 
 #include "harness/core/text.h"
 #include "harness/judge/passes.h"
+#include "harness/judge/rows.h"
 
 #include <algorithm>
 #include <array>

@@ -31,10 +31,19 @@ std::optional<Finding> not_finite(const Row& row, const std::string& role) {
   return {};
 }
 
+// A model may be made without values, which come later: what the next record replaces is not meant.
 std::optional<std::pair<Row, Finding>> first_not_finite(const RecordedRun& run,
                                                         const std::string& role) {
-  for (const auto& row : rows_of(run, role))
-    if (auto finding = not_finite(row, role)) return std::pair{row, std::move(*finding)};
+  const auto rows = rows_of(run, role);
+  const auto is_replaced = [&](const Row& row) {
+    const auto next = std::find_if(&row + 1, rows.data() + rows.size(),
+                                   [&](const Row& other) { return other.of == row.of; });
+    return row.at.phase == "construction" && next != rows.data() + rows.size() &&
+           !not_finite(*next, role);
+  };
+  for (const auto& row : rows)
+    if (auto finding = not_finite(row, role); finding && !is_replaced(row))
+      return std::pair{row, std::move(*finding)};
   return {};
 }
 

@@ -1,11 +1,12 @@
 // Whether what is trained is averaged over the ranks: by a wrapper, or by collectives of the
 // program.
 #include "harness/core/text.h"
-#include "harness/judge/rows.h"
+#include "harness/judge/local_updates.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 namespace lockstep::recorded {
 
@@ -24,7 +25,8 @@ struct Found {
 };
 
 // The rank's first update from gradients that no backward since the update before has averaged.
-std::optional<Found> update_from_own_gradients(const Rank& rank) {
+std::optional<Found> update_from_own_gradients(const Rank& rank,
+                                               const std::map<std::string, Moment>& averaged) {
   std::set<std::string> wrapped;
   std::map<std::string, std::set<std::string>> kinds;  // of backwards since its last update
   for (const auto& record : rank.records) {
@@ -35,7 +37,7 @@ std::optional<Found> update_from_own_gradients(const Rank& rank) {
     if (!fact->name.starts_with("optimizer ")) continue;
     for (const auto& [model, name] : owned_in(*fact)) {
       const auto found = kinds.find(model);
-      if (found == kinds.end()) continue;
+      if (found == kinds.end() || averaged.contains(model)) continue;
       const auto place = "step " + std::to_string(record.at.step);
       if (none_was_averaged(found->second, wrapped.contains(model)))
         return Found{{"", "update_not_averaged", place + ", update",
@@ -69,28 +71,15 @@ std::optional<Finding> past_the_wrapper(const Rank& rank, const Fact& backward, 
   return {};
 }
 
-// Moments at which every rank's backward ran past a model's wrapper and all hold the same gradients
-// after it: a penalty of the weights alone, say, which needs no average.
-std::set<std::pair<Moment, std::string>> backwards_past_all_wrappers(const RecordedRun& run) {
-  std::map<std::pair<Moment, std::string>, std::set<std::string>> kinds;
-  std::map<std::pair<Moment, std::string>, size_t> counts;
-  for (const auto& rank : run.ranks)
-    for (const auto& record : rank.records)
-      if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "backward") {
-        kinds[{record.at, fact->text("model")}].insert(fact->text("kind"));
-        ++counts[{record.at, fact->text("model")}];
-      }
-  std::set<std::pair<Moment, std::string>> alike;
-  for (const auto& [key, of] : kinds)
-    if (of == std::set<std::string>{"bare"} && counts[key] % run.ranks.size() == 0)
-      alike.insert(key);
-  if (alike.empty()) return alike;
-  std::set<std::pair<Moment, std::string>> recorded;
-  for (const auto& row : rows_of(run, "gradients")) {
-    recorded.emplace(row.at, row.of);
-    if (!row.is_whole() || difference_in(row, "")) alike.erase({row.at, row.of});
-  }
-  std::erase_if(alike, [&](const auto& key) { return !recorded.contains(key); });
+// A backward of a model: the moment, and how many it had there before.
+using BackwardKey = std::tuple<Moment, std::string, int>;
+
+// Backwards after which all ranks hold the same gradients: a penalty of the weights alone, say,
+// which needs no average.
+std::set<BackwardKey> backwards_that_agree(const RecordedRun& run) {
+  std::set<BackwardKey> alike;
+  for (const auto& row : rows_of(run, "gradients"))
+    if (row.is_whole() && !difference_in(row, "")) alike.emplace(row.at, row.of, row.repeat);
   return alike;
 }
 
@@ -274,19 +263,24 @@ Judgement forwards_run_through_the_wrapper(const RecordedRun& run) {
     judgement.findings = {std::move(finding)};
     judgement.at = at;
   };
-  const auto alike = backwards_past_all_wrappers(run);
-  for (const auto& rank : run.ranks)
+  const auto alike = backwards_that_agree(run);
+  for (const auto& rank : run.ranks) {
+    std::map<std::pair<Moment, std::string>, int> count;
     for (const auto& record : rank.records) {
       const auto* fact = std::get_if<Fact>(&record.what);
       if (!fact || fact->name != "backward") continue;
       const auto kind = fact->text("kind");
       backwards += kind != "local" && kind != "by hand" ? 1 : 0;
-      if (alike.contains({record.at, fact->text("model")})) continue;
+      const auto model = fact->text("model");
+      const int number = count[{record.at, model}]++;
+      if (alike.contains({record.at, model, number})) continue;
       if (auto finding = past_the_wrapper(rank, *fact, record.at))
         found(std::move(*finding), record.at);
     }
+  }
+  const auto averaged = averaged_between_updates(run);
   for (const auto& rank : run.ranks)
-    if (auto is = update_from_own_gradients(rank); is && judgement.findings.empty())
+    if (auto is = update_from_own_gradients(rank, averaged); is && judgement.findings.empty())
       found(std::move(is->finding), is->at);
   if (auto is = other_mode(run)) found(std::move(is->finding), is->at);
   if (auto finding = never_averaged(run); finding && judgement.findings.empty())

@@ -83,8 +83,10 @@ const std::vector<Mistake>& mistakes() {
              for (int step = 0; step < kSteps; ++step)
                nth<Digests>(rank, step, "random").values[0].bits = uint64_t(step);
          }},
-        {"forward.runs_through_the_wrapper", "bare_forward",
-         first([](Rank& rank) { nth<Fact>(rank, 1, "backward").values["kind"] = "bare"; })},
+        {"forward.runs_through_the_wrapper", "bare_forward", first([](Rank& rank) {
+           nth<Fact>(rank, 1, "backward").values["kind"] = "bare";
+           nth<Digests>(rank, 1, "gradients").values[0].bits = 77;
+         })},
         {"forward.runs_through_the_wrapper", "update_not_averaged", first([](Rank& rank) {
            nth<Fact>(rank, 0, "model 0").values["wrapped"] = true;
            nth<Fact>(rank, 2, "backward").values["kind"] = "local";
@@ -183,6 +185,49 @@ TEST(Claims, AllowAParameterThatNoBackwardReachesWhereTheProgramExpectsOne) {
                              Json{{"wrapped", true}, {"find_unused_parameters", false}}}) {
     EXPECT_EQ(judgement_with(strict).findings.size(), 1u) << strict;
     EXPECT_TRUE(judgement_with(strict).remarks.empty()) << strict;
+  }
+}
+
+TEST(Claims, AllowASecondOptimizerThatReplacesTheFirst) {
+  auto run = right_run();
+  for (auto& rank : run.ranks)
+    for (int step = kSteps - 1; step >= kSteps / 2; --step)
+      nth<Fact>(rank, step, "optimizer 0").name = "optimizer 1";
+  EXPECT_TRUE(optimizers_own_parameters_once(run).findings.empty());
+}
+
+TEST(Claims, AllowAFurtherBackwardAfterWhichAllRanksAgree) {
+  for (const bool agree : {true, false}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      const Moment at{1, "backward"};
+      const auto next = std::find_if(rank.records.begin(), rank.records.end(), [](const auto& is) {
+        return is.at.step == 1 && is.at.phase == "update";
+      });
+      const uint64_t bits = agree ? 5 : 5 + static_cast<uint64_t>(rank.number);
+      rank.records.insert(next, {{at, Fact{"backward", {{"model", "model 0"}, {"kind", "again"}}}},
+                                 {at, digests("gradients", {{bits, 1}, {bits, 1}})}});
+    }
+    EXPECT_EQ(forwards_run_through_the_wrapper(run).findings.empty(), agree);
+  }
+}
+
+TEST(Claims, CallParametersThatAreAveragedBetweenUpdatesARemark) {
+  for (const bool average : {true, false}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      nth<Digests>(rank, 1, "gradients").values[1].bits = 70 + static_cast<uint64_t>(rank.number);
+      nth<Digests>(rank, 2, "parameters").values[1].bits = 80 + static_cast<uint64_t>(rank.number);
+      nth<Digests>(rank, 1, "state").values[0].bits = 90 + static_cast<uint64_t>(rank.number);
+      nth<Fact>(rank, 1, "backward").values["kind"] = "no_sync";
+      if (average)
+        rank.records.push_back({{2, "forward"}, digests("parameters", {{6, 1}, {6, 1}})});
+    }
+    const auto judgement = parameters_are_the_same(run);
+    EXPECT_EQ(judgement.findings.empty(), average);
+    EXPECT_EQ(judgement.remarks.empty(), !average);
+    EXPECT_EQ(forwards_run_through_the_wrapper(run).findings.empty(), average);
+    EXPECT_EQ(optimizer_state_is_the_same(run).findings.empty(), average);
   }
 }
 

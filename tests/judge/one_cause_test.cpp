@@ -93,6 +93,16 @@ TEST(OneCause, TellTheHistoryOfANaNInTheOrderOfThePhases) {
   EXPECT_EQ(text.find("before that"), std::string::npos) << text;
 }
 
+TEST(OneCause, IgnoreWhatAModelHeldBeforeItsValuesCame) {
+  auto run = right_run();
+  nth<Digests>(run.ranks[0], 0, "parameters").values[0].norm =
+      std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(values_stay_finite(run).findings.empty());
+  nth<Digests>(run.ranks[0], 1, "parameters").values[0].norm =
+      std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(values_stay_finite(run).findings.size(), 1u);
+}
+
 TEST(OneCause, AllowByName) {
   auto run = right_run();
   nth<Digests>(run.ranks[1], 2, "gradients").values[1].bits = 77;

@@ -5,6 +5,7 @@ usage: programs.py FOLDER NAME:WORLD...     each NAME:WORLD is recorded into FOL
 Runs with PyTorch's Python. LibTorch is loaded once, and each rank is a fork.
 """
 
+import contextlib
 import datetime
 import os
 import signal
@@ -201,6 +202,36 @@ def divide_state(rank, mistake):
             optimizer.step()
 
 
+def train_otherwise(rank, way):
+    """Right ways that few programs go: local SGD, a second stage with an optimizer of its own, updates by hand, a penalty's backward."""
+    torch.manual_seed(0)
+    loader, sampler = loader_of(images(), way)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.Tanh(), nn.Linear(8, CLASSES))
+    model = net if way == "local_sgd" else DistributedDataParallel(net)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for epoch in range(EPOCHS):
+        sampler.set_epoch(epoch)
+        if way == "two_stages" and epoch:
+            optimizer = torch.optim.Adam(model.parameters())
+        for number, (x, y) in enumerate(loader):
+            model.zero_grad()
+            local = way == "local_sgd_in_no_sync"
+            with model.no_sync() if local else contextlib.nullcontext():
+                cross_entropy(model(x), y).backward()
+            if way == "penalty":
+                (0.01 * sum(p.pow(2).sum() for p in net.parameters())).backward()
+            if way == "own_updates":
+                with torch.no_grad():
+                    for p in model.parameters():
+                        p -= 0.1 * p.grad
+                continue
+            optimizer.step()
+            if way.startswith("local_sgd") and number % 3 == 2:
+                for p in net.parameters():
+                    dist.all_reduce(p.data)
+                    p.data /= dist.get_world_size()
+
+
 def train_in_two_runs(rank, mistake):
     """One epoch, and then a checkpoint; what resumes it makes the next one."""
     torch.manual_seed(rank)
@@ -231,6 +262,7 @@ def wait_without_futures(rank, mistake):
 PROGRAMS = {"texts": classify_texts, "one_seed": classify_texts, "accumulation": accumulate, "same_data": accumulate, "never_synchronised": accumulate,
             "uneven": join_uneven, "loaded_after_a_join": join_uneven, "clipped_after_a_join": join_uneven,
             "two_models": two_models, "divided_state": divide_state, "without_futures": wait_without_futures,
+            **dict.fromkeys(("local_sgd", "local_sgd_in_no_sync", "two_stages", "own_updates", "penalty"), train_otherwise),
             **dict.fromkeys(("first_run", "resumed", "resumed_at_epoch_zero", "another_run"), train_in_two_runs)}
 
 

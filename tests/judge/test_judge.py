@@ -11,7 +11,7 @@ import unittest
 
 from recorded_case import HERE, PYTHON, ROOT, RecordedCase, main
 
-CLEAN = ("images", "texts", "accumulation", "two_models", "uneven")
+CLEAN = ("images", "texts", "accumulation", "two_models", "uneven", "local_sgd", "local_sgd_in_no_sync", "two_stages", "own_updates", "penalty")
 # Program -> the claim that finds its mistake, and the pattern that it names.
 MISTAKES = {
     "loaded_on_rank_zero": ("parameters.are_the_same", "changed_on_some_ranks"),

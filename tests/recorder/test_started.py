@@ -54,6 +54,22 @@ dist.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=0, wor
 all_reduce(torch.ones(3))
 sys.exit(3)
 """
+KEYWORDS = """
+import torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+
+mesh = init_device_mesh(device_type="cpu", mesh_shape=(1,))
+model = torch.nn.Sequential(torch.nn.Linear(4, 4))
+model = parallelize_module(module=model, device_mesh=mesh, parallelize_plan={"0": ColwiseParallel()})
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cpu")
+for factor in (1, float("inf")):
+    optimizer.zero_grad()
+    scaler.scale(factor * model(torch.ones(2, 4)).sum()).backward()
+    scaler.step(optimizer=optimizer)
+    scaler.update()
+"""
 ALONE = TRAINING + """
 import lockstep_recorder
 lockstep_recorder.start()
@@ -96,6 +112,20 @@ class Started(unittest.TestCase):
         for rank in (0, 1):
             self.assertIn('"kind":"returned"', self.history(rank))
         self.assertIn(self.judge().returncode, (0, 1))
+
+    def test_what_the_main_file_of_spawned_ranks_imports_by_name_is_seen(self):
+        by_name = "from torch.distributed import init_process_group\n" + SPAWNED.replace("dist.init_process_group(", "init_process_group(")
+        result = self.run_program(by_name, module=("-m", "lockstep_recorder"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(sorted(os.listdir(self.out)), ["rank0.history", "rank1.history"])
+
+    def test_what_is_passed_by_keyword_and_the_group_of_a_mesh_are_seen(self):
+        result = self.run_program(KEYWORDS, module=("-m", "lockstep_recorder"), RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1",
+                                  MASTER_PORT="0")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for said in ('"name":"process group"', '"wrapper":"fully_shard"', '"name":"skipped"'):
+            self.assertIn(said, self.history(0))
+        self.assertNotIn('"name":"not recorded"', self.history(0))
 
     def test_a_spawned_rank_that_throws_leaves_the_whole_text(self):
         result = self.run_program(SPAWNED, "fails", module=("-m", "lockstep_recorder"))
