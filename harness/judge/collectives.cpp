@@ -124,6 +124,8 @@ Judgement collectives_have_one_order(const RecordedRun& run) {
   Judgement judgement{.compared = counted(count, "collective")};
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
   if (count == 0) {
+    if (!shards_of(run.ranks.front()).empty())
+      return {.why_not = "not judged: what divides the parameters communicates unseen"};
     if (!all_returned(run)) return {.why_not = "no rank issued a collective before it ended"};
     judgement.findings.push_back(
         {"", "no_collective", "", "no rank issued a collective: each trains alone"});
