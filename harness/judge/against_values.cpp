@@ -177,6 +177,18 @@ class PointComparer {
   size_t points_ = 0, gradients_ = 0;
 };
 
+// True if a moved run held everywhere what the run beside it did.
+bool moved_nothing(const std::vector<PointRow>& rows) {
+  return std::all_of(rows.begin(), rows.end(), [](const PointRow& row) {
+    return std::all_of(row.moved.begin(), row.moved.end(), [&](const Digests* moved) {
+      return std::equal(moved->elements.begin(), moved->elements.end(), row.one->elements.begin(),
+                        row.one->elements.end(), [](const TensorValue& a, const TensorValue& b) {
+                          return a.bytes == b.bytes;
+                        });
+    });
+  });
+}
+
 }  // namespace
 
 Judgement values_follow_one_process(const RecordedRun& run, const OneProcess& one) {
@@ -186,6 +198,15 @@ Judgement values_follow_one_process(const RecordedRun& run, const OneProcess& on
   if (auto text = other_beginning(rows); !text.empty()) {
     judgement.findings.push_back(
         {"", "begins_with_other_parameters", "step 0, construction", text});
+    judgement.is_certain = false;
+    return judgement;
+  }
+  if (moved_nothing(rows)) {
+    judgement.findings.push_back(
+        {"", "moved_nothing", "",
+         "the moved run of one process held what the other did, to the last bit, so that nothing "
+         "says how far rounding goes: a recorder moves what is in a wrapper, also in a world of "
+         "one, or what lockstep_recorder.watch(model) named before the first forward"});
     judgement.is_certain = false;
     return judgement;
   }

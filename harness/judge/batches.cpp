@@ -97,7 +97,8 @@ std::optional<Finding> never_drawn(const std::vector<PassRow>& rows) {
     const auto length = first.length();
     const bool is_known = row.is_sharded() || kKnown.contains(first.is->text("sampler"));
     if (length <= 0 || !is_known || !row.all(&Pass::trains) || !row.all_whole()) continue;
-    auto& draws = all[{row.source, length}];
+    const auto of = first.is->text("of");  // of several loaders that are made anew
+    auto& draws = all[{of.empty() ? row.source : of, length}];
     std::set<int64_t> here;
     for (const auto& pass : row.by_rank) here.insert(pass.indices.begin(), pass.indices.end());
     const auto missed = static_cast<double>(length) - static_cast<double>(here.size());

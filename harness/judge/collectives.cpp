@@ -143,6 +143,9 @@ Judgement collectives_have_one_order(const RecordedRun& run) {
     pattern = "missing_collective";
     judgement.is_certain = !all_were_stopped(run);
   }
+  const bool is_in_all = std::all_of(run.ranks.begin(), run.ranks.end(),
+                                     [](const Rank& rank) { return issued_by(rank) > 0; });
+  if (text.empty() && !is_in_all) return {.why_not = "not every rank recorded a collective"};
   if (text.empty()) return judgement;
   for (const auto& line : ladder(history)) text += "\n" + line;
   for (const auto& line : wavefront(history)) text += "\n" + line;

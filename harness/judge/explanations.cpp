@@ -125,6 +125,8 @@ std::span<const PatternExplanation> pattern_explanations() {
       PatternExplanation{"changed_between_backwards",
                          "gradients that changed between two backwards of one step"},
       PatternExplanation{"not_recorded", "what a recorder left out, and why"},
+      PatternExplanation{"moved_nothing",
+                         "a moved run of one process that moved nothing, for want of a wrapper"},
       PatternExplanation{"begins_with_other_parameters",
                          "runs that begin with other parameters, for want of a seed"},
       PatternExplanation{"tolerance_too_wide",

@@ -92,6 +92,10 @@ Judgement ranks_make_the_same_steps(const RecordedRun& run) {
         return judgement;
       }
   }
+  // One that was killed may have made more than it recorded.
+  if (std::any_of(run.ranks.begin(), run.ranks.end(),
+                  [](const Rank& rank) { return deeds_of(rank).empty(); }))
+    return {.why_not = "not every rank recorded a backward or an update"};
   return judgement;
 }
 

@@ -237,7 +237,7 @@ std::optional<Finding> never_averaged(const RecordedRun& run) {
         fact && fact->name.starts_with("model ") && fact->text("wrapper") != "watched")
       any_wrapped = true;
   for (const auto& [of, is] : unwrapped_in(rank)) {
-    const bool is_seen = elements_averaged(rank) >= is.gradients || is_averaged_in_part(run, of);
+    const bool is_seen = 2 * elements_averaged(rank) >= is.gradients || is_averaged_in_part(run, of);
     if (is.gradients == 0 || is_seen) continue;
     if (!sends_parameters(rank, is.elements) && is_averaged_unseen(run, of)) continue;
     return Finding{

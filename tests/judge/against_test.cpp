@@ -66,6 +66,14 @@ TEST(OneProcessBesideRanks, ToldFromARateThatWasScaledWithTheRanks) {
   EXPECT_EQ(finding.where, "step 0, update, w[0]");
 }
 
+TEST(OneProcessBesideRanks, SaysNothingWhereItsMovedRunMovedNothing) {
+  auto one = one_process();
+  for (auto& moved : one.moved) moved = one.run;
+  const auto judgement = values_follow_one_process(ranks_of(2, 2e-7F), one);
+  EXPECT_EQ(judgement.findings.at(0).pattern, "moved_nothing");
+  EXPECT_FALSE(judgement.is_certain);
+}
+
 TEST(OneProcessBesideRanks, ShowsAGradientThatOneSideLacks) {
   auto run = ranks_of(2);
   change(run, "gradients", 0, [](Digests& is) {

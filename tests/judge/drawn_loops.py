@@ -86,7 +86,7 @@ def keeps_parameters(loop):
 
 def can_follow(loop):
     """Whether one process computes the same but for rounding: nothing depends on which samples share a rank."""
-    return loop.tail == "even" and loop.model != "convolutions" and not has_random(loop) and loop.optimizer != "lbfgs"
+    return is_wrapped(loop) and loop.tail == "even" and loop.model != "convolutions" and not has_random(loop) and loop.optimizer != "lbfgs"
 
 
 def is_wrapped(loop):
@@ -108,7 +108,7 @@ MISTAKES = {
                              {"data.is_partitioned", "data.is_one_dataset"}),
     "one_stream": (lambda loop: loop.fed == "stream" or (loop.fed == "by_hand" and is_wrapped(loop) and not has_random(loop)),
                    {"data.is_partitioned", "gradients.differ_in_no_sync"}),
-    "tail_never_drawn": (lambda loop: loop.tail == "dropped", {"data.is_partitioned"}),
+    "tail_never_drawn": (lambda loop: loop.tail == "dropped" and not (loop.stops_together and loop.epochs == 2), {"data.is_partitioned"}),
     "split_by_own_seed": (lambda loop: loop.dataset == "split" and loop.fed in LOADED, {"data.is_one_dataset", "data.is_partitioned"}),
     "loaded_on_rank_zero": (keeps_parameters, {"parameters.are_the_same"}),
     "rate_differs": (lambda loop: loop.schedule == "none", {"optimizer.has_one_setting"}),
@@ -127,7 +127,7 @@ MISTAKES = {
                       {"gradients.are_the_same", "parameters.are_the_same"}),
     "clipped_on_one_rank": (keeps_parameters, {"parameters.are_the_same", "gradients.are_the_same"}),
     "noise_on_one_rank": (keeps_parameters, {"parameters.are_the_same"}),
-    "stops_early": (lambda loop: True, {"run.has_one_length"}),
+    "stops_early": (lambda loop: True, {"run.has_one_length", "collectives.have_one_order"}),
     "skips_an_update": (lambda loop: loop.accumulation == 1 and is_plain(loop),
                         {"run.has_one_length", "parameters.are_the_same", "collectives.have_one_order"}),
     "logs_on_rank_zero": (lambda loop: loop.logs != "reduced", {"collectives.have_one_order"}),
@@ -145,7 +145,7 @@ MISTAKES_OF_ALL = {
     "not_divided": (lambda loop: loop.accumulation > 1 and loop.clip == "none", COMPARED),
     "clear_forgotten": (lambda loop: is_plain(loop) and loop.clip == "none", COMPARED),
     "batch_left_out": (lambda loop: loop.clip == "none", COMPARED),
-    "clipped_before_averaging": (lambda loop: not is_wrapped(loop) and is_plain(loop), COMPARED),
+    "clipped_before_averaging": (lambda loop: loop.accumulation > 1 and loop.no_sync and is_plain(loop), COMPARED),
     "other_seed": (lambda loop: loop.fed in LOADED and loop.shuffle, COMPARED),
 }
 

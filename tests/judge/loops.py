@@ -191,8 +191,6 @@ class Training:
     def prepare(self):
         """What is done to gradients before an update."""
         clip, parameters = self.loop.clip, [each for each in self.module.parameters() if each.requires_grad]
-        if self.mistake == "clipped_before_averaging":
-            nn.utils.clip_grad_norm_(parameters, 1e-2)
         if not is_wrapped(self.loop):
             self.average_gradients()
         for optimizer in self.optimizers:
@@ -283,6 +281,8 @@ class Training:
                 else:
                     loss = self.backward(x, y, is_last)
                     if not is_last:
+                        if self.mistake == "clipped_before_averaging":
+                            nn.utils.clip_grad_norm_(self.module.parameters(), 1e-2)
                         continue
                     self.step()
                 self.after_update(loss)

@@ -55,7 +55,14 @@ TEST(Samples, FindSamplesThatNoPassDraws) {
       values["length"] = kLength + 1;
       values["drops"] = true;
       values["shuffle"] = false;
+      values["of"] = "dataset 0";
     }
+  EXPECT_EQ(passes_are_partitions(run).findings.at(0).pattern, "never_drawn");
+  for (auto& rank : run.ranks) {  // a loader of its own for each pass
+    nth<Fact>(rank, 1, "loader 0").name = "loader 2";
+    for (int step = 2; step < kSteps; ++step) nth<Drawn>(rank, 2, "loader 0").name = "loader 2";
+    nth<Fact>(rank, 1, "loader 0 exhausted").name = "loader 2 exhausted";
+  }
   EXPECT_EQ(passes_are_partitions(run).findings.at(0).pattern, "never_drawn");
 }
 
