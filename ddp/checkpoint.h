@@ -66,6 +66,8 @@ struct LoadOptions {
 // is written beside `path`, as `path`.partial, and renamed when the disk has all of it: whatever
 // happens in between, `path` is the checkpoint before or this one, whole. A process that is killed
 // may leave `path`.partial, which the next call overwrites. One world at a time saves to a path.
+// A link at `path` is replaced, and what it names stays; a device, a pipe, a socket or a folder
+// there, or where an older or the best one goes, is refused before anything is written.
 //
 // Python's torch.load(path, weights_only=True) reads it: {'model': state_dict, 'optimizer':
 // state_dict, 'epoch': int, 'step': int, 'sampler': dict, 'generators': [rank][generator],

@@ -1,5 +1,6 @@
 #include "ddp/checkpoint.h"
 
+#include "ddp/base/characters.h"
 #include "ddp/checkpoint/archive.h"
 #include "ddp/checkpoint/files.h"
 #include "ddp/checkpoint/model_state.h"
@@ -54,7 +55,7 @@ void compare_progress(ProgramCall& call, const std::string& path, const Checkpoi
     call.compare("the sizes of the generators' states",
                  c10::str(sizes_of_states(checkpoint.generators)));
   if (checkpoint.sampler == nullptr) return;
-  call.refuse_if_it_throws(path + ": ", [&] {
+  call.refuse_if_it_throws(printable(path) + ": ", [&] {
     sampler = state_of_sampler(*checkpoint.sampler, checkpoint.samples_used);
     for (const auto& each : sampler)
       if (each.key().toStringRef() != "rank")
@@ -151,7 +152,7 @@ void save_checkpoint(const std::string& path, const c10::intrusive_ptr<c10d::Pro
                                         "the generators' states for save_checkpoint");
   ProgramCall written(group, "save_checkpoint", waits);
   if (call.communicator().rank() == 0) {
-    written.refuse_if_it_throws(path + ": ", [&] {
+    written.refuse_if_it_throws(printable(path) + ": ", [&] {
       const StateDict all = whole_state(checkpoint, sampler, states);
       replace_file(
           path, [&](const Write& write) { write_archive(all, write); }, options.keep_last,
@@ -169,7 +170,7 @@ void load_checkpoint(const std::string& path, const c10::intrusive_ptr<c10d::Pro
   call.agree();
   ProgramCall read(group, "load_checkpoint", waits);
   Assignments plan;
-  read.refuse_if_it_throws(path + ": ", [&] {
+  read.refuse_if_it_throws(printable(path) + ": ", [&] {
     const ReadArchive archive = read_archive(path);
     read.compare("the checksum of the file", std::to_string(archive.checksum));
     plan = plan_loading(Entry(archive.value, "the file"), checkpoint, group->getRank(),

@@ -1,5 +1,7 @@
 #include "ddp/checkpoint/files.h"
 
+#include "ddp/base/characters.h"
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -15,13 +17,26 @@ namespace lockstep {
 
 namespace {
 
+[[noreturn]] void fail(const std::string& what, const std::string& why) {
+  throw std::runtime_error("cannot " + printable(what) + ": " + why);
+}
+
 [[noreturn]] void fail(const std::string& what, int error) {
-  throw std::runtime_error("cannot " + what + ": " + std::strerror(error));
+  fail(what, std::strerror(error));
 }
 
 void check(bool is_well, const std::string& what) {
   if (!is_well) fail(what, errno);
 }
+
+const std::string kPartial = ".partial", kBest = ".best";
+
+// The name of the file that was `path` so many saves ago.
+std::string older(const std::string& path, int age) {
+  return path + "." + std::to_string(age);
+}
+
+const std::string kNoRegularFile = "it is no regular file";
 
 class Descriptor {
  public:
@@ -66,7 +81,7 @@ void remove_left_over(const std::string& path) {
   const bool is_regular =
       file.is_open() && ::fstat(file.number(), &status) == 0 && S_ISREG(status.st_mode);
   if (!file.is_open() && errno != ELOOP && errno != ENXIO) fail("open " + path, errno);
-  if (!is_regular) throw std::runtime_error("cannot write " + path + ": it is no regular file");
+  if (!is_regular) fail("write " + path, kNoRegularFile);
   hold_alone(file, path);
   check(::unlink(path.c_str()) == 0, "remove " + path);
 }
@@ -98,25 +113,44 @@ void rename_file(const std::string& from, const std::string& to) {
 
 // Gives the file a second name, in place of a file that has it.
 void name_too(const std::string& path, const std::string& second) {
-  const std::string beside = second + ".partial";
+  const std::string beside = second + kPartial;
   ::unlink(beside.c_str());
   check(::link(path.c_str(), beside.c_str()) == 0, "link " + path + " to " + beside);
   rename_file(beside, second);
 }
 
+// A rename would put a file in the place of a device or a pipe, which others use. Of a link it
+// replaces the link, and what that names stays.
+void require_replaceable(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return;
+  if (!S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode)) fail("write " + path, kNoRegularFile);
+}
+
+void require_replaceable(const std::string& path, int keep_last, bool is_best) {
+  const auto with_what_is_beside = [](const std::string& second) {
+    require_replaceable(second);
+    require_replaceable(second + kPartial);
+  };
+  require_replaceable(path);
+  for (int age = 1; age < keep_last; ++age) with_what_is_beside(older(path, age));
+  if (is_best) with_what_is_beside(path + kBest);
+}
+
 // `path` itself stays until the new file takes its name.
 void shift_older(const std::string& path, int keep_last) {
-  const auto older = [&](int age) { return path + "." + std::to_string(age); };
   for (int age = keep_last - 1; age > 1; --age)
-    if (std::filesystem::exists(older(age - 1))) rename_file(older(age - 1), older(age));
-  if (keep_last > 1 && std::filesystem::exists(path)) name_too(path, older(1));
+    if (std::filesystem::exists(older(path, age - 1)))
+      rename_file(older(path, age - 1), older(path, age));
+  if (keep_last > 1 && std::filesystem::exists(path)) name_too(path, older(path, 1));
 }
 
 }  // namespace
 
 void replace_file(const std::string& path, const std::function<void(const Write& write)>& produce,
                   int keep_last, bool is_best) {
-  const std::string partial = path + ".partial";
+  require_replaceable(path, keep_last, is_best);
+  const std::string partial = path + kPartial;
   const Descriptor file = new_file(partial);
   int error = 0;  // the first one; the rest is not written
   produce([&](const void* bytes, std::size_t size) {
@@ -133,7 +167,7 @@ void replace_file(const std::string& path, const std::function<void(const Write&
   check(::fsync(file.number()) == 0, "write " + partial + " to disk");
   shift_older(path, keep_last);
   rename_file(partial, path);
-  if (is_best) name_too(path, path + ".best");
+  if (is_best) name_too(path, path + kBest);
   flush_folder_of(path);
 }
 

@@ -1,5 +1,7 @@
 #include "ddp/checkpoint/model_state.h"
 
+#include "ddp/base/characters.h"
+
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -54,7 +56,7 @@ std::string lacking(const One& one, const Other& other) {
   int count = 0;
   for (const auto& each : one) {
     if (other.contains(each.first)) continue;
-    if (++count <= kNamed) text += (text.empty() ? "'" : ", '") + each.first + "'";
+    if (++count <= kNamed) text += (text.empty() ? "'" : ", '") + printable(each.first) + "'";
   }
   return count > kNamed ? text + " and " + std::to_string(count - kNamed) + " more" : text;
 }
@@ -78,9 +80,10 @@ Assignments plan_loading(const Entry& state, torch::nn::Module& model) {
                              (extra.empty() ? "" : " has " + extra + ", which the model lacks"));
   Assignments assignments;
   for (const auto& [name, target] : targets) {
-    const at::Tensor source = Entry(entries.at(name), "'" + name + "'").tensor();
+    const std::string quoted = "'" + printable(name) + "'";
+    const at::Tensor source = Entry(entries.at(name), quoted).tensor();
     if (source.sizes() != target.sizes() || source.dtype() != target.dtype())
-      throw std::runtime_error("'" + name + "' is " + text_of(source) + " in it, and " +
+      throw std::runtime_error(quoted + " is " + text_of(source) + " in it, and " +
                                text_of(target) + " in the model");
     assignments.push_back([source, to = target] {
       const at::NoGradGuard no_grad;

@@ -1,5 +1,7 @@
 #include "ddp/checkpoint/state.h"
 
+#include "ddp/base/characters.h"
+
 #include <torch/torch.h>
 
 #include <cmath>
@@ -10,7 +12,7 @@ namespace lockstep {
 namespace {
 
 std::string text_of_key(const c10::IValue& key) {
-  return key.isString() ? "'" + key.toStringRef() + "'" : std::to_string(key.toInt());
+  return key.isString() ? "'" + printable(key.toStringRef()) + "'" : std::to_string(key.toInt());
 }
 
 bool is_one_number(const c10::IValue& value) {

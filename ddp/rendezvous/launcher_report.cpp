@@ -1,5 +1,6 @@
 #include "ddp/launcher_report.h"
 
+#include "ddp/base/characters.h"
 #include "ddp/base/environment.h"
 
 #include <algorithm>
@@ -14,22 +15,6 @@
 namespace lockstep {
 
 namespace {
-
-// The number of bytes of the character at `place` in UTF-8; 0: there is none.
-std::size_t length_of_character(const std::string& text, std::size_t place) {
-  const auto code = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = code(place);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || place + length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((code(place + i) & 0xc0) != 0x80) return 0;
-  // Overlong, half of a surrogate pair, or beyond the last character.
-  const unsigned char second = code(place + 1);
-  const bool is_none = (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
-                       (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
-  return is_none ? 0 : length;
-}
 
 // Bytes that are not UTF-8, from a file's or an interface's name, would end torchrun's agent.
 std::string in_utf8(const std::string& text) {
