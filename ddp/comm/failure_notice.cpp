@@ -33,7 +33,15 @@ bool may_hang(const c10::intrusive_ptr<c10d::Store>& store) {
   return tcp_store_in(store) != nullptr;
 }
 
+// Between two synchronised forwards there is room for so many others, and for what follows each.
+constexpr std::int64_t kMomentsOfAStep = std::int64_t{1} << 32;
+
 constexpr std::int64_t kForGood = std::numeric_limits<std::int64_t>::max();
+
+// The moment behind the forward at, or behind which, `moment` is. Those of forwards are even.
+std::int64_t behind(std::int64_t moment) {
+  return moment | 1;
+}
 
 // Of all instances on the group: a rank may wait in one while its peers wait in another.
 std::string sign_key(int rank) {
@@ -106,13 +114,17 @@ void FailureNotice::begin(std::int64_t moment) {
 
 void FailureNotice::begin_forward(std::int64_t number) {
   const std::lock_guard lock(mutex_);
-  forward_ = number;
-  begin(2 * forward_);
+  begin(number * kMomentsOfAStep);
+}
+
+void FailureNotice::begin_local_exchange() {
+  const std::lock_guard lock(mutex_);
+  begin(behind(moment_) + 1);
 }
 
 void FailureNotice::begin_other() {
   const std::lock_guard lock(mutex_);
-  begin(2 * forward_ + 1);
+  begin(behind(moment_));
 }
 
 void FailureNotice::clear() noexcept {
@@ -149,9 +161,10 @@ void FailureNotice::post_for_now(const std::string& sentence) noexcept {
 
 void FailureNotice::post_thrown_forward(const std::string& sentence) noexcept {
   const std::lock_guard lock(mutex_);
+  if (moment_ == behind(moment_)) return;
   reported_ = sentence;
   post_until(moment_, issued_count_, sentence);
-  moment_ = 2 * forward_ + 1;
+  moment_ = behind(moment_);
 }
 
 void FailureNotice::post_refused_forward(const std::string& sentence) noexcept {
@@ -160,7 +173,7 @@ void FailureNotice::post_refused_forward(const std::string& sentence) noexcept {
   last_failure_->set(sentence);
   report_for_the_program(sentence);
   post_until(moment_, issued_count_, sentence);
-  moment_ = 2 * forward_ + 1;
+  moment_ = behind(moment_);
 }
 
 void FailureNotice::post_thrown_backward(const std::string& sentence) noexcept {
@@ -189,7 +202,7 @@ void FailureNotice::post_until(std::int64_t moment, std::int64_t issued_count,
 // succeeded.
 void FailureNotice::post_end(const PeacefulEnd& end) noexcept {
   const std::lock_guard lock(mutex_);
-  const EndOfRank mine{rank_, end.issued_count, forward_, end.pass_count};
+  const EndOfRank mine{rank_, end.issued_count, behind(moment_) - 1, end.pass_count};
   exchange(
       [key = end_key(), mine, tcp = store_ ? tcp_store_in(store_) : nullptr](c10d::Store& store) {
         constexpr std::chrono::milliseconds kLongestAnswer{200};
@@ -210,7 +223,7 @@ std::optional<std::string> FailureNotice::ended_peer(
   const auto end = end_in(text_at(end_key()));
   if (!end || end->rank == rank_) return std::nullopt;
   const bool is_missing =
-      sequence_number ? end->issued_count <= *sequence_number : 2 * end->forward < moment_;
+      sequence_number ? end->issued_count <= *sequence_number : end->moment < moment_;
   if (!is_missing) return std::nullopt;
   return "rank " + std::to_string(end->rank) + " ended after " + std::to_string(end->pass_count) +
          " synchronised backward" + (end->pass_count == 1 ? "" : "s") +

@@ -37,14 +37,15 @@ class LastFailure {
 //
 // Note [What a report is about]
 // A rank whose forward threw may continue: if the same forward threw on all ranks, and all skip it,
-// nothing happened. So a report of a forward is about that forward, by its number among the
-// synchronised ones, which ranks make alike (a number of all forwards would differ where a rank
-// evaluates alone, or has run out of inputs), and about the collectives that its rank had not
-// issued when it threw. It ends a peer's wait for one of those, as long as the peer is in that
-// forward or its backward: not if the peer's own forward threw too, nor once the peer has begun
-// anything else. A peer that lags behind waits for a collective that the rank did issue. Every
-// other report is about all waits, until update_process_group(). Of these the first stays; what
-// it made a peer report in turn is for the rank that posted it, which may wait for that peer.
+// nothing happened. So a report of a forward is about that forward, by its number among those in
+// which ranks exchange something or that are synchronised, which ranks make alike (a number of all
+// forwards would differ where a rank evaluates alone, or has run out of inputs), and about the
+// collectives that its rank had not issued when it threw. It ends a peer's wait for one of those,
+// as long as the peer is in that forward or its backward: not if the peer's own forward threw too,
+// nor once the peer has begun anything else. A peer that lags behind waits for a collective that
+// the rank did issue. Every other report is about all waits, until update_process_group(). Of these
+// the first stays; what it made a peer report in turn is for the rank that posted it, which may
+// wait for that peer.
 //
 // Everything is Local; a call takes one exchange with the store and at most two seconds. Nothing
 // throws: where a store is gone, or a group has none, nothing is posted or read. Thread-safe: a
@@ -58,8 +59,10 @@ class FailureNotice {
   // Removes what an earlier run left in the store. Rank 0 calls it before any rank can post.
   void clear() noexcept;
 
-  // This rank begins synchronised forward `number`, or anything else: a local forward, a join.
+  // This rank begins synchronised forward `number`; a local forward in which ranks exchange
+  // something, as buffers or statistics; or anything else: another local forward, a join.
   void begin_forward(std::int64_t number);
+  void begin_local_exchange();
   void begin_other();
 
   // Counts a collective of any communicator that polls this notice; returns how many were issued
@@ -73,7 +76,8 @@ class FailureNotice {
   // The same, but a later post replaces it, and the launcher does not receive it.
   void post_for_now(const std::string& sentence) noexcept;
 
-  // Posts that the module threw in this forward: Note [What a report is about].
+  // Posts that the module threw in this forward: Note [What a report is about]. Nothing in a
+  // forward for which no rank waits.
   void post_thrown_forward(const std::string& sentence) noexcept;
 
   // The same where this library refused the forward; the launcher receives the message too.
@@ -137,9 +141,8 @@ class FailureNotice {
   std::mutex mutex_;  // guards what follows
   c10::intrusive_ptr<c10d::Store> store_;
   std::atomic<std::int64_t> issued_count_ = 0;
-  std::int64_t forward_ = 0;  // the last synchronised one
-  std::int64_t moment_ = 0;   // twice that number, and one more behind the forward
-  std::string reported_;      // of this forward, which threw
+  std::int64_t moment_ = 1;  // of the last forward that is numbered, or the one behind it
+  std::string reported_;     // of this forward, which threw
 };
 
 }  // namespace lockstep

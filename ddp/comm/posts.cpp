@@ -7,13 +7,13 @@ namespace lockstep {
 
 std::string text_of(const EndOfRank& end) {
   return std::to_string(end.rank) + ' ' + std::to_string(end.issued_count) + ' ' +
-         std::to_string(end.forward) + ' ' + std::to_string(end.pass_count);
+         std::to_string(end.moment) + ' ' + std::to_string(end.pass_count);
 }
 
 std::optional<EndOfRank> end_in(const std::string& text) {
   std::istringstream in(text);
   EndOfRank end;
-  if (in >> end.rank >> end.issued_count >> end.forward >> end.pass_count) return end;
+  if (in >> end.rank >> end.issued_count >> end.moment >> end.pass_count) return end;
   return std::nullopt;
 }
 

@@ -12,7 +12,8 @@ namespace lockstep {
 // A rank's post at its end.
 struct EndOfRank {
   int rank = 0;
-  std::int64_t issued_count = 0, forward = 0, pass_count = 0;
+  // `moment` is that of the last forward that FailureNotice numbers.
+  std::int64_t issued_count = 0, moment = 0, pass_count = 0;
 };
 std::string text_of(const EndOfRank& end);
 std::optional<EndOfRank> end_in(const std::string& text);

@@ -3,7 +3,7 @@
 #include "ddp/batch_norm.h"
 #include "ddp/comm/streams.h"
 #include "ddp/consistency/rank_description.h"
-#include "ddp/errors.h"
+#include "ddp/module/registered_tensors.h"
 #include "ddp/reducer/gradient_hooks.h"
 
 #include <torch/nn/modules/batchnorm.h>
@@ -15,6 +15,12 @@
 namespace lockstep {
 
 namespace {
+
+std::vector<std::string> names_of(const std::vector<NamedTensor>& buffers) {
+  std::vector<std::string> names;
+  for (const NamedTensor& each : buffers) names.push_back(each.name);
+  return names;
+}
 
 std::vector<std::string> layout_of(const std::vector<NamedTensor>& buffers) {
   std::vector<std::string> lines;
@@ -138,6 +144,7 @@ BufferSync::BufferSync(std::shared_ptr<torch::nn::Module> module,
                        const DistributedDataParallelOptions& options)
     : module_(std::move(module)),
       options_(options),
+      names_(names_of(buffers_of(*module_, options_))),
       layout_(layout_of(buffers_of(*module_, options_))) {
   options_.process_group.reset();
 }
@@ -149,14 +156,15 @@ void BufferSync::set_hook(std::shared_ptr<BufferHook> hook, BufferHookPlace plac
 
 std::vector<NamedBuffer> BufferSync::buffers(const Communicator& communicator) const {
   const std::vector<NamedTensor> buffers = buffers_of(*module_, options_);
+  const std::string rank = "rank " + std::to_string(communicator.rank()) + ": ";
+  if (const auto change = changed_buffer(names_, names_of(buffers)))
+    throw ChangedBuffers(rank + *change);
   const std::vector<std::string> layout = layout_of(buffers);
-  for (std::size_t i = 0; i < std::max(layout.size(), layout_.size()); ++i) {
-    const std::string before = i < layout_.size() ? layout_[i] : "nothing";
-    const std::string now = i < layout.size() ? layout[i] : "nothing";
-    if (before == now) continue;
-    throw UsageError("rank " + std::to_string(communicator.rank()) + ": buffer " +
-                     std::to_string(i) + " was " + before + " when the module was wrapped and is " +
-                     now + " now; wrap it again");
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    if (layout[i] == layout_[i]) continue;
+    throw ChangedBuffers(rank + "buffer " + std::to_string(i) + " was " + layout_[i] +
+                         " when the module was wrapped and is " + layout[i] +
+                         " now; wrap it again");
   }
   std::vector<NamedBuffer> out;
   for (const NamedTensor& each : buffers) out.push_back({each.name, each.tensor});
@@ -164,7 +172,7 @@ std::vector<NamedBuffer> BufferSync::buffers(const Communicator& communicator) c
 }
 
 void BufferSync::before_forward(Communicator& communicator, int source) {
-  if (layout_.empty()) return;
+  if (!has_any()) return;
   if (hook_ && place_ == BufferHookPlace::after_forward) {
     source_after_forward_ = source;
   } else if (hook_) {
@@ -199,7 +207,7 @@ BufferSync::Identities BufferSync::unread_buffers() {
 }
 
 void BufferSync::forward_ran(const std::optional<std::vector<at::Tensor>>& outputs) {
-  if (layout_.empty()) return;
+  if (!has_any()) return;
   Reader reader{.buffers = statistics_of_layers(*module_, false), .graph = {}};
   if (reader.buffers.empty()) return;
   const auto graph = std::make_shared<const bool>(true);

@@ -44,7 +44,7 @@ class BufferSync {
   BufferSync(std::shared_ptr<torch::nn::Module> module,
              const DistributedDataParallelOptions& options);
 
-  bool has_any() const { return !layout_.empty(); }
+  bool has_any() const { return !names_.empty(); }
 
   // From now on `hook` is called in place of the broadcast. Local.
   void set_hook(std::shared_ptr<BufferHook> hook, BufferHookPlace place);
@@ -53,7 +53,7 @@ class BufferSync {
 
   // Around a forward in which buffers are due: one of the two calls does something.
   // before_forward() is Collective and blocks, after_forward() too unless its forward was local.
-  // They throw UsageError if the buffers are not those of the construction; CommunicationError.
+  // They throw ChangedBuffers if the buffers are not those of the construction; CommunicationError.
   void before_forward(Communicator& communicator, int source = 0);
   void after_forward(Communicator& communicator);
 
@@ -77,8 +77,8 @@ class BufferSync {
 
   const std::shared_ptr<torch::nn::Module> module_;
   DistributedDataParallelOptions options_;
-  const std::vector<std::string> layout_;  // one line for each buffer: name, dtype, shape
-  std::shared_ptr<BufferHook> hook_;       // null where buffers are broadcast
+  const std::vector<std::string> names_, layout_;  // layout: one line for each: name, dtype, shape
+  std::shared_ptr<BufferHook> hook_;               // null where buffers are broadcast
   BufferHookPlace place_ = BufferHookPlace::before_forward;
   std::optional<int> source_after_forward_;  // in a forward after which they are due
   std::vector<Reader> readers_;

@@ -43,7 +43,7 @@ std::shared_ptr<DataParallelCore> DataParallelCore::create(
 DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
                                    DistributedDataParallelOptions options)
     : module_(std::move(module)), options_(std::move(options)) {
-  const bool has_layers = attach_group(nullptr);
+  attach_group(nullptr);
   ModuleState state = state_of(*module_, options_);
   if (options_.init_sync) {
     report_if_it_throws([&] {
@@ -51,7 +51,7 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
     });
   }
   Reducer::Options reducer = reducer_options(options_);
-  reducer.ends_with_an_exception = has_layers;
+  reducer.ends_with_an_exception = has_layers_over_ranks_;
   reducer_ = Reducer::create(communicator_, std::move(state.trainable), std::move(state.frozen),
                              std::move(reducer));
   if (synchronises_buffers(options_)) buffers_ = std::make_unique<BufferSync>(module_, options_);
@@ -84,6 +84,11 @@ void DataParallelCore::report_if_it_throws(const std::function<void()>& act, Ref
   } catch (const CommunicationError& error) {
     if (reducer_) reducer_->fail(error.what());
     throw;
+  } catch (const ChangedBuffers& error) {
+    // Peers may have exchanged them: what this rank issued next would take the place of that.
+    notice_->post(error.what());
+    if (reducer_) reducer_->fail_unless_failed(error.what());
+    throw;
   } catch (const UsageError& error) {
     if (refusal == Refusal::of_this_forward) {
       notice_->post_refused_forward(error.what());
@@ -105,6 +110,10 @@ bool DataParallelCore::looks_at_outputs() const {
   return at::GradMode::is_enabled();
 }
 
+// Note [The lag of buffer synchronisation]
+// The previous forward decides whether a forward synchronises buffers: after a local one (inside
+// no_sync, or without gradients) it does not. PyTorch's observable behaviour, docs/semantics.md
+// 1.3. It counts as it begins, since it may throw on some ranks alone.
 void DataParallelCore::before_forward(bool outputs_are_known, const std::type_info& output_type) {
   reducer_->forward_begins();
   notice_->begin_other();
@@ -115,9 +124,12 @@ void DataParallelCore::before_forward(bool outputs_are_known, const std::type_in
     const bool is_due = options_.buffer_sync_lag ? synchronise_buffers_next_ : no_sync_depth_ == 0;
     const bool synchronises_buffers = is_due && buffers_ && buffers_->has_any();
     const int source_of_buffers = join_ ? take_part_in_join(synchronises_buffers) : 0;
+    synchronise_buffers_next_ = synchronises_gradients();
     if (synchronises_gradients()) {
       prepare_synchronised_forward();
-      require_registered_tensors();
+      registered_->require_unchanged(*module_, communicator_->rank());
+    } else {
+      begin_local_forward(synchronises_buffers);
     }
     if (synchronises_buffers) buffers_->before_forward(*communicator_, source_of_buffers);
     if (options_.check_replicas_every > 0 && synchronises_gradients() && !join_ &&
@@ -142,17 +154,14 @@ void DataParallelCore::prepare_synchronised_forward() {
   reducer_->prepare();
 }
 
-void DataParallelCore::require_registered_tensors() const {
-  if (const auto change = registered_->change(*module_))
-    throw UsageError("rank " + std::to_string(communicator_->rank()) + ": " + *change);
+void DataParallelCore::begin_local_forward(bool synchronises_buffers) {
+  const bool ranks_exchange_something =
+      synchronises_buffers ||
+      (has_layers_over_ranks_ && some_layer_is_in_training_over_ranks(*module_));
+  if (ranks_exchange_something) notice_->begin_local_exchange();
 }
 
-// Note [The lag of buffer synchronisation]
-// The previous forward decides whether a forward synchronises buffers: after a local one (inside
-// no_sync, or without gradients) it does not. PyTorch's observable behaviour, docs/semantics.md
-// 1.3.
 void DataParallelCore::after_forward(const std::optional<std::vector<at::Tensor>>& outputs) {
-  synchronise_buffers_next_ = synchronises_gradients();
   if (buffers_) {
     report_if_it_throws([&] { buffers_->after_forward(*communicator_); }, Refusal::of_this_forward);
   }
@@ -165,12 +174,10 @@ void DataParallelCore::report_failure(const std::string& sentence) {
   notice_->post(sentence);
 }
 
-// No rank waits for a local forward.
 void DataParallelCore::forward_threw(const std::string& what) {
   if (buffers_) buffers_->forward_threw();
-  if (!synchronises_gradients()) return;
   notice_->post_thrown_forward("forward threw: " + what);
-  reducer_->leave_out_forward();
+  if (synchronises_gradients()) reducer_->leave_out_forward();
 }
 
 void DataParallelCore::check_reduction_finished() const {

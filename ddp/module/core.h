@@ -81,16 +81,15 @@ class DataParallelCore {
   friend class NoSyncGuard;
   DataParallelCore(std::shared_ptr<torch::nn::Module> module,
                    DistributedDataParallelOptions options);
-  // Attaches the instance to its process group. Returns whether the module has SyncBatchNorm
-  // layers.
-  bool attach_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before);
+  // Attaches the instance to its process group.
+  void attach_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before);
   bool synchronises_gradients() const;
+  void begin_local_forward(bool synchronises_buffers);
   // A UsageError is reported as one of this forward, or of all that comes.
   enum class Refusal { of_this_forward, for_good };
   void report_if_it_throws(const std::function<void()>& act, Refusal refusal = Refusal::for_good);
   void require_known_outputs(bool are_known, const std::type_info& output_type) const;
   void prepare_synchronised_forward();
-  void require_registered_tensors() const;
   RankDescription describe(const c10::intrusive_ptr<c10d::ProcessGroup>& before) const;
   int take_part_in_join(bool synchronises_buffers);
   JoinSync look_who_has_inputs(const NextStep& mine);
@@ -119,6 +118,7 @@ class DataParallelCore {
   std::shared_ptr<JoinUnderWay> join_;  // null where there is none
   bool has_begun_a_join_ = false;
   bool synchronise_buffers_next_ = true;
+  bool has_layers_over_ranks_ = false;  // of SyncBatchNorm
   const int exceptions_at_start_ = std::uncaught_exceptions();
 };
 

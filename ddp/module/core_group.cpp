@@ -33,7 +33,7 @@ std::optional<c10::Device> device_of(const torch::nn::Module& module) {
 // Compares the ranks' descriptions on the group that all of them know; see Note [Instances on one
 // group]. After a failure on the same group there may be collectives that only some ranks issued,
 // which the next one would match: then the group is split first, through the store alone.
-bool DataParallelCore::attach_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before) {
+void DataParallelCore::attach_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before) {
   const auto& group = options_.process_group;
   const bool was_used_before = group == before;
   // A bad timeout is reported on all ranks, by the agreement below.
@@ -54,8 +54,8 @@ bool DataParallelCore::attach_group(const c10::intrusive_ptr<c10d::ProcessGroup>
   agree(*communicator_, describe(before));
   if (member_->number() > 0 && !was_used_before) use_own_subgroup();
   communicator_->watch_as_instance(notice_);
-  return assign_sync_bn_group(*module_, before, group, *communicator_, "the layers of " + name,
-                              notice_);
+  has_layers_over_ranks_ = assign_sync_bn_group(*module_, before, group, *communicator_,
+                                                "the layers of " + name, notice_);
 }
 
 RankDescription DataParallelCore::describe(
@@ -85,15 +85,15 @@ void DataParallelCore::update_process_group(c10::intrusive_ptr<c10d::ProcessGrou
   reducer_->let_passes_end();
   const auto before = std::exchange(options_.process_group, std::move(group));
   member_.reset();
-  bool has_layers = false;
   try {
-    has_layers = attach_group(before);
+    attach_group(before);
   } catch (const std::exception& error) {
     reducer_->fail("update_process_group: " + first_line(error));
     throw;
   }
   ModuleState state = state_of(*module_, options_);
-  reducer_->restart(communicator_, has_layers, std::move(state.trainable), std::move(state.frozen));
+  reducer_->restart(communicator_, has_layers_over_ranks_, std::move(state.trainable),
+                    std::move(state.frozen));
   registered_->take_parameters(*module_);
   if (join_) arm_join();
   synchronise_buffers_next_ = true;

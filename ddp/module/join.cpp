@@ -176,7 +176,7 @@ void DataParallelCore::shadow(const JoinSync& sync) {
     return reducer_->shadow(divisor_of(sync, join_->options), !join_->joinables.empty());
   ++join_->forward_count;
   const bool is_synchronised = sync.next.kind == NextStep::Kind::synchronised_forward;
-  if (is_synchronised) prepare_synchronised_forward();
+  is_synchronised ? prepare_synchronised_forward() : begin_local_forward(sync.next.sends_buffers);
   if (sync.next.sends_buffers) {
     buffers_->before_forward(*communicator_, join_->last_to_join);
     buffers_->after_forward(*communicator_);

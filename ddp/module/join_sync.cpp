@@ -26,7 +26,8 @@ std::string text_of(const NextStep& step, const std::vector<std::string>& joinab
     case NextStep::Kind::backward:
       return "a backward pass";
     case NextStep::Kind::call_of_joinable:
-      return "a call of '" + joinables[step.joinable] + "'";
+      return "a call of '" + joinables[step.joinable] + "' (joinable " +
+             std::to_string(step.joinable) + " of the join)";
   }
   return "nothing known";
 }

@@ -70,10 +70,12 @@ std::vector<std::string> RegisteredTensors::buffers_of(const torch::nn::Module& 
   return names;
 }
 
-std::optional<std::string> RegisteredTensors::change(const torch::nn::Module& module) const {
-  if (look_at(module) == seen_) return std::nullopt;
-  if (const auto change = changed_parameter(parameters_of(module))) return change;
-  return changed_buffer(buffers_of(module));
+void RegisteredTensors::require_unchanged(const torch::nn::Module& module, int rank) const {
+  if (look_at(module) == seen_) return;
+  const std::string who = "rank " + std::to_string(rank) + ": ";
+  if (const auto change = changed_parameter(parameters_of(module))) throw UsageError(who + *change);
+  if (const auto change = changed_buffer(buffers_, buffers_of(module)))
+    throw ChangedBuffers(who + *change);
 }
 
 std::optional<std::string> RegisteredTensors::changed_parameter(
@@ -98,12 +100,12 @@ std::optional<std::string> RegisteredTensors::changed_parameter(
   return "parameters have another order than when the module was wrapped; " + call;
 }
 
-std::optional<std::string> RegisteredTensors::changed_buffer(
-    const std::vector<std::string>& now) const {
-  if (now == buffers_) return std::nullopt;
-  if (const auto name = first_without(now, buffers_))
+std::optional<std::string> changed_buffer(const std::vector<std::string>& before,
+                                          const std::vector<std::string>& now) {
+  if (now == before) return std::nullopt;
+  if (const auto name = first_without(now, before))
     return "buffer '" + *name + "' was registered after the module was wrapped; wrap it again";
-  if (const auto name = first_without(buffers_, now))
+  if (const auto name = first_without(before, now))
     return "buffer '" + *name + "' was removed after the module was wrapped; wrap it again";
   return "buffers have another order than when the module was wrapped; wrap it again";
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ddp/errors.h"
 #include "ddp/options.h"
 
 #include <torch/nn/module.h>
@@ -9,6 +10,17 @@
 #include <vector>
 
 namespace lockstep {
+
+// The buffers are no longer those of the construction: only wrapping the module again helps.
+class ChangedBuffers : public UsageError {
+ public:
+  using UsageError::UsageError;
+};
+
+// The first buffer that was registered or removed, by their names, and what helps; nothing if they
+// are equal.
+std::optional<std::string> changed_buffer(const std::vector<std::string>& before,
+                                          const std::vector<std::string>& now);
 
 // The parameters and buffers of a module as an instance knows them, without the ignored ones: a
 // parameter that is registered later would start and train apart on each rank. Everything is Local.
@@ -20,9 +32,10 @@ class RegisteredTensors {
   // construction.
   void take_parameters(const torch::nn::Module& module);
 
-  // The first parameter or buffer that was registered, removed or replaced since, and what helps.
-  // A buffer may be replaced: it is looked up anew each time.
-  std::optional<std::string> change(const torch::nn::Module& module) const;
+  // Throws UsageError, which names the first parameter that was registered, removed or replaced
+  // since, and what helps; ChangedBuffers for a buffer that was registered or removed. One may be
+  // replaced: it is looked up anew each time.
+  void require_unchanged(const torch::nn::Module& module, int rank) const;
 
  private:
   struct Parameter {
@@ -39,7 +52,6 @@ class RegisteredTensors {
   static Look look_at(const torch::nn::Module& root);
   bool is_ignored(const std::string& name) const;
   std::optional<std::string> changed_parameter(const std::vector<Parameter>& now) const;
-  std::optional<std::string> changed_buffer(const std::vector<std::string>& now) const;
   std::vector<Parameter> parameters_of(const torch::nn::Module& module) const;
   std::vector<std::string> buffers_of(const torch::nn::Module& module) const;
 

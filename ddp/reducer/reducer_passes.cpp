@@ -146,7 +146,6 @@ void Reducer::finish() {
   } else if (!pass_->buckets().flag_is_well()) {
     const auto reports = pass_->exchange_reports();
     left_out_.clear();
-    forward_count_ = latest_step(reports);
     if (!all_left_out_one_forward(reports)) {
       last_error_ = unfinished_sentence(reports, options_);
       throw UnfinishedReductionError(last_error_);

@@ -26,12 +26,6 @@ bool all_left_out_one_forward(const std::vector<PassReport>& reports) {
   return true;
 }
 
-std::int64_t latest_step(const std::vector<PassReport>& reports) {
-  std::int64_t latest = 0;
-  for (const PassReport& each : reports) latest = std::max(latest, each.number);
-  return latest;
-}
-
 std::string forwards_text(std::int64_t count) {
   return std::to_string(count) + " synchronised forward" + (count == 1 ? "" : "s");
 }

@@ -33,9 +33,6 @@ bool all_left_out_one_forward(const std::vector<PassReport>& reports);
 std::string unfinished_sentence(const std::vector<PassReport>& reports,
                                 const ReducerOptions& options);
 
-// The number from which all ranks count on, once they have been told.
-std::int64_t latest_step(const std::vector<PassReport>& reports);
-
 std::string forwards_text(std::int64_t count);  // "2 synchronised forwards"
 
 }  // namespace lockstep

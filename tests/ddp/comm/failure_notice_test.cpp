@@ -68,6 +68,23 @@ TEST_F(FailureNotices, OfAForwardDoNotDependOnHowManyOthersARankHasMade) {
   EXPECT_EQ(here_->read(issue(*here_, 1)), std::nullopt);
 }
 
+// Ranks make alike those in which they exchange something, and no others.
+TEST_F(FailureNotices, OfALocalForwardAreOfOneInWhichRanksExchangeSomething) {
+  for (const auto& each : {&here_, &peer_}) (*each)->begin_forward(1);
+  peer_->begin_other();
+  peer_->post_thrown_forward("forward threw: a bad batch");
+  EXPECT_EQ(here_->read(0), std::nullopt);
+  for (const auto& each : {&here_, &peer_}) (*each)->begin_local_exchange();
+  peer_->post_thrown_forward("forward threw: a bad batch");
+  EXPECT_EQ(here_->read(0), "rank 1 reported: forward threw: a bad batch");
+  for (const auto& next : {&FailureNotice::begin_other, &FailureNotice::begin_local_exchange}) {
+    (*here_.*next)();
+    EXPECT_EQ(here_->read(0), std::nullopt);
+  }
+  here_->begin_forward(2);
+  EXPECT_EQ(here_->read(0), std::nullopt);
+}
+
 // All ranks are refused, and call update_trainable_parameters().
 TEST_F(FailureNotices, OfARefusedForwardAreOfThatForwardToo) {
   for (const auto& each : {&here_, &peer_}) (*each)->begin_forward(1);

@@ -148,6 +148,25 @@ TEST(Joinable, ThatOneRankAloneCallsIsNamedOnAll) {
   EXPECT_NE(reports[0].find("a call of 'metrics'"), std::string::npos) << reports[0];
 }
 
+TEST(Joinable, OfOneNameIsToldFromAnotherByItsPlace) {
+  const auto reports = run_world(2, [](const Group& group) -> std::string {
+    Terms net(1);
+    DistributedDataParallel ddp(net, {.process_group = group});
+    const auto first = std::make_shared<Metrics>(group), second = std::make_shared<Metrics>(group);
+    auto join = ddp.join({}, {first, second});
+    try {
+      (group->getRank() == 0 ? first : second)->add(1);
+    } catch (const DisagreementError& error) {
+      return error.what();
+    }
+    return "nothing";
+  });
+  EXPECT_EQ(reports, same(2,
+                          "ranks disagree on what comes next in a join: rank 0 has a call of "
+                          "'metrics' (joinable 0 of the join); rank 1 has a call of 'metrics' "
+                          "(joinable 1 of the join)"));
+}
+
 // Rank 1 has the parameter that the step of rank 0's second input moves.
 TEST(Joinable, ShardedOptimizerGoesOnWithoutInputs) {
   for (const bool views : {false, true}) {
