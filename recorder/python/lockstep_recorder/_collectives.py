@@ -24,6 +24,7 @@ class Collectives:
 
     def __init__(self, record):
         self.record, self.sequences, self.pending = record, {}, weakref.WeakKeyDictionary()
+        self.count = 0  # Of those that the program issued itself.
 
     def issue(self, op, group="world", dtype="", elements=0, root=-1):
         sequence = self.sequences[group] = self.sequences.get(group, -1) + 1
@@ -42,6 +43,7 @@ class Collectives:
             return
         name = "world" if len(members) in (0, distributed.get_world_size()) else "ranks " + ",".join(map(str, members))
         has_tensor = isinstance(sent, torch.Tensor)
+        self.count += 1
         self.record.fact("call", at=call_site())
         done = self.issue(op, name, dtype_name(sent.dtype) if has_tensor else "elements", sent.numel() if has_tensor else 0,
                           root if type(root) is int else -1)

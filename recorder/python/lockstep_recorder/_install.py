@@ -104,13 +104,26 @@ def install():
     for package, name in (("torch.distributed.fsdp", "fully_shard"), ("torch.distributed.tensor.parallel", "parallelize_module")):
         if package in sys.modules:
             put_function([sys.modules[package]], name, training("shard"), "construction")
-    put_function([distributed, torch.distributed], "init_process_group", part("collectives", "made"), "process group")
+    meshes = [sys.modules[name] for name in ("torch.distributed.device_mesh",) if name in sys.modules]
+    put_function([distributed, torch.distributed, *meshes], "init_process_group", part("collectives", "made"), "process group")
     for name, (tensor, op) in COLLECTIVES.items():
         if hasattr(distributed, name):
             names = list(inspect.signature(getattr(distributed, name)).parameters)
             around = functools.partial(part("collectives", "collective"), names, tensor, op)
             put_function([distributed, torch.distributed], name, around, "collective " + name)
-    for name, module in list(sys.modules.items()):  # Those that the program imported by name before.
-        for key, value in list(vars(module).items()) if isinstance(module, types.ModuleType) and name.partition(".")[0] != "torch" else ():
+    for space in list(spaces()):  # Those that the program imported by name before.
+        for key, value in list(space.items()):
             if id(value) in replaced and callable(value):
-                setattr(module, key, replaced[id(value)])
+                space[key] = replaced[id(value)]
+
+
+def spaces():
+    """The global names of modules that are not PyTorch's. Of the main module of a spawned process they are a copy of those
+    that its functions know."""
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, types.ModuleType) and name.partition(".")[0] != "torch":
+            yield vars(module)
+            if name == "__main__":
+                functions = [each for each in list(vars(module).values()) if isinstance(each, types.FunctionType)]
+                known = {id(each.__globals__): each.__globals__ for each in functions}
+                yield from (each for each in known.values() if not str(each.get("__name__")).startswith("torch"))

@@ -20,6 +20,7 @@ class Model:
         self.kind, self.forwards, self.forwards_of_step, self.depth = None, 0, 0, 0
         self.buffers_came = self.is_training = self.is_moved = self.has_backward = False
         self.recorded = None  # The parameters and their versions when they were recorded last.
+        self.held = None  # Some of their elements then.
         self.listed, self.shards_recorded = None, []
         self.seen = self.taken = None  # Marks of gradients: as they were recorded last, and after the update that took them.
 

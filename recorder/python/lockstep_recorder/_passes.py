@@ -31,11 +31,16 @@ class Passes:
     def model_of(self, wrapper):
         return next((model for model in self.live_models() if model.wrapper() is wrapper), None)
 
+    def held(self, named):
+        """Some elements, where a collective of the program may have written to them, which leaves versions as they are."""
+        return touch(named) if self.record.collectives.count else None
+
     def record_parameters(self, model, is_certain=False, is_update=False):
         """Recorded where they may have changed since they were last."""
         parameters = model.parameters()
-        if is_certain or model.recorded is None or not model.recorded.are_of(parameters):
-            model.recorded = Marks(parameters)
+        held = self.held(parameters)
+        if is_certain or model.recorded is None or not model.recorded.are_of(parameters) or model.held != held:
+            model.recorded, model.held = Marks(parameters), held
             if not is_update or self.record.is_due(parameters):
                 self.record_parts(model, "parameters", parameters)
 
@@ -197,8 +202,9 @@ class Passes:
             model.seen, model.has_backward = (Marks(model.marked()), touch(gradients) if is_due else None), True
         model.kind, model.forwards, model.taken = None, 0, None
 
-    def shard(self, module, /, *args, **kwargs):
+    def shard(self, /, *args, **kwargs):
         """A module whose parameters the ranks have parts of from here on. Which one is the model's root is not known yet."""
+        module = args[0] if args else kwargs["module"]
         result, error = yield
         if error is None:
             name = type(module).__name__ if hasattr(type(module), "fsdp_modules") else "fully_shard"

@@ -18,6 +18,7 @@ class Training(Passes):
         super().__init__(record)
         self.stepping, self.update_began, self.joins = None, 0, 0
         self.names, self.updates = Names("optimizer"), collections.Counter()  # Updates of each.
+        self.left = {}  # What each optimizer's last update left in strangers.
 
     def is_stepping(self):
         """Whether the step of an optimizer runs around this one. One that threw does not."""
@@ -42,6 +43,9 @@ class Training(Passes):
         strangers = self.strangers(optimizer, self.owners())
         if strangers and not self.updates[name]:
             self.record.at("construction")
+            self.record.digests(name, "parameters", strangers)
+        elif strangers and self.left.get(name) != self.held(strangers):
+            self.record.at("forward")
             self.record.digests(name, "parameters", strangers)
         if not args[1:] and not kwargs.get("closure"):
             self.take(optimizer, strangers)
@@ -86,6 +90,7 @@ class Training(Passes):
         self.updates[name] += 1
         if strangers:
             self.record.digests(name, "parameters", strangers)
+            self.left[name] = self.held(strangers)
         owning = {model for model, _, _ in own}
         for model in self.models:
             self.record_parameters(model, model in owning, is_update=True)
@@ -101,8 +106,8 @@ class Training(Passes):
         return [("%s %s" % (name_of(number, places[number]), key), value) for number, state in enumerate(states)
                 for key, value in (state.items() if isinstance(state, dict) else ()) if isinstance(value, torch.Tensor)]
 
-    def scale(self, scaler, optimizer, /, *args, **kwargs):
-        name = self.names.of(optimizer)
+    def scale(self, scaler, /, *args, **kwargs):
+        name = self.names.of(args[0] if args else kwargs["optimizer"])
         before = self.updates[name]
         _, error = yield
         if error is None and self.updates[name] == before:
