@@ -221,14 +221,6 @@ std::optional<std::string> Communicator::peer_error() const {
   return notice_ ? notice_->read(notice_->issued_count()) : std::nullopt;
 }
 
-std::string Communicator::why_a_peer_is_missing(const Operation& operation) const {
-  if (!notice_) return "";
-  auto sentence = notice_->read(operation.issued_before);
-  if (!sentence && is_instances_) sentence = notice_->ended_peer(operation.sequence_number);
-  // Since this rank last looked, the peer may have completed the operation, and failed after it.
-  return sentence && !how_it_ended(operation) ? *sentence : "";
-}
-
 void Communicator::report(const std::string& sentence) {
   if (notice_) notice_->post(sentence);
 }

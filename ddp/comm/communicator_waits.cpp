@@ -180,6 +180,14 @@ void Communicator::ask_until_it_is_over(Operation& operation) {
   if (!ended->empty()) fail(operation, elapsed_since(start), *ended);
 }
 
+std::string Communicator::why_a_peer_is_missing(const Operation& operation) const {
+  if (!notice_) return "";
+  auto sentence = notice_->read(operation.issued_before);
+  if (!sentence && is_instances_) sentence = notice_->ended_peer(operation.sequence_number);
+  // Since this rank last looked, the peer may have completed the operation, and failed after it.
+  return sentence && !how_it_ended(operation) ? *sentence : "";
+}
+
 // A rank that fails posts its error in the store, and if it serves the store, takes it along; a
 // device that waits for that rank would notice nothing. Over Gloo the closed connection shows it.
 std::string Communicator::poll_peer_error(const Operation& operation,
