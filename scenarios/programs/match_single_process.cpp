@@ -256,8 +256,6 @@ Scenario match_single_process() {
                      "nothing_hooked_without_gradients",
                      "packing_is_recorded",
                      "pass_decided_by_its_first_output",
-                     "report_of_a_forward_ends_every_wait",
-                     "report_of_a_forward_stays",
                      "second_of_a_pair_unseen",
                      "shared_parameter_listed_twice",
                      "sparse_entries_of_rank_zero_alone",
