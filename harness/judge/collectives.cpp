@@ -2,6 +2,7 @@
 #include "harness/core/ladders.h"
 #include "harness/core/text.h"
 #include "harness/core/trace.h"
+#include "harness/judge/divided.h"
 #include "harness/judge/endings.h"
 
 #include <algorithm>
@@ -127,6 +128,10 @@ Judgement collectives_have_one_order(const RecordedRun& run) {
     if (!shards_of(run.ranks.front()).empty())
       return {.why_not = "not judged: what divides the parameters communicates unseen"};
     if (!all_returned(run)) return {.why_not = "no rank issued a collective before it ended"};
+    if (std::any_of(run.ranks.begin(), run.ranks.end(),
+                    [](const Rank& rank) { return !shards_of(rank).empty(); }))
+      return {.why_not =
+                  "ranks that hold parts of a model issue collectives that are not recorded"};
     judgement.findings.push_back(
         {"", "no_collective", "", "no rank issued a collective: each trains alone"});
     return judgement;

@@ -194,8 +194,7 @@ bool is_averaged_in_part(const RecordedRun& run, const std::string& of) {
                      [&](const auto& tensor) { return tensor.second == updates; });
 }
 
-// True if the program sends its parameters to all ranks at each update, so that it shows nothing if
-// they are the same.
+// True if it sends its parameters at each update, so that equal ones say nothing.
 bool sends_parameters(const Rank& rank, int64_t elements) {
   std::map<int, int64_t> sent;  // by step
   for (const auto& event : rank.history.events)
@@ -237,7 +236,8 @@ std::optional<Finding> never_averaged(const RecordedRun& run) {
         fact && fact->name.starts_with("model ") && fact->text("wrapper") != "watched")
       any_wrapped = true;
   for (const auto& [of, is] : unwrapped_in(rank)) {
-    const bool is_seen = 2 * elements_averaged(rank) >= is.gradients || is_averaged_in_part(run, of);
+    const bool is_seen =
+        2 * elements_averaged(rank) >= is.gradients || is_averaged_in_part(run, of);
     if (is.gradients == 0 || is_seen) continue;
     if (!sends_parameters(rank, is.elements) && is_averaged_unseen(run, of)) continue;
     return Finding{

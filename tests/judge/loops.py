@@ -27,68 +27,12 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.checkpoint import checkpoint
 
 import lockstep_recorder
 from drawn_loops import alone, draw, is_wrapped, listed
 from forked_ranks import load_all, run_forked
-from loop_data import CLASSES, WIDTH, Feed, evaluate, samples_of
-
-
-class Words(nn.Module):
-    """A bag of words; with tied weights the table is the output's too."""
-    def __init__(self, tied, dropout):
-        super().__init__()
-        self.words, self.drop = nn.Embedding(CLASSES if tied else 12, WIDTH), nn.Dropout(dropout)
-        self.out = nn.Linear(WIDTH, CLASSES)
-        if tied:
-            self.out.weight = self.words.weight
-
-    def forward(self, x):
-        rows = self.words.weight.shape[0]
-        return self.out(self.drop(self.words((x.abs() * 10).long() % rows).mean(1)))
-
-
-class Layers(nn.Module):
-    """A body and a head, of which the body is computed anew in the backward; or two heads, of which each forward trains one."""
-    def __init__(self, kind):
-        super().__init__()
-        self.kind, self.forwards = kind, 0
-        self.body = nn.Sequential(nn.Linear(WIDTH, 8), nn.Tanh())
-        self.heads = nn.ModuleList(nn.Linear(8, CLASSES) for _ in range(2 if kind == "alternating" else 1))
-
-    def forward(self, x):
-        self.forwards += self.training
-        hidden = checkpoint(self.body, x, use_reentrant=False) if self.kind == "checkpointed" else self.body(x)
-        return self.heads[self.forwards % len(self.heads)](hidden)
-
-
-class Recurrent(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.cells, self.out = nn.GRU(1, 5, batch_first=True), nn.Linear(5, CLASSES)
-
-    def forward(self, x):
-        return self.out(self.cells(x.unsqueeze(2))[0][:, -1])
-
-
-def model_of(loop):
-    name, dropout = loop.model, 0.2 if loop.dropout else 0.0
-    if name == "convolutions":
-        return nn.Sequential(nn.Unflatten(1, (1, WIDTH)), nn.Conv1d(1, 3, 3), nn.BatchNorm1d(3), nn.GELU(), nn.Flatten(), nn.Linear(12, CLASSES))
-    if name in ("words", "tied"):
-        return Words(name == "tied", dropout)
-    if name in ("checkpointed", "alternating"):
-        return Layers(name)
-    if name == "recurrent":
-        return Recurrent()
-    if name == "attention":
-        block = nn.TransformerEncoderLayer(2, 1, 4, dropout, activation="gelu", batch_first=True)
-        return nn.Sequential(nn.Unflatten(1, (3, 2)), block, nn.Flatten(), nn.Linear(WIDTH, CLASSES))
-    model = nn.Sequential(nn.Linear(WIDTH, 8), nn.Tanh(), nn.Linear(8, CLASSES))
-    if name == "frozen":
-        model[0].requires_grad_(False)
-    return model
+from loop_data import CLASSES, Feed, evaluate, samples_of
+from loop_models import model_of
 
 
 def wrapped(loop, module):
@@ -288,7 +232,8 @@ class Training:
                 self.after_update(loss)
                 if self.stops(epoch, number):
                     return self.module
-            for schedule in self.schedules if loop.schedule == "epoch" and not (self.mistake == "schedule_on_rank_zero" and self.rank) else ():
+            is_late = self.mistake == "schedule_on_rank_zero" and self.rank > 0
+            for schedule in self.schedules if loop.schedule == "epoch" and not is_late else ():
                 schedule.step()
             evaluate(loop, self.module, self.model, self.data, self.rank, self.mistake)
             if loop.checkpoint and epoch == 0:
@@ -323,7 +268,8 @@ def main(folder, *wanted):
             seed, mistake = each.removesuffix("+one").split(":")
             loop, name = draw(int(seed)), os.path.join(folder, seed)
             is_compared = each.endswith("+one")
-            run_forked(loop.world, lambda rank: rank_of_loop(name, mistake, loop, rank, "--plain" in wanted, **values if is_compared else {}))
+            with_values = values if is_compared else {}
+            run_forked(loop.world, lambda rank: rank_of_loop(name, mistake, loop, rank, "--plain" in wanted, **with_values))
             if is_compared and not os.path.exists(name + "-one"):
                 for moved in ({}, {"LOCKSTEP_RECORD_PERTURB": "1"}):
                     run_forked(1, lambda rank: rank_of_loop(name, "right", alone(loop), rank, **values, **moved))
