@@ -156,6 +156,42 @@ std::optional<Finding> overlapping_draws(const std::vector<PassRow>& rows) {
   return {};
 }
 
+std::optional<Finding> other_numbers(const std::vector<PassRow>& rows) {
+  struct Sample {
+    std::map<size_t, int64_t> by_rank;  // its number
+    const PassRow* row;
+  };
+  std::map<std::pair<std::string, std::string>, Sample> samples;  // by dataset and fingerprint
+  for (const auto& row : rows)
+    for (size_t rank = 0; row.is_sharded() && row.all(&Pass::trains) && rank < row.by_rank.size();
+         ++rank)
+      for (const auto& batch : row.by_rank[rank].batches) {
+        if (batch.first_index < 0) continue;
+        auto& is = samples[{row.by_rank[rank].is->text("of"), batch.first_print}];
+        is.row = &row;
+        if (is.by_rank.try_emplace(rank, batch.first_index).first->second != batch.first_index)
+          return {};  // one sample has two numbers: the dataset repeats some
+      }
+  std::vector<const Sample*> unlike;
+  for (const auto& [key, is] : samples) {
+    if (is.by_rank.size() < 2) continue;
+    if (is.by_rank.begin()->second == is.by_rank.rbegin()->second) return {};
+    unlike.push_back(&is);
+  }
+  constexpr size_t kLeast = 2;  // one may be a sample that the dataset has twice
+  if (unlike.size() < kLeast) return {};
+  const auto& [one, other] =
+      std::pair(*unlike.front()->by_rank.begin(), *unlike.front()->by_rank.rbegin());
+  return Finding{"", "other_content", unlike.front()->row->place(),
+                 counted(unlike.size(), "sample") +
+                     " have other numbers on other ranks, and none the same: what rank " +
+                     std::to_string(one.first) + " was handed as sample " +
+                     std::to_string(one.second) + " rank " + std::to_string(other.first) +
+                     " was handed as sample " + std::to_string(other.second) +
+                     ", so that ranks draw the same samples: sort the files, and split with one "
+                     "seed"};
+}
+
 SameLosses same_losses(const RecordedRun& run) {
   struct Losses {
     std::vector<std::string> by_rank;

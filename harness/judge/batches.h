@@ -19,6 +19,10 @@ std::optional<Finding> never_drawn(const std::vector<PassRow>& rows);
 // Ranks that drew each other's samples of one dataset, from samplers that do not know the ranks.
 std::optional<Finding> overlapping_draws(const std::vector<PassRow>& rows);
 
+// Ranks that number the samples of one dataset otherwise, as lists of files in another order do:
+// what one was handed as one number another was handed as another one, and none under the same.
+std::optional<Finding> other_numbers(const std::vector<PassRow>& rows);
+
 // The losses of all ranks were equal, bit for bit, in every backward that no collective preceded.
 struct SameLosses {
   std::optional<Finding> finding;

@@ -88,14 +88,19 @@ std::optional<Finding> not_split(const PassRow& row) {
 }
 
 std::optional<Finding> other_content(const PassRow& row) {
-  std::vector<std::string> texts;
-  for (const auto& pass : row.by_rank) texts.push_back(pass.is->text("fingerprint"));
-  if (all_alike(texts) ||
-      std::any_of(texts.begin(), texts.end(), [](const auto& text) { return text.empty(); }))
-    return {};
-  return Finding{
-      "", "other_content", row.place(),
-      "the dataset's content, by its fingerprint, in " + row.place() + ": " + values_text(texts)};
+  // Of a part of a dataset whose content no recorder knows, the numbers of its samples tell too.
+  for (const auto& [field, what] :
+       {std::pair{"fingerprint", "content"}, {"subset", "choice of samples"}}) {
+    std::vector<std::string> texts;
+    for (const auto& pass : row.by_rank) texts.push_back(pass.is->text(field));
+    const bool all_there =
+        std::none_of(texts.begin(), texts.end(), [](const auto& text) { return text.empty(); });
+    if (all_there && !all_alike(texts))
+      return Finding{"", "other_content", row.place(),
+                     "the dataset's " + std::string(what) + ", by its fingerprint, in " +
+                         row.place() + ": " + values_text(texts)};
+  }
+  return {};
 }
 
 // True where ranks have the same samples under other numbers: a part of one dataset, or one sample
@@ -184,6 +189,7 @@ Judgement datasets_are_the_same(const RecordedRun& run) {
     judgement.at = row.by_rank.front().last;
     return judgement;
   }
+  if (auto numbers = other_numbers(rows)) judgement.findings.push_back(std::move(*numbers));
   return judgement;
 }
 

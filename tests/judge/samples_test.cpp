@@ -27,6 +27,41 @@ TEST(Samples, FindRanksThatDrawTheSameSamplesFromASamplerThatKnowsNoRanks) {
   EXPECT_EQ(finding.where, "pass 0 of loader 0, batch 0");
 }
 
+// Two ranks list the same files in two orders; a sampler splits the numbers.
+TEST(Samples, FindThatRanksNumberTheSameSamplesOtherwise) {
+  for (const int64_t shift : {0, 15}) {
+    auto run = right_run();
+    for (auto& rank : run.ranks) {
+      std::vector<Record> records;
+      for (auto& record : rank.records) {
+        records.push_back(record);
+        const auto* drawn = std::get_if<Drawn>(&record.what);
+        if (!drawn || drawn->name != "loader 0") continue;
+        const auto index = drawn->indices.front();
+        const auto sample = (index + shift * rank.number) % kLength;
+        records.push_back(
+            {record.at, Fact{"batch",
+                             {{"loader", "loader 0"},
+                              {"print", std::to_string(index)},
+                              {"row", Json::array({index, std::to_string(sample)})}}}});
+      }
+      rank.records = std::move(records);
+    }
+    const auto findings = datasets_are_the_same(run).findings;
+    ASSERT_EQ(findings.size(), shift == 0 ? 0u : 1u);
+    if (shift) EXPECT_EQ(findings.front().pattern, "other_content");
+  }
+}
+
+TEST(Samples, FindPartsOfADatasetWhoseContentIsUnknown) {
+  auto run = right_run();
+  for (auto& rank : run.ranks)
+    for (int pass = 0; pass < 2; ++pass)
+      nth<Fact>(rank, pass, "loader 0")
+          .values.update({{"dataset", "Subset"}, {"subset", std::to_string(rank.number)}});
+  EXPECT_EQ(datasets_are_the_same(run).findings.at(0).pattern, "other_content");
+}
+
 void set_losses(RecordedRun& run, int differ_by) {
   for (auto& rank : run.ranks)
     for (int step = 0; step < kSteps; ++step)
