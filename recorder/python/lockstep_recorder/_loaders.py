@@ -36,12 +36,14 @@ class Loaders:
         batches = None if not draws or not batch_size else draws // batch_size if drops_batch else -(-draws // batch_size)
         try:
             fingerprint = fingerprint_of(dataset)
+            subset = fingerprint_of(field(dataset, "indices")) if type(dataset) is torch.utils.data.Subset else None
         except Exception as error:
             self.record.omit("a fingerprint of a dataset", error)
-            fingerprint = None
+            fingerprint = subset = None
         self.record.fact(name, epoch=self.epochs[name], length=length, sampler=type(sampler).__name__, batch_size=batch_size,
                          drops_batch=drops_batch is True, batches=batches, dataset=type(dataset).__name__,
-                         of=self.datasets.of(dataset), sampler_of=self.samplers.of(sampler), fingerprint=fingerprint, **shard, **more)
+                         of=self.datasets.of(dataset), sampler_of=self.samplers.of(sampler), fingerprint=fingerprint, subset=subset,
+                         **shard, **more)
 
     def begin_loader(self, iterator, loader):
         if getattr(here, "batch", False):  # A dataset's own loader.
