@@ -1,6 +1,25 @@
 #include "scenarios/cases/stateful.h"
 
+#include "scenarios/cases/options.h"
+
+#include <algorithm>
+
 namespace lockstep::scenarios {
+
+namespace {
+
+bool is_local(const std::string& forward) {
+  return forward == "no_sync" || forward == "no_grad";
+}
+
+}  // namespace
+
+std::string Stateful::unmet_precondition() const {
+  if (const auto why = why_ranks_begin_apart(options); !why.empty()) return why;
+  return !options.buffer_sync_lag && std::any_of(forwards.begin(), forwards.end(), is_local)
+             ? "a forward after a local one leaves buffers alone only with buffer_sync_lag"
+             : "";
+}
 
 std::vector<std::string> forwards_of(const Stateful& c) {
   return c.forwards.empty() ? std::vector<std::string>{"synced"} : c.forwards;
@@ -15,7 +34,7 @@ std::vector<bool> synchronised(const Stateful& c) {
   bool next = true;
   for (const auto& kind : forwards_of(c)) {
     out.push_back(next && c.options.broadcast_buffers);
-    next = kind != "no_sync" && kind != "no_grad";
+    next = !is_local(kind);
   }
   return out;
 }

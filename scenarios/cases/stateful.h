@@ -20,6 +20,7 @@ struct Stateful {
   std::string values = "exact";
   uint64_t seed = 0;
   auto operator<=>(const Stateful&) const = default;
+  std::string unmet_precondition() const;
   static constexpr auto fields() {
     return std::tuple{
         field("world", &Stateful::world),

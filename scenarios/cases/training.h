@@ -2,7 +2,7 @@
 #pragma once
 
 #include "harness/core/scenario.h"
-#include "harness/worlds/options.h"
+#include "scenarios/cases/options.h"
 
 namespace lockstep::scenarios {
 
@@ -56,6 +56,7 @@ struct Training {
   std::string values = "exact";
   uint64_t seed = 0;
   auto operator<=>(const Training&) const = default;
+  std::string unmet_precondition() const { return why_ranks_begin_apart(options); }
   static constexpr auto fields() {
     return std::tuple{
         field("world", &Training::world),

@@ -37,6 +37,8 @@ bool turns_into_bytes(const Hooked& c) {
 // can send.
 std::string why_no_reference(const Hooked& c) {
   if (c.hook.kind == "power_sgd") return "PowerSGD does not average";
+  if (c.options.skip_all_reduce_unused_params)
+    return "what is sent besides gradients is counted without skip_all_reduce_unused_params";
   const auto w = static_cast<float>(c.world.size);
   for (float k = 1; k <= 4; ++k)
     if (c.values == "exact" && k * w * (1.0F / w) != k)

@@ -42,6 +42,7 @@ struct Uneven {
   std::string values = "exact";
   uint64_t seed = 0;
   auto operator<=>(const Uneven&) const = default;
+  std::string unmet_precondition() const { return why_ranks_begin_apart(options); }
   static constexpr auto fields() {
     return std::tuple{field("world", &Uneven::world),
                       field("inputs", &Uneven::inputs, between(0, 100)),

@@ -1,5 +1,6 @@
 // A scenario's claim is about the cases that meet its precondition: every case that it draws does,
 // and so does every case that a search plays, on which Lockstep's own subject holds.
+#include "harness/core/text.h"
 #include "harness/engine/case_run.h"
 #include "harness/engine/draw.h"
 #include "harness/engine/shrink.h"
@@ -10,7 +11,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <random>
 
 namespace lockstep::scenarios {
@@ -54,7 +57,7 @@ TEST(Preconditions, EveryCaseThatASearchPlaysMeetsThem) {
   }
 }
 
-class ASmallerCase : public ::testing::Test {
+class ACaseNearADrawnOne : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     lanes_ = forked_lanes({}, catalogue(), Subjects{lockstep_subject()}, 1);
@@ -71,8 +74,17 @@ class ASmallerCase : public ::testing::Test {
   static inline std::vector<std::unique_ptr<Tier>> lanes_;
 };
 
+// What fails there would be a counterexample against any subject.
+bool fails(const Case& c, const Verdict& verdict) {
+  if (!is_failure(verdict.kind) && verdict.kind != Verdict::Kind::inconclusive) return false;
+  ADD_FAILURE() << c.scenario << " " << c.value.dump() << "\n"
+                << verdict.signature() << "\n"
+                << verdict.findings.front().text;
+  return true;
+}
+
 // From a drawn case down, by steps that chance chooses, so that each field gets small while others
-// are still large. What fails there would be a counterexample against any subject.
+// are still large.
 bool some_smaller_case_fails(const Scenario& scenario, uint64_t seed,
                              const std::function<Verdict(const Case&)>& verdict_of) {
   std::mt19937_64 chance(seed);
@@ -81,16 +93,11 @@ bool some_smaller_case_fails(const Scenario& scenario, uint64_t seed,
     const auto smaller = within_precondition(scenario, scenario.smaller(c));
     if (smaller.empty()) return false;
     c = smaller[chance() % smaller.size()];
-    const auto verdict = verdict_of(c);
-    if (!is_failure(verdict.kind) && verdict.kind != Verdict::Kind::inconclusive) continue;
-    ADD_FAILURE() << c.scenario << " " << c.value.dump() << "\n"
-                  << verdict.signature() << "\n"
-                  << verdict.findings.front().text;
-    return true;
+    if (fails(c, verdict_of(c))) return true;
   }
 }
 
-TEST_F(ASmallerCase, ThatMeetsThePreconditionHoldsOnLockstep) {
+TEST_F(ACaseNearADrawnOne, HoldsOnLockstepWhereItIsSmallerAndMeetsThePrecondition) {
   const uint64_t starts = kIsCampaign ? 60 : 2;
   for (const auto& scenario : catalogue()) {
     if (scenario.draws <= 1) continue;  // a canary is to fail
@@ -98,6 +105,65 @@ TEST_F(ASmallerCase, ThatMeetsThePreconditionHoldsOnLockstep) {
     for (uint64_t seed = 0; seed < starts; ++seed)
       if (some_smaller_case_fails(scenario, seed, verdict_of)) break;
   }
+}
+
+// Of a list: those of one element, and the list with its last element replaced.
+std::vector<Json> other_choices(const Leaf& leaf, const Json& value) {
+  if (leaf.type == Leaf::Type::truth) return {!value.get<bool>()};
+  std::vector<Json> all;
+  for (const auto& choice : split(leaf.allowed.choices, '|')) {
+    if (leaf.type == Leaf::Type::word) all.emplace_back(choice);
+    if (leaf.type != Leaf::Type::list) continue;
+    all.push_back(Json::array({choice}));
+    if (value.empty()) continue;
+    all.push_back(value);
+    all.back().back() = choice;
+  }
+  std::erase(all, value);
+  return all;
+}
+
+// The case with that value of a field; none where the scenario does not parse it, or refuses it.
+std::optional<Case> with(const Scenario& scenario, const Case& c, const Leaf& leaf,
+                         const Json& value) {
+  auto changed = c.value;
+  changed[pointer_to(leaf)] = value;
+  try {
+    auto other = scenario.parse(changed);
+    if (scenario.unmet_precondition(other).empty()) return other;
+  } catch (const FieldError&) {  // not used by this scenario
+  }
+  return {};
+}
+
+constexpr uint64_t kDrawsForOne = 10;  // that meets the precondition
+
+// `run --set` plays such cases, and files hold them. Each value is tried in one case, in a campaign
+// in many.
+TEST_F(ACaseNearADrawnOne, HoldsOnLockstepWhereAFieldHasAnotherValueOrIsRefused) {
+  const uint64_t tries = kIsCampaign ? 40 : 1;
+  int played = 0;
+  for (const auto& scenario : catalogue()) {
+    if (scenario.draws <= 1) continue;  // a canary is to fail
+    uint64_t seed = 0;
+    const auto some_case_fails = [&](const Leaf& leaf) {
+      const auto count = other_choices(leaf, scenario.smallest().value.at(pointer_to(leaf))).size();
+      for (uint64_t i = 0; i < count * tries; ++i) {
+        std::optional<Case> c;
+        for (const auto last = seed + kDrawsForOne; !c && seed < last;) {
+          const auto base = scenario.draw(++seed, 40);
+          const auto values = other_choices(leaf, base.value.at(pointer_to(leaf)));
+          c = with(scenario, base, leaf, values[i % values.size()]);
+        }
+        played += c.has_value();
+        if (c && fails(*c, verdict(scenario, *c))) return true;
+      }
+      return false;
+    };
+    for (const auto& leaf : scenario.leaves)
+      if (!leaf.path.starts_with("world.")) some_case_fails(leaf);
+  }
+  EXPECT_GE(played, kIsCampaign ? 10'000 : 300);
 }
 
 }  // namespace
