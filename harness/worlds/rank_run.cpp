@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <iostream>
+#include <sys/statvfs.h>
 
 namespace lockstep {
 
@@ -31,20 +32,28 @@ std::filesystem::path made_scratch(const std::filesystem::path& folder) {
   return folder;
 }
 
+// What the disk of a folder has left, where that is less than any case takes; else "".
+std::string little_room_left(const std::filesystem::path& folder) {
+  constexpr uint64_t kBytesLeast = 1 << 20, kFilesLeast = 16;
+  struct statvfs disk {};
+  if (::statvfs(folder.c_str(), &disk) != 0) return "";
+  const auto left = [](uint64_t count, const char* of_what) {
+    return "it has " + with_commas(static_cast<int64_t>(count)) + of_what + " left";
+  };
+  if (const uint64_t bytes = uint64_t{disk.f_bavail} * disk.f_frsize; bytes < kBytesLeast)
+    return left(bytes, " bytes");
+  const bool counts_files = disk.f_files > 0;  // some do not
+  return counts_files && disk.f_favail < kFilesLeast ? left(disk.f_favail, " files") : "";
+}
+
 // A program that threw where its scratch folder has less room than any case takes threw because of
 // that: what its subject says of it is in the subject's words.
 Ending with_cause(const Ending& ending, const std::filesystem::path& scratch) {
-  constexpr uintmax_t kRoomLeast = 1 << 20;
-  std::error_code none;
-  if (ending.kind != Ending::Kind::threw || !std::filesystem::exists(scratch, none)) return ending;
-  const auto space = std::filesystem::space(scratch, none);
-  if (none || space.available >= kRoomLeast) return ending;
-  return {
-      Ending::Kind::overflowed,
-      scratch_full_text(
-          scratch, "it has " + with_commas(static_cast<int64_t>(space.available)) + " bytes left") +
-          " (" + ending.why + ")",
-      ending.at};
+  if (ending.kind != Ending::Kind::threw) return ending;
+  const auto left = little_room_left(scratch);
+  if (left.empty()) return ending;
+  return {Ending::Kind::overflowed, scratch_full_text(scratch, left) + " (" + ending.why + ")",
+          ending.at};
 }
 
 // The name of a group in the trace.

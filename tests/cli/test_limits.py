@@ -144,6 +144,10 @@ class Scratch(ProgramCase):
             self.assertRegex(text, r"had no room: it has [\d,]+ bytes left in \S.*, the folder for temporary files: set TMPDIR to "
                                    r"one with room \(.*No space left")
 
+    def test_a_disk_without_room_for_another_file_is_none_either(self):
+        text = self.run_with_tmpfs("size=4m,nr_inodes=6", "cold")
+        self.assertRegex(text, r"had no room: it has \d+ files left in \S.*, the folder for temporary files: set TMPDIR to one with room")
+
     def test_a_disk_without_room_for_a_folder_is_none_either(self):
         text = self.run_with_tmpfs("nr_inodes=1", "sim")
         self.assertIn("had no room: no folder could be made (No space left on device) in ", text)
