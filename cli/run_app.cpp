@@ -6,6 +6,7 @@
 #include "cli/interrupt.h"
 #include "cli/print.h"
 #include "cli/usage.h"
+#include "harness/core/characters.h"
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
 #include "harness/engine/archive.h"
@@ -80,8 +81,8 @@ int show(CLI::App& app, const CLI::ParseError& error) {
   return status;
 }
 
-std::string see_help(const std::string& text, const std::string& program) {
-  return text + "\n'" + program + " --help' shows the usage";
+int refuse_and_show_help(const std::string& text, const std::string& program) {
+  return refuse(one_line(text) + "\n'" + program + " --help' shows the usage", kUsage);
 }
 
 int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
@@ -93,10 +94,9 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
     return kUsage;
   }
   if (first[0] != '-' && std::find(commands.begin(), commands.end(), first) == commands.end())
-    return refuse(see_help("unknown command '" + first + "'" + did_you_mean(first, commands) +
-                               "; known: " + joined(commands, ", "),
-                           program),
-                  kUsage);
+    return refuse_and_show_help("unknown command '" + first + "'" + did_you_mean(first, commands) +
+                                    "; known: " + joined(commands, ", "),
+                                program);
   try {
     auto arguments = with_todays_names(without_separator({argv + 1, argv + argc}));
     std::reverse(arguments.begin(), arguments.end());  // CLI11 expects them reversed
@@ -104,15 +104,15 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
     return status;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return show(app, error);
-    return refuse(see_help(sentence(app, error), program + " " + first), kUsage);
+    return refuse_and_show_help(sentence(app, error), program + " " + first);
   } catch (const UsageError& error) {
-    return refuse(error.what(), kUsage);
+    return refuse(one_line(error.what()), kUsage);
   } catch (const FieldError& error) {
-    return refuse(error.what(), kUsage);
+    return refuse(one_line(error.what()), kUsage);
   } catch (const ArchiveError& error) {
-    return refuse(error.what(), kUsage);
+    return refuse(one_line(error.what()), kUsage);
   } catch (const SubjectError& error) {
-    return refuse(error.what(), kUsage);
+    return refuse(one_line(error.what()), kUsage);
   } catch (const TierError& error) {  // this machine lacks what the tier needs
     return refuse(error.what(), kUsage);
   } catch (const std::bad_alloc&) {
@@ -120,7 +120,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
   } catch (const DrawingInterrupted& error) {
     return refuse(error.what(), kInterrupted);
   } catch (const NothingSelected& error) {
-    return refuse(error.what(), kNothingSelected);
+    return refuse(one_line(error.what()), kNothingSelected);
   } catch (const std::exception& error) {
     return refuse(std::string("internal error: ") + error.what(), kInternal);
   }

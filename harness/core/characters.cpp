@@ -21,9 +21,21 @@ bool turns_direction(uint32_t code) {
          (code >= 0x2066 && code <= 0x2069);
 }
 
+// What a reader does not see: Unicode's characters that a program without a glyph for them ignores,
+// such as a space without width, a byte-order mark and the tags, which spell a hidden ASCII text.
+// The variation selectors of emoji (U+FE0F) stay.
+bool is_invisible(uint32_t code) {
+  return code == 0xad || code == 0x34f || (code >= 0x115f && code <= 0x1160) ||
+         (code >= 0x17b4 && code <= 0x17b5) || (code >= 0x180b && code <= 0x180f) ||
+         (code >= 0x200b && code <= 0x200d) || (code >= 0x2060 && code <= 0x206f) ||
+         code == 0x3164 || code == 0xfeff || code == 0xffa0 || (code >= 0xfff0 && code <= 0xfff8) ||
+         (code >= 0x1bca0 && code <= 0x1bca3) || (code >= 0x1d173 && code <= 0x1d17a) ||
+         (code >= 0xe0000 && code <= 0xe0fff);
+}
+
 bool is_of_a_line(uint32_t code) {
   const bool is_legal_in_xml = code != 0xfffe && code != 0xffff;
-  return is_legal_in_xml && !is_control(code) && !turns_direction(code);
+  return is_legal_in_xml && !is_control(code) && !turns_direction(code) && !is_invisible(code);
 }
 
 std::string spelled(char byte) {

@@ -7,8 +7,9 @@
 
 namespace lockstep {
 
-// `text` with the bytes of what is no character of UTF-8 and XML 1.0, a control character or one
-// that turns the direction of text (U+202E) spelled "\x1b"; line breaks and tabs stay.
+// `text` with the bytes of what is no character of UTF-8 and XML 1.0, a control character, one that
+// turns the direction of text (U+202E) or one that is not seen (U+200B) spelled "\x1b"; line breaks
+// and tabs stay.
 std::string legible(std::string_view text);
 
 // Also line breaks and tabs are spelled.

@@ -1,5 +1,6 @@
 #include "harness/worlds/subjects.h"
 
+#include "harness/core/characters.h"
 #include "harness/core/text.h"
 #include "harness/worlds/subject.h"
 
@@ -53,6 +54,8 @@ std::string Subjects::why_not(const std::string& name) const {
 }
 
 void Subjects::load(const std::string& name) const {
+  if (is_file(name) && !is_one_line(name))
+    throw SubjectError("subject " + name + ": its path holds a character that is not shown");
   const auto* const plugin = plugin_of(name);
   if (plugin == nullptr || !plugin->why_not.empty()) return;
   try {

@@ -67,6 +67,16 @@ class Names(FilesCase):
         self.write("{", ".lockstep", "failures", "toys.hold-\n\x1b[31m\u009b\u202e.json")
         self.assert_refused(["run", "toys.hold"], r"toys.hold-\x0a\x1b[31m\xc2\x9b\xe2\x80\xae.json: not JSON")
 
+    def test_no_text_of_a_case_file_or_a_flag_begins_a_line(self):
+        theirs = "x\n::error::injected\r\u200b"
+        case = self.write(json.dumps({"lockstep_case": 1, "scenario": theirs, "value": {}}), "theirs.json")
+        for arguments in (["replay", case], ["run", theirs], ["run", "--" + theirs], ["run", "toys.hold", "--subject", theirs],
+                          ["run", "toys.hold", "--tier", theirs], ["run", "toys.hold", "--set", theirs + "=1"], [theirs]):
+            status, out, err = self.run_program(*arguments)
+            self.assertIn(status, (2, 77), (arguments, out, err))
+            self.assertIn(r"x\x0a::error::injected\x0d\xe2\x80\x8b", out + err, arguments)
+            self.assertNotRegex(out + err, r"(?m)^::", arguments)
+
     def test_a_run_of_somebody_else_does_not_turn_what_a_terminal_shows(self):
         for mark in ("\u009b31m", "\u202e", "\u2028"):
             run = self.run_json()

@@ -34,6 +34,10 @@ TEST(Characters, OneLineSpellsWhatBreaksIt) {
     EXPECT_FALSE(is_one_line(text));
     EXPECT_TRUE(is_one_line(one_line(text)));
   }
+  for (const char* text :
+       {"a\u200bb", "\ufeffa", "a\U000e0041", "a\u2060", "a\u00ad", "\u3164", "a\u200db"})
+    EXPECT_EQ(one_line(text).find(text), std::string::npos);
+  EXPECT_EQ(one_line("\u2764\ufe0f"), "\u2764\ufe0f");
   EXPECT_EQ(one_line("a\nb ä"), "a\\x0ab ä");
   EXPECT_EQ(one_line("\u202e"), "\\xe2\\x80\\xae");
   EXPECT_EQ(legible("a\n\t\u009b\xff"), "a\n\t\\xc2\\x9b\\xff");

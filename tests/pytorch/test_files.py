@@ -22,8 +22,10 @@ class OfFile(Case):
         return path
 
     def run_file(self, path, *arguments):
-        return run("run", *arguments, "--subject", "python:" + path, "--tier", "sim", "--seed", "7", "--cases", "6",
-                   "--out", os.path.join(self.folder, "out"))
+        status, said = run("run", *arguments, "--subject", "python:" + path, "--tier", "sim", "--seed", "7", "--cases", "6",
+                           "--out", os.path.join(self.folder, "out"))
+        self.assertNotIn("Symbolizer", said, "what finds the lines of stacks complained")
+        return status, said
 
 
 @unittest.skipIf(MISSING, MISSING)
@@ -40,6 +42,11 @@ class BadFiles(OfFile):
         path = os.path.join(self.folder, "no.py")
         self.assertEqual(self.refused(path),
                          f"lockstep: subject python:{path}: {path} cannot be read: No such file or directory")
+
+    def test_one_whose_path_no_output_shows(self):
+        for mark in ("\x07", "\u202e", "\n"):
+            said = self.refused(self.file("def wrap(model, process_group, options):\n    return model\n", "o" + mark + "wn.py"))
+            self.assertTrue(said.endswith("its path holds a character that is not shown"), said)
 
     def test_one_that_is_no_python(self):
         said = self.refused(self.file("import os\n\ndef wrap(:\n    pass\n"))
