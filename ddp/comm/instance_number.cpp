@@ -21,4 +21,8 @@ InstanceNumber::~InstanceNumber() {
   with_record_of(group_, [this](GroupRecord& here) { here.instance_numbers.erase(number_); });
 }
 
+void InstanceNumber::forget() {
+  with_record_of(group_, [](GroupRecord& here) { --here.instances_made; });
+}
+
 }  // namespace lockstep

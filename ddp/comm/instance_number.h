@@ -28,6 +28,10 @@ class InstanceNumber {
 
   int number() const { return number_; }
   int made_before() const { return made_before_; }
+
+  // The owner was not made on all ranks, and does not count. Local.
+  void forget();
+
   const std::shared_ptr<LastFailure>& last_failure() const { return last_failure_; }
 
  private:

@@ -2,6 +2,7 @@
 #include "ddp/comm/communicator.h"
 #include "ddp/comm/instance_number.h"
 #include "ddp/comm/streams.h"
+#include "ddp/comm/wrapping_attempt.h"
 #include "ddp/consistency/agreement.h"
 #include "ddp/consistency/rank_description.h"
 #include "ddp/errors.h"
@@ -31,18 +32,22 @@ std::optional<c10::Device> device_of(const torch::nn::Module& module) {
 }  // namespace
 
 // Compares the ranks' descriptions on the group that all of them know; see Note [Instances on one
-// group]. After a failure on the same group there may be collectives that only some ranks issued,
-// which the next one would match: then the group is split first, through the store alone.
+// group]. After a failure on the same group, or a wrapping that was given up, there may be
+// collectives that only some ranks issued, which the next one would match: then the group is split
+// first, through the store alone.
 void DataParallelCore::attach_group(const c10::intrusive_ptr<c10d::ProcessGroup>& before) {
   const auto& group = options_.process_group;
-  const bool was_used_before = group == before;
   // A bad timeout is reported on all ranks, by the agreement below.
   const bool can_wait = !options_.timeout || options_.timeout->count() > 0;
   communicator_ = std::make_shared<Communicator>(group, can_wait ? options_.timeout : std::nullopt);
   const auto device = module_ ? device_of(*module_) : std::nullopt;
   if (device) communicator_->travel_by(*device);
   member_ = std::make_unique<InstanceNumber>(group);
-  const std::string name = "instance " + std::to_string(member_->made_before()) + " on its group";
+  WrappingAttempt attempt(group->getStore(), communicator_->rank(), communicator_->world_size(),
+                          member_->made_before());
+  const bool is_out_of_step = group == before || attempt.given_up_before() > 0;
+  const std::string name =
+      "instance " + std::to_string(member_->made_before()) + " on its group" + attempt.suffix();
   notice_ = std::make_shared<FailureNotice>(group->getStore(), communicator_->rank(), name,
                                             member_->last_failure());
   if (communicator_->rank() == 0) notice_->clear();
@@ -50,9 +55,16 @@ void DataParallelCore::attach_group(const c10::intrusive_ptr<c10d::ProcessGroup>
     if (communicator_->world_size() == 1) return;
     communicator_ = std::make_shared<Communicator>(communicator_->split(name));
   };
-  if (was_used_before) use_own_subgroup();
-  agree(*communicator_, describe(before));
-  if (member_->number() > 0 && !was_used_before) use_own_subgroup();
+  try {
+    if (is_out_of_step) use_own_subgroup();
+    agree(*communicator_, describe(before));
+    if (member_->number() > 0 && !is_out_of_step) use_own_subgroup();
+  } catch (const CommunicationError& error) {
+    member_->forget();
+    attempt.give_up(error, communicator_->timeout(),
+                    before ? "update_process_group()" : "wrapping a model");
+    throw;
+  }
   communicator_->watch_as_instance(notice_);
   has_layers_over_ranks_ = assign_sync_bn_group(*module_, before, group, *communicator_,
                                                 "the layers of " + name, notice_);
