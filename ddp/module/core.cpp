@@ -113,7 +113,8 @@ bool DataParallelCore::looks_at_outputs() const {
 // Note [The lag of buffer synchronisation]
 // The previous forward decides whether a forward synchronises buffers: after a local one (inside
 // no_sync, or without gradients) it does not. PyTorch's observable behaviour, docs/semantics.md
-// 1.3. It counts as it begins, since it may throw on some ranks alone.
+// 1.3. A local one counts as it begins: it may throw on some ranks alone, which continue. A
+// synchronised one that throws on some ranks is told on all of them.
 void DataParallelCore::before_forward(bool outputs_are_known, const std::type_info& output_type) {
   reducer_->forward_begins();
   notice_->begin_other();
@@ -124,7 +125,6 @@ void DataParallelCore::before_forward(bool outputs_are_known, const std::type_in
     const bool is_due = options_.buffer_sync_lag ? synchronise_buffers_next_ : no_sync_depth_ == 0;
     const bool synchronises_buffers = is_due && buffers_ && buffers_->has_any();
     const int source_of_buffers = join_ ? take_part_in_join(synchronises_buffers) : 0;
-    synchronise_buffers_next_ = synchronises_gradients();
     if (synchronises_gradients()) {
       prepare_synchronised_forward();
       registered_->require_unchanged(*module_, communicator_->rank());
@@ -155,6 +155,7 @@ void DataParallelCore::prepare_synchronised_forward() {
 }
 
 void DataParallelCore::begin_local_forward(bool synchronises_buffers) {
+  synchronise_buffers_next_ = false;
   const bool ranks_exchange_something =
       synchronises_buffers ||
       (has_layers_over_ranks_ && some_layer_is_in_training_over_ranks(*module_));
@@ -162,6 +163,7 @@ void DataParallelCore::begin_local_forward(bool synchronises_buffers) {
 }
 
 void DataParallelCore::after_forward(const std::optional<std::vector<at::Tensor>>& outputs) {
+  if (synchronises_gradients()) synchronise_buffers_next_ = true;
   if (buffers_) {
     report_if_it_throws([&] { buffers_->after_forward(*communicator_); }, Refusal::of_this_forward);
   }

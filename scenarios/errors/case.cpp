@@ -48,6 +48,13 @@ bool errs(const Erring& c, int step, int rank) {
          is_among(c.mistake.ranks, rank, c.world.size);
 }
 
+bool ranks_part(const Erring& c, int step) {
+  if (c.mistake.kind != "forward_twice" || is_of_all_ranks(c)) return false;
+  for (int rank = 0; rank < c.world.size; ++rank)
+    if (errs(c, step, rank)) return true;
+  return false;
+}
+
 size_t mistaken_parameter(const Erring& c) {
   return static_cast<size_t>(c.mistake.parameter) % parameter_count(c);
 }

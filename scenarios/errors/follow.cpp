@@ -188,7 +188,7 @@ class Training {
       states.push_back(run_backward(step, r));
       is_well = is_well && states.back().empty();
     }
-    if (is_well && c_.mistake.kind == "forward_twice" && some_err(step) && !is_of_all_ranks(c_)) {
+    if (is_well && ranks_part(c_, step)) {
       if (is_late(step)) return anew([&](int r) { return told_its_number_late(c_, step, r); });
       is_well = false;
       for (int r = 0; r < c_.world.size; ++r)
@@ -196,6 +196,7 @@ class Training {
     }
     if (!is_well && is_late(step))
       return anew([&](int r) { return told_late(c_, r, states, throws_in_backward(step, r)); });
+    if (ranks_part(c_, step)) return anew([&](int r) { return told_of(step, r, states, false); });
     for (int r = 0; r < c_.world.size; ++r) out.told.push_back(told_of(step, r, states, is_well));
     if (is_well) {
       average(step);

@@ -183,7 +183,7 @@ class Runner {
   void recover(int step, bool pass_ended_training) {
     if (errs(step, "dtype") || errs(step, "sparse")) mistaken().mutable_grad() = at::Tensor();
     const bool is_step_of_end = begins_anew(c_) && c_.mistake.step % c_.steps == step;
-    if (!is_step_of_end && !pass_ended_training) return;
+    if (!is_step_of_end && !pass_ended_training && !ranks_part(c_, step)) return;
     if (errs(step, "frozen")) mistaken().set_requires_grad(true);
     if (errs(step, "converted")) mistaken().set_data(mistaken().detach().to(dtype_named(c_.dtype)));
     if (c_.mistake.kind == "registered") model_->register_late();
