@@ -190,7 +190,6 @@ class Training {
     }
     if (is_well && ranks_part(c_, step)) {
       if (is_late(step)) return anew([&](int r) { return told_its_number_late(c_, step, r); });
-      is_well = false;
       for (int r = 0; r < c_.world.size; ++r)
         states[static_cast<size_t>(r)] = state_of_its_number(c_, step, r);
     }
