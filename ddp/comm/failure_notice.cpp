@@ -2,11 +2,9 @@
 
 #include "ddp/base/waiting.h"
 #include "ddp/comm/posts.h"
+#include "ddp/comm/tcp_store.h"
 #include "ddp/launcher_report.h"
 #include "ddp/rendezvous/addresses.h"
-
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <chrono>
 #include <exception>
@@ -20,14 +18,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::chrono::seconds kPatience{2};
-
-// Null if it is no TCPStore.
-c10::intrusive_ptr<c10d::TCPStore> tcp_store_in(c10::intrusive_ptr<c10d::Store> store) {
-  while (auto* const prefix = dynamic_cast<c10d::PrefixStore*>(store.get())) {
-    store = prefix->getUnderlyingStore();
-  }
-  return c10::dynamic_intrusive_pointer_cast<c10d::TCPStore>(store);
-}
 
 bool may_hang(const c10::intrusive_ptr<c10d::Store>& store) {
   return tcp_store_in(store) != nullptr;

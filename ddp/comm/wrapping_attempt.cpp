@@ -1,6 +1,8 @@
 #include "ddp/comm/wrapping_attempt.h"
 
 #include "ddp/base/disagreement.h"
+#include "ddp/base/waiting.h"
+#include "ddp/comm/tcp_store.h"
 
 #include <exception>
 #include <utility>
@@ -40,8 +42,21 @@ std::string WrappingAttempt::suffix() const {
 
 void WrappingAttempt::give_up(const CommunicationError& error, std::chrono::milliseconds timeout,
                               const std::string& call) const {
-  note_that_it_is_given_up();
-  const std::string missing = error.waited() >= timeout ? missing_ranks() : "";
+  // Where a peer has died, its store may be gone too, and its group is of no more use.
+  if (!store_ || error.waited() < timeout) return;
+  constexpr std::chrono::seconds kPatience{2};
+  const auto exchange = [attempt = *this] {
+    attempt.note_that_it_is_given_up();
+    return attempt.missing_ranks();
+  };
+  std::string missing;
+  try {
+    missing = tcp_store_in(store_) ? in_time<std::string>(kPatience, exchange,
+                                                          [] { return std::string("no answer"); })
+                                   : exchange();
+  } catch (const std::exception&) {
+    return;
+  }
   if (missing.empty()) return;
   throw CommunicationError(rank_, call, -1, error.waited(),
                            missing + "; every rank of the group makes this call");
@@ -49,25 +64,15 @@ void WrappingAttempt::give_up(const CommunicationError& error, std::chrono::mill
 
 // Several ranks may give it up; it counts once.
 void WrappingAttempt::note_that_it_is_given_up() const {
-  if (!store_) return;
-  try {
-    if (store_->add(kGivenUp + "/" + std::to_string(given_up_before_), 1) == 1)
-      store_->add(kGivenUp, 1);
-  } catch (const std::exception&) {
-    // Without a store no attempt follows.
-  }
+  if (store_->add(kGivenUp + "/" + std::to_string(given_up_before_), 1) == 1)
+    store_->add(kGivenUp, 1);
 }
 
 // Empty if all have come.
 std::string WrappingAttempt::missing_ranks() const {
-  if (!store_) return "";
   std::vector<int> came, absent;
-  try {
-    for (int rank = 0; rank < world_size_; ++rank)
-      (store_->check({key_of(rank)}) ? came : absent).push_back(rank);
-  } catch (const std::exception&) {
-    return "";
-  }
+  for (int rank = 0; rank < world_size_; ++rank)
+    (store_->check({key_of(rank)}) ? came : absent).push_back(rank);
   if (absent.empty()) return "";
   return "these ranks did not come: " + listed(absent) + " (these did: " + listed(came) + ")";
 }
