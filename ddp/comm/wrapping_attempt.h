@@ -28,8 +28,8 @@ class WrappingAttempt {
   // Ends the name of what this attempt makes: ", attempt 2", where one was given up.
   std::string suffix() const;
 
-  // It failed with `error`. If ranks did not come within `timeout`, the next attempt is another one,
-  // on all ranks, and this throws CommunicationError, which names them and `call`.
+  // It failed with `error`. If ranks did not come within `timeout`, the next attempt is another
+  // one, on all ranks, and this throws CommunicationError, which names them and `call`.
   void give_up(const CommunicationError& error, std::chrono::milliseconds timeout,
                const std::string& call) const;
 
