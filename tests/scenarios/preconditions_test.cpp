@@ -145,7 +145,7 @@ TEST_F(ACaseNearADrawnOne, HoldsOnLockstepWhereAFieldHasAnotherValueOrIsRefused)
   int played = 0;
   for (const auto& scenario : catalogue()) {
     if (scenario.draws <= 1) continue;  // a canary is to fail
-    uint64_t seed = 0;
+    uint64_t seed = 1000;
     const auto some_case_fails = [&](const Leaf& leaf) {
       const auto count = other_choices(leaf, scenario.smallest().value.at(pointer_to(leaf))).size();
       for (uint64_t i = 0; i < count * tries; ++i) {
