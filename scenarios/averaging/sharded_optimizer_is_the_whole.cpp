@@ -48,6 +48,10 @@ std::string sent(const Divided& c, const Group& group, const std::string& text, 
 void program(const Divided& c, RankContext& here) {
   const auto make = [&](const ParamGroups& groups) { return made(c.optimizer, groups); };
   const auto divided = parameters_of(c, here.device()), whole = parameters_of(c, here.device());
+  // A subject that cannot take all parameters refuses them here, on every rank: later only some
+  // ranks may have an optimizer to which the last group is added.
+  if (has_late_group(c))
+    sharded_optimizer(here, groups_of(c, c.steps, divided), make, here.group());
   auto of_ranks = sharded_optimizer(here, groups_of(c, 0, divided), make, here.group());
   const auto of_one = make(groups_of(c, 0, whole));
   for (int step = 0; step < c.steps; ++step) {

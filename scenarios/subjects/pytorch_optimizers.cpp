@@ -2,6 +2,7 @@
 
 #include "harness/pytorch/loaded.h"
 
+#include <set>
 #include <string>
 
 namespace lockstep {
@@ -62,28 +63,19 @@ Counterpart counterpart_of(const torch::optim::Optimizer& optimizer) {
   throw Unsupported("Python's optimizer rounds otherwise than LibTorch's of the same name");
 }
 
-at::ScalarType first_dtype_of(const torch::optim::Optimizer& optimizer) {
-  for (const auto& group : optimizer.param_groups())
-    if (!group.params().empty()) return group.params().front().scalar_type();
-  return at::kFloat;
-}
-
 class ByPythonsZero final : public ShardedOptimizer {
  public:
   ByPythonsZero(const ParamGroups& groups, const MakeOptimizer& make, const Group& group)
       : whole_(make(groups)), counterpart_(counterpart_of(*whole_)) {
+    refuse_two_dtypes();
     std::vector<pytorch::ParamGroup> own;
-    for (const auto& each : whole_->param_groups()) {
-      refuse_another_dtype(each);
-      own.push_back(group_of(each));
-    }
+    for (const auto& each : whole_->param_groups()) own.push_back(group_of(each));
     own_ = asked(
         [&] { return pytorch::loaded().zero_redundancy_optimizer(counterpart_.name, own, group); });
   }
 
   void step() override { own_->step(); }
   void add_group(const torch::optim::OptimizerParamGroup& group) override {
-    refuse_another_dtype(group);
     own_->add_group(group_of(group));
   }
   void set_learning_rate(size_t group, double rate) override {
@@ -95,12 +87,12 @@ class ByPythonsZero final : public ShardedOptimizer {
   pytorch::ZeroRedundancyOptimizer& own() const { return *own_; }
 
  private:
-  // Also of a group that is added later: where only some ranks make the optimizer anew with it, the
-  // others would not refuse it.
-  void refuse_another_dtype(const torch::optim::OptimizerParamGroup& group) const {
-    for (const auto& each : group.params())
-      if (each.scalar_type() != first_dtype_of(*whole_))
-        throw Unsupported("PyTorch's ZeroRedundancyOptimizer takes parameters of one dtype alone");
+  void refuse_two_dtypes() const {
+    std::set<at::ScalarType> dtypes;
+    for (const auto& group : whole_->param_groups())
+      for (const auto& each : group.params()) dtypes.insert(each.scalar_type());
+    if (dtypes.size() > 1)
+      throw Unsupported("PyTorch's ZeroRedundancyOptimizer takes parameters of one dtype alone");
   }
 
   pytorch::ParamGroup group_of(const torch::optim::OptimizerParamGroup& group) const {

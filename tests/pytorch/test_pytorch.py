@@ -86,6 +86,17 @@ class Judged(Case):
         self.assertEqual(status, 0, said)
         self.assertTrue(all(result["judged"] >= 10 for result in report["results"]), said)
 
+    def test_every_rank_refuses_a_dtype_that_comes_later_to_some_ranks(self):
+        case = os.path.join(self.folder, "case.json")
+        with open(case, "w", encoding="utf-8") as file:
+            json.dump({"lockstep_case": 1, "scenario": "averaging.sharded_optimizer_is_the_whole",
+                       "value": {"world": {"size": 2}, "steps": 2, "sizes": [1, 1], "dtypes": ["float64", "float32"],
+                                 "groups": 2, "late_group": 1, "resume": 1}}, file)
+        for tier in self.TIERS.split(","):
+            status, said = run("replay", case, "--subject", "pytorch", "--tier", tier, folder=self.folder)
+            self.assertEqual(status, ALL_SKIPPED, said)
+            self.assertIn("takes parameters of one dtype alone", " ".join(said.split()))
+
     def test_its_power_sgd_holds_within_the_bounds_of_ours_where_a_callback_may_wait(self):
         status, report, said = self.judged("hooks.power_sgd", "--tier", "sim,warm", "--cases", "12")
         self.assertEqual(status, 0, said)
