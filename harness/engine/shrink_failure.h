@@ -3,7 +3,8 @@
 //
 // A candidate shows the failure if it breaks the same rule with the same pattern or one that
 // explains more (core/verdict.h). Where it explains more, later candidates must too: so a search
-// never goes back to a vaguer one.
+// never goes back to a vaguer one. One that explains more must do so with other seeds as well,
+// where cases have a seed.
 //
 // Candidates run in the cheapest of the given settings in which the case that was found shows its
 // failure. A smallest case of another setting than the one in which the failure was found is

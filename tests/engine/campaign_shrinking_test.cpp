@@ -14,6 +14,7 @@ namespace {
 
 using planted::Bug;
 using planted::Planted;
+using planted::Symptom;
 using toys::Bench;
 using toys::FakeTier;
 
@@ -151,6 +152,22 @@ TEST(CampaignShrinking, CasesOfAVaguerPatternCountAsThoseOfTheOneThatExplainsThe
   EXPECT_EQ(result.signatures,
             (std::map<std::string, int64_t>{{"fail: No rank may see a one [one]", 2}}));
   EXPECT_EQ(result.worst.signature(), result.signatures.begin()->first);
+}
+
+// At one seed of four the numbers fit an explanation, as a single small number does by chance.
+TEST(CampaignShrinking, AnExplanationThatOtherSeedsDoNotShowDisplacesNoSmallerCase) {
+  const Bug bug{"a value that differs on one rank",
+                Symptom::wrong_number,
+                [](const Planted& c) { return c.world.size >= 2 && !c.layers.empty(); },
+                {.world = {.size = 2}, .layers = {{}}},
+                [](Planted&) {},
+                [](const Planted& c) { return c.seed % 4 != 3; }};
+  Bench bench;
+  const auto run = bench.run({job_of({large(bug)})}, plays(bug), shrinking());
+  const auto& result = run.results.at(0);
+  EXPECT_EQ(planted::typed(result.failure->c), bug.smallest);
+  EXPECT_EQ(result.worst.findings.at(0).pattern, "every_rank_differs");
+  EXPECT_EQ(result.failure->shrunk->end, Shrunk::End::smallest);
 }
 
 TEST(CampaignShrinking, ASignatureIsShrunkOnceForAllSettings) {
