@@ -139,6 +139,15 @@ class Started(unittest.TestCase):
             self.assertEqual(len(re.findall(r'"name":"optimizer 0"', self.history(rank))), 2)
             self.assertIn('"kind":"returned"', self.history(rank))
 
+    def test_what_the_program_holds_lives_until_the_interpreter_ends(self):
+        text = ("import atexit, sys, torch\nclass Held:\n    def __del__(self): print('let go')\nheld = Held()\n"
+                "atexit.register(print, 'ends')\nprint(sys.modules['__main__'].held is held, __name__, __file__, __doc__)\n")
+        plain = self.run_program(text, LOCKSTEP_RECORD="")
+        self.assertEqual(plain.stdout, "True __main__ %s None\nends\nlet go\n" % os.path.join(self.folder, "train.py"))
+        recorded = self.run_program(text, module=("-m", "lockstep_recorder"))
+        self.assertEqual((recorded.returncode, recorded.stderr), (0, ""))
+        self.assertEqual(recorded.stdout, plain.stdout)
+
     def test_names_imported_before_the_start_are_seen_and_the_exit_status(self):
         result = self.run_program(NAMES_BEFORE)
         self.assertEqual(result.returncode, 3, result.stderr)

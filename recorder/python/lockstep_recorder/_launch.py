@@ -1,12 +1,17 @@
 """How recording begins and ends, in this process and in those that it starts."""
 import atexit
+import builtins
 import functools
+import importlib.machinery
+import io
 import multiprocessing.process
 import multiprocessing.util
 import os
 import platform
 import runpy
 import sys
+import types
+import zipfile
 
 from . import _state
 from ._history import History, told
@@ -146,6 +151,20 @@ def started(original):
     return function
 
 
+def run(path):
+    """Runs a program as Python does: what it holds lives until the interpreter ends. runpy would let go of that here, where
+    the destructor of a process group waits, with Python's lock, for a thread that waits for the lock."""
+    if not os.path.isfile(path) or zipfile.is_zipfile(path):
+        return runpy.run_path(path, run_name="__main__")
+    path = os.path.abspath(path)
+    main_module = sys.modules["__main__"] = types.ModuleType("__main__")
+    main_module.__file__, main_module.__builtins__, main_module.__cached__ = path, builtins, None
+    main_module.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
+    with io.open_code(path) as file:
+        code = compile(file.read(), path, "exec")
+    exec(code, vars(main_module))
+
+
 def main(arguments):
     folder = None
     if arguments[:1] == ["--record"]:
@@ -156,7 +175,7 @@ def main(arguments):
     sys.argv, sys.path[0] = arguments, os.path.dirname(os.path.abspath(arguments[0]))
     start(folder, arguments[0])
     try:
-        runpy.run_path(arguments[0], run_name="__main__")
+        run(arguments[0])
     except BaseException:
         ended()
         raise
