@@ -125,9 +125,10 @@ void FollowedModel::follow(const Action& action, int rank) {
   const auto& op = action.step.op;
   if (op == "forward" || op == "throw") count(action, rank);
   if (op == "forward") graphs_[action.number][at] = gradients_of(action, rank);
-  // The forward before decides whether a forward begins with rank 0's buffers; one that throws
-  // decides nothing. docs/semantics.md 1.3.
+  // The forward before decides whether a forward begins with rank 0's buffers: a local one as it
+  // begins, a synchronised one once it has returned. docs/semantics.md 1.3.
   if (op == "forward") sends_buffers_next_[at] = action.is_synchronised;
+  if (op == "throw" && action.is_local) sends_buffers_next_[at] = false;
   if (op == "evaluate" || op == "infer") sends_buffers_next_[at] = false;
   if (op == "zero_none") replicas_.clear(rank, reference::Cleared::to_none);
   if (op == "zero_in_place") replicas_.clear(rank, reference::Cleared::in_place);
