@@ -54,14 +54,6 @@ class Peer(Launcher):
         self.assertEqual(len(self.installs()), 1)
         self.assertFalse(os.path.exists(ninja))
 
-    def test_the_headers_of_python_are_wanted_for_it_alone(self):
-        def wanted(*arguments):
-            self.assert_ran(self.launch(*arguments))
-            return any("python3-dev" in call for call in self.calls() if call.startswith("dpkg-query"))
-
-        self.assertFalse(wanted("setup"))
-        self.assertTrue(wanted("setup", "--peer"))
-
     def test_a_half_made_one_and_one_of_other_requirements_are_made_anew(self):
         os.makedirs(self.in_tree(".venv-peer", "bin"))
         self.assert_ran(self.launch("setup", "--peer"))
