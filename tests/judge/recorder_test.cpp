@@ -91,6 +91,14 @@ void write_vector(HistoryFile& file) {
   file.end({Ending::Kind::returned, "", {7}});
 }
 
+// A call with a sampler has one function to choose, or GCC finds it ambiguous.
+template <class T>
+constexpr bool kMayBeAModel = requires {
+  static_cast<void (Recorder::*)(const T&)>(&Recorder::watch<T>);
+};
+static_assert(kMayBeAModel<torch::nn::Linear>);
+static_assert(!kMayBeAModel<torch::data::samplers::SequentialSampler>);
+
 TEST_F(RecorderInCpp, WritesTheHistoryOfTheVector) {
   HistoryFile file(folder_, 1);
   write_vector(file);

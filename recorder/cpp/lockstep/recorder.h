@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace lockstep {
@@ -20,6 +21,10 @@ template <class Sampler>
 class RecordedSampler;
 template <class Join>
 class RecordedJoin;
+
+// True for a sampler of indices; what watch() takes else is a model.
+template <class T>
+constexpr bool kIsSampler = std::is_base_of_v<torch::data::samplers::Sampler<>, T>;
 
 // The passes of one sampler over its dataset. Copies of a sampler share it.
 class SamplerLog {
@@ -79,20 +84,18 @@ class Recorder {
   // Records `model`'s parameters now and after each step, and its gradients after each backward
   // pass. `model` is a DistributedDataParallel, a module's holder or a shared_ptr of a module.
   template <class Model>
-  void watch(const Model& model);
+  requires(!kIsSampler<Model>) void watch(const Model& model);
 
   // A sampler that deals what `sampler` does, and records it. For a data loader, which copies it.
   template <class Sampler>
-  requires std::is_base_of_v<torch::data::samplers::Sampler<>, Sampler> RecordedSampler<Sampler>
-  watch(Sampler sampler);
+  requires kIsSampler<Sampler> RecordedSampler<Sampler> watch(Sampler sampler);
 
   // The same for a sampler that does not know its dataset, such as RandomSampler: records the
   // dataset's size, and a digest of its first sample, so that ranks with one dataset are seen to
   // have one. Where this is on it takes that sample, with the random numbers that this needs given
   // back; tensors of examples, and of vectors of them, are looked at.
   template <class Sampler, class Dataset>
-  requires std::is_base_of_v<torch::data::samplers::Sampler<>, Sampler> RecordedSampler<Sampler>
-  watch(Sampler sampler, Dataset& dataset);
+  requires kIsSampler<Sampler> RecordedSampler<Sampler> watch(Sampler sampler, Dataset& dataset);
 
   // A step of `optimizer`, recorded: in place of optimizer.step(closure).
   at::Tensor step(torch::optim::Optimizer& optimizer,
@@ -196,7 +199,7 @@ class RecordedSampler : public Sampler {
 };
 
 template <class Model>
-void Recorder::watch(const Model& model) {
+requires(!kIsSampler<Model>) void Recorder::watch(const Model& model) {
   if (!is_on()) return;
   if constexpr (requires { model->logging_data().iteration; }) {
     const auto about = model->logging_data();
@@ -216,8 +219,7 @@ void Recorder::watch(const Model& model) {
 }
 
 template <class Sampler>
-requires std::is_base_of_v<torch::data::samplers::Sampler<>, Sampler> RecordedSampler<Sampler>
-Recorder::watch(Sampler sampler) {
+requires kIsSampler<Sampler> RecordedSampler<Sampler> Recorder::watch(Sampler sampler) {
   return {std::move(sampler), is_on() ? new_sampler_log() : nullptr, {}};
 }
 
@@ -235,8 +237,8 @@ void append_tensors(const Value& value, std::vector<at::Tensor>& all) {
 }
 
 template <class Sampler, class Dataset>
-requires std::is_base_of_v<torch::data::samplers::Sampler<>, Sampler> RecordedSampler<Sampler>
-Recorder::watch(Sampler sampler, Dataset& dataset) {
+requires kIsSampler<Sampler> RecordedSampler<Sampler> Recorder::watch(Sampler sampler,
+                                                                      Dataset& dataset) {
   if (!is_on()) return watch(std::move(sampler));
   const std::optional<std::size_t> size = dataset.size();
   const auto first_sample = [&dataset] {
