@@ -40,7 +40,7 @@ int become_hosted(const std::string& interpreter, const std::filesystem::path& p
   const auto library = (package / "lib" / "liblockstep.so").string();
   const char* const before = std::getenv("LD_PRELOAD");
   setenv("LD_PRELOAD", (library + (before ? std::string(":") + before : "")).c_str(), 1);
-  setenv("PYTHONHASHSEED", "0", 1);  // The same case gives the same history.
+  setenv("PYTHONHASHSEED", "0", /*overwrite=*/0);  // The same case gives the same history.
   std::vector<std::string> first{interpreter, (package / "_host.py").string(), library};
   std::vector<char*> arguments;
   for (auto& argument : first) arguments.push_back(argument.data());

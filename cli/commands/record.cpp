@@ -22,6 +22,7 @@ struct RecordFlags {
 void become(std::vector<std::string> command) {
   // What this program ignores for itself (prepare_process()), the command does not.
   for (const int ignored : {SIGPIPE, SIGXFSZ, SIGUSR1}) std::signal(ignored, SIG_DFL);
+  ::unsetenv("LOCKSTEP_HOST");  // cli/lockstep_files.cpp
   std::vector<char*> arguments;
   for (auto& word : command) arguments.push_back(word.data());
   arguments.push_back(nullptr);

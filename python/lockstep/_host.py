@@ -15,9 +15,13 @@ import signal
 def main() -> None:
     """Never returns: the program ends the process."""
     library, *arguments = sys.argv[1:]
+    # What the program starts has the environment that it was called with.
     before = os.environ.pop("LD_PRELOAD").partition(":")[2]
     if before:
         os.environ["LD_PRELOAD"] = before
+    del os.environ["LOCKSTEP_HOST"]
+    if os.environ["PYTHONHASHSEED"] == "0":
+        del os.environ["PYTHONHASHSEED"]
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # The program has a way of its own.
     found = importlib.util.find_spec("torch")
     torch = os.path.dirname(found.origin) if found and found.origin else ""

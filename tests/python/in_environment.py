@@ -79,17 +79,24 @@ class Package(unittest.TestCase):
         self.assertEqual(status, 0, said + errors)
 
     def test_a_recorded_training_is_judged(self):
-        torchrun = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        two_ranks = [PROGRAM, "launch", "-n", "2", "--", PYTHON]  # torchrun looks up this machine's name, which not every one has.
         for wrong, start in (False, ""), (True, ""), (True, "import lockstep\nlockstep.start()\n"):
             with self.subTest(wrong=wrong, start=start):
                 program = self.write("train.py", start + TRAINING.replace("WRONG", str(wrong)))
                 record = os.path.join(self.folder, "record %s %d" % (wrong, len(start)))
-                status, said, errors = (self.run_there(*torchrun, program, LOCKSTEP_RECORD=record) if start else
-                                        self.lockstep("record", "--out", record, "--", *torchrun, program))
+                status, said, errors = (self.run_there(*two_ranks, program, LOCKSTEP_RECORD=record) if start else
+                                        self.lockstep("record", "--out", record, "--", *two_ranks, program))
                 self.assertEqual(status, 0, said + errors)
                 self.assertEqual(sorted(os.listdir(record)), ["rank0.history", "rank1.history"])
                 status, said, errors = self.lockstep("judge", record)
                 self.assertEqual(status, int(wrong), said + errors)
+
+    def test_what_it_starts_has_the_environment_that_it_was_called_with(self):
+        print_it = [PYTHON, "-c", "import os; print(sorted(name for name in os.environ if name.startswith(('LD_', 'LOCKSTEP', 'PYTHON'))))"]
+        for command, there in (["record", "--"], ["LOCKSTEP_RECORD", "PYTHONPATH"]), (["launch", "-n", "1", "--"], []):
+            status, said, errors = self.lockstep(*command, *print_it)
+            self.assertEqual(status, 0, said + errors)
+            self.assertEqual([name for name in eval(said.partition("] ")[2] or said) if name != "LOCKSTEP_SECRET"], there)  # launch's
 
     def test_ranks_of_launch_are_recorded(self):
         program = self.write("train.py", TRAINING.replace("WRONG", "False"))
