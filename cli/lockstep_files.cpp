@@ -7,12 +7,12 @@
 #include "cli/run_app.h"
 #include "cli/working_folder.h"
 #include "harness/core/result.h"
+#include "harness/process/start_program.h"
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <unistd.h>
+#include <utility>
 
 namespace {
 
@@ -29,32 +29,28 @@ bool reads_files_alone(int argc, char** argv) {
          (command == "judge" && !has_case);
 }
 
-int become(const std::string& program, char** argv) {
-  execv(program.c_str(), argv);
-  return refuse(program + ": cannot be started: " + std::strerror(errno), kUsage);
+int become(const std::string& program, std::vector<std::string> words) {
+  const auto why = lockstep::become_program(program, std::move(words));
+  return refuse(program + ": cannot be started: " + why, kUsage);
 }
 
 // The program's functions that take the place of libc's are found only before libc's own.
 int become_hosted(const std::string& interpreter, const std::filesystem::path& package,
-                  char** argv) {
+                  const std::vector<std::string>& words) {
   const auto library = (package / "lib" / "liblockstep.so").string();
-  const char* const before = std::getenv("LD_PRELOAD");
-  setenv("LD_PRELOAD", (library + (before ? std::string(":") + before : "")).c_str(), 1);
+  lockstep::put_first("LD_PRELOAD", library);
   setenv("PYTHONHASHSEED", "0", /*overwrite=*/0);  // The same case gives the same history.
-  std::vector<std::string> first{interpreter, (package / "_host.py").string(), library};
-  std::vector<char*> arguments;
-  for (auto& argument : first) arguments.push_back(argument.data());
-  for (; *argv != nullptr; ++argv) arguments.push_back(*argv);
-  arguments.push_back(nullptr);
-  return become(interpreter, arguments.data());
+  std::vector<std::string> all{interpreter, (package / "_host.py").string(), library};
+  all.insert(all.end(), words.begin(), words.end());
+  return become(interpreter, std::move(all));
 }
 
-int become_whole_program(char** argv) {
+int become_whole_program(const std::vector<std::string>& words) {
   std::error_code error;
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   if (const char* const interpreter = std::getenv("LOCKSTEP_HOST"))
-    return become_hosted(interpreter, folder.parent_path(), argv);
-  return become((folder / "lockstep-torch").string(), argv);
+    return become_hosted(interpreter, folder.parent_path(), words);
+  return become((folder / "lockstep-torch").string(), words);
 }
 
 lockstep::Run no_case(const std::filesystem::path&, const std::string&) {
@@ -64,7 +60,7 @@ lockstep::Run no_case(const std::filesystem::path&, const std::string&) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (!reads_files_alone(argc, argv)) return become_whole_program(argv);
+  if (!reads_files_alone(argc, argv)) return become_whole_program({argv, argv + argc});
   prepare_process();
   if (working_folder_is_gone())
     return refuse("the working folder has been deleted; change to one that is there", kUsage);
@@ -74,7 +70,7 @@ int main(int argc, char** argv) {
   app.name(line.program);
   app.require_subcommand(1);
   add_judge(app, line, no_case, status);
-  add_record(app, status);
+  add_record(app);
   add_trace(app, status);
   add_report(app, line, status);
   return run_app(app, argc, argv, status);

@@ -36,7 +36,7 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   add_replay(app, known, alone, status);
   add_demo(app, known, alone, status);
   add_judge(app, known.line(), judge_case_by(known), status);
-  add_record(app, status);
+  add_record(app);
   add_trace(app, status);
   add_matrix(app, known, alone, status);
   add_report(app, known.line(), status);

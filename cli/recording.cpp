@@ -1,10 +1,10 @@
 #include "cli/recording.h"
 
 #include "cli/usage.h"
+#include "harness/process/start_program.h"
 
 #include <cinttypes>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 
 namespace lockstep::cli {
@@ -57,11 +57,8 @@ std::filesystem::path folder_of_record(const std::string& flag, const std::strin
   return std::filesystem::absolute(folder);
 }
 
-void have_programs_record(const std::filesystem::path& folder) {
-  ::setenv("LOCKSTEP_RECORD", folder.c_str(), 1);
-  const char* const before = std::getenv("PYTHONPATH");
-  const auto path = folder_of_autostart().string() + (before ? ":" + std::string(before) : "");
-  ::setenv("PYTHONPATH", path.c_str(), 1);
+void have_python_record() {
+  put_first("PYTHONPATH", folder_of_autostart());
 }
 
 }  // namespace lockstep::cli

@@ -12,9 +12,9 @@ bool has_histories(const std::filesystem::path& folder);
 // a UsageError.
 std::filesystem::path folder_of_record(const std::string& flag, const std::string& folder);
 
-// From here on, what this process becomes or starts records into `folder`: a program with
-// Lockstep's recorder, and any program of Python from the moment at which it imports PyTorch
-// (recorder/python/autostart).
-void have_programs_record(const std::filesystem::path& folder);
+// From here on, what this process becomes or starts records into the folder that LOCKSTEP_RECORD
+// names: any program of Python from the moment at which it imports PyTorch
+// (recorder/python/lockstep_autostart). A program with Lockstep's recorder does so by itself.
+void have_python_record();
 
 }  // namespace lockstep::cli

@@ -14,15 +14,14 @@
 #include "harness/worlds/subjects.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <iostream>
-#include <map>
 #include <new>
 #include <poll.h>
-#include <set>
 #include <sstream>
 #include <unistd.h>
 
@@ -36,6 +35,12 @@ int refuse(const std::string& text, int status) {
 }
 
 namespace {
+
+// A reader that closes the pipe must not end the run before it writes the archive: with SIGPIPE
+// ignored the write only fails. Nor may a limit on file sizes: the write fails, and what is lost
+// has a sentence. Nor may a request for a status report that comes before one can be given, or
+// after.
+constexpr std::array kIgnored{SIGPIPE, SIGXFSZ, SIGUSR1};
 
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
@@ -57,6 +62,28 @@ std::vector<std::string> with_todays_names(std::vector<std::string> arguments) {
     for (auto& argument : arguments)
       if (argument == former || argument.starts_with(former + "="))
         argument.replace(0, former.size(), "--rendezvous-timeout");
+  return arguments;
+}
+
+// CLI11 drops the arguments after "--" of a command without positional arguments, and a command
+// that had some would take the program's own flags. So the "--" before a program that a command
+// starts goes.
+std::vector<std::string> without_separator(const CLI::App& app,
+                                           std::vector<std::string> arguments) {
+  const auto commands = app.get_subcommands([&](const CLI::App* each) {
+    return each->get_prefix_command() && each->check_name(arguments.empty() ? "" : arguments[0]);
+  });
+  if (commands.empty()) return arguments;
+  const auto has_value = [&](const std::string& argument) {
+    const auto* const option = commands.front()->get_option_no_throw(argument);
+    return option != nullptr && option->get_items_expected_max() > 0;
+  };
+  for (size_t at = 1; at < arguments.size(); at += has_value(arguments[at]) ? 2 : 1) {
+    if (!arguments[at].starts_with("-")) break;
+    if (arguments[at] != "--") continue;
+    arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at));
+    break;
+  }
   return arguments;
 }
 
@@ -98,7 +125,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
                                     "; known: " + joined(commands, ", "),
                                 program);
   try {
-    auto arguments = with_todays_names(without_separator({argv + 1, argv + argc}));
+    auto arguments = with_todays_names(without_separator(app, {argv + 1, argv + argc}));
     std::reverse(arguments.begin(), arguments.end());  // CLI11 expects them reversed
     app.parse(std::move(arguments));
     return status;
@@ -141,34 +168,20 @@ bool reader_of_stdout_has_gone() {
 
 }  // namespace
 
-// CLI11 drops the arguments after "--" of a command without positional arguments, and a command
-// that had some would take the program's own flags.
-std::vector<std::string> without_separator(std::vector<std::string> arguments) {
-  static const std::map<std::string, std::set<std::string>> kWithValues{
-      {"launch", {"-n", "--record"}}, {"record", {"--out", "--values", "--perturb"}}};
-  const auto command = kWithValues.find(arguments.empty() ? "" : arguments.front());
-  if (command == kWithValues.end()) return arguments;
-  const auto has_value = [&](const auto& argument) { return command->second.contains(argument); };
-  for (size_t at = 1; at < arguments.size(); at += has_value(arguments[at]) ? 2 : 1) {
-    if (!arguments[at].starts_with("-")) break;
-    if (arguments[at] != "--") continue;
-    arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at));
-    break;
-  }
-  return arguments;
+void refuse_option(const std::string& command, const std::string& given) {
+  if (given.starts_with('-'))
+    throw UsageError(command + ": unknown option '" + given.substr(0, given.find('=')) + "'");
 }
 
 void prepare_process() {
   open_closed_standard_streams();
-  // A reader that closes the pipe must not end the run before it writes the archive: with SIGPIPE
-  // ignored the write only fails.
-  std::signal(SIGPIPE, SIG_IGN);
-  // Nor may a limit on file sizes: the write fails, and what is lost has a sentence.
-  std::signal(SIGXFSZ, SIG_IGN);
-  // Nor may a request for a status report that comes before one can be given, or after.
-  std::signal(SIGUSR1, SIG_IGN);
+  for (const int signal : kIgnored) std::signal(signal, SIG_IGN);
   // As in a shell, an empty TMPDIR is one that is not set.
   if (const char* folder = std::getenv("TMPDIR"); folder && !*folder) ::unsetenv("TMPDIR");
+}
+
+void handle_signals_as_others_do() {
+  for (const int signal : kIgnored) std::signal(signal, SIG_DFL);
 }
 
 int run_app(CLI::App& app, int argc, char** argv, const int& status) {

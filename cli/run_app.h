@@ -14,6 +14,9 @@ namespace lockstep::cli {
 // before it could say what is lost.
 void prepare_process();
 
+// Ends the ignoring of signals, in a process that becomes another program.
+void handle_signals_as_others_do();
+
 // Prints the sentence, and returns the status.
 int refuse(const std::string& text, int status);
 

@@ -32,7 +32,7 @@ using JudgeCase =
 void add_judge(CLI::App& app, const CommandLine& line, JudgeCase judge_case, int& status);
 JudgeCase judge_case_by(const Known& known);
 void add_trace(CLI::App& app, int& status);
-void add_record(CLI::App& app, int& status);
+void add_record(CLI::App& app);
 void add_matrix(CLI::App& app, const Known& known, SingleThreaded& alone, int& status);
 void add_report(CLI::App& app, const CommandLine& line, int& status);
 void add_launch(CLI::App& app, SingleThreaded& alone, int& status);
@@ -70,7 +70,8 @@ inline auto text_options_of(CLI::App& command) {
   };
 }
 
-// The arguments of the program, without the "--" before the command that launch starts.
-std::vector<std::string> without_separator(std::vector<std::string> arguments);
+// Throws UsageError where what `command` is to start is an option: CLI11 takes the first unknown
+// one for the beginning of the program's command.
+void refuse_option(const std::string& command, const std::string& given);
 
 }  // namespace lockstep::cli

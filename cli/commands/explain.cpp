@@ -9,9 +9,8 @@
 #include "harness/engine/draw.h"
 #include "harness/engine/schema.h"
 #include "harness/engine/shown_fields.h"
-#include "harness/judge/against.h"
 #include "harness/judge/explanations.h"
-#include "harness/judge/resumed.h"
+#include "harness/judge/judge_run.h"
 
 #include <algorithm>
 #include <cctype>
@@ -103,12 +102,7 @@ bool explain_judge(const Known& known, const std::string& name) {
   for (const auto& is : recorded::claim_explanations()) {
     if (is.name != name) continue;
     print(name + "\n");
-    for (const auto& claim : recorded::claims())
-      if (claim.name == name) print_part("claim", std::string(claim.rule));
-    for (const auto& claim : recorded::claims_against())
-      if (claim.name == name) print_part("claim", std::string(claim.rule));
-    for (const auto& claim : recorded::claims_after())
-      if (claim.name == name) print_part("claim", std::string(claim.rule));
+    print_part("claim", std::string(recorded::rule_of_claim(name)));
     print_part("compares", std::string(is.compared));
     print_part("usual mistake", std::string(is.mistake));
     print_part("cure", std::string(is.cure));

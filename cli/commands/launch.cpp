@@ -35,9 +35,7 @@ struct LaunchFlags {
   std::string ranks, record;
 };
 
-// CLI11 takes the first unknown option for the beginning of the program's command.
-void refuse_option(const std::string& given) {
-  if (!given.starts_with('-')) return;
+void refuse_several_hosts(const std::string& given) {
   const auto name = given.substr(0, given.find('='));
   for (const char* of_several_hosts : {"--nnodes", "--node-rank", "--rendezvous"})
     if (name == of_several_hosts)
@@ -45,7 +43,6 @@ void refuse_option(const std::string& given) {
                        ": launch starts ranks on this machine alone; over several hosts start the "
                        "program with torchrun --no-python, srun, mpirun or a Kubernetes operator, "
                        "as docs/scale.md shows");
-  throw UsageError("launch: unknown option '" + name + "'");
 }
 
 bool can_be_run(const std::string& file) {
@@ -166,13 +163,14 @@ ProgramEnd end_of_launch(const SingleThreaded& alone, ProgramRanks ranks,
 int launch(const LaunchFlags& flags, const std::vector<std::string>& command,
            const SingleThreaded& alone) {
   if (command.empty()) throw UsageError("launch: say which program: launch -n 4 -- PROGRAM ...");
-  refuse_option(command.front());
+  refuse_several_hosts(command.front());
+  refuse_option("launch", command.front());
   require_program(command.front());
   const int count = flags.ranks.empty()
                         ? core_count()
                         : static_cast<int>(whole_number("-n", flags.ranks, 1, kRanksMost));
   const auto record = folder_of_record("--record", flags.record);
-  if (!record.empty()) have_programs_record(record);
+  if (!record.empty()) have_python_record();
   require_descriptors(count);
   const auto signals = taken_signals();
   const ScratchFolder folder(temporary_folder());

@@ -4,10 +4,12 @@
 #include "cli/launch/rank_failure.h"
 #include "cli/launch/rank_output.h"
 #include "cli/print.h"
+#include "cli/run_app.h"
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
 #include "harness/process/descriptor.h"
 #include "harness/process/message.h"
+#include "harness/process/start_program.h"
 #include "harness/worlds/launched/remotes.h"
 
 #include <algorithm>
@@ -158,16 +160,10 @@ rlimit allow_descriptors(int count) {
     setenv(name.c_str(), value.c_str(), 1);
   const Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   dup2(nothing.number(), STDIN_FILENO);
-  std::vector<char*> arguments;
-  for (const auto& argument : ranks.command)
-    arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  std::signal(SIGPIPE, SIG_DFL);
-  std::signal(SIGXFSZ, SIG_DFL);
-  std::signal(SIGUSR1, SIG_DFL);
+  handle_signals_as_others_do();
   setrlimit(RLIMIT_NOFILE, &limit);
-  execvp(arguments[0], arguments.data());
-  print_to_stderr(ranks.command[0] + " cannot be run: " + std::strerror(errno));
+  const auto why = become_program(ranks.command[0], ranks.command);
+  print_to_stderr(ranks.command[0] + " cannot be run: " + why);
   return kCannotRun;
 }
 

@@ -159,11 +159,20 @@ bool compared_parameters(const Run& run) {
          was_judged("values.follow_one_process");
 }
 
+std::string_view rule_of_claim(std::string_view name) {
+  std::string_view rule;
+  const auto look_in = [&](const auto& all) {
+    for (const auto& claim : all)
+      if (claim.name == name) rule = claim.rule;
+  };
+  look_in(claims());
+  look_in(claims_against());
+  look_in(claims_after());
+  return rule;
+}
+
 void check_claim_name(const std::string& name, const std::string& where) {
-  const auto is_called = [&](const auto& claim) { return claim.name == name; };
-  if (std::none_of(claims().begin(), claims().end(), is_called) &&
-      std::none_of(claims_against().begin(), claims_against().end(), is_called) &&
-      std::none_of(claims_after().begin(), claims_after().end(), is_called))
+  if (rule_of_claim(name).empty())
     throw FieldError(where + ": no claim of judge is named '" + one_line(name) +
                      "'; docs/judge.md lists them");
 }

@@ -12,6 +12,10 @@ struct Allowances {
   bool is_strict = false;           // remarks are failures, but for those of `claims`
 };
 
+// The rule of a claim: of a run, beside one process, or beside an earlier run; empty for a name
+// that is no claim's.
+std::string_view rule_of_claim(std::string_view name);
+
 // Throws FieldError, whose text starts with `where`, for a name that is no claim's.
 void check_claim_name(const std::string& name, const std::string& where);
 

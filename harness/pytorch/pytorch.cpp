@@ -1,20 +1,18 @@
 #include "harness/pytorch/pytorch.h"
 
 #include "harness/process/interpreter_lock.h"
+#include "harness/process/start_program.h"
 #include "harness/pytorch/built.h"
 #include "harness/pytorch/loaded.h"
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <link.h>
 #include <string_view>
-#include <unistd.h>
 
 namespace lockstep::pytorch {
 
@@ -66,19 +64,13 @@ std::vector<std::string> arguments_of_this_process() {
   return arguments;
 }
 
-// Returns only where it fails.
-void start_anew() {
-  const char* const before = std::getenv("LD_LIBRARY_PATH");
-  const auto path = libraries() + (before != nullptr && *before != '\0' ? ":" : "") +
-                    (before != nullptr ? before : "");
-  setenv("LD_LIBRARY_PATH", path.c_str(), 1);
+// Returns only where it fails: why.
+std::string start_anew() {
+  put_first("LD_LIBRARY_PATH", libraries());
   setenv(kRestarted, "1", 1);
-  auto arguments = arguments_of_this_process();
-  std::vector<char*> pointers;
-  for (auto& argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
   std::fflush(nullptr);
-  execv(std::filesystem::read_symlink("/proc/self/exe").c_str(), pointers.data());
+  return become_program(std::filesystem::read_symlink("/proc/self/exe"),
+                        arguments_of_this_process());
 }
 
 void have_its_libtorch() {
@@ -88,9 +80,8 @@ void have_its_libtorch() {
   if (here().is_hosted || std::getenv(kRestarted) != nullptr)
     throw std::runtime_error("PyTorch needs its own LibTorch, of " + libraries() +
                              ", and the loader takes " + taken + ": unset LD_PRELOAD");
-  start_anew();
   throw std::runtime_error("this program could not be started anew with PyTorch's LibTorch: " +
-                           std::string(std::strerror(errno)));
+                           start_anew());
 }
 
 std::string file_of(void* library) {

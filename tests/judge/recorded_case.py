@@ -8,8 +8,10 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-PYTHON = os.path.join(ROOT, ".venv-peer", "bin", "python")
+sys.path.insert(0, os.path.dirname(HERE))
+
+import peer
+from peer import PYTHON, ROOT
 
 
 class RecordedCase(unittest.TestCase):
@@ -36,9 +38,5 @@ class RecordedCase(unittest.TestCase):
 
 
 def main():
-    """Runs the tests of the program that was started, whose first argument is LOCKSTEP; exit code 77: PyTorch is not there."""
-    if not os.path.exists(PYTHON):
-        print("skipped: there is no .venv-peer: ./lockstep setup --peer makes it")
-        sys.exit(77)
-    RecordedCase.lockstep = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    """Runs the tests of the program that was started: peer.main."""
+    peer.main(RecordedCase)

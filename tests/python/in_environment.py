@@ -91,11 +91,12 @@ class Package(unittest.TestCase):
                 self.assertEqual(status, int(wrong), said + errors)
 
     def test_what_it_starts_has_the_environment_that_it_was_called_with(self):
-        print_it = [PYTHON, "-c", "import os; print(sorted(name for name in os.environ if name.startswith(('LD_', 'LOCKSTEP', 'PYTHON'))))"]
+        print_it = [PYTHON, "-c", "import json, os; print(json.dumps(sorted(name for name in os.environ "
+                    "if name.startswith(('LD_', 'LOCKSTEP', 'PYTHON')))))"]
         for command, there in (["record", "--"], ["LOCKSTEP_RECORD", "PYTHONPATH"]), (["launch", "-n", "1", "--"], []):
             status, said, errors = self.lockstep(*command, *print_it)
             self.assertEqual(status, 0, said + errors)
-            self.assertEqual([name for name in eval(said.partition("] ")[2] or said) if name != "LOCKSTEP_SECRET"], there)  # launch's
+            self.assertEqual([name for name in json.loads(said.partition("] ")[2] or said) if name != "LOCKSTEP_SECRET"], there)  # launch's
 
     def test_ranks_of_launch_are_recorded(self):
         program = self.write("train.py", TRAINING.replace("WRONG", "False"))

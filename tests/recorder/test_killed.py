@@ -13,8 +13,11 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-PYTHON = os.path.join(ROOT, ".venv-peer", "bin", "python")
+sys.path.insert(0, os.path.dirname(HERE))
+
+import peer
+from peer import PYTHON
+
 DRAWN = 12  # moments, besides the first records
 # What a claim compares is not there before the first of these records.
 NEEDS = {"parameters.are_the_same": b'"role":"parameters"', "gradients.are_the_same": b'"role":"gradients"',
@@ -94,8 +97,4 @@ class Killed(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if not os.path.exists(PYTHON):
-        print("skipped: there is no .venv-peer: ./lockstep setup --peer makes it")
-        sys.exit(77)
-    Killed.lockstep = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    peer.main(Killed)

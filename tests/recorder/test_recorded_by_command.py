@@ -5,13 +5,13 @@ usage: test_recorded_by_command.py LOCKSTEP
 
 import os
 import subprocess
-import sys
 import tempfile
 import unittest
 
 import test_started
+from test_started import peer
 
-TORCHRUN = [test_started.PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+TORCHRUN = [peer.PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 RANKS = ["rank0.history", "rank1.history"]
 TRAINING = """
 import os, sys, torch, torch.distributed as dist
@@ -87,7 +87,7 @@ class Recorded(unittest.TestCase):
 
     def test_output_and_exit_status_are_the_programs(self):
         self.train(status=3)
-        command = [test_started.PYTHON, "train.py"]
+        command = [peer.PYTHON, "train.py"]
         alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
         plain = self.run_there(*command, **alone)
         recorded = self.record(*command, **alone)
@@ -105,13 +105,13 @@ class Recorded(unittest.TestCase):
 
     def test_ranks_that_the_program_spawns_are_recorded(self):
         self.write("train.py", test_started.SPAWNED)
-        result = self.record(test_started.PYTHON, "train.py", os.path.join(self.folder, "store"))
+        result = self.record(peer.PYTHON, "train.py", os.path.join(self.folder, "store"))
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assert_ranks()
 
     def test_a_program_that_starts_the_recorder_is_recorded_once(self):
         self.train()
-        recorder = os.path.join(test_started.ROOT, "recorder", "python")
+        recorder = os.path.join(peer.ROOT, "recorder", "python")
         for command in ([*TORCHRUN, "-m", "lockstep_recorder", "train.py"], [*TORCHRUN, "started.py"]):
             with self.subTest(command=command[-2:]):
                 self.write("started.py", "import torch, lockstep_recorder\nlockstep_recorder.start()\nimport train\ntrain.main()\n")
@@ -124,9 +124,14 @@ class Recorded(unittest.TestCase):
     def test_a_module_of_the_same_name_that_the_program_brings_is_run(self):
         self.write("own/sitecustomize.py", "print('the program\\'s own')\n")
         self.write("train.py", "import sys\nprint('ran')\n")
-        result = self.record(test_started.PYTHON, "train.py", PYTHONPATH=os.path.join(self.folder, "own"))
+        result = self.record(peer.PYTHON, "train.py", PYTHONPATH=os.path.join(self.folder, "own"))
         self.assertEqual((result.returncode, result.stdout), (0, "the program's own\nran\n"), result.stderr)
         self.assertFalse(os.path.exists(self.out))
+
+    def test_an_empty_pythonpath_lists_no_folder(self):
+        self.write("there/train.py", "import os, sys\nprint(os.getcwd() in sys.path or '' in sys.path)\n")
+        result = self.record(peer.PYTHON, "there/train.py", PYTHONPATH="")
+        self.assertEqual((result.returncode, result.stdout), (0, "False\n"), result.stderr)
 
     def test_what_cannot_be_recorded_is_refused(self):
         os.mkdir(self.out)
@@ -144,8 +149,4 @@ class Recorded(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    Recorded.lockstep = os.path.abspath(sys.argv.pop(1))
-    if not os.path.exists(test_started.PYTHON):
-        print("skipped: PyTorch is not installed: ./lockstep setup --peer installs it in .venv-peer")
-        sys.exit(77)
-    unittest.main()
+    peer.main(Recorded)

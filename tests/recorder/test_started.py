@@ -12,8 +12,11 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-PYTHON = os.path.join(ROOT, ".venv-peer", "bin", "python")
+sys.path.insert(0, os.path.dirname(HERE))
+
+import peer
+from peer import PYTHON, ROOT
+
 TRAINING = """
 import os, sys, torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -184,8 +187,4 @@ class Started(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if not os.path.exists(PYTHON):
-        print("skipped: there is no .venv-peer: ./lockstep setup --peer makes it")
-        sys.exit(77)
-    Started.lockstep = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    peer.main(Started)
