@@ -190,7 +190,8 @@ class AcceleratorBackend final : public c10d::Backend {
     std::erase_if(under_way_, [](const UnderWay& each) { return each.inner->is_over(); });
     for (const UnderWay& each : under_way_) {
       if (touch_each_other(each.accesses, accesses))
-        each.inner->wait_until_over([this] { return is_aborted_->load(); }, kNoTimeout);
+        each.inner->wait_until_over(
+            [&] { return is_aborted_->load() || each.inner->is_behind_a_failure(); }, kNoTimeout);
     }
   }
 
@@ -214,9 +215,12 @@ class AcceleratorBackend final : public c10d::Backend {
     Tensors read, written;
     for (const at::Tensor& each : collective.reads) read.push_back(acc::alias_on_cpu(each));
     for (const at::Tensor& each : collective.writes) written.push_back(acc::alias_on_cpu(each));
-    const auto inner = std::make_shared<acc::InnerWork>(on_inner(read, written));
+    const auto inner = std::make_shared<acc::InnerWork>(on_inner(read, written), latest_);
+    latest_ = inner;
     under_way_.push_back({inner, std::move(accesses)});
-    const auto give_up = [flag = is_aborted_] { return flag->load(); };
+    const auto give_up = [flag = is_aborted_, inner] {
+      return flag->load() || inner->is_behind_a_failure();
+    };
     acc::run_in_background(
         stream, {.is_over = [inner, give_up] { return give_up() || inner->is_over(); },
                  .finish = [inner, give_up] { inner->wait_until_over(give_up, kNoTimeout); }});
@@ -246,6 +250,7 @@ class AcceleratorBackend final : public c10d::Backend {
   std::mutex mutex_;
   std::map<c10::DeviceIndex, c10::Stream> streams_;
   std::vector<UnderWay> under_way_;
+  std::shared_ptr<acc::InnerWork> latest_;
 };
 
 }  // namespace

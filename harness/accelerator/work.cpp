@@ -33,6 +33,22 @@ std::exception_ptr InnerWork::failure() {
   return is_over() ? failure_ : nullptr;
 }
 
+std::shared_ptr<InnerWork> InnerWork::before() {
+  const std::lock_guard lock(mutex_);
+  return before_;
+}
+
+bool InnerWork::is_behind_a_failure() {
+  while (const auto previous = before()) {
+    if (!previous->is_over()) return previous->is_behind_a_failure();
+    if (previous->failure()) return true;
+    auto earlier = previous->before();
+    const std::lock_guard lock(mutex_);
+    before_ = std::move(earlier);
+  }
+  return false;
+}
+
 bool InnerWork::wait_until_over(const std::function<bool()>& give_up,
                                 std::chrono::milliseconds timeout) {
   const auto start = std::chrono::steady_clock::now();

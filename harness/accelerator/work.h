@@ -22,18 +22,27 @@ namespace lockstep::accelerator {
 // memory would be freed later than the program freed it.
 class InnerWork {
  public:
-  explicit InnerWork(c10::intrusive_ptr<c10d::Work> work) : work_(std::move(work)) {}
+  // `before` is the one that the backend issued before it, or null.
+  InnerWork(c10::intrusive_ptr<c10d::Work> work, std::shared_ptr<InnerWork> before)
+      : work_(std::move(work)), before_(std::move(before)) {}
 
   bool is_over();
   std::exception_ptr failure();  // null before it is over
+
+  // True if one before it failed. On a device it would never run then, and the host would go on;
+  // over the inner backend it may wait for a peer that waits for this host.
+  bool is_behind_a_failure();
 
   // Waits until it is over, failed or not; false if `give_up` returns true or the time is over
   // first.
   bool wait_until_over(const std::function<bool()>& give_up, std::chrono::milliseconds timeout);
 
  private:
+  std::shared_ptr<InnerWork> before();
+
   std::mutex mutex_;
   c10::intrusive_ptr<c10d::Work> work_;  // until it is over
+  std::shared_ptr<InnerWork> before_;    // not yet known to have succeeded
   std::exception_ptr failure_;
 };
 

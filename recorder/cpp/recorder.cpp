@@ -1,6 +1,7 @@
 #include "recorder/cpp/recorder_impl.h"
 
 #include <cstdlib>
+#include <iostream>
 
 namespace lockstep {
 
@@ -9,15 +10,19 @@ Recorder::Recorder(c10::intrusive_ptr<c10d::ProcessGroup> group, std::filesystem
   const char* const named = std::getenv("LOCKSTEP_RECORD");
   if (folder.empty() && named) folder = named;
   if (folder.empty()) return;
-  if (!group_) throw std::runtime_error("lockstep::Recorder: the process group is null");
-  impl_ = std::make_unique<Impl>(*group_, folder);
-  group_ = impl_->tapped(*group_);
+  try {
+    if (!group_) throw std::runtime_error("lockstep::Recorder: the process group is null");
+    auto impl = std::make_unique<Impl>(*group_, folder);
+    group_ = impl->tapped(*group_);
+    impl_ = std::move(impl);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "; this process is not recorded" << std::endl;
+  }
 }
 
 Recorder::~Recorder() = default;
 
 void Recorder::watch_module(std::shared_ptr<torch::nn::Module> module, Wrapper wrapper) {
-  if (!module) throw std::runtime_error("lockstep::Recorder: the module to watch is null");
   impl_->watch(std::move(module), std::move(wrapper));
 }
 
@@ -25,9 +30,9 @@ std::shared_ptr<SamplerLog> Recorder::new_sampler_log() {
   return impl_->new_sampler_log();
 }
 
-at::Tensor Recorder::step(torch::optim::Optimizer& optimizer,
-                          torch::optim::Optimizer::LossClosure closure) {
-  return impl_ ? impl_->step(optimizer, std::move(closure)) : optimizer.step(std::move(closure));
+at::Tensor Recorder::record_step(torch::optim::Optimizer& optimizer,
+                                 const std::function<at::Tensor()>& update) {
+  return impl_ ? impl_->step(optimizer, update) : update();
 }
 
 void Recorder::join_begins() {

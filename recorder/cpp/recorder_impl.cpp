@@ -10,45 +10,9 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/torch.h>
 
-#include <cstdlib>
-#include <fstream>
-
 namespace lockstep {
 
 namespace {
-
-constexpr auto kTensors = static_cast<FrameKind>(11), kDigests = static_cast<FrameKind>(12),
-               kFact = static_cast<FrameKind>(13), kSpan = static_cast<FrameKind>(14),
-               kValues = static_cast<FrameKind>(15);
-
-// The launcher's number: torchrun's, Slurm's or Open MPI's; else `otherwise`.
-int number_of(std::initializer_list<const char*> variables, int otherwise) {
-  for (const char* const name : variables)
-    if (const char* const text = std::getenv(name)) return std::atoi(text);
-  return otherwise;
-}
-
-// Names this machine since it was started: ranks with one name can compare their times.
-std::string clock_name() {
-  std::string name;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), name);
-  return name;
-}
-
-std::string program_name() {
-  std::string name;
-  std::getline(std::ifstream("/proc/self/comm"), name);
-  return name;
-}
-
-void append(HistoryFile& file, FrameKind kind, const Json& header,
-            std::span<const std::byte> payload = {}) {
-  file.append(kind, header, payload);
-}
-
-void span(HistoryFile& file, const char* name, int64_t from) {
-  append(file, kSpan, {{"name", name}, {"from", from}, {"ns", TapLog::monotonic_ns()}});
-}
 
 // Modules that drop units at random.
 int dropouts_in(const torch::nn::Module& module) {
@@ -67,40 +31,19 @@ int dropouts_in(const torch::nn::Module& module) {
 
 }  // namespace
 
-void RankRecording::fact(const std::string& name, const Json& values) {
-  file.append(kFact, {{"name", name}, {"values", values}});
-}
-
-void RankRecording::at(const std::string& where) {
-  if (where == phase) return;
-  moment.phase = phase = where;
-  file.append_text(FrameKind::moment, header_of(moment));
-}
-
 Recorder::Impl::Impl(const c10d::ProcessGroup& group, const std::filesystem::path& folder)
     : compares_(ComparisonOptions::of_environment()),
-      recording_(std::make_shared<RankRecording>(
-          folder_of(compares_, folder),
-          number_of({"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"}, group.getRank()))) {
-  const int rank = number_of({"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"}, group.getRank());
-  const int world =
-      number_of({"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"}, group.getSize());
-  Json begin{{"protocol", kProtocol},          {"rank", rank},           {"world", world},
-             {"writer", "lockstep::Recorder"}, {"torch", TORCH_VERSION}, {"clock", clock_name()},
-             {"program", program_name()}};
-  if (compares_.perturbed > 0) begin["perturbed"] = compares_.perturbed;
-  append(recording_->file, FrameKind::begin, begin);
-  recording_->fact(
-      "process group",
-      {{"rank", group.getRank()}, {"world", group.getSize()}, {"backend", group.getBackendName()}});
-}
+      recording_(std::make_shared<RankRecording>(folder_of(compares_, folder), group,
+                                                 compares_.perturbed)) {}
 
 Recorder::Impl::~Impl() {
-  if (log_) log_->settle();
   const bool threw = std::uncaught_exceptions() > exceptions_at_start_;
-  recording_->file.end({threw ? Ending::Kind::threw : Ending::Kind::returned,
-                        threw ? "an exception left the recorder's scope" : "",
-                        {TapLog::monotonic_ns()}});
+  recording_->guarded("the end", [&] {
+    if (log_) log_->settle();
+    recording_->file.end({threw ? Ending::Kind::threw : Ending::Kind::returned,
+                          threw ? "an exception left the recorder's scope" : "",
+                          {TapLog::monotonic_ns()}});
+  });
 }
 
 // The clock keeps what the log refers to, for as long as a group has the log.
@@ -131,65 +74,90 @@ std::shared_ptr<SamplerLog> Recorder::Impl::new_sampler_log() {
 
 std::vector<std::pair<std::string, at::Tensor>> Recorder::Impl::Model::parameters() const {
   Named all;
-  for (const auto& each : module->named_parameters())
+  const auto is = module.lock();
+  if (!is) return all;
+  for (const auto& each : is->named_parameters())
     if (each.value().requires_grad()) all.emplace_back(each.key(), each.value());
   return all;
 }
 
 void Recorder::Impl::watch(std::shared_ptr<torch::nn::Module> module, Wrapper wrapper) {
-  recording_->at("construction");
-  auto model = std::make_unique<Model>();
-  model->name = "model " + std::to_string(models_.size());
-  model->module = std::move(module);
+  auto model = std::make_shared<Model>();
+  model->name = "model " + std::to_string(watched_++);
+  model->module = module;
   model->wrapper = std::move(wrapper);
+  models_.push_back(model);
+  recording_->guarded(model->name, [&] {
+    if (!module) throw std::runtime_error("the module is null");
+    record_model(*model, *module);
+    set_hooks(model);
+  });
+}
+
+void Recorder::Impl::record_model(Model& model, const torch::nn::Module& module) {
+  recording_->at("construction");
   std::vector<at::Tensor> parameters;
-  for (const auto& [name, parameter] : model->parameters()) parameters.push_back(parameter);
-  recording_->fact(model->name, {{"kind", model->module->name()},
-                                 {"wrapped", model->wrapper.reduced_passes != nullptr},
-                                 {"broadcast_buffers", model->wrapper.broadcasts_buffers},
-                                 {"dropouts", dropouts_in(*model->module)},
-                                 {"find_unused_parameters", model->wrapper.finds_unused_parameters},
-                                 {"parameters", parameters.size()}});
-  record_parameters(*model);
+  for (const auto& [name, parameter] : model.parameters()) parameters.push_back(parameter);
+  recording_->fact(model.name, {{"kind", module.name()},
+                                {"wrapped", model.wrapper.reduced_passes != nullptr},
+                                {"broadcast_buffers", model.wrapper.broadcasts_buffers},
+                                {"dropouts", dropouts_in(module)},
+                                {"find_unused_parameters", model.wrapper.finds_unused_parameters},
+                                {"parameters", parameters.size()}});
+  record_parameters(model);
   if (compares_.perturbed > 0) {
     const auto generator =
         at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(compares_.perturbed));
     for (const auto& parameter : parameters) move_by_one_place(parameter, generator);
   }
-  record_random(*model);
-  const auto reduced = [model = model.get()] {
-    return model->wrapper.reduced_passes ? model->wrapper.reduced_passes() : 0;
+  record_random(model);
+}
+
+// A pass may be under way when the model is forgotten.
+void Recorder::Impl::set_hooks(const std::shared_ptr<Model>& model) {
+  const auto with_model = [this, known = std::weak_ptr(model)](const char* what,
+                                                               void (Impl::*record)(Model&)) {
+    return [=, this] {
+      if (const auto is = known.lock())
+        recording_->guarded(what + is->name, [&] { (this->*record)(*is); });
+    };
   };
-  const auto begin = [this, model = model.get(), reduced] {
-    recording_->at("backward");
-    model->began_ns = TapLog::monotonic_ns();
-    model->reduced_before = reduced();
-  };
+  std::vector<at::Tensor> parameters;
+  for (const auto& [name, parameter] : model->parameters()) parameters.push_back(parameter);
   model->hooks = std::make_unique<BackwardHooks>(
       parameters,
-      BackwardHooks::Listener{begin, [this, model = model.get()] { backward_is_over(*model); }});
-  models_.push_back(std::move(model));
+      BackwardHooks::Listener{with_model("the begin of a backward of ", &Impl::backward_begins),
+                              with_model("a backward of ", &Impl::backward_is_over)});
+}
+
+void Recorder::Impl::backward_begins(Model& model) {
+  recording_->at("backward");
+  model.began_ns = TapLog::monotonic_ns();
+  model.reduced_before = model.wrapper.reduced_passes ? model.wrapper.reduced_passes() : 0;
 }
 
 void Recorder::Impl::digests(const std::string& of, const std::string& role, const Named& tensors) {
   Json described = Json::array();
   std::vector<TensorDigest> values;
-  for (const auto& [name, tensor] : tensors) {
-    described.push_back({name, tensor.defined() ? dtype_word(tensor.scalar_type()) : "",
-                         tensor.defined() ? Json(tensor.sizes().vec()) : Json::array()});
-    values.push_back(digested(tensor));
-  }
+  std::vector<at::Tensor> all;
+  for (const auto& named : tensors)
+    recording_->guarded(role + " of " + of, [&] {
+      const auto& tensor = named.second;
+      const auto digest = digested(tensor);
+      described.push_back({named.first, tensor.defined() ? dtype_word(tensor.scalar_type()) : "",
+                           tensor.defined() ? Json(tensor.sizes().vec()) : Json::array()});
+      values.push_back(digest);
+      all.push_back(tensor);
+    });
   const auto key = of + "\n" + role + "\n" + described.dump();
   const auto [found, is_new] = lists_.try_emplace(key, static_cast<int>(lists_.size()));
   if (is_new)
-    append(recording_->file, kTensors,
-           {{"list", found->second}, {"of", of}, {"role", role}, {"tensors", described}});
-  append(recording_->file, kDigests, {{"list", found->second}}, std::as_bytes(std::span(values)));
+    recording_->file.append(
+        kTensors, {{"list", found->second}, {"of", of}, {"role", role}, {"tensors", described}});
+  recording_->file.append(kDigests, {{"list", found->second}}, std::as_bytes(std::span(values)));
   const bool is_compared = role == "parameters" || role == "gradients";
-  if (!is_compared || recording_->moment.step >= compares_.values_steps || tensors.empty()) return;
-  std::vector<at::Tensor> all;
-  for (const auto& [name, tensor] : tensors) all.push_back(tensor);
-  append(recording_->file, kValues, {{"list", found->second}}, elements_of(all));
+  if (!is_compared || recording_->moment.step >= compares_.values_steps || all.empty()) return;
+  recording_->file.append(kValues, {{"list", found->second}}, elements_of(all));
 }
 
 void Recorder::Impl::record_parameters(const Model& model) {
@@ -198,13 +166,14 @@ void Recorder::Impl::record_parameters(const Model& model) {
 
 // Where the next forward finds the random generator, if nothing draws before it.
 void Recorder::Impl::record_random(const Model& model) {
-  if (dropouts_in(*model.module) == 0) return;
+  const auto module = model.module.lock();
+  if (!module || dropouts_in(*module) == 0) return;
   recording_->at("forward");
   digests(model.name, "random", {{"generator", at::detail::getDefaultCPUGenerator().get_state()}});
 }
 
 void Recorder::Impl::backward_is_over(Model& model) {
-  span(recording_->file, "backward", model.began_ns);
+  recording_->span("backward", model.began_ns);
   const bool is_reduced =
       model.wrapper.reduced_passes && model.wrapper.reduced_passes() > model.reduced_before;
   recording_->fact("backward",
@@ -223,36 +192,50 @@ std::string Recorder::Impl::name_of_optimizer(const torch::optim::Optimizer& opt
       .first->second;
 }
 
+// Their hooks hold their parameters.
+void Recorder::Impl::forget_lost_models() {
+  std::erase_if(models_, [](const auto& model) { return model->module.expired(); });
+}
+
 at::Tensor Recorder::Impl::step(torch::optim::Optimizer& optimizer,
-                                torch::optim::Optimizer::LossClosure closure) {
+                                const std::function<at::Tensor()>& update) {
   const auto began = TapLog::monotonic_ns();
-  auto loss = optimizer.step(std::move(closure));
-  recording_->at("update");
-  span(recording_->file, "update", began);
-  record_update(optimizer);
+  auto loss = update();
+  forget_lost_models();
+  recording_->guarded("an update", [&] {
+    recording_->at("update");
+    recording_->span("update", began);
+    record_update(optimizer);
+  });
   ++recording_->moment.step;
   recording_->phase.clear();
-  if (is_in_a_join_) recording_->at("join");
-  for (const auto& model : models_) record_random(*model);
+  recording_->guarded("the random numbers of a forward", [&] {
+    if (is_in_a_join_) recording_->at("join");
+    for (const auto& model : models_) record_random(*model);
+  });
   return loss;
 }
 
 void Recorder::Impl::join_begins() {
-  recording_->at("join");
-  recording_->fact("join " + std::to_string(joins_), Json::object());
   is_in_a_join_ = true;
+  recording_->guarded("the begin of a join", [&] {
+    recording_->at("join");
+    recording_->fact("join " + std::to_string(joins_), Json::object());
+  });
 }
 
 // What comes now shadows the peers, and belongs to no forward of this rank.
 void Recorder::Impl::inputs_are_exhausted() {
-  recording_->at("join");
+  recording_->guarded("a join without inputs", [&] { recording_->at("join"); });
 }
 
 void Recorder::Impl::join_has_ended() {
-  recording_->at("joined");
-  recording_->fact("join " + std::to_string(joins_++) + " ended", Json::object());
   is_in_a_join_ = false;
-  for (const auto& model : models_) record_parameters(*model);
+  recording_->guarded("the end of a join", [&] {
+    recording_->at("joined");
+    recording_->fact("join " + std::to_string(joins_++) + " ended", Json::object());
+    for (const auto& model : models_) record_parameters(*model);
+  });
 }
 
 void Recorder::Impl::record_update(torch::optim::Optimizer& optimizer) {

@@ -15,6 +15,25 @@ class FileSamplerLog final : public SamplerLog {
       : recording_(std::move(recording)), name_(std::move(name)) {}
 
   void begin(const Pass& pass, size_t batch_size) override {
+    recording_->guarded(name_, [&] { record_begin(pass, batch_size); });
+  }
+
+  void drawn(const std::vector<size_t>& indices) override {
+    static_assert(sizeof(size_t) == sizeof(int64_t));
+    recording_->guarded("indices of " + name_, [&] {
+      const auto count = static_cast<int64_t>(indices.size());
+      recording_->file.append_text(FrameKind::observation, header_of(name_, "int64", {count}),
+                                   std::as_bytes(std::span(indices)));
+    });
+  }
+
+  void exhausted() override {
+    recording_->guarded("the end of " + name_,
+                        [&] { recording_->fact(name_ + " exhausted", Json::object()); });
+  }
+
+ private:
+  void record_begin(const Pass& pass, size_t batch_size) {
     recording_->at("data");
     Json values{{"epoch", passes_++},
                 {"sampler", c10::demangle(pass.sampler.c_str())},
@@ -32,16 +51,6 @@ class FileSamplerLog final : public SamplerLog {
     recording_->fact(name_, values);
   }
 
-  void drawn(const std::vector<size_t>& indices) override {
-    static_assert(sizeof(size_t) == sizeof(int64_t));
-    recording_->file.append_text(FrameKind::observation,
-                                 header_of(name_, "int64", {static_cast<int64_t>(indices.size())}),
-                                 std::as_bytes(std::span(indices)));
-  }
-
-  void exhausted() override { recording_->fact(name_ + " exhausted", Json::object()); }
-
- private:
   const std::shared_ptr<RankRecording> recording_;
   const std::string name_;
   int64_t passes_ = 0;

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <exception>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace lockstep {
 namespace {
@@ -88,6 +92,56 @@ TEST(BackendFailures, TellsOfADeadPeerWhoAsksAndNotWhoWaitsOnAStream) {
   });
   EXPECT_EQ(reports[0], "waited, completed, failed, says why, throws with a timeout");
   EXPECT_EQ(reports[1], "left");
+}
+
+// Ended with an exception if it has `why`, and under way for ever without one.
+class EndedWork final : public c10d::Work {
+ public:
+  explicit EndedWork(const char* why) {
+    if (why) finish(std::make_exception_ptr(std::runtime_error(why)));
+  }
+};
+
+// Its first all-reduce succeeds, its second fails, and its later ones wait for ever.
+class FailsSecond final : public c10d::Backend {
+ public:
+  FailsSecond() : c10d::Backend(0, 1) {}
+  const std::string getBackendName() const override { return "fails second"; }
+  c10::intrusive_ptr<Options> getBackendOptions() override {
+    return c10::make_intrusive<Options>("fails second", std::chrono::minutes(1));
+  }
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>&,
+                                           const c10d::AllreduceOptions&) override {
+    ++issued_;
+    if (issued_ == 1) return c10::make_intrusive<DoneWork>();
+    return c10::make_intrusive<EndedWork>(issued_ == 2 ? "the peer has left" : nullptr);
+  }
+
+ private:
+  struct DoneWork final : c10d::Work {
+    DoneWork() { finish(); }
+  };
+  int issued_ = 0;
+};
+
+// Peers may wait for each other in collectives that one of them has given up.
+TEST(BackendFailures, HoldsUpNoHostBehindACollectiveThatFailed) {
+  const auto reports = run_devices(1, [](c10d::ProcessGroup&) {
+    const auto backend = make_accelerator_backend(c10::make_intrusive<FailsSecond>());
+    std::vector<c10::intrusive_ptr<c10d::Work>> works;
+    const at::Tensor all = on_device(at::ones({8}));
+    for (const at::Tensor& each : all.split(2)) {
+      std::vector<at::Tensor> tensors{each};
+      works.push_back(backend->allreduce(tensors));
+    }
+    std::string out;
+    for (const auto& each : works) out += each->wait() ? "waited, " : "not waited, ";
+    for (const auto& each : works)
+      out += !each->isCompleted() ? "under way, " : each->isSuccess() ? "succeeded, " : "failed, ";
+    return out + std::to_string(all.cpu().numel());
+  });
+  EXPECT_EQ(reports[0],
+            "waited, waited, waited, waited, succeeded, failed, under way, under way, 8");
 }
 
 std::string refusal(const std::function<void()>& act) {

@@ -10,9 +10,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <iostream>
 #include <map>
+#include <span>
 #include <sstream>
 
 namespace lockstep::readers {
@@ -21,9 +21,8 @@ namespace {
 constexpr int kWorldSize = 2;
 
 std::vector<std::byte> bytes_in(const std::vector<uint64_t>& words) {
-  std::vector<std::byte> bytes(words.size() * sizeof(uint64_t));
-  std::memcpy(bytes.data(), words.data(), bytes.size());
-  return bytes;
+  const auto bytes = std::as_bytes(std::span(words));
+  return {bytes.begin(), bytes.end()};
 }
 
 constexpr int64_t kSampled = 16;  // elements of a tensor whose values are recorded

@@ -22,9 +22,15 @@ class RecordedSampler;
 template <class Join>
 class RecordedJoin;
 
-// True for a sampler of indices; what watch() takes else is a model.
+// True for a sampler of indices.
 template <class T>
 constexpr bool kIsSampler = std::is_base_of_v<torch::data::samplers::Sampler<>, T>;
+
+// True for another sampler, such as a stream's. What watch() takes else is a model.
+template <class T>
+constexpr bool kDealsNoIndices = !kIsSampler<T> && requires {
+  typename T::BatchRequestType;
+};
 
 // The passes of one sampler over its dataset. Copies of a sampler share it.
 class SamplerLog {
@@ -62,13 +68,14 @@ class SamplerLog {
 // A rank that is killed leaves what it has recorded. The folder is made for its owner alone (0700),
 // the file too (0600); a file that is there is never overwritten, and no link is followed. A file
 // has at most 64 MiB: then it ends, and says so. A file that can no longer be written ends the
-// recording with a sentence on stderr, and not the program. A process that is forked from this one
-// writes nothing.
+// recording with a sentence on stderr, and not the program. What cannot be recorded is a fact in
+// the file. A process that is forked from this one writes nothing.
 //
 // Local, but for the collectives that it passes on; use it from the thread that trains.
 class Recorder {
  public:
-  // Throws std::runtime_error where the file cannot be made.
+  // Where nothing can be recorded, since the file cannot be made or `group` is null, it says so on
+  // stderr and is off.
   explicit Recorder(c10::intrusive_ptr<c10d::ProcessGroup> group,
                     std::filesystem::path folder = {});
   // Records how the rank ended: by an exception, where one unwinds it.
@@ -84,11 +91,15 @@ class Recorder {
   // Records `model`'s parameters now and after each step, and its gradients after each backward
   // pass. `model` is a DistributedDataParallel, a module's holder or a shared_ptr of a module.
   template <class Model>
-  requires(!kIsSampler<Model>) void watch(const Model& model);
+  requires(!kIsSampler<Model> && !kDealsNoIndices<Model>) void watch(const Model& model);
 
   // A sampler that deals what `sampler` does, and records it. For a data loader, which copies it.
   template <class Sampler>
   requires kIsSampler<Sampler> RecordedSampler<Sampler> watch(Sampler sampler);
+
+  // Returns `sampler`: it deals no indices that could be recorded.
+  template <class Sampler>
+  requires kDealsNoIndices<Sampler> Sampler watch(Sampler sampler) { return sampler; }
 
   // The same for a sampler that does not know its dataset, such as RandomSampler: records the
   // dataset's size, and a digest of its first sample, so that ranks with one dataset are seen to
@@ -97,9 +108,18 @@ class Recorder {
   template <class Sampler, class Dataset>
   requires kIsSampler<Sampler> RecordedSampler<Sampler> watch(Sampler sampler, Dataset& dataset);
 
-  // A step of `optimizer`, recorded: in place of optimizer.step(closure).
-  at::Tensor step(torch::optim::Optimizer& optimizer,
-                  torch::optim::Optimizer::LossClosure closure = nullptr);
+  // A step of `optimizer`, recorded: in place of optimizer.step(closure). It is one of LibTorch's,
+  // or one that has one: a ZeroRedundancyOptimizer, a PostLocalSgdOptimizer.
+  template <class Optimizer>
+  at::Tensor step(Optimizer& optimizer, torch::optim::Optimizer::LossClosure closure = nullptr) {
+    const auto update = [&] { return optimizer.step(std::move(closure)); };
+    if constexpr (requires { optimizer.local(); })
+      return record_step(optimizer.local(), update);
+    else if constexpr (requires { optimizer.optimizer(); })
+      return record_step(optimizer.optimizer(), update);
+    else
+      return record_step(optimizer, update);
+  }
 
   // A join of ranks with uneven inputs, recorded: in place of ddp.join(options...). Call finish()
   // of what it returns.
@@ -121,6 +141,8 @@ class Recorder {
   };
   void watch_module(std::shared_ptr<torch::nn::Module> module, Wrapper wrapper);
   std::shared_ptr<SamplerLog> new_sampler_log();
+  at::Tensor record_step(torch::optim::Optimizer& optimizer,
+                         const std::function<at::Tensor()>& update);
   void join_begins();
   void inputs_are_exhausted();
   void join_has_ended();
@@ -199,8 +221,11 @@ class RecordedSampler : public Sampler {
 };
 
 template <class Model>
-requires(!kIsSampler<Model>) void Recorder::watch(const Model& model) {
+requires(!kIsSampler<Model> && !kDealsNoIndices<Model>) void Recorder::watch(const Model& model) {
   if (!is_on()) return;
+  if constexpr (requires { model.is_empty(); }) {
+    if (model.is_empty()) return watch_module(nullptr, {});
+  }
   if constexpr (requires { model->logging_data().iteration; }) {
     const auto about = model->logging_data();
     const std::weak_ptr instance = model.ptr();
