@@ -1,6 +1,7 @@
 #include "cli/case_in_file.h"
 
 #include "cli/usage.h"
+#include "harness/engine/shown_fields.h"
 
 #include <algorithm>
 
@@ -17,10 +18,10 @@ const Scenario& scenario_of(const Known& known, const std::string& name, const s
 }
 
 std::pair<const Scenario&, SavedCase> read_case(const Known& known, const std::string& file) {
-  const auto [c, origin] = read_case_file(file);
-  const auto& scenario = scenario_of(known, c.scenario, file);
+  const auto saved = read_case_file(file);
+  const auto& scenario = scenario_of(known, saved.c.scenario, file);
   try {
-    return {scenario, {scenario.parse(c.value), origin}};
+    return {scenario, written_out(scenario, saved)};
   } catch (const FieldError& error) {
     throw UsageError(file + ": " + error.what());
   }

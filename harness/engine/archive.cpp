@@ -2,6 +2,7 @@
 
 #include "harness/core/characters.h"
 #include "harness/core/text.h"
+#include "harness/engine/shown_fields.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -214,17 +215,16 @@ fs::path Archive::file_of(const Case& c) const {
   return root_ / "failures" / (short_name(c) + ".json");
 }
 
-fs::path Archive::save_failure(const SavedCase& saved) {
+fs::path Archive::save_failure(const Case& c, const std::string& file) {
   make_folder(root_ / "failures", 0755);
-  const auto path = file_of(saved.c);
-  write_file(path, case_file(saved));
+  const auto path = file_of(c);
+  write_file(path, file);
   return path;
 }
 
-std::optional<Origin> Archive::origin_of(const Case& c) const {
+std::optional<Origin> Archive::origin_of(const Scenario& scenario, const Case& c) const {
   try {
-    const auto saved = read_case_file(file_of(c));
-    return saved.origin;
+    return written_out(scenario, read_case_file(file_of(c))).origin;
   } catch (const FieldError&) {
     return {};
   }

@@ -45,14 +45,14 @@ class Archive : public Listener {
   // Keeps a history, unless it is too large or there are enough. Throws ArchiveError.
   void keep(const KeptHistory& kept);
 
-  // Saves a case under failures/ and returns its path. Throws ArchiveError.
-  std::filesystem::path save_failure(const SavedCase& saved);
+  // Saves `file`, the case file of `c`, under failures/, and returns its path. Throws ArchiveError.
+  std::filesystem::path save_failure(const Case& c, const std::string& file);
 
   // The path of a case under failures/, whether it is saved or not.
   std::filesystem::path file_of(const Case& c) const;
 
   // The drawn case that the archived case was shrunk from. None where it was not, or has no file.
-  std::optional<Origin> origin_of(const Case& c) const;
+  std::optional<Origin> origin_of(const Scenario& scenario, const Case& c) const;
 
   // The folder for the output of a failing case; not made yet.
   std::filesystem::path logs_for(const Case& c, const Setting& setting) const;

@@ -63,7 +63,9 @@ void Campaign::keep(Failure& failure, bool is_certain, RunningJob& running) {
   const bool is_given =
       !options_.case_file.empty() &&
       failure.c == running.tally.job().cases[static_cast<size_t>(failure.number) - 1];
-  if (is_certain && !is_given) failure.case_file = archive_.save_failure(saved_case_of(failure));
+  if (is_certain && !is_given)
+    failure.case_file = archive_.save_failure(
+        failure.c, case_file(running.tally.job().scenario, saved_case_of(failure)));
   if (is_given) failure.case_file = options_.case_file;
   add_evidence(running.evidence[static_cast<size_t>(failure.number) - 1], failure);
 }

@@ -1,5 +1,6 @@
 // How a campaign shrinks: which job, and where candidates run.
 #include "harness/engine/campaign.h"
+#include "harness/engine/shown_fields.h"
 
 #include <algorithm>
 
@@ -85,7 +86,7 @@ class Campaign::ShrinkingOnLanes : public TrialRunner {
   // Of one search one file is kept: the smallest so far. One that cannot be written replaces none.
   void keep(const Case& c, const Origin& origin) override {
     const std::lock_guard lock(campaign_.mutex_);
-    const auto file = campaign_.archive_.save_failure({c, origin});
+    const auto file = campaign_.archive_.save_failure(c, case_file(job_.scenario, {c, origin}));
     if (file.empty()) return;
     std::error_code none;
     if (!kept_.empty() && kept_ != file) std::filesystem::remove(kept_, none);
@@ -174,7 +175,7 @@ void Campaign::shrink_one(Tier& tier, RunningJob& running, size_t culprit) {
                      .is_flaky = running.tally.flaky(culprit),
                      .origin = options_.case_origin};
   ShrinkingOnLanes lanes(*this, tier, running, culprit);
-  if (culprit < job.cases.archived()) found.origin = archive_.origin_of(found.c);
+  if (culprit < job.cases.archived()) found.origin = archive_.origin_of(job.scenario, found.c);
   if (found.origin && options_.case_file.empty()) lanes.began_with(archive_.file_of(found.c));
   const auto key = key_of(job.setting, job.scenario.name, found.verdict);
   const auto known = shrunk_.find(key);

@@ -45,9 +45,9 @@ void RunArchive::keep(const KeptHistory& kept) {
   attempt([&] { archive_.keep(kept); });
 }
 
-std::filesystem::path RunArchive::save_failure(const SavedCase& saved) {
+std::filesystem::path RunArchive::save_failure(const Case& c, const std::string& file) {
   std::filesystem::path path;
-  attempt([&] { path = archive_.save_failure(saved); });
+  attempt([&] { path = archive_.save_failure(c, file); });
   return path;
 }
 

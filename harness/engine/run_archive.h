@@ -17,9 +17,12 @@ class RunArchive : public Listener {
   void on_result(const Result& result) override;
   void write(const std::string& name, const std::string& text);
   void keep(const KeptHistory& kept);
-  std::filesystem::path save_failure(const SavedCase& saved);  // empty where it could not be saved
+  // Empty where it could not be saved.
+  std::filesystem::path save_failure(const Case& c, const std::string& file);
   std::filesystem::path file_of(const Case& c) const { return archive_.file_of(c); }
-  std::optional<Origin> origin_of(const Case& c) const { return archive_.origin_of(c); }
+  std::optional<Origin> origin_of(const Scenario& scenario, const Case& c) const {
+    return archive_.origin_of(scenario, c);
+  }
   std::filesystem::path logs_for(const Case& c, const Setting& setting) const;
 
   // Why the first missing entry could not be written; empty where nothing is missing.

@@ -44,6 +44,23 @@ Json unlike_default(const Scenario& scenario, const Json& value) {
                           fields_that_differ(value, scenario.parse(Json::object()).value));
 }
 
+std::string case_file(const Scenario& scenario, const SavedCase& saved) {
+  SavedCase written = saved;
+  written.c.value = unlike_default(scenario, saved.c.value);
+  if (written.origin) written.origin->drawn = unlike_default(scenario, saved.origin->drawn);
+  return case_file(written);
+}
+
+SavedCase written_out(const Scenario& scenario, const SavedCase& saved) {
+  SavedCase whole{scenario.parse(saved.c.value), saved.origin};
+  try {
+    if (whole.origin) whole.origin->drawn = scenario.parse(saved.origin->drawn).value;
+  } catch (const FieldError&) {
+    whole.origin->drawn = saved.origin->drawn;
+  }
+  return whole;
+}
+
 Json without_defaults(const Scenario& scenario, const Leaf& leaf, Json value) {
   if (!value.is_array() || value.empty() || !value.front().is_object()) return value;
   Json one;

@@ -18,6 +18,13 @@ Json fields_that_differ(const Json& value, const Json& defaults);
 // The same of a case's value; structs in lists are without_defaults.
 Json unlike_default(const Scenario& scenario, const Json& value);
 
+// A case file with the fields that differ from the defaults, which are a part of the format.
+std::string case_file(const Scenario& scenario, const SavedCase& saved);
+
+// Writes out every field of what a case file says. A drawn case of an earlier version, with
+// fields that the scenario has no more, stays as it is. Throws FieldError.
+SavedCase written_out(const Scenario& scenario, const SavedCase& saved);
+
 // `value`, of the list at `leaf`: of each struct its first field, which names it, and those that
 // differ from a default one. Any other value as it is.
 Json without_defaults(const Scenario& scenario, const Leaf& leaf, Json value);

@@ -73,11 +73,12 @@ class Shrinking(ProgramCase):
         failure = self.latest()["results"][0]["failure"]
         with open(os.path.join(self.folder, failure["case_file"]), encoding="utf-8") as file:
             saved = json.load(file)
-        self.assertEqual((saved["value"]["factor"], saved["value"]["world"]["size"]), (40, 2))
-        self.assertEqual(saved["value"], failure["case"])
+        self.assertEqual((failure["case"]["factor"], failure["case"]["world"]["size"]), (40, 2))
+        self.assertEqual(saved["value"], failure["unlike_default"])
         drawn = next(event for event in self.events()
                      if event["event"] == "case" and event["number"] == failure["number"])
-        self.assertEqual(saved["shrunk"]["drawn"], drawn["case"])
+        self.assertEqual(saved["shrunk"]["drawn"], failure["shrunk"]["drawn_unlike_default"])
+        self.assertEqual(failure["shrunk"]["drawn"], drawn["case"])
         self.assertTrue(saved["shrunk"]["smallest"])
         self.assertEqual(os.listdir(self.path("failures")), [os.path.basename(failure["case_file"])])
 

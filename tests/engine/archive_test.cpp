@@ -63,7 +63,7 @@ TEST(Archive, TextThatIsNoUtf8DoesNotEndTheRun) {
 TEST(Archive, ASavedFailureIsReadBack) {
   const Folder folder;
   Archive archive(folder.path());
-  const auto path = archive.save_failure({some_case()});
+  const auto path = archive.save_failure(some_case(), case_file({some_case()}));
   EXPECT_EQ(path.filename(), "toys.numbers-" + hash_of(some_case()).substr(0, 6) + ".json");
   const auto numbers = toys::holds_unless_one("toys.numbers");
   EXPECT_EQ(archived_failures(folder.path(), numbers).cases,
@@ -74,7 +74,7 @@ TEST(Archive, ASavedFailureIsReadBack) {
 TEST(Archive, AFailureOutsideThePreconditionIsToldAndNotPlayed) {
   const Folder folder;
   Archive archive(folder.path());
-  const auto path = archive.save_failure({some_case()});
+  const auto path = archive.save_failure(some_case(), case_file({some_case()}));
   auto numbers = toys::holds_unless_one("toys.numbers");
   numbers.unmet_precondition = [](const Case& c) {
     return toys::value_of(c) == toys::value_of(some_case()) ? "the number must be another" : "";

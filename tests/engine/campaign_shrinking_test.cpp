@@ -2,6 +2,7 @@
 // lanes.
 #include "harness/engine/archived_failures.h"
 #include "harness/engine/draw.h"
+#include "harness/engine/shown_fields.h"
 #include "tests/engine/bench.h"
 #include "tests/engine/planted.h"
 
@@ -38,12 +39,13 @@ FakeTier::Play plays(const Bug& bug) {
   return [&bug](const Case& c, FakeTier&) { return planted::played(bug, c); };
 }
 
-std::vector<std::string> files_in(const std::filesystem::path& folder) {
-  std::vector<std::string> names;
+SavedCase saved_in(const std::filesystem::path& file) {
+  return written_out(planted::scenario_of_planted(), read_case_file(file));
+}
+
+auto files_in(const std::filesystem::path& folder) {
   std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, none))
-    names.push_back(entry.path().filename().string());
-  return names;
+  return std::distance(std::filesystem::directory_iterator(folder, none), {});
 }
 
 int trials_of(const Bench& bench) {
@@ -67,9 +69,9 @@ TEST(CampaignShrinking, TheResultIsOfTheSmallestCaseWhateverTheSymptom) {
     EXPECT_EQ(failure.c, planted::erased(bug.smallest)) << bug.name;
     EXPECT_EQ(shrunk.drawn, large(bug).value);
     EXPECT_EQ(shrunk.end, Shrunk::End::smallest);
-    EXPECT_EQ(read_case_file(failure.case_file),
+    EXPECT_EQ(saved_in(failure.case_file),
               (SavedCase{failure.c, Origin{shrunk.drawn, shrunk.steps, true}}));
-    EXPECT_EQ(files_in(bench.folder.path() / "failures").size(), 1u);
+    EXPECT_EQ(files_in(bench.folder.path() / "failures"), 1);
     EXPECT_NE(failure.logs.string().find(hash_of(failure.c).substr(0, 6)), std::string::npos);
   }
 }
@@ -202,7 +204,7 @@ TEST(CampaignShrinking, TheTimeEndsItWithTheSmallestSoFarAndTheNextRunContinues)
   EXPECT_LE(failure.shrunk->runs, 101);
   EXPECT_GT(failure.shrunk->steps, 3);
   EXPECT_FALSE(planted::typed(failure.c) == bug.smallest);
-  const auto saved = read_case_file(failure.case_file);
+  const auto saved = saved_in(failure.case_file);
   EXPECT_EQ(saved, (SavedCase{failure.c, Origin{large(bug).value, failure.shrunk->steps, false}}));
 
   const auto scenario = planted::scenario_of_planted();
@@ -215,18 +217,18 @@ TEST(CampaignShrinking, TheTimeEndsItWithTheSmallestSoFarAndTheNextRunContinues)
   EXPECT_EQ(planted::typed(second.c), bug.smallest);
   EXPECT_EQ(second.shrunk->drawn, large(bug).value) << "still as it was drawn at first";
   EXPECT_GT(second.shrunk->steps, failure.shrunk->steps);
-  EXPECT_EQ(files_in(bench.folder.path() / "failures").size(), 1u) << "the larger one is gone";
+  EXPECT_EQ(files_in(bench.folder.path() / "failures"), 1) << "the larger one is gone";
 }
 
 TEST(CampaignShrinking, ACaseWrittenByHandStaysBesideTheSmallerOne) {
   const auto& bug = planted::bugs()[0];
   Bench bench;
-  const auto file = bench.archive.save_failure({large(bug)});
+  const auto file = bench.archive.save_failure(large(bug), case_file({large(bug)}));
   CaseListBuilder list;
   list.keep_archived(large(bug));
   bench.run({{planted::scenario_of_planted(), kSim, list.list()}}, plays(bug), shrinking());
   EXPECT_TRUE(std::filesystem::exists(file));
-  EXPECT_EQ(files_in(bench.folder.path() / "failures").size(), 2u);
+  EXPECT_EQ(files_in(bench.folder.path() / "failures"), 2);
 }
 
 TEST(CampaignShrinking, AnInterruptKeepsTheSmallestSoFar) {
@@ -248,8 +250,8 @@ TEST(CampaignShrinking, AnInterruptKeepsTheSmallestSoFar) {
     EXPECT_EQ(failure.shrunk->end, Shrunk::End::interrupted);
     EXPECT_GT(failure.shrunk->steps, 3);
     EXPECT_TRUE(bug.strikes(planted::typed(failure.c)));
-    EXPECT_EQ(read_case_file(failure.case_file).c, failure.c);
-    EXPECT_EQ(files_in(bench.folder.path() / "failures").size(), 1u);
+    EXPECT_EQ(saved_in(failure.case_file).c, failure.c);
+    EXPECT_EQ(files_in(bench.folder.path() / "failures"), 1);
   }
 }
 
@@ -287,7 +289,7 @@ TEST(CampaignShrinking, AReplayedCaseIsShrunkIntoTheArchiveAndItsFileStays) {
   // The smallest one is not saved a second time.
   Bench again;
   options.case_file = failure.case_file;
-  options.case_origin = read_case_file(failure.case_file).origin;
+  options.case_origin = saved_in(failure.case_file).origin;
   const auto same = again.run({job_of({failure.c})}, plays(bug), options);
   EXPECT_EQ(same.results.at(0).failure->case_file, failure.case_file);
   EXPECT_EQ(same.results[0].failure->shrunk->steps, failure.shrunk->steps);

@@ -43,7 +43,7 @@ TEST(RunArchive, WhatCannotBeSavedCostsTheFileAndIsSaid) {
   Archive archive(folder.path());
   RunArchive kept(archive);
   std::ofstream(folder.path() / "failures") << "in the way";
-  EXPECT_TRUE(kept.save_failure({some_case()}).empty());
+  EXPECT_TRUE(kept.save_failure(some_case(), case_file({some_case()})).empty());
   EXPECT_NE(kept.loss().find("failures"), std::string::npos) << kept.loss();
   kept.write("run.json", "{}");
   EXPECT_TRUE(fs::exists(archive.folder() / "run.json"));

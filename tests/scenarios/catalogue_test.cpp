@@ -1,10 +1,14 @@
 #include "scenarios/catalogue.h"
 
+#include "harness/core/read_file.h"
 #include "harness/engine/draw.h"
+#include "harness/engine/shown_fields.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <set>
 
 namespace lockstep {
@@ -69,6 +73,33 @@ TEST(Catalogue, EveryScenarioThatDrawsRequiresWorldsOrPartsOfSomeKind) {
     }
     EXPECT_LE(labels.size(), 64u);
   }
+}
+
+TEST(Catalogue, ACaseFileWithoutDefaultsIsTheCase) {
+  for (const auto& scenario : catalogue())
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+      const SavedCase saved{scenario.draw(seed, 60),
+                            Origin{scenario.draw(seed + 100, 60).value, 3, true}};
+      EXPECT_EQ(written_out(scenario, parse_case_file(case_file(scenario, saved), "x")), saved)
+          << scenario.name;
+    }
+}
+
+// With LOCKSTEP_APPROVE set they are written anew.
+TEST(Catalogue, TheCaseFilesOfTheDocsAreAsTheProgramWritesThem) {
+  namespace fs = std::filesystem;
+  int files = 0;
+  for (const char* const folder : {"docs/matrix", "docs/findings"})
+    for (const auto& entry : fs::directory_iterator(fs::path(LOCKSTEP_SOURCE) / folder)) {
+      if (entry.path().extension() != ".json") continue;
+      const auto saved = read_case_file(entry.path());
+      const auto scenario = scenario_in_catalogue(saved.c.scenario);
+      const auto text = case_file(scenario, written_out(scenario, saved));
+      if (std::getenv("LOCKSTEP_APPROVE")) std::ofstream(entry.path()) << text;
+      EXPECT_EQ(read_file(entry.path()), text) << entry.path();
+      ++files;
+    }
+  EXPECT_GE(files, 40);
 }
 
 TEST(Catalogue, EveryShrinkIsACase) {
