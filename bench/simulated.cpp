@@ -10,7 +10,7 @@
 // machine's load changes by the second: only the ratio means anything.
 #include "bench/rounds.h"
 #include "harness/process/zygote.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/ambient.h"
 #include "harness/worlds/subject.h"
 #include "harness/worlds/tiers.h"

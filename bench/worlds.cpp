@@ -18,7 +18,7 @@
 #include "harness/process/child_group.h"
 #include "harness/process/shared_memory.h"
 #include "harness/process/zygote.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/ambient.h"
 #include "harness/worlds/gloo.h"
 #include "harness/worlds/shared_memory_store.h"

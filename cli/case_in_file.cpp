@@ -9,12 +9,12 @@ namespace lockstep::cli {
 
 const Scenario& scenario_of(const Known& known, const std::string& name, const std::string& file) {
   std::vector<std::string> names;
-  for (const auto& scenario : known.scenarios) names.push_back(scenario.name);
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end())
-    throw UsageError(file + ": this program has no scenario '" + name + "'" +
-                     did_you_mean(name, names));
-  return known.scenarios[static_cast<size_t>(found - names.begin())];
+  for (const auto& scenario : known.scenarios) {
+    if (is_named(scenario, name)) return scenario;
+    names.push_back(scenario.name);
+  }
+  throw UsageError(file + ": this program has no scenario '" + name + "'" +
+                   did_you_mean(name, names));
 }
 
 std::pair<const Scenario&, SavedCase> read_case(const Known& known, const std::string& file) {

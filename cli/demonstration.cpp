@@ -69,7 +69,7 @@ std::string footer(const Demonstration& shown, const Known& known, const reports
   for (const auto& mistake : shown.demo.mistakes)
     if (mistake.name != shown.mistake)
       out += lines_of("  mistake   --wrong " + mistake.name + ": " + mistake.meaning, style);
-  if (!shown.demo.claim.empty()) out += command("proof     ", " run " + shown.demo.claim);
+  if (!shown.demo.proof.empty()) out += command("proof     ", " run " + shown.demo.proof);
   return out;
 }
 
@@ -82,13 +82,13 @@ std::string list_text(const Known& known) {
   return joined(in_columns(lines), "\n") + "\n";
 }
 
-std::string claims_text(const Known& known) {
+std::string beliefs_text(const Known& known) {
   size_t widest = 0;
-  for (const auto& claim : known.claims) widest = std::max(widest, claim.lesson.size());
+  for (const auto& belief : known.beliefs) widest = std::max(widest, belief.lesson.size());
   std::vector<std::vector<std::string>> lines;
-  for (const auto& claim : known.claims)
-    lines.push_back({claim.name, claim.lesson + std::string(widest - claim.lesson.size(), ' '),
-                     claim.claim.empty() ? "shown by itself alone" : claim.claim});
+  for (const auto& belief : known.beliefs)
+    lines.push_back({belief.name, belief.lesson + std::string(widest - belief.lesson.size(), ' '),
+                     belief.proof.empty() ? "shown by itself alone" : belief.proof});
   return joined(in_columns(lines), "\n") + "\n";
 }
 

@@ -21,8 +21,8 @@ struct Demonstration {
 // "1. sampler   which samples ...", a line for each.
 std::string list_text(const Known& known);
 
-// "claim-1   the claim   the scenario that proves what is true of it", a line for each.
-std::string claims_text(const Known& known);
+// "belief-1   the belief   the scenario that proves what is true of it", a line for each.
+std::string beliefs_text(const Known& known);
 
 // The settings and mistakes of a demonstration, with their meanings.
 std::string settings_text(const Demo& demo, const std::string& program);

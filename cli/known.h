@@ -17,7 +17,7 @@ struct Known {
   std::vector<Scenario> scenarios;  // canaries included
   std::vector<Demo> demos;          // in the order of a course
   KnownBackends backends = known_backends();
-  std::vector<Demo> claims;  // the demonstrations "claim-1", "claim-2", ...
+  std::vector<Demo> beliefs;  // the demonstrations "belief-1", "belief-2", ...
   std::vector<CourseStep> course;
   std::vector<std::string> arguments = {};  // that the user typed
 

@@ -21,7 +21,7 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
                     .subjects = std::move(subjects),
                     .scenarios = std::move(scenarios),
                     .demos = std::move(lessons.demos),
-                    .claims = std::move(lessons.claims),
+                    .beliefs = std::move(lessons.beliefs),
                     .course = std::move(lessons.course),
                     .arguments = std::vector<std::string>(argv + std::min(argc, 1), argv + argc)};
   int status = kHeld;

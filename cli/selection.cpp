@@ -17,9 +17,10 @@ bool matches(const std::string& name, const std::string& pattern) {
   return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
 
-bool any_matches(const std::string& name, const std::vector<std::string>& patterns) {
-  return std::any_of(patterns.begin(), patterns.end(),
-                     [&](const auto& pattern) { return matches(name, pattern); });
+bool any_matches(const Scenario& scenario, const std::vector<std::string>& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) {
+    return matches(scenario.name, pattern) || is_named(scenario, pattern);
+  });
 }
 
 using Expressions = std::vector<TagExpression>;
@@ -58,7 +59,9 @@ void refuse_unknown_patterns(const std::vector<Scenario>& all,
   const auto names = names_of(all);
   for (const auto& pattern : patterns)
     if (std::none_of(names.begin(), names.end(),
-                     [&](const auto& name) { return matches(name, pattern); }))
+                     [&](const auto& name) { return matches(name, pattern); }) &&
+        std::none_of(all.begin(), all.end(),
+                     [&](const auto& scenario) { return is_named(scenario, pattern); }))
       throw NothingSelected("no scenario is named '" + excerpt(pattern) + "'" +
                             near_patterns(pattern, names) + "; 'list' shows all " +
                             std::to_string(names.size()));
@@ -92,9 +95,9 @@ std::vector<Scenario> selected(const std::vector<Scenario>& all, const Selection
   std::vector<Scenario> out;
   for (const auto& scenario : all)
     if (!has_tag(scenario, "canary") &&
-        (selection.patterns.empty() || any_matches(scenario.name, selection.patterns)) &&
-        !any_matches(scenario.name, selection.excluded) &&
-        (tags.empty() || any_holds(scenario, tags)) && !any_holds(scenario, not_tags))
+        (selection.patterns.empty() || any_matches(scenario, selection.patterns)) &&
+        !any_matches(scenario, selection.excluded) && (tags.empty() || any_holds(scenario, tags)) &&
+        !any_holds(scenario, not_tags))
       out.push_back(scenario);
   if (out.empty()) throw NothingSelected("no scenario is left after these names and tags");
   return out;
@@ -103,7 +106,7 @@ std::vector<Scenario> selected(const std::vector<Scenario>& all, const Selection
 const Scenario& scenario_named(const std::vector<Scenario>& all, const std::string& name) {
   std::vector<const Scenario*> found;
   for (const auto& scenario : all) {
-    if (scenario.name == name) return scenario;
+    if (is_named(scenario, name)) return scenario;
     if (scenario.name.starts_with(name)) found.push_back(&scenario);
   }
   if (found.size() == 1) return *found.front();

@@ -39,13 +39,13 @@ if(LOCKSTEP_NCCL_BUILT)
 endif()
 if(LOCKSTEP_HARNESS)
   # By lockstep::recorder users link it; the others are its parts.
-  set_target_properties(lockstep_record PROPERTIES EXPORT_NAME recorder)
-  set(lockstep_parts lockstep_recorder lockstep_recorder_plain lockstep_process lockstep_core)
+  set_target_properties(lockstep_recorder PROPERTIES EXPORT_NAME recorder)
+  set(lockstep_parts lockstep_rank lockstep_rank_plain lockstep_process lockstep_core)
   foreach(part IN LISTS lockstep_parts)
     string(REPLACE lockstep_ harness_ lockstep_part_name ${part})
     set_target_properties(${part} PROPERTIES EXPORT_NAME ${lockstep_part_name})
   endforeach()
-  install(TARGETS lockstep_record ${lockstep_parts} EXPORT lockstepRecorderTargets
+  install(TARGETS lockstep_recorder ${lockstep_parts} EXPORT lockstepRecorderTargets
           ARCHIVE COMPONENT recorder
           INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
   install(FILES recorder/cpp/lockstep/recorder.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep"
@@ -60,14 +60,14 @@ if(LOCKSTEP_HARNESS)
   set(lockstep_parts lockstep_cli lockstep_cli_files lockstep_engine lockstep_judge lockstep_timeline lockstep_reports lockstep_scenarios
                      lockstep_cases lockstep_reference lockstep_worlds lockstep_worlds_plain lockstep_accelerator
                      lockstep_stream_order lockstep_cuda lockstep_cuda_hold_up)
-  install(TARGETS lockstep_harness ${lockstep_parts} lockstep_recorder lockstep_recorder_plain lockstep_process
+  install(TARGETS lockstep_harness ${lockstep_parts} lockstep_rank lockstep_rank_plain lockstep_process
                   lockstep_core lockstep_ddp_plan EXPORT lockstepHarnessTargets
           ARCHIVE COMPONENT harness
           INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" "${CMAKE_INSTALL_INCLUDEDIR}/lockstep")
   install(FILES cli/lockstep/harness.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep" COMPONENT harness)
   # Those that subject.h and rank_context.h include, and no others.
   foreach(header harness/worlds/subject.h harness/worlds/options.h harness/worlds/optimizers.h
-                 harness/worlds/checkpoints.h harness/worlds/collectives.h harness/recorder/rank_context.h harness/core/history.h
+                 harness/worlds/checkpoints.h harness/worlds/collectives.h harness/rank/rank_context.h harness/core/history.h
                  harness/core/case.h harness/core/fields.h harness/core/fields_inl.h harness/core/characters.h
                  harness/core/json.h)
     get_filename_component(folder "${header}" DIRECTORY)

@@ -6,7 +6,7 @@
 #include "demos/make.h"
 #include "harness/core/compare.h"
 #include "harness/core/text.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "reference/rounding.h"
 #include "scenarios/cases/tensors.h"
@@ -169,14 +169,14 @@ DemoStory show(const AverageCase& c, const History& h) {
   std::vector<std::string> sizes;
   for (int rank = 0; rank < c.world.size; ++rank)
     sizes.push_back(std::to_string(samples_of(c, rank)));
-  const auto told = [&](double value) {
+  const auto text_of_value = [&](double value) {
     return number_text(value) + (is_close(value, whole)
                                      ? ", which one process has"
                                      : ", not the " + number_text(whole) + " of one process");
   };
   DemoStory story;
   story.finding = "Batches of " + joined(sizes, ", ") + " samples: rank 0 holds the gradient " +
-                  told(plain) + "; with weighted losses " + told(weighted) + ".";
+                  text_of_value(plain) + "; with weighted losses " + text_of_value(weighted) + ".";
   story.pictures = {
       {.title = "The gradient, before and after it is averaged",
        .caption = is_close(weighted, whole)
@@ -202,7 +202,7 @@ Demo demonstration() {
        .text = "The samples are 1, 2, 3, ..., and the loss is the average of weight times sample, "
                "so that a gradient is an average of samples. The first bar is one process with "
                "the whole batch.",
-       .claim = "gradients.match_single_process",
+       .proof = "gradients.match_single_process",
        .meanings = {"number of ranks", "the size of each rank's batch, read cyclically"},
        .mistakes = {{kNotDivided, "the program sums the gradients itself and does not divide"},
                     {kNotWrapped, "the model is not wrapped: every rank trains alone"}},

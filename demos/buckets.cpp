@@ -5,7 +5,7 @@
 #include "demos/make.h"
 #include "harness/core/compare.h"
 #include "harness/core/text.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/tensors.h"
 
@@ -261,7 +261,7 @@ Demo demonstration() {
            "order of the parameters and sent in reverse. The order in which gradients arrive is "
            "the reverse of the "
            "forward's, and the second pass has buckets in that order.",
-       .claim = "gradients.match_single_process",
+       .proof = "gradients.match_single_process",
        .meanings = {"number of ranks", "the elements of each parameter",
                     "the bytes that close a bucket",
                     "which parameter the forward uses first: the last one, or the first one"},

@@ -202,7 +202,7 @@ Demo demonstration() {
                "running_mean is recorded as each forward begins (in), after it (out) and after its "
                "backward (bwd). "
                "The first row is one process that sees the whole batch.",
-       .claim = "sync_batch_norm.keeps_buffers_equal_under_ddp",
+       .proof = "sync_batch_norm.keeps_buffers_equal_under_ddp",
        .meanings = {"number of ranks", "forwards, each followed by a backward",
                     "the weight of a new batch in running_mean, as a power of two"},
        .mistakes = {{kNotConverted, "the model's BatchNorm is not converted to SyncBatchNorm"},

@@ -37,10 +37,11 @@ std::string caption_of(const Recorded& recorded) {
   for (size_t m = 0; m < recorded.size(); ++m)
     (m % kMoments.size() == 0 ? at_beginning : after) =
         std::max(m % kMoments.size() == 0 ? at_beginning : after, spread_of(recorded[m]));
-  const auto told = [](double spread) {
+  const auto text_of_value = [](double spread) {
     return spread == 0 ? "are equal" : "differ by up to " + number_text(spread);
   };
-  return "as forwards begin the values " + told(at_beginning) + "; after them they " + told(after);
+  return "as forwards begin the values " + text_of_value(at_beginning) + "; after them they " +
+         text_of_value(after);
 }
 
 reports::Label label_of(const Way& way, size_t rank) {

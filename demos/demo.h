@@ -42,7 +42,7 @@ struct Demo {
   std::string name;
   std::string lesson;  // what it shows, in half a line
   std::string text;    // what the viewer sees, in a few sentences
-  std::string claim;   // the scenario that proves it for all cases; empty: none does
+  std::string proof;   // the scenario that proves it for all cases; empty: none does
   std::vector<DemoSetting> settings;
   std::vector<DemoMistake> mistakes;
   bool in_virtual_time = false;  // it shows times, which simulated worlds alone repeat

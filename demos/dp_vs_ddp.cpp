@@ -7,7 +7,7 @@
 #include "demos/make.h"
 #include "harness/core/compare.h"
 #include "harness/core/text.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/tensors.h"
 
@@ -278,7 +278,7 @@ Demo demonstration() {
                "every forward DataParallel scatters the batch, copies the model to the other "
                "devices and gathers their outputs; DDP broadcasts the buffer and averages "
                "gradients. Sample i is i + 1.",
-       .claim = "gradients.match_single_process",
+       .proof = "gradients.match_single_process",
        .meanings = {"devices: replicas of DataParallel, ranks of DDP",
                     "samples of each device in a step"},
        .mistakes = {{kWholeBatch, "every rank is fed the whole batch, as one process was"},

@@ -6,7 +6,7 @@
 // batch.
 #include "demos/faults.h"
 
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 
 namespace lockstep::demos::faults {

@@ -6,7 +6,7 @@
 #include "harness/core/compare.h"
 #include "harness/core/text.h"
 #include "harness/core/trace.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 
 #include <torch/torch.h>
 

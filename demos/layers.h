@@ -1,7 +1,7 @@
 // The models that demonstrations of batch normalisation train: one layer each.
 #pragma once
 
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 
 #include <torch/torch.h>

@@ -1,14 +1,14 @@
 #include "demos/lessons.h"
 
+#include "demos/beliefs/beliefs.h"
 #include "demos/catalogue.h"
-#include "demos/claims/claims.h"
 
 namespace lockstep {
 
 Lessons lessons() {
   return {.demos = demonstrations(),
-          .claims = claims(),
-          .course = {{"One process", "demo claim-6", "1-one-process.md"},
+          .beliefs = beliefs(),
+          .course = {{"One process", "demo belief-6", "1-one-process.md"},
                      {"Dividing the data", "demo sampler --set world=3", "2-dividing-the-data.md"},
                      {"Collectives", "demo collectives --set world=3", "3-collectives.md"},
                      {"Averaged gradients", "demo average", "4-averaged-gradients.md"},

@@ -1,4 +1,4 @@
-// What teaches: demonstrations, the claims that many hold, and a course through some of them.
+// What teaches: demonstrations, the beliefs that many hold, and a course through some of them.
 #pragma once
 
 #include "demos/demo.h"
@@ -16,8 +16,8 @@ struct CourseStep {
 };
 
 struct Lessons {
-  std::vector<Demo> demos;   // in the order of a course
-  std::vector<Demo> claims;  // the demonstrations "claim-1", "claim-2", ...
+  std::vector<Demo> demos;    // in the order of a course
+  std::vector<Demo> beliefs;  // the demonstrations "belief-1", "belief-2", ...
   std::vector<CourseStep> course = {};
 };
 

@@ -26,7 +26,7 @@ struct Staged {
 
 template <Fielded S>
 struct DemoSpec {
-  std::string name, lesson, text, claim;
+  std::string name, lesson, text, proof;
   std::vector<std::string> meanings;  // of the settings, in the order of their fields
   std::vector<DemoMistake> mistakes;
   Timing (*prices)(const S&) =
@@ -63,7 +63,7 @@ Demo demo(DemoSpec<S> given) {
   Demo out{.name = spec->name,
            .lesson = spec->lesson,
            .text = spec->text,
-           .claim = spec->claim,
+           .proof = spec->proof,
            .mistakes = spec->mistakes,
            .in_virtual_time = spec->prices != nullptr};
   const auto defaults = to_json(S{});

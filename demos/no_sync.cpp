@@ -6,7 +6,7 @@
 #include "demos/make.h"
 #include "harness/core/compare.h"
 #include "harness/core/text.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "reference/rounding.h"
 #include "scenarios/cases/tensors.h"
@@ -223,7 +223,7 @@ Demo demonstration() {
        .text = "The sample of micro-batch m on rank r is (r + 1) (m + 1), and its gradient is the "
                "sample. All micro-batches but the last run inside no_sync. The last two rows "
                "count what rank 0 sent in each forward and backward.",
-       .claim = "accumulation.no_sync_accumulates",
+       .proof = "accumulation.no_sync_accumulates",
        .meanings = {"number of ranks", "micro-batches before an optimizer's step"},
        .mistakes = {{kNeverSynced, "the last micro-batch runs inside no_sync too"},
                     {kLeftOut, "no micro-batch runs inside no_sync"}},

@@ -4,7 +4,7 @@
 
 #include "harness/core/compare.h"
 #include "harness/core/values.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/tensors.h"
 
@@ -239,7 +239,7 @@ Demo demonstration() {
                "with all samples and the same learning rate is computed in double precision, with "
                "a bound on what the ranks' dtype may round away. Rank 0 also trains alone, on its "
                "own samples.",
-       .claim = "training.is_one_process",
+       .proof = "training.is_one_process",
        .meanings = {"number of ranks; a power of two", "updates",
                     "the ranks share eight samples (split), or have eight each (per_rank)",
                     "the ranks' learning rate: one process's, or times the ranks (linear)",

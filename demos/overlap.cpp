@@ -278,7 +278,7 @@ Demo demonstration() {
            "after the backward pass; each, DDP with an all-reduce a gradient; buckets, DDP. "
            "Prices: 100 ns an element of an operation's inputs, and for each of the 2 (W - 1) "
            "messages of an all-reduce the latency and 0.5 us a byte.",
-       .claim = "",
+       .proof = "",
        .meanings = {"number of ranks", "layers, each with one gradient of 64 bytes",
                     "gradients that close a bucket", "microseconds that a message takes at least",
                     "how many times as long the last rank computes"},

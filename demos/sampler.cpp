@@ -2,7 +2,7 @@
 //
 // The judge is sampler.partitions_the_dataset, whose checks read the same records.
 #include "demos/make.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "reference/sampling.h"
 #include "scenarios/cases/sampling.h"
@@ -17,7 +17,7 @@ namespace {
 
 using reports::counted;
 
-constexpr char kClaim[] = "sampler.partitions_the_dataset";
+constexpr char kProof[] = "sampler.partitions_the_dataset";
 constexpr char kForgotten[] = "set_epoch_forgotten", kSeedPerRank[] = "seed_per_rank";
 
 struct Settings {
@@ -61,7 +61,7 @@ Findings ranks_share_the_dataset(const SamplerCase& c, const History& h) {
                                    .shuffle = s.shuffle,
                                    .length = s.samples,
                                    .seed = s.seed};
-  return scenario_in_catalogue(kClaim).checks({kClaim, to_json(judged)}, h);
+  return scenario_in_catalogue(kProof).checks({kProof, to_json(judged)}, h);
 }
 
 // What one epoch drew, step by step over the ranks.
@@ -195,7 +195,7 @@ Demo demonstration() {
                "multiple of the number of ranks (or cuts it, with drop_last), and deals it like "
                "cards: rank r gets places r, r + W, r + 2W, ... The first row is the order of one "
                "process.",
-       .claim = kClaim,
+       .proof = kProof,
        .meanings = {"number of ranks", "samples in the dataset", "epochs that are drawn",
                     "draw the order from seed + epoch, instead of 0, 1, 2, ...",
                     "cut the order to a multiple of the ranks, instead of repeating samples",

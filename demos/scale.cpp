@@ -278,7 +278,7 @@ Demo demonstration() {
            "al. 2020 trained ResNet50 on GPUs, whose 102 MB need bandwidth, over networks with "
            "fast links within a host; here one ring has the same link everywhere, and 512 bytes "
            "need nothing but latency. So the curves are not of one setting.",
-       .claim = "",
+       .proof = "",
        .meanings = {"number of ranks of the largest group, a power of two",
                     "gradients that close a bucket", "milliseconds of a backward pass, about",
                     "microseconds that a message takes at least", "bandwidth of a link"},

@@ -247,7 +247,7 @@ DemoStory show(const NormCase& c, const History& h) {
   const auto held = [&](const Way& way, const char* name) {
     return as_doubles(h.row({kForwards - 1, way.name}, name).by_rank[last]);
   };
-  const auto told = [](const std::vector<double>& values) {
+  const auto text_of_value = [](const std::vector<double>& values) {
     std::vector<std::string> texts;
     for (const double value : values) texts.push_back(short_text(value));
     return joined(texts, " ");
@@ -258,12 +258,12 @@ DemoStory show(const NormCase& c, const History& h) {
                   ", and with broadcast_buffers " + off(kWays[1]) + ".";
   story.pictures = {grid_of(c, h,
                             rank + "'s samples get the gradients " +
-                                told(held(kWays[2], "gradient")) +
+                                text_of_value(held(kWays[2], "gradient")) +
                                 " from rank 0's loss with SyncBatchNorm, and " +
-                                told(held(kWays[0], "gradient")) + " without it")};
+                                text_of_value(held(kWays[0], "gradient")) + " without it")};
   story.question = {
       "With a plain BatchNorm the outputs of rank 0 are " +
-          told(as_doubles(h.row({kForwards - 1, kWays[0].name}, "output").by_rank[0])) +
+          text_of_value(as_doubles(h.row({kForwards - 1, kWays[0].name}, "output").by_rank[0])) +
           ", of samples 0, 2, 4, ... What is the first output of " + rank +
           ", whose samples are larger?",
       short_text(held(kWays[0], "output").front()),
@@ -281,7 +281,7 @@ Demo demonstration() {
        .text = "Sample i of the whole batch is 2 i, and the loss is the output of sample 0 alone. "
                "Each row is a rank: with a plain BatchNorm (local), with its buffers broadcast as "
                "well, and with SyncBatchNorm.",
-       .claim = "sync_batch_norm.matches_single_process",
+       .proof = "sync_batch_norm.matches_single_process",
        .meanings = {"number of ranks", "the size of each rank's batch, read cyclically",
                     "what is added to the variance, as a power of two",
                     "the weight of a new batch in running_mean, as a power of two"},

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "harness/core/verdict.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 
 #include <torch/torch.h>

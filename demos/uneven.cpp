@@ -6,7 +6,7 @@
 #include "demos/make.h"
 #include "harness/core/compare.h"
 #include "harness/core/text.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "reference/rounding.h"
 #include "scenarios/cases/tensors.h"
@@ -252,7 +252,7 @@ Demo demonstration() {
        .text = "Every input of rank r is 6 (r + 1), and is its gradient. A rank that is out of "
                "inputs sends zeros for the steps of the others, until all are done; then all get "
                "the weight of a rank that trained longest.",
-       .claim = "join.joinables_are_shadowed",
+       .proof = "join.joinables_are_shadowed",
        .meanings = {"number of ranks", "how many inputs each rank has, read cyclically",
                     "the sum is divided by all ranks (world), or by those with inputs (live)"},
        .mistakes = {{kWithoutJoin, "the loop runs without join"},

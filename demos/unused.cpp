@@ -6,7 +6,7 @@
 #include "demos/make.h"
 #include "harness/core/compare.h"
 #include "harness/core/text.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "reference/rounding.h"
 #include "scenarios/cases/tensors.h"
@@ -175,19 +175,19 @@ reports::Picture matrix_of(const UnusedCase& c, const History& h) {
 
 DemoStory show(const UnusedCase& c, const History& h) {
   // The first branch that some ranks use and some do not, or the first of all.
-  size_t told = 0;
+  size_t seen = 0;
   for (size_t branch = kBranches.size(); branch-- > 0;)
     if (const int users = users_of(c, static_cast<int>(branch)); users > 0 && users < c.world.size)
-      told = branch;
+      seen = branch;
   std::vector<int> users, same;
   for (int rank = 0; rank < c.world.size; ++rank) {
-    if (branch_of(c, rank) == static_cast<int>(told)) users.push_back(rank);
-    if (held(h, told, static_cast<size_t>(rank)) == held(h, told, 0)) same.push_back(rank);
+    if (branch_of(c, rank) == static_cast<int>(seen)) users.push_back(rank);
+    if (held(h, seen, static_cast<size_t>(rank)) == held(h, seen, 0)) same.push_back(rank);
   }
-  const auto whole = number_text(average(c, static_cast<int>(told)).value.item<double>());
-  const auto value = held(h, told, 0);
+  const auto whole = number_text(average(c, static_cast<int>(seen)).value.item<double>());
+  const auto value = held(h, seen, 0);
   DemoStory story;
-  story.finding = "Parameter " + kBranches[told] + " is used by " + who(users, c.world.size) +
+  story.finding = "Parameter " + kBranches[seen] + " is used by " + who(users, c.world.size) +
                   ", and " + who(same, c.world.size) + (same.size() == 1 ? " holds" : " hold") +
                   " the gradient " + value +
                   (value == whole ? ": the sum divided by " + std::to_string(c.world.size) +
@@ -202,7 +202,7 @@ DemoStory show(const UnusedCase& c, const History& h) {
   story.question = {joined(uses, ", ") +
                         ". An input is the gradient of its parameter. Which "
                         "gradient of " +
-                        kBranches[told] + " does rank 0 hold after DDP's backward?",
+                        kBranches[seen] + " does rank 0 hold after DDP's backward?",
                     value,
                     "the ranks' gradients are added, with zero from ranks that did not use the "
                     "parameter, and divided by the number of all ranks"};
@@ -218,7 +218,7 @@ Demo demonstration() {
        .text = "The model has three parameters, and each rank uses one of them, with its rank + "
                "1 as input. With find_unused_parameters a rank's backward counts what it did not "
                "use as zero.",
-       .claim = "unused.are_averaged_over_all_ranks",
+       .proof = "unused.are_averaged_over_all_ranks",
        .meanings = {"number of ranks",
                     "which parameter each rank uses, 0 for a, 1 for b, 2 for c; read cyclically"},
        .mistakes = {{kNotMarked, "find_unused_parameters is off"},

@@ -29,20 +29,26 @@ struct DemoFlags {
   bool opens = false, guesses = false, shows_settings = false;
 };
 
-constexpr char kClaims[] = "claims";
+constexpr char kBeliefs[] = "beliefs";
+
+// Beliefs had another name up to version 0.1: "claims", "claim-1", ...
+std::string named_today(const std::string& name) {
+  const std::string before = "claim";
+  return name.starts_with(before) ? "belief" + name.substr(before.size()) : name;
+}
 
 const Demo& demo_named(const Known& known, const std::string& name) {
   std::vector<std::string> names;
-  for (const auto* demos : {&known.demos, &known.claims})
+  for (const auto* demos : {&known.demos, &known.beliefs})
     for (const auto& demo : *demos) {
       if (demo.name == name) return demo;
       if (demos == &known.demos) names.push_back(demo.name);
     }
   auto others = names;
-  if (!known.claims.empty()) others.emplace_back(kClaims);
-  const std::string numbered =
-      known.claims.empty() ? ""
-                           : ", " + known.claims.front().name + " to " + known.claims.back().name;
+  if (!known.beliefs.empty()) others.emplace_back(kBeliefs);
+  const std::string numbered = known.beliefs.empty() ? ""
+                                                     : ", " + known.beliefs.front().name + " to " +
+                                                           known.beliefs.back().name;
   throw UsageError("no demonstration is named '" + name + "'" + did_you_mean(name, others) +
                    "; known: " + joined(others, ", ") + numbered);
 }
@@ -169,13 +175,13 @@ int show_demo(const DemoFlags& flags, const Known& known, SingleThreaded alone) 
 }
 
 int list_demos(const DemoFlags& flags, const Known& known) {
-  const bool lists_claims = flags.name == kClaims;
+  const bool lists_beliefs = flags.name == kBeliefs;
   if (!flags.set.empty() || !flags.wrong.empty() || !flags.html.empty() || flags.opens ||
       flags.guesses || flags.shows_settings)
-    throw UsageError("demo NAME takes these flags; demo and demo claims list the names");
-  if ((lists_claims ? known.claims : known.demos).empty())
+    throw UsageError("demo NAME takes these flags; demo and demo beliefs list the names");
+  if ((lists_beliefs ? known.beliefs : known.demos).empty())
     throw NothingSelected("this program has no demonstrations");
-  print(lists_claims ? claims_text(known) : list_text(known));
+  print(lists_beliefs ? beliefs_text(known) : list_text(known));
   return kHeld;
 }
 
@@ -186,7 +192,7 @@ void add_demo(CLI::App& app, const Known& known, SingleThreaded& alone, int& sta
       "demo", "a small case in a real world, with its picture; alone, the list of them");
   const auto flags = std::make_shared<DemoFlags>();
   const auto option = text_options_of(*command);
-  command->add_option("NAME", flags->name, "a demonstration; claims: the list of claims")
+  command->add_option("NAME", flags->name, "a demonstration; beliefs: the list of beliefs")
       ->check(not_empty())
       ->type_name("");
   command->add_option("--set", flags->set, "changes a setting; may be given again")
@@ -201,7 +207,8 @@ void add_demo(CLI::App& app, const Known& known, SingleThreaded& alone, int& sta
   option("--subject", flags->subject, "SUBJECT", "whose data parallelism is shown");
   option("--color", flags->colour, "WHEN", "auto, always or never");
   command->callback([flags, &known, &alone, &status] {
-    status = flags->name.empty() || flags->name == kClaims
+    flags->name = named_today(flags->name);
+    status = flags->name.empty() || flags->name == kBeliefs
                  ? list_demos(*flags, known)
                  : show_demo(*flags, known, std::move(alone));
   });

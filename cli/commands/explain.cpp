@@ -50,12 +50,12 @@ std::string family_of(const Scenario& scenario) {
   return scenario.name.substr(0, scenario.name.find('.'));
 }
 
-// The demonstrations and claims that a scenario proves, and the others of its family.
+// The demonstrations and beliefs that a scenario proves, and the others of its family.
 std::string related(const Known& known, const Scenario& scenario) {
   std::vector<std::string> names;
-  for (const auto* demos : {&known.demos, &known.claims})
+  for (const auto* demos : {&known.demos, &known.beliefs})
     for (const auto& demo : *demos)
-      if (demo.claim == scenario.name) names.push_back("demo " + demo.name);
+      if (demo.proof == scenario.name) names.push_back("demo " + demo.name);
   for (const auto& other : known.scenarios)
     if (other.name != scenario.name && family_of(other) == family_of(scenario) &&
         !has_tag(other, "canary"))
@@ -92,17 +92,17 @@ int explain(const Known& known, const Demo& demo) {
   print(demo.name + "\n");
   print_part("shows", demo.lesson);
   print_part("what happens", demo.text);
-  print_part("proof", demo.claim);
+  print_part("proof", demo.proof);
   print_part("run it", known.program + " demo " + demo.name);
   return kHeld;
 }
 
-// What `judge` names: a claim or a pattern; false for another name.
+// Prints the invariant or pattern of `judge`; returns false for another name.
 bool explain_judge(const Known& known, const std::string& name) {
-  for (const auto& is : recorded::claim_explanations()) {
+  for (const auto& is : recorded::invariant_explanations()) {
     if (is.name != name) continue;
     print(name + "\n");
-    print_part("claim", std::string(recorded::rule_of_claim(name)));
+    print_part("invariant", std::string(recorded::rule_of_invariant(name)));
     print_part("compares", std::string(is.compared));
     print_part("usual mistake", std::string(is.mistake));
     print_part("cure", std::string(is.cure));
@@ -122,7 +122,7 @@ bool explain_judge(const Known& known, const std::string& name) {
 }
 
 const Demo* find_demo(const Known& known, const std::string& name) {
-  for (const auto* demos : {&known.demos, &known.claims})
+  for (const auto* demos : {&known.demos, &known.beliefs})
     for (const auto& demo : *demos)
       if (demo.name == name) return &demo;
   return nullptr;
@@ -158,11 +158,11 @@ bool search(const Known& known, const std::string& text) {
                          " "),
                   words))
       found.emplace_back(scenario.name, scenario.claim);
-  for (const auto* demos : {&known.demos, &known.claims})
+  for (const auto* demos : {&known.demos, &known.beliefs})
     for (const auto& demo : *demos)
       if (holds_all(joined({demo.name, demo.lesson, demo.text}, " "), words))
         found.emplace_back(demo.name, demo.lesson);
-  for (const auto& is : recorded::claim_explanations())
+  for (const auto& is : recorded::invariant_explanations())
     if (holds_all(
             joined({std::string(is.name), std::string(is.compared), std::string(is.mistake)}, " "),
             words))
@@ -190,10 +190,10 @@ void add_explain(CLI::App& app, const Known& known, SingleThreaded& alone, int& 
   };
   const auto flags = std::make_shared<Flags>();
   command
-      ->add_option(
-          "NAME", flags->name,
-          "a scenario, or the beginning of its name; a demonstration, a claim or pattern of judge; "
-          "or words and tags")
+      ->add_option("NAME", flags->name,
+                   "a scenario, or the beginning of its name; a demonstration, an invariant or "
+                   "pattern of judge; "
+                   "or words and tags")
       ->required()
       ->type_name("");
   command->add_flag("--case", flags->shows_case,

@@ -20,15 +20,15 @@ struct JudgeFlags {
 };
 
 recorded::Allowances allowances_of(const JudgeFlags& flags) {
-  recorded::Allowances allowances{.claims = flags.allowed, .is_strict = flags.strict};
-  for (const auto& name : flags.allowed) recorded::check_claim_name(name, "--allow");
+  recorded::Allowances allowances{.invariants = flags.allowed, .is_strict = flags.strict};
+  for (const auto& name : flags.allowed) recorded::check_invariant_name(name, "--allow");
   if (!flags.allow_file.empty())
     for (auto& name : recorded::read_allowances(flags.allow_file))
-      allowances.claims.push_back(std::move(name));
+      allowances.invariants.push_back(std::move(name));
   return allowances;
 }
 
-Run judged_by_claims(const JudgeFlags& flags, const recorded::RecordedRun& recorded) {
+Run judged_by_invariants(const JudgeFlags& flags, const recorded::RecordedRun& recorded) {
   std::optional<recorded::OneProcess> one;
   std::optional<recorded::RecordedRun> before;
   if (!flags.against.empty()) {
@@ -50,7 +50,7 @@ int judge_folder(const JudgeFlags& flags, const CommandLine& line, const JudgeCa
   std::optional<recorded::RecordedRun> recorded;
   if (flags.case_file.empty()) recorded = recorded::read_recorded_run(flags.folder);
   auto run =
-      recorded ? judged_by_claims(flags, *recorded) : judge_case(flags.folder, flags.case_file);
+      recorded ? judged_by_invariants(flags, *recorded) : judge_case(flags.folder, flags.case_file);
   run.command = line.text();
   run.program = line.program;
   run.version = kVersion;
@@ -86,11 +86,11 @@ void add_judge(CLI::App& app, const CommandLine& line, JudgeCase judge_case, int
          "by the checks of this case's scenario instead, which the program has run");
   command
       ->add_option("--allow", flags->allowed,
-                   "findings of this claim are remarks, which fail nothing")
-      ->type_name("CLAIM")
+                   "findings of this invariant are remarks, which fail nothing")
+      ->type_name("INVARIANT")
       ->check(not_empty());
-  option("--allow-file", flags->allow_file, "FILE", "a file of claims to allow, one a line");
-  command->add_flag("--strict", flags->strict, "remarks fail, but for claims that are allowed");
+  option("--allow-file", flags->allow_file, "FILE", "a file of invariants to allow, one a line");
+  command->add_flag("--strict", flags->strict, "remarks fail, but for invariants that are allowed");
   option("--junit", flags->junit, "FILE", "write JUnit XML");
   option("--json", flags->json, "FILE", "write everything found as JSON");
   option("--html", flags->html, "FILE", "write a page with pictures of what happened");

@@ -10,7 +10,7 @@
 // of them. docs/bring_your_own.md lists the headers that are public.
 #pragma once
 
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 
 #include <vector>

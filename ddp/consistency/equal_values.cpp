@@ -100,11 +100,11 @@ std::optional<std::size_t> first_unequal(const std::vector<at::Tensor>& digests_
   const auto own = at::full({1}, first_difference(mine, of_rank_zero), at::kLong);
   const auto element =
       smallest_not_negative(communicator.gather(own, description + ", first elements"));
-  RankDescription told;
+  RankDescription described;
   if (element >= 0)
-    told.properties.push_back(
+    described.properties.push_back(
         {place_text(mine, element) + named.name, value_text(mine.view({-1})[element].clone())});
-  disagree(communicator, encode(told));
+  disagree(communicator, encode(described));
 }
 
 }  // namespace

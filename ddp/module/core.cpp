@@ -114,7 +114,7 @@ bool DataParallelCore::looks_at_outputs() const {
 // The previous forward decides whether a forward synchronises buffers: after a local one (inside
 // no_sync, or without gradients) it does not. PyTorch's observable behaviour, docs/semantics.md
 // 1.3. A local one counts as it begins: it may throw on some ranks alone, which continue. A
-// synchronised one that throws on some ranks is told on all of them.
+// synchronised one that throws on some ranks is reported on all of them.
 void DataParallelCore::before_forward(bool outputs_are_known, const std::type_info& output_type) {
   reducer_->forward_begins();
   notice_->begin_other();

@@ -19,7 +19,7 @@ namespace lockstep {
 
 // One rank's message about its backward pass: whether it failed, and the number of its step, which
 // is how many synchronised forwards it had begun. Ranks whose steps differ by a multiple of kSlots
-// are not told apart.
+// are not distinguished.
 struct PassFlag {
   bool is_raised = false;
   std::int64_t number = 0;

@@ -188,7 +188,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::shared_ptr<int> pending_end_callbacks_ = std::make_shared<int>(0);
   std::condition_variable ends_have_come_;
 
-  bool has_told_of_a_bare_pass_ = false;
+  bool has_reported_a_bare_pass_ = false;
   std::int64_t forward_count_ = 0;      // of synchronised ones: Note [Numbers in a sum]
   std::string left_out_;                // the validation_error of a rank whose forward threw
   std::optional<std::string> failure_;  // of communication: this object is unusable

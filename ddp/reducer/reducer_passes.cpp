@@ -111,7 +111,7 @@ void Reducer::on_end(bool thrown) {
 // probe or a penalty of the bare module is right, so it is no error.
 void Reducer::tell_of_a_bare_pass() {
   if (!forwards_.sees_all_outputs() || pass_->arrivals().empty()) return;
-  if (std::exchange(has_told_of_a_bare_pass_, true)) return;
+  if (std::exchange(has_reported_a_bare_pass_, true)) return;
   TORCH_WARN(
       "DistributedDataParallel on rank ", communicator_->rank(),
       ": a backward pass brought the gradient of '",

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-class RankContext;  // harness/recorder/rank_context.h; the only part of a scenario that has torch
+class RankContext;  // harness/rank/rank_context.h; the only part of a scenario that has torch
 
 // Thrown by a check that cannot certify its own reference ("no exact reference for this case"): the
 // verdict is `refused`, counted and printed, never a pass. A property of the case alone belongs
@@ -28,6 +28,7 @@ struct RequiredShare {
 // Type-erased: the form that the engine and the command line use.
 struct Scenario {
   std::string name;         // "family.proposition"
+  std::string former_name;  // of version 0.1: archived cases have it, and draws begin with it
   std::string claim;        // one falsifiable sentence
   std::string exactness;    // the meaning of a pass, in two or three words: "bit-equal"
   std::string source;       // where the rule comes from
@@ -61,6 +62,11 @@ struct Scenario {
   bool judges_endings = false;  // the checks judge how ranks end
 };
 
+// True for its name and for its former one.
+inline bool is_named(const Scenario& scenario, std::string_view name) {
+  return name == scenario.name || (!scenario.former_name.empty() && name == scenario.former_name);
+}
+
 template <CaseType C>
 struct Label {
   std::string name;  // "ranks with unequal batches"
@@ -71,7 +77,7 @@ struct Label {
 // The fields that a scenario file sets.
 template <CaseType C>
 struct Spec {
-  std::string name, claim, exactness, source, not_covered, usual_mistake;
+  std::string name, former_name = {}, claim, exactness, source, not_covered, usual_mistake;
   std::vector<std::string> tags, must_catch;
   int draws = 100;
   C start = {};  // the smallest case worth running; drawing and --set start here

@@ -17,6 +17,7 @@ Scenario scenario(Spec<C> given) {
   const auto typed = [](const Case& c) { return from_json<C>(c.value, "case"); };
   Scenario out;
   out.name = spec->name;
+  out.former_name = spec->former_name;
   out.claim = spec->claim;
   out.exactness = spec->exactness;
   out.source = spec->source;

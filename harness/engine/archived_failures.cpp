@@ -58,10 +58,11 @@ Case parsed(const Scenario& scenario, const Case& c, const fs::path& file) {
 ArchivedFailures archived_failures(const fs::path& root, const Scenario& scenario) {
   std::vector<fs::path> files;
   std::error_code none;
-  for (const auto& entry : fs::directory_iterator(root / "failures", none))
-    if (entry.path().extension() == ".json" &&
-        entry.path().filename().string().starts_with(scenario.name + "-"))
+  for (const auto& entry : fs::directory_iterator(root / "failures", none)) {
+    const auto name = entry.path().stem().string();
+    if (entry.path().extension() == ".json" && is_named(scenario, name.substr(0, name.rfind('-'))))
       files.push_back(entry.path());
+  }
   std::sort(files.begin(), files.end());
   ArchivedFailures out;
   std::optional<std::string> problem;
@@ -69,7 +70,7 @@ ArchivedFailures archived_failures(const fs::path& root, const Scenario& scenari
   for (const auto& file : files) {
     try {
       const Case read = read_archived(file);
-      if (read.scenario != scenario.name) continue;
+      if (!is_named(scenario, read.scenario)) continue;
       auto c = parsed(scenario, read, file);
       const auto why = scenario.unmet_precondition(c);
       if (why.empty())

@@ -223,7 +223,7 @@ Campaign::First Campaign::play_first(Tier& tier, RunningJob& running, size_t ind
   }
   First first{.verdict = played.verdict, .passes = passes, .schedules = played.history.schedules()};
   const bool is_shown =
-      is_failure(played.verdict.kind) && may_be_told(running, index, played.verdict);
+      is_failure(played.verdict.kind) && may_be_reported(running, index, played.verdict);
   if (is_shown)
     first.evidence =
         keep_evidence(tier, archive_.logs_for(cases_of(job)[index], job.setting), played.history);
@@ -238,7 +238,7 @@ CaseList Campaign::cases_of(const Job& job) {
   return job.cases;
 }
 
-bool Campaign::may_be_told(const RunningJob& running, size_t index, const Verdict& verdict) {
+bool Campaign::may_be_reported(const RunningJob& running, size_t index, const Verdict& verdict) {
   const std::lock_guard lock(mutex_);
   return running.tally.is_first_of_its_signature(index, verdict);
 }

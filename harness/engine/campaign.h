@@ -131,7 +131,7 @@ class Campaign {
   };
   First play_first(Tier& tier, RunningJob& running, size_t index);
   CaseList cases_of(const Job& job);
-  bool may_be_told(const RunningJob& running, size_t index, const Verdict& verdict);
+  bool may_be_reported(const RunningJob& running, size_t index, const Verdict& verdict);
   void choose_shown_passes();
   void keep_history(const RunningJob& running, size_t index, const CaseRun& played);
   void play_again(Tier& tier, RunningJob& running, size_t culprit);

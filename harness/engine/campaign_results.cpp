@@ -19,9 +19,9 @@ SavedCase saved_case_of(const Failure& failure) {
 
 // Where a smallest case explains more than the drawn one did, two signatures may have become one.
 void tell_each_signature_once(Result& result) {
-  std::set<std::string> told{result.worst.signature()};
+  std::set<std::string> seen{result.worst.signature()};
   std::erase_if(result.others, [&](const Result::Found& other) {
-    return !told.insert(other.worst.signature()).second;
+    return !seen.insert(other.worst.signature()).second;
   });
 }
 

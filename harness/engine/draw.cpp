@@ -87,11 +87,14 @@ class Draws {
 
  private:
   uint64_t bits(uint64_t purpose, int number) const {
-    return bits_at({.seed = options_.seed,
-                    .stream = Stream::order,
-                    .rank = purpose,
-                    .step = std::stoull(hash_of(scenario_.name), nullptr, 16),
-                    .index = static_cast<uint64_t>(number)});
+    return bits_at(
+        {.seed = options_.seed,
+         .stream = Stream::order,
+         .rank = purpose,
+         .step = std::stoull(
+             hash_of(scenario_.former_name.empty() ? scenario_.name : scenario_.former_name),
+             nullptr, 16),
+         .index = static_cast<uint64_t>(number)});
   }
 
   // Independent of the order of a drawn case's own numbers: a run draws the same cases with and

@@ -79,10 +79,12 @@ Json schema_of_case_file(const Scenario& scenario) {
   Json shrunk = object_of(
       {{"drawn", {{"type", "object"}}}, {"steps", whole}, {"smallest", {{"type", "boolean"}}}});
   shrunk["required"] = {"drawn"};
+  Json name{{"const", scenario.name}};
+  if (!scenario.former_name.empty()) name = {{"enum", {scenario.name, scenario.former_name}}};
   Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
               {"title", "a case of " + scenario.name}};
   schema.update(object_of({{"lockstep_case", {{"const", 1}}},
-                           {"scenario", {{"const", scenario.name}}},
+                           {"scenario", std::move(name)},
                            {"value", object_of(properties_of(scenario.leaves, defaults, ""))},
                            {"shrunk", std::move(shrunk)}}));
   schema["required"] = {"lockstep_case", "scenario", "value"};

@@ -166,8 +166,8 @@ void Tally::played(size_t index, Verdict verdict, int passes) {
 void Tally::remember_signature(size_t index) {
   auto& first = first_of_.try_emplace(verdicts_[index]->signature(), index).first->second;
   if (first == index) return;
-  auto& untold = *verdicts_[std::max(first, index)];
-  untold = without_story(untold);
+  auto& silent = *verdicts_[std::max(first, index)];
+  silent = without_story(silent);
   first = std::min(first, index);
 }
 

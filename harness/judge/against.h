@@ -2,7 +2,7 @@
 // batches: where they part by more than rounding explains. docs/judge.md has the argument.
 #pragma once
 
-#include "harness/judge/claims.h"
+#include "harness/judge/invariants.h"
 
 namespace lockstep::recorded {
 
@@ -19,11 +19,11 @@ OneProcess read_one_process(const std::filesystem::path& folder);
 // Throws FieldError, whose text starts with `folder`, where no rank recorded values of tensors.
 void require_values(const RecordedRun& run, const std::string& folder);
 
-struct ClaimAgainst {
+struct InvariantAgainst {
   std::string_view name, rule;
   Judgement (*judge)(const RecordedRun& run, const OneProcess& one);
 };
-std::span<const ClaimAgainst> claims_against();
+std::span<const InvariantAgainst> invariants_against();
 
 Judgement batches_are_those_of_one_process(const RecordedRun& run, const OneProcess& one);
 Judgement values_follow_one_process(const RecordedRun& run, const OneProcess& one);

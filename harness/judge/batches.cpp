@@ -211,7 +211,8 @@ SameLosses same_losses(const RecordedRun& run) {
       const auto* fact = std::get_if<Fact>(&record.what);
       if (!fact || fact->name != "backward") continue;
       const auto kind = fact->text("kind");
-      if (kind == "no_sync" || kind == "local") return {};  // a claim of its own looks at gradients
+      if (kind == "no_sync" || kind == "local")
+        return {};  // an invariant of its own looks at gradients
       const auto model = fact->text("model");
       auto& losses = all[{model, counts[model]++}];
       const auto loss = fact->values.find("loss");

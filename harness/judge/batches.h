@@ -1,7 +1,7 @@
 // Whether ranks train on the same batches, whatever feeds them.
 #pragma once
 
-#include "harness/judge/claims.h"
+#include "harness/judge/invariants.h"
 #include "harness/judge/passes.h"
 
 namespace lockstep::recorded {

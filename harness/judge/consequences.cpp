@@ -10,8 +10,8 @@ namespace lockstep::recorded {
 
 namespace {
 
-// A claim that fails, and the beginnings of those that fail with it from that moment on. The first
-// of the list is the cause where two fail in one moment.
+// An invariant that fails, and the beginnings of those that fail with it from that moment on. The
+// first of the list is the cause where two fail in one moment.
 struct Consequence {
   std::string_view cause;
   std::vector<std::string_view> of;

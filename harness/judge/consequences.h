@@ -1,7 +1,7 @@
-// Which claims fail because another one does.
+// Which invariants fail because another one does.
 #pragma once
 
-#include "harness/judge/claims.h"
+#include "harness/judge/invariants.h"
 
 namespace lockstep::recorded {
 
@@ -10,8 +10,8 @@ struct NamedJudgement {
   Judgement judgement;
 };
 
-// Folds each failing claim that follows from another one into it: its finding becomes a line of the
-// cause's, and it is not judged, with the cause as its reason. One mistake makes one failure.
+// Folds each failing invariant that follows from another one into it: its finding becomes a line of
+// the cause's, and it is not judged, with the cause as its reason. One mistake makes one failure.
 void fold_consequences(std::vector<NamedJudgement>& all);
 
 }  // namespace lockstep::recorded

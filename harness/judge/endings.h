@@ -1,4 +1,4 @@
-// How the ranks of a recorded run ended, for the claims that tell it.
+// How the ranks of a recorded run ended, for the invariants that tell it.
 #pragma once
 
 #include "harness/judge/rows.h"

@@ -6,14 +6,14 @@
 
 namespace lockstep::recorded {
 
-struct ClaimExplanation {
-  std::string_view name;      // of the claim
+struct InvariantExplanation {
+  std::string_view name;      // of the invariant
   std::string_view compared;  // what is looked at
   std::string_view mistake;   // a usual one that it catches
   std::string_view cure;
   std::string_view not_seen;  // what it cannot say; empty where nothing is worth a word
 };
-std::span<const ClaimExplanation> claim_explanations();
+std::span<const InvariantExplanation> invariant_explanations();
 
 // A pattern that a finding names, and what is seen then.
 struct PatternExplanation {
@@ -22,7 +22,7 @@ struct PatternExplanation {
 std::span<const PatternExplanation> pattern_explanations();
 
 // The words of an exception or of a question, separated by blanks and commas; and what they are
-// about: a claim, a pattern, a scenario or a page.
+// about: an invariant, a pattern, a scenario or a page.
 struct Symptom {
   std::string_view words, about, answer;
 };

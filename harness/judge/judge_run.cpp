@@ -61,9 +61,9 @@ std::string with_place(const Finding& finding) {
   return finding.text.substr(0, end) + "\nfirst at: " + finding.where + finding.text.substr(end);
 }
 
-bool is_allowed(const Allowances& allowances, std::string_view claim) {
-  const auto& names = allowances.claims;
-  return std::find(names.begin(), names.end(), claim) != names.end();
+bool is_allowed(const Allowances& allowances, std::string_view invariant) {
+  const auto& names = allowances.invariants;
+  return std::find(names.begin(), names.end(), invariant) != names.end();
 }
 
 // What is allowed becomes a remark; in a strict judgement other remarks become findings.
@@ -124,14 +124,14 @@ Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowanc
     apply(allowances, all.back());
     times.push_back(since(began));
   };
-  for (const auto& claim : claims())
-    add(claim.name, claim.rule, [&] { return claim.judge(recorded); });
+  for (const auto& invariant : invariants())
+    add(invariant.name, invariant.rule, [&] { return invariant.judge(recorded); });
   if (one)
-    for (const auto& claim : claims_against())
-      add(claim.name, claim.rule, [&] { return claim.judge(recorded, *one); });
+    for (const auto& invariant : invariants_against())
+      add(invariant.name, invariant.rule, [&] { return invariant.judge(recorded, *one); });
   if (before)
-    for (const auto& claim : claims_after())
-      add(claim.name, claim.rule, [&] { return claim.judge(recorded, *before); });
+    for (const auto& invariant : invariants_after())
+      add(invariant.name, invariant.rule, [&] { return invariant.judge(recorded, *before); });
   fold_consequences(all);
   for (size_t number = 0; number < all.size(); ++number) {
     run.results.push_back(result_of(std::move(all[number]), recorded, setting));
@@ -159,21 +159,21 @@ bool compared_parameters(const Run& run) {
          was_judged("values.follow_one_process");
 }
 
-std::string_view rule_of_claim(std::string_view name) {
+std::string_view rule_of_invariant(std::string_view name) {
   std::string_view rule;
   const auto look_in = [&](const auto& all) {
-    for (const auto& claim : all)
-      if (claim.name == name) rule = claim.rule;
+    for (const auto& invariant : all)
+      if (invariant.name == name) rule = invariant.rule;
   };
-  look_in(claims());
-  look_in(claims_against());
-  look_in(claims_after());
+  look_in(invariants());
+  look_in(invariants_against());
+  look_in(invariants_after());
   return rule;
 }
 
-void check_claim_name(const std::string& name, const std::string& where) {
-  if (rule_of_claim(name).empty())
-    throw FieldError(where + ": no claim of judge is named '" + one_line(name) +
+void check_invariant_name(const std::string& name, const std::string& where) {
+  if (rule_of_invariant(name).empty())
+    throw FieldError(where + ": no invariant of judge is named '" + one_line(name) +
                      "'; docs/judge.md lists them");
 }
 
@@ -186,7 +186,7 @@ std::vector<std::string> read_allowances(const std::filesystem::path& file) {
     name.erase(0, name.find_first_not_of(" \t\r"));
     name.erase(name.find_last_not_of(" \t\r") + 1);
     if (name.empty()) continue;
-    check_claim_name(name, one_line(file.string()) + ", line " + std::to_string(number));
+    check_invariant_name(name, one_line(file.string()) + ", line " + std::to_string(number));
     names.push_back(std::move(name));
   }
   return names;

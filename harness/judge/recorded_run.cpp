@@ -203,7 +203,7 @@ class RankReader {
   void take_drawn(const Frame& frame, const std::string& where) {
     Drawn drawn{.name = line_in(frame.header, "name", where)};
     if (line_in(frame.header, "dtype", where) != "int64" || frame.payload.size() % 8 != 0)
-      return;  // another observation, which no claim looks at
+      return;  // another observation, which no invariant looks at
     drawn.indices.resize(frame.payload.size() / 8);
     if (!drawn.indices.empty())
       std::memcpy(drawn.indices.data(), frame.payload.data(), frame.payload.size());

@@ -60,12 +60,12 @@ std::string epoch_text(const PassRow& row) {
 
 }  // namespace
 
-std::span<const ClaimAfter> claims_after() {
-  static constexpr std::array kClaims{
-      ClaimAfter{"data.order_continues",
-                 "A training that resumes must not draw the order of an epoch that it has made",
-                 order_continues}};
-  return kClaims;
+std::span<const InvariantAfter> invariants_after() {
+  static constexpr std::array kInvariants{
+      InvariantAfter{"data.order_continues",
+                     "A training that resumes must not draw the order of an epoch that it has made",
+                     order_continues}};
+  return kInvariants;
 }
 
 Judgement order_continues(const RecordedRun& run, const RecordedRun& before) {

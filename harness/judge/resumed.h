@@ -1,15 +1,15 @@
 // A run beside an earlier run of the same training, which it resumes.
 #pragma once
 
-#include "harness/judge/claims.h"
+#include "harness/judge/invariants.h"
 
 namespace lockstep::recorded {
 
-struct ClaimAfter {
+struct InvariantAfter {
   std::string_view name, rule;
   Judgement (*judge)(const RecordedRun& run, const RecordedRun& before);
 };
-std::span<const ClaimAfter> claims_after();
+std::span<const InvariantAfter> invariants_after();
 
 Judgement order_continues(const RecordedRun& run, const RecordedRun& before);
 

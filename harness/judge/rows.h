@@ -1,8 +1,8 @@
 // The ranks' digests beside each other.
 #pragma once
 
-#include "harness/judge/claims.h"
 #include "harness/judge/divided.h"
+#include "harness/judge/invariants.h"
 
 namespace lockstep::recorded {
 

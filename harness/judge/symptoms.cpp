@@ -135,9 +135,9 @@ std::span<const Symptom> symptoms() {
       Symptom{"static_graph, retain_graph, second backward, double backward",
               "forward.runs_through_the_wrapper",
               "A further backward through one forward is averaged once."},
-      Symptom{
-          "false alarm, allow, ignore, suppress, strict, remark", "docs/judge.md",
-          "`judge --allow CLAIM` makes a claim's findings remarks; --strict lets remarks fail."},
+      Symptom{"false alarm, allow, ignore, suppress, strict, remark", "docs/judge.md",
+              "`judge --allow INVARIANT` makes an invariant's findings remarks; --strict lets "
+              "remarks fail."},
   };
   return kAll;
 }

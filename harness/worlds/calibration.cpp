@@ -1,6 +1,6 @@
 #include "harness/worlds/calibration.h"
 
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "harness/worlds/tiers.h"
 

@@ -59,7 +59,7 @@ void Replica::update_trainable_parameters() {
   throw Unsupported("this subject's parameters cannot be frozen or unfrozen later");
 }
 
-void Replica::parameters_changed_untold() {
+void Replica::parameters_changed_unreported() {
   throw Unsupported("this subject does not find out which parameters were frozen or unfrozen");
 }
 

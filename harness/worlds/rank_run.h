@@ -2,10 +2,10 @@
 #pragma once
 
 #include "harness/core/scenario.h"
-#include "harness/recorder/injector.h"
-#include "harness/recorder/journal.h"
-#include "harness/recorder/rank_context.h"
-#include "harness/recorder/tap.h"
+#include "harness/rank/injector.h"
+#include "harness/rank/journal.h"
+#include "harness/rank/rank_context.h"
+#include "harness/rank/tap.h"
 
 #include <filesystem>
 #include <memory>

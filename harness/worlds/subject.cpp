@@ -1,6 +1,6 @@
 #include "harness/worlds/subject.h"
 
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 
 namespace lockstep {
 
@@ -75,7 +75,7 @@ class Watched final : public Replica {
   void step_in_backward(std::shared_ptr<torch::optim::Optimizer> optimizer) override {
     replica_->step_in_backward(std::move(optimizer));
   }
-  void parameters_changed_untold() override { replica_->parameters_changed_untold(); }
+  void parameters_changed_unreported() override { replica_->parameters_changed_unreported(); }
   void update_trainable_parameters() override {
     replica_->update_trainable_parameters();
     record_buckets();

@@ -114,7 +114,7 @@ class Replica {
 
   // Local. The same has changed, and the program does not say so: the next forward that would be
   // synchronised throws. Throws Unsupported unless the subject offers that.
-  virtual void parameters_changed_untold();
+  virtual void parameters_changed_unreported();
 
   // Collective over `group`, with whose ranks it averages from here on. Throws Unsupported unless
   // the subject offers it.

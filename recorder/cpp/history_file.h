@@ -1,7 +1,7 @@
 // One rank's file of a recorded run: records, each written whole before the program continues.
 #pragma once
 
-#include "harness/recorder/record_writer.h"
+#include "harness/rank/record_writer.h"
 
 #include <filesystem>
 #include <mutex>

@@ -1,6 +1,6 @@
 #include "recorder/cpp/rank_recording.h"
 
-#include "harness/recorder/tap.h"
+#include "harness/rank/tap.h"
 
 #include <c10/util/Exception.h>
 #include <torch/version.h>

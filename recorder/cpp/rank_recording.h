@@ -1,7 +1,7 @@
 #pragma once
 
-#include "harness/recorder/call_sites.h"
-#include "harness/recorder/injector.h"
+#include "harness/rank/call_sites.h"
+#include "harness/rank/injector.h"
 #include "recorder/cpp/history_file.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>

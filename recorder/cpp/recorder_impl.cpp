@@ -1,7 +1,7 @@
 #include "recorder/cpp/recorder_impl.h"
 
-#include "harness/recorder/tap.h"
-#include "harness/recorder/tensors.h"
+#include "harness/rank/tap.h"
+#include "harness/rank/tensors.h"
 #include "recorder/cpp/digest.h"
 #include "recorder/cpp/optimizers.h"
 #include "recorder/cpp/sampler_log.h"

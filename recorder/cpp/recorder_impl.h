@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-class TapLog;  // harness/recorder/tap.h
+class TapLog;  // harness/rank/tap.h
 
 class Recorder::Impl {
  public:

@@ -113,7 +113,7 @@ std::vector<std::string> not_checked(const Run& run) {
   for (const auto& plan : run.plan) planned += plan.cases;
   for (const auto& result : run.results) {
     judged += result.judged;
-    for (const auto& [reason, count] : result.refused) planned -= count;  // told above
+    for (const auto& [reason, count] : result.refused) planned -= count;  // shown above
     unjudged += result.kind == Result::Kind::inconclusive ? 1 : 0;
   }
   if (unjudged > 0) lines.push_back(scenarios_text(unjudged) + " could not be judged.");

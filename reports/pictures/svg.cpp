@@ -125,7 +125,7 @@ void add_axes(Markup& svg, const Plot& plot) {
            "axis");
 }
 
-// A line that is nobody's is told apart by its dashes; `number` counts the series.
+// A line that is nobody's differs by its dashes; `number` counts the series.
 void add_path(Markup& svg, const Label& label, size_t number, const std::string& points) {
   Markup::Attributes attributes{{"class", "path " + class_of(label)}, {"points", points}};
   if (label.rank == kNobody && number > 0)

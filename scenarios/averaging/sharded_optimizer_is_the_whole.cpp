@@ -7,7 +7,7 @@
 // one rank, and loaded in a world of the first ranks, which may be all; the others stop there.
 #include "harness/core/compare.h"
 #include "harness/core/generators.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "reference/averaging.h"
 #include "scenarios/averaging/divided.h"

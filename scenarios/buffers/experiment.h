@@ -4,7 +4,7 @@
 #pragma once
 
 #include "harness/core/compare.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/stateful.h"
 

@@ -1,5 +1,6 @@
 // Several forwards before one backward work, whatever buffers the broadcast writes in between; only
-// a rank on which it changed what an evaluation forward has saved is told so, in that backward.
+// a rank on which it changed what an evaluation forward has saved receives an error, in that
+// backward.
 //
 // A forward in training normalises by its batch, so that nothing in its graph depends on running
 // statistics, and the broadcast before the next forward may write them. One in evaluation
@@ -14,7 +15,7 @@
 #include "harness/core/compare.h"
 #include "harness/core/generators.h"
 #include "harness/core/scenario.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/buffers/experiment.h"
 #include "scenarios/cases/labels.h"
@@ -171,7 +172,7 @@ bool has_changed(const Saved& c, const History& h, int rank) {
   return false;
 }
 
-Findings only_changed_values_are_told(const Saved& c, const History& h) {
+Findings only_changed_values_are_reported(const Saved& c, const History& h) {
   const auto end = static_cast<int>(forwards_of(c).size());
   std::vector<bool> changed;
   for (int rank = 0; rank < c.world.size; ++rank) changed.push_back(has_changed(c, h, rank));
@@ -192,14 +193,14 @@ Findings only_changed_values_are_told(const Saved& c, const History& h) {
                                                    : "another_error";
     return {{"A backward must throw where a value that its graph saved has changed, and only there",
              pattern, kEnd,
-             "rank " + std::to_string(rank) + " was told " +
+             "rank " + std::to_string(rank) + " received " +
                  (sentence.empty() ? "nothing" : "'" + sentence + "'") + ", expected " +
                  (expected.empty() ? "no error" : "'" + expected + "'")}};
   }
   for (int rank = 0; rank < c.world.size; ++rank)
     if (const auto sentence = sentence_of(h, {end, kNext}, rank); !sentence.empty())
       return {{"The step after it must go well", "next_step_failed", kNext,
-               "rank " + std::to_string(rank) + " was told '" + sentence + "'"}};
+               "rank " + std::to_string(rank) + " received '" + sentence + "'"}};
   return {};
 }
 
@@ -256,7 +257,7 @@ Scenario saved_values() {
       .every = every_small_one,
       .cases = cases(),
       .program = program,
-      .checks = {only_changed_values_are_told},
+      .checks = {only_changed_values_are_reported},
       .labels = {{"three ranks and more", 0.3, has_three_ranks<Saved>},
                  {"an evaluation whose graph is kept over two forwards", 0.15, has_kept_evaluation},
                  {"layers of the subject's own", 0.15,

@@ -2,7 +2,7 @@
 // ran, records were lost, or the comparison compared nothing.
 #include "harness/core/compare.h"
 #include "harness/core/scenario.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "scenarios/cases/sampling.h"
 
 namespace lockstep::scenarios::canary_every_rank_is_rank_zero {

@@ -1,7 +1,7 @@
 // What programs ask of the device on which a rank computes.
 #pragma once
 
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 
 #include <string>
 

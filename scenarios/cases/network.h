@@ -1,7 +1,7 @@
 // The network of a Training case as a LibTorch module, and the values a case gives it.
 #pragma once
 
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/training.h"
 

@@ -1,8 +1,8 @@
-// What a program is told where it errs.
+// The errors that a program receives.
 #pragma once
 
 #include "harness/core/history.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 
 #include <functional>
 #include <string>

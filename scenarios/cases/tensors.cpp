@@ -1,6 +1,6 @@
 #include "scenarios/cases/tensors.h"
 
-#include "harness/recorder/tensors.h"
+#include "harness/rank/tensors.h"
 
 #include <torch/torch.h>
 

@@ -1,7 +1,7 @@
 #include "scenarios/checkpoint/life.h"
 
 #include "harness/core/values.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "scenarios/averaging/divided.h"
 #include "scenarios/cases/tensors.h"
 

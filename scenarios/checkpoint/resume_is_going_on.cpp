@@ -9,7 +9,7 @@
 // are compared.
 #include "harness/core/compare.h"
 #include "harness/core/generators.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/checkpoint/life.h"

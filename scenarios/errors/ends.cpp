@@ -28,11 +28,11 @@ std::string listed(const std::vector<int>& ranks) {
 }
 
 // Its peers may have issued all that a late rank needs for its step.
-Told told_of_late_ranks(const Erring& c, int step, int rank) {
+ExpectedError error_of_late_ranks(const Erring& c, int step, int rank) {
   std::vector<int> late;
   for (int each = 0; each < c.world.size; ++each)
     if (errs(c, step, each)) late.push_back(each);
-  return {.kind = errs(c, step, rank) ? Told::Kind::perhaps : Told::Kind::peers,
+  return {.kind = errs(c, step, rank) ? ExpectedError::Kind::perhaps : ExpectedError::Kind::peers,
           .words = {"no answer from a peer within the timeout of " + std::to_string(kTimeoutMs) +
                     " ms (the option timeout); these ranks do not wait as this one does: " +
                     listed(late)}};
@@ -58,51 +58,51 @@ std::string state_of_its_number(const Erring& c, int step, int rank) {
   return "its pass comes after " + forwards_before(c, step, rank) + " ";
 }
 
-Told told_at_the_end(const Erring& c, int step, int rank) {
-  if (c.mistake.kind == "late") return told_of_late_ranks(c, step, rank);
+ExpectedError error_at_the_end(const Erring& c, int step, int rank) {
+  if (c.mistake.kind == "late") return error_of_late_ranks(c, step, rank);
   if (errs(c, step, rank)) {
     if (c.mistake.kind == "reported") return {};
-    return {.kind = Told::Kind::own, .words = {own_word(c, rank)}};
+    return {.kind = ExpectedError::Kind::own, .words = {own_word(c, rank)}};
   }
-  Told told{.kind = Told::Kind::peers};
+  ExpectedError expected{.kind = ExpectedError::Kind::peers};
   for (int other = 0; other < c.world.size; ++other)
     if (errs(c, step, other)) {
-      told.words.push_back(word_about(c, other));
+      expected.words.push_back(word_about(c, other));
       if (c.mistake.kind == "forward_in_backward")
-        told.instead = who(other) + ": an exception was thrown in the backward pass";
+        expected.instead = who(other) + ": an exception was thrown in the backward pass";
     }
-  return told;
+  return expected;
 }
 
-Told told_late(const Erring& c, int rank, const std::vector<std::string>& states,
-               bool rank_has_thrown) {
-  Told told{.kind = Told::Kind::reported};
+ExpectedError late_error(const Erring& c, int rank, const std::vector<std::string>& states,
+                         bool rank_has_thrown) {
+  ExpectedError expected{.kind = ExpectedError::Kind::reported};
   for (int other = 0; other < c.world.size; ++other) {
     const auto& state = states[static_cast<size_t>(other)];
     if (state.empty()) continue;
     if (other != rank)
-      told.words.push_back(who(other) + " reported: " + state);
+      expected.words.push_back(who(other) + " reported: " + state);
     else
-      told.words.push_back(rank_has_thrown ? own_word(c, rank)
-                                           : "a backward pass could not be averaged: " + state);
+      expected.words.push_back(rank_has_thrown ? own_word(c, rank)
+                                               : "a backward pass could not be averaged: " + state);
   }
-  return told;
+  return expected;
 }
 
-Told told_its_number_late(const Erring& c, int step, int rank) {
-  return {.kind = Told::Kind::reported,
+ExpectedError error_of_a_late_number(const Erring& c, int step, int rank) {
+  return {.kind = ExpectedError::Kind::reported,
           .words = {"; this rank's came after " + forwards_before(c, step, rank) + " "}};
 }
 
-Told told_out_of_step(const Erring& c, int step, int rank) {
+ExpectedError error_out_of_step(const Erring& c, int step, int rank) {
   const int left_out = c.mistake.step % c.steps;
   if (step + 1 < c.steps || errs(c, left_out, rank)) return {};
-  Told told{.kind = Told::Kind::peers};
+  ExpectedError expected{.kind = ExpectedError::Kind::peers};
   for (int other = 0; other < c.world.size; ++other)
     if (errs(c, left_out, other))
-      told.words.push_back(who(other) + " ended after " + std::to_string(c.steps - 1) +
-                           " synchronised backward");
-  return told;
+      expected.words.push_back(who(other) + " ended after " + std::to_string(c.steps - 1) +
+                               " synchronised backward");
+  return expected;
 }
 
 }  // namespace lockstep::scenarios::errors

@@ -1,4 +1,5 @@
-// What a rank is told of a step of an Erring case, by docs/semantics.md 1.4, 2.7 and 2.8.
+// The error that a rank receives in a step of an Erring case, by docs/semantics.md 1.4, 2.7
+// and 2.8.
 #pragma once
 
 #include "scenarios/errors/case.h"
@@ -6,7 +7,7 @@
 namespace lockstep::scenarios::errors {
 
 // What a rank's step ends with.
-struct Told {
+struct ExpectedError {
   //   nothing     it returns
   //   own         it throws what this rank did wrong, with all of `words`
   //   unfinished  a pass that could not be averaged, with `states`
@@ -28,20 +29,20 @@ std::string own_word(const Erring& c, int rank);
 // How the sentence about a rank begins whose pass has another number than its peers'.
 std::string state_of_its_number(const Erring& c, int step, int rank);
 
-// What this rank is told in the step of a mistake after which all begin anew.
-Told told_at_the_end(const Erring& c, int step, int rank);
+// This rank's error in the step of a mistake after which all begin anew.
+ExpectedError error_at_the_end(const Erring& c, int step, int rank);
 
-// What it is told once it looks, where peers' flags are read after the pass. `states`: what each
+// Its error once it looks, where peers' flags are read after the pass. `states`: what each
 // rank reports of its pass, empty where all is well. A rank whose pass went wrong raises its own
 // error; where several went wrong, it may see another's before its own is complete.
-Told told_late(const Erring& c, int rank, const std::vector<std::string>& states,
-               bool rank_has_thrown);
+ExpectedError late_error(const Erring& c, int rank, const std::vector<std::string>& states,
+                         bool rank_has_thrown);
 
 // The same where the passes of the ranks have different numbers.
-Told told_its_number_late(const Erring& c, int step, int rank);
+ExpectedError error_of_a_late_number(const Erring& c, int step, int rank);
 
-// What it is told in a step of ranks that are out of step: in the last one, their peers wait in
-// vain for those that left out one.
-Told told_out_of_step(const Erring& c, int step, int rank);
+// The error of a rank in a step of which ranks are out of step: in the last one, their peers wait
+// in vain for those that left out one.
+ExpectedError error_out_of_step(const Erring& c, int step, int rank);
 
 }  // namespace lockstep::scenarios::errors

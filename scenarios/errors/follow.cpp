@@ -56,7 +56,7 @@ class Training {
   }
 
   Followed skipped_by_all() const {
-    Followed out{.told = std::vector<Told>(ranks_.size()), .gradients = {}};
+    Followed out{.errors = std::vector<ExpectedError>(ranks_.size()), .gradients = {}};
     for (const auto& rank : ranks_) out.gradients.push_back(rank.gradients);
     return out;
   }
@@ -189,14 +189,14 @@ class Training {
       is_well = is_well && states.back().empty();
     }
     if (is_well && ranks_part(c_, step)) {
-      if (is_late(step)) return anew([&](int r) { return told_its_number_late(c_, step, r); });
+      if (is_late(step)) return anew([&](int r) { return error_of_a_late_number(c_, step, r); });
       for (int r = 0; r < c_.world.size; ++r)
         states[static_cast<size_t>(r)] = state_of_its_number(c_, step, r);
     }
     if (!is_well && is_late(step))
-      return anew([&](int r) { return told_late(c_, r, states, throws_in_backward(step, r)); });
-    if (ranks_part(c_, step)) return anew([&](int r) { return told_of(step, r, states, false); });
-    for (int r = 0; r < c_.world.size; ++r) out.told.push_back(told_of(step, r, states, is_well));
+      return anew([&](int r) { return late_error(c_, r, states, throws_in_backward(step, r)); });
+    if (ranks_part(c_, step)) return anew([&](int r) { return due(step, r, states, false); });
+    for (int r = 0; r < c_.world.size; ++r) out.errors.push_back(due(step, r, states, is_well));
     if (is_well) {
       average(step);
     } else if (c_.options.gradient_as_bucket_view) {
@@ -208,13 +208,13 @@ class Training {
     return out;
   }
 
-  Told told_of(int step, int r, const std::vector<std::string>& states, bool is_well) const {
+  ExpectedError due(int step, int r, const std::vector<std::string>& states, bool is_well) const {
     if (is_well) return {};
     if (throws_in_backward(step, r))
-      return {.kind = Told::Kind::own, .words = {planted(mistaken_parameter(c_), r)}};
-    Told told{.kind = Told::Kind::unfinished};
-    for (const auto& each : states) told.states.push_back(each.empty() ? kAllIsWell : each);
-    return told;
+      return {.kind = ExpectedError::Kind::own, .words = {planted(mistaken_parameter(c_), r)}};
+    ExpectedError expected{.kind = ExpectedError::Kind::unfinished};
+    for (const auto& each : states) expected.states.push_back(each.empty() ? kAllIsWell : each);
+    return expected;
   }
 
   // The program drops a .grad of another dtype or layout, so that later steps go well.
@@ -266,13 +266,13 @@ class Training {
 
   // Some ranks cannot continue, or all of them; then all begin anew, without gradients.
   Followed with_an_end(int step) {
-    return anew([&](int r) { return told_at_the_end(c_, step, r); });
+    return anew([&](int r) { return error_at_the_end(c_, step, r); });
   }
 
-  template <typename ToldOfRank>
-  Followed anew(const ToldOfRank& told_of_rank) {
-    Followed out{.told = {}, .gradients = {}, .are_judged = false};
-    for (int r = 0; r < c_.world.size; ++r) out.told.push_back(told_of_rank(r));
+  template <typename ErrorOfRank>
+  Followed anew(const ErrorOfRank& error_of_rank) {
+    Followed out{.errors = {}, .gradients = {}, .are_judged = false};
+    for (int r = 0; r < c_.world.size; ++r) out.errors.push_back(error_of_rank(r));
     for (auto& rank : ranks_)
       rank = {std::vector<Gradient>(count_), std::vector<bool>(count_, false), {}};
     is_learned_ = false;

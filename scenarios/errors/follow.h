@@ -1,5 +1,5 @@
-// What each rank must be told and hold after each step of an Erring case, by docs/semantics.md 2.5
-// to 2.8: a training of plain numbers in one process.
+// The error that each rank must receive, and what it must hold, after each step of an Erring case,
+// by docs/semantics.md 2.5 to 2.8: a training of plain numbers in one process.
 #pragma once
 
 #include "scenarios/errors/ends.h"
@@ -14,7 +14,7 @@ struct Gradient {
 };
 
 struct Followed {
-  std::vector<Told> told;                        // by rank
+  std::vector<ExpectedError> errors;             // by rank
   std::vector<std::vector<Gradient>> gradients;  // by rank and parameter
   bool are_judged = true;                        // false: what gradients hold is not said
 };

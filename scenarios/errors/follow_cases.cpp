@@ -18,7 +18,7 @@ std::vector<Followed> out_of_step(const Erring& c) {
     auto& step = all[static_cast<size_t>(s)];
     step.are_judged = false;
     for (int r = 0; r < c.world.size; ++r)
-      step.told[static_cast<size_t>(r)] = told_out_of_step(c, s, r);
+      step.errors[static_cast<size_t>(r)] = error_out_of_step(c, s, r);
   }
   return all;
 }
@@ -36,8 +36,8 @@ bool writes_into_what_travels(const Erring& c) {
   };
   for (const bool is_late : {false, true})
     for (const auto& step : follow(c, std::vector<bool>(static_cast<size_t>(c.steps), is_late)))
-      for (const auto& told : step.told)
-        for (const auto* const texts : {&told.states, &told.words})
+      for (const auto& expected : step.errors)
+        for (const auto* const texts : {&expected.states, &expected.words})
           if (std::any_of(texts->begin(), texts->end(), is_of_arrival)) return true;
   return false;
 }

@@ -17,7 +17,7 @@ namespace lockstep::scenarios::errors {
 namespace {
 
 Row sentences_of(const History& h, int step) {
-  return h.row({step, kAfter}, kTold);
+  return h.row({step, kAfter}, kError);
 }
 
 bool has(const std::string& sentence, const std::string& text) {
@@ -55,20 +55,21 @@ bool is_state(const std::string& seen, const std::string& expected) {
 
 using Wrong = std::optional<Diagnosis>;
 
-Wrong wrong_unfinished(const Erring& c, const Told& told, const std::string& sentence) {
+Wrong wrong_unfinished(const Erring& c, const ExpectedError& expected,
+                       const std::string& sentence) {
   const std::string kept = c.options.gradient_as_bucket_view
                                ? "what gradients hold is of no use (gradient_as_bucket_view)"
                                : "so each keeps its local gradients";
   if (!has(sentence, "a backward pass could not be averaged on all ranks"))
     return Diagnosis{"another_error", "an error that a pass could not be averaged"};
   if (!has(sentence, kept)) return Diagnosis{"another_consequence", "'" + kept + "'"};
-  const auto states = states_in(sentence, told.states.size());
+  const auto states = states_in(sentence, expected.states.size());
   for (size_t rank = 0; rank < states.size(); ++rank)
-    if (!is_state(states[rank], told.states[rank]))
+    if (!is_state(states[rank], expected.states[rank]))
       return Diagnosis{"another_state_of_a_rank",
-                       "'" + told.states[rank] + "' of rank " + std::to_string(rank)};
+                       "'" + expected.states[rank] + "' of rank " + std::to_string(rank)};
   const bool is_lacking =
-      std::any_of(told.states.begin(), told.states.end(),
+      std::any_of(expected.states.begin(), expected.states.end(),
                   [](const std::string& state) { return state.starts_with("lacks "); });
   const std::string cure = c.options.static_graph ? "static_graph" : "find_unused_parameters";
   if (is_lacking && !has(sentence, cure)) return Diagnosis{"without_a_cure", "'" + cure + "'"};
@@ -77,18 +78,18 @@ Wrong wrong_unfinished(const Erring& c, const Told& told, const std::string& sen
 
 // "rank 0: all-reduce of gradient bucket 0 (collective 4 of this instance) failed after 120 ms:
 // ..."
-Wrong wrong_about_peers(const Told& told, int rank, const std::string& sentence) {
+Wrong wrong_about_peers(const ExpectedError& expected, int rank, const std::string& sentence) {
   static const std::regex form(
       "^rank ([0-9]+): .+ \\(collective [0-9]+ of .+\\) failed after T ms: ");
-  if (!told.instead.empty() && has(sentence, told.instead)) return {};
+  if (!expected.instead.empty() && has(sentence, expected.instead)) return {};
   std::smatch found;
   if (!std::regex_search(sentence, found, form) || found[1] != std::to_string(rank))
     return Diagnosis{"another_error",
                      "an error that names this rank, its operation and how long "
                      "it waited"};
-  if (std::none_of(told.words.begin(), told.words.end(),
+  if (std::none_of(expected.words.begin(), expected.words.end(),
                    [&](const std::string& word) { return has(sentence, word); }))
-    return Diagnosis{"names_another_cause", "'" + joined(told.words, "' or '") + "'"};
+    return Diagnosis{"names_another_cause", "'" + joined(expected.words, "' or '") + "'"};
   return {};
 }
 
@@ -99,32 +100,36 @@ bool says(const std::string& sentence, const std::string& word) {
   return false;
 }
 
-Wrong wrong_about_reports(const Told& told, const std::string& sentence) {
-  if (std::any_of(told.words.begin(), told.words.end(),
+Wrong wrong_about_reports(const ExpectedError& expected, const std::string& sentence) {
+  if (std::any_of(expected.words.begin(), expected.words.end(),
                   [&](const std::string& word) { return says(sentence, word); }))
     return {};
-  return Diagnosis{"names_another_cause", "'" + joined(told.words, "' or '") + "'"};
+  return Diagnosis{"names_another_cause", "'" + joined(expected.words, "' or '") + "'"};
 }
 
-Wrong wrong_about(const Erring& c, const Told& told, int rank, const Row& sentences) {
+Wrong wrong_about(const Erring& c, const ExpectedError& expected, int rank, const Row& sentences) {
   const auto sentence = sentence_in(sentences, rank);
-  if (told.kind == Told::Kind::nothing)
-    return sentence.empty() ? Wrong() : Diagnosis{"told_of_nothing", "no error"};
-  if (sentence.empty() && told.kind == Told::Kind::perhaps) return {};
+  if (expected.kind == ExpectedError::Kind::nothing)
+    return sentence.empty() ? Wrong() : Diagnosis{"error_without_a_cause", "no error"};
+  if (sentence.empty() && expected.kind == ExpectedError::Kind::perhaps) return {};
   if (sentence.empty())
-    return Diagnosis{"not_told", told.kind == Told::Kind::own          ? "its own error"
-                                 : told.kind == Told::Kind::unfinished ? "that the pass failed"
-                                 : told.kind == Told::Kind::reported ? "its own error or its peers'"
-                                                                     : "its peers' error"};
-  if (told.kind == Told::Kind::own) {
-    for (const auto& word : told.words)  // the program's own
+    return Diagnosis{"error_does_not_arrive",
+                     expected.kind == ExpectedError::Kind::own          ? "its own error"
+                     : expected.kind == ExpectedError::Kind::unfinished ? "that the pass failed"
+                     : expected.kind == ExpectedError::Kind::reported
+                         ? "its own error or its peers'"
+                         : "its peers' error"};
+  if (expected.kind == ExpectedError::Kind::own) {
+    for (const auto& word : expected.words)  // the program's own
       if (!has(sentence, word)) return Diagnosis{"another_error", "'" + word + "'"};
     return {};
   }
   if (!is_in_our_words(sentences)) return {};
-  if (told.kind == Told::Kind::reported) return wrong_about_reports(told, sentence);
-  return told.kind == Told::Kind::unfinished ? wrong_unfinished(c, told, sentence)
-                                             : wrong_about_peers(told, rank, sentence);
+  if (expected.kind == ExpectedError::Kind::reported)
+    return wrong_about_reports(expected, sentence);
+  return expected.kind == ExpectedError::Kind::unfinished
+             ? wrong_unfinished(c, expected, sentence)
+             : wrong_about_peers(expected, rank, sentence);
 }
 
 TensorValue written(const Erring& c, size_t p, const Gradient& gradient) {
@@ -139,7 +144,7 @@ Findings every_rank_returns(const Erring& c, const History& h) {
     const auto& ending = h.ranks()[static_cast<size_t>(rank)].ending;
     if (ending.kind == Ending::Kind::returned || ending.kind == Ending::Kind::refused) continue;
     const bool waits = ending.kind == Ending::Kind::stuck && c.mistake.kind == "late";
-    return {{"Every rank must be told, and return",
+    return {{"Every rank must receive the error, and return",
              waits ? "waits_beyond_its_timeout" : std::string(name_of(ending.kind)),
              "rank " + std::to_string(rank),
              "rank " + std::to_string(rank) + " " + std::string(name_of(ending.kind)) + ": " +
@@ -148,45 +153,46 @@ Findings every_rank_returns(const Erring& c, const History& h) {
   return {};
 }
 
-Findings every_rank_is_told(const Erring& c, const History& h) {
+Findings every_rank_receives_its_error(const Erring& c, const History& h) {
   const auto steps = followed(c, h);
   for (int s = 0; s < c.steps; ++s) {
     const auto sentences = sentences_of(h, s);
     for (int rank = 0; rank < c.world.size; ++rank) {
-      const auto& told = steps[static_cast<size_t>(s)].told[static_cast<size_t>(rank)];
+      const auto& expected = steps[static_cast<size_t>(s)].errors[static_cast<size_t>(rank)];
       const auto sentence = sentence_in(sentences, rank);
-      auto wrong = wrong_about(c, told, rank, sentences);
+      auto wrong = wrong_about(c, expected, rank, sentences);
       const auto late = h.row({s, kAfter}, kLate).by_rank[static_cast<size_t>(rank)];
       if (as_integers(late).front() != 0)
-        wrong = Diagnosis{"told_late", "to be told within ten seconds"};
+        wrong = Diagnosis{"error_arrives_late", "to receive it within ten seconds"};
       if (!wrong) continue;
       const auto who = "rank " + std::to_string(rank) + " in step " + std::to_string(s);
-      return {{"Every rank must be told what went wrong, where, and nothing else", wrong->pattern,
-               "step " + std::to_string(s),
-               who + " was told " + (sentence.empty() ? "nothing" : "'" + sentence + "'") +
-                   ", expected " + wrong->text}};
+      return {
+          {"Every rank must receive the error that says what went wrong and where, and no other",
+           wrong->pattern, "step " + std::to_string(s),
+           who + " received " + (sentence.empty() ? "no error" : "'" + sentence + "'") +
+               ", expected " + wrong->text}};
     }
   }
   return {};
 }
 
-Findings ranks_are_told_alike(const Erring& c, const History& h) {
+Findings ranks_receive_one_error(const Erring& c, const History& h) {
   const auto steps = followed(c, h);
   for (int s = 0; s < c.steps; ++s) {
     const auto sentences = sentences_of(h, s);
     if (!is_in_our_words(sentences)) continue;
     std::optional<std::string> first;
     for (int rank = 0; rank < c.world.size; ++rank) {
-      const auto& told = steps[static_cast<size_t>(s)].told[static_cast<size_t>(rank)];
-      if (told.kind != Told::Kind::unfinished) continue;
+      const auto& expected = steps[static_cast<size_t>(s)].errors[static_cast<size_t>(rank)];
+      if (expected.kind != ExpectedError::Kind::unfinished) continue;
       const auto sentence = sentence_in(sentences, rank);
       if (sentence == first.value_or(sentence)) {
         first = sentence;
         continue;
       }
-      return {{"Every rank must be told the same sentence", "told_differently",
+      return {{"Every rank must receive the same error", "sentences_differ",
                "step " + std::to_string(s),
-               "rank " + std::to_string(rank) + " was told '" + sentence + "', a rank before it '" +
+               "rank " + std::to_string(rank) + " received '" + sentence + "', a rank before it '" +
                    *first + "'"}};
     }
   }

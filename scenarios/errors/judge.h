@@ -10,11 +10,12 @@ namespace lockstep::scenarios::errors {
 // No rank hangs, crashes, or lets an error escape.
 Findings every_rank_returns(const Erring& c, const History& h);
 
-// In each step every rank is told what docs/semantics.md says, and nothing where all is well.
-Findings every_rank_is_told(const Erring& c, const History& h);
+// In each step every rank receives the error that docs/semantics.md says, and none where all is
+// well.
+Findings every_rank_receives_its_error(const Erring& c, const History& h);
 
-// Ranks are told the same sentence, but for the one that threw and for errors of communication.
-Findings ranks_are_told_alike(const Erring& c, const History& h);
+// Ranks receive the same sentence, but for the one that threw and for errors of communication.
+Findings ranks_receive_one_error(const Erring& c, const History& h);
 
 // What .grad holds after each step, whether it ended well or not.
 Findings gradients_are_as_said(const Erring& c, const History& h);

@@ -1,4 +1,4 @@
-// Where ranks lack gradients, every rank is told which ranks lack those of which parameters, keeps
+// Where ranks lack gradients, every rank receives an error that names ranks and parameters, keeps
 // what it computed, and the next step is averaged as usual; where unused parameters are found, or a
 // static graph has learned them, what some ranks use is averaged over all, and what no rank uses
 // stays as it is.
@@ -59,8 +59,8 @@ std::vector<Erring> every_small_one() {
 
 bool some_step_fails(const Erring& c) {
   for (const auto& step : follow(c))
-    for (const auto& told : step.told)
-      if (told.kind != Told::Kind::nothing) return true;
+    for (const auto& expected : step.errors)
+      if (expected.kind != ExpectedError::Kind::nothing) return true;
   return false;
 }
 
@@ -71,10 +71,12 @@ bool lacks(const Erring& c, const std::string& how) {
 
 }  // namespace
 
-Scenario are_told() {
+Scenario lacking_gradients_are_reported() {
   return scenario<Erring>({
-      .name = "errors.lacking_gradients_are_told",
-      .claim = "Where ranks lack gradients that must be there, every rank is told which, and keeps "
+      .name = "errors.lacking_gradients_are_reported",
+      .former_name = "errors.lacking_gradients_are_told",
+      .claim = "Where ranks lack gradients that must be there, every rank receives an error that "
+               "says which, and keeps "
                "what it computed; otherwise they are averaged, and what no rank uses stays as it "
                "is. The next step goes well either way.",
       .exactness = "same sentence, bit-equal",
@@ -92,7 +94,7 @@ Scenario are_told() {
       .every = every_small_one,
       .cases = lacking(),
       .program = run,
-      .checks = {every_rank_is_told, ranks_are_told_alike, gradients_are_as_said},
+      .checks = {every_rank_receives_its_error, ranks_receive_one_error, gradients_are_as_said},
       .labels = {{"three ranks and more", 0.4, has_three_ranks<Erring>},
                  {"a step that fails", 0.3, some_step_fails},
                  {"sparse gradients", 0.15, [](const Erring& c) { return c.embedding; }},
@@ -114,7 +116,7 @@ Scenario are_told() {
 }
 
 std::vector<Scenario> all() {
-  return {are_told()};
+  return {lacking_gradients_are_reported()};
 }
 
 }  // namespace lockstep::scenarios::errors_lacking_gradients

@@ -53,21 +53,21 @@ class Runner {
 
   void step(int step) {
     here_.enter(step, "training");
-    std::string told;
+    std::string error;
     if (errs(step, "late")) let_peers_end(step);
-    if (!errs(step, "skipped")) told = error_of([&] { train(step); });
+    if (!errs(step, "skipped")) error = error_of([&] { train(step); });
     // An exception in backward may come while a device still executes that pass, which this awaits.
-    if (!host_waits_ && !told.empty()) error_of([&] { replica_->finish(); });
+    if (!host_waits_ && !error.empty()) error_of([&] { replica_->finish(); });
     if (c_.mistake.kind == "late")
       here_.store()->set(key_of(step, here_.rank()), std::string("ended"));
     here_.enter(step, kAfter);
     const bool is_flag_late = reads_flag_late();
     here_.record(kFlagIsLate, std::vector<int64_t>{is_flag_late ? 1 : 0});
-    here_.record(kLate, std::vector<int64_t>{is_late(told) ? 1 : 0});
-    told = without_times(told);
-    record_sentence(here_, kTold, told);
+    here_.record(kLate, std::vector<int64_t>{is_late(error) ? 1 : 0});
+    error = without_times(error);
+    record_sentence(here_, kError, error);
     record_gradients();
-    recover(step, /*pass_ended_training=*/is_flag_late && !told.empty());
+    recover(step, /*pass_ended_training=*/is_flag_late && !error.empty());
   }
 
  private:

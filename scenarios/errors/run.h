@@ -1,16 +1,16 @@
 // The program of an Erring case, which every scenario of this family runs.
 #pragma once
 
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "scenarios/errors/case.h"
 
 namespace lockstep::scenarios::errors {
 
-// The phase after each step. It has "told", the sentence with which the step ended on this rank,
+// The phase after each step. It has "error", the sentence with which the step ended on this rank,
 // without the times in it, "late", whether it waited ten seconds for it, "flag is late", whether
 // the pass could end before the rank knew of its peers' errors, and for each parameter its
 // gradient: float64, without elements where there is none.
-inline constexpr const char *kAfter = "after", *kTold = "told", *kLate = "late",
+inline constexpr const char *kAfter = "after", *kError = "error", *kLate = "late",
                             *kFlagIsLate = "flag is late";
 
 void run(const Erring& c, RankContext& here);

@@ -10,7 +10,7 @@
 // All numbers are whole.
 #include "harness/core/compare.h"
 #include "harness/core/generators.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "reference/sampling.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"

@@ -87,7 +87,7 @@ void program(const Training& c, RankContext& here) {
   }
 }
 
-Findings all_are_told_by_name(const Training& c, const History& h) {
+Findings all_errors_have_its_name(const Training& c, const History& h) {
   const auto& planned = planned_failure_of(c);
   std::vector<Comparison> rows;
   for (int s = 0; s < c.steps; ++s) {
@@ -155,9 +155,10 @@ rc::Gen<Training> cases() {
 
 }  // namespace
 
-Scenario exception_in_backward_is_told() {
+Scenario exception_in_backward_reaches_every_rank() {
   return scenario<Training>({
-      .name = "failures.exception_in_backward_is_told",
+      .name = "failures.exception_in_backward_reaches_every_rank",
+      .former_name = "failures.exception_in_backward_is_told",
       .claim = "If one rank's backward throws, every other rank throws in the same backward an "
                "error that names the rank, and the next step is averaged as usual.",
       .exactness = "named error",
@@ -165,14 +166,14 @@ Scenario exception_in_backward_is_told() {
       .not_covered = "an exception in forward, a rank that does not continue",
       .usual_mistake = "not launching the buckets that the interrupted backward did not reach.",
       .tags = {"failures"},
-      .must_catch = {"exception_in_backward_untold"},
+      .must_catch = {"exception_in_backward_unreported"},
       .draws = 40,
       .start = struck({.world = {.size = 2}, .steps = 2}, 1, 0),
       .every = every_small_one,
       .cases = cases(),
       .precondition = why_none_is_planned,
       .program = program,
-      .checks = {all_are_told_by_name, the_other_steps_are_averaged},
+      .checks = {all_errors_have_its_name, the_other_steps_are_averaged},
       .labels = {{"three ranks and more", 0.2, has_three_ranks<Training>},
                  {"several buckets", 0.1, has_several_buckets}},
       .unused = {"micro_batches", "groups", "optimizer", "learning_rate_log2"},
@@ -180,7 +181,7 @@ Scenario exception_in_backward_is_told() {
 }
 
 std::vector<Scenario> all() {
-  return {exception_in_backward_is_told()};
+  return {exception_in_backward_reaches_every_rank()};
 }
 
 }  // namespace lockstep::scenarios::failures_exception_in_backward

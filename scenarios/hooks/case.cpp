@@ -1,7 +1,7 @@
 #include "scenarios/hooks/case.h"
 
 #include "harness/core/values.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/tensors.h"
 

@@ -14,7 +14,7 @@ namespace {
 // All models, step by step.
 class Walk {
  public:
-  explicit Walk(const Programme& c) : c_(c) {
+  explicit Walk(const ProgramSpec& c) : c_(c) {
     for (int model = 0; model < c.models; ++model) models_.emplace_back(c, model);
   }
 
@@ -82,7 +82,7 @@ class Walk {
 
   Progress& at(int model) { return models_[static_cast<size_t>(model)]; }
 
-  const Programme& c_;
+  const ProgramSpec& c_;
   int number_ = 0;
   std::vector<Progress> models_;
   std::optional<Joined> join_;
@@ -91,7 +91,7 @@ class Walk {
 
 }  // namespace
 
-std::vector<Action> actions_of(const Programme& c) {
+std::vector<Action> actions_of(const ProgramSpec& c) {
   return Walk(c).actions();
 }
 

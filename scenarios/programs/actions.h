@@ -1,4 +1,4 @@
-// The steps of a Programme that run.
+// The steps of a ProgramSpec that run.
 #pragma once
 
 #include "scenarios/programs/case.h"
@@ -15,7 +15,7 @@ struct Action {
   bool is_synchronised = false;  // forward: outside of no_sync; backward: through such a forward
   bool is_local = false;         // inside guards of its model
   bool by_rank = false;          // of all models: rank r begins with number r
-  // forward: parameters were frozen or unfrozen, and the replica was not told.
+  // forward: parameters were frozen or unfrozen, without a report to the replica.
   bool is_refused = false;
   bool uses_first =
       true;  // forward, bare: forward uses the first parameter, and not the loss alone
@@ -31,8 +31,8 @@ struct Action {
 
 // The steps that mean something where they stand: a backward needs an open graph, a forward needs a
 // replica, a synchronised one uses every parameter unless options allow otherwise, and what
-// docs/semantics.md calls misuse is left out. So any list of steps is a programme, and the rest of
+// docs/semantics.md calls misuse is left out. So any list of steps is a program, and the rest of
 // a list from which one is dropped. A join without an end gets one after all steps.
-std::vector<Action> actions_of(const Programme& c);
+std::vector<Action> actions_of(const ProgramSpec& c);
 
 }  // namespace lockstep::scenarios::programs

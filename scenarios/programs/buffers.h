@@ -1,4 +1,5 @@
-// The buffers of a Programme's models: what a buffer of a word holds that has counted to a number.
+// The buffers of a ProgramSpec's models: what a buffer of a word holds that has counted to a
+// number.
 #pragma once
 
 #include "harness/core/diagnose.h"

@@ -10,7 +10,7 @@ namespace {
 
 // Autograd and optimizers add complex numbers as such, which makes one part NaN where the other is
 // infinite. Where there is one pass at most, nothing is added.
-bool adds_infinities(const Programme& c) {
+bool adds_infinities(const ProgramSpec& c) {
   const auto is_added = [](const LayerSpec& layer) { return layer.tied || layer.use == "twice"; };
   const auto count = [&](auto&& is_it) {
     return std::count_if(c.steps.begin(), c.steps.end(), is_it);
@@ -25,7 +25,7 @@ bool adds_infinities(const Programme& c) {
 
 }  // namespace
 
-std::vector<LayerSpec> layers_of(const Programme& c, int model) {
+std::vector<LayerSpec> layers_of(const ProgramSpec& c, int model) {
   std::vector<LayerSpec> layers = c.layers;
   if (!layers.empty()) {
     const auto first = static_cast<size_t>(model) % layers.size();
@@ -101,7 +101,7 @@ Step with_own_fields(const Step& step) {
   return own;
 }
 
-uint32_t left_out(const Programme& c, const Step& step, int rank) {
+uint32_t left_out(const ProgramSpec& c, const Step& step, int rank) {
   if (step.unused.empty()) return 0;
   const auto layers = std::min<size_t>(c.layers.size(), 30);
   const auto bits =
@@ -109,35 +109,35 @@ uint32_t left_out(const Programme& c, const Step& step, int rank) {
   return bits & ((uint32_t{1} << layers) - 1);
 }
 
-uint32_t left_out_of_loss(const Programme& c, const Step& step, int rank) {
+uint32_t left_out_of_loss(const ProgramSpec& c, const Step& step, int rank) {
   if (step.left_out_of_loss.empty()) return 0;
   const auto bits = static_cast<uint32_t>(
       step.left_out_of_loss[static_cast<size_t>(rank) % step.left_out_of_loss.size()]);
   return bits & ((uint32_t{1} << c.outputs) - 1) & ~uint32_t{1};
 }
 
-bool finds_unused(const Programme& c) {
+bool finds_unused(const ProgramSpec& c) {
   return c.options.find_unused_parameters && !c.options.static_graph;
 }
 
-std::vector<uint32_t> left_out_by_rank(const Programme& c, const Step& step) {
+std::vector<uint32_t> left_out_by_rank(const ProgramSpec& c, const Step& step) {
   std::vector<uint32_t> out;
   for (int rank = 0; rank < c.world.size; ++rank) out.push_back(left_out(c, step, rank));
   return out;
 }
 
-bool sends_buffers(const Programme& c) {
+bool sends_buffers(const ProgramSpec& c) {
   for (size_t b = 0; b < c.buffers.size(); ++b)
     if (!is_ignored(c, b)) return c.options.broadcast_buffers;
   return false;
 }
 
-bool uses_all_layers(const Programme& c, const Step& step) {
+bool uses_all_layers(const ProgramSpec& c, const Step& step) {
   const auto bits = left_out_by_rank(c, step);
   return std::all_of(bits.begin(), bits.end(), [](uint32_t each) { return each == 0; });
 }
 
-std::vector<std::vector<int>> parts_of_world(const Programme& c, int cut) {
+std::vector<std::vector<int>> parts_of_world(const ProgramSpec& c, int cut) {
   std::vector<std::vector<int>> parts(cut % c.world.size == 0 ? 1 : 2);
   for (int rank = 0; rank < c.world.size; ++rank)
     parts[rank < cut % c.world.size ? 0 : parts.size() - 1].push_back(rank);
@@ -165,7 +165,7 @@ int64_t multiple_of_live_counts(const Step& join, const std::vector<int>& group)
 
 }  // namespace
 
-int64_t multiple_of_divisors(const Programme& c) {
+int64_t multiple_of_divisors(const ProgramSpec& c) {
   std::vector<std::vector<int>> groups = parts_of_world(c, 0);
   for (const auto& step : c.steps)
     if (step.op == "wrap" || step.op == "regroup")

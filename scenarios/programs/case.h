@@ -1,4 +1,4 @@
-// The shape Programme: models, and the steps of a training as data, which every rank runs.
+// The shape ProgramSpec: models, and the steps of a training as data, which every rank runs.
 #pragma once
 
 #include "harness/core/scenario.h"
@@ -142,7 +142,7 @@ struct Step {
   }
 };
 
-// What a process has one of, as each rank sets it for the time of its programme.
+// What a process has one of, as each rank sets it for the time of its program.
 struct EnvironmentSpec {
   bool flushes_denormals = false;
   std::string default_dtype = "float32";
@@ -162,7 +162,7 @@ struct EnvironmentSpec {
 
 // Every model has a parameter of one element, the first, which each loss uses on every rank, and
 // then the layers; the next model has them in an order that begins one later.
-struct Programme {
+struct ProgramSpec {
   WorldSpec world;
   std::vector<Step> steps;
   std::vector<LayerSpec> layers;
@@ -179,72 +179,73 @@ struct Programme {
   EnvironmentSpec environment;
   int learning_rate_log2 = -2;
   uint64_t seed = 0;
-  auto operator<=>(const Programme&) const = default;
+  auto operator<=>(const ProgramSpec&) const = default;
   static constexpr auto fields() {
     return std::tuple{
-        field("world", &Programme::world),
-        field("steps", &Programme::steps),
-        field("layers", &Programme::layers),
-        field("outputs", &Programme::outputs, between(1, 4)),
-        field("nested", &Programme::nested),
-        field("returns_first", &Programme::returns_first),
-        field("models", &Programme::models, between(1, 4)),
-        field("buffers", &Programme::buffers,
+        field("world", &ProgramSpec::world),
+        field("steps", &ProgramSpec::steps),
+        field("layers", &ProgramSpec::layers),
+        field("outputs", &ProgramSpec::outputs, between(1, 4)),
+        field("nested", &ProgramSpec::nested),
+        field("returns_first", &ProgramSpec::returns_first),
+        field("models", &ProgramSpec::models, between(1, 4)),
+        field("buffers", &ProgramSpec::buffers,
               one_of("float32|float64|int64|int32|bool|uint8|int8|int16|float16|bfloat16|complex64|"
                      "special")),
-        field("ignored_buffers", &Programme::ignored_buffers, between(0, 15)),
-        field("order_by_rank", &Programme::order_by_rank),
-        field("options", &Programme::options),
-        field("environment", &Programme::environment),
-        field("learning_rate_log2", &Programme::learning_rate_log2, between(-10, 4), Cost::numbers),
-        field("seed", &Programme::seed, {}, Cost::numbers)};
+        field("ignored_buffers", &ProgramSpec::ignored_buffers, between(0, 15)),
+        field("order_by_rank", &ProgramSpec::order_by_rank),
+        field("options", &ProgramSpec::options),
+        field("environment", &ProgramSpec::environment),
+        field("learning_rate_log2", &ProgramSpec::learning_rate_log2, between(-10, 4),
+              Cost::numbers),
+        field("seed", &ProgramSpec::seed, {}, Cost::numbers)};
   }
 };
 
 // The layers of model `model`, in its order; ties are resolved.
-std::vector<LayerSpec> layers_of(const Programme& c, int model);
+std::vector<LayerSpec> layers_of(const ProgramSpec& c, int model);
 
 // The step with the fields that matter to its operation; the others as by default.
 Step with_own_fields(const Step& step);
 
-inline int model_of(const Programme& c, const Step& step) {
+inline int model_of(const ProgramSpec& c, const Step& step) {
   return step.model % c.models;
 }
 
 // Whether it is a step of all models.
-inline bool is_everywhere(const Programme& c, const Step& step) {
+inline bool is_everywhere(const ProgramSpec& c, const Step& step) {
   return step.everywhere && c.models > 1 &&
          (step.op == "forward" || step.op == "backward_together");
 }
 
 // The layers that rank `rank` leaves out in this step, as bits.
-uint32_t left_out(const Programme& c, const Step& step, int rank);
+uint32_t left_out(const ProgramSpec& c, const Step& step, int rank);
 
 // The outputs that are no part of the loss of rank `rank`, as bits; the first always is.
-uint32_t left_out_of_loss(const Programme& c, const Step& step, int rank);
+uint32_t left_out_of_loss(const ProgramSpec& c, const Step& step, int rank);
 
 inline bool has_bit(int bits, int rank) {
   return (bits >> (rank % 4)) % 2 == 1;
 }
 
 // Whether, for a case of these options, the graph behind outputs tells which parameters are unused.
-bool finds_unused(const Programme& c);
+bool finds_unused(const ProgramSpec& c);
 
 // Whether replicas leave buffer number `b` alone.
-inline bool is_ignored(const Programme& c, size_t b) {
+inline bool is_ignored(const ProgramSpec& c, size_t b) {
   return b < 4 && (c.ignored_buffers >> b) % 2 == 1;
 }
 
 // Whether replicas send buffers at all.
-bool sends_buffers(const Programme& c);
+bool sends_buffers(const ProgramSpec& c);
 
-bool uses_all_layers(const Programme& c, const Step& step);
+bool uses_all_layers(const ProgramSpec& c, const Step& step);
 
 // The layers that each rank leaves out in this step.
-std::vector<uint32_t> left_out_by_rank(const Programme& c, const Step& step);
+std::vector<uint32_t> left_out_by_rank(const ProgramSpec& c, const Step& step);
 
 // The ranks that average with each other where the world is cut before rank `cut`; 0: all of them.
-std::vector<std::vector<int>> parts_of_world(const Programme& c, int cut);
+std::vector<std::vector<int>> parts_of_world(const ProgramSpec& c, int cut);
 
 // Whether ranks that are out of inputs in this join shadow the others.
 inline bool is_shadowed(const Step& join) {
@@ -255,6 +256,6 @@ inline bool is_shadowed(const Step& join) {
 int forwards_in_join(const Step& join, int rank);
 
 // The least multiple of all numbers that sums over ranks are divided by.
-int64_t multiple_of_divisors(const Programme& c);
+int64_t multiple_of_divisors(const ProgramSpec& c);
 
 }  // namespace lockstep::scenarios::programs

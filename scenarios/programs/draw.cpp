@@ -54,7 +54,7 @@ rc::Gen<LayerSpec> layers() {
 
 // Few bits are left over for gradients that depend on parameters which move, and for averages over
 // worlds that are no powers of two; see Replicas::why_not_exact.
-LayerSpec with_room(LayerSpec layer, const Programme& c) {
+LayerSpec with_room(LayerSpec layer, const ProgramSpec& c) {
   const bool is_half = layer.dtype == "float16" || layer.dtype == "bfloat16";
   const bool divides_by_three = multiple_of_divisors(c) % 3 == 0;
   if (is_half && (divides_by_three || layer.use == "squared")) layer.dtype = "float32";
@@ -156,8 +156,8 @@ rc::Gen<EnvironmentSpec> environments() {
       set(&EnvironmentSpec::threads, weightedElement<int>({{5, 1}, {1, 2}, {1, 3}, {1, 4}})));
 }
 
-// The steps that mean something, of one mask for a whole programme where its graph is static.
-Programme tidied(Programme c) {
+// The steps that mean something, of one mask for a whole program where its graph is static.
+ProgramSpec tidied(ProgramSpec c) {
   if (c.options.static_graph) {
     const auto first = std::find_if(c.steps.begin(), c.steps.end(), [](const Step& each) {
       return each.op == "forward" || each.op == "bare";
@@ -200,26 +200,26 @@ rc::Gen<std::vector<LayerSpec>> layer_lists() {
 
 }  // namespace
 
-rc::Gen<Programme> programmes() {
+rc::Gen<ProgramSpec> program_specs() {
   const auto world =
       gen::build<WorldSpec>(set(&WorldSpec::size, weightedElement<int>({{4, 2}, {3, 3}, {3, 4}})),
                             set(&WorldSpec::injections, delays()));
-  const auto alone = gen::build<Programme>(
-      set(&Programme::world, world), set(&Programme::steps, gen::lists(2, 24, steps())),
-      set(&Programme::layers, layer_lists()),
-      set(&Programme::outputs, weightedElement<int>({{3, 1}, {1, 2}, {1, 3}})),
-      set(&Programme::nested, one_in(3)), set(&Programme::returns_first, one_in(8)),
-      set(&Programme::models, weightedElement<int>({{5, 1}, {2, 2}, {1, 3}})),
-      set(&Programme::buffers,
+  const auto alone = gen::build<ProgramSpec>(
+      set(&ProgramSpec::world, world), set(&ProgramSpec::steps, gen::lists(2, 24, steps())),
+      set(&ProgramSpec::layers, layer_lists()),
+      set(&ProgramSpec::outputs, weightedElement<int>({{3, 1}, {1, 2}, {1, 3}})),
+      set(&ProgramSpec::nested, one_in(3)), set(&ProgramSpec::returns_first, one_in(8)),
+      set(&ProgramSpec::models, weightedElement<int>({{5, 1}, {2, 2}, {1, 3}})),
+      set(&ProgramSpec::buffers,
           gen::lists(
               0, 2,
               element<std::string>("float32", "float64", "int64", "int32", "bool", "uint8", "int8",
                                    "int16", "float16", "bfloat16", "complex64", "special"))),
-      set(&Programme::ignored_buffers, weightedElement<int>({{4, 0}, {1, 1}, {1, 2}})),
-      set(&Programme::order_by_rank), set(&Programme::options, wrap_options()),
-      set(&Programme::environment, environments()),
-      set(&Programme::learning_rate_log2, inRange(-3, 0)),
-      set(&Programme::seed, inRange<uint64_t>(0, 1 << 20)));
+      set(&ProgramSpec::ignored_buffers, weightedElement<int>({{4, 0}, {1, 1}, {1, 2}})),
+      set(&ProgramSpec::order_by_rank), set(&ProgramSpec::options, wrap_options()),
+      set(&ProgramSpec::environment, environments()),
+      set(&ProgramSpec::learning_rate_log2, inRange(-3, 0)),
+      set(&ProgramSpec::seed, inRange<uint64_t>(0, 1 << 20)));
   return gen::map(with_situations(alone), tidied);
 }
 

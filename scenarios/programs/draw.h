@@ -1,4 +1,4 @@
-// Generators of Programmes.
+// Generators of programs.
 #pragma once
 
 #include "scenarios/programs/case.h"
@@ -7,6 +7,6 @@
 
 namespace lockstep::scenarios::programs {
 
-rc::Gen<Programme> programmes();
+rc::Gen<ProgramSpec> program_specs();
 
 }  // namespace lockstep::scenarios::programs

@@ -1,4 +1,4 @@
-// The environment of a programme on one rank.
+// The environment of a program on one rank.
 #pragma once
 
 #include "scenarios/cases/tensors.h"

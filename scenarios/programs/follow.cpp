@@ -25,7 +25,7 @@ std::vector<reference::StoredParameter> stored(const LayeredModel& model) {
 
 }  // namespace
 
-FollowedModel::FollowedModel(const Programme& c, const std::vector<Action>& actions, int model)
+FollowedModel::FollowedModel(const ProgramSpec& c, const std::vector<Action>& actions, int model)
     : c_(c),
       actions_(actions),
       model_(model),

@@ -1,4 +1,4 @@
-// A Programme in one process: what every rank must hold after each of its steps.
+// A ProgramSpec in one process: what every rank must hold after each of its steps.
 #pragma once
 
 #include "reference/buckets.h"
@@ -15,7 +15,7 @@ namespace lockstep::scenarios::programs {
 // precision.
 class FollowedModel {
  public:
-  FollowedModel(const Programme& c, const std::vector<Action>& actions, int model);
+  FollowedModel(const ProgramSpec& c, const std::vector<Action>& actions, int model);
 
   void follow(const Action& action);
 
@@ -28,7 +28,7 @@ class FollowedModel {
   const std::vector<reference::TravellingGradient>& gradients() const { return travelling_; }
   std::vector<size_t> reduced() const;
 
-  // What each rank says when it refuses a forward, since it was not told what is frozen.
+  // The sentence with which each rank refuses a forward, since nobody reported what is frozen.
   std::vector<std::string> refusals() const;
 
   // The ranks that train together.
@@ -67,7 +67,7 @@ class FollowedModel {
   void copy_parameters(const std::vector<int>& group, int source);
   void copy_buffers(const std::vector<int>& group, int source);
 
-  const Programme& c_;
+  const ProgramSpec& c_;
   const std::vector<Action>& actions_;
   const int model_;
   LayeredModel module_;
@@ -76,7 +76,7 @@ class FollowedModel {
   std::vector<Form> forms_;
   std::vector<reference::TravellingGradient> travelling_;
   std::vector<bool> is_ignored_;
-  std::vector<bool> was_trainable_;  // when the replica was told
+  std::vector<bool> was_trainable_;  // when it was last reported
   reference::Replicas replicas_;
   std::vector<Mistake> mistakes_;
   std::map<int, Graph> graphs_;                // by the number of the forward's step

@@ -1,4 +1,4 @@
-// What passes bring to a model of a Programme, and what averages make of it.
+// What passes bring to a model of a ProgramSpec, and what averages make of it.
 #include "scenarios/programs/follow.h"
 
 #include <torch/torch.h>

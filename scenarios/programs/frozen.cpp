@@ -14,7 +14,7 @@ bool means_something_broken(const std::string& op) {
          op != "tell" && !op.ends_with("freeze");
 }
 
-FrozenLayers::FrozenLayers(const Programme& c, int model) {
+FrozenLayers::FrozenLayers(const ProgramSpec& c, int model) {
   for (const auto& layer : layers_of(c, model))
     layers_.push_back({.weight_of = layer.tied ? layers_.back().weight_of : layers_.size(),
                        .weight_is_frozen = layer.frozen != "none",

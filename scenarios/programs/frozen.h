@@ -1,4 +1,4 @@
-// Which layers of a model are frozen in the course of a Programme, and whether its replica knows.
+// Which layers of a model are frozen in the course of a ProgramSpec, and whether its replica knows.
 #pragma once
 
 #include "scenarios/programs/case.h"
@@ -12,7 +12,7 @@ bool means_something_broken(const std::string& op);
 
 class FrozenLayers {
  public:
-  FrozenLayers(const Programme& c, int model);
+  FrozenLayers(const ProgramSpec& c, int model);
 
   size_t count() const { return layers_.size(); }
   // Whether some weight is trainable in a forward without these layers, as bits.

@@ -6,7 +6,7 @@ namespace {
 
 // Heads that take turns: layer 0 is left out in one step and used in the next or in a window of
 // no_sync before it.
-std::vector<Programme> alternating_heads() {
+std::vector<ProgramSpec> alternating_heads() {
   const Step all, without{.unused = {1}}, on_rank_zero{.unused = {0, 1}},
       backward{.op = "backward"}, window{.no_sync = 1}, together{.op = "backward_together"},
       in_place{.op = "zero_in_place"}, none{.op = "zero_none"}, evaluate{.op = "evaluate"};
@@ -19,7 +19,7 @@ std::vector<Programme> alternating_heads() {
       {all, evaluate, without, backward, backward},
       {all, backward, {.left_out_of_loss = {2}}, backward, {.left_out_of_loss = {0, 2}}, backward},
       {without, all, backward, backward, {.op = "bare", .ranks = 2}, without, backward}};
-  std::vector<Programme> all_of_them;
+  std::vector<ProgramSpec> all_of_them;
   for (const auto& loop : loops)
     for (const bool views : {false, true})
       for (const bool skips : {false, true})
@@ -44,7 +44,7 @@ std::vector<Programme> alternating_heads() {
 }
 
 // What happens to a model and its replica between steps.
-std::vector<Programme> lifecycles() {
+std::vector<ProgramSpec> lifecycles() {
   const Step forward, local{.no_sync = 1}, backward{.op = "backward"}, none{.op = "zero_none"},
       update{.op = "update"}, freeze{.op = "freeze"}, unfreeze{.op = "unfreeze"},
       convert{.op = "convert"}, wrap{.op = "wrap"}, unwrap{.op = "unwrap"}, load{.op = "load"},
@@ -130,7 +130,7 @@ std::vector<Programme> lifecycles() {
        other_backward,
        {.op = "unwrap", .model = 1},
        backward}};
-  std::vector<Programme> all;
+  std::vector<ProgramSpec> all;
   for (const auto& loop : loops)
     for (const bool views : {false, true})
       for (const bool finds : {false, true})
@@ -148,7 +148,7 @@ std::vector<Programme> lifecycles() {
 
 }  // namespace
 
-std::vector<Programme> idioms() {
+std::vector<ProgramSpec> idioms() {
   const Step forward, local{.no_sync = 1}, backward{.op = "backward"}, none{.op = "zero_none"},
       in_place{.op = "zero_in_place"}, update{.op = "update"};
   const std::vector<std::vector<Step>> loops{
@@ -191,12 +191,12 @@ std::vector<Programme> idioms() {
     for (const int world : {2, 3})
       for (const bool views : {false, true})
         for (const int64_t cap : {0, 1}) {
-          Programme c{.world = {.size = world},
-                      .steps = loop,
-                      .layers = {{.kind = "linear", .size = 3}, {.size = 5}, {.use = "twice"}},
-                      .buffers = {"float32"},
-                      .options = {.bucket_cap_bytes = cap, .gradient_as_bucket_view = views},
-                      .seed = 3};
+          ProgramSpec c{.world = {.size = world},
+                        .steps = loop,
+                        .layers = {{.kind = "linear", .size = 3}, {.size = 5}, {.use = "twice"}},
+                        .buffers = {"float32"},
+                        .options = {.bucket_cap_bytes = cap, .gradient_as_bucket_view = views},
+                        .seed = 3};
           all.push_back(c);
         }
   for (const bool syncs : {false, true})

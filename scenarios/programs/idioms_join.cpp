@@ -3,14 +3,14 @@
 namespace lockstep::scenarios::programs {
 
 // Loops in which ranks run out of inputs at different steps, and what comes after them.
-std::vector<Programme> uneven_inputs() {
+std::vector<ProgramSpec> uneven_inputs() {
   const Step forward, local{.no_sync = 1}, backward{.op = "backward"}, none{.op = "zero_none"},
       update{.op = "update"}, finish{.op = "finish"}, without{.unused = {1}},
       evaluate{.op = "evaluate"}, thrown{.op = "throw"};
   const auto join = [](std::vector<int> forwards, const char* uneven) {
     return Step{.op = "join", .forwards = std::move(forwards), .uneven = uneven};
   };
-  std::vector<Programme> all;
+  std::vector<ProgramSpec> all;
   for (const char* uneven : {"world", "live", "throws"})
     for (const std::vector<int>& forwards :
          std::vector<std::vector<int>>{{0}, {0, 1}, {1, 0}, {1, 2, 3}, {3, 2, 1}, {2, 0, 3, 1}})

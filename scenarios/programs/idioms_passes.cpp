@@ -3,10 +3,10 @@
 namespace lockstep::scenarios::programs {
 
 // Penalties of models that multiply inputs by parameters and do nothing else.
-std::vector<Programme> plain_penalties() {
+std::vector<ProgramSpec> plain_penalties() {
   const Step alone{.penalty_alone = true, .direct = "alone"}, backward{.op = "backward"},
       local{.no_sync = 1, .penalty_alone = true, .direct = "alone"}, none{.op = "zero_none"};
-  std::vector<Programme> all;
+  std::vector<ProgramSpec> all;
   for (const bool views : {false, true})
     all.push_back({.world = {.size = 2},
                    .steps = {alone,
@@ -31,10 +31,10 @@ std::vector<Programme> plain_penalties() {
 }
 
 // Averages that round, of new gradients and of those that a pass has left.
-std::vector<Programme> rounded_averages() {
+std::vector<ProgramSpec> rounded_averages() {
   const Step forward, rounds{.rounds = true}, backward{.op = "backward"},
       in_place{.op = "zero_in_place"}, none{.op = "zero_none"};
-  std::vector<Programme> all;
+  std::vector<ProgramSpec> all;
   for (const char* dtype : {"float32", "float64"})
     for (const bool views : {false, true})
       for (const bool batched : {false, true})
@@ -58,10 +58,10 @@ std::vector<Programme> rounded_averages() {
 }
 
 // Passes through several models, of which each rank has run the forwards in an order of its own.
-std::vector<Programme> several_models_in_one_pass() {
+std::vector<ProgramSpec> several_models_in_one_pass() {
   const Step all{.everywhere = true}, backward{.op = "backward_together", .everywhere = true},
       update{.op = "update"}, none{.op = "zero_none"};
-  std::vector<Programme> out;
+  std::vector<ProgramSpec> out;
   for (const int models : {2, 3})
     for (const bool finds : {false, true})
       for (const int64_t cap : {0, 8})

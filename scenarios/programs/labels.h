@@ -1,4 +1,4 @@
-// Kinds of programmes of which a share is required among those that are drawn.
+// Kinds of programs of which a share is required among those that are drawn.
 #pragma once
 
 #include "harness/core/scenario.h"
@@ -6,6 +6,6 @@
 
 namespace lockstep::scenarios::programs {
 
-std::vector<Label<Programme>> labels();
+std::vector<Label<ProgramSpec>> labels();
 
 }  // namespace lockstep::scenarios::programs

@@ -100,7 +100,7 @@ int64_t initial_buffer(uint64_t build_seed, size_t number) {
   return static_cast<int64_t>(build_seed % 5) + static_cast<int64_t>(number);
 }
 
-LayeredModel::LayeredModel(const Programme& c, int model, uint64_t build_seed,
+LayeredModel::LayeredModel(const ProgramSpec& c, int model, uint64_t build_seed,
                            std::optional<at::ScalarType> dtype)
     : dtype_(dtype),
       output_count_(static_cast<size_t>(c.outputs)),

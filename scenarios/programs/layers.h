@@ -1,4 +1,4 @@
-// The models of a Programme as LibTorch modules.
+// The models of a ProgramSpec as LibTorch modules.
 #pragma once
 
 #include "harness/core/values.h"
@@ -18,7 +18,7 @@ struct Call {
   bool throws = false;  // at its end
 };
 
-// What a forward throws that was told to.
+// The exception of a forward that is to throw.
 struct PlannedException : std::runtime_error {
   using runtime_error::runtime_error;
 };
@@ -32,7 +32,7 @@ class LayeredModel : public Model {
  public:
   // Parameters and buffers are drawn from `build_seed`. With `dtype` all parameters are of that
   // one.
-  LayeredModel(const Programme& c, int model, uint64_t build_seed,
+  LayeredModel(const ProgramSpec& c, int model, uint64_t build_seed,
                std::optional<at::ScalarType> dtype = {});
 
   Call call;

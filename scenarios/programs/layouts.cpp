@@ -46,7 +46,7 @@ void record_no_layouts(RankContext& here, int number, const LayeredModel& model)
     if (is_shown(each)) here.record(row_name(number, each.name), std::vector<int64_t>());
 }
 
-FollowedLayouts::FollowedLayouts(const Programme& c, const FollowedModel& model, int number)
+FollowedLayouts::FollowedLayouts(const ProgramSpec& c, const FollowedModel& model, int number)
     : c_(c), number_(number) {
   const auto parameters = LayeredModel(c, number, build_seed(c, 0)).distinct_parameters();
   for (size_t p = 0; p < parameters.size(); ++p)

@@ -1,8 +1,8 @@
-// How gradients lie in memory in the course of a Programme; docs/semantics.md 2.3 and 2.4.
+// How gradients lie in memory in the course of a ProgramSpec; docs/semantics.md 2.3 and 2.4.
 #pragma once
 
 #include "harness/core/compare.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "scenarios/programs/follow.h"
 
 namespace lockstep::scenarios::programs {
@@ -20,7 +20,7 @@ void record_no_layouts(RankContext& here, int number, const LayeredModel& model)
 // replica makes it, and later ones keep them; a view has its parameter's.
 class FollowedLayouts {
  public:
-  FollowedLayouts(const Programme& c, const FollowedModel& model, int number);
+  FollowedLayouts(const ProgramSpec& c, const FollowedModel& model, int number);
 
   // `model` has followed the action.
   void follow(const Action& action, const FollowedModel& model);
@@ -41,7 +41,7 @@ class FollowedLayouts {
   void follow(const Action& action, int rank, bool was_averaged, const Parameter& parameter,
               Gradient& gradient) const;
 
-  const Programme& c_;
+  const ProgramSpec& c_;
   const int number_;
   std::vector<Parameter> parameters_;
   std::vector<std::vector<Gradient>> gradients_;  // by rank, by parameter

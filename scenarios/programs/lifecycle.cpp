@@ -24,7 +24,7 @@ at::Tensor converted_back(const at::Tensor& value, const at::Tensor& like) {
 
 }  // namespace
 
-void load(const Programme& c, const Action& action, int rank, LayeredModel& model) {
+void load(const ProgramSpec& c, const Action& action, int rank, LayeredModel& model) {
   const torch::NoGradGuard no_grad;
   const auto parameters = model.distinct_parameters();
   for (size_t p = 0; p < parameters.size(); ++p)
@@ -67,7 +67,7 @@ void convert(LayeredModel& model) {
   }
 }
 
-Group group_of(const Programme& c, RankContext& here, int cut) {
+Group group_of(const ProgramSpec& c, RankContext& here, int cut) {
   const auto parts = parts_of_world(c, cut);
   if (parts.size() == 1) return here.group();
   const auto own = std::find_if(parts.begin(), parts.end(), [&](const std::vector<int>& part) {

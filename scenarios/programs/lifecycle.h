@@ -1,14 +1,14 @@
-// What a programme does to a model and its replica between passes.
+// What a program does to a model and its replica between passes.
 #pragma once
 
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "scenarios/programs/actions.h"
 #include "scenarios/programs/layers.h"
 
 namespace lockstep::scenarios::programs {
 
 // Copies the values that the action loads into parameters and buffers.
-void load(const Programme& c, const Action& action, int rank, LayeredModel& model);
+void load(const ProgramSpec& c, const Action& action, int rank, LayeredModel& model);
 
 // Doubles the gradients.
 void scale(const LayeredModel& model);
@@ -27,6 +27,6 @@ void convert(LayeredModel& model);
 
 // Those of this rank with whom it trains where the world is cut before rank `cut`. Collective over
 // them at the first call for them.
-Group group_of(const Programme& c, RankContext& here, int cut);
+Group group_of(const ProgramSpec& c, RankContext& here, int cut);
 
 }  // namespace lockstep::scenarios::programs

@@ -83,7 +83,7 @@ void record_log(RankContext& here, int model, const Replica* replica) {
   record(kArrivals, arrivals);
 }
 
-FollowedLog::FollowedLog(const Programme& c, const FollowedModel& model, int number)
+FollowedLog::FollowedLog(const ProgramSpec& c, const FollowedModel& model, int number)
     : c_(c),
       number_(number),
       caps_(caps_of(c.options)),

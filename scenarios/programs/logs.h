@@ -1,9 +1,9 @@
-// What a replica says of its buckets and passes in the course of a Programme, and what it should
+// What a replica says of its buckets and passes in the course of a ProgramSpec, and what it should
 // say; docs/semantics.md 1.5 and 2.2.
 #pragma once
 
 #include "harness/core/compare.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "reference/buckets.h"
 #include "scenarios/programs/follow.h"
 
@@ -18,7 +18,7 @@ void record_log(RankContext& here, int model, const Replica* replica);
 // Of one model on all ranks.
 class FollowedLog {
  public:
-  FollowedLog(const Programme& c, const FollowedModel& model, int number);
+  FollowedLog(const ProgramSpec& c, const FollowedModel& model, int number);
 
   // `model` has followed the action, and its ranks have recorded `h`.
   void follow(const Action& action, const FollowedModel& model, const History& h);
@@ -45,7 +45,7 @@ class FollowedLog {
   Values expected(const Rank& rank, const std::string& name) const;
   Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
 
-  const Programme& c_;
+  const ProgramSpec& c_;
   const int number_;
   std::vector<int64_t> caps_;
   std::vector<reference::TravellingGradient> of_all_;   // by parameter

@@ -1,9 +1,9 @@
-// After every step of a training programme each rank holds what one process computes that follows
+// After every step of a training program each rank holds what one process computes that follows
 // the same steps.
 //
 // What goes wrong in data-parallel training often needs a history: a gradient that was kept and
 // zeroed in place, two forwards before their backwards, a window of no_sync, an evaluation or a
-// caught exception in between, a second model on the group. So a case is a programme: a list of
+// caught exception in between, a second model on the group. So a case is a program: a list of
 // steps, which every rank runs and which one process follows. That one keeps for each rank its
 // parameters, its gradients (or their absence), and which of them a pass brought since the last
 // average; gradients of a rank's batch come from the plain module, in double precision. All numbers
@@ -16,9 +16,9 @@
 // the last one that had inputs.
 //
 // Steps that mean nothing where they stand, such as a backward without a graph, are left out: each
-// list of steps is a programme, and shrinking drops steps.
+// list of steps is a program, and shrinking drops steps.
 #include "harness/core/compare.h"
-#include "harness/recorder/tensors.h"
+#include "harness/rank/tensors.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/programs/buffers.h"
 #include "scenarios/programs/draw.h"
@@ -46,7 +46,7 @@ using namespace programs;
 class Judge {
  public:
   // `action`: the one after which it is, if any.
-  Judge(const History& h, Moment at, const Programme& c, const FollowedModel& model, int number,
+  Judge(const History& h, Moment at, const ProgramSpec& c, const FollowedModel& model, int number,
         const Action* action)
       : h_(h), at_(std::move(at)), c_(c), model_(model), number_(number), action_(action) {}
 
@@ -130,14 +130,14 @@ class Judge {
 
   const History& h_;
   const Moment at_;
-  const Programme& c_;
+  const ProgramSpec& c_;
   const FollowedModel& model_;
   const int number_;
   const Action* const action_;
   std::vector<Comparison> rows_;
 };
 
-Findings judged(const Programme& c, const History& h, int step, const FollowedModel& model,
+Findings judged(const ProgramSpec& c, const History& h, int step, const FollowedModel& model,
                 int number, const Action* action) {
   if (!model.replicas().why_not_exact().empty())
     throw Refused("no reference at step " + std::to_string(step) + ": " +
@@ -159,7 +159,7 @@ constexpr const char *kLayoutRule =
                          "A replica must log the buckets and the counts that its options, its "
                          "parameters and its passes make";
 
-Findings every_step_is_that_of_one_process(const Programme& c, const History& h) {
+Findings every_step_is_that_of_one_process(const ProgramSpec& c, const History& h) {
   const auto actions = actions_of(c);
   std::vector<FollowedModel> models;
   std::vector<FollowedLog> logs;
@@ -198,10 +198,10 @@ Findings every_step_is_that_of_one_process(const Programme& c, const History& h)
 }  // namespace
 
 Scenario match_single_process() {
-  return scenario<Programme>({
+  return scenario<ProgramSpec>({
       .name = "programs.match_single_process",
       .claim =
-          "After each step of a training programme, whatever its forwards, backwards, windows, "
+          "After each step of a training program, whatever its forwards, backwards, windows, "
           "evaluations, joins of ranks that run out of inputs, ways of clearing gradients, and "
           "changes of the model, its replica and its ranks, every rank holds the gradients, "
           "parameters and buffers of one process that follows the same steps; gradients lie in "
@@ -277,7 +277,7 @@ Scenario match_single_process() {
       .draws = 160,
       .start = {.world = {.size = 2}, .steps = {{}, {.op = "backward"}}},
       .every = idioms,
-      .cases = programmes(),
+      .cases = program_specs(),
       .program = run,
       .checks = {every_step_is_that_of_one_process},
       .labels = labels(),

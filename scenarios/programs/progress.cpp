@@ -5,7 +5,7 @@
 
 namespace lockstep::scenarios::programs {
 
-Progress::Progress(const Programme& c, int model)
+Progress::Progress(const ProgramSpec& c, int model)
     : c_(c), parts_(parts_of_world(c, 0)), frozen_(c, model) {
   for (const auto& layer : layers_of(c, model)) {
     saves_parameters_ = saves_parameters_ || layer.use == "squared";

@@ -1,4 +1,4 @@
-// A model of a Programme between two steps: which step means something to it next.
+// A model of a ProgramSpec between two steps: which step means something to it next.
 #pragma once
 
 #include "scenarios/programs/actions.h"
@@ -10,7 +10,7 @@ namespace lockstep::scenarios::programs {
 
 class Progress {
  public:
-  Progress(const Programme& c, int model);
+  Progress(const ProgramSpec& c, int model);
 
   // Whether the step of an action means something here; adds what it does.
   bool runs(Action& action);
@@ -61,7 +61,7 @@ class Progress {
   bool is_alone(const Step& step) const;
   bool may_leave_out(const Step& step, bool is_synchronised);
 
-  const Programme& c_;
+  const ProgramSpec& c_;
   std::vector<std::vector<int>> parts_;
   bool saves_parameters_ = false;  // an open graph does
   FrozenLayers frozen_;

@@ -26,10 +26,10 @@ void inside_no_sync(Replica* replica, int guards, const std::function<void()>& a
   replica->no_sync([&] { inside_no_sync(replica, guards - 1, act); });
 }
 
-// Runs the programme on one rank.
+// Runs the program on one rank.
 class Runner {
  public:
-  Runner(const Programme& c, RankContext& here) : c_(c), here_(here), actions_(actions_of(c)) {
+  Runner(const ProgramSpec& c, RankContext& here) : c_(c), here_(here), actions_(actions_of(c)) {
     for (int model = 0; model < c.models; ++model)
       models_.push_back(std::make_unique<Trained>(c, actions_, model, here));
   }
@@ -194,14 +194,14 @@ class Runner {
     }
   }
 
-  const Programme& c_;
+  const ProgramSpec& c_;
   RankContext& here_;
   const std::vector<Action> actions_;
   std::vector<std::unique_ptr<Trained>> models_;
 };
 
 // A forward moves its input to the device in a pass of its own thread: docs/semantics.md 1.4.
-void refuse_penalties_on_other_devices(const Programme& c, const RankContext& here) {
+void refuse_penalties_on_other_devices(const ProgramSpec& c, const RankContext& here) {
   if (here.device().is_cpu()) return;
   for (const auto& step : c.steps)
     if (step.penalty_alone)
@@ -209,7 +209,7 @@ void refuse_penalties_on_other_devices(const Programme& c, const RankContext& he
           "on a device a penalty for an input on the CPU is not known to be averaged");
 }
 
-bool has_a_synchronised_throw(const Programme& c) {
+bool has_a_synchronised_throw(const ProgramSpec& c) {
   const auto actions = actions_of(c);
   return std::any_of(actions.begin(), actions.end(), [](const auto& action) {
     return action.step.op == "throw" && !action.is_local;
@@ -222,7 +222,7 @@ std::string name_in_records(int model, const std::string& name) {
   return "model" + std::to_string(model) + "." + name;
 }
 
-void run(const Programme& c, RankContext& here) {
+void run(const ProgramSpec& c, RankContext& here) {
   refuse_penalties_on_other_devices(c, here);
   if (has_a_synchronised_throw(c))
     refuse_where_the_host_does_not_wait(here, "a forward that throws");

@@ -1,7 +1,7 @@
-// A Programme on one rank.
+// A ProgramSpec on one rank.
 #pragma once
 
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "scenarios/programs/case.h"
 
 namespace lockstep::scenarios::programs {
@@ -17,6 +17,6 @@ inline constexpr const char *kThrew = "threw", *kSentence = "sentence";
 std::string name_in_records(int model, const std::string& name);
 
 // Wraps the models and runs every step. Collective.
-void run(const Programme& c, RankContext& here);
+void run(const ProgramSpec& c, RankContext& here);
 
 }  // namespace lockstep::scenarios::programs

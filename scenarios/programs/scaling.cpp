@@ -6,7 +6,7 @@ namespace lockstep::scenarios::programs {
 
 using reference::Scaling;
 
-FollowedScaling::FollowedScaling(const Programme& c, std::vector<bool> is_sparse)
+FollowedScaling::FollowedScaling(const ProgramSpec& c, std::vector<bool> is_sparse)
     : c_(c),
       is_sparse_(std::move(is_sparse)),
       gradients_(static_cast<size_t>(c.world.size),

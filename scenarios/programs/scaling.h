@@ -1,4 +1,4 @@
-// How a replica scales gradients in the course of a Programme; docs/semantics.md 2.3 and 2.4.
+// How a replica scales gradients in the course of a ProgramSpec; docs/semantics.md 2.3 and 2.4.
 #pragma once
 
 #include "reference/replicas.h"
@@ -9,7 +9,7 @@ namespace lockstep::scenarios::programs {
 // Of one model on all ranks: which gradients are views that a replica has kept, and which are new.
 class FollowedScaling {
  public:
-  FollowedScaling(const Programme& c, std::vector<bool> is_sparse);
+  FollowedScaling(const ProgramSpec& c, std::vector<bool> is_sparse);
 
   // How the average of this backward's end scales a gradient.
   reference::Scaling of(const Action& backward, int rank, size_t p) const;
@@ -22,7 +22,7 @@ class FollowedScaling {
   Gradient after(const Action& action, int rank, size_t p,
                  const reference::Replicas& replicas) const;
 
-  const Programme& c_;
+  const ProgramSpec& c_;
   const std::vector<bool> is_sparse_;
   std::vector<std::vector<Gradient>> gradients_;  // by rank and parameter
 };

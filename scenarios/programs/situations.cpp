@@ -12,7 +12,7 @@ using gen::set;
 using rc::gen::inRange;
 using rc::gen::weightedElement;
 
-// None in most programmes.
+// None in most programs.
 rc::Gen<Step> joins_if_any() {
   const auto inputs = weightedElement<int>({{3, 0}, {3, 1}, {2, 2}, {1, 3}});
   const auto some = gen::build<Step>(
@@ -25,7 +25,7 @@ rc::Gen<Step> joins_if_any() {
 
 // Behind it most steps are of its model, and two are a loop's. Every second time another one
 // follows it.
-Programme with_join(Programme c, Step join, size_t at) {
+ProgramSpec with_join(ProgramSpec c, Step join, size_t at) {
   if (join.op != "join") return c;
   at %= c.steps.size();
   for (size_t i = at; i < c.steps.size(); ++i)
@@ -57,8 +57,8 @@ Programme with_join(Programme c, Step join, size_t at) {
 }
 
 // A pass whose average rounds, mostly of gradients that a pass before it left and that were zeroed;
-// in one programme of six, before all other steps.
-Programme with_rounding(Programme c, bool has_one, bool keeps) {
+// in one program of six, before all other steps.
+ProgramSpec with_rounding(ProgramSpec c, bool has_one, bool keeps) {
   if (!has_one) return c;
   const Step backward{.op = "backward"}, in_place{.op = "zero_in_place"}, none{.op = "zero_none"};
   c.steps.insert(c.steps.begin(),
@@ -68,9 +68,9 @@ Programme with_rounding(Programme c, bool has_one, bool keeps) {
 }
 
 // The penalty of a model that multiplies its input by its parameters and does nothing else, of a
-// local forward, of a synchronised one, or of one in a pass with a local one; in one programme of
+// local forward, of a synchronised one, or of one in a pass with a local one; in one program of
 // six, before all other steps.
-Programme with_plain_penalty(Programme c, bool has_one, int where) {
+ProgramSpec with_plain_penalty(ProgramSpec c, bool has_one, int where) {
   if (!has_one) return c;
   const Step alone{.no_sync = where == 0, .penalty_alone = true, .direct = "alone"};
   if (where == 1) {
@@ -88,8 +88,8 @@ Programme with_plain_penalty(Programme c, bool has_one, int where) {
 }
 
 // A pass through several models, of which each rank has run the forwards in an order of its own; in
-// one programme of ten, before all other steps.
-Programme with_models_in_any_order(Programme c, bool has_one, int models) {
+// one program of ten, before all other steps.
+ProgramSpec with_models_in_any_order(ProgramSpec c, bool has_one, int models) {
   if (!has_one) return c;
   const Step all{.everywhere = true}, backward{.op = "backward_together", .everywhere = true};
   c.steps.insert(c.steps.begin(), {all, backward});
@@ -101,8 +101,8 @@ Programme with_models_in_any_order(Programme c, bool has_one, int models) {
   return c;
 }
 
-// A forward that is refused, and what helps; in one programme of four.
-Programme with_refusal(Programme c, bool has_one, int layer, size_t at) {
+// A forward that is refused, and what helps; in one program of four.
+ProgramSpec with_refusal(ProgramSpec c, bool has_one, int layer, size_t at) {
   if (!has_one) return c;
   const Step freeze{.op = "freeze", .layer = layer, .forgotten = true};
   const auto place = c.steps.begin() + static_cast<std::ptrdiff_t>(at % c.steps.size());
@@ -116,8 +116,8 @@ rc::Gen<bool> one_in(size_t count) {
   return weightedElement<bool>({{count - 1, false}, {1, true}});
 }
 
-rc::Gen<Programme> with_situations(const rc::Gen<Programme>& programmes) {
-  const auto joined = gen::apply(with_join, programmes, joins_if_any(), inRange<size_t>(0, 8));
+rc::Gen<ProgramSpec> with_situations(const rc::Gen<ProgramSpec>& programs) {
+  const auto joined = gen::apply(with_join, programs, joins_if_any(), inRange<size_t>(0, 8));
   const auto refused =
       gen::apply(with_refusal, joined, one_in(4), inRange(0, 5), inRange<size_t>(0, 12));
   const auto rounded = gen::apply(with_rounding, refused, one_in(6), rc::gen::arbitrary<bool>());

@@ -11,7 +11,7 @@ namespace lockstep::scenarios::programs {
 rc::Gen<bool> one_in(size_t count);
 
 // Joins, refused forwards, averages that round, penalties of plain models, and models that ranks
-// use in different orders, in some of these programmes.
-rc::Gen<Programme> with_situations(const rc::Gen<Programme>& programmes);
+// use in different orders, in some of these programs.
+rc::Gen<ProgramSpec> with_situations(const rc::Gen<ProgramSpec>& programs);
 
 }  // namespace lockstep::scenarios::programs

@@ -1,4 +1,4 @@
-// What ranks must throw in a Programme, and say.
+// What ranks must throw in a ProgramSpec, and say.
 #pragma once
 
 #include "harness/core/compare.h"

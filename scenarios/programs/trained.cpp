@@ -33,7 +33,7 @@ bool is_finite(const at::Tensor& gradient) {
 
 }  // namespace
 
-Trained::Trained(const Programme& c, const std::vector<Action>& actions, int model,
+Trained::Trained(const ProgramSpec& c, const std::vector<Action>& actions, int model,
                  RankContext& here)
     : c_(c),
       actions_(actions),
@@ -78,7 +78,7 @@ void Trained::run(const Action& action) {
   if (op == "convert") convert(*module_);
   if (op.ends_with("freeze")) {
     module_->set_trainable(action.step.layer, op == "unfreeze");
-    if (replica_ && action.step.forgotten) replica_->parameters_changed_untold();
+    if (replica_ && action.step.forgotten) replica_->parameters_changed_unreported();
     if (replica_ && !action.step.forgotten) replica_->update_trainable_parameters();
   }
   if (op == "tell") replica_->update_trainable_parameters();

@@ -1,7 +1,7 @@
-// One model of a Programme on one rank: its replica, its optimizer, its open graphs.
+// One model of a ProgramSpec on one rank: its replica, its optimizer, its open graphs.
 #pragma once
 
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "scenarios/programs/actions.h"
 #include "scenarios/programs/layers.h"
 
@@ -16,7 +16,7 @@ namespace lockstep::scenarios::programs {
 class Trained {
  public:
   // Collective: wraps the model over all ranks.
-  Trained(const Programme& c, const std::vector<Action>& actions, int model, RankContext& here);
+  Trained(const ProgramSpec& c, const std::vector<Action>& actions, int model, RankContext& here);
   ~Trained();
   Trained(const Trained&) = delete;
   Trained& operator=(const Trained&) = delete;
@@ -47,7 +47,7 @@ class Trained {
   std::vector<at::Tensor> trainable() const;
   bool is_finite() const;
 
-  const Programme& c_;
+  const ProgramSpec& c_;
   const std::vector<Action>& actions_;
   RankContext& here_;
   const std::shared_ptr<LayeredModel> module_;

@@ -42,7 +42,7 @@ int64_t checksum(const at::Tensor& value) {
 
 }  // namespace
 
-at::Tensor input_of(const Programme& c, const Action& action, int rank, int64_t count) {
+at::Tensor input_of(const ProgramSpec& c, const Action& action, int rank, int64_t count) {
   auto values = whole_numbers({.seed = c.seed,
                                .stream = Stream::input,
                                .rank = static_cast<uint64_t>(rank),
@@ -51,14 +51,14 @@ at::Tensor input_of(const Programme& c, const Action& action, int rank, int64_t 
   return values.masked_fill_(values == 0, static_cast<double>(kInputMost));
 }
 
-Call call_of(const Programme& c, const Action& action, int rank) {
+Call call_of(const ProgramSpec& c, const Action& action, int rank) {
   return {.left_out = left_out(c, action.step, rank),
           .uses_first = action.uses_first,
           .first_layer = c.order_by_rank ? static_cast<size_t>(rank) : 0,
           .throws = action.step.op == "throw"};
 }
 
-double weight_of(const Programme& c, const std::vector<Action>& actions, const Action& action,
+double weight_of(const ProgramSpec& c, const std::vector<Action>& actions, const Action& action,
                  int rank) {
   if (rank < 4 && has_bit(action.step.infinite, rank))
     return std::numeric_limits<double>::infinity();
@@ -90,7 +90,7 @@ at::Tensor penalty_for_input(const at::Tensor& output, const at::Tensor& input) 
   return (gradient * gradient).sum();
 }
 
-at::Tensor loaded_parameter(const Programme& c, const Action& action, size_t p,
+at::Tensor loaded_parameter(const ProgramSpec& c, const Action& action, size_t p,
                             at::IntArrayRef shape) {
   return whole_numbers({.seed = c.seed,
                         .stream = Stream::parameter,
@@ -99,7 +99,7 @@ at::Tensor loaded_parameter(const Programme& c, const Action& action, size_t p,
                        kLoadedMost, shape);
 }
 
-int64_t loaded_buffer(const Programme& c, const Action& action, size_t buffer, int rank) {
+int64_t loaded_buffer(const ProgramSpec& c, const Action& action, size_t buffer, int rank) {
   return kLoadedMost + whole_at({.seed = c.seed,
                                  .stream = Stream::buffer,
                                  .rank = static_cast<uint64_t>(rank),
@@ -108,7 +108,7 @@ int64_t loaded_buffer(const Programme& c, const Action& action, size_t buffer, i
                                 kLoadedMost);
 }
 
-at::Tensor sum_of_outputs(const Programme& c, const Action& action, int rank,
+at::Tensor sum_of_outputs(const ProgramSpec& c, const Action& action, int rank,
                           const std::vector<at::Tensor>& outputs) {
   auto sum = outputs.front();
   const auto left_out = left_out_of_loss(c, action.step, rank);
@@ -117,7 +117,7 @@ at::Tensor sum_of_outputs(const Programme& c, const Action& action, int rank,
   return sum;
 }
 
-bool clears_gradients(const Programme& c, const Action& finish, int rank) {
+bool clears_gradients(const ProgramSpec& c, const Action& finish, int rank) {
   return c.options.gradient_as_bucket_view && is_shadowed(finish.join) &&
          finish.is_out[static_cast<size_t>(rank)];
 }

@@ -1,4 +1,4 @@
-// The numbers of a Programme: what ranks feed to a forward, and what they record.
+// The numbers of a ProgramSpec: what ranks feed to a forward, and what they record.
 #pragma once
 
 #include "scenarios/programs/actions.h"
@@ -8,23 +8,23 @@ namespace lockstep::scenarios::programs {
 
 // Each rank builds its models from another seed, of which rank 0's counts; without init_sync from
 // the same one.
-inline uint64_t build_seed(const Programme& c, int rank) {
+inline uint64_t build_seed(const ProgramSpec& c, int rank) {
   return c.seed * 1024 + static_cast<uint64_t>(c.options.init_sync ? rank : 0);
 }
 
 // The input of the forward of an action: whole numbers from -3 to 3 without zero, float64.
-at::Tensor input_of(const Programme& c, const Action& action, int rank, int64_t count);
+at::Tensor input_of(const ProgramSpec& c, const Action& action, int rank, int64_t count);
 
-Call call_of(const Programme& c, const Action& action, int rank);
+Call call_of(const ProgramSpec& c, const Action& action, int rank);
 
 // The factor of a forward's output in its loss. Averaging leaves whole numbers whole: it is a
 // multiple of the sizes of groups to the power of the averages that a gradient can go through,
 // unless the step says that it rounds.
-double weight_of(const Programme& c, const std::vector<Action>& actions, const Action& action,
+double weight_of(const ProgramSpec& c, const std::vector<Action>& actions, const Action& action,
                  int rank);
 
 // The sum of the outputs that are part of the loss.
-at::Tensor sum_of_outputs(const Programme& c, const Action& action, int rank,
+at::Tensor sum_of_outputs(const ProgramSpec& c, const Action& action, int rank,
                           const std::vector<at::Tensor>& outputs);
 
 // What a loss with a penalty has beside these outputs: the sum of the squares of their gradients
@@ -39,9 +39,9 @@ inline constexpr double kDirect = 2;
 
 // The values that `load` copies into parameter number `p` of the model, and to each element of a
 // buffer of a rank.
-at::Tensor loaded_parameter(const Programme& c, const Action& action, size_t p,
+at::Tensor loaded_parameter(const ProgramSpec& c, const Action& action, size_t p,
                             at::IntArrayRef shape);
-int64_t loaded_buffer(const Programme& c, const Action& action, size_t buffer, int rank);
+int64_t loaded_buffer(const ProgramSpec& c, const Action& action, size_t buffer, int rank);
 
 // What the numbers of a tensor are, whether or not a rank has it.
 struct Form {
@@ -52,7 +52,7 @@ Form form_of(const at::Tensor& tensor);
 
 // Whether a rank drops its gradients where a join ends: what shadowing leaves in views is of no
 // use.
-bool clears_gradients(const Programme& c, const Action& finish, int rank);
+bool clears_gradients(const ProgramSpec& c, const Action& finish, int rank);
 
 // What `scale` multiplies gradients by.
 inline constexpr double kScale = 2;

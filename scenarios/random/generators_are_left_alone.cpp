@@ -7,7 +7,7 @@
 // one rank or on all, moves every number after it.
 #include "harness/core/compare.h"
 #include "harness/core/generators.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "reference/sampling.h"
 #include "scenarios/cases/labels.h"

@@ -1,7 +1,7 @@
 // The model of a Differing case, as one rank builds it, and what training leaves in it.
 #pragma once
 
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/replicas/differing.h"
 

@@ -12,7 +12,7 @@
 // A rank that gives no sentence, or another one, is shown by the sentences being equal; a rank that
 // waits in vain hangs, which needs no check.
 #include "harness/core/compare.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/sentences.h"
 #include "scenarios/cases/tensors.h"
@@ -86,7 +86,7 @@ Findings every_rank_refuses(const Differing& c, const History& h) {
                      .explanations = explanation}});
   const auto sentences = h.row({0, kWrapping}, "sentence");
   if (is_in_our_words(sentences))
-    out += alike("Every rank must be told the same sentence", {sentences});
+    out += alike("Every rank must receive the same error", {sentences});
   return out;
 }
 
@@ -101,7 +101,7 @@ Findings the_sentence_names_what_differs(const Differing& c, const History& h) {
   if (!wrong) return {};
   return {{"The sentence must name what differs, the values and the ranks that have them",
            wrong->pattern, kWrapping,
-           "expected " + wrong->text + "; every rank was told: " + sentence}};
+           "expected " + wrong->text + "; every rank received: " + sentence}};
 }
 
 Findings no_tensor_travels(const Differing& c, const History& h) {

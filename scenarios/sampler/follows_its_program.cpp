@@ -9,7 +9,7 @@
 #include "harness/core/compare.h"
 #include "harness/core/generators.h"
 #include "harness/core/scenario.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/sampler/acts.h"

@@ -12,7 +12,7 @@
 #include "harness/core/generators.h"
 #include "harness/core/scenario.h"
 #include "harness/core/text.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "reference/sampling.h"
 #include "scenarios/cases/labels.h"

@@ -4,7 +4,7 @@
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/reducer/flag.h"
 #include "ddp/sync_batch_norm.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/subjects/lockstep_hooks.h"
 #include "scenarios/subjects/lockstep_loop.h"
@@ -95,7 +95,7 @@ class Wrapped : public Replica {
     body();
   }
   std::shared_ptr<void> no_sync() override { return std::make_shared<NoSyncGuard>(ddp_.no_sync()); }
-  void parameters_changed_untold() override {}
+  void parameters_changed_unreported() override {}
   void join(const std::string& kind, const std::function<void()>& steps,
             ShardedOptimizer* optimizer) override {
     std::vector<std::shared_ptr<Joinable>> joinables;

@@ -4,7 +4,7 @@
 #include "ddp/collectives.h"
 #include "ddp/distributed_sampler.h"
 #include "ddp/random_split.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "scenarios/subjects/lockstep_optimizers.h"
 
 #include <torch/torch.h>

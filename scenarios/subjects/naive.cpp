@@ -1,7 +1,7 @@
 // Textbook data-parallel training: broadcast every parameter from rank 0 once, and after every
 // backward divide and all-reduce each gradient. Nothing is bucketed or overlapped. A reader can
 // check this subject by eye, and it has the same properties.
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/subjects/subjects.h"
 

@@ -6,7 +6,7 @@
 #include "harness/pytorch/pytorch.h"
 
 #include "harness/pytorch/loaded.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/subjects/pytorch_optimizers.h"
 #include "scenarios/subjects/pytorch_options.h"

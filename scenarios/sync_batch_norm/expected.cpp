@@ -1,7 +1,7 @@
 #include "scenarios/sync_batch_norm/expected.h"
 
 #include "harness/core/scenario.h"
-#include "harness/recorder/tensors.h"
+#include "harness/rank/tensors.h"
 #include "scenarios/cases/tensors.h"
 
 #include <torch/torch.h>

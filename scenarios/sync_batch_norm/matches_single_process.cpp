@@ -19,7 +19,7 @@
 // than the effect of each mistake listed in mistakes.cpp on these values. Within the bounds ranks
 // could still drift apart, so running statistics are also compared between ranks, bit for bit.
 #include "harness/core/compare.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"

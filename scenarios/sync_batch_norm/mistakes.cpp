@@ -1,4 +1,4 @@
-#include "harness/recorder/tensors.h"
+#include "harness/rank/tensors.h"
 #include "scenarios/sync_batch_norm/expected.h"
 #include "scenarios/sync_batch_norm/variants.h"
 

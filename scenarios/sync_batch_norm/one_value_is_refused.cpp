@@ -13,7 +13,7 @@
 #include "harness/core/generators.h"
 #include "harness/core/scenario.h"
 #include "harness/core/values.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/sync_batch_norm/expected.h"
@@ -88,7 +88,7 @@ Findings what_cannot_be_trained_is_refused_and_no_more(const Layer& c, const His
       {{.row = h.row({0, "forward"}, "refused"),
         .expected = {int64_values({expected})},
         .explanations = explanation}});
-  out += alike("Every rank must be told the same sentence", {h.row({0, "forward"}, "sentence")});
+  out += alike("Every rank must receive the same error", {h.row({0, "forward"}, "sentence")});
   return out;
 }
 

@@ -11,8 +11,8 @@
 #include "harness/core/compare.h"
 #include "harness/core/generators.h"
 #include "harness/core/values.h"
-#include "harness/recorder/rank_context.h"
-#include "harness/recorder/tensors.h"
+#include "harness/rank/rank_context.h"
+#include "harness/rank/tensors.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
@@ -62,11 +62,11 @@ void program(const Layer& c, RankContext& here) {
 
 Findings the_first_backward_is_refused(const Layer& c, const History& h) {
   const auto row = h.row({0, "after step"}, "sentence");
-  auto out = alike("Every rank must be told the same sentence", {row});
+  auto out = alike("Every rank must receive the same error", {row});
   for (int rank = 0; rank < c.world.size; ++rank)
     if (row.by_rank[static_cast<size_t>(rank)].shape == std::vector<int64_t>{0})
       out += Findings{{"A backward with create_graph must be refused", "second_derivative_taken",
-                       "rank " + std::to_string(rank) + " was told nothing"}};
+                       "rank " + std::to_string(rank) + " received no error"}};
   return out;
 }
 

@@ -15,8 +15,8 @@
 // over the ranks are compared, and the bounds are summed.
 #include "harness/core/compare.h"
 #include "harness/core/generators.h"
-#include "harness/recorder/rank_context.h"
-#include "harness/recorder/tensors.h"
+#include "harness/rank/rank_context.h"
+#include "harness/rank/tensors.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"

@@ -9,7 +9,7 @@
 // averaged gradients: a rank that saw others would skip or clip where its peers do not.
 #include "harness/core/compare.h"
 #include "harness/core/generators.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/training/loop.h"

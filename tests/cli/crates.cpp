@@ -1,7 +1,7 @@
 // Scenarios whose cases have enough fields to be shrunk.
 #include "harness/core/compare.h"
 #include "harness/core/generators.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "tests/cli/toys.h"
 
 #include <cstdlib>

@@ -2,7 +2,7 @@
 // use a field of its shape.
 #include "harness/core/compare.h"
 #include "harness/core/generators.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "tests/cli/toys.h"
 
 #include <array>

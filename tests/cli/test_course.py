@@ -53,7 +53,7 @@ class Course(ProgramCase):
         self.assertEqual(listed, expected)
 
     def test_every_page_has_a_claim_a_question_and_a_hidden_answer(self):
-        known = self.output_of("demo") + self.output_of("demo claims")
+        known = self.output_of("demo") + self.output_of("demo beliefs")
         for number, page in enumerate(self.pages()):
             text = read(page)
             for part in ("**An article's claim.** ", "**Question.** ", "<summary>Answer</summary>"):

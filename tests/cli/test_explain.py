@@ -38,7 +38,7 @@ class Explaining(ProgramCase):
 
     def test_searches(self):
         self.assert_golden("explain_searches", "".join(self.told("explain", words) for words in (
-            "momentum", "claim-17", "syncbn", "dead rank", "bufers", "no such words")))
+            "momentum", "belief-17", "syncbn", "dead rank", "bufers", "no such words")))
 
     def test_tags_are_found(self):
         found = self.out_of("explain", "optimizers").splitlines()

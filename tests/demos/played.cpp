@@ -1,7 +1,7 @@
 #include "tests/demos/played.h"
 
+#include "demos/beliefs/beliefs.h"
 #include "demos/catalogue.h"
-#include "demos/claims/claims.h"
 #include "harness/worlds/about.h"
 #include "harness/worlds/tiers.h"
 #include "scenarios/subjects/subjects.h"
@@ -17,7 +17,7 @@ Tier& lane() {
   static const auto lanes = [] {
     std::vector<Scenario> scenarios;
     for (const auto& demo : demonstrations()) scenarios.push_back(demo.scenario);
-    for (const auto& claim : claims()) scenarios.push_back(claim.scenario);
+    for (const auto& belief : beliefs()) scenarios.push_back(belief.scenario);
     auto made = forked_lanes(SingleThreaded(), scenarios, built_in_subjects(), 1);
     use_one_intra_op_thread();
     return made;

@@ -1,5 +1,5 @@
 """What a seed makes of a training loop: model, data and who draws it, workers, accumulation, wrapper, optimizers, schedule, precision,
-evaluation, checkpoint; and the mistakes that loops.py can plant in it, each with the claims that find it."""
+evaluation, checkpoint; and the mistakes that loops.py can plant in it, each with the invariants that find it."""
 
 import dataclasses
 import random
@@ -98,7 +98,7 @@ def is_plain(loop):
     return loop.optimizer not in ("closure", "lbfgs") and not loop.precision.startswith("scaler")
 
 
-# Mistake -> (which loops can have it, claims of which at least one has to fail; a loop that deadlocks counts with run.*).
+# Mistake -> (which loops can have it, invariants of which at least one has to fail; a loop that deadlocks counts with run.*).
 MISTAKES = {
     "epoch_forgotten": (lambda loop: loop.fed == "sampler" and loop.shuffle, {"data.order_changes"}),
     "sampler_forgotten": (lambda loop: loop.fed == "sampler" and not loop.shuffle, {"data.is_partitioned"}),
@@ -151,13 +151,13 @@ MISTAKES_OF_ALL = {
 
 
 def listed(right, each, compared_right, compared_each):
-    """SEED:MISTAKE, with =CLAIMS where it is wrong, and +one where it is compared with one process."""
+    """SEED:MISTAKE, with =INVARIANTS where it is wrong, and +one where it is compared with one process."""
     yield from (f"{seed}:right" for seed in range(right))
-    for mistake, (can_have, claims) in MISTAKES.items():
+    for mistake, (can_have, invariants) in MISTAKES.items():
         seeds = (seed for seed in range(1000, 9000) if can_have(draw(seed)))
-        yield from (f"{seed}:{mistake}={','.join(sorted(claims))}" for seed, _ in zip(seeds, range(each)))
+        yield from (f"{seed}:{mistake}={','.join(sorted(invariants))}" for seed, _ in zip(seeds, range(each)))
     following = [seed for seed in range(20000, 29000) if can_follow(draw(seed))]
     yield from (f"{seed}:right+one" for seed in following[:compared_right])
-    for mistake, (can_have, claims) in {**MISTAKES, **MISTAKES_OF_ALL}.items():
+    for mistake, (can_have, invariants) in {**MISTAKES, **MISTAKES_OF_ALL}.items():
         seeds = (seed for seed in following if can_have(draw(seed)))
-        yield from (f"{seed}:{mistake}+one={','.join(sorted(claims | COMPARED))}" for seed, _ in zip(seeds, range(compared_each)))
+        yield from (f"{seed}:{mistake}+one={','.join(sorted(invariants | COMPARED))}" for seed, _ in zip(seeds, range(compared_each)))

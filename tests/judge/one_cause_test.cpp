@@ -106,11 +106,11 @@ TEST(OneCause, IgnoreWhatAModelHeldBeforeItsValuesCame) {
 TEST(OneCause, AllowByName) {
   auto run = right_run();
   nth<Digests>(run.ranks[1], 2, "gradients").values[1].bits = 77;
-  const Allowances allowed{.claims = {"gradients.are_the_same"}};
+  const Allowances allowed{.invariants = {"gradients.are_the_same"}};
   const auto results = judged(run, nullptr, allowed);
   EXPECT_EQ(result_named(results, "gradients.are_the_same").kind, Result::Kind::pass);
   EXPECT_EQ(result_named(results, "gradients.are_the_same").remarks.size(), 1u);
-  EXPECT_THROW(check_claim_name("gradients.are_the_sane", "--allow"), FieldError);
+  EXPECT_THROW(check_invariant_name("gradients.are_the_sane", "--allow"), FieldError);
 }
 
 TEST(OneCause, CallOneSeedForDropoutARemarkThatFailsAStrictJudgement) {

@@ -28,7 +28,7 @@ class RecordedCase(unittest.TestCase):
         cls.log = result.stdout + result.stderr
 
     def judge(self, name, *flags, statuses):
-        """The process that judged, which ended with one of these statuses, and its results by claim."""
+        """The process that judged, which ended with one of these statuses, and its results by invariant."""
         report = os.path.join(self.folder, name + ".json")
         result = subprocess.run([self.lockstep, "judge", os.path.join(self.folder, name), "--json", report, *flags],
                                 capture_output=True, text=True, timeout=120, check=False)

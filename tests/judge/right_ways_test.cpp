@@ -1,5 +1,5 @@
-// What is right though few programs do it, and what is customary: no claim fails.
-#include "harness/judge/claims.h"
+// What is right though few programs do it, and what is customary: no invariant fails.
+#include "harness/judge/invariants.h"
 #include "tests/judge/right_run.h"
 
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@ from recorded_case import RecordedCase, main
 CLEAN = [(dtype, world) for dtype in ("float32", "bfloat16", "float16") for world in (2, 4)] + [("autocast", 2), ("uneven", 2), ("words", 2)]
 # Divided over the ranks, each beside one process that divides nothing.
 DIVIDED = [(name, world) for name in ("fully_shard", "fsdp") for world in (2, 4)]
-# Program -> the one process that it is judged against, the claim that finds its mistake, the pattern, and the place's begin.
+# Program -> the one process that it is judged against, the invariant that finds its mistake, the pattern, and the place's begin.
 VALUES, DATA = "values.follow_one_process", "data.is_that_of_one_process"
 MISTAKES = {
     "sum": ("float32", VALUES, "sum_not_average", "step 0, backward, "),
@@ -47,7 +47,7 @@ class Beside(RecordedCase):
             with self.subTest(program=name, world=world):
                 result, results = self.judged("%s-%d" % (name, world), name + "-1")
                 self.assertEqual(result.returncode, 0, result.stdout)
-                self.assertEqual([results[claim]["result"] for claim in (VALUES, DATA)], ["pass", "pass"])
+                self.assertEqual([results[invariant]["result"] for invariant in (VALUES, DATA)], ["pass", "pass"])
 
     def test_what_is_divided_over_the_ranks_is_put_together(self):
         for name, world in DIVIDED:
@@ -64,11 +64,11 @@ class Beside(RecordedCase):
         self.assertEqual(results[VALUES]["findings"][0]["pattern"], "begins_with_other_parameters", result.stdout)
 
     def test_each_mistake_is_caught_at_its_step_and_named(self):
-        for name, (one, claim, pattern, place) in MISTAKES.items():
+        for name, (one, invariant, pattern, place) in MISTAKES.items():
             with self.subTest(mistake=name):
                 result, results = self.judged(name + "-2", one + "-1")
-                self.assertEqual((result.returncode, results[claim]["result"]), (1, "fail"), result.stdout)
-                finding = results[claim]["findings"][0]
+                self.assertEqual((result.returncode, results[invariant]["result"]), (1, "fail"), result.stdout)
+                finding = results[invariant]["findings"][0]
                 self.assertEqual(finding["pattern"], pattern, result.stdout)
                 self.assertTrue(finding["where"].startswith(place), finding["where"])
 

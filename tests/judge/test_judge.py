@@ -12,7 +12,7 @@ import unittest
 from recorded_case import HERE, PYTHON, ROOT, RecordedCase, main
 
 CLEAN = ("images", "texts", "accumulation", "two_models", "uneven", "local_sgd", "local_sgd_in_no_sync", "two_stages", "own_updates", "penalty")
-# Program -> the claim that finds its mistake, and the pattern that it names.
+# Program -> the invariant that finds its mistake, and the pattern that it names.
 MISTAKES = {
     "loaded_on_rank_zero": ("parameters.are_the_same", "changed_on_some_ranks"),
     "other_learning_rate": ("optimizer.has_one_setting", "no_two_ranks_agree"),
@@ -34,7 +34,7 @@ MISTAKES = {
     "loaded_after_a_join": ("parameters.are_the_same", "changed_on_some_ranks"),
     "clipped_after_a_join": ("parameters.are_the_same", "no_two_ranks_agree"),
 }
-# Program -> the claim of which it is a remark, and the pattern.
+# Program -> the invariant of which it is a remark, and the pattern.
 CUSTOMS = {
     "one_seed": ("random.streams_differ", "same_random_stream"),
     "unused_parameter": ("gradients.reach_every_parameter", "never_a_gradient"),
@@ -61,21 +61,21 @@ class Programs(RecordedCase):
                     self.assertEqual(results["run.is_recorded_whole"]["result"], "pass")
 
     def test_each_usual_mistake_is_caught_and_named(self):
-        for name, (claim, pattern) in MISTAKES.items():
+        for name, (invariant, pattern) in MISTAKES.items():
             with self.subTest(mistake=name):
                 result, results = self.judged(name + "-2")
                 self.assertEqual(result.returncode, 1, result.stdout)
-                self.assertEqual(results[claim]["result"], "fail", result.stdout)
-                self.assertEqual(results[claim]["findings"][0]["pattern"], pattern, result.stdout)
+                self.assertEqual(results[invariant]["result"], "fail", result.stdout)
+                self.assertEqual(results[invariant]["findings"][0]["pattern"], pattern, result.stdout)
 
     def test_what_is_customary_is_a_remark_which_a_strict_judgement_fails(self):
-        for name, (claim, pattern) in CUSTOMS.items():
+        for name, (invariant, pattern) in CUSTOMS.items():
             with self.subTest(custom=name):
                 result, results = self.judged(name + "-2")
                 self.assertEqual(result.returncode, 0, result.stdout)
-                self.assertEqual(results[claim]["remarks"][0]["pattern"], pattern)
+                self.assertEqual(results[invariant]["remarks"][0]["pattern"], pattern)
                 result, results = self.judged(name + "-2", "--strict")
-                self.assertEqual((result.returncode, results[claim]["result"]), (1, "fail"), result.stdout)
+                self.assertEqual((result.returncode, results[invariant]["result"]), (1, "fail"), result.stdout)
 
     def test_a_resumed_run_draws_no_order_that_the_run_before_has_drawn(self):
         after = ("--after", os.path.join(self.folder, "first_run-2"))
@@ -107,7 +107,7 @@ class Programs(RecordedCase):
         self.assertEqual(results["parameters.are_the_same"]["result"], "pass")
         self.assertEqual(results["collectives.have_one_order"]["result"], "pass")
 
-    def test_a_claim_without_material_is_skipped_with_its_reason(self):
+    def test_a_invariant_without_material_is_skipped_with_its_reason(self):
         _, results = self.judged("texts-2")
         self.assertEqual(results["buffers.follow_rank_zero"]["refused"], {"no forward broadcast buffers": 1})
 

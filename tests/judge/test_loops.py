@@ -1,5 +1,5 @@
 """Training loops that seeds draw (loops.py): right ones are clean and train as without the recorder, and each planted mistake that
-ranks show each other is caught, by one of the claims that name it. Beside one process right loops are clean too, and every mistake is
+ranks show each other is caught, by one of the invariants that name it. Beside one process right loops are clean too, and every mistake is
 caught.
 
 usage: test_loops.py LOCKSTEP     LOCKSTEP_CAMPAIGNS has 500 right loops and 20 of each mistake, instead of 16 and one; beside one
@@ -40,10 +40,10 @@ class Loops(RecordedCase):
         return self.judge(name, *beside, statuses=statuses)
 
     def missed(self, wrong):
-        for loop, claims in wrong:
+        for loop, invariants in wrong:
             result, results = self.judged(loop, 0, 1, 3, 77)
-            failed = {claim for claim, each in results.items() if each["result"] == "fail"}
-            if result.returncode != 1 or not failed & set(claims.split(",")):
+            failed = {invariant for invariant, each in results.items() if each["result"] == "fail"}
+            if result.returncode != 1 or not failed & set(invariants.split(",")):
                 yield loop, result.returncode, sorted(failed)
 
     def test_right_loops_are_clean(self):

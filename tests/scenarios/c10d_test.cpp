@@ -1,7 +1,7 @@
 // PyTorch's reducer as a subject: that it is driven as Python drives it shows in what its options
 // do. What it does without them is compared with ours in differential_test.cpp.
 #include "harness/core/scenario.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "harness/worlds/tiers.h"
 #include "scenarios/cases/network.h"

@@ -10,7 +10,7 @@
 // have two ranks.
 #include "harness/core/generators.h"
 #include "harness/core/scenario.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "harness/worlds/tiers.h"
 #include "scenarios/cases/draw.h"

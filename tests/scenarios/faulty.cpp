@@ -1,6 +1,6 @@
 #include "tests/scenarios/faulty.h"
 
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 
 #include <torch/torch.h>
 

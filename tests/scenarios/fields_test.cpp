@@ -39,7 +39,7 @@ bool makes_no_difference(const std::string& scenario, const std::string& path) {
       {"evaluation.counts_each_sample_once", {"batch_size", "with_gradients"}},
       {"join.joinables_are_shadowed", {"gradient_as_bucket_view"}},
       {"sync_batch_norm.matches_single_process", {"threads"}},
-      {"errors.lacking_gradients_are_told", {"order_by_rank"}}};
+      {"errors.lacking_gradients_are_reported", {"order_by_rank"}}};
   const auto own = kOfScenarios.find(scenario);
   return path == "layout" || path == "gradient_layout" || path == "network.order_by_rank" ||
          (own != kOfScenarios.end() && own->second.contains(path));
@@ -48,7 +48,7 @@ bool makes_no_difference(const std::string& scenario, const std::string& path) {
 // No rank leaves a record of what they change: one ends first, or the subject refuses the model.
 bool is_not_recorded(const std::string& scenario, const std::string& path) {
   static const std::set<std::string> kNumbers{"batch_log2", "shares", "values", "seed"};
-  return (scenario == "failures.survivors_are_told" ||
+  return (scenario == "failures.reach_every_survivor" ||
           scenario == "replicas.conversion_is_noticed") &&
          kNumbers.contains(path);
 }

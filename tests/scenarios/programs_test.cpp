@@ -12,16 +12,16 @@
 namespace lockstep::scenarios::programs {
 namespace {
 
-std::vector<std::string> operations(const Programme& c) {
+std::vector<std::string> operations(const ProgramSpec& c) {
   std::vector<std::string> out;
   for (const auto& action : actions_of(c)) out.push_back(action.step.op);
   return out;
 }
 
-TEST(Programmes, LeaveOutStepsThatMeanNothing) {
-  Programme c{.world = {.size = 2},
-              .steps = {{.op = "backward"}, {}, {.op = "backward"}, {.op = "backward"}, {}},
-              .layers = {{}, {}}};
+TEST(ProgramSpecs, LeaveOutStepsThatMeanNothing) {
+  ProgramSpec c{.world = {.size = 2},
+                .steps = {{.op = "backward"}, {}, {.op = "backward"}, {.op = "backward"}, {}},
+                .layers = {{}, {}}};
   EXPECT_EQ(operations(c), (std::vector<std::string>{"forward", "backward", "forward"}));
   // Without find_unused_parameters only a local forward may leave out layers.
   c.steps = {{.unused = {1}}, {.no_sync = 1, .unused = {0, 1}}, {.unused = {4}}};
@@ -39,25 +39,25 @@ TEST(Programmes, LeaveOutStepsThatMeanNothing) {
   EXPECT_EQ(actions_of(c).size(), 1u);
 }
 
-TEST(Programmes, AnUpdateWaitsForGraphsThatHaveSavedParameters) {
-  Programme c{.world = {.size = 2}, .steps = {{}, {.op = "update"}}, .layers = {{}}};
+TEST(ProgramSpecs, AnUpdateWaitsForGraphsThatHaveSavedParameters) {
+  ProgramSpec c{.world = {.size = 2}, .steps = {{}, {.op = "update"}}, .layers = {{}}};
   EXPECT_EQ(actions_of(c).size(), 2u);
   c.layers.front().use = "squared";
   EXPECT_EQ(actions_of(c).size(), 1u);
 }
 
-TEST(Programmes, NeedAReplicaForForwardsOfOne) {
-  const Programme c{.world = {.size = 3},
-                    .steps = {{},
-                              {.op = "unwrap"},
-                              {},
-                              {.op = "regroup", .cut = 1},
-                              {.op = "evaluate"},
-                              {.op = "bare"},
-                              {.op = "backward"},
-                              {.op = "wrap", .cut = 2},
-                              {},
-                              {.op = "regroup", .cut = 4}}};
+TEST(ProgramSpecs, NeedAReplicaForForwardsOfOne) {
+  const ProgramSpec c{.world = {.size = 3},
+                      .steps = {{},
+                                {.op = "unwrap"},
+                                {},
+                                {.op = "regroup", .cut = 1},
+                                {.op = "evaluate"},
+                                {.op = "bare"},
+                                {.op = "backward"},
+                                {.op = "wrap", .cut = 2},
+                                {},
+                                {.op = "regroup", .cut = 4}}};
   EXPECT_EQ(operations(c), (std::vector<std::string>{"forward", "unwrap", "bare", "backward",
                                                      "wrap", "forward", "regroup"}));
   EXPECT_FALSE(actions_of(c)[3].is_synchronised) << "its replica is gone";
@@ -65,23 +65,23 @@ TEST(Programmes, NeedAReplicaForForwardsOfOne) {
   EXPECT_EQ(multiple_of_divisors(c), 6);
 }
 
-TEST(Programmes, AGraphLacksTheParametersUnfrozenSince) {
-  Programme c{.world = {.size = 2},
-              .steps = {{}, {.op = "unfreeze"}, {.op = "backward"}},
-              .layers = {{.frozen = "all"}}};
+TEST(ProgramSpecs, AGraphLacksTheParametersUnfrozenSince) {
+  ProgramSpec c{.world = {.size = 2},
+                .steps = {{}, {.op = "unfreeze"}, {.op = "backward"}},
+                .layers = {{.frozen = "all"}}};
   EXPECT_EQ(actions_of(c).size(), 2u);
   c.options.find_unused_parameters = true;
   EXPECT_EQ(actions_of(c).size(), 3u);
 }
 
-TEST(Programmes, ABackwardKnowsItsGraphs) {
-  const Programme c{.world = {.size = 2},
-                    .steps = {{.no_sync = 1},
-                              {},
-                              {.op = "backward", .of = 2},
-                              {},
-                              {.op = "backward_retained", .of = 1},
-                              {.op = "backward_together"}}};
+TEST(ProgramSpecs, ABackwardKnowsItsGraphs) {
+  const ProgramSpec c{.world = {.size = 2},
+                      .steps = {{.no_sync = 1},
+                                {},
+                                {.op = "backward", .of = 2},
+                                {},
+                                {.op = "backward_retained", .of = 1},
+                                {.op = "backward_together"}}};
   const auto actions = actions_of(c);
   ASSERT_EQ(actions.size(), 6u);
   EXPECT_EQ(actions[2].graphs, std::vector<int>{0});
@@ -92,11 +92,11 @@ TEST(Programmes, ABackwardKnowsItsGraphs) {
   EXPECT_TRUE(actions[5].is_synchronised);
 }
 
-TEST(Programmes, DrawnOnesHoldOnlyStepsThatMeanSomethingAndEveryOperation) {
-  const auto programmes_of = scenario_in_catalogue("programs.match_single_process");
+TEST(ProgramSpecs, DrawnOnesHoldOnlyStepsThatMeanSomethingAndEveryOperation) {
+  const auto specs_of = scenario_in_catalogue("programs.match_single_process");
   std::set<std::string> seen;
   for (uint64_t seed = 0; seed < 400; ++seed) {
-    const auto c = from_json<Programme>(programmes_of.draw(seed, 100).value, "case");
+    const auto c = from_json<ProgramSpec>(specs_of.draw(seed, 100).value, "case");
     const auto actions = actions_of(c);
     std::set<int> numbers;
     for (const auto& action : actions) {
@@ -108,7 +108,7 @@ TEST(Programmes, DrawnOnesHoldOnlyStepsThatMeanSomethingAndEveryOperation) {
   EXPECT_EQ(seen.size(), 28u);
 }
 
-TEST(Programmes, RecordsOfLargeTensorsShowEveryElement) {
+TEST(ProgramSpecs, RecordsOfLargeTensorsShowEveryElement) {
   const auto value = torch::arange(5000, at::kFloat);
   const auto form = form_of(value);
   const auto whole = shown("w", value, form);

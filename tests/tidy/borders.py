@@ -3,13 +3,13 @@
 # Folder -> the folders and files it may include; the longest folder that holds a file decides.
 CORE, PROCESS, ENGINE, WORLD = "harness/core", "harness/process", "harness/engine", "harness/worlds"
 JUDGE = "harness/judge"
-ACCELERATOR, CUDA, RECORDER = "harness/accelerator", "harness/cuda", "harness/recorder"
+ACCELERATOR, CUDA, RANK = "harness/accelerator", "harness/cuda", "harness/rank"
 PYTORCH = "harness/pytorch"
 PUBLIC = tuple("ddp/" + name + ".h" for name in (
     "batch_norm", "bucket_plan", "buffer_hook", "check_replicas_equal", "checkpoint", "collectives", "communication_hook", "communication_hooks", "convert_sync_batchnorm", "distributed_data_parallel", "distributed_sampler", "errors", "init",
     "join", "joinable", "launcher_report", "logging_data", "model_averaging", "options", "outputs", "post_local_sgd", "power_sgd", "random_split", "spawn", "sync_batch_norm", "version", "zero_redundancy_optimizer"))
 ALL_BUT_DDP = ("reference", "harness", "scenarios", "reports", "demos", "cli", "bench", "examples", "cmake")
-SUBJECT = tuple(RECORDER + "/" + name for name in ("rank_context.h", "tensors.h")) + tuple(
+SUBJECT = tuple(RANK + "/" + name for name in ("rank_context.h", "tensors.h")) + tuple(
     WORLD + "/" + name for name in ("checkpoints.h", "subject.h", "subjects.h", "optimizers.h", "options.h"))
 # What a launcher says to a process, and the process to it: free of torch.
 LAUNCHER = ("ddp/launcher_report.h", "ddp/rendezvous/launcher.h", "ddp/rendezvous/listening.h")
@@ -35,11 +35,11 @@ MAY_INCLUDE = {
     JUDGE: (JUDGE, CORE),
     PROCESS: (PROCESS, CORE),
     ENGINE: (ENGINE, CORE, PROCESS),
-    RECORDER: (RECORDER, CORE, PROCESS),
-    WORLD: (WORLD, CORE, PROCESS, RECORDER),
-    WORLD + "/backends.cpp": (WORLD, CORE, PROCESS, RECORDER, ACCELERATOR),
-    WORLD + "/cuda_backends.cpp": (WORLD, CORE, PROCESS, RECORDER, CUDA),
-    "recorder": ("recorder", RECORDER, CORE),
+    RANK: (RANK, CORE, PROCESS),
+    WORLD: (WORLD, CORE, PROCESS, RANK),
+    WORLD + "/backends.cpp": (WORLD, CORE, PROCESS, RANK, ACCELERATOR),
+    WORLD + "/cuda_backends.cpp": (WORLD, CORE, PROCESS, RANK, CUDA),
+    "recorder": ("recorder", RANK, CORE),
     ACCELERATOR: (ACCELERATOR, CORE),
     CUDA: (CUDA,),
     PYTORCH: (PYTORCH, PROCESS),

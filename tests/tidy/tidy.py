@@ -14,14 +14,14 @@ import shutil
 import subprocess
 import sys
 
-from borders import ACCELERATOR, CORE, ENGINE, JUDGE, LAUNCHER, MAY_INCLUDE, PROCESS, RECORDER, WORLD
+from borders import ACCELERATOR, CORE, ENGINE, JUDGE, LAUNCHER, MAY_INCLUDE, PROCESS, RANK, WORLD
 from definitions import one_definition
 from patterns import patterns
 from tree import Problem, Tree, is_under, line_of
 from words import words
 
 STREAM_ORDER = (ACCELERATOR + "/stream_order.h", ACCELERATOR + "/stream_order.cpp")
-RECORDS = tuple(f"{RECORDER}/{name}.{end}" for name in ("call_sites", "injector", "journal") for end in ("h", "cpp"))
+RECORDS = tuple(f"{RANK}/{name}.{end}" for name in ("call_sites", "injector", "journal") for end in ("h", "cpp"))
 TORCH_FREE = (CORE, JUDGE, PROCESS, ENGINE, "reports", "cli") + STREAM_ORDER + RECORDS + LAUNCHER
 FRAGILE = {"Gloo": re.compile(r"ProcessGroupGloo|^gloo/"), "NCCL": re.compile(r"ProcessGroupNCCL|^nccl")}
 
@@ -29,13 +29,13 @@ FRAGILE = {"Gloo": re.compile(r"ProcessGroupGloo|^gloo/"), "NCCL": re.compile(r"
 LINES_MAX = 300
 LONG_FILES = {
     "harness/worlds/shared_memory_store.cpp": "the table and the store over it share one lock and one layout",
-    "harness/recorder/tap.cpp": "an override for each virtual of c10d::Backend; in one place none is missed",
+    "harness/rank/tap.cpp": "an override for each virtual of c10d::Backend; in one place none is missed",
     "tests/ddp/consistency/errors_test.cpp": "each kind of disagreement with its sentence, side by side",
     "tests/ddp/reducer/gradients_test.cpp": "one list of propositions on one small world",
 }
 
 # What may end a process on the spot: a forked child's last line, an injected exit, the second Ctrl-C.
-ENDS_PROCESSES = (PROCESS, WORLD + "/forked", RECORDER + "/injector.cpp", "cli/interrupt.cpp",
+ENDS_PROCESSES = (PROCESS, WORLD + "/forked", RANK + "/injector.cpp", "cli/interrupt.cpp",
                   "ddp/spawn")
 OUR_CODE = ("ddp", "reference", "harness", "recorder", "scenarios", "reports", "demos", "cli", "bench", "examples")
 # The files of ddp/ that may sleep and start threads.

@@ -1,9 +1,9 @@
 #include "harness/worlds/subjects.h"
 
 #include "harness/process/shared_memory.h"
-#include "harness/recorder/injector.h"
-#include "harness/recorder/journal.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/injector.h"
+#include "harness/rank/journal.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 
 #include <gtest/gtest.h>

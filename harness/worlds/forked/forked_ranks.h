@@ -22,7 +22,7 @@ struct ForkedRanks {
 
 // Forks them, and blocks until they and what they have started are gone. The reply's ranks are
 // those that ran here. Ends all worlds that are kept, from whose processes those that the ranks
-// leave running could not be told.
+// leave running could not be distinguished.
 CaseReply run_forked(const ForkedRanks& ranks, Workplace& workplace, KeptWorlds& kept,
                      int stop_descriptor);
 

@@ -1,7 +1,7 @@
 // A group of a forked world: Gloo, and for a device's tensors the device's backend.
 #pragma once
 
-#include "harness/recorder/tap.h"
+#include "harness/rank/tap.h"
 #include "harness/worlds/device_backend.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>

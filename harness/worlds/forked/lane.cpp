@@ -1,6 +1,6 @@
 #include "harness/worlds/forked/lane.h"
 
-#include "harness/recorder/journal.h"
+#include "harness/rank/journal.h"
 #include "harness/worlds/forked/rank.h"
 #include "harness/worlds/forked/server.h"
 #include "harness/worlds/shared_memory_store.h"

@@ -1,6 +1,6 @@
 #include "harness/worlds/forked/memory.h"
 
-#include "harness/recorder/journal.h"
+#include "harness/rank/journal.h"
 #include "harness/worlds/shared_memory_store.h"
 
 #include <algorithm>

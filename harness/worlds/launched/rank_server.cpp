@@ -2,7 +2,7 @@
 
 #include "harness/process/message.h"
 #include "harness/process/zygote.h"
-#include "harness/recorder/journal.h"
+#include "harness/rank/journal.h"
 #include "harness/worlds/forked/forked_ranks.h"
 
 #include <csignal>

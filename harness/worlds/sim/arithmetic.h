@@ -1,7 +1,7 @@
 // Executes a collective on the tensors of its members, in one process.
 #pragma once
 
-#include "harness/recorder/call.h"
+#include "harness/rank/call.h"
 #include "harness/worlds/sim/reduction.h"
 
 #include <cstdint>

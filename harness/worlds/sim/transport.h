@@ -5,7 +5,7 @@
 // of a collective of this transport therefore blocks until it is over.
 #pragma once
 
-#include "harness/recorder/tap.h"
+#include "harness/rank/tap.h"
 #include "harness/worlds/sim/arithmetic.h"
 #include "harness/worlds/sim/arrival.h"
 #include "harness/worlds/sim/collective_matcher.h"

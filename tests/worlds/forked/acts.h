@@ -1,7 +1,7 @@
 // What toys do with collectives.
 #pragma once
 
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 
 #include <string>
 

@@ -1,5 +1,5 @@
-#include "harness/recorder/journal.h"
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/journal.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/forked/lane.h"
 #include "harness/worlds/subject.h"
 #include "harness/worlds/tiers.h"

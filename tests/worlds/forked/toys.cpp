@@ -1,6 +1,6 @@
 #include "tests/worlds/forked/toys.h"
 
-#include "harness/recorder/journal.h"
+#include "harness/rank/journal.h"
 #include "harness/worlds/launched/launched_tier.h"
 #include "tests/worlds/forked/acts.h"
 

@@ -1,7 +1,7 @@
 // A scenario whose ranks do what they are told, and lanes to play it on.
 #pragma once
 
-#include "harness/recorder/rank_context.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/forked/lane.h"
 #include "harness/worlds/served_store.h"
 #include "harness/worlds/subject.h"

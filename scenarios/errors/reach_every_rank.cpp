@@ -1,0 +1,102 @@
+// If one rank makes a mistake in its training, every rank receives the error, in the same step and
+// soon; the sentence names the rank, the parameter and the operation; and the training continues,
+// where it can.
+//
+// The case draws the mistake, the ranks that make it, the step and the parameter. Some mistakes end
+// a pass, and no more: every rank receives it at its end, keeps the gradients that it computed, and
+// goes on. Others end the training: the rank has its own error, its peers' waits end with it, and
+// all begin anew. Peers of a rank that is late wait as long as the timeout of their instance says,
+// which passes in virtual time. A rank that leaves out a step silently is named when it ends. What
+// is said, and what gradients hold then, follows from docs/semantics.md; errors::follow computes
+// it.
+//
+// A rank that does not receive it waits until the deadline, and the check of the endings shows it:
+// ranks leave collectives behind that their peers never issued, so the checks judge endings.
+#include "scenarios/cases/labels.h"
+#include "scenarios/errors/draw.h"
+#include "scenarios/errors/judge.h"
+#include "scenarios/errors/run.h"
+
+namespace lockstep::scenarios::errors_reach_every_rank {
+namespace {
+
+using namespace errors;
+
+const std::vector<std::string> kKinds{
+    "throw_in_backward",   "in_the_loss",   "dtype",     "sparse",     "twice",
+    "throw_in_forward",    "frozen",        "converted", "registered", "reported",
+    "forward_in_backward", "forward_twice", "skipped",   "late"};
+
+std::vector<Erring> every_small_one() {
+  std::vector<Erring> all;
+  for (const int world : {2, 3})
+    for (const auto& ranks : std::vector<Ranks>{{0}, {1}, {}})
+      for (const auto& kind : kKinds)
+        for (const int step : {0, 1})
+          for (const bool finds : {false, true})
+            all.push_back({.world = {.size = world},
+                           .steps = 3,
+                           .mistake = {.kind = kind, .step = step, .parameter = 1, .ranks = ranks},
+                           .sizes = {1, 2, 1},
+                           .options = {.bucket_cap_bytes = 1, .find_unused_parameters = finds}});
+  return all;
+}
+
+bool is(const Erring& c, const std::string& kind) {
+  return c.mistake.kind == kind;
+}
+
+}  // namespace
+
+Scenario reach_every_rank() {
+  return scenario<Erring>({
+      .name = "errors.reach_every_rank",
+      .former_name = "errors.are_told_on_every_rank",
+      .claim = "If some ranks make a mistake in a step, every rank receives the error in that "
+               "step, within "
+               "seconds, by a sentence that names them, the parameter and the operation; what "
+               "gradients hold, and how training continues, is as docs/semantics.md says.",
+      .exactness = "same sentence, bit-equal",
+      .source = "docs/semantics.md 0.7, 0.18, 0.19, 1.4 and 2.7",
+      .not_covered = "ranks that die or stop, mistakes in constructions and joins, two mistakes",
+      .usual_mistake = "catching an error on the rank that has it, and continuing alone.",
+      .tags = {"errors", "failures"},
+      .must_catch = {"failed_pass_written_back", "first_pass_that_failed_is_learned",
+                     "flag_stays_raised", "longer_of_two_timeouts", "registered_later_unseen",
+                     "steps_not_compared", "usage_error_unposted"},
+      .draws = 150,
+      .start = {.world = {.size = 2}, .mistake = {.kind = "throw_in_backward", .ranks = {1}}},
+      .every = every_small_one,
+      .cases = erring(),
+      .program = run,
+      .checks = {every_rank_returns, every_rank_receives_its_error, ranks_receive_one_error,
+                 gradients_are_as_said},
+      .judges_endings = true,
+      .labels = {{"three ranks and more", 0.4, has_three_ranks<Erring>},
+                 {"a mistake of all ranks", 0.1, is_of_all_ranks},
+                 {"sparse gradients", 0.15, [](const Erring& c) { return c.embedding; }},
+                 {"an exception in backward", 0.06,
+                  [](const Erring& c) { return is(c, "throw_in_backward"); }},
+                 {"a gradient that must not come", 0.15,
+                  [](const Erring& c) {
+                    return is(c, "in_the_loss") || is(c, "dtype") || is(c, "sparse") ||
+                           is(c, "twice");
+                  }},
+                 {"a training that begins anew", 0.2, begins_anew},
+                 {"ranks in different steps", 0.03,
+                  [](const Erring& c) {
+                    return is(c, "forward_twice") && !c.buffer && !is_of_all_ranks(c);
+                  }},
+                 {"a rank that is late", 0.03,
+                  [](const Erring& c) { return is(c, "late") && !is_of_all_ranks(c); }},
+                 {"ranks out of step", 0.015, goes_out_of_step},
+                 {"steps after the mistake", 0.25,
+                  [](const Erring& c) { return c.mistake.step % c.steps + 1 < c.steps; }}},
+  });
+}
+
+std::vector<Scenario> all() {
+  return {reach_every_rank()};
+}
+
+}  // namespace lockstep::scenarios::errors_reach_every_rank
