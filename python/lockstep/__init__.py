@@ -3,11 +3,33 @@
     lockstep.start()        records what this rank of a training does, for `lockstep judge`
     lockstep.watch(model)   the same for a model whose gradients the program averages itself
 
+    @lockstep.world(2, 3)   a test of pytest runs in worlds of these sizes, its body on every rank
+    lockstep.run_world()    a function does, without pytest
+    lockstep.collectives()  what this rank has issued in this test so far
+    lockstep.same_as_one_process()   training in worlds is compared with training in one process
+
 The program `lockstep` is on the PATH: `lockstep --help` lists its commands.
 """
+from importlib import import_module as _import_module
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING, Any
 
 from lockstep_recorder import start, watch
 
-__all__ = ["start", "watch"]
+if TYPE_CHECKING:
+    from ._api import run_world, world
+    from ._calls import Collective, collectives
+    from ._parity import same_as_one_process
+    from ._verdict import WorldError
+
+__all__ = ["Collective", "WorldError", "collectives", "run_world", "same_as_one_process", "start", "watch", "world"]
 __version__ = _version("lockstep")
+# Loaded at first use: they import PyTorch.
+_MODULES = {"Collective": "_calls", "WorldError": "_verdict", "collectives": "_calls", "run_world": "_api",
+            "same_as_one_process": "_parity", "world": "_api"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'lockstep' has no attribute {name!r}")
+    return getattr(_import_module("." + _MODULES[name], __name__), name)

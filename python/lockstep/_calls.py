@@ -1,0 +1,183 @@
+"""The collectives of a rank: the recorder sees them, a test can ask for them, and so can the process that watches the ranks."""
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import re
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from lockstep_recorder import _install, _state
+from lockstep_recorder._collectives import Collectives
+from lockstep_recorder._history import History
+from lockstep_recorder._records import Recorder
+
+SLOT_BYTES = 4096
+
+
+class Progress:
+    """Shared memory in which each rank says how far its collectives have come."""
+
+    def __init__(self, size: int) -> None:
+        self.memory = mmap.mmap(-1, size * SLOT_BYTES)
+
+    def write(self, rank: int, what: dict[str, Any]) -> None:
+        text = json.dumps(what).encode()
+        if len(text) <= SLOT_BYTES - 4:
+            begin = rank * SLOT_BYTES
+            self.memory[begin:begin + 4 + len(text)] = struct.pack("<I", len(text)) + text
+
+    def read(self, rank: int) -> dict[str, Any]:
+        begin = rank * SLOT_BYTES
+        length = struct.unpack("<I", self.memory[begin:begin + 4])[0]
+        try:
+            return dict(json.loads(self.memory[begin + 4:begin + 4 + length]))
+        except ValueError:  # Not yet written, or just being written.
+            return {}
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One that this rank issued. What DistributedDataParallel sends by itself is one for each construction, forward with
+    buffers and backward: `ddp_construction`, `ddp_buffers`, `ddp_backward`."""
+
+    kind: str  # As c10d names it: "allreduce", "broadcast", "_allgather_base", ...
+    bytes: int  # That this rank sends; 0 where the recorder cannot know.
+    group_size: int
+
+
+def bytes_of(dtype: str, elements: int) -> int:
+    bits = re.search(r"(\d+)", dtype)
+    return elements * int(bits[1]) // 8 if bits else elements * (dtype == "bool")
+
+
+def ranks_of(group: str, world_size: int) -> list[int]:
+    return [int(rank) for rank in re.findall(r"\d+", group)] if group != "world" else list(range(world_size))
+
+
+class Issued(Collectives):  # type: ignore[misc]
+    """Collectives as the recorder sees them, which are also counted and shown to the process that watches."""
+
+    def __init__(self, record: RankRecorder) -> None:
+        super().__init__(record)
+        self.site, self.is_async = "", False
+        self.seen: list[Collective] = []
+        self.numbers: dict[str, int] = {}  # Of each group's last collective, without what two ranks send each other.
+
+    def collective(self, names: list[str], tensor: str, op: str, /, *args: Any, **kwargs: Any) -> Any:
+        self.is_async = bool({**dict(zip(names, args)), **kwargs}.get("async_op"))
+        return super().collective(names, tensor, op, *args, **kwargs)
+
+    def issue(self, op: str, group: str = "world", dtype: str = "", elements: int = 0, root: int = -1) -> Any:
+        done = super().issue(op, group, dtype, elements, root)
+        world = torch.distributed.get_world_size()
+        self.seen.append(Collective(op, bytes_of(dtype, elements), len(ranks_of(group, world))))
+        about: dict[str, Any] = {"op": op, "group": group, "at": self.site}
+        if op in ("send", "recv"):
+            about["peer"] = root
+        else:
+            about["number"] = self.numbers[group] = self.numbers.get(group, -1) + 1
+        self.site = ""
+        self.show(about, "issued" if self.is_async and not op.startswith("ddp_") else "waits")
+
+        def finished() -> None:
+            done()
+            self.show(about, "done")
+        finished.about = about  # type: ignore[attr-defined]
+        return finished
+
+    def wait(self, work: Any, /, *args: Any, **kwargs: Any) -> Any:
+        pending = self.pending.get(work)
+        if pending is not None:
+            self.show(pending.about, "waits")
+        return super().wait(work, *args, **kwargs)
+
+    def show(self, about: dict[str, Any], state: str) -> None:
+        self.record.progress.write(self.record.rank, {**about, "state": state, "groups": self.numbers})
+
+
+class Nowhere:
+    """In place of a history's file, where a test is not recorded."""
+
+    def __init__(self) -> None:
+        self.process, self.has_ended, self.path, self.bytes, self.count = os.getpid(), False, "", 0, 0
+
+    def append(self, kind: int, header: dict[str, Any], payload: bytes = b"") -> None:
+        pass
+
+    def open(self, rank: int, world: int) -> None:
+        pass
+
+    def end(self, kind: str, why: str = "") -> None:
+        self.has_ended = True
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What is recorded of a test, and where."""
+
+    folder: str
+    values_steps: int = 0
+    perturbed: int = 0
+
+
+class RankRecorder(Recorder):  # type: ignore[misc]
+    """The recorder of one rank in one test. Without a recording it knows of collectives alone."""
+
+    def __init__(self, progress: Progress, rank: int, world_size: int, name: str, recording: Recording | None) -> None:
+        given = recording or Recording("")
+        folder = os.path.join(given.folder, f"perturbed-{given.perturbed}") if given.perturbed else given.folder
+        about = {"perturbed": given.perturbed} if given.perturbed else {}
+        history = Nowhere() if recording is None else History(
+            folder, writer="lockstep_recorder.py", torch=str(torch.__version__), program=name, **about)
+        super().__init__(history, (folder, name, given.values_steps, given.perturbed))
+        self.progress, self.rank, self.is_recording = progress, rank, recording is not None
+        self.collectives = Issued(self)
+        progress.write(rank, {"groups": {}})
+        history.open(rank, world_size)
+        self.fact("process group", rank=rank, world=world_size, backend=torch.distributed.get_backend())
+
+    def fact(self, name: str, **values: Any) -> None:
+        if name == "call":
+            self.collectives.site = values["at"]
+        super().fact(name, **values)
+
+    def digests(self, owner: str, role: str, named: Any) -> None:
+        if self.is_recording:
+            super().digests(owner, role, named)
+
+    def is_due(self, named: Any) -> bool:
+        return self.is_recording and bool(super().is_due(named))
+
+
+def install() -> None:
+    """Puts the recorder's hooks into PyTorch, which do nothing in a process that is no rank."""
+    if _state.recorder is None:
+        off = object.__new__(Recorder)
+        off.generator, off.is_known_to_dynamo, off.history = None, True, Nowhere()
+        off.history.has_ended = True
+        _state.recorder = off
+        _install.install()
+
+
+def begin(recorder: RankRecorder) -> None:
+    _state.recorder = recorder
+    if recorder.generator is not None:
+        parallel = torch.nn.parallel.DistributedDataParallel
+        parallel._pre_forward = _install.moving(parallel._pre_forward)  # type: ignore[method-assign]
+
+
+def end(why: str) -> None:
+    _state.recorder.history.end("threw" if why else "returned", why)
+
+
+def collectives() -> list[Collective]:
+    """What this rank has issued in this test so far, in order."""
+    if not isinstance(_state.recorder, RankRecorder):
+        raise RuntimeError("lockstep.collectives() is for a rank: within a test of @lockstep.world or a function of run_world")
+    return list(_state.recorder.collectives.seen)
+
+

@@ -1,0 +1,156 @@
+"""What a rank does: it joins the world, runs tests and reports what became of each."""
+from __future__ import annotations
+
+import contextlib
+import datetime
+import io
+import logging
+import os
+import pickle
+import random
+import sys
+import traceback
+import unittest
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from . import _calls
+
+LOG_FORMAT = "%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s"
+SUCCEEDED = "passed", "skipped", "xfailed"
+
+
+@dataclass
+class Outcome:
+    """What became of a test on one rank. All of it can be sent to another process."""
+
+    kind: str  # "passed", "skipped", "xfailed" or "failed"
+    line: str = ""  # Why, in one line.
+    value: bytes = b""  # Pickled.
+    error: bytes = b""  # Pickled, where that can be.
+    traceback: str = ""
+    report: Any = None  # What pytest prints of the failure.
+    in_collective: bool = False  # It failed where it waited for other ranks.
+    log: str = ""
+    warnings: list[tuple[str, str, str, int]] = field(default_factory=list)
+    left_behind: list[str] = field(default_factory=list)
+    is_usable: bool = True  # The rank can run another test.
+    updates: int = 0  # Of optimizers.
+
+
+@dataclass(frozen=True)
+class Task:
+    """One test, as each rank gets it."""
+
+    name: str
+    recording: _calls.Recording | None = None
+    keeps_warnings: bool = True
+    seeds_alike: bool = False  # All ranks begin with rank 0's.
+
+
+def join_world(rank: int, world_size: int, store: int, progress: _calls.Progress, timeout: float) -> None:
+    """Gloo's default group, of which torch.distributed and the environment say the same as under torchrun. `store` is a file
+    without a name, so that nothing is left of it."""
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world_size), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(world_size))
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    torch.set_num_threads(1)  # As torchrun has it; and the threads of OpenMP do not survive a fork.
+    progress.write(rank, {"groups": {}})
+    held = dist.FileStore(f"/proc/self/fd/{store}", world_size)  # type: ignore[attr-defined]
+    # The process that watches the ranks has the deadline, and knows more of them than Gloo.
+    dist.init_process_group("gloo", rank=rank, world_size=world_size, store=held,
+                            timeout=datetime.timedelta(seconds=timeout + 60))
+
+
+def seed(name: str, rank: int) -> None:
+    """Sets Python's, NumPy's and PyTorch's generators to a number that the test and the rank have for themselves."""
+    number = (zlib.crc32(name.encode()) + rank) % 2**32
+    random.seed(number)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(number)
+    torch.manual_seed(number)
+
+
+@contextlib.contextmanager
+def kept_warnings(outcome: Outcome) -> Iterator[None]:
+    with warnings.catch_warnings(record=True) as found:
+        try:
+            yield
+        finally:
+            outcome.warnings = [(each.category.__name__, str(each.message), each.filename, each.lineno) for each in found]
+
+
+def perform(task: Task, rank: int, world_size: int, progress: _calls.Progress, body: Callable[[], Any],
+            render: Callable[[BaseException], Any]) -> Outcome:
+    """Runs a test on this rank. What `render` makes of a failure is the outcome's report."""
+    log, outcome = io.StringIO(), Outcome("passed")
+    handler = logging.StreamHandler(log)
+    handler.setFormatter(logging.Formatter(LOG_FORMAT))
+    logging.getLogger().addHandler(handler)
+    recorder = _calls.RankRecorder(progress, rank, world_size, task.name, task.recording)
+    seed(task.name, 0 if task.seeds_alike else rank)
+    _calls.begin(recorder)
+    try:
+        with kept_warnings(outcome) if task.keeps_warnings else contextlib.nullcontext():
+            value = body()
+        outcome.value = pickle.dumps(value)
+    except BaseException as error:
+        classify(outcome, error)
+        outcome.in_collective = progress.read(rank).get("state") == "waits"
+        outcome.error = pickled(error)
+        if outcome.kind == "failed":
+            outcome.traceback = "".join(traceback.format_exception(error))
+            outcome.report = sendable(render(error))
+    finally:
+        _calls.end(outcome.line if outcome.kind == "failed" else "")
+        logging.getLogger().removeHandler(handler)
+    outcome.log, outcome.updates = log.getvalue(), recorder.step
+    return outcome
+
+
+def classify(outcome: Outcome, error: BaseException) -> None:
+    outcomes = sys.modules.get("_pytest.outcomes")
+    skips = (unittest.SkipTest, outcomes.Skipped) if outcomes else (unittest.SkipTest,)
+    outcome.kind = ("skipped" if isinstance(error, skips) else
+                    "xfailed" if outcomes and isinstance(error, outcomes.XFailed) else "failed")
+    text = str(error)
+    outcome.line = text if outcome.kind != "failed" else (f"{type(error).__name__}: {text}" if text else type(error).__name__)
+
+
+def pickled(error: BaseException) -> bytes:
+    """Of an exception that comes back from it as what it was, or nothing."""
+    try:
+        text = pickle.dumps(error)
+        return text if type(pickle.loads(text)) is type(error) and str(pickle.loads(text)) == str(error) else b""
+    except Exception:
+        return b""
+
+
+def sendable(report: Any) -> Any:
+    try:
+        pickle.dumps(report)
+        return report
+    except Exception:
+        return str(report)
+
+
+def leave_subgroups() -> None:
+    world = dist.group.WORLD
+    for group in list(dist.distributed_c10d._world.pg_map):
+        if group is not world:
+            dist.destroy_process_group(group)
+
+
+def group_works(number: int) -> bool:
+    """Whether the default group carries a sum: all ranks ask."""
+    if not dist.is_initialized():
+        return False
+    leave_subgroups()
+    total = torch.full((1,), number, dtype=torch.int64)
+    dist.all_reduce(total)
+    return int(total) == number * dist.get_world_size()

@@ -1,0 +1,68 @@
+"""What a test may leave behind in a process that is kept."""
+from __future__ import annotations
+
+import glob
+import logging
+import multiprocessing
+import os
+import pathlib
+import sys
+import threading
+from typing import Any
+
+import torch
+
+RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "PYTEST_CURRENT_TEST")
+# Each flag of PyTorch: how it is read and how it is set.
+FLAGS: dict[str, tuple[Any, Any]] = {
+    "default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+    "grad mode": (torch.is_grad_enabled, torch.set_grad_enabled),
+    "number of threads": (torch.get_num_threads, torch.set_num_threads),
+    "deterministic algorithms": (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+    "anomaly detection": (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
+    "float32 matmul precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    "default device": (torch.get_default_device, torch.set_default_device),
+}
+SEEDED = ("random", "numpy", "torch")
+
+
+class State:
+    """The environment, the folder, Python's paths, the root logger's level and PyTorch's flags of a process."""
+
+    def __init__(self) -> None:
+        self.environment = {name: value for name, value in os.environ.items() if name not in RANK_VARIABLES}
+        self.folder = os.getcwd()
+        self.paths = list(sys.path)
+        self.log_level = logging.getLogger().level
+        self.flags = {name: read() for name, (read, _) in FLAGS.items()}
+
+    def apply(self) -> None:
+        for name in [name for name in os.environ if name not in self.environment and name not in RANK_VARIABLES]:
+            del os.environ[name]
+        os.environ.update(self.environment)
+        os.chdir(self.folder)
+        sys.path[:] = self.paths
+        logging.getLogger().setLevel(self.log_level)
+        for name, (read, set_it) in FLAGS.items():
+            if name in self.flags and read() != self.flags[name]:
+                set_it(self.flags[name])
+
+    def differences(self, after: State) -> list[str]:
+        """A phrase for each thing that is another one in `after`."""
+        names = sorted(self.environment.keys() | after.environment.keys())
+        found = [f"the environment variable {name}" for name in names
+                 if self.environment.get(name) != after.environment.get(name)]
+        found += [f"PyTorch's {name}, {after.flags[name]}" for name in self.flags if self.flags[name] != after.flags[name]]
+        for what, mine, other in (("the working folder", self.folder, after.folder), ("sys.path", self.paths, after.paths),
+                                  ("the root logger's level", self.log_level, after.log_level)):
+            if mine != other:
+                found.append(f"{what}, {other}")
+        return found
+
+
+def running() -> set[str]:
+    """Threads and processes that a test may have started."""
+    multiprocessing.active_children()  # Waits for those that have ended.
+    threads = {f"the thread {thread.name}" for thread in threading.enumerate() if thread is not threading.main_thread()}
+    children = [pid for file in glob.glob("/proc/self/task/*/children") for pid in pathlib.Path(file).read_text().split()]
+    return threads | {f"the process {pid} ({pathlib.Path('/proc', pid, 'comm').read_text().strip()})" for pid in children}

@@ -1,0 +1,161 @@
+"""What the ends of a test's ranks say of the test."""
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import signal
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._calls import ranks_of
+from ._rank import SUCCEEDED, Outcome
+
+HERE = os.path.dirname(__file__)
+
+
+class WorldError(Exception):
+    """A test failed otherwise than by an exception of a rank: ranks hang, died, or disagree."""
+
+    __module__ = "lockstep"
+
+
+@dataclass
+class RankEnd:
+    """How a test ended on one rank, or how far it came."""
+
+    outcome: Outcome | None = None
+    status: int | None = None  # waitpid's, of a process that ended before the test did.
+    progress: dict[str, Any] = field(default_factory=dict)
+    was_hung: bool = False
+    seconds: float = 0
+    stack: str = ""
+    printed: dict[str, str] = field(default_factory=dict)
+
+    def is_open(self) -> bool:
+        return self.outcome is None and self.status is None
+
+
+@dataclass
+class Verdict:
+    """What became of a test. The blamed rank's exception is the one that `error()` returns."""
+
+    ends: list[RankEnd]
+    blamed: int | None = None  # The rank whose exception is the test's.
+    kind: str = "passed"  # "passed", "skipped", "xfailed" or "failed"
+    sentence: str = ""
+    states: list[str] = field(default_factory=list)
+    stacks: list[tuple[int, str]] = field(default_factory=list)
+    left_behind: list[str] = field(default_factory=list)
+
+    @property
+    def succeeded(self) -> bool:
+        return self.kind in SUCCEEDED
+
+    def error(self) -> BaseException:
+        """What a caller in this process raises."""
+        blamed = self.blamed if self.blamed is not None else 0
+        outcome = self.ends[blamed].outcome if self.blamed is not None or self.kind != "failed" else None
+        if outcome is not None and outcome.error:
+            error: BaseException = pickle.loads(outcome.error)
+        else:
+            error = WorldError(f"rank {self.blamed}: {outcome.line}" if outcome is not None else self.sentence)
+        return error
+
+
+def missing(rank: int, ends: list[RankEnd]) -> list[int]:
+    """The ranks that have not come to the collective in which this one waits."""
+    mine = ends[rank].progress
+    if "peer" in mine:
+        return [mine["peer"]] if mine["peer"] >= 0 else []
+    group = mine.get("group", "world")
+    return [other for other in ranks_of(group, len(ends)) if other != rank and
+            ends[other].progress.get("groups", {}).get(group, -1) < mine.get("number", -1)]
+
+
+def is_stuck(ends: list[RankEnd]) -> bool:
+    """Whether a rank failed, or one waits for a rank that has ended: the test cannot pass any more."""
+    for rank, end in enumerate(ends):
+        if end.status is not None or end.outcome is not None and end.outcome.kind == "failed":
+            return True
+        if end.is_open() and end.progress.get("state") == "waits" and any(not ends[other].is_open() for other in missing(rank, ends)):
+            return True
+    return False
+
+
+def one_line(text: str, most: int = 160) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[:most - 4] + " ..."
+
+
+def state_of(rank: int, ends: list[RankEnd]) -> str:
+    end, last = ends[rank], ends[rank].progress
+    if end.outcome is not None:
+        return end.outcome.kind + (f": {one_line(end.outcome.line)}" if end.outcome.line else "")
+    if end.status is not None:
+        return died_of(end.status)
+    if not last.get("op"):
+        return "runs, and has issued no collective"
+    place = f" at {last['at']}" if last.get("at") else ""
+    group = last["group"] if last["group"] != "world" else "the world"
+    if "peer" in last:
+        return f"{'waits in' if last['state'] == 'waits' else 'runs; its last was'} {last['op']} with rank {last['peer']}{place}"
+    what = f"{last['op']}, number {last['number'] + 1} of {group}{place}"
+    if last["state"] != "waits":
+        return f"runs; its last collective is {what}"
+    others = missing(rank, ends)
+    return f"waits in {what}" + (f", to which {ranks_in_words(others)} did not come" if others else "")
+
+
+def ranks_in_words(ranks: list[int]) -> str:
+    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
+
+
+def died_of(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        return f"died by {signal.Signals(os.WTERMSIG(status)).name}"
+    return f"ended its process with exit status {os.waitstatus_to_exitcode(status)}"
+
+
+def stack_of(text: str) -> str:
+    """Of each thread the frames of the test, without those that run it."""
+    blocks = []
+    for block in re.split(r"\n(?=(?:Current thread|Thread) 0x)", text.strip()):
+        lines = [line for line in block.splitlines() if f"{os.sep}lockstep_recorder{os.sep}" not in line]
+        end = next((number for number, line in enumerate(lines) if f'"{HERE}{os.sep}' in line), len(lines))
+        blocks.append("\n".join(lines[:end]))
+    return "\n".join(blocks)
+
+
+def judge(ends: list[RankEnd]) -> Verdict:
+    verdict = Verdict(ends)
+    count = len(ends)
+    outcomes = [end.outcome for end in ends]
+    verdict.states = [f"rank {rank}: {state_of(rank, ends)}" for rank in range(count)]
+    verdict.stacks = [(rank, stack_of(end.stack)) for rank, end in enumerate(ends) if end.stack and end.outcome is None]
+    for rank, outcome in enumerate(outcomes):
+        verdict.left_behind += [f"{each} on rank {rank}" for each in (outcome.left_behind if outcome else [])]
+    died = [rank for rank, end in enumerate(ends) if end.status is not None]
+    hung = [rank for rank, end in enumerate(ends) if end.is_open()]
+    failed = [rank for rank, outcome in enumerate(outcomes) if outcome is not None and outcome.kind == "failed"]
+    failed.sort(key=lambda rank: bool(outcomes[rank] and outcomes[rank].in_collective))  # type: ignore[union-attr]
+    kinds = {outcome.kind for outcome in outcomes if outcome is not None}
+    if died:
+        has_stack = any(rank == died[0] for rank, _ in verdict.stacks)
+        verdict.sentence = f"rank {died[0]} of {count} {died_of(ends[died[0]].status or 0)}" + ("" if has_stack else "; it left no stack")
+    elif failed:
+        verdict.blamed = failed[0]
+        verdict.sentence = f"rank {failed[0]} of {count} failed"
+    elif hung:
+        first = ends[hung[0]]
+        ended = [rank for rank in range(count) if rank not in hung]
+        verdict.sentence = (f"{ranks_in_words(hung)} of {count} did not end " +
+                            (f"within {first.seconds:g} s of {ranks_in_words(ended)}" if is_stuck(ends) else f"within {first.seconds:g} s"))
+    elif len(kinds) > 1:
+        verdict.sentence = "the ranks disagree on whether this test " + ("is skipped" if "skipped" in kinds else "fails as expected")
+    else:
+        verdict.kind = kinds.pop()
+        verdict.sentence = outcomes[0].line if outcomes[0] else ""
+        return verdict
+    verdict.kind = "failed"
+    return verdict

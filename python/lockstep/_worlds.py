@@ -1,0 +1,199 @@
+"""Worlds of forked ranks, and the process that watches them."""
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import pickle
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import torch.distributed as dist
+
+from . import _calls, _rank
+from ._processes import Capture, Process, ask_for_stacks
+from ._rank import Outcome, Task
+from ._state import State, running
+from ._verdict import RankEnd, Verdict, is_stuck, judge
+
+GRACE_SECONDS = 1.0  # For the others, once a rank has failed or will never come.
+LOOK_SECONDS = 0.25
+CHECK_SECONDS = 10.0  # For a sum over ranks that have nothing else to do.
+Lookup = Callable[[int, Any], "tuple[Callable[[], Any], Callable[[BaseException], Any]]"]
+
+
+class World:
+    """Ranks that are forked from this process. `main` is what each of them runs, with its rank and its connection."""
+
+    def __init__(self, size: int, main: Callable[[World, int, Connection], None], timeout: float, capture: Capture) -> None:
+        if dist.is_initialized():
+            raise RuntimeError("torch.distributed is initialised in the process of the tests: its ranks would have that group's "
+                               "connections; destroy_process_group() first")
+        import torch._dynamo  # DistributedDataParallel's first construction loads it, which takes each rank a second.
+        _calls.install()
+        self.size, self.timeout, self.progress = size, timeout, _calls.Progress(size)
+        self.store = os.memfd_create("store")
+        self.ranks: list[Process] = []
+        try:
+            for rank in range(size):
+                self.ranks.append(Process(functools.partial(main, self, rank), capture))
+        except BaseException:
+            self.close()
+            raise
+
+    def join(self, rank: int) -> None:
+        _rank.join_world(rank, self.size, self.store, self.progress, self.timeout)
+
+    def watch(self, timeout: float) -> list[RankEnd]:
+        """How each rank's test ended, once all have or those that have not will not."""
+        ends = [RankEnd() for _ in self.ranks]
+        deadline, until = time.monotonic() + timeout, None
+        while any(end.is_open() for end in ends):
+            now = time.monotonic()
+            self._receive(ends, max(0.0, min(LOOK_SECONDS, (until or deadline) - now)))
+            for rank, end in enumerate(ends):
+                end.progress = self.progress.read(rank)
+            until = min(deadline, until or time.monotonic() + GRACE_SECONDS) if is_stuck(ends) else None
+            if time.monotonic() >= (until or deadline):
+                break
+        late = [process for process, end in zip(self.ranks, ends) if end.is_open()]
+        ask_for_stacks(late)
+        for process, end in zip(self.ranks, ends):
+            end.stack, end.printed = process.stack(), process.printed()
+            end.was_hung, end.seconds = process in late, timeout if until is None else GRACE_SECONDS
+        return ends
+
+    def _receive(self, ends: list[RankEnd], seconds: float) -> None:
+        by_source: dict[Any, tuple[Process, RankEnd]] = {}
+        for process, end in zip(self.ranks, ends):
+            if end.is_open():
+                by_source[process.connection] = by_source[process.handle] = process, end
+        ready = wait(list(by_source), seconds)
+        for source in sorted(ready, key=lambda each: isinstance(each, int)):  # What a rank sent before it died counts.
+            process, end = by_source[source]
+            if not end.is_open():
+                continue
+            if source == process.handle and not process.connection.poll():
+                process.reap()
+                end.status = process.status
+                continue
+            try:
+                end.outcome = process.connection.recv()
+            except (EOFError, ConnectionResetError):
+                process.reap()
+                end.status = process.status
+
+    def close(self) -> None:
+        for process in self.ranks:
+            process.close()
+        self.ranks = []
+        os.close(self.store)
+
+
+def run_cold(size: int, task: Task, body: Callable[[int], Any], render: Callable[[BaseException], Any], timeout: float,
+             capture: Capture) -> Verdict:
+    """Forks a world for one test."""
+    def main(world: World, rank: int, connection: Connection) -> None:
+        world.join(rank)
+        connection.send(_rank.perform(task, rank, size, world.progress, functools.partial(body, rank), render))
+        connection.recv()  # Until the world is closed: a peer would see its connection end.
+
+    world = World(size, main, timeout, capture)
+    try:
+        return judge(world.watch(timeout))
+    finally:
+        world.close()
+
+
+class KeptWorld(World):
+    """A world that runs one test after the other. What it is sent for each is looked up by `lookup` in its processes."""
+
+    def __init__(self, size: int, lookup: Lookup, timeout: float, capture: Capture) -> None:
+        self.lookup, self.count = lookup, 0
+        super().__init__(size, lambda _, rank, connection: self._serve(rank, connection), timeout, capture)
+
+    def _serve(self, rank: int, connection: Connection) -> None:
+        self.join(rank)
+        while True:
+            request = connection.recv()
+            if isinstance(request, int):
+                connection.send(Outcome("passed" if _rank.group_works(request) else "failed"))
+                continue
+            task, state, what = request
+            state.apply()
+            before, others = State(), running()
+            body, render = self.lookup(rank, what)
+            outcome = _rank.perform(task, rank, self.size, self.progress, body, render)
+            started = sorted(running() - others)
+            has_group = dist.is_initialized()
+            outcome.left_behind = before.differences(State()) + started + ([] if has_group else ["no default group"])
+            outcome.is_usable = has_group and not started
+            connection.send(outcome)
+
+    def run(self, task: Task, state: State, what: Any, timeout: float) -> tuple[Verdict, bool]:
+        """And whether the world can run another test."""
+        for process in self.ranks:
+            process.mark()
+            process.connection.send((task, state, what))
+        ends = self.watch(timeout)
+        verdict = judge(ends)
+        if not verdict.succeeded or not all(end.outcome and end.outcome.is_usable for end in ends):
+            return verdict, False
+        self.count += 1
+        for process in self.ranks:
+            process.connection.send(self.count)
+        checks = self.watch(CHECK_SECONDS)
+        is_usable = all(end.outcome is not None and end.outcome.kind == "passed" for end in checks)
+        if not is_usable:
+            verdict.left_behind.append("a default group that carries no sum any more")
+        return verdict, is_usable
+
+
+class KeptWorlds:
+    """One kept world of each size that was asked for. One that cannot go on is closed; `fork` makes those that lack."""
+
+    def __init__(self, lookup: Lookup, capture: Capture) -> None:
+        self.lookup, self.capture, self.owner = lookup, capture, os.getpid()
+        self.worlds: dict[int, KeptWorld] = {}
+
+    def fork(self, size: int, timeout: float) -> KeptWorld:
+        if size not in self.worlds:
+            self.worlds[size] = KeptWorld(size, self.lookup, timeout, self.capture)
+        return self.worlds[size]
+
+    def run(self, size: int, task: Task, what: Any, timeout: float) -> tuple[Verdict, bool]:
+        """And whether the world was replaced."""
+        state, is_usable = State(), False
+        state.flags["number of threads"] = 1
+        world = self.fork(size, timeout)
+        try:
+            verdict, is_usable = world.run(task, state, what, timeout)
+        finally:
+            if not is_usable:
+                self.worlds.pop(size).close()
+        return verdict, not is_usable
+
+    def close(self) -> None:
+        while self.worlds and self.owner == os.getpid():
+            self.worlds.popitem()[1].close()
+
+
+def called(rank: int, pickled: bytes) -> tuple[Callable[[], Any], Callable[[BaseException], Any]]:
+    def body() -> Any:
+        function, args = pickle.loads(pickled)
+        return function(rank, *args)
+    return body, lambda error: None
+
+
+of_functions: KeptWorlds | None = None
+
+
+def run_warm(size: int, task: Task, pickled: bytes, timeout: float) -> Verdict:
+    """Runs a function in the world that is kept for such."""
+    global of_functions
+    if of_functions is None or of_functions.owner != os.getpid():
+        of_functions = KeptWorlds(called, Capture.NOTHING)
+        atexit.register(of_functions.close)
+    return of_functions.run(size, task, pickled, timeout)[0]

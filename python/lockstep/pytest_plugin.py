@@ -1,0 +1,295 @@
+"""The plugin of pytest: tests that are marked by lockstep.world() run on every rank of a world."""
+from __future__ import annotations
+
+import builtins
+import itertools
+import pathlib
+import pickle
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+from . import _api
+
+if TYPE_CHECKING:
+    from ._calls import Recording
+    from ._rank import Task
+    from ._verdict import Verdict
+    from ._worlds import KeptWorlds
+
+MARK = "lockstep_world"
+NOTES = "lockstep"  # The section of a report that says how a test ran where that is not as asked.
+kept_key = pytest.StashKey["KeptWorlds"]()
+Rendered = tuple[Callable[[], Any], Callable[[BaseException], Any]]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("lockstep", "tests in worlds of ranks")
+    group.addoption("--lockstep-tier", metavar="TIER", help="cold: ranks are forked for each test (default); warm: they are kept")
+    group.addoption("--lockstep-timeout", type=float, metavar="SECONDS", help="after which a test in a world fails; default 60")
+    group.addoption("--lockstep-record", nargs="?", const="", metavar="DIR",
+                    help="record each test in a world, into DIR or a temporary folder, and judge it")
+    parser.addini("lockstep_tier", "cold or warm", default="cold")
+    parser.addini("lockstep_timeout", "seconds after which a test in a world fails", default=str(_api.TIMEOUT_SECONDS))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{MARK}(*sizes, tier, timeout): runs in worlds of these sizes; lockstep.world() makes it")
+    try:
+        _api.tier_named(asked(config, "tier"))
+        float(asked(config, "timeout"))
+    except ValueError as error:
+        raise pytest.UsageError(f"lockstep: {error}") from None
+
+
+def asked(config: pytest.Config, name: str) -> str:
+    given = config.getoption("lockstep_" + name)
+    return str(given if given is not None else config.getini("lockstep_" + name))
+
+
+def setting(item: pytest.Item, name: str) -> str:
+    for mark in item.iter_markers(MARK):
+        if mark.kwargs.get(name) is not None:
+            return str(mark.kwargs[name])
+    return asked(item.config, name)
+
+
+def size_of(item: pytest.Item) -> int:
+    return int(item.callspec.params["world_size"])  # type: ignore[attr-defined]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    mark = metafunc.definition.get_closest_marker(MARK)
+    if mark is not None:
+        if "world_size" not in metafunc.fixturenames:
+            metafunc.fixturenames.append("world_size")
+        metafunc.parametrize("world_size", mark.args, indirect=True, ids=[f"world{size}" for size in mark.args])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker(MARK) and "world_size" not in getattr(getattr(item, "callspec", None), "params", ()):
+            raise pytest.UsageError(f"{item.nodeid}: lockstep.world() is for functions and methods that pytest calls itself; in a class "
+                                    "of unittest use lockstep.run_world(function, size)")
+
+
+class NoRank:
+    """The fixture `rank` where fixtures run."""
+
+    def __repr__(self) -> str:
+        return "<the rank: known to the test's body alone>"
+
+    def refuse(self, *_: object) -> NoReturn:
+        raise TypeError("fixtures run once, in the process of pytest, which is no rank: take `rank` in the test's body")
+
+    __index__ = __int__ = __eq__ = __lt__ = __gt__ = __le__ = __ge__ = __add__ = __radd__ = __mul__ = __rmul__ = refuse
+    __mod__ = __sub__ = __rsub__ = __hash__ = __bool__ = refuse
+
+
+@pytest.fixture
+def world_size(request: pytest.FixtureRequest) -> int:
+    """How many ranks run this test."""
+    if not hasattr(request, "param"):
+        pytest.fail("the fixture world_size is for tests in a world: add @lockstep.world(2)", pytrace=False)
+    return int(request.param)
+
+
+@pytest.fixture
+def rank(world_size: int) -> NoRank:
+    """The number of the process that runs the body of a test in a world."""
+    return NoRank()
+
+
+class Kept:
+    """How a rank that is kept finds a test: the items were there when it was forked."""
+
+    def __init__(self, items: list[pytest.Item]) -> None:
+        self.items = {item.nodeid: item for item in items}
+
+    def __call__(self, rank: int, what: tuple[str, bytes]) -> Rendered:
+        nodeid, given = what
+        item: Any = self.items[nodeid]
+        args, instance, has_monkeypatch = pickle.loads(given)
+        if instance is not None:
+            vars(item.obj.__self__).update(instance)
+
+        def body() -> None:
+            with pytest.MonkeyPatch.context() as monkeypatch:
+                own = {"monkeypatch": monkeypatch} if has_monkeypatch else {}
+                call(item, rank, {**args, **own})
+        return body, lambda error: item.repr_failure(pytest.ExceptionInfo.from_exception(error))
+
+
+def call(item: Any, rank: int, args: dict[str, Any]) -> None:
+    item.obj(**{**args, **({"rank": rank} if "rank" in args else {})})
+
+
+def pickled_for_kept_ranks(item: Any, args: dict[str, Any]) -> tuple[bytes, str]:
+    """What the ranks need, or why they cannot have it."""
+    monkeypatch = item.funcargs.get("monkeypatch")
+    if monkeypatch is not None and vars(monkeypatch) != vars(pytest.MonkeyPatch()):
+        return b"", "a fixture has changed the process of pytest by monkeypatch"
+    owner = getattr(item.obj, "__self__", None)
+    instance = vars(owner) if owner is not None and not isinstance(owner, type) else None
+    given = {name: None if name == "rank" else value for name, value in args.items() if name != "monkeypatch"}
+    for name, value in [*given.items(), ("self", instance)]:
+        try:
+            pickle.loads(pickle.dumps(value))
+        except Exception as error:
+            return b"", f"kept ranks cannot have the value of {name!r}, which cannot be pickled ({type(error).__name__}: {error})"
+    return pickle.dumps((given, instance, "monkeypatch" in args)), ""
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    sizes = {size_of(item): float(setting(item, "timeout")) for item in session.items
+             if item.get_closest_marker(MARK) and setting(item, "tier") == "warm"}
+    if sizes and not session.config.option.collectonly:
+        from ._processes import Capture
+        from ._worlds import KeptWorlds
+        kept = KeptWorlds(Kept(session.items), Capture.NOTHING if session.config.option.capture == "no" else Capture.ALL)
+        session.config.stash[kept_key] = kept
+        for size, timeout in sizes.items():
+            kept.fork(size, timeout)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if kept_key in config.stash:
+        config.stash[kept_key].close()
+
+
+def note(item: pytest.Item, sentence: str) -> None:
+    item.add_report_section("call", NOTES, sentence)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
+    """Runs the body on every rank."""
+    if pyfuncitem.get_closest_marker(MARK) is None:
+        return None
+    if {"capfd", "capfdbinary"} & set(pyfuncitem.fixturenames):
+        pytest.fail("capfd captures the files of the process of pytest, which the ranks do not write to: use capsys", pytrace=False)
+    from ._rank import Task
+    tier = _api.tier_named(setting(pyfuncitem, "tier"))
+    args = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    recording = recording_of(pyfuncitem)
+    task = Task(pyfuncitem.nodeid, recording, keeps_warnings="recwarn" not in pyfuncitem.fixturenames)
+    what, reason = pickled_for_kept_ranks(pyfuncitem, args) if tier == "warm" else (b"", "")
+    if reason:
+        note(pyfuncitem, f"ran cold: {reason}")
+    verdict = run_kept(pyfuncitem, task, what) if what else run_forked(pyfuncitem, task, args)
+    show(pyfuncitem, verdict)
+    story = judged(pyfuncitem, recording, verdict) if recording is not None else ""
+    if verdict.kind != "passed":
+        raise_in_place(verdict)
+    if story:
+        pytest.fail(story, pytrace=False)
+    return True
+
+
+def recording_of(item: Any) -> Recording | None:
+    """A new folder for the test, where it is recorded."""
+    folder = item.config.getoption("lockstep_record")
+    if folder is None:
+        return None
+    from ._calls import Recording
+    above = pathlib.Path(folder).absolute() if folder else item._request.getfixturevalue("tmp_path_factory").getbasetemp() / "lockstep"
+    name = re.sub(r"[^\w.]+", "-", item.nodeid).strip("-")[-120:]
+    taken = {each.name for each in above.iterdir()} if above.is_dir() else set()
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return Recording(str(above / next(each for each in names if each not in taken)))
+
+
+def judged(item: pytest.Item, recording: Recording, verdict: Verdict) -> str:
+    """What `lockstep judge` finds wrong in a test that passed. All else that it says is a section of the report."""
+    from . import _judging
+    code, story = 0, "not judged: no rank made an update"
+    if any(end.outcome and end.outcome.updates for end in verdict.ends):
+        code, story = _judging.judge(recording.folder)
+    if code in (_judging.FAILED, _judging.UNREADABLE) and verdict.kind == "passed":
+        return f"{recording.folder} was recorded, and `lockstep judge` says:\n\n{story}"
+    item.add_report_section("call", "judge", story)
+    return ""
+
+
+def run_kept(item: Any, task: Task, what: bytes) -> Verdict:
+    verdict, is_replaced = item.config.stash[kept_key].run(size_of(item), task, (item.nodeid, what), float(setting(item, "timeout")))
+    if verdict.left_behind:
+        note(item, f"left behind in kept ranks: {', '.join(verdict.left_behind)}; " +
+             ("they were replaced" if is_replaced else "they were set right"))
+    return verdict  # type: ignore[no-any-return]
+
+
+def run_forked(item: Any, task: Task, args: dict[str, Any]) -> Verdict:
+    from ._processes import Capture
+    from ._worlds import run_cold
+    capture = Capture.NOTHING if item.config.option.capture == "no" else Capture.ALL
+    if {"capsys", "capsysbinary", "capteesys"} & set(item.fixturenames):
+        capture = Capture.FILES
+    return run_cold(size_of(item), task, lambda rank: call(item, rank, args),
+                    lambda error: item.repr_failure(pytest.ExceptionInfo.from_exception(error)), float(setting(item, "timeout")), capture)
+
+
+def show(item: pytest.Item, verdict: Verdict) -> None:
+    """What the ranks printed, logged and warned of."""
+    warned = dict.fromkeys(each for end in verdict.ends for each in (end.outcome.warnings if end.outcome else []))
+    for category, message, filename, line in warned:
+        found = getattr(builtins, category, UserWarning)
+        warnings.warn_explicit(message, found if issubclass(found, Warning) else UserWarning, filename, line)
+    for rank, end in enumerate(verdict.ends):
+        log = {"log": end.outcome.log} if end.outcome else {}
+        for name, text in {**end.printed, **log}.items():
+            if text:
+                item.add_report_section("call", f"{name} of rank {rank} in the", text)
+
+
+def raise_in_place(verdict: Verdict) -> NoReturn:
+    """What the ranks raised, or a sentence on them."""
+    if verdict.kind == "skipped":
+        raise pytest.skip.Exception(verdict.sentence, _use_item_location=True)
+    if verdict.kind == "xfailed":
+        raise pytest.xfail.Exception(verdict.sentence)
+    error = verdict.error()
+    error.__lockstep__ = verdict  # type: ignore[attr-defined]
+    raise error
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
+    """In place of this process's traceback stands the rank's."""
+    made: Any = yield
+    verdict: Verdict | None = getattr(call.excinfo.value, "__lockstep__", None) if call.excinfo else None
+    report = made.get_result()
+    if verdict is None or not report.failed:
+        return
+    assert call.excinfo is not None
+    outcome = verdict.ends[verdict.blamed].outcome if verdict.blamed is not None else None
+    longrepr: Any = outcome.report if outcome else None
+    if not hasattr(longrepr, "addsection"):
+        longrepr = call.excinfo.getrepr(style="value")
+    if verdict.blamed is not None and longrepr.reprcrash is not None:
+        longrepr.reprcrash.message = f"rank {verdict.blamed}: {longrepr.reprcrash.message}"
+    longrepr.addsection(verdict.sentence if verdict.blamed is not None else "ranks", "\n".join(verdict.states))
+    for rank, stack in verdict.stacks:
+        longrepr.addsection(f"Python stack of rank {rank}", stack)
+    report.longrepr = longrepr
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Kept ranks that are no more are forked again here, where no fixture of a test has changed this process."""
+    if kept_key in item.config.stash and item.get_closest_marker(MARK) and nextitem is not None:
+        item.config.stash[kept_key].fork(size_of(item), float(setting(item, "timeout")))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Says of each test that did not run as asked, or left something behind, what that was."""
+    found = [(report.nodeid, text) for reports in terminalreporter.stats.values() for report in reports
+             for title, text in getattr(report, "sections", ()) if title == f"Captured {NOTES} call"]
+    if found:
+        terminalreporter.section("lockstep")
+        for nodeid, text in dict.fromkeys(found):
+            terminalreporter.line(f"{nodeid}: {text}")
