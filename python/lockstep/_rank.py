@@ -123,7 +123,9 @@ def classify(outcome: Outcome, error: BaseException) -> None:
 
 
 def pickled(error: BaseException) -> bytes:
-    """Of an exception that comes back from it as what it was, or nothing."""
+    """Of an exception that comes back from it as what it was, or nothing. A KeyboardInterrupt would end the run of all tests."""
+    if isinstance(error, KeyboardInterrupt):
+        return b""
     try:
         text = pickle.dumps(error)
         return text if type(pickle.loads(text)) is type(error) and str(pickle.loads(text)) == str(error) else b""

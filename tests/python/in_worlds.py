@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""The plugin of pytest, with tests of a user's project: what fails, how that is told, and that nothing is left.
+
+usage: in_worlds.py PYTHON [TEST ...]     PYTHON is of an environment that has the package, PyTorch and pytest
+"""
+
+import os
+import sys
+import unittest
+
+import planted
+import project
+
+
+class Planted(project.Project):
+    """Each planted mistake is named rightly, the test after it passes, and nothing is left of it."""
+
+    def check(self, tier):
+        self.write("test_planted.py", planted.file_of(planted.FAILING))
+        status, said, results = self.pytest("--lockstep-tier", tier)
+        self.assertEqual(status, 1, said)
+        for each in planted.FAILING:
+            with self.subTest(planted=each.name, tier=tier):
+                kind, text = results[f"test_{each.name}[world3]"]
+                self.assertEqual(kind, "failure", said)
+                self.assert_says(text, *each.says)
+                self.assertEqual(results[f"test_after_{each.name}[world3]"][0], "passed", results[f"test_after_{each.name}[world3]"][1])
+        self.assert_nothing_is_left()
+
+    def test_each_is_named_cold(self):
+        self.check("cold")
+
+    def test_each_is_named_warm(self):
+        self.check("warm")
+
+    def test_what_is_left_behind_is_told(self):
+        self.write("test_leaks.py", planted.file_of(planted.LEAKS))
+        for tier in "warm", "cold":
+            status, said, results = self.pytest("--lockstep-tier", tier)
+            self.assertEqual(status, 0, said)
+            self.assertEqual(len(results), 2 * len(planted.LEAKS))
+            for each in planted.LEAKS:
+                with self.subTest(planted=each.name, tier=tier):
+                    told = [line for line in said.splitlines() if line.startswith(f"test_leaks.py::test_{each.name}[world3]: left")]
+                    self.assertEqual(len(told), int(tier == "warm"), said)
+                    if told:
+                        self.assert_says(told[0], *each.says)
+            self.assertNotIn("test_after", said)
+        self.assert_nothing_is_left()
+
+
+if __name__ == "__main__":
+    project.PYTHON = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

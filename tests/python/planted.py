@@ -1,0 +1,120 @@
+"""Mistakes in tests of a world of three, each with what the report says of it. The text of a mistake is the body of a test."""
+
+import collections
+
+Planted = collections.namedtuple("Planted", "name body says timeout tiers", defaults=(None, ("cold", "warm")))
+
+PREFACE = '''
+import ctypes, multiprocessing, os, signal, subprocess, sys, threading, time
+import pytest, torch, torch.distributed as dist
+import lockstep
+from torch.nn.parallel import DistributedDataParallel
+
+class Slow(torch.utils.data.Dataset):
+    def __len__(self): return 4
+    def __getitem__(self, index): time.sleep(1000)
+
+class Ending(Slow):
+    def __getitem__(self, index): os._exit(7)
+
+class Stubborn(Exception):
+    def __init__(self, first, second): super().__init__("cannot be made again")
+
+def deep(n): return deep(n + 1)
+
+def model(): return DistributedDataParallel(torch.nn.Linear(2, 2))
+'''
+
+HANGS = [
+    Planted("throws_while_others_wait", "if rank == 1: raise ValueError('first')\ndist.barrier()",
+            ["rank 1: ValueError: first", "rank 0: waits in barrier, number 1 of the world at .*, to which rank 1 did not come",
+             "stack of rank 2", "line \\d+ in test_throws_while_others_wait"]),
+    Planted("returns_while_others_wait", "if rank != 1: dist.all_reduce(torch.ones(4))",
+            ["ranks 0, 2 of 3 did not end within 1 s of rank 1", "rank 2: waits in allreduce.* rank 1 did not come", "rank 1: passed"]),
+    Planted("skips_one_of_two", "dist.all_reduce(torch.ones(1))\nif rank != 2: dist.broadcast(torch.ones(1), 0)\nif rank != 2: dist.barrier()",
+            ["rank 1: waits in (broadcast|barrier), number [23] of the world", "to which rank 2 did not come"]),
+    Planted("sleeps", "if rank == 2: time.sleep(1000)\ndist.barrier()",
+            ["did not end within 2 s", "rank 2: runs, and has issued no collective", "rank 0: waits in barrier", "line \\d+ in test_sleeps"], 2),
+    Planted("loops", "while rank: pass", ["ranks 1, 2 of 3 did not end within 2 s", "stack of rank 1", "in test_loops"], 2),
+    Planted("receives_what_nobody_sends", "if rank == 0: dist.recv(torch.ones(1), 1)",
+            ["rank 0 of 3 did not end within 1 s", "rank 0: waits in recv with rank 1"]),
+    Planted("waits_in_a_ring", "groups = [dist.new_group([a, b]) for a, b in ((0, 1), (1, 2), (0, 2))]\n"
+            "dist.all_reduce(torch.ones(1), group=groups[rank])\ndist.barrier()",
+            ["ranks 0, 1, 2 of 3 did not end", "rank 1: waits in allreduce, number 1 of ranks 1,2", "to which rank 2 did not come"], 2),
+    Planted("locks_twice", "lock = threading.Lock()\nif rank == 1: lock.acquire(); lock.acquire()\ndist.barrier()",
+            ["rank 1: runs, and has issued no collective", "in test_locks_twice"], 2),
+    Planted("waits_for_work", "if rank == 0: dist.all_reduce(torch.ones(1), async_op=True).wait()",
+            ["rank 0 of 3 did not end within 1 s", "rank 0: waits in allreduce"]),
+    Planted("skips_a_backward", "ddp = model()\nloss = ddp(torch.ones(1, 2)).sum()\nif rank: loss.backward()",
+            ["rank 1: waits in ddp_backward.*to which rank 0 did not come"]),
+    Planted("wraps_on_two_ranks", "if rank: model()", ["rank 2: waits in ddp_construction.*to which rank 0 did not come"]),
+    Planted("loads_for_ever", "if rank: next(iter(torch.utils.data.DataLoader(Slow(), num_workers=1)))",
+            ["did not end within 2 s", "in test_loads_for_ever"], 2),
+    Planted("waits_for_a_program", "if rank: subprocess.run(['sleep', '1000'])", ["did not end within 2 s", "in test_waits_for_a_program"], 2),
+    Planted("catches_signals_and_sleeps", "signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+            "time.sleep(1000 * (rank == 1))", ["rank 1 of 3 did not end within 2 s"], 2),
+]
+ENDS = [
+    Planted("is_killed", "if rank == 1: os.kill(os.getpid(), signal.SIGKILL)\ndist.barrier()", ["rank 1 of 3 died by SIGKILL; it left no stack"]),
+    Planted("reads_null", "if rank == 2: ctypes.string_at(0)\ndist.barrier()",
+            ["rank 2 of 3 died by SIGSEGV", "Python stack of rank 2", "Segmentation fault", "in test_reads_null"]),
+    Planted("aborts", "if rank == 0: os.abort()", ["rank 0 of 3 died by SIGABRT", "in test_aborts", "rank 1: passed"]),
+    Planted("divides_by_zero_in_c", "if rank == 0: os.kill(os.getpid(), signal.SIGFPE)", ["rank 0 of 3 died by SIGFPE", "in test_divides"]),
+    Planted("bus_error", "if rank == 0: os.kill(os.getpid(), signal.SIGBUS)", ["rank 0 of 3 died by SIGBUS", "in test_bus_error"]),
+    Planted("is_terminated", "if rank == 0: os.kill(os.getpid(), signal.SIGTERM)\ndist.barrier()", ["rank 0 of 3 died by SIGTERM"]),
+    Planted("leaves", "if rank == 1: os._exit(3)\ndist.barrier()", ["rank 1 of 3 ended its process with exit status 3"]),
+    Planted("leaves_as_if_well", "if rank == 1: os._exit(0)", ["rank 1 of 3 ended its process with exit status 0"]),
+    Planted("all_are_killed", "os.kill(os.getpid(), signal.SIGKILL)", ["rank 0 of 3 died by SIGKILL", "rank 2: died by SIGKILL"]),
+    Planted("kills_its_group", "if rank == 1: os.killpg(0, signal.SIGKILL)\ndist.barrier()", ["rank 1 of 3 died by SIGKILL"]),
+]
+THROWS = [
+    Planted("asserts", "value = {'rank': rank}\nassert value['rank'] != 1", ["rank 1: assert 1 != 1", "rank 0: passed"]),
+    Planted("all_assert", "assert [rank] == [7]", ["rank 0: assert \\[0\\] == \\[7\\]", "At index 0 diff: 0 != 7", "rank 2: failed: AssertionError"]),
+    Planted("exits", "if rank == 1: sys.exit(2)", ["rank 1: SystemExit: 2"]),
+    Planted("is_interrupted", "if rank == 1: raise KeyboardInterrupt", ["rank 1: .*KeyboardInterrupt"]),
+    Planted("throws_what_cannot_be_sent", "if rank == 1: raise Stubborn(1, 2)", ["rank 1: .*Stubborn: cannot be made again"]),
+    Planted("recurses", "deep(rank)", ["rank 0: RecursionError"]),
+    Planted("torch_throws", "torch.ones(2) @ torch.ones(2 + rank)", ["rank 1: RuntimeError: .*size"]),
+    Planted("fails_by_pytest", "if rank == 2: pytest.fail('by hand')", ["rank 2: Failed: by hand"]),
+    Planted("throws_in_a_hook", "x = torch.ones(1, requires_grad=True)\nx.register_hook(lambda g: 1 / 0)\n(x * 2).backward()",
+            ["rank 0: ZeroDivisionError"]),
+    Planted("worker_ends", "if rank == 1: next(iter(torch.utils.data.DataLoader(Ending(), num_workers=1)))", ["rank 1: RuntimeError: DataLoader worker"]),
+    Planted("reads_input", "input()", ["rank 0: (OSError|EOFError)"]),
+    Planted("one_skips", "if rank == 1: pytest.skip('not here')", ["the ranks disagree on whether this test is skipped", "rank 1: skipped: not here"]),
+    Planted("one_skips_and_others_wait", "if rank == 1: pytest.skip('not here')\ndist.barrier()",
+            ["ranks 0, 2 of 3 did not end within 1 s of rank 1", "rank 1: skipped: not here"]),
+]
+# These pass, and say what they left in ranks that are kept; `says` is of that.
+LEAKS = [
+    Planted("variable", "os.environ['FOO'] = str(rank)", ["the environment variable FOO on rank 0", "set right"]),
+    Planted("folder", "os.chdir('/')", ["the working folder, / on rank 2", "set right"]),
+    Planted("dtype", "if rank == 1: torch.set_default_dtype(torch.float64)", ["default dtype, torch.float64 on rank 1", "set right"]),
+    Planted("grad_mode", "torch.set_grad_enabled(False)", ["grad mode, False on rank 0", "set right"]),
+    Planted("deterministic", "torch.use_deterministic_algorithms(True)", ["deterministic algorithms, True on rank 0", "set right"]),
+    Planted("threads", "torch.set_num_threads(2)", ["number of threads, 2 on rank 0", "set right"]),
+    Planted("path", "sys.path.insert(0, '/nowhere')", ["sys.path, .*nowhere.* on rank 0", "set right"]),
+    Planted("thread", "if rank == 1: threading.Thread(target=time.sleep, args=(1000,), daemon=True, name='sleeper').start()",
+            ["the thread sleeper on rank 1", "replaced"]),
+    Planted("process", "if rank == 1: multiprocessing.get_context('fork').Process(target=time.sleep, args=(1000,), daemon=True).start()",
+            ["the process \\d+ .* on rank 1", "replaced"]),
+    Planted("program", "if rank == 1: subprocess.Popen(['sleep', '1000'])", ["the process \\d+ .* on rank 1", "replaced"]),
+    Planted("no_group", "dist.destroy_process_group()", ["no default group on rank 2", "replaced"]),
+    Planted("unmatched", "if rank == 1: dist.all_reduce(torch.ones(3), async_op=True)", ["carries no sum", "replaced"]),
+]
+FAILING = HANGS + ENDS + THROWS
+AFTER = '''
+dist.all_reduce(total := torch.ones(1))
+assert total.item() == 3 and os.environ["RANK"] == str(rank) and "FOO" not in os.environ and os.getcwd() != "/"
+assert torch.get_default_dtype() == torch.float32 and torch.is_grad_enabled() and torch.get_num_threads() == 1
+assert not torch.are_deterministic_algorithms_enabled() and "/nowhere" not in sys.path and threading.active_count() == 1
+dist.barrier()
+'''
+
+
+def file_of(planted):
+    """A file in which a test that must pass follows each of these."""
+    lines = [PREFACE]
+    for each in planted:
+        for name, body, timeout in (each.name, each.body, each.timeout), ("after_" + each.name, AFTER.strip(), None):
+            lines += [f"@lockstep.world(3, timeout={timeout})", f"def test_{name}(rank):", *("    " + line for line in body.splitlines()), ""]
+    return "\n".join(lines)
