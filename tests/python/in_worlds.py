@@ -5,6 +5,7 @@ usage: in_worlds.py PYTHON [TEST ...]     PYTHON is of an environment that has t
 """
 
 import os
+import signal
 import sys
 import unittest
 
@@ -47,6 +48,47 @@ class Planted(project.Project):
                         self.assert_says(told[0], *each.says)
             self.assertNotIn("test_after", said)
         self.assert_nothing_is_left()
+
+
+ENDLESS = """
+import os, pathlib, subprocess, time
+import lockstep
+
+@lockstep.world(3)
+def test_endless(rank, tmp_path):
+    subprocess.Popen(["sleep", "1000"])
+    pathlib.Path(f"rank{rank}").touch()
+    time.sleep(1000)
+"""
+WITHOUT_PYTEST = """
+import lockstep, test_endless
+lockstep.run_world(test_endless.test_endless, 3, None, tier={tier!r})
+"""
+
+
+class Endings(project.Project):
+    """However the run of the tests ends, nothing of it is left: ranks, and programs that they started."""
+
+    def end(self, by, command, exit_status):
+        self.write("test_endless.py", ENDLESS)
+        process = self.start(*command)
+        for rank in range(3):
+            self.wait_for_file(f"rank{rank}", process)
+        process.send_signal(by)
+        said, _ = process.communicate(timeout=project.DEADLINE_SECONDS)
+        self.assertEqual(process.returncode, exit_status, said)
+        self.assert_nothing_is_left()
+        for rank in range(3):
+            os.remove(os.path.join(self.folder, f"rank{rank}"))
+
+    def test_nothing_is_left_of_a_run_that_ends(self):
+        for tier in "cold", "warm":
+            self.write("main.py", WITHOUT_PYTEST.format(tier=tier))
+            for by, status in (signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 2), (signal.SIGTERM, -signal.SIGTERM):
+                with self.subTest(tier=tier, by=by):
+                    self.end(by, ["-m", "pytest", "--lockstep-tier", tier], status)
+            with self.subTest(tier=tier, without="pytest"):
+                self.end(signal.SIGKILL, ["main.py"], -signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""Worlds without pytest, and training in worlds beside training in one process.
+
+usage: in_parity.py PYTHON [TEST ...]     PYTHON is of an environment that has the package and PyTorch
+"""
+
+import os
+import sys
+import unittest
+
+import project
+
+TRAININGS = """
+import sys
+import torch, torch.distributed as dist
+import lockstep
+from torch.nn.functional import mse_loss
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+generator = torch.Generator().manual_seed(1)
+DATA = TensorDataset(torch.randn(64, 4, generator=generator), torch.randn(64, 2, generator=generator))
+
+def network():
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+
+def loop(context, model, batches=None, average=lambda: None, others=(), reduction="mean"):
+    optimizer = torch.optim.SGD([*model.parameters(), *others], lr=0.1, momentum=0.9)
+    for x, y in batches or context.batches(DATA, 8):
+        optimizer.zero_grad()
+        mse_loss(model(x), y, reduction=reduction).backward()
+        average()
+        optimizer.step()
+
+def by_hand(context, divide):
+    model = lockstep.watch(network())
+    def average():
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= divide
+    loop(context, model, average=average)
+
+def wrapped(context):
+    loop(context, context.wrap(network()))
+
+def averaged_by_hand(context):
+    by_hand(context, context.world_size)
+
+def closure():
+    width = 3
+    def train(context):
+        loop(context, context.wrap(torch.nn.Sequential(torch.nn.Linear(4, width), torch.nn.Linear(width, 2))))
+    return train
+closed_over = closure()
+
+def summed_by_hand(context):
+    by_hand(context, 1)
+
+def loss_is_a_sum(context):
+    loop(context, context.wrap(network()), reduction="sum")
+
+def second_model_is_not_averaged(context):
+    head = torch.nn.Linear(2, 2)
+    ddp = context.wrap(network())
+    loop(context, torch.nn.Sequential(ddp, head))
+
+def module_instead_of_wrapper(context):
+    loop(context, context.wrap(network()).module)
+
+def loader(context, **how):
+    batches = DataLoader(DATA, 8 // context.world_size, **how)
+    return (batch for _, batch in zip(range(context.steps), batches))
+
+def ranks_overlap(context):
+    loop(context, context.wrap(network()), loader(context, shuffle=True, generator=torch.Generator().manual_seed(3)))
+
+def own_order(context):
+    sampler = DistributedSampler(DATA, context.world_size, context.rank, seed=context.rank)
+    loop(context, context.wrap(network()), loader(context, sampler=sampler))
+
+def rate_grows_with_the_world(context):
+    model = context.wrap(network())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1 * context.world_size)
+    for x, y in context.batches(DATA, 8):
+        optimizer.zero_grad()
+        mse_loss(model(x), y).backward()
+        optimizer.step()
+
+def throws(context):
+    if context.world_size > 1 and context.rank == 1:
+        raise ValueError("planted")
+    wrapped(context)
+
+def no_update(context):
+    context.wrap(network())
+
+def indivisible(context):
+    loop(context, context.wrap(network()), context.batches(DATA, 6))
+
+lockstep.same_as_one_process(globals()[sys.argv[1]], worlds=(2, 4), steps=3)
+print("the same")
+"""
+RIGHT = "wrapped", "averaged_by_hand", "closed_over"
+WRONG = {
+    "summed_by_hand": ["AssertionError: training in a world of 2 is not the same", "the SUM of the ranks' gradients", "step 0, backward, 0.weight"],
+    "loss_is_a_sum": ["the average divided by the world size once more", "step 0, backward, 0.weight"],
+    "second_model_is_not_averaged": ["nothing else averaged their gradients"],
+    "module_instead_of_wrapper": ["A training's forward must run through DistributedDataParallel", "no forward of the model|nothing else averaged|through no forward of its wrapper"],
+    "ranks_overlap": ["rank 0 and rank 1 drew the same samples"],
+    "own_order": ["the seed of pass 0 of loader 0: rank 0 has 0, rank 1 has 1"],
+    "rate_grows_with_the_world": ["values.follow_one_process", "step 0, update"],
+    "throws": ["ValueError: planted", "rank 1 of 2 failed", "rank 0: waits in ddp_construction", "rank 1's traceback"],
+    "no_update": ["AssertionError: training in a world of 2 is not", "no rank recorded an update"],
+    "indivisible": ["a global batch of 6 cannot be divided over 4 ranks alike"],
+}
+WITHOUT_PYTEST = """
+import os, signal, sys, time, unittest
+import torch, torch.distributed as dist
+import lockstep
+from torch.nn.parallel import DistributedDataParallel
+
+def total(rank, add=0):
+    value = torch.tensor([rank + add])
+    dist.all_reduce(value)
+    return rank, value.item()
+
+def throws(rank):
+    if rank == 1:
+        raise KeyError("planted")
+    dist.barrier()
+
+def dies(rank):
+    os.kill(os.getpid(), signal.SIGKILL * (rank == 2))
+    dist.barrier()
+
+def hangs(rank):
+    time.sleep(1000 * rank)
+
+def skips(rank):
+    raise unittest.SkipTest("not here")
+
+def unsendable(rank):
+    return lambda: rank
+
+def pid(rank):
+    return os.getpid()
+
+class Worlds(unittest.TestCase):
+    tier = "cold"
+
+    def run_world(self, function, size, *args, **more):
+        return lockstep.run_world(function, size, *args, tier=self.tier, **more)
+
+    def test_values(self):
+        self.assertEqual(self.run_world(total, 3), [(0, 3), (1, 3), (2, 3)])
+        self.assertEqual(self.run_world(total, 2, 5), [(0, 11), (1, 11)])
+
+    def test_throws(self):
+        with self.assertRaisesRegex(KeyError, "planted") as caught:
+            self.run_world(throws, 3)
+        notes = "\\n".join(caught.exception.__notes__)
+        for text in "rank 1 of 3 failed", "rank 0: waits in barrier", "line 14, in throws", "rank 2's stack", "in throws":
+            self.assertIn(text, notes)
+
+    def test_dies(self):
+        with self.assertRaisesRegex(lockstep.WorldError, "rank 2 of 3 died by SIGKILL"):
+            self.run_world(dies, 3)
+        self.test_values()
+
+    def test_hangs(self):
+        with self.assertRaisesRegex(lockstep.WorldError, "rank 1 of 2 did not end within 1 s"):
+            self.run_world(hangs, 2, timeout=1)
+
+    def test_skips(self):
+        with self.assertRaisesRegex(unittest.SkipTest, "not here"):
+            self.run_world(skips, 2)
+
+    def test_unsendable(self):
+        with self.assertRaisesRegex(Exception, "pickle"):
+            self.run_world(unsendable, 2)
+
+class Kept(Worlds):
+    tier = "warm"
+
+    def test_ranks_are_kept(self):
+        self.assertEqual(self.run_world(pid, 2), self.run_world(pid, 2))
+
+class Refused(unittest.TestCase):
+    def test_refused(self):
+        for given, text in ((total, 0), "sizes of one or more worlds"), ((total, 2), "the tier sim is not there yet"):
+            with self.assertRaisesRegex(ValueError, text):
+                lockstep.run_world(*given, tier="sim" if "sim" in text else "cold")
+
+if __name__ == "__main__":
+    unittest.main()
+"""
+
+
+class Parity(project.Project):
+    def test_a_right_training_is_silent(self):
+        self.write("trainings.py", TRAININGS)
+        for each in RIGHT:
+            with self.subTest(training=each):
+                self.assertEqual(self.run_python("trainings.py", each), (0, "the same\n"))
+        self.assert_nothing_is_left()
+
+    def test_a_wrong_training_is_named(self):
+        self.write("trainings.py", TRAININGS)
+        for each, says in WRONG.items():
+            with self.subTest(training=each):
+                status, said = self.run_python("trainings.py", each)
+                self.assertEqual(status, 1, said)
+                self.assert_says(said, *says)
+        self.assert_nothing_is_left()
+
+
+class WithoutPytest(project.Project):
+    def test_worlds_of_unittest(self):
+        self.write("worlds.py", WITHOUT_PYTEST)
+        status, said = self.run_python("worlds.py")
+        self.assertEqual(status, 0, said)
+        self.assert_says(said, "Ran 14 tests")
+        self.assert_nothing_is_left()
+
+    def test_the_package_is_light(self):
+        status, said = self.run_python("-c", "import lockstep, sys; print([name for name in ('torch', 'pytest', 'numpy') if name in sys.modules])")
+        self.assertEqual((status, said), (0, "[]\n"))
+        self.write("test_light.py", "import sys\ndef test(): assert 'torch' not in sys.modules\n")
+        status, said = self.run_python("-m", "pytest", "-p", "no:cacheprovider")
+        self.assertEqual(status, 0, said)
+
+
+if __name__ == "__main__":
+    project.PYTHON = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
