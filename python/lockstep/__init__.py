@@ -6,6 +6,7 @@
     @lockstep.world(2, 3)   a test of pytest runs in worlds of these sizes, its body on every rank
     lockstep.run_world()    a function does, without pytest
     lockstep.collectives()  what this rank has issued in this test so far
+    lockstep.inject()       plants a failure in one of them
     lockstep.same_as_one_process()   training in worlds is compared with training in one process
 
 The program `lockstep` is on the PATH: `lockstep --help` lists its commands.
@@ -19,14 +20,15 @@ from lockstep_recorder import start, watch
 if TYPE_CHECKING:
     from ._api import run_world, world
     from ._calls import Collective, collectives
+    from ._inject import InjectedError, inject
     from ._parity import same_as_one_process
     from ._verdict import WorldError
 
-__all__ = ["Collective", "WorldError", "collectives", "run_world", "same_as_one_process", "start", "watch", "world"]
+__all__ = ["Collective", "InjectedError", "WorldError", "collectives", "inject", "run_world", "same_as_one_process", "start", "watch", "world"]
 __version__ = _version("lockstep")
 # Loaded at first use: they import PyTorch.
-_MODULES = {"Collective": "_calls", "WorldError": "_verdict", "collectives": "_calls", "run_world": "_api",
-            "same_as_one_process": "_parity", "world": "_api"}
+_MODULES = {"Collective": "_calls", "InjectedError": "_inject", "WorldError": "_verdict", "collectives": "_calls",
+            "inject": "_inject", "run_world": "_api", "same_as_one_process": "_parity", "world": "_api"}
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,8 @@ from lockstep_recorder._collectives import Collectives
 from lockstep_recorder._history import History
 from lockstep_recorder._records import Recorder
 
+from . import _inject
+
 SLOT_BYTES = 4096
 
 
@@ -65,6 +67,7 @@ class Issued(Collectives):  # type: ignore[misc]
         super().__init__(record)
         self.site, self.is_async = "", False
         self.seen: list[Collective] = []
+        self.last: dict[str, Any] = {}
         self.numbers: dict[str, int] = {}  # Of each group's last collective, without what two ranks send each other.
 
     def collective(self, names: list[str], tensor: str, op: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -81,6 +84,7 @@ class Issued(Collectives):  # type: ignore[misc]
         else:
             about["number"] = self.numbers[group] = self.numbers.get(group, -1) + 1
         self.site = ""
+        self.last = about
         self.show(about, "issued" if self.is_async and not op.startswith("ddp_") else "waits")
 
         def finished() -> None:
@@ -88,6 +92,16 @@ class Issued(Collectives):  # type: ignore[misc]
             self.show(about, "done")
         finished.about = about  # type: ignore[attr-defined]
         return finished
+
+    def take_back(self) -> None:
+        """The last one was not issued after all."""
+        if "number" in self.last:
+            self.numbers[self.last["group"]] -= 1
+        self.show_last("not issued")
+
+    def show_last(self, state: str) -> None:
+        if self.last:
+            self.show(self.last, state)
 
     def wait(self, work: Any, /, *args: Any, **kwargs: Any) -> Any:
         pending = self.pending.get(work)
@@ -135,6 +149,7 @@ class RankRecorder(Recorder):  # type: ignore[misc]
             folder, writer="lockstep_recorder.py", torch=str(torch.__version__), program=name, **about)
         super().__init__(history, (folder, name, given.values_steps, given.perturbed))
         self.progress, self.rank, self.is_recording = progress, rank, recording is not None
+        self.planned: dict[int, tuple[str, float]] = {}  # Failures of collectives, by number.
         self.collectives = Issued(self)
         progress.write(rank, {"groups": {}})
         history.open(rank, world_size)
@@ -160,6 +175,7 @@ def install() -> None:
         off.generator, off.is_known_to_dynamo, off.history = None, True, Nowhere()
         off.history.has_ended = True
         _state.recorder = off
+        _inject.install()
         _install.install()
 
 

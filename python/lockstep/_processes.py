@@ -1,6 +1,7 @@
 """Forked processes that end with the process that forked them, and all that they start with them."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import enum
 import faulthandler
@@ -12,12 +13,13 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
 STACKS_SIGNAL = signal.SIGRTMAX - 1  # A process answers it with the Python stacks of its threads.
 STACKS_SECONDS_MAX = 2.0
+DISMISSED_SECONDS = 2.0
 
 
 class Capture(enum.Enum):
@@ -107,6 +109,7 @@ class Process:
         if capture is not Capture.NOTHING:
             self.output = {name: os.memfd_create(name) for name in ("stdout", "stderr")}
         self.marks: dict[int, int] = {}
+        self.is_idle = self.is_dismissed = False  # It waits for what comes next.
         self.status: int | None = None  # As waitpid has it, once the process has ended.
         parent = os.getpid()
         sys.stdout.flush()
@@ -164,12 +167,21 @@ class Process:
     def stack(self) -> str:
         return self._since_mark(self.stacks)
 
+    def dismiss(self) -> None:
+        """Lets the process end, if it waits for what comes next."""
+        self.is_dismissed = self.is_idle
+        if self.is_idle:
+            with contextlib.suppress(OSError):
+                self.connection.send(None)
+
     def reap(self) -> None:
         if self.status is None:
             self.status = os.waitpid(self.pid, 0)[1]
 
     def close(self) -> None:
-        """Kills the process and what it started."""
+        """Kills the process, unless it ends by itself, and what it started."""
+        if self.is_dismissed:
+            wait([self.handle], DISMISSED_SECONDS)
         kill_group(self.pid)
         self.reap()
         if guard is not None:

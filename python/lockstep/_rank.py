@@ -10,6 +10,7 @@ import pickle
 import random
 import sys
 import traceback
+import types
 import unittest
 import warnings
 import zlib
@@ -17,12 +18,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import lockstep_recorder
 import torch
 import torch.distributed as dist
 
 from . import _calls
 
 LOG_FORMAT = "%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s"
+RANK_FILE = __file__
+OURS = os.path.dirname(__file__), os.path.dirname(lockstep_recorder.__file__)  # Folders.
 SUCCEEDED = "passed", "skipped", "xfailed"
 
 
@@ -36,7 +40,6 @@ class Outcome:
     error: bytes = b""  # Pickled, where that can be.
     traceback: str = ""
     report: Any = None  # What pytest prints of the failure.
-    in_collective: bool = False  # It failed where it waited for other ranks.
     log: str = ""
     warnings: list[tuple[str, str, str, int]] = field(default_factory=list)
     left_behind: list[str] = field(default_factory=list)
@@ -100,8 +103,8 @@ def perform(task: Task, rank: int, world_size: int, progress: _calls.Progress, b
             value = body()
         outcome.value = pickle.dumps(value)
     except BaseException as error:
+        error.__traceback__ = without_ours(error.__traceback__)
         classify(outcome, error)
-        outcome.in_collective = progress.read(rank).get("state") == "waits"
         outcome.error = pickled(error)
         if outcome.kind == "failed":
             outcome.traceback = "".join(traceback.format_exception(error))
@@ -111,6 +114,18 @@ def perform(task: Task, rank: int, world_size: int, progress: _calls.Progress, b
         logging.getLogger().removeHandler(handler)
     outcome.log, outcome.updates = log.getvalue(), recorder.step
     return outcome
+
+
+def without_ours(trace: types.TracebackType | None) -> types.TracebackType | None:
+    """A traceback without the frames that run a test or watch its collectives."""
+    kept = []
+    while trace is not None:
+        if os.path.dirname(trace.tb_frame.f_code.co_filename) not in OURS:
+            kept.append(trace)
+        trace = trace.tb_next
+    for each, following in zip(kept, [*kept[1:], None]):
+        each.tb_next = following
+    return kept[0] if kept else None
 
 
 def classify(outcome: Outcome, error: BaseException) -> None:

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ._calls import ranks_of
-from ._rank import SUCCEEDED, Outcome
+from ._rank import OURS, RANK_FILE, SUCCEEDED, Outcome
 
-HERE = os.path.dirname(__file__)
 
 
 class WorldError(Exception):
@@ -118,12 +117,12 @@ def died_of(status: int) -> str:
 
 
 def stack_of(text: str) -> str:
-    """Of each thread the frames of the test, without those that run it."""
+    """Of each thread the frames of the test, without those that run it or watch its collectives."""
     blocks = []
     for block in re.split(r"\n(?=(?:Current thread|Thread) 0x)", text.strip()):
-        lines = [line for line in block.splitlines() if f"{os.sep}lockstep_recorder{os.sep}" not in line]
-        end = next((number for number, line in enumerate(lines) if f'"{HERE}{os.sep}' in line), len(lines))
-        blocks.append("\n".join(lines[:end]))
+        lines = block.splitlines()
+        end = next((number for number, line in enumerate(lines) if f'"{RANK_FILE}"' in line), len(lines))
+        blocks.append("\n".join(line for line in lines[:end] if not any(f'"{folder}{os.sep}' in line for folder in OURS)))
     return "\n".join(blocks)
 
 
@@ -138,7 +137,6 @@ def judge(ends: list[RankEnd]) -> Verdict:
     died = [rank for rank, end in enumerate(ends) if end.status is not None]
     hung = [rank for rank, end in enumerate(ends) if end.is_open()]
     failed = [rank for rank, outcome in enumerate(outcomes) if outcome is not None and outcome.kind == "failed"]
-    failed.sort(key=lambda rank: bool(outcomes[rank] and outcomes[rank].in_collective))  # type: ignore[union-attr]
     kinds = {outcome.kind for outcome in outcomes if outcome is not None}
     if died:
         has_stack = any(rank == died[0] for rank, _ in verdict.stacks)

@@ -81,11 +81,14 @@ class World:
                 continue
             try:
                 end.outcome = process.connection.recv()
+                process.is_idle = True
             except (EOFError, ConnectionResetError):
                 process.reap()
                 end.status = process.status
 
     def close(self) -> None:
+        for process in self.ranks:
+            process.dismiss()
         for process in self.ranks:
             process.close()
         self.ranks = []
@@ -118,6 +121,8 @@ class KeptWorld(World):
         self.join(rank)
         while True:
             request = connection.recv()
+            if request is None:
+                return
             if isinstance(request, int):
                 connection.send(Outcome("passed" if _rank.group_works(request) else "failed"))
                 continue
@@ -134,9 +139,11 @@ class KeptWorld(World):
 
     def run(self, task: Task, state: State, what: Any, timeout: float) -> tuple[Verdict, bool]:
         """And whether the world can run another test."""
-        for process in self.ranks:
+        for rank, process in enumerate(self.ranks):
+            self.progress.write(rank, {"groups": {}})
             process.mark()
             process.connection.send((task, state, what))
+            process.is_idle = False
         ends = self.watch(timeout)
         verdict = judge(ends)
         if not verdict.succeeded or not all(end.outcome and end.outcome.is_usable for end in ends):
@@ -144,6 +151,7 @@ class KeptWorld(World):
         self.count += 1
         for process in self.ranks:
             process.connection.send(self.count)
+            process.is_idle = False
         checks = self.watch(CHECK_SECONDS)
         is_usable = all(end.outcome is not None and end.outcome.kind == "passed" for end in checks)
         if not is_usable:

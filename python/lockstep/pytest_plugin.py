@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 import itertools
 import pathlib
 import pickle
@@ -125,7 +126,8 @@ class Kept:
 
 
 def call(item: Any, rank: int, args: dict[str, Any]) -> None:
-    item.obj(**{**args, **({"rank": rank} if "rank" in args else {})})
+    if inspect.isawaitable(item.obj(**{**args, **({"rank": rank} if "rank" in args else {})})):
+        raise TypeError("an async function cannot be a test in a world: nothing awaits it there")
 
 
 def pickled_for_kept_ranks(item: Any, args: dict[str, Any]) -> tuple[bytes, str]:

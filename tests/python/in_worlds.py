@@ -75,8 +75,8 @@ class Endings(project.Project):
         for rank in range(3):
             self.wait_for_file(f"rank{rank}", process)
         process.send_signal(by)
-        said, _ = process.communicate(timeout=project.DEADLINE_SECONDS)
-        self.assertEqual(process.returncode, exit_status, said)
+        status, said = self.end_of(process)
+        self.assertEqual(status, exit_status, said)
         self.assert_nothing_is_left()
         for rank in range(3):
             os.remove(os.path.join(self.folder, f"rank{rank}"))

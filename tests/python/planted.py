@@ -68,6 +68,8 @@ ENDS = [
     Planted("kills_its_group", "if rank == 1: os.killpg(0, signal.SIGKILL)\ndist.barrier()", ["rank 1 of 3 died by SIGKILL"]),
 ]
 THROWS = [
+    Planted("catches_what_a_collective_throws_and_sleeps", "if rank == 1:\n    try: dist.broadcast('no tensor', 0)\n    except Exception: time.sleep(1.5)\n"
+            "assert rank", ["rank 0: assert 0", "rank 1: (passed|runs; its last collective is broadcast)"]),
     Planted("asserts", "value = {'rank': rank}\nassert value['rank'] != 1", ["rank 1: assert 1 != 1", "rank 0: passed"]),
     Planted("all_assert", "assert [rank] == [7]", ["rank 0: assert \\[0\\] == \\[7\\]", "At index 0 diff: 0 != 7", "rank 2: failed: AssertionError"]),
     Planted("exits", "if rank == 1: sys.exit(2)", ["rank 1: SystemExit: 2"]),
@@ -101,7 +103,15 @@ LEAKS = [
     Planted("no_group", "dist.destroy_process_group()", ["no default group on rank 2", "replaced"]),
     Planted("unmatched", "if rank == 1: dist.all_reduce(torch.ones(3), async_op=True)", ["carries no sum", "replaced"]),
 ]
-FAILING = HANGS + ENDS + THROWS
+# With lockstep.inject: what a test of a recovery plants, and what becomes of one that has none.
+INJECTED = [
+    Planted("kill", "lockstep.inject('kill', rank=1, at=1)\ndist.barrier()\ndist.all_reduce(torch.ones(1))", ["rank 1 of 3 died by SIGKILL"]),
+    Planted("throw", "lockstep.inject('throw', rank=2, at=0)\ndist.broadcast(torch.ones(1), 0)\ndist.barrier()",
+            ["rank 2: lockstep.InjectedError: broadcast: planted", "rank 1: waits in (broadcast|barrier).*to which ranks? .*2 did not come", "line \\d+ in test_throw"]),
+    Planted("drop", "lockstep.inject('drop', rank=1, at=0)\ndist.all_reduce(torch.ones(1))", ["ranks 0, 2 of 3 did not end within 1 s of rank 1", "line \\d+ in test_drop"]),
+    Planted("delay", "lockstep.inject('delay', rank=1, at=0, seconds=1000)\ndist.barrier()", ["did not end within 2 s", "in test_delay"], 2),
+]
+FAILING = INJECTED + HANGS + ENDS + THROWS
 AFTER = '''
 dist.all_reduce(total := torch.ones(1))
 assert total.item() == 3 and os.environ["RANK"] == str(rank) and "FOO" not in os.environ and os.getcwd() != "/"

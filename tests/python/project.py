@@ -11,6 +11,7 @@ import uuid
 import xml.etree.ElementTree
 
 DEADLINE_SECONDS = 300
+GUARD_SECONDS_MAX = 30
 PYTHON = ""  # Of the environment that has the package, PyTorch and pytest; who runs the tests sets it.
 MARKER = "PROJECT_OF_TEST"  # Each process that a run starts, by whatever way, has it in its environment.
 
@@ -28,13 +29,18 @@ class Project(unittest.TestCase):
     def start(self, *command, **more):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("LOCKSTEP", "PYTEST", "LD_", "PYTHON"))}
         environment.update({MARKER: self.marker, "PYTHONDONTWRITEBYTECODE": "1"}, **more)
-        return subprocess.Popen([PYTHON, *command], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True)
+        with open(os.path.join(self.folder, "printed"), "w", encoding="utf-8") as printed:  # No pipe, which what is left would hold open.
+            return subprocess.Popen([PYTHON, *command], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=printed,
+                                    stderr=subprocess.STDOUT)
+
+    def end_of(self, process):
+        """Its exit status and what it printed."""
+        status = process.wait(timeout=DEADLINE_SECONDS)
+        with open(os.path.join(self.folder, "printed"), encoding="utf-8") as printed:
+            return status, printed.read()
 
     def run_python(self, *command, **more):
-        process = self.start(*command, **more)
-        said, _ = process.communicate(timeout=DEADLINE_SECONDS)
-        return process.returncode, said
+        return self.end_of(self.start(*command, **more))
 
     def pytest(self, *arguments, **more):
         """Exit status, what was printed, and of each test its result and all text that a report has of it."""
@@ -63,7 +69,7 @@ class Project(unittest.TestCase):
 
     def assert_nothing_is_left(self):
         """The guard ends a moment after the process that it watches."""
-        end = time.monotonic() + DEADLINE_SECONDS
+        end = time.monotonic() + GUARD_SECONDS_MAX
         while self.left() and time.monotonic() < end:
             time.sleep(0.01)
         found = self.left()
@@ -74,7 +80,7 @@ class Project(unittest.TestCase):
     def wait_for_file(self, name, process):
         end = time.monotonic() + DEADLINE_SECONDS
         while not os.path.exists(os.path.join(self.folder, name)):
-            self.assertIsNone(process.poll(), process.stdout.read() if process.poll() is not None else "")
+            self.assertIsNone(process.poll(), self.end_of(process) if process.poll() is not None else "")
             self.assertLess(time.monotonic(), end, "the run did not come to its ranks")
             time.sleep(0.01)
 

@@ -143,7 +143,7 @@ def unlisted_source(tree):
         for path, _ in _named_in(tree, lists):
             named.setdefault(path, []).append("" if lists.endswith(".cmake") else lists.rpartition("/")[0])
     for path in tree.paths:
-        is_test = re.search(r"(^|/)(test_\w+|\w+_test)\.py$", path)
+        is_test = is_under(path, ("tests",)) and re.search(r"(^|/)(test_\w+|\w+_test)\.py$", path)
         if is_under(path, OUR_CODE + ("tests",)) and (path in tree.sources or is_test):
             if not any(not home or is_under(path, (home,)) for home in named.get(path, [])):
                 yield Problem(path, 1, "no CMakeLists.txt of its folder or above names it")
