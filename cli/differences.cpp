@@ -45,7 +45,7 @@ std::vector<reports::Difference> deliberate_differences() {
       {"0.17", "a rendezvous is checked", {}, "tests/ddp/rendezvous"},
       {"0.18",
        "an exception in a backward on one rank",
-       {"failures.exception_in_backward_reaches_every_rank"},
+       {"failures.exception_in_backward_reaches_all"},
        ""},
       {"0.19", "a rank that fails reports to its peers", {"errors.reach_every_rank"}, ""},
       {"0.20",

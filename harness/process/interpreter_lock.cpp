@@ -15,7 +15,7 @@ void* release_interpreter_lock() {
 }
 
 void take_interpreter_lock(void* released) {
-  if (released != nullptr) lock_of_this_process.take(released);
+  if (lock_of_this_process.take != nullptr) lock_of_this_process.take(released);
 }
 
 }  // namespace lockstep

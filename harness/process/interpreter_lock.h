@@ -6,9 +6,9 @@
 namespace lockstep {
 
 struct InterpreterLock {
-  // Gives the lock back if this thread holds it, and returns what take() needs; null: it did not.
+  // Gives the lock back if this thread holds it, and returns it; null: it did not.
   void* (*release)() = nullptr;
-  void (*take)(void* released) = nullptr;
+  void (*take)(void* released) = nullptr;  // as release() returned it
 };
 
 // Before the first thread, once.

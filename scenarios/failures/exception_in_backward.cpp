@@ -155,9 +155,9 @@ rc::Gen<Training> cases() {
 
 }  // namespace
 
-Scenario exception_in_backward_reaches_every_rank() {
+Scenario exception_in_backward_reaches_all() {
   return scenario<Training>({
-      .name = "failures.exception_in_backward_reaches_every_rank",
+      .name = "failures.exception_in_backward_reaches_all",
       .former_name = "failures.exception_in_backward_is_told",
       .claim = "If one rank's backward throws, every other rank throws in the same backward an "
                "error that names the rank, and the next step is averaged as usual.",
@@ -181,7 +181,7 @@ Scenario exception_in_backward_reaches_every_rank() {
 }
 
 std::vector<Scenario> all() {
-  return {exception_in_backward_reaches_every_rank()};
+  return {exception_in_backward_reaches_all()};
 }
 
 }  // namespace lockstep::scenarios::failures_exception_in_backward

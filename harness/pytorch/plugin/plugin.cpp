@@ -70,12 +70,48 @@ std::string version() {
       [] { return py::module_::import("torch").attr("__version__").cast<std::string>(); });
 }
 
+// What run_rank() runs in this thread.
+struct RunningBody {
+  PyObject* body = nullptr;  // null: nothing
+  int rank = 0;
+};
+thread_local RunningBody running;
+
+void call_at_turn(const char* method) {
+  if (running.body == nullptr) return;
+  const py::gil_scoped_acquire lock;
+  try {
+    py::handle(running.body).attr(method)(running.rank);
+  } catch (py::error_already_set& error) {
+    error.discard_as_unraisable(method);
+  }
+}
+
 void* release_lock() {
+  call_at_turn("end");
   return PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr;
 }
 
 void take_lock(void* held) {
-  PyEval_RestoreThread(static_cast<PyThreadState*>(held));
+  if (held != nullptr) PyEval_RestoreThread(static_cast<PyThreadState*>(held));
+  call_at_turn("begin");
+}
+
+void run_rank(void* body, int rank, const Group& group) {
+  struct Turns {
+    ~Turns() {
+      call_at_turn("end");
+      running = {};
+    }
+  };
+  in_python([&] {
+    adapter("adopt")(group);
+    running = {static_cast<PyObject*>(body), rank};
+    const Turns turns;
+    call_at_turn("begin");
+    py::handle(running.body).attr("run")(rank, group);
+  });
+  in_python([] { adapter("leave")(); });
 }
 
 std::string refusal_of_sync_batch_norm(const Group& group) {
@@ -98,6 +134,7 @@ constexpr Plugin kPlugin{.start = start_interpreter,
                          .version = version,
                          .release_lock = release_lock,
                          .take_lock = take_lock,
+                         .run_rank = run_rank,
                          .open = open_file,
                          .lacks = lacks,
                          .wrap = wrap,

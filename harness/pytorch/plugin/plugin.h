@@ -121,9 +121,14 @@ struct Plugin {
   void (*start)(const std::string& folder);
   std::string (*version)();
   // A simulated rank gives the interpreter's lock back as another one runs, if it holds it, and
-  // takes it again: what the first returns goes to the second, unless it is null.
+  // takes it again: what the first returns goes to the second; null: it did not hold it.
   void* (*release_lock)();
   void (*take_lock)(void* held);
+
+  // Runs the Python object `body` in this simulated rank: body.run(rank, group), with the group as
+  // the default one, and body.begin(rank) and body.end(rank) around each of the rank's turns.
+  // Throws PythonError for what run() raises.
+  void (*run_rank)(void* body, int rank, const Group&);
 
   // Runs a user's file, before anything forks. Returns what is wrong with it; empty: its parts are
   // there from now on.
