@@ -46,6 +46,7 @@ def run_world(function: Callable[..., Any], size: int, *args: Any, tier: str = "
     hang, died or disagree. In the tier `warm` the ranks are kept for the next call; they know what this process had loaded at
     the first one.
     """
+    __tracebackhide__ = True
     from . import _worlds
     from ._processes import Capture
     from ._rank import Task

@@ -45,6 +45,7 @@ def same_as_one_process(train: Callable[[Context], Any], worlds: Sequence[int] =
     """Runs train(context) in one process and in worlds of these sizes, and raises AssertionError unless parameters, gradients
     and buffers are the same in each of the first `steps` steps, up to what rounding does to them in this very training. All
     ranks begin with one seed."""
+    __tracebackhide__ = True
     checked_sizes(tuple(worlds))
     with tempfile.TemporaryDirectory(prefix="lockstep-parity-") as folder:
         one = os.path.join(folder, "one")

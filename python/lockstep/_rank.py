@@ -164,10 +164,11 @@ def leave_subgroups() -> None:
 
 
 def group_works(number: int) -> bool:
-    """Whether the default group carries a sum: all ranks ask."""
+    """Whether the default group carries a sum: all ranks ask. What a rank issued alone before would be a part of it."""
     if not dist.is_initialized():
         return False
     leave_subgroups()
-    total = torch.full((1,), number, dtype=torch.int64)
+    share = 1_000_000 + number
+    total = torch.tensor([share])
     dist.all_reduce(total)
-    return int(total) == number * dist.get_world_size()
+    return int(total) == share * dist.get_world_size()

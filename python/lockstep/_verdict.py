@@ -82,15 +82,15 @@ def is_stuck(ends: list[RankEnd]) -> bool:
     return False
 
 
-def one_line(text: str, most: int = 160) -> str:
-    line = " ".join(text.split())
+def first_line(text: str, most: int = 160) -> str:
+    line = text.strip().partition("\n")[0]
     return line if len(line) <= most else line[:most - 4] + " ..."
 
 
 def state_of(rank: int, ends: list[RankEnd]) -> str:
     end, last = ends[rank], ends[rank].progress
     if end.outcome is not None:
-        return end.outcome.kind + (f": {one_line(end.outcome.line)}" if end.outcome.line else "")
+        return end.outcome.kind + (f": {first_line(end.outcome.line)}" if end.outcome.line else "")
     if end.status is not None:
         return died_of(end.status)
     if not last.get("op"):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The plugin of pytest, with tests of a user's project: what fails, how that is told, and that nothing is left.
 
-usage: in_worlds.py PYTHON [TEST ...]     PYTHON is of an environment that has the package, PyTorch and pytest
+usage: in_worlds.py PYTHON [TEST ...]     PYTHON is of an environment that has the package, PyTorch, pytest and pytest-xdist
 """
 
 import os
@@ -13,12 +13,16 @@ import planted
 import project
 
 
+FILES = 4  # At a time, since most hang.
+
+
 class Planted(project.Project):
     """Each planted mistake is named rightly, the test after it passes, and nothing is left of it."""
 
     def check(self, tier):
-        self.write("test_planted.py", planted.file_of(planted.FAILING))
-        status, said, results = self.pytest("--lockstep-tier", tier)
+        for number in range(FILES):
+            self.write(f"test_planted{number}.py", planted.file_of(planted.FAILING[number::FILES]))
+        status, said, results = self.pytest("--lockstep-tier", tier, "-n", str(FILES), "--dist", "loadfile")
         self.assertEqual(status, 1, said)
         for each in planted.FAILING:
             with self.subTest(planted=each.name, tier=tier):

@@ -102,6 +102,7 @@ LEAKS = [
     Planted("program", "if rank == 1: subprocess.Popen(['sleep', '1000'])", ["the process \\d+ .* on rank 1", "replaced"]),
     Planted("no_group", "dist.destroy_process_group()", ["no default group on rank 2", "replaced"]),
     Planted("unmatched", "if rank == 1: dist.all_reduce(torch.ones(3), async_op=True)", ["carries no sum", "replaced"]),
+    Planted("unmatched_sum", "if rank == 1: dist.all_reduce(torch.ones(1, dtype=torch.int64), async_op=True)", ["carries no sum", "replaced"]),
 ]
 # With lockstep.inject: what a test of a recovery plants, and what becomes of one that has none.
 INJECTED = [
