@@ -13,6 +13,7 @@ import torch
 from lockstep_recorder import _install, _state
 from lockstep_recorder._collectives import Collectives
 from lockstep_recorder._history import History
+from lockstep_recorder._launch import clock
 from lockstep_recorder._records import Recorder
 
 from . import _inject
@@ -146,7 +147,7 @@ class RankRecorder(Recorder):  # type: ignore[misc]
         folder = os.path.join(given.folder, f"perturbed-{given.perturbed}") if given.perturbed else given.folder
         about = {"perturbed": given.perturbed} if given.perturbed else {}
         history = Nowhere() if recording is None else History(
-            folder, writer="lockstep_recorder.py", torch=str(torch.__version__), program=name, **about)
+            folder, writer="lockstep_recorder.py", torch=str(torch.__version__), clock=clock(), program=name, **about)
         super().__init__(history, (folder, name, given.values_steps, given.perturbed))
         self.progress, self.rank, self.is_recording = progress, rank, recording is not None
         self.planned: dict[int, tuple[str, float]] = {}  # Failures of collectives, by number.

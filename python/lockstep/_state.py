@@ -1,11 +1,13 @@
 """What a test may leave behind in a process that is kept."""
 from __future__ import annotations
 
+import contextlib
 import glob
 import logging
 import multiprocessing
 import os
 import pathlib
+import signal
 import sys
 import threading
 from typing import Any
@@ -27,12 +29,13 @@ SEEDED = ("random", "numpy", "torch")
 
 
 class State:
-    """The environment, the folder, Python's paths, the root logger's level and PyTorch's flags of a process."""
+    """The environment, the folder, Python's paths, a timer, the root logger's level and PyTorch's flags of a process."""
 
     def __init__(self) -> None:
         self.environment = {name: value for name, value in os.environ.items() if name not in RANK_VARIABLES}
-        self.folder = os.getcwd()
+        self.folder = os.readlink("/proc/self/cwd")  # Of one that was removed too.
         self.paths = list(sys.path)
+        self.has_timer = signal.getitimer(signal.ITIMER_REAL)[0] > 0
         self.log_level = logging.getLogger().level
         self.flags = {name: read() for name, (read, _) in FLAGS.items()}
 
@@ -40,8 +43,10 @@ class State:
         for name in [name for name in os.environ if name not in self.environment and name not in RANK_VARIABLES]:
             del os.environ[name]
         os.environ.update(self.environment)
-        os.chdir(self.folder)
+        with contextlib.suppress(FileNotFoundError):
+            os.chdir(self.folder)
         sys.path[:] = self.paths
+        signal.setitimer(signal.ITIMER_REAL, 0)
         logging.getLogger().setLevel(self.log_level)
         for name, (read, set_it) in FLAGS.items():
             if name in self.flags and read() != self.flags[name]:
@@ -57,6 +62,7 @@ class State:
                                   ("the root logger's level", self.log_level, after.log_level)):
             if mine != other:
                 found.append(f"{what}, {other}")
+        found += ["a timer that runs"] * after.has_timer
         return found
 
 

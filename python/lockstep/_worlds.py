@@ -16,7 +16,7 @@ from . import _calls, _rank
 from ._processes import Capture, Process, ask_for_stacks
 from ._rank import Outcome, Task
 from ._state import State, running
-from ._verdict import RankEnd, Verdict, is_stuck, judge
+from ._verdict import RankEnd, Verdict, died_of, is_stuck, judge
 
 GRACE_SECONDS = 1.0  # For the others, once a rank has failed or will never come.
 LOOK_SECONDS = 0.25
@@ -114,7 +114,7 @@ class KeptWorld(World):
     """A world that runs one test after the other. What it is sent for each is looked up by `lookup` in its processes."""
 
     def __init__(self, size: int, lookup: Lookup, timeout: float, capture: Capture) -> None:
-        self.lookup, self.count = lookup, 0
+        self.lookup, self.count, self.last = lookup, 0, "its fork"
         super().__init__(size, lambda _, rank, connection: self._serve(rank, connection), timeout, capture)
 
     def _serve(self, rank: int, connection: Connection) -> None:
@@ -133,12 +133,21 @@ class KeptWorld(World):
             outcome = _rank.perform(task, rank, self.size, self.progress, body, render)
             started = sorted(running() - others)
             has_group = dist.is_initialized()
-            outcome.left_behind = before.differences(State()) + started + ([] if has_group else ["no default group"])
+            after = State()
+            before.apply()
+            outcome.left_behind = before.differences(after) + started + ([] if has_group else ["no default group"])
             outcome.is_usable = has_group and not started
             connection.send(outcome)
 
+    def died(self) -> str:
+        """What became of ranks that ended while they had nothing to do."""
+        for process in wait([process.handle for process in self.ranks], 0):
+            next(each for each in self.ranks if each.handle == process).reap()
+        return ", ".join(f"rank {rank} {died_of(process.status)}" for rank, process in enumerate(self.ranks) if process.status is not None)
+
     def run(self, task: Task, state: State, what: Any, timeout: float) -> tuple[Verdict, bool]:
         """And whether the world can run another test."""
+        self.last = task.name
         for rank, process in enumerate(self.ranks):
             self.progress.write(rank, {"groups": {}})
             process.mark()
@@ -165,8 +174,12 @@ class KeptWorlds:
     def __init__(self, lookup: Lookup, capture: Capture) -> None:
         self.lookup, self.capture, self.owner = lookup, capture, os.getpid()
         self.worlds: dict[int, KeptWorld] = {}
+        self.deaths: list[str] = []  # Of ranks between two tests; who reads them takes them out.
 
     def fork(self, size: int, timeout: float) -> KeptWorld:
+        if size in self.worlds and (died := self.worlds[size].died()):
+            self.deaths.append(f"after {self.worlds[size].last}, {died}; the kept ranks were replaced")
+            self.worlds.pop(size).close()
         if size not in self.worlds:
             self.worlds[size] = KeptWorld(size, self.lookup, timeout, self.capture)
         return self.worlds[size]

@@ -219,6 +219,9 @@ def judged(item: pytest.Item, recording: Recording, verdict: Verdict) -> str:
 
 def run_kept(item: Any, task: Task, what: bytes) -> Verdict:
     verdict, is_replaced = item.config.stash[kept_key].run(size_of(item), task, (item.nodeid, what), float(setting(item, "timeout")))
+    deaths = item.config.stash[kept_key].deaths
+    while deaths:
+        note(item, deaths.pop(0))
     if verdict.left_behind:
         note(item, f"left behind in kept ranks: {', '.join(verdict.left_behind)}; " +
              ("they were replaced" if is_replaced else "they were set right"))

@@ -79,6 +79,22 @@ class Pytest(project.Project):
             self.assertEqual(len(results), count, said)
         self.assert_nothing_is_left()
 
+    def test_time_is_that_of_the_mark_the_option_or_the_file(self):
+        for mark, more, seconds in ((None, ["-o", "lockstep_timeout=1"], 1), (None, ["-o", "lockstep_timeout=900", "--lockstep-timeout", "1.5"], 1.5),
+                                    (2, ["--lockstep-timeout", "900"], 2)):
+            self.write("test_slow.py", f"import time, lockstep\n@lockstep.world(2, timeout={mark})\ndef test_it(rank): time.sleep(rank * 1000)\n")
+            status, said, _ = self.pytest(*more)
+            self.assertEqual(status, 1, said)
+            self.assert_says(said, f"rank 1 of 2 did not end within {seconds} s")
+
+    def test_each_test_has_its_own_output(self):
+        self.write("test_prints.py", "import lockstep, pytest\n@pytest.mark.parametrize('n', range(2))\n@lockstep.world(2)\ndef test_it(rank, n):\n"
+                   "    print(f'of {n}')\n    assert n < 0\n")
+        for tier in "cold", "warm":
+            _, said, results = self.pytest("--lockstep-tier", tier)
+            self.assertEqual(said.count("of 0\n"), 2, said)
+            self.assertEqual(said.count("of 1\n"), 2, said)
+
     def test_last_failed(self):
         self.write("test_many.py", "import lockstep\n@lockstep.world(2, 3)\ndef test_it(rank, world_size): assert world_size == 2\n")
         self.run_python("-m", "pytest")

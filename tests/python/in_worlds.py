@@ -29,6 +29,7 @@ class Planted(project.Project):
                 kind, text = results[f"test_{each.name}[world3]"]
                 self.assertEqual(kind, "failure", said)
                 self.assert_says(text, *each.says)
+                self.assertNotIn("lockstep_recorder", text)  # No frames of what watches.
                 self.assertEqual(results[f"test_after_{each.name}[world3]"][0], "passed", results[f"test_after_{each.name}[world3]"][1])
         self.assert_nothing_is_left()
 
@@ -53,7 +54,31 @@ class Planted(project.Project):
             self.assertNotIn("test_after", said)
         self.assert_nothing_is_left()
 
+    def test_a_kept_rank_that_died_is_replaced(self):
+        self.write("test_died.py", DIED)
+        status, said, _ = self.pytest("--lockstep-tier", "warm")
+        self.assertEqual(status, 0, said)
+        self.assert_says(said, r"test_third\[world3\]: after test_died.py::test_first\[world3\], rank 1 died by SIGKILL; the kept ranks were replaced")
+        self.assert_nothing_is_left()
 
+
+DIED = """
+import os, pathlib, select, signal
+import lockstep, torch.distributed as dist
+
+@lockstep.world(3)
+def test_first(rank):
+    pathlib.Path(f"pid{rank}").write_text(str(os.getpid()))
+
+def test_second():
+    handle = os.pidfd_open(pid := int(pathlib.Path("pid1").read_text()))
+    os.kill(pid, signal.SIGKILL)
+    select.select([handle], [], [])
+
+@lockstep.world(3)
+def test_third(rank):
+    dist.barrier()
+"""
 ENDLESS = """
 import os, pathlib, subprocess, time
 import lockstep
