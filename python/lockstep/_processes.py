@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import enum
 import faulthandler
+import gc
 import os
 import signal
 import sys
@@ -140,6 +141,7 @@ class Process:
         if os.getppid() != parent:
             os._exit(1)
         os.register_at_fork(after_in_child=end_with_parent)
+        gc.freeze()  # A collection would write to all that is shared with the parent, and so copy it.
         os.close(keeper.write)
         self.connection.close()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

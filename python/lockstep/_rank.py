@@ -163,12 +163,17 @@ def leave_subgroups() -> None:
             dist.destroy_process_group(group)
 
 
-def group_works(number: int) -> bool:
-    """Whether the default group carries a sum: all ranks ask. What a rank issued alone before would be a part of it."""
-    if not dist.is_initialized():
-        return False
+def group_works() -> bool:
+    """Whether the default group carries a sum over all ranks, and a message from each to each. Every rank asks; where one has issued
+    something alone before, ranks get that, or wait."""
     leave_subgroups()
-    share = 1_000_000 + number
-    total = torch.tensor([share])
-    dist.all_reduce(total)
-    return int(total) == share * dist.get_world_size()
+    dist.all_reduce(torch.zeros(1))
+    me = dist.get_rank()
+    others = [rank for rank in range(dist.get_world_size()) if rank != me]
+    sent: list[Any] = [dist.isend(torch.tensor([1_000_000 + me]), rank) for rank in others]
+    received = {rank: torch.zeros(1, dtype=torch.int64) for rank in others}
+    for rank, message in received.items():
+        dist.recv(message, rank)
+    for each in sent:
+        each.wait()
+    return all(int(message) == 1_000_000 + rank for rank, message in received.items())

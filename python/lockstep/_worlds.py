@@ -20,7 +20,8 @@ from ._verdict import RankEnd, Verdict, died_of, is_stuck, judge
 
 GRACE_SECONDS = 1.0  # For the others, once a rank has failed or will never come.
 LOOK_SECONDS = 0.25
-CHECK_SECONDS = 10.0  # For a sum over ranks that have nothing else to do.
+CHECK_SECONDS = 5.0  # For ranks that have nothing else to do.
+CHECK = "check"  # What a kept rank is sent in place of a test, to use its group.
 Lookup = Callable[[int, Any], "tuple[Callable[[], Any], Callable[[BaseException], Any]]"]
 
 
@@ -114,7 +115,7 @@ class KeptWorld(World):
     """A world that runs one test after the other. What it is sent for each is looked up by `lookup` in its processes."""
 
     def __init__(self, size: int, lookup: Lookup, timeout: float, capture: Capture) -> None:
-        self.lookup, self.count, self.last = lookup, 0, "its fork"
+        self.lookup, self.last = lookup, "its fork"
         super().__init__(size, lambda _, rank, connection: self._serve(rank, connection), timeout, capture)
 
     def _serve(self, rank: int, connection: Connection) -> None:
@@ -123,8 +124,8 @@ class KeptWorld(World):
             request = connection.recv()
             if request is None:
                 return
-            if isinstance(request, int):
-                connection.send(Outcome("passed" if _rank.group_works(request) else "failed"))
+            if request == CHECK:
+                connection.send(Outcome("passed" if _rank.group_works() else "failed"))
                 continue
             task, state, what = request
             state.apply()
@@ -157,14 +158,13 @@ class KeptWorld(World):
         verdict = judge(ends)
         if not verdict.succeeded or not all(end.outcome and end.outcome.is_usable for end in ends):
             return verdict, False
-        self.count += 1
         for process in self.ranks:
-            process.connection.send(self.count)
+            process.connection.send(CHECK)
             process.is_idle = False
         checks = self.watch(CHECK_SECONDS)
         is_usable = all(end.outcome is not None and end.outcome.kind == "passed" for end in checks)
         if not is_usable:
-            verdict.left_behind.append("a default group that carries no sum any more")
+            verdict.left_behind.append("a default group that does not work any more")
         return verdict, is_usable
 
 

@@ -44,6 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
         float(asked(config, "timeout"))
     except ValueError as error:
         raise pytest.UsageError(f"lockstep: {error}") from None
+    folder = config.getoption("lockstep_record")
+    if folder and pathlib.Path(folder).exists() and not pathlib.Path(folder).is_dir():
+        raise pytest.UsageError(f"--lockstep-record: {folder} is no folder; without one, the option comes behind the files of tests")
 
 
 def asked(config: pytest.Config, name: str) -> str:

@@ -104,8 +104,9 @@ LEAKS = [
             ["the process \\d+ .* on rank 1", "replaced"]),
     Planted("program", "if rank == 1: subprocess.Popen(['sleep', '1000'])", ["the process \\d+ .* on rank 1", "replaced"]),
     Planted("no_group", "dist.destroy_process_group()", ["no default group on rank 2", "replaced"]),
-    Planted("unmatched", "if rank == 1: dist.all_reduce(torch.ones(3), async_op=True)", ["carries no sum", "replaced"]),
-    Planted("unmatched_sum", "if rank == 1: dist.all_reduce(torch.ones(1, dtype=torch.int64), async_op=True)", ["carries no sum", "replaced"]),
+    Planted("unmatched", "if rank == 1: dist.all_reduce(torch.ones(3), async_op=True)", ["does not work any more", "replaced"]),
+    Planted("message", "if rank == 1: dist.isend(torch.ones(1), 0)", ["does not work any more", "replaced"]),
+    Planted("unmatched_sum", "if rank == 1: dist.all_reduce(torch.ones(1, dtype=torch.int64), async_op=True)", ["does not work any more", "replaced"]),
 ]
 # With lockstep.inject: what a test of a recovery plants, and what becomes of one that has none.
 INJECTED = [
@@ -117,6 +118,9 @@ INJECTED = [
 ]
 FAILING = INJECTED + HANGS + ENDS + THROWS
 AFTER = '''
+if rank == 1: dist.send(torch.zeros(1), 0)
+if rank == 0: dist.recv(message := torch.ones(1), 1)
+assert rank or message.item() == 0
 dist.all_reduce(total := torch.ones(1))
 assert total.item() == 3 and os.environ["RANK"] == str(rank) and "FOO" not in os.environ and os.getcwd() != "/"
 assert torch.get_default_dtype() == torch.float32 and torch.is_grad_enabled() and torch.get_num_threads() == 1

@@ -31,7 +31,7 @@ class Project(unittest.TestCase):
         environment.update({MARKER: self.marker, "PYTHONDONTWRITEBYTECODE": "1"}, **more)
         with open(os.path.join(self.folder, "printed"), "w", encoding="utf-8") as printed:  # No pipe, which what is left would hold open.
             return subprocess.Popen([PYTHON, *command], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=printed,
-                                    stderr=subprocess.STDOUT)
+                                    stderr=subprocess.STDOUT, start_new_session=True)  # Its ranks might kill a group.
 
     def end_of(self, process):
         """Its exit status and what it printed."""
