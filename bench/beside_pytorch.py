@@ -33,7 +33,7 @@ from collections import namedtuple
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PEER = ROOT / ".venv-peer"
 
-# What is alike in how worlds are made, and how many cases of each take a second or a few.
+# Tiers whose worlds are made in the same way, and how many cases of each take a second or a few.
 Pair = namedtuple("Pair", "tier tier_cases harness harness_cases")
 PAIRS = [
     Pair("cold", 200, "MultiProcessTestCase", 2),
@@ -61,7 +61,7 @@ def errors_kept():
 
 
 def play_tier(program, tier, cases):
-    """What bench_worlds says of a turn: see run_one_tier in bench/worlds.cpp. `program` is it, with its subject."""
+    """The result of a turn of bench_worlds: see run_one_tier in bench/worlds.cpp. `program` is it, with its subject."""
     program, subject = program
     command = [program, "--tier", tier, "--cases", str(cases), "--subject", subject]
     done = subprocess.run(command, text=True, stdout=subprocess.PIPE, check=False)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What data parallelism adds to a training step: ours, c10d::Reducer and Python's DDP, in one run.
+"""Measures what data parallelism adds to a training step: ours, c10d::Reducer and Python's DDP, in one run.
 
 usage: ddp_step.py [--rounds N] [--models 8k,6m,25m,small] [--cured] [--quick] [--build FOLDER]
                    [--device cpu|cuda] [--hooks]
@@ -63,7 +63,7 @@ NAMES = {"lockstep": "lockstep", "lockstep_view": "lockstep, views", "lockstep_b
          "c10d": "c10d::Reducer", "c10d_view": "c10d::Reducer, views",
          "python": "Python's DDP", "python_view": "Python's DDP, views"}
 NAMES.update({hook: hook[5:] + " hook" for hook in HOOKS})
-# What each of ours is compared with; PyTorch of this version copies no batches.
+# The rivals of each of ours; PyTorch of this version copies no batches.
 RIVALS = {"lockstep": ["c10d", "python"], "lockstep_view": ["c10d_view", "python_view"],
           "lockstep_batched": ["c10d", "python"], **{hook: ["lockstep"] for hook in HOOKS}}
 SHORT = {"lockstep": "no hook", "c10d": "c10d", "c10d_view": "c10d, views", "python": "Python", "python_view": "Python, views"}
@@ -114,7 +114,7 @@ class World:
         return json.loads(line)
 
     def play(self, way, model, steps):
-        """What the ranks answer, averaged, and the bytes that one sent, where nothing else uses the loopback device."""
+        """The average of the ranks' answers, and the bytes that one sent, where nothing else uses the loopback device."""
         before = bytes_on_loopback()
         for rank in self.ranks:
             rank.stdin.write(f"{way} {model.name} {steps}\n")
@@ -164,7 +164,7 @@ def overheads(worlds, ways, model, rounds, steps):
 
 
 def ratio(ours, theirs):
-    """Of each round: its median and its middle half. A rival whose overhead drowns in noise has none."""
+    """The ratio of each round: its median and its middle half. A rival whose overhead drowns in noise has none."""
     ratios = sorted(mine / its if its > 0 else float("inf") for mine, its in zip(ours, theirs))
     return statistics.median(ratios), ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
 

@@ -1,5 +1,5 @@
-// What lockstep::Recorder adds to a step: two trainings of one model in one process take turns, one
-// of which is recorded.
+// Measures the time that lockstep::Recorder adds to a step: two trainings of one model in one
+// process take turns, one of which is recorded.
 //
 //   bench_recorder FOLDER image|small STEPS
 //

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the recorders add to a training step, and how fast `judge` reads what they wrote.
+"""Measures what the recorders add to a training step, and how fast `judge` reads what they wrote.
 
 usage: recorder.py [--build BUILD] [--rounds N] [--steps N] [--model NAME]...
 
@@ -111,7 +111,7 @@ def steps_in_python(folder, steps, name):
 
 
 def timed(command):
-    """What it printed, and the seconds it took of the processor."""
+    """The output of a command, and the processor's seconds that it took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

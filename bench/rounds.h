@@ -1,4 +1,4 @@
-// What benchmarks of tiers share: rounds that alternate, and the seconds of one.
+// Helpers of the benchmarks that compare tiers: alternating rounds, and the seconds of one round.
 #pragma once
 
 #include "harness/core/tier.h"

@@ -1,4 +1,4 @@
-// What the user typed, and the version of the program that reads it. Without torch.
+// The typed command line, and the version of the program that reads it. Without torch.
 #pragma once
 
 #include "harness/core/characters.h"

@@ -16,7 +16,7 @@ bool on_github();
 // with an unguessable token, and resume them only to print the annotations.
 // https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 //
-// What is on stderr, which GitHub reads at other times, or is read by programs has such lines
+// Output on stderr, which GitHub reads at other times, and output for programs has such lines
 // spelled instead.
 //
 // Both do nothing outside GitHub Actions, or where commands are already stopped or active.

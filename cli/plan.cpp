@@ -81,7 +81,7 @@ std::string seconds_text(std::optional<Milliseconds> time) {
              : "–";
 }
 
-// What the options make of the cases above.
+// The effect of the options on the cases above.
 std::string what_follows(const CampaignOptions& options) {
   if (!options.draws_on) return "";
   return "more cases are drawn then, until " +

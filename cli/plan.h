@@ -1,6 +1,6 @@
-// What a run would play: a line for each scenario in each setting, with its number of cases and the
-// time that they are going to take, as far as earlier runs below `out` tell; and what the options
-// for time and repetition make of it.
+// The plan of a run: a line for each scenario in each setting, with its number of cases and the
+// expected time, as far as earlier runs below `out` give it; and the effect of the options for time
+// and repetition.
 #pragma once
 
 #include "harness/engine/campaign.h"

@@ -1,4 +1,5 @@
-// What every command that reports a run prints and writes. Without torch.
+// The output of every command that reports a run: what it prints, and the files that it writes.
+// Without torch.
 #pragma once
 
 #include "harness/core/result.h"

@@ -100,7 +100,7 @@ std::string sentence(CLI::App& app, const CLI::ParseError& error) {
   return "unknown argument '" + flag + "'" + did_you_mean(flag, flag_names(command));
 }
 
-// What --help and --version ask for.
+// Answers --help and --version.
 int show(CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream text;
   const int status = app.exit(error, text, text);

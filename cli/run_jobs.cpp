@@ -21,8 +21,8 @@ namespace {
 constexpr int kCasesMost = 1'000'000;
 constexpr int kWorldMost = 1024;
 
-// Of each scenario, where --tier does not say where to run: every case in simulated worlds, and so
-// many in worlds of processes, where a case takes ten times as long.
+// For each scenario, where --tier does not say where to run: every case runs in simulated worlds,
+// and this many in worlds of processes, where a case takes ten times as long.
 constexpr size_t kCasesInProcesses = 3;
 
 bool runs_few_in_processes(const RunFlags& flags) {

@@ -1,4 +1,4 @@
-// What a run plays, made of its flags: which scenarios, where, and on which cases.
+// The jobs of a run, made of its flags: which scenarios, where, and on which cases.
 #pragma once
 
 #include "cli/known.h"
@@ -24,7 +24,7 @@ struct RunFlags {
 // The tiers of --tier, --thorough or neither, separated by commas. Throws UsageError.
 std::string tiers_of(const RunFlags& flags);
 
-// Of --shard, if it is given. Throws UsageError.
+// The value of --shard, if it is given. Throws UsageError.
 std::optional<RunShard> shard_option_of(const RunFlags& flags);
 
 DrawOptions draw_options_of(const RunFlags& flags);

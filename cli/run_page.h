@@ -12,7 +12,7 @@ namespace lockstep::cli {
 // `folders` are those of the runs. Throws FieldError for histories that no run wrote.
 std::string page_of(const Run& run, const std::vector<std::filesystem::path>& folders);
 
-// Of a recorded run of a program, which is its own history.
+// The page of a recorded run of a program, whose history it shows.
 std::string page_of(const Run& run, const recorded::RecordedRun& recorded);
 
 }  // namespace lockstep::cli

@@ -6,8 +6,8 @@
 
 namespace lockstep::cli {
 
-// Of failing cases, as typed: the seconds for each signature, empty for the default. `launched` are
-// the only worlds of their run.
+// The options for shrinking failing cases, as typed: the seconds for each signature, empty for the
+// default. `launched` are the only worlds of their run.
 ShrinkOptions shrink_options(const std::string& seconds, const Known& known, bool launched);
 
 }  // namespace lockstep::cli

@@ -1,5 +1,5 @@
-// What the average of gradients is where the ranks' batches differ in size: the average of the
-// ranks' averages, which one process on the whole batch does not have.
+// Shows the average of gradients where the ranks' batches differ in size: the average of the ranks'
+// averages, which one process on the whole batch does not have.
 //
 // The model is one weight w, and the loss of a sample x is w x, so that a gradient is an average of
 // samples: sample i of the whole batch is i + 1.

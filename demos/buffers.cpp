@@ -76,7 +76,7 @@ void program(const BuffersCase& c, RankContext& here) {
   train_data_parallel(c, here);
 }
 
-// What each rank must hold, moment after moment: three a forward.
+// The values that each rank must hold, moment after moment: three moments a forward.
 using Course = std::vector<std::vector<reference::Rounded>>;
 
 // `seen_by` names the ranks whose batches a rank's layer sees; `follows_rank_zero`: every forward

@@ -10,7 +10,7 @@ namespace {
 
 using reports::number_text;
 
-// What was recorded: by moment, then by rank or replica.
+// The recorded values: by moment, then by rank or replica.
 using Recorded = std::vector<std::vector<double>>;
 
 Recorded recorded_in(const BuffersCase& c, const History& h, const Way& way) {

@@ -123,7 +123,7 @@ void program(const CollectivesCase& c, RankContext& here) {
   }
 }
 
-// What the definition of a collective gives each rank.
+// Returns the numbers that the definition of a collective gives each rank.
 Numbers right(const CollectivesCase& c, size_t collective, int rank) {
   const auto numbers = all_numbers(c.world.size);
   const auto& operation = c.settings.operation;
@@ -150,7 +150,7 @@ Findings ranks_hold_what_the_definition_gives(const CollectivesCase& c, const Hi
   return equal("Every rank must hold what the definition of the collective gives it", rows);
 }
 
-// Who received what `name` gives: "all 4 ranks", "rank 0 alone".
+// Names the ranks that received what `name` gives: "all 4 ranks", "rank 0 alone".
 std::string receivers(const CollectivesCase& c, const History& h, const std::string& name) {
   const auto i = static_cast<int>(std::find(kNames.begin(), kNames.end(), name) - kNames.begin());
   std::vector<int> ranks;

@@ -26,7 +26,7 @@ struct DemoMistake {
   std::string name, meaning;
 };
 
-// What the viewer may guess before it is shown.
+// A question that the viewer may answer before the demonstration shows it.
 struct DemoQuestion {
   std::string text, answer, why;
 };

@@ -193,7 +193,7 @@ double value_of(const History& h, const char* way, const char* name, size_t rank
   return as_doubles(h.row({kSteps - 1, way}, name).by_rank[rank]).at(index);
 }
 
-// What a rank sent in the last step, as its process group saw it.
+// The bytes that a rank sent in the last step, as its process group saw them.
 int64_t bytes_sent(const History& h, int rank) {
   int64_t bytes = 0;
   for (const auto& each : h.collectives(rank, {kSteps - 1, kDdp}))

@@ -1,4 +1,5 @@
-// What teaches: demonstrations, the beliefs that many hold, and a course through some of them.
+// The parts that teach: demonstrations, the beliefs that many hold, and a course through some of
+// them.
 #pragma once
 
 #include "demos/demo.h"

@@ -62,7 +62,7 @@ Timing prices(const Settings& s) {
           .picoseconds_per_element = kPicosecondsPerElement};
 }
 
-// What sends the gradients of this way without DDP; null: nothing, or DDP.
+// Returns the sender of this way's gradients without DDP; null: nothing sends them, or DDP does.
 std::unique_ptr<Sender> sender_of(const OverlapCase& c, RankContext& here, const std::string& way,
                                   TimedLayers& model) {
   const auto make = [&](std::vector<std::vector<size_t>> buckets, Sender::When when) {

@@ -64,7 +64,7 @@ Findings ranks_share_the_dataset(const SamplerCase& c, const History& h) {
   return scenario_in_catalogue(kProof).checks({kProof, to_json(judged)}, h);
 }
 
-// What one epoch drew, step by step over the ranks.
+// The samples that one epoch drew, step by step over the ranks.
 struct Drawn {
   std::vector<std::vector<int64_t>> by_rank;
   std::set<int64_t> seen;

@@ -18,7 +18,7 @@ using reports::counted;
 
 constexpr char kAtTheEnd[] = "sent_at_the_end", kHalves[] = "halves";
 constexpr int kLayers = 8;
-// Of the inputs of the operations in a layer's backward pass.
+// The elements of the inputs of all operations in a layer's backward pass.
 constexpr int64_t kElementsOfLayer = 1'072;
 
 struct Settings {
@@ -42,8 +42,8 @@ using ScaleCase = Staged<Settings>;
 constexpr const char *kOverlap = "with overlap", *kAfter = "after backward";
 constexpr std::array kWays{kOverlap, kAfter};
 
-// What Li et al. 2020, section 5.3, report of ResNet50 on 256 GPUs: a step takes twice as long as
-// on one GPU over NCCL, and three times as long over Gloo.
+// Li et al. 2020, section 5.3, report of ResNet50 on 256 GPUs: a step takes twice as long as on one
+// GPU over NCCL, and three times as long over Gloo.
 constexpr int kPublishedSize = 256;
 constexpr std::array kPublished{std::pair{"Li et al. 2020, ResNet50 over NCCL", 50.0},
                                 std::pair{"Li et al. 2020, ResNet50 over Gloo", 100.0 / 3}};
@@ -134,7 +134,7 @@ Findings buckets_leave_at_once(const ScaleCase& c, const History& h) {
   return found;
 }
 
-// Of the slowest rank.
+// A step of the slowest rank.
 struct Step {
   int64_t ns = 0;
   Shares shares;  // of rank 0

@@ -94,7 +94,7 @@ void program(const NormCase& c, RankContext& here) {
   for (const auto& way : kWays) train(c, here, way);
 }
 
-// What a rank must record.
+// The values that a rank must record.
 struct Expected {
   reference::Rounded output, running_mean, gradient;
 };

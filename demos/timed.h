@@ -1,5 +1,6 @@
-// What demonstrations in virtual time share: a model whose layers all cost the same, a program's
-// own sending of gradients, and what a history says of when gradients arrived and travelled.
+// Shared parts of demonstrations in virtual time: a model whose layers all cost the same, a
+// program's own sending of gradients, and the times at which gradients arrived and travelled in a
+// history.
 #pragma once
 
 #include "harness/core/verdict.h"
@@ -87,7 +88,8 @@ PassTimes times_in(const History& h, int rank, const Moment& at);
 struct Carried {
   int64_t issued = 0, from = 0, to = 0;
 };
-// Of each of these ranks, in order. Throws NotSeen where a rank has not done what another has.
+// Returns the all-reduces of each of these ranks, in order. Throws NotSeen where a rank has not
+// done what another has.
 std::vector<std::vector<Carried>> carried_in(const History& h, const std::vector<int>& ranks,
                                              const Moment& at);
 

@@ -121,7 +121,7 @@ TensorValue one(double value) {
   return scenarios::recorded(torch::full({1}, value, at::kDouble), at::kFloat);
 }
 
-// Of a sum of so many float32 numbers and its division.
+// The error bound of a sum of so many float32 numbers and its division.
 TensorValue bound(const UnevenCase& c, double value) {
   const double operations = c.world.size + 1 + steps_of(c);
   return one(2 * operations * reference::Format{.precision_bits = 24}.roundoff() * std::abs(value));

@@ -1,5 +1,5 @@
-// What broadcast_buffers does to batch normalisation: rank 0 sees zeros, rank 1 ones, and each
-// prints the running mean that it holds after every step, four ways:
+// Shows the effect of broadcast_buffers on batch normalisation: rank 0 sees zeros, rank 1 ones, and
+// each prints the running mean that it holds after every step, four ways:
 //
 //   broadcast_buffers --ranks 2 --steps 4
 #include "arguments.h"
@@ -58,7 +58,7 @@ void wrapped(const Group& group, const std::string& title, std::int64_t step_cou
   print(group, title, steps);
 }
 
-// What DataParallel does: one process, in each forward replicas of one module, of which the first
+// Imitates DataParallel: one process, in each forward replicas of one module, of which the first
 // shares its buffers with the module and the others' are dropped.
 void replicated(const Group& group, const std::string& title, std::int64_t step_count) {
   Net net;

@@ -1,5 +1,4 @@
-// What the programs that train have in common: the loss that they print, and looking for a
-// checkpoint.
+// Shared parts of the training examples: the loss that they print, and looking for a checkpoint.
 #pragma once
 
 #include "lockstep/ddp.h"

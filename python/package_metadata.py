@@ -1,4 +1,4 @@
-"""What the package's metadata takes from the environment that it is built in: pyproject.toml asks for it."""
+"""The parts of the package's metadata that depend on the environment of its build: pyproject.toml asks for it."""
 import pathlib
 import re
 import sysconfig

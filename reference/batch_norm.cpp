@@ -15,7 +15,7 @@ class Rounding {
   Rounding(int precision_bits, int64_t terms)
       : format_{.precision_bits = precision_bits, .exact = false}, terms_(terms) {}
 
-  // What k roundings add to something of absolute size up to `size`.
+  // The error that k roundings add to something of absolute size up to `size`.
   at::Tensor of(const at::Tensor& size, int64_t k) const {
     const double n = static_cast<double>(k) * format_.roundoff();
     return size * (n / (1 - n)) + 2 * static_cast<double>(k) * format_.underflow();

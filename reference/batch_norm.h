@@ -43,8 +43,8 @@ at::Tensor by_channel(const at::Tensor& values);
 Normalised normalised(const BatchNorm& layer, const std::vector<BatchPart>& parts,
                       int precision_bits);
 
-// What evaluation makes of `input`, [samples, channels, ...]: normalised by running statistics, one
-// value a channel each, as they are given.
+// Returns the evaluation of `input`, [samples, channels, ...]: normalised by running statistics,
+// one value a channel each, as they are given.
 Rounded evaluated(const BatchNorm& layer, const at::Tensor& input, const at::Tensor& average,
                   const at::Tensor& variance, int precision_bits);
 
@@ -58,7 +58,7 @@ struct Storage {
   int finest_bit_log2 = -149;
 };
 
-// What storing adds to the error of a computed value.
+// Adds the error of storing to that of a computed value.
 Rounded stored(const Rounded& computed, Storage format);
 
 }  // namespace lockstep::reference

@@ -33,8 +33,8 @@ bool fits(const at::Tensor& values, at::ScalarType dtype) {
   return at::equal(finite.to(dtype).to(at::kDouble), finite);
 }
 
-// Of each element the finest bit, as a power of two; 0 for zero. Without its last bit a number's
-// pattern is that of the next smaller multiple of the bit before.
+// Returns the finest bit of each element, as a power of two; 0 for zero. Without its last bit a
+// number's pattern is that of the next smaller multiple of the bit before.
 at::Tensor finest_bits(const at::Tensor& values) {
   constexpr int64_t kFraction = (int64_t{1} << 52) - 1;
   const auto sizes = values.abs().contiguous();

@@ -18,7 +18,7 @@ struct Rounded {
 // The largest absolute value that the computed one can have.
 at::Tensor most(const Rounded& a);
 
-// What is given and not computed: without error.
+// A value that is given and not computed: without error.
 Rounded given(const at::Tensor& value);
 
 // A floating-point format. `exact` claims that nothing rounds, which units_max() then certifies;
@@ -60,7 +60,7 @@ class Arithmetic {
   // Terms whose absolute values sum up to at most `totals`, all multiples of `unit`, a power of
   // two.
   void saw_sums(const at::Tensor& totals, double unit);
-  // Of a sum of `terms` rounded terms, whose absolute values sum up to `totals`.
+  // The error of a sum of `terms` rounded terms, whose absolute values sum up to `totals`.
   at::Tensor summing(const at::Tensor& totals, int64_t terms) const;
 
   Format format_;

@@ -12,9 +12,9 @@ struct Statistics {
   Rounded unbiased_variance;  // the sum of squared distances from the average, over count - 1
 };
 
-// Of `values` [samples, channels, ...], over all axes but the second; at least two values a
-// channel. An exact average needs a count that is a power of two; the variance never claims to be
-// exact.
+// Returns the statistics of `values` [samples, channels, ...], over all axes but the second; at
+// least two values a channel. An exact average needs a count that is a power of two; the variance
+// never claims to be exact.
 Statistics statistics(const Rounded& values, Arithmetic& arithmetic);
 
 // (1 - momentum) running + momentum batch; `momentum` is a power of two.

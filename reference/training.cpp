@@ -9,7 +9,7 @@ namespace lockstep::reference {
 
 namespace {
 
-// What backward needs of one layer's forward.
+// The values of one layer's forward that backward needs.
 struct Kept {
   Rounded input;
   at::Tensor passed;  // 1 where the gradient passes the relu

@@ -39,12 +39,12 @@ struct Gradients {
 Gradients gradients(const std::vector<Branch>& network, const Batch& batch, double weight,
                     const Format& format);
 
-// What adding up in .grad gives, batch after batch; `gradients` has at least one element.
+// Returns what .grad holds after adding up batch after batch; `gradients` has at least one element.
 Gradients accumulated(const std::vector<Gradients>& gradients, const Format& format);
 
-// What an exact run of the ranks needs: every partial sum of every rank and of the average fits the
-// format's precision, and multiplying by the rounded 1/W, which is how DDP scales, changes no bit.
-// Returns why not, or nothing when it is exact.
+// Checks what an exact run of the ranks needs: every partial sum of every rank and of the average
+// fits the format's precision, and multiplying by the rounded 1/W, which is how DDP scales, changes
+// no bit. Returns why not, or nothing when it is exact.
 std::string why_not_exact(const std::vector<Gradients>& by_rank, const Gradients& whole,
                           const Format& format);
 

@@ -15,7 +15,8 @@ std::string schedules_text(const ScheduleCounts& counts);
 // and which is the closest, and which results drew too few cases.
 std::string shares_text(const Run& run);
 
-// Of the lists of cases that were drawn; the same list in several settings counts once.
+// The pairs of options in the lists of cases that were drawn; the same list in several settings
+// counts once.
 std::string pairs_text(const Run& run);
 
 // The same in run.json.

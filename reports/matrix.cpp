@@ -47,7 +47,7 @@ const char* name_of(Cell cell) {
   return "?";
 }
 
-// What a setting's column is headed by: its subject, and its tier where the run has several.
+// The heading of a setting's column: its subject, and its tier where the run has several.
 std::string heading_of(const Setting& setting, const Run& run) {
   const bool is_one_tier =
       std::all_of(run.settings.begin(), run.settings.end(),
@@ -130,7 +130,7 @@ std::string sentence(const Result& result, const MatrixPage& page) {
          legible(diagnosis_of(result)) + (file.empty() ? "" : " ([case](" + file + "))") + "\n";
 }
 
-// What a subject lacks, of cases of scenarios that it does not refuse altogether.
+// The features that a subject lacks, in cases of scenarios that it does not refuse altogether.
 std::string refusals(const Run& run, const Setting& setting) {
   std::map<std::string, int64_t> scenarios;  // by reason
   for (const auto& result : run.results)

@@ -1,4 +1,4 @@
-// What several subjects do with each claim, side by side, as a page of Markdown.
+// A page of Markdown that sets the verdicts of several subjects on each claim side by side.
 #pragma once
 
 #include "harness/core/result.h"

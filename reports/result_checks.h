@@ -1,5 +1,5 @@
-// What the fields of one result in a run.json say of each other. Each check throws FieldError, with
-// the path of the field that disagrees; `at` is the result as it was read.
+// Checks that the fields of one result in a run.json agree with each other. Each check throws
+// FieldError, with the path of the field that disagrees; `at` is the result as it was read.
 #pragma once
 
 #include "harness/core/result.h"

@@ -14,8 +14,8 @@ std::string verdict_text(const Run& run);
 // "29 passed, 2 skipped (2: no GPU)".
 std::string counts_text(const Run& run);
 
-// What a reader must know before the counts mean anything, a line each, which ends with a newline:
-// shares that are missed, a canary that passed, shards that are missing.
+// Returns the remarks that a reader must know before the counts mean anything, a line each, which
+// ends with a newline: shares that are missed, a canary that passed, shards that are missing.
 std::string remarks(const Run& run);
 
 // The parts of a setting that differ within the run; always the tier.

@@ -47,7 +47,7 @@ std::string read_command(const Result& result, const std::string& program) {
   return shell_word(program) + " explain " + shell_word(result.scenario);
 }
 
-// What the rank to blame left: where ranks diverge, its stack and its last lines.
+// The evidence that the rank to blame left: where ranks diverge, its stack and its last lines.
 std::vector<std::string> evidence_of(const Failure& failure) {
   std::vector<std::string> lines;
   for (const auto& site : failure.call_sites) lines.push_back("  " + site);

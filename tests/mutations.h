@@ -47,7 +47,7 @@ inline std::string changed(std::string text, std::mt19937_64& random) {
     case 4:
       return text.insert(at, noise(random, 16));
     default: {
-      // What is behind a colon, up to the next comma or brace.
+      // The text behind a colon, up to the next comma or brace.
       const size_t colon = text.find(':', at);
       if (colon == std::string::npos) return text.insert(at, kValues[random() % kValues.size()]);
       const size_t end = std::min(text.find_first_of(",}", colon), text.size());

@@ -1,4 +1,4 @@
-"""What tests of trainings in PyTorch need: its Python, and the way in which their files are started."""
+"""Helpers of the tests of trainings in PyTorch: its Python, and the way in which their files are started."""
 
 import os
 import sys

@@ -67,7 +67,7 @@ void write_matrix(Run& run, const fs::path& file, const std::string& command) {
   write_report(file, reports::matrix_page(run, {.command = command,
                                                 .folder = file.stem().string(),
                                                 .differences = deliberate_differences()}));
-  // That subjects differ is what the page is for.
+  // The page exists to show where subjects differ, so differing is no failure.
   if (run.canary != Run::Canary::passed && run.exit_code == kFailed) run.exit_code = kHeld;
 }
 
@@ -77,7 +77,7 @@ int matrix(MatrixFlags flags, const Known& known, SingleThreaded alone) {
   refuse_unusable_subjects(run.subjects, known);
   const auto draw = draw_options_of(run);
   check_writable(flags.file);
-  // What an earlier matrix found comes again where it is drawn again, and not first.
+  // Findings of an earlier matrix recur when their cases are drawn again; they are not run first.
   std::error_code none;
   fs::remove_all(fs::path(run.out) / "failures", none);
   auto jobs = jobs_of(run, known, draw);

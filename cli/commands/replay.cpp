@@ -21,7 +21,8 @@ struct ReplayFlags {
   bool shrink = false, until_fail = false, verbose = false;
 };
 
-// What is played again: cases of one scenario, and where each ran; an empty setting is the flags'.
+// The cases to replay: cases of one scenario, and where each ran; an empty setting means that the
+// flags decide.
 struct Replayed {
   const Scenario* scenario;
   std::vector<Case> cases;

@@ -11,7 +11,7 @@ namespace lockstep::cli {
 // The TORCHELASTIC_ERROR_FILE of a rank.
 std::filesystem::path error_file_of(const ProgramRanks& ranks, int rank);
 
-// What such a file says.
+// The content of such a file.
 struct ReportedError {
   std::string sentence;
   std::optional<int64_t> time_ns;  // since the epoch; of ranks that use Lockstep

@@ -17,7 +17,7 @@ bool is_control(std::string_view character) {
   return is_of_the_second_set || character == "\u2028" || character == "\u2029";
 }
 
-// What shows the characters behind it in another order.
+// True of a character that displays the characters behind it in another order.
 bool turns_direction(std::string_view character) {
   constexpr std::array<std::string_view, 12> kMarks = {"\u061c", "\u200e", "\u200f", "\u202a",
                                                        "\u202b", "\u202c", "\u202d", "\u202e",

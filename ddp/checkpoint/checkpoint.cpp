@@ -46,7 +46,7 @@ void compare_parts(ProgramCall& call, const std::string& path, const Checkpoint&
   if (const auto problem = problem_with(*checkpoint.optimizer)) call.refuse(*problem);
 }
 
-// What rank 0 writes for all.
+// Compares the values that rank 0 writes for all.
 void compare_progress(ProgramCall& call, const std::string& path, const Checkpoint& checkpoint,
                       StateDict& sampler) {
   if (checkpoint.epoch != nullptr) call.compare("the epoch", std::to_string(*checkpoint.epoch));

@@ -72,8 +72,8 @@ void hold_alone(const Descriptor& file, const std::string& path) {
   if (!is_named) fail("write " + path + ", which another process writes", EWOULDBLOCK);
 }
 
-// What a process that was killed left. Something else may be a trap that another user laid: a link
-// to a file of this user's, or a pipe that nobody reads.
+// Removes the file that a killed process left. Something else may be a trap that another user laid:
+// a link to a file of this user's, or a pipe that nobody reads.
 void remove_left_over(const std::string& path) {
   const Descriptor file(path, O_WRONLY | O_NOFOLLOW);
   if (!file.is_open() && errno == ENOENT) return;

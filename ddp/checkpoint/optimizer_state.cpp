@@ -22,7 +22,7 @@ at::Tensor step_tensor(std::int64_t step) {
   return at::full({}, static_cast<double>(step), step <= kExactInFloat ? at::kFloat : at::kDouble);
 }
 
-// What PyTorch's groups have in addition, with its defaults.
+// Adds the fields that only PyTorch's groups have, with its defaults.
 void add_defaults_of_python(StateDict& group) {
   group.insert("maximize", false);
   group.insert("foreach", c10::IValue());

@@ -67,7 +67,7 @@ PickleItem PickleItem::tuple_of(std::vector<PickleItem> items) {
   return tuple;
 }
 
-// What is within another is not changed any more, so that its depth stays.
+// A nested item is not changed any more, so that its depth stays.
 void PickleItem::take_in(const PickleItem& item) {
   if (nested->is_shared) refuse_pickle("a value in it is changed after it was used");
   if (!item.nested) return;

@@ -33,7 +33,8 @@ std::int64_t behind(std::int64_t moment) {
   return moment | 1;
 }
 
-// Of all instances on the group: a rank may wait in one while its peers wait in another.
+// The key is common to all instances on the group: a rank may wait in one instance while its peers
+// wait in another.
 std::string sign_key(int rank) {
   return "lockstep/signs of life/" + std::to_string(rank);
 }

@@ -1,4 +1,4 @@
-// What PowerSgd keeps from pass to pass, in archives and on all ranks.
+// The state that PowerSgd keeps from pass to pass, in archives and on all ranks.
 #include "ddp/consistency/equal_values.h"
 #include "ddp/errors.h"
 #include "ddp/power_sgd.h"

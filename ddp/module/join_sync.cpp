@@ -78,7 +78,7 @@ void require_even(const JoinSync& sync, std::int64_t forward_count, std::int64_t
   const auto has = [](const std::vector<std::size_t>& ranks) {
     return name_ranks(ranks) + (ranks.size() == 1 ? " has" : " have");
   };
-  // Of a loop without forwards.
+  // True of a loop without forwards.
   const bool has_calls_alone = forward_count == 0 && call_count > 0;
   const std::int64_t count = has_calls_alone ? call_count : forward_count;
   const std::string step = has_calls_alone ? " call" : " forward";

@@ -1,4 +1,4 @@
-// What a program registers of its own in an instance: hooks, and an optimizer that steps in
+// The registrations that a program makes in an instance: hooks, and an optimizer that steps in
 // backward. Each is collective, so that no rank has what another lacks.
 #include "ddp/comm/communicator.h"
 #include "ddp/communication_hook.h"

@@ -51,7 +51,7 @@ class BackwardPass {
   // rank; does not block; throws CommunicationError.
   void gradient_arrives(std::size_t index);
 
-  // Those that arrived, in order; one that came twice occurs twice.
+  // The gradients that arrived, in order; one that arrived twice occurs twice.
   const std::vector<std::size_t>& arrivals() const { return arrivals_; }
 
   // await_end() returns false if a callback at the end of the pass is queued already;

@@ -40,7 +40,7 @@ namespace lockstep {
 // waits and has the averages written back. SynchronisedForwards decides which passes are
 // reduced. Owned by one DistributedDataParallel; the parameters' hooks live as long as it does.
 //
-// What c10d::Reducer calls otherwise: autograd_hook is on_gradient, mark_variable_ready packs into
+// Names in c10d::Reducer: autograd_hook is on_gradient, mark_variable_ready packs into
 // PassBuckets, mark_bucket_ready and all_reduce_bucket are BucketLauncher's, finalize_backward is
 // finish_pass.
 //

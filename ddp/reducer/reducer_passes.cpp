@@ -107,8 +107,8 @@ void Reducer::on_end(bool thrown) {
   call_at_end_of_this_pass(&Reducer::finish_pass);
 }
 
-// Who calls the module's own forward where the wrapped one was meant trains a model of his own. A
-// probe or a penalty of the bare module is right, so it is no error.
+// A program that calls the bare module's forward instead of the wrapped one trains an
+// unsynchronised model. A probe or a penalty of the bare module is right, so it is no error.
 void Reducer::tell_of_a_bare_pass() {
   if (!forwards_.sees_all_outputs() || pass_->arrivals().empty()) return;
   if (std::exchange(has_reported_a_bare_pass_, true)) return;

@@ -21,7 +21,7 @@ struct PassReport {
 inline constexpr const char* kLacks = "lacks ";
 inline constexpr const char* kNoInputs = "has no inputs left";
 
-// That of a rank whose forward threw before the pass.
+// The state of a rank whose forward threw before the pass.
 std::string left_out_forward(std::int64_t forward_number);
 
 // By rank. True if the only error is that the same forward threw on all ranks that have inputs:

@@ -64,7 +64,7 @@ Launch launch_of(const InitOptions& options) {
   return {.launcher = Launcher::kTorchrun, .position = position};
 }
 
-// What a rank needs for the rendezvous.
+// The parts that a rank needs for the rendezvous.
 struct Plan {
   InitOptions options;
   RankAndSize position;

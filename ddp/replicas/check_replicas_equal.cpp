@@ -17,7 +17,7 @@ namespace lockstep {
 
 namespace {
 
-// What is compared, in this order.
+// Compares the parts of replicas, in this order.
 class Parts {
  public:
   Parts(ProgramCall& call, const ReplicaParts& given) : call_(call) {

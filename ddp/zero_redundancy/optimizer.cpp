@@ -72,7 +72,7 @@ bool holds(const optim::Optimizer& optimizer, const ParamGroups& groups) {
       });
 }
 
-// Of optimizers of a program's own that have none: nothing.
+// Returns nothing for a program's own optimizers, which have no learning rate.
 std::string learning_rate_of(const optim::OptimizerParamGroup& group) {
   try {
     return exact_text(group.options().get_lr());

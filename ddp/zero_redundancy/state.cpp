@@ -50,8 +50,8 @@ void write_part(torch::serialize::OutputArchive& into, const std::string& name,
   into.write(name, part);
 }
 
-// What LibTorch's optimizers load. They save parameters by their addresses; these are the places of
-// parameters, so that equal states are equal bytes in every run.
+// Saves the state in the form that LibTorch's optimizers load. They save parameters by their
+// addresses; these are the places of parameters, so that equal states are equal bytes in every run.
 void save_by_places(const optim::Optimizer& optimizer, torch::serialize::OutputArchive& archive) {
   torch::serialize::OutputArchive states(archive.compilation_unit());
   torch::serialize::OutputArchive groups(archive.compilation_unit());

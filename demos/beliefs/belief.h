@@ -35,7 +35,7 @@ class Run {
   const Condition recorded_as_, condition_;
 };
 
-// What all ranks recorded of one run.
+// The records of all ranks from one run.
 class Records {
  public:
   Records(const History& history, Condition run) : history_(history), run_(run) {}
@@ -62,7 +62,7 @@ bool all_same(const std::vector<double>& values);
 bool is_close(double a, double b);
 bool all_close(const std::vector<double>& values, double right);
 
-// What a run shows: a table with a row for each rank.
+// The result that a run shows: a table with a row for each rank.
 struct Outcome {
   struct Column {
     std::string name;

@@ -54,7 +54,7 @@ Outcome the_average_is_that_of_one_process(const Records& records) {
            column("average", records, "average", 0, alone)}};
 }
 
-// Of a model of W weights.
+// The norm of the gradient of a model of W weights.
 constexpr double kGradientNorm = 0.8;
 
 void reduces_the_norm(const Run& run) {

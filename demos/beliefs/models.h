@@ -1,4 +1,5 @@
-// What the beliefs' programs train: weights in float64, so that a difference is no rounding.
+// The models that the beliefs' programs train: weights in float64, so that a difference is no
+// rounding.
 #pragma once
 
 #include "harness/rank/rank_context.h"

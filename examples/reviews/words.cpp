@@ -31,7 +31,8 @@ bool is_chinese(char32_t code) {
          is_in(code, 0x2F800, 0x2FA1F);
 }
 
-// Of ASCII, of several languages (U+2000), of Chinese (U+3000), and full-width (U+FF00).
+// True of separators in ASCII, in several languages (U+2000), in Chinese (U+3000), and of
+// full-width ones (U+FF00).
 bool separates(char32_t code) {
   if (code < 0x80) return std::isalnum(static_cast<int>(code)) == 0;
   return is_in(code, 0x2000, 0x206F) || is_in(code, 0x3000, 0x303F) ||

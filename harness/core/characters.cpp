@@ -10,20 +10,20 @@ namespace lockstep {
 
 namespace {
 
-// What a terminal acts on, or what ends a line somewhere.
+// True of a character that a terminal acts on, or that ends a line somewhere.
 bool is_control(uint32_t code) {
   return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029;
 }
 
-// What shows the characters behind it in another order.
+// True of a character that displays the characters behind it in another order.
 bool turns_direction(uint32_t code) {
   return code == 0x61c || code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
          (code >= 0x2066 && code <= 0x2069);
 }
 
-// What a reader does not see: Unicode's characters that a program without a glyph for them ignores,
-// such as a space without width, a byte-order mark and the tags, which spell a hidden ASCII text.
-// The variation selectors of emoji (U+FE0F) stay.
+// True of a character that a reader does not see: Unicode's characters that a program without a
+// glyph for them ignores, such as a space without width, a byte-order mark and the tags, which
+// spell a hidden ASCII text. The variation selectors of emoji (U+FE0F) stay.
 bool is_invisible(uint32_t code) {
   return code == 0xad || code == 0x34f || (code >= 0x115f && code <= 0x1160) ||
          (code >= 0x17b4 && code <= 0x17b5) || (code >= 0x180b && code <= 0x180f) ||

@@ -115,9 +115,9 @@ Verdict hang(const History& history, const std::vector<int>& stuck) {
             ranks_text(stuck), (cause ? *cause + "; " + who : who) + rank_summary(history)}}};
 }
 
-// Of ranks that threw, the one that explains the others: a rank that was waiting in a collective
-// threw because a peer did not come, and that peer had issued fewer. Where that does not decide,
-// the first in time.
+// Returns the rank among those that threw that explains the others: a rank that was waiting in a
+// collective threw because a peer did not come, and that peer had issued fewer. Where that does not
+// decide, the first in time.
 int first_to_throw(const History& history, const std::vector<int>& threw) {
   const auto progress_of = [&](int rank) {
     const auto all = history.collectives(rank);

@@ -200,7 +200,7 @@ void Campaign::play_case(Tier& tier, const Task& task) {
   end_job(tier, running);
 }
 
-// Of a job whose cases have all come back.
+// Ends a job whose cases have all come back.
 void Campaign::end_job(Tier& tier, RunningJob& running) {
   for (const auto culprit : running.tally.culprits())
     if (is_failure(running.tally.verdict(culprit).kind)) play_again(tier, running, culprit);
@@ -283,7 +283,7 @@ CaseRun Campaign::play_once(Tier& tier, const Job& job, size_t index, int play,
                {.limit = options_.deadline, .call_sites = play > 1 || !options_.case_file.empty()});
   const auto took = options_.now() - began;
   const std::lock_guard lock(mutex_);
-  // Of canaries only the archive hears.
+  // Canaries are recorded in the archive only.
   if (play == 1 && listeners.size() > 1)
     add_slow(slowest_, {job.scenario.name, job.setting, turn.number,
                         std::chrono::duration_cast<std::chrono::milliseconds>(took)});

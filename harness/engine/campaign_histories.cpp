@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// Of each family of scenarios the first case with several ranks, among the smallest ones.
+// Chooses from each family of scenarios the first case with several ranks, among the smallest ones.
 void Campaign::choose_shown_passes() {
   constexpr size_t kLookedAt = 64;
   std::set<std::string> families;

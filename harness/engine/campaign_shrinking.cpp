@@ -83,7 +83,7 @@ class Campaign::ShrinkingOnLanes : public TrialRunner {
     return found == shown_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  // Of one search one file is kept: the smallest so far. One that cannot be written replaces none.
+  // One search keeps one file: the smallest case so far. One that cannot be written replaces none.
   void keep(const Case& c, const Origin& origin) override {
     const std::lock_guard lock(campaign_.mutex_);
     const auto file = campaign_.archive_.save_failure(c, case_file(job_.scenario, {c, origin}));

@@ -1,4 +1,4 @@
-// What a lane of a campaign does next.
+// Decides what a lane of a campaign does next.
 #include "harness/engine/campaign.h"
 
 namespace lockstep {

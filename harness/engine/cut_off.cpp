@@ -40,7 +40,7 @@ bool is_running(const fs::path& events) {
   return is_locked;
 }
 
-// What a line before a run of a case and the one after it have in common.
+// The part that a line before a run of a case and the line after it have in common.
 std::string key_of(const Json& line) {
   std::string key;
   for (const char* field : {"scenario", "subject", "tier", "backend", "hash", "number", "play"})

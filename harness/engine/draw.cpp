@@ -211,7 +211,7 @@ class GrowingCases::Drawer {
     }
   };
 
-  // Of the draws for this pick; none: there is no case that is new among them.
+  // The best of the draws for this pick; none: no case among them is new.
   std::optional<Candidate> best_candidate() {
     const auto absent = draws_->absent_options(pick_);
     std::optional<Candidate> best;

@@ -15,7 +15,8 @@ constexpr int kDrawnMost = 6;  // values of a list or a real number
 constexpr size_t kListsMost = 24;
 constexpr int64_t kFarthest = 1 << 20;  // of a number from the smallest case's
 
-// What the scenario draws for a field, in the order of the draws, each value once.
+// Returns the values that the scenario draws for a field, in the order of the draws, each value
+// once.
 std::vector<Json> drawn_values(const std::vector<Case>& drawn, const Leaf& leaf) {
   std::vector<Json> values;
   for (const auto& c : drawn) {
@@ -139,7 +140,7 @@ class Explained {
     return text;
   }
 
-  // Of fields whose values have no neighbours.
+  // Returns other values of fields whose values have no neighbours.
   std::vector<Json> others(const Json& value) const {
     std::vector<Json> values;
     if (leaf_.type == Leaf::Type::truth) return {Json(!value.get<bool>())};

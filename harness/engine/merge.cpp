@@ -127,7 +127,7 @@ const Result& deciding(const std::vector<const Result*>& results) {
   });
 }
 
-// Of each signature the case with the lowest number, except the deciding one.
+// Returns for each signature the case with the lowest number, except the deciding one.
 std::vector<Result::Found> others_of(const std::vector<const Result*>& results,
                                      const Result& first) {
   std::map<std::string, Result::Found> by_name;

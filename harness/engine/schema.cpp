@@ -25,7 +25,7 @@ const char* type_of(Leaf::Type type) {
   return "object";
 }
 
-// What limits say of a single value; nothing where there are none.
+// The limits on a single value as a schema; nothing where there are none.
 Json within(const Allowed& allowed) {
   Json schema = Json::object();
   if (!allowed.choices.empty()) {

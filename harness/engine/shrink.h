@@ -16,7 +16,7 @@ namespace lockstep {
 // Where a field is in the JSON of a case.
 Json::json_pointer pointer_to(const Leaf& leaf);
 
-// Those that meet the precondition of the scenario, in their order.
+// Returns the cases that meet the precondition of the scenario, in their order.
 std::vector<Case> within_precondition(const Scenario& scenario, std::vector<Case> cases);
 
 struct Descent {

@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-// Of time and runs. The rest is for explaining.
+// The share of time and runs for shrinking. The rest is for explaining.
 constexpr double kShareOfShrinking = 0.7;
 
 constexpr uint64_t kOtherSeeds = 5;

@@ -38,8 +38,8 @@ Verdict without_story(const Verdict& verdict) {
   return out;
 }
 
-// Of a drawn case of a scenario that requires shares, refused or not: a refusal is the subject's,
-// and says nothing of what was drawn.
+// Adds the labels of a drawn case of a scenario that requires shares, refused or not: a refusal is
+// the subject's, and says nothing of what was drawn.
 void add_share_labels(CaseGroup& group, const Job& job, size_t index) {
   const auto& required = job.scenario.required_shares;
   if (required.empty() || !job.cases.is_drawn(index)) return;

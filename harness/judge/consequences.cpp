@@ -65,8 +65,8 @@ bool may_cause(const NamedJudgement& cause, const NamedJudgement& other) {
          (!at || !then || !comes_before(*then, *at));
 }
 
-// Of two that fail, the one to name: that of the earlier moment, then that of the table's order. A
-// rank that gave up waiting is named last.
+// Decides which of two failing judgements to name: that of the earlier moment, then that of the
+// table's order. A rank that gave up waiting is named last.
 bool is_named_before(const NamedJudgement& a, const NamedJudgement& b) {
   const auto &at = a.judgement.at, &other = b.judgement.at;
   if (a.judgement.is_victim != b.judgement.is_victim) return b.judgement.is_victim;

@@ -88,7 +88,8 @@ std::optional<Finding> not_split(const PassRow& row) {
 }
 
 std::optional<Finding> other_content(const PassRow& row) {
-  // Of a part of a dataset whose content no recorder knows, the numbers of its samples tell too.
+  // No recorder knows the content of a part of a dataset, so the numbers of its samples are
+  // compared too.
   for (const auto& [field, what] :
        {std::pair{"fingerprint", "content"}, {"subset", "choice of samples"}}) {
     std::vector<std::string> texts;

@@ -91,7 +91,7 @@ std::string another_world(const Rank& rank) {
          " that were launched made no process group";
 }
 
-// What a recorder says that it left out.
+// The events that a recorder says it left out.
 Findings not_recorded(const RecordedRun& run) {
   std::map<std::string, std::vector<int>> ranks;
   for (const auto& rank : run.ranks)
@@ -108,8 +108,8 @@ Findings not_recorded(const RecordedRun& run) {
   return remarks;
 }
 
-// Of a model that broadcasts buffers, those of the type and shape that PyTorch's exception names,
-// as in "[torch.FloatTensor [8]] is at version 4".
+// Says which model broadcasts buffers of the type and shape that PyTorch's exception names, as in
+// "[torch.FloatTensor [8]] is at version 4".
 std::string changed_buffers(const Rank& rank) {
   const auto& why = rank.history.ending.why;
   const auto of = why.find("Tensor ["), end = why.find(']', of);

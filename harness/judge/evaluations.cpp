@@ -1,4 +1,4 @@
-// What evaluations draw that is split over the ranks.
+// The samples that evaluations draw when they are split over the ranks.
 #include "harness/core/text.h"
 #include "harness/judge/passes.h"
 #include "harness/judge/rows.h"
@@ -66,8 +66,8 @@ std::vector<int64_t> repeated_in(const PassRow& row) {
 
 }  // namespace
 
-// What a sampler adds so that all ranks draw as many samples counts twice in an average over the
-// ranks. A program may drop it instead, or average nothing.
+// The padding that a sampler adds so that all ranks draw as many samples counts twice in an average
+// over the ranks. A program may drop it instead, or average nothing.
 Judgement evaluations_repeat_no_sample(const RecordedRun& run) {
   if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
   const auto rows = pass_rows(run);

@@ -21,7 +21,7 @@ std::chrono::milliseconds since(Clock::time_point begin) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
 }
 
-// Of the program that recorded: its name, and the backend of its process group.
+// The setting of the program that recorded: its name, and the backend of its process group.
 Setting setting_of(const RecordedRun& recorded) {
   Setting setting{.subject = "program", .tier = "recorded", .backend = "unknown"};
   for (const auto& rank : recorded.ranks) {
@@ -66,7 +66,7 @@ bool is_allowed(const Allowances& allowances, std::string_view invariant) {
   return std::find(names.begin(), names.end(), invariant) != names.end();
 }
 
-// What is allowed becomes a remark; in a strict judgement other remarks become findings.
+// An allowed finding becomes a remark; in a strict judgement other remarks become findings.
 void apply(const Allowances& allowances, NamedJudgement& one) {
   auto& is = one.judgement;
   if (is_allowed(allowances, one.name)) {

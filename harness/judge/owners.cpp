@@ -21,7 +21,7 @@ std::string text_of(const Name& name) {
   return name.first + " " + name.second;
 }
 
-// What the ranks' optimizers hold, over the whole run.
+// The parameters that the ranks' optimizers hold, over the whole run.
 struct Ownership {
   std::map<Name, std::set<std::string>> owners;
   std::vector<std::map<std::string, Updates>> updates;  // by rank and optimizer

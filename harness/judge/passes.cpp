@@ -129,7 +129,7 @@ class PassReader {
   std::map<std::string, int> paired_;  // backwards between which it dealt beside another one
 };
 
-// What kind of source it is: "loader" or "sampler", of which sampler, and what for.
+// Names the kind of a source: "loader" or "sampler", of which sampler, and what for.
 std::string kind_of(const std::string& source, const std::vector<Pass>& passes) {
   const auto& first = passes.front();
   const bool trains =

@@ -118,7 +118,7 @@ std::optional<Found> other_mode(const RecordedRun& run) {
                first->at};
 }
 
-// Of all tensors that the rank had.
+// The elements of all tensors that the rank had.
 int64_t elements_in(const Digests& digests) {
   int64_t count = 0;
   for (size_t number = 0; number < digests.values.size(); ++number) {
@@ -130,7 +130,8 @@ int64_t elements_in(const Digests& digests) {
   return count;
 }
 
-// What a rank trains without a wrapper: tensors of an optimizer, or of a model that is watched.
+// The tensors that a rank trains without a wrapper: those of an optimizer, or of a model that is
+// watched.
 struct Unwrapped {
   int64_t elements = 0;
   int64_t gradients = 0;  // elements of those of the update that took fewest

@@ -101,7 +101,7 @@ std::vector<std::vector<std::string>> asked_of_addr2line(const std::string& file
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, theirs.number(), STDOUT_FILENO);
-  // What it cannot read has no lines, and what it says of it is not for the terminal.
+  // A file that it cannot read has no lines, and its errors are not for the terminal.
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   const pid_t child = start_addr2line(raw, actions);
   posix_spawn_file_actions_destroy(&actions);

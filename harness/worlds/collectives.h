@@ -13,7 +13,7 @@ struct ProgramCollective {
   // has them.
   std::string name;
   at::Tensor tensor;  // that of this rank; what is received is written into it, or returned
-  // That of all_reduce and reduce: "sum", "avg", "product", "min" or "max".
+  // The reduction of all_reduce and reduce: "sum", "avg", "product", "min" or "max".
   std::string reduction = "sum";
   int root = 0;                   // the destination or the source
   std::vector<at::Tensor> parts;  // of scatter, on its source: one for each rank

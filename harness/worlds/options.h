@@ -103,7 +103,7 @@ struct WrapOptions {
   // to leave alone, and those whose gradients travel last, once that of `delayed_until` is there.
   std::vector<std::string> ignored, delayed;
   std::string delayed_until;
-  // That of a scenario whose cases have one.
+  // The hook of a scenario whose cases have one.
   std::optional<HookOptions> hook;
   std::optional<LocalSgdOptions> local_sgd;  // likewise, in its place
   // Average buffers over the ranks in place of the broadcast: "before_forward" or "after_forward".

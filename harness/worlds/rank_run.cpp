@@ -32,7 +32,7 @@ std::filesystem::path made_scratch(const std::filesystem::path& folder) {
   return folder;
 }
 
-// What the disk of a folder has left, where that is less than any case takes; else "".
+// Describes the space left on the disk of a folder, where it is less than any case takes; else "".
 std::string little_room_left(const std::filesystem::path& folder) {
   constexpr uint64_t kBytesLeast = 1 << 20, kFilesLeast = 16;
   struct statvfs disk {};

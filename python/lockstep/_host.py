@@ -15,7 +15,7 @@ import signal
 def main() -> None:
     """Never returns: the program ends the process."""
     library, *arguments = sys.argv[1:]
-    # What the program starts has the environment that it was called with.
+    # Every process that the program starts has the environment that it was called with.
     before = os.environ.pop("LD_PRELOAD").partition(":")[2]
     if before:
         os.environ["LD_PRELOAD"] = before

@@ -1,4 +1,5 @@
-// What a comparison with one process needs besides digests: values, and a run that was moved.
+// The parts that a comparison with one process needs besides digests: values, and a run that was
+// moved.
 #pragma once
 
 #include <ATen/core/Generator.h>

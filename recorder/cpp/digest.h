@@ -12,7 +12,8 @@ struct TensorDigest {
   double norm = -1;  // of no tensor
 };
 
-// Of an undefined tensor: that of no tensor. Those of a device are copied to the host.
+// The digest of a tensor; an undefined one has the digest of no tensor. Tensors of a device are
+// copied to the host.
 TensorDigest digested(const at::Tensor& tensor);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// What LibTorch's optimizers hold, by name.
+// The tensors that LibTorch's optimizers hold, by name.
 #pragma once
 
 #include "harness/core/json.h"
@@ -17,8 +17,8 @@ std::string name_of(const torch::optim::Optimizer& optimizer);
 // The hyper-parameters of each group; of an optimizer that is not LibTorch's the learning rate.
 Json groups_of(const torch::optim::Optimizer& optimizer);
 
-// What the optimizer holds for `parameter`, each tensor with its name, numbers as tensors. Nothing
-// of an optimizer that is not LibTorch's.
+// The tensors that the optimizer holds for `parameter`, each with its name, numbers as tensors.
+// Nothing for an optimizer that is not LibTorch's.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 NamedTensors state_of(const torch::optim::Optimizer& optimizer, const at::Tensor& parameter);
 

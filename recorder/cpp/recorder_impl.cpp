@@ -224,7 +224,7 @@ void Recorder::Impl::join_begins() {
   });
 }
 
-// What comes now shadows the peers, and belongs to no forward of this rank.
+// Everything recorded from now on shadows the peers, and belongs to no forward of this rank.
 void Recorder::Impl::inputs_are_exhausted() {
   recording_->guarded("a join without inputs", [&] { recording_->at("join"); });
 }

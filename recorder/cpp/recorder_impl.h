@@ -1,4 +1,4 @@
-// What a Recorder that is on does.
+// The implementation of a Recorder that is on.
 #pragma once
 
 #include "recorder/cpp/backward_hooks.h"

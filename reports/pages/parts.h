@@ -6,7 +6,7 @@
 
 namespace lockstep::reports {
 
-// What was not checked, and why, a sentence each; never empty, since it may say that all was.
+// Says what was not checked, and why, a sentence each; never empty, since it may say that all was.
 std::vector<std::string> not_checked(const Run& run);
 
 // A story for each signature that does not hold, in seven parts, with its pictures open.
@@ -18,7 +18,7 @@ void add_results(Markup& html, const Run& run);
 // Histories of cases that passed, and pictures of the whole run.
 void add_passes(Markup& html, const RunPage& page, int& number);
 
-// What was planted and what the checks said of it: what escaped first.
+// Adds the planted mistakes and what the checks said of each: those that escaped come first.
 void add_faults(Markup& html, const RunPage& page);
 
 void add_slowest(Markup& html, const Run& run);

@@ -70,7 +70,7 @@ std::vector<std::pair<std::string, int64_t>> tallied(
   return all;
 }
 
-// What was covered, which the environment's table holds.
+// True of the lines of coverage, which the environment's table holds.
 bool is_coverage(const std::string& line) {
   return line.starts_with("pairs of options: ") || line.find(" met; the closest: ") != line.npos;
 }

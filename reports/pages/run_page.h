@@ -12,7 +12,7 @@
 
 namespace lockstep::reports {
 
-// What the ranks recorded in one case of the run.
+// The records of the ranks in one case of the run.
 struct SeenCase {
   Case c;
   Setting setting;  // where it ran

@@ -15,7 +15,7 @@ void add(std::vector<Picture>& pictures, std::optional<Picture> one) {
   if (one && pictures.size() < kPicturesOfACase) pictures.push_back(std::move(*one));
 }
 
-// What "step 1, after backward, w[1, 0]" means.
+// The place that "step 1, after backward, w[1, 0]" means.
 struct Place {
   Moment at;
   std::string name;

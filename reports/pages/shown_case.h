@@ -11,12 +11,13 @@ namespace lockstep::reports {
 
 inline constexpr size_t kPicturesOfACase = 3;  // at most
 
-// Of a result that does not hold; one signature. The ladder where ranks diverge in what they
-// communicate, then the values that part, then what explains them. `history` is null where none was
-// kept: then what the finding itself tells.
+// The pictures of a result that does not hold; one signature. The ladder where ranks diverge in
+// what they communicate, then the values that part, then what explains them. `history` is null
+// where none was kept: then the finding itself is all there is to show.
 std::vector<Picture> pictures_of_failure(const Result& result, const History* history);
 
-// Of a case that passed: samples, buckets, values over time, what ranks hold, communication.
+// The pictures of a case that passed: samples, buckets, values over time, what ranks hold,
+// communication.
 std::vector<Picture> pictures_of_pass(const History& history);
 
 }  // namespace lockstep::reports

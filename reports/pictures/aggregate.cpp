@@ -120,7 +120,7 @@ double average_of(const std::vector<double>& values) {
   return count == 0 ? std::nan("") : sum / count;
 }
 
-// Of series too, where there are more than marks.
+// Aggregates series too, where there are more than marks.
 size_t aggregate(Lines& lines, size_t most) {
   const size_t series = block_of(lines.series.size(), most);
   std::vector<Lines::Series> fewer;

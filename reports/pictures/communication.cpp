@@ -22,7 +22,7 @@ std::string short_text(const Collective& collective) {
          (bucket.empty() ? "" : ", " + bucket);
 }
 
-// What most ranks issued on a rung.
+// The collective that most ranks issued on a rung.
 const Collective& common(const Rung& rung) {
   const auto votes = [&](const Collective& one) {
     return std::count_if(rung.begin(), rung.end(),

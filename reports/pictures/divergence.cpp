@@ -107,7 +107,8 @@ Grid grid_of(const Table& table) {
   return grid;
 }
 
-// Of a finding with a line for each rank: "rank 0  0.25  reference 0.125  (distance ...)".
+// The picture of a finding with a line for each rank: "rank 0  0.25  reference 0.125  (distance
+// ...)".
 std::optional<Picture> rank_lines_picture(const Finding& finding) {
   constexpr std::string_view kReferenceWord = "reference ";
   Bars bars{.value_axis = finding.where, .groups = {}};

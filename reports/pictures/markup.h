@@ -25,7 +25,7 @@ class Markup {
   Markup& element(std::string_view tag, const Attributes& attributes, std::string_view text);
   Markup& empty(std::string_view tag, const Attributes& attributes = {});
 
-  // What is markup already: a document type, a style sheet, another Markup's text.
+  // Appends text that is markup already: a document type, a style sheet, another Markup's text.
   Markup& raw(std::string_view markup);
 
   // Throws std::logic_error while an element is open.

@@ -12,8 +12,8 @@ namespace lockstep::reports {
 // Which rank drew which sample when: the records named "samples", a group of columns a moment.
 std::optional<Picture> index_picture(const History& history);
 
-// What every rank held at one moment: a row a rank, a column a record. `marks_differences`: what is
-// unlike rank 0's is marked.
+// The values that every rank held at one moment: a row a rank, a column a record. With `marked`,
+// values unlike rank 0's are marked.
 enum class Differences { left_alone, marked };
 std::optional<Picture> held_picture(const History& history, const Moment& at, Differences how);
 

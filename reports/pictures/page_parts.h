@@ -1,4 +1,4 @@
-// What every page is made of. A page is one HTML file that holds everything it shows: it requests
+// The parts of every page. A page is one HTML file that holds everything it shows: it requests
 // nothing (and says so to the browser), and follows the reader's choice of light or dark.
 #pragma once
 

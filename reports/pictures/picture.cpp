@@ -65,7 +65,7 @@ std::vector<Mark> marks_of(const Picture& picture) {
   return std::visit([](const auto& body) { return marks_of(body); }, picture.body);
 }
 
-// What is wrong with it, or nothing.
+// Names the fault of a picture, or nothing.
 std::string fault_of(const Grid& grid) {
   for (const auto& row : grid.rows)
     if (row.cells.size() != column_count(grid))

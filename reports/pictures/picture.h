@@ -10,8 +10,8 @@
 
 namespace lockstep::reports {
 
-// Whose row, line or bar it is. The same rank has the same colour and shape in every picture, and
-// the reference has its own.
+// The owner of a row, line or bar. The same rank has the same colour and shape in every picture,
+// and the reference has its own.
 inline constexpr int kNobody = -1, kReference = -2;
 struct Label {
   std::string text;
@@ -21,7 +21,7 @@ struct Label {
 // The label "rank 3".
 Label rank_label(int rank);
 
-// What is special about a mark, beside its text: each kind has a sign in text, and a hatch or a
+// The special meaning of a mark, beside its text: each kind has a sign in text, and a hatch or a
 // border in SVG, so that no colour is needed.
 enum class Mark { plain, repeated, missing, wrong };
 
@@ -83,8 +83,8 @@ struct Lines {
   Scale range = {};  // shown at least: several pictures may have one scale
 };
 
-// What happened when: spans of time in lanes, on one axis. Spans of a lane that overlap are drawn
-// below each other.
+// A picture of what happened when: spans of time in lanes, on one axis. Spans of a lane that
+// overlap are drawn below each other.
 struct Lanes {
   struct Span {
     double from = 0, to = 0;

@@ -9,7 +9,7 @@ namespace lockstep::reports {
 inline constexpr double kLetter = 8.2, kLineHeight = 28;  // of text in pixels
 inline constexpr double kMargin = 8, kShapeColumn = 22;
 
-// What is drawn, and how large it is.
+// A drawing, and how large it is.
 struct Drawing {
   Markup marks;
   double wide = 0, high = 0;

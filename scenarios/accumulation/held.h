@@ -13,13 +13,13 @@ namespace lockstep::scenarios {
 
 inline constexpr int64_t kElements = 3;  // of the one parameter
 
-// What backward number `index` adds on `rank`: whole numbers, multiples of `unit`.
+// The numbers that backward number `index` adds on `rank`: whole numbers, multiples of `unit`.
 std::vector<double> part(uint64_t seed, size_t index, int rank, int unit);
 
 // A precondition: empty where averages over the ranks are exact, which `Held` needs.
 std::string why_averages_round(const WorldSpec& world);
 
-// Of float32. Exact where every part is a multiple of the number of ranks.
+// The held gradients in float32. Exact where every part is a multiple of the number of ranks.
 class Held {
  public:
   explicit Held(int world);

@@ -52,7 +52,7 @@ Acts acts_of(const Opaque& c) {
   return acts;
 }
 
-// What a case does, act by act: a forward, or the backward of the graph that act `graph` made.
+// A step of a case: a forward, or the backward of the graph that act `graph` made.
 struct Step {
   size_t graph = 0;
   bool is_backward = false, is_bare = false, is_reduced = false;

@@ -51,7 +51,8 @@ class Prescribed : public Model {
   int step_ = 0;
 };
 
-// What one rank trains with; without a replica where nothing averages gradients.
+// The model of one rank and its replica, if it has one: there is none where nothing averages
+// gradients.
 struct Training {
   Training(const Averaged& c, RankContext& here, const std::shared_ptr<Prescribed>& model,
            int step) {

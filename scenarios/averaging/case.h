@@ -18,8 +18,9 @@ struct Averaged {
   std::string rule = "periodic";
   int64_t period = 1;  // of an average over all ranks
   int64_t warmup_steps = 0;
-  // Of the rule "hierarchical", below that of all ranks. One is left out whose period is not longer
-  // or whose size is no multiple of the one before, or no divisor of the world's.
+  // The levels of the rule "hierarchical", below that of all ranks. A level is left out if its
+  // period is not longer or its size is no multiple of the one before, or no divisor of the
+  // world's.
   std::vector<AveragingLevelSpec> levels;
   // "alone": nothing averages gradients; "post_local_sgd": all ranks, in the first `start` steps,
   // then groups of the largest size that divides the world and is at most `subgroup_size`; 0: none.

@@ -44,7 +44,7 @@ struct Divided {
 using Tensors = std::vector<at::Tensor>;
 using scenarios::dtype_of;
 
-// What is there in a step: param groups, and ranks that train.
+// Counts what exists in a step: param groups, and ranks that train.
 size_t group_count(const Divided& c);
 size_t groups_in(const Divided& c, int step);
 int ranks_in(const Divided& c, int step);

@@ -127,7 +127,7 @@ void program(const Averaged& c, RankContext& here) {
   }
 }
 
-// What each rank's buffers hold.
+// The values that each rank's buffers hold.
 struct State {
   std::vector<double> means;
   std::vector<int64_t> counts;

@@ -1,4 +1,4 @@
-// What programs ask of the device on which a rank computes.
+// The functions through which programs use the device on which a rank computes.
 #pragma once
 
 #include "harness/rank/rank_context.h"

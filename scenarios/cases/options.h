@@ -1,4 +1,4 @@
-// What several scenarios need of the options with which a case wraps its model.
+// The parts that several scenarios need of the options with which a case wraps its model.
 #pragma once
 
 #include "harness/worlds/options.h"

@@ -24,7 +24,8 @@ void record_sentence(RankContext& here, const char* name, const std::string& sen
 // received.
 void record_whose_words(RankContext& here, const char* name);
 
-// Of a row of recorded sentences: the text of one rank's, and whether their words may be judged.
+// Takes from a row of recorded sentences the text of one rank's, and whether their words may be
+// judged.
 std::string sentence_in(const Row& row, int rank);
 bool is_in_our_words(const Row& row);
 

@@ -58,7 +58,7 @@ int age(const Resumed& c);  // of the loaded one, unless that is the best
 // The number of steps that the loaded checkpoint has seen.
 int steps_loaded(const Resumed& c);
 
-// What a step records.
+// The names of the records of a step.
 constexpr const char *kSamples = "samples", *kMask = "mask", *kCount = "count", *kSeen = "seen",
                      *kRate = "learning rate", *kProgress = "progress";
 std::vector<std::string> recorded_names(const Resumed& c);

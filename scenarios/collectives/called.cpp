@@ -15,7 +15,7 @@ namespace {
 
 using Numbers = std::vector<int64_t>;
 
-// Those that `rank` gives in call number `number`, or its part for rank `part`.
+// The numbers that `rank` gives in call number `number`, or its part for rank `part`.
 Numbers numbers_of(const Called& c, size_t number, int rank, int part = 0) {
   const Call call = calls_of(c)[number];
   Numbers out;
@@ -68,7 +68,7 @@ ByRank by_rank(const Called& c, const Call& call, const Of& numbers) {
   return out;
 }
 
-// What each rank's tensor holds after call number `number`, if its root were `root`.
+// The tensors that each rank holds after call number `number`, if its root were `root`.
 ByRank tensors_after(const Called& c, size_t number, int root) {
   const Call call = calls_of(c)[number];
   return by_rank(c, call, [&](int rank) {

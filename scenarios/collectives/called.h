@@ -47,10 +47,11 @@ bool reduces(const Call& call);
 bool is_floating(const Call& call);
 int root_of(const Called& c, const Call& call);
 
-// What the contract of the collectives refuses; other scenarios look at refusals.
+// True of a call that the contract of the collectives refuses; other scenarios look at refusals.
 bool is_refused(const Call& call);
 
-// What `rank` gives in call number `number`, or its part for rank `part`: [rows, 2], contiguous.
+// The tensor that `rank` gives in call number `number`, or its part for rank `part`: [rows, 2],
+// contiguous.
 at::Tensor given(const Called& c, size_t number, int rank, int part = 0);
 
 // A precondition: empty where every call is one that collectives take, and no sum of the case's
@@ -61,7 +62,7 @@ std::string why_not_called(const Called& c);
 std::vector<TensorValue> expected_tensors(const Called& c, size_t number);
 std::vector<TensorValue> expected_gathers(const Called& c, size_t number);
 
-// What mistakes would leave in the tensor.
+// The values that known mistakes would leave in the tensor.
 Explanations mistakes_of(const Called& c, size_t number);
 
 }  // namespace lockstep::scenarios::collectives

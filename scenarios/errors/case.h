@@ -29,7 +29,7 @@ struct Lack {
   }
 };
 
-// What some ranks do in the synchronised pass of one step, with one parameter.
+// The mistake that some ranks make in the synchronised pass of one step, with one parameter.
 //   throw_in_backward    its function throws
 //   in_the_loss          the loss uses the parameter itself, and forward does not
 //   dtype                its .grad is of another dtype
@@ -136,7 +136,7 @@ std::vector<size_t> order_of(const Erring& c, int rank);
 // later step.
 double coefficient(const Erring& c, int step, int pass, int rank, size_t parameter);
 
-// What a gradient gets more in a mistake that adds to it, and what it is set to before a step.
+// The surplus of a gradient in a mistake that adds to it, and its value before a step that sets it.
 double surplus(const Erring& c, int step, int rank, size_t parameter);
 double own_number(const Erring& c, int step, int rank, size_t parameter);
 

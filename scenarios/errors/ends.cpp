@@ -8,7 +8,7 @@ std::string who(int rank) {
   return "rank " + std::to_string(rank);
 }
 
-// What a peer's error has about this rank.
+// The words that a peer's error has about this rank.
 std::string word_about(const Erring& c, int rank) {
   const bool is_forward = c.mistake.kind == "throw_in_forward";
   return who(rank) + " reported: " + (is_forward ? "forward threw: " : "") + own_word(c, rank);

@@ -6,7 +6,7 @@
 
 namespace lockstep::scenarios::errors {
 
-// What a rank's step ends with.
+// The end of a rank's step.
 struct ExpectedError {
   //   nothing     it returns
   //   own         it throws what this rank did wrong, with all of `words`
@@ -23,7 +23,7 @@ struct ExpectedError {
 
 inline constexpr const char* kAllIsWell = "all is well";
 
-// What the error of a rank has that makes the mistake.
+// The words in the error of a rank that makes the mistake.
 std::string own_word(const Erring& c, int rank);
 
 // How the sentence about a rank begins whose pass has another number than its peers'.

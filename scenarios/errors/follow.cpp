@@ -107,7 +107,7 @@ class Training {
     return place(p) <= place(mistaken_parameter(c_));
   }
 
-  // What the rank says of its pass; "" where all is well. Adds up what autograd brings.
+  // Adds up the gradients of autograd, and returns the rank's error; "" where all is well.
   std::string run_backward(int step, int r) {
     auto& rank = at(r);
     std::string first_error;

@@ -6,7 +6,7 @@
 
 namespace lockstep::scenarios::errors {
 
-// What .grad of one parameter holds on one rank: one number in every element.
+// The content of .grad of one parameter on one rank: one number in every element.
 struct Gradient {
   bool is_defined = false;
   bool is_known = true;  // false: the number is of no use (gradient_as_bucket_view)

@@ -1,4 +1,4 @@
-// What follows of a case as a whole: see follow.cpp for a step.
+// The consequences of a case as a whole: see follow.cpp for a step.
 #include "scenarios/errors/follow.h"
 
 #include <algorithm>

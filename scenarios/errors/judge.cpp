@@ -32,7 +32,8 @@ std::vector<Followed> followed(const Erring& c, const History& h) {
   return follow(c, late);
 }
 
-// What it says of each rank: "...: rank 0: all is well; rank 1: lacks 'w0'. Every parameter ...".
+// Splits a sentence into what it says of each rank: "...: rank 0: all is well; rank 1: lacks 'w0'.
+// Every parameter ...".
 std::vector<std::string> states_in(const std::string& sentence, size_t world_size) {
   std::vector<std::string> states(world_size);
   size_t at = 0;
@@ -93,7 +94,7 @@ Wrong wrong_about_peers(const ExpectedError& expected, int rank, const std::stri
   return {};
 }
 
-// What lacks is listed: `word` must not be the beginning of a longer list.
+// A sentence lists what lacks: `word` must not be the beginning of a longer list.
 bool says(const std::string& sentence, const std::string& word) {
   for (auto at = sentence.find(word); at != std::string::npos; at = sentence.find(word, at + 1))
     if (is_state(sentence.substr(at), word)) return true;

@@ -17,7 +17,7 @@ Findings every_rank_receives_its_error(const Erring& c, const History& h);
 // Ranks receive the same sentence, but for the one that threw and for errors of communication.
 Findings ranks_receive_one_error(const Erring& c, const History& h);
 
-// What .grad holds after each step, whether it ended well or not.
+// Checks .grad after each step, whether it ended well or not.
 Findings gradients_are_as_said(const Erring& c, const History& h);
 
 }  // namespace lockstep::scenarios::errors

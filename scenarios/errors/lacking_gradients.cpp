@@ -45,7 +45,8 @@ std::vector<Erring> every_small_one() {
                      .sizes = {1, 2},
                      .embedding = true,
                      .options = {.bucket_cap_bytes = 1}});
-  // What a pass that failed left on each rank is averaged by the next, which does not use it.
+  // A gradient that a failed pass left on each rank is averaged by the next pass, which does not
+  // use it.
   for (const bool views : {false, true})
     all.push_back({.world = {.size = 2},
                    .steps = 3,

@@ -179,7 +179,7 @@ class Runner {
     }
   }
 
-  // What the caller repairs after an error.
+  // Repairs what the caller must repair after an error.
   void recover(int step, bool pass_ended_training) {
     if (errs(step, "dtype") || errs(step, "sparse")) mistaken().mutable_grad() = at::Tensor();
     const bool is_step_of_end = begins_anew(c_) && c_.mistake.step % c_.steps == step;

@@ -1,5 +1,5 @@
-// What the ranks count together in an evaluation is what one process counts, each sample as often
-// as the sampler says: once, where it does not pad.
+// The counts of all ranks in an evaluation add up to those of one process, with each sample as
+// often as the sampler says: once, where it does not pad.
 //
 // Every round trains one step and then evaluates the dataset: each rank its own samples, in as many
 // batches as it has, so without padding ranks make different numbers of forwards, and in evaluation

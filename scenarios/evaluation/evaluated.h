@@ -35,7 +35,7 @@ struct Totals {
   bool operator==(const Totals&) const = default;
 };
 
-// Of a step: a multiple of the world's size, so that the average does not round.
+// The gradient of a step: a multiple of the world's size, so that the average does not round.
 int64_t gradient_of(const Evaluated& c, int round, int rank);
 
 // The weight of the model after the step of a round.

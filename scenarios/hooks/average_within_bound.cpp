@@ -166,8 +166,8 @@ Findings ranks_hold_the_same_bits(const Hooked& c, const History& h) {
   return out;
 }
 
-// Of the flag of a subject that has one (docs/semantics.md 2.3): eight counts of up to the world
-// size, as many in one element as are exact in its dtype.
+// The number of elements in the flag of a subject that has one (docs/semantics.md 2.3): eight
+// counts of up to the world size, as many in one element as are exact in its dtype.
 int64_t flag_elements(const Hooked& c) {
   constexpr int kCounts = 8;
   const auto count_bits = static_cast<int>(std::bit_width(static_cast<unsigned>(c.world.size)));

@@ -64,7 +64,7 @@ at::ScalarType dtype_of(const Hooked& c);
 // The dtype in which gradients are sent, if the hook does not turn them into bytes.
 std::string sent_dtype(const Hooked& c);
 
-// Of a rank in a step, in the dtype and shape of the parameter.
+// The gradient of a rank in a step, in the dtype and shape of the parameter.
 at::Tensor gradient_of(const Hooked& c, int step, int rank, size_t parameter);
 
 // The same in the dtype in which it is sent, as float64; one for each rank.

@@ -44,7 +44,7 @@ rc::Gen<std::string> around() {
   return weightedElement<std::string>({{4, "none"}, {1, "fp16_compress"}, {1, "bf16_compress"}});
 }
 
-// Of two compressions or dtypes of 16 bits the first is kept.
+// Keeps the first of two compressions or dtypes of 16 bits.
 rc::Gen<Hooked> rounded_once(const rc::Gen<Hooked>& cases) {
   return gen::map(cases, [](Hooked c) {
     if (c.hook.kind.ends_with("_compress")) c.hook.around = "none";

@@ -42,7 +42,7 @@ at::Tensor matrix_of(const TensorValue& value) {
   return torch::tensor(numbers, at::kDouble).view(value.shape);
 }
 
-// What one rank holds and kept of a parameter after a step; zeros where it kept nothing.
+// The values that one rank holds and kept of a parameter after a step; zeros where it kept nothing.
 struct Seen {
   at::Tensor applied;
   std::vector<at::Tensor> left_out;  // by rank
@@ -126,7 +126,7 @@ Findings nothing_is_lost(const Hooked& c, const History& h) {
   });
 }
 
-// Of half-precision gradients A is rounded to so few bits that it is no projection.
+// Half-precision gradients round A to so few bits that it is no projection.
 bool is_wide(const Hooked& c) {
   return c.hook.around == "none" && (c.dtype == "float32" || c.dtype == "float64");
 }

@@ -59,7 +59,7 @@ bool ends_a_window(const Windows& c, int input) {
   return (input + 1) % c.window == 0;
 }
 
-// What a micro-batch adds to the gradient.
+// The gradient that a micro-batch adds.
 at::Tensor gradient_of(const Windows& c, int input, int rank) {
   return whole_numbers({.seed = c.seed,
                         .stream = Stream::input,
@@ -106,7 +106,7 @@ void program(const Windows& c, RankContext& here) {
   here.record(kWeight, model->weight().detach());
 }
 
-// Of the window that a micro-batch ends.
+// The gradient of the window that a micro-batch ends.
 at::Tensor window_of(const Windows& c, int last, int rank) {
   auto sum = torch::zeros({kElements}, at::kDouble);
   for (int input = last - c.window + 1; input <= last; ++input) sum += gradient_of(c, input, rank);

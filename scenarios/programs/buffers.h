@@ -18,7 +18,8 @@ void add_to_buffer(at::Tensor& buffer, const std::string& word, int64_t added);
 // The buffer as it is recorded, and judged: of `special` ones every bit counts.
 at::Tensor recorded_buffer(const std::string& word, const at::Tensor& buffer);
 
-// Of a row of recorded `special` buffers: every rank that differs holds a zero of the other sign.
+// Explains a row of recorded `special` buffers in which every rank that differs holds a zero of the
+// other sign.
 std::optional<Diagnosis> other_bits_of_equal_numbers(const Difference& is);
 
 }  // namespace lockstep::scenarios::programs

@@ -25,8 +25,8 @@ struct LayerSpec {
   std::string travels = "with_others";
   // Its weight is that of the layer before it; so are kind, size, dtype and `travels`.
   bool tied = false;
-  // What the middle element of its gradients is on every rank, or a multiple of that; of a layer
-  // whose parameters are multiplied by inputs, and are real.
+  // The value of the middle element of its gradients on every rank, or the number of which that is
+  // a multiple; for a layer whose parameters are multiplied by inputs, and are real.
   std::string element = "whole";
   auto operator<=>(const LayerSpec&) const = default;
   static constexpr auto fields() {
@@ -142,7 +142,7 @@ struct Step {
   }
 };
 
-// What a process has one of, as each rank sets it for the time of its program.
+// Process-wide settings, applied by each rank while its program runs.
 struct EnvironmentSpec {
   bool flushes_denormals = false;
   std::string default_dtype = "float32";
@@ -170,7 +170,8 @@ struct ProgramSpec {
   bool nested = false;         // outputs are parts of a struct, not a list
   bool returns_first = false;  // behind the outputs the first parameter itself is returned
   int models = 1;              // each wrapped, on one group
-  // Of each model: their dtypes; `special` holds infinities, zeros of both signs and the like.
+  // The dtypes of each model's buffers; `special` holds infinities, zeros of both signs and the
+  // like.
   std::vector<std::string> buffers;
   int ignored_buffers = 0;     // bit b: replicas leave buffer b alone, so it is each rank's own
   bool order_by_rank = false;  // rank r calls its layers from number r on, so gradients of ranks

@@ -220,8 +220,8 @@ void FollowedModel::join(const Action& action) {
   replicas_.divide_by(divisor_);
 }
 
-// What shadowing left in the gradients of a rank is of no use where they are views, so it clears
-// them.
+// The values that shadowing left in a rank's gradients are of no use where these are views, so the
+// rank clears them.
 void FollowedModel::finish(const Action& action) {
   for (const int number : action.closed) graphs_.erase(number);
   if (is_shadowed_) {

@@ -24,7 +24,7 @@ class FollowedModel {
   const reference::Replicas& replicas() const { return replicas_; }
   int64_t buffer(int rank, size_t b) const { return buffers_[static_cast<size_t>(rank)][b]; }
 
-  // What its gradients are in buckets, and which parameters have one that is averaged.
+  // The gradients in the model's buckets, and the parameters that have one which is averaged.
   const std::vector<reference::TravellingGradient>& gradients() const { return travelling_; }
   std::vector<size_t> reduced() const;
 
@@ -37,7 +37,7 @@ class FollowedModel {
   // The forwards of a rank that the last join counted, since it began or the group changed.
   int forwards_counted(int rank) const { return forwards_counted_[static_cast<size_t>(rank)]; }
 
-  // What a known mistake would have left where the last action ran.
+  // The replicas that a known mistake would have left where the last action ran.
   struct Mistake {
     std::string pattern, text;  // as a Diagnosis has them
     reference::Replicas replicas;

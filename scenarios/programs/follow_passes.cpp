@@ -1,4 +1,4 @@
-// What passes bring to a model of a ProgramSpec, and what averages make of it.
+// The effect of passes on a model of a ProgramSpec, and of averages on what they bring.
 #include "scenarios/programs/follow.h"
 
 #include <torch/torch.h>

@@ -33,7 +33,7 @@ class FrozenLayers {
     bool weight_is_frozen = false, bias_is_frozen = false;
     bool has_bias = false, is_replicated = true, is_delayed = false;
   };
-  // What a replica can see: of each layer weight and bias.
+  // The parameters that a replica can see: weight and bias of each layer.
   std::vector<bool> seen() const;
   bool has_frozen_weight(size_t layer) const {
     return layers_[layers_[layer].weight_of].weight_is_frozen;

@@ -43,7 +43,7 @@ std::vector<ProgramSpec> alternating_heads() {
   return all_of_them;
 }
 
-// What happens to a model and its replica between steps.
+// Programs that change a model and its replica between steps.
 std::vector<ProgramSpec> lifecycles() {
   const Step forward, local{.no_sync = 1}, backward{.op = "backward"}, none{.op = "zero_none"},
       update{.op = "update"}, freeze{.op = "freeze"}, unfreeze{.op = "unfreeze"},

@@ -52,7 +52,7 @@ std::vector<int64_t> weight_shape(const LayerSpec& spec) {
   return {rows};
 }
 
-// Of an element.
+// The numbers in one element.
 int64_t numbers_in(const LayerSpec& spec) {
   return spec.dtype == "complex64" ? 2 : 1;
 }
@@ -68,7 +68,7 @@ int64_t calls_of(const LayerSpec& spec) {
   return spec.use == "twice" ? 2 : 1;
 }
 
-// Of a tensor that has one and is contiguous.
+// The middle of a tensor that has one and is contiguous.
 at::Tensor middle_of(const at::Tensor& tensor) {
   return tensor.view({-1}).narrow(0, tensor.numel() / 2, 1);
 }

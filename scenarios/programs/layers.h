@@ -87,7 +87,7 @@ class LayeredModel : public Model {
 // memory with it.
 at::Tensor numbers_of(const at::Tensor& tensor);
 
-// What a buffer of these words is at first.
+// The initial value of a buffer with these words.
 int64_t initial_buffer(uint64_t build_seed, size_t number);
 
 // A whole number from 1 to 3 that a forward with this input adds to each buffer.

@@ -1,4 +1,4 @@
-// What a program does to a model and its replica between passes.
+// The operations of a program on a model and its replica between passes.
 #pragma once
 
 #include "harness/rank/rank_context.h"

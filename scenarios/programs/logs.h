@@ -1,5 +1,5 @@
-// What a replica says of its buckets and passes in the course of a ProgramSpec, and what it should
-// say; docs/semantics.md 1.5 and 2.2.
+// The log of a replica about its buckets and passes in the course of a ProgramSpec, and the
+// expected one; docs/semantics.md 1.5 and 2.2.
 #pragma once
 
 #include "harness/core/compare.h"
@@ -15,7 +15,7 @@ bool is_logged(const Action& action);
 // Records it; without a replica rows without values.
 void record_log(RankContext& here, int model, const Replica* replica);
 
-// Of one model on all ranks.
+// The log of one model on all ranks.
 class FollowedLog {
  public:
   FollowedLog(const ProgramSpec& c, const FollowedModel& model, int number);
@@ -33,7 +33,7 @@ class FollowedLog {
     // Unknown where the rank whose gradients decide took no part in the last step.
     std::optional<reference::Buckets> rebuilt;
     int64_t iteration = 0;
-    // Of the last pass; unknown where a static graph or skipped buckets decide.
+    // The counts of the last pass; unknown where a static graph or skipped buckets decide.
     std::optional<int64_t> unused_bytes = 0, reduced_count = 0;
   };
   using Values = std::optional<std::vector<int64_t>>;

@@ -1,7 +1,7 @@
 // After every step of a training program each rank holds what one process computes that follows
 // the same steps.
 //
-// What goes wrong in data-parallel training often needs a history: a gradient that was kept and
+// A fault in data-parallel training often needs a history: a gradient that was kept and
 // zeroed in place, two forwards before their backwards, a window of no_sync, an evaluation or a
 // caught exception in between, a second model on the group. So a case is a program: a list of
 // steps, which every rank runs and which one process follows. That one keeps for each rank its
@@ -88,7 +88,7 @@ class Judge {
   }
 
  private:
-  // What a rank records of a value: nothing of a step in which it did not act.
+  // The value as a rank records it: nothing for a step in which it did not act.
   at::Tensor seen(int rank, const at::Tensor& value) const {
     return !action_ || action_->acts[static_cast<size_t>(rank)] ? value : at::Tensor();
   }
@@ -118,7 +118,7 @@ class Judge {
     return out;
   }
 
-  // Of each part that is recorded, by rank.
+  // The values of each part that is recorded, by rank.
   static std::map<std::string, std::vector<TensorValue>> values(
       const std::string& name, const std::vector<at::Tensor>& by_rank, const Form& form) {
     std::map<std::string, std::vector<TensorValue>> out;

@@ -30,7 +30,7 @@ bool Progress::runs(Action& action) {
   if (op == "evaluate" || op == "infer") return is_wrapped_;
   if (op.starts_with("update") || op == "load") return may_write_parameters();
   if (op == "freeze" || op == "unfreeze") return freezes(action.step);
-  // What autograd knows of a parameter goes with its dtype, and an open graph keeps the old.
+  // Autograd's knowledge of a parameter goes with its dtype, and an open graph keeps the old dtype.
   if (op == "convert") return converts();
   if (op == "unwrap") return unwraps();
   if (op == "wrap") return wraps(action.step);

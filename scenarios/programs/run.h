@@ -10,7 +10,7 @@ namespace lockstep::scenarios::programs {
 // it, all models.
 inline constexpr const char* kAfter = "after";
 
-// What a rank records after a join and a refused forward: whether it threw, and the sentence.
+// The records of a rank after a join and a refused forward: whether it threw, and the sentence.
 inline constexpr const char *kThrew = "threw", *kSentence = "sentence";
 
 // The name under which a rank records what model `model` calls `name`.

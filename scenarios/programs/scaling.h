@@ -6,7 +6,8 @@
 
 namespace lockstep::scenarios::programs {
 
-// Of one model on all ranks: which gradients are views that a replica has kept, and which are new.
+// The scaling of one model's gradients on all ranks: which gradients are views that a replica has
+// kept, and which are new.
 class FollowedScaling {
  public:
   FollowedScaling(const ProgramSpec& c, std::vector<bool> is_sparse);

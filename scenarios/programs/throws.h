@@ -1,4 +1,4 @@
-// What ranks must throw in a ProgramSpec, and say.
+// The errors that ranks must throw in a ProgramSpec, with their words.
 #pragma once
 
 #include "harness/core/compare.h"

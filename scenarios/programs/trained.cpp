@@ -160,7 +160,7 @@ std::vector<at::Tensor> Trained::trainable() const {
   return out;
 }
 
-// What it returns is the caller's, and may be overwritten.
+// The returned gradients are the caller's, and may be overwritten.
 void Trained::grad(const Action& action) const {
   const auto returned =
       torch::autograd::grad({losses_.at(action.graphs.front())}, trainable(), {},

@@ -12,7 +12,7 @@
 
 namespace lockstep::scenarios::programs {
 
-// What it refers to outlives it.
+// A training; the case and the actions that it refers to outlive it.
 class Trained {
  public:
   // Collective: wraps the model over all ranks.
@@ -28,7 +28,7 @@ class Trained {
   Replica* replica() const { return replica_.get(); }
   const LayeredModel& module() const { return *module_; }
 
-  // Of the open graphs of these forwards' steps.
+  // The sum of losses of the open graphs of these forwards' steps.
   at::Tensor sum_of_losses(const std::vector<int>& steps) const;
 
   // Frees the graphs of these forwards' steps, where there are any.

@@ -27,8 +27,8 @@ double weight_of(const ProgramSpec& c, const std::vector<Action>& actions, const
 at::Tensor sum_of_outputs(const ProgramSpec& c, const Action& action, int rank,
                           const std::vector<at::Tensor>& outputs);
 
-// What a loss with a penalty has beside these outputs: the sum of the squares of their gradients
-// for the model's squared weights.
+// The penalty of a loss beside these outputs: the sum of the squares of their gradients for the
+// model's squared weights.
 at::Tensor penalty_of(const at::Tensor& output, const LayeredModel& model);
 
 // The sum of the squares of this output's gradients for the input.
@@ -43,7 +43,7 @@ at::Tensor loaded_parameter(const ProgramSpec& c, const Action& action, size_t p
                             at::IntArrayRef shape);
 int64_t loaded_buffer(const ProgramSpec& c, const Action& action, size_t buffer, int rank);
 
-// What the numbers of a tensor are, whether or not a rank has it.
+// The form of a tensor's numbers, whether or not a rank has it.
 struct Form {
   at::ScalarType dtype = at::kFloat;
   int64_t count = 1;  // elements
@@ -54,7 +54,7 @@ Form form_of(const at::Tensor& tensor);
 // use.
 bool clears_gradients(const ProgramSpec& c, const Action& finish, int rank);
 
-// What `scale` multiplies gradients by.
+// The factor by which `scale` multiplies gradients.
 inline constexpr double kScale = 2;
 
 // A tensor of a form as it is recorded: whole if it is small; otherwise its first and last

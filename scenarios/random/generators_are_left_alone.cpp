@@ -132,7 +132,8 @@ void program(const Drawing& c, RankContext& here) {
   }
 }
 
-// What each rank's generator gives: by act, the number and, where the program draws one, the mask.
+// The numbers that each rank's generator gives: by act, the number and, where the program draws
+// one, the mask.
 struct Numbers {
   std::vector<std::vector<TensorValue>> drawn, masks;  // [act][rank]
 };

@@ -50,7 +50,7 @@ std::string dtype_text(const std::string& dtype) {
   return kTexts.at(dtype);
 }
 
-// Of the ones that are compared.
+// The first name among the compared ones that share this tensor.
 std::string first_name_of_its_tensor(const Given& given, size_t tensor,
                                      const std::vector<size_t>& compared) {
   for (const auto each : compared)

@@ -1,4 +1,4 @@
-// What ranks must say of a Differing case, from docs/semantics.md 2.7.
+// The sentences that ranks must state in a Differing case, from docs/semantics.md 2.7.
 #pragma once
 
 #include "scenarios/replicas/differing.h"
@@ -7,8 +7,8 @@ namespace lockstep::scenarios::replicas {
 
 // Why the ranks of a case cannot train together.
 struct Refusal {
-  // Of each rank whose arguments cannot work: words of the reasons, one of which it must state, all
-  // words of it. Empty lists for the others.
+  // The mistakes of each rank whose arguments cannot work: words of the reasons, one of which it
+  // must state, all words of it. Empty lists for the others.
   std::vector<std::vector<std::vector<std::string>>> mistakes;
 
   // Where no rank has any: what differs first, and the ranks that have each value, in rank order.

@@ -77,7 +77,7 @@ std::string who_has(const std::vector<int>& ranks) {
   return named(ranks) + (ranks.size() == 1 ? " has " : " have ");
 }
 
-// What the sentence says of the value; nothing where only its bits are known.
+// The value in the sentence's words; nothing where only its bits are known.
 std::string value_text(const Changed& c, bool is_changed) {
   const auto part = parts_of(c)[changed_part(c)];
   const auto how = how_of(c);

@@ -118,7 +118,7 @@ Findings no_tensor_travels(const Differing& c, const History& h) {
   return {};
 }
 
-// What the ranks train in the end.
+// The models that the ranks train in the end.
 std::vector<Given> trained(const Differing& c) {
   std::vector<Given> all;
   const bool is_refused = expected_refusal(c).has_value();

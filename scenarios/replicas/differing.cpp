@@ -126,7 +126,7 @@ void change_options(Given& given, const GivenTensor& tensor, const std::string& 
   }
 }
 
-// What is tied becomes what it is tied to.
+// A tied tensor becomes the one that it is tied to.
 void resolve_ties(std::vector<GivenTensor>& all) {
   for (size_t i = 0; i < all.size(); ++i) {
     all[i].same_as = i;

@@ -32,7 +32,7 @@ struct TensorSpec {
   }
 };
 
-// What one rank has instead. Words of tensors are about one tensor, the model's last parameter
+// The difference of one rank. Words of tensors are about one tensor, the model's last parameter
 // included; the others are about options.
 struct Difference {
   std::string what = "missing";
@@ -79,13 +79,13 @@ struct GivenTensor {
   std::string state = {};  // "device": it has no values; "expanded": its elements share memory
 };
 
-// What one rank wraps.
+// The arguments that one rank wraps.
 struct Given {
   std::vector<GivenTensor> tensors;  // in the order in which they are registered
   WrapOptions options;
 };
 
-// What the case is about without its differences, and what `rank` has with them.
+// The case without its differences, and `rank`'s part with them.
 Given given_to_all(const Differing& c);
 Given given_to(const Differing& c, int rank);
 

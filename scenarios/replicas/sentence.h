@@ -6,7 +6,7 @@
 
 namespace lockstep::scenarios::replicas {
 
-// What it lacks, or names wrongly; the text says what was expected.
+// Names what a sentence lacks, or names wrongly; the text says what was expected.
 std::optional<Diagnosis> wrong_in_sentence(const Refusal& refusal, const std::string& sentence);
 
 }  // namespace lockstep::scenarios::replicas

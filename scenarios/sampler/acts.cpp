@@ -10,7 +10,7 @@ namespace lockstep::scenarios {
 
 namespace {
 
-// What semantics 4 says of one rank's sampler.
+// The rules of semantics 4 for one rank's sampler.
 class SamplerRules {
  public:
   SamplerRules(const Acts& c, int rank, SamplerMistake mistake)
@@ -117,7 +117,7 @@ class SamplerRules {
   const SamplerMistake mistake_;
   Copy mine_;
   std::optional<Copy> left_;
-  // What copies share.
+  // The state that copies share.
   int64_t epoch_ = 0;
   std::optional<Pass> pass_;  // that was drawn from last; if `is_loaded_`, the next one
   bool is_loaded_ = false;

@@ -9,13 +9,13 @@
 
 namespace lockstep::scenarios {
 
-// What a step does; `amount` is a number of samples, an epoch or a dataset's size.
+// One step of a sampler; `amount` is a number of samples, an epoch or a dataset's size.
 //   draw     draws at most `amount` samples of the pass
 //   begin    begins a pass
 //   resize   begins a pass over a dataset of `amount` samples
 //   epoch    sets the epoch `amount`
-//   copy     goes on with a copy, as a data loader does
-//   turn     goes on with the copy that was left last, if any, and leaves this one
+//   copy     continues with a copy, as a data loader does
+//   turn     continues with the copy that was left last, if any, and leaves this one
 //   save     saves, to be loaded later
 //   save at  saves, naming `amount` samples as used
 //   load     loads what was saved last into this sampler
@@ -55,7 +55,7 @@ struct Acts {
 
 using Samples = std::vector<int64_t>;
 
-// What an act records that was refused.
+// The record of an act that was refused.
 const Samples kRefused{-1};
 
 // Mistakes that users meet, which explain a failure.
@@ -69,8 +69,8 @@ enum class SamplerMistake {
   used_ignored
 };
 
-// What docs/semantics.md 4 says of each act, by act, then by rank; with a mistake, what a sampler
-// that makes it would do.
+// The samples of each act by docs/semantics.md 4, by act, then by rank; with a mistake, the samples
+// of a sampler that makes it.
 std::vector<std::vector<TensorValue>> expected_samples(const Acts& c, SamplerMistake mistake);
 
 }  // namespace lockstep::scenarios

@@ -1,4 +1,4 @@
-// What a training loop uses beside a wrapped model, for the subject: Lockstep's sampler,
+// The parts of a training loop beside a wrapped model, for the subject: Lockstep's sampler,
 // checkpoints, collectives and splits.
 #pragma once
 

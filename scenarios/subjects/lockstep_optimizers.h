@@ -7,8 +7,8 @@ namespace lockstep {
 
 class Joinable;
 
-// What the library's collectives keep for a group, a thread among it, would outlive the case where
-// the world is kept for the next one.
+// Gives back what the library's collectives keep for a group, a thread among it: it would outlive
+// the case where the world is kept for the next one.
 class GivesBack {
  public:
   explicit GivesBack(Group group) : group_(std::move(group)) {}

@@ -24,7 +24,8 @@ std::unique_ptr<AveragedSgd> pytorch_averaged_sgd(const std::vector<at::Tensor>&
                                                   const Group& group,
                                                   const AveragingOptions& options);
 
-// Of SGD, RMSprop and Adagrad, which compute what LibTorch's compute, bit for bit.
+// A sharded optimizer over SGD, RMSprop or Adagrad, which compute what LibTorch's compute, bit for
+// bit.
 std::unique_ptr<ShardedOptimizer> pytorch_sharded_optimizer(const ParamGroups& groups,
                                                             const MakeOptimizer& make,
                                                             const Group& group);

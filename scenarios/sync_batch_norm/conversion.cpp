@@ -66,7 +66,7 @@ std::string name_of(size_t layer, const std::string& what) {
   return "layer " + std::to_string(layer) + "'s " + what;
 }
 
-// Of each layer: what it is in the model, and not in an object that nobody calls.
+// Records for each layer what it is in the model, and not in an object that nobody calls.
 void record(const Converted& c, RankContext& here, const ModulePtr& root,
             const std::string& whose) {
   const auto state = state_of(root);
@@ -119,7 +119,7 @@ void program(const Converted& c, RankContext& here) {
   }
 }
 
-// What a running average becomes in a training step.
+// The new value of a running average after a training step.
 double moved(const Converted& c, const Place& place, double now, bool is_converted, int rank) {
   if (place.evaluates) return now;
   double average = fed(c, rank);

@@ -70,7 +70,7 @@ Findings the_first_backward_is_refused(const Layer& c, const History& h) {
   return out;
 }
 
-// What that backward would have left in a gradient.
+// The gradient that this backward would have left.
 ByRank nothing_for(const ByRank& right) {
   ByRank out;
   for (auto value : right.values) {

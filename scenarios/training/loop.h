@@ -67,8 +67,9 @@ bool clips(const Loop& c);
 bool overflows(const Loop& c);
 bool overflows(const Loop& c, int step);
 
-// What a rank's batch adds to the gradients of all parameters, one after the other: float64, whole
-// multiples of the world's size, and infinite in one element where the case overflows.
+// The sum that a rank's batch adds to the gradients of all parameters, one after the other:
+// float64, whole multiples of the world's size, and infinite in one element where the case
+// overflows.
 at::Tensor batch_of(const Loop& c, int step, int micro_batch, int rank);
 // The average over the ranks.
 at::Tensor whole_batch_of(const Loop& c, int step, int micro_batch);

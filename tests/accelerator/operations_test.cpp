@@ -15,7 +15,7 @@ namespace {
 using testing::kNoHazards;
 using testing::same_bits;
 
-// What an operation does with two matrices of any dtype, square and of one size.
+// An operation on two matrices of any dtype, square and of one size.
 struct Operation {
   std::string name;
   std::function<at::Tensor(at::Tensor, at::Tensor)> act;

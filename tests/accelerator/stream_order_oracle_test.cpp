@@ -17,7 +17,7 @@
 namespace lockstep::accelerator {
 namespace {
 
-// Who happens before whom, step by step.
+// The happens-before relation of the operations, step by step.
 class Graph {
  public:
   using Step = std::size_t;
@@ -96,7 +96,8 @@ class Oracle {
   bool free(std::uintptr_t begin) {
     const Block block = blocks_.at(begin);
     blocks_.erase(begin);
-    // What the pool's stream would do next with it, behind the ends of the streams that were named.
+    // The next operation of the pool's stream on this memory comes after the ends of the streams
+    // that were named.
     std::vector<Graph::Step> before{ends_[block.stream], host_};
     for (const std::size_t stream : block.also_on) before.push_back(ends_[stream]);
     const Graph::Step reuse = graph_.add(before);

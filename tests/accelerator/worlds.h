@@ -12,7 +12,7 @@
 
 namespace lockstep::testing {
 
-// What a rank reports where all is well: its numbers, and a line for each hazard.
+// The report of a rank where all is well: its numbers, and a line for each hazard.
 inline std::string with_hazards(std::string report) {
   for (const std::string& each : hazard_sentences()) report += "\n" + each;
   return report;

@@ -1,4 +1,4 @@
-"""What bench/beside_pytorch.py says where it cannot compare, and how it says what it found."""
+"""Checks what bench/beside_pytorch.py says where it cannot compare, and how it says what it found."""
 
 import os
 import shutil

@@ -28,7 +28,7 @@ class Saying(unittest.TestCase):
 
 class Playing(unittest.TestCase):
     def played(self, script):
-        """What a turn makes of a program that does this."""
+        """The result of a turn whose program does this."""
         with unittest.mock.patch.object(cifar10, "command_of", lambda *_: []), tempfile.TemporaryDirectory() as build:
             launcher = pathlib.Path(build, "cli", "lockstep")
             launcher.parent.mkdir()

@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// What `stream` is told while this lives.
+// Captures what `stream` receives while this lives.
 class Heard {
  public:
   explicit Heard(std::ostream& stream) : stream_(stream), before_(stream.rdbuf(text_.rdbuf())) {}

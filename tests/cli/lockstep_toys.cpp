@@ -6,7 +6,7 @@
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  // Of Lockstep's own subject alone shares are judged.
+  // Shares are judged for Lockstep's own subject alone.
   return lockstep::main(argc, argv, toys::subjects(std::getenv("TOYS_KINDS") ? "lockstep" : "toy"),
                         std::getenv("TOYS_CANARY_PASSES") ? toys::with_a_canary_that_passes()
                         : std::getenv("TOYS_CRATES")      ? toys::crates()

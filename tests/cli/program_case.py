@@ -24,7 +24,7 @@ PROGRAM = os.environ.get("LOCKSTEP_TOYS", "")
 APPROVE = os.environ.get("LOCKSTEP_APPROVE") == "1"
 PATIENCE_S = 120  # Only a broken program takes this long; a busy machine may take half of it.
 
-# What differs from run to run, and what stands for it.
+# Text that differs from run to run, and its replacement.
 UNSTABLE = (
     (re.escape(PROGRAM), "./lockstep"),
     (r"::stop-commands::[0-9a-f]{32}\b", "::stop-commands::TOKEN"),
@@ -39,7 +39,7 @@ UNSTABLE = (
     (r"(?m)(rank \d+ was in\n)(?:    \| .*\n)+", r"\1    | STACK\n"),
 )
 
-# What a busy machine adds on stderr: counter lines and slow cases.
+# Lines that a busy machine adds on stderr: counter lines and slow cases.
 BUSY = r"(?m)^(\[\d+/\d+\] .* cases?  \d+ s  .*|slow: .*)\n"
 
 
@@ -72,7 +72,7 @@ class ProgramCase(unittest.TestCase):
         self.assertEqual(os.listdir(self.temporary), [], "temporary files were left")
 
     def left_running(self):
-        """Those that still run two seconds later: a server may take as long to see its runner die."""
+        """The processes that still run two seconds later: a server may take as long to see its runner die."""
         until = time.monotonic() + 5
         while marked(self.mark) and time.monotonic() < until:
             time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""What golden files cannot hold: what is left on disk and in /proc when something goes wrong."""
+"""Checks what golden files cannot hold: what is left on disk and in /proc when something goes wrong."""
 
 import fcntl
 import glob
@@ -122,7 +122,7 @@ class Reports(ProgramCase):
             self.assertIn("crashes_in_a_step(lockstep::toys::(anonymous namespace)::Toy const&", file.read())
 
     def on_terminal(self, columns, *arguments):
-        """What a terminal of that width shows: stdout and stderr."""
+        """The output on a terminal of that width: stdout and stderr."""
         try:
             ours, theirs = pty.openpty()
         except OSError as error:

@@ -18,7 +18,7 @@ DRIVER = os.path.join(ROOT, ".venv-pages", "bin", "python")
 SKIP = 77
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 WIDTHS = (360, 1280)
-# What a reader with a screen reader meets, and what nobody could read: all of axe's rules but those of whole sites.
+# Checks pages for screen readers and legibility: all of axe's rules but those of whole sites.
 AXE_OPTIONS = {"resultTypes": ["violations"]}
 
 

@@ -9,7 +9,7 @@ from program_case import PATIENCE_S, PROGRAM, ProgramCase
 
 
 class Tags(html.parser.HTMLParser):
-    """What a page holds: its tags with their attributes, and its text."""
+    """The content of a page: its tags with their attributes, and its text."""
 
     def __init__(self):
         super().__init__()

@@ -13,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 class Devices(ProgramCase):
-    """Of the simulated accelerator, which has as many as one says."""
+    """Checks the simulated accelerator, which has as many devices as a variable says."""
     def backend(self, count, *arguments):
         return self.run_program("run", "--backend", "accelerator", *arguments, LOCKSTEP_ACCELERATORS=count)
 

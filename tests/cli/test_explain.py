@@ -1,4 +1,4 @@
-"""What `explain` says of Lockstep's own scenarios: examples that ran, searches, and cases to replay."""
+"""Checks what `explain` says of Lockstep's own scenarios: examples that ran, searches, and cases to replay."""
 
 import json
 import unittest

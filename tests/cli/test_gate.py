@@ -15,7 +15,7 @@ from program_case import PATIENCE_S, PROGRAM, ProgramCase
 COMMIT = 0x50455453_4B434F4C
 HOSTILE = ("x\n::error::injected\n\u00a0::warning::injected ##[error]injected \x1b[2J\x07\u009b31m\u009d0;t\u202e\u2066\u2028\u200b\ufeff\U000e0041"
            "<b>injected</b> ` | [injected](http://x)\r")
-# What a terminal acts on, what turns the direction of text, what ends lines elsewhere, what is not seen.
+# Characters that a terminal acts on, that turn the direction of text, that end lines elsewhere, or that are not seen.
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\U000e0000-\U000e0fff]")
 EIGHT = struct.pack("<Qd", 7, 1.0)
 

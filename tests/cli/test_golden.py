@@ -1,4 +1,4 @@
-"""What the program prints, word for word, and its exit status: golden/*.txt are the specification."""
+"""Checks what the program prints, word for word, and its exit status: golden/*.txt are the specification."""
 
 import json
 import os

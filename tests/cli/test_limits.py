@@ -122,7 +122,7 @@ class Limits(ProgramCase):
 
 
 class Scratch(ProgramCase):
-    """Of Lockstep's own program, whose claims about checkpoints write files."""
+    """Checks Lockstep's own program, whose scenarios about checkpoints write files."""
 
     def run_with_tmpfs(self, options, tier):
         unshare = shutil.which("unshare")

@@ -45,7 +45,7 @@ class OnGithub(ProgramCase):
         self.assertNotIn("::", out)
 
     def commands_acted_on(self, out):
-        """What GitHub would do: https://github.com/actions/runner, ActionCommandManager.TryProcessCommand."""
+        """The commands on which GitHub would act: https://github.com/actions/runner, ActionCommandManager.TryProcessCommand."""
         acted, token = [], None
         for line in re.split(r"\r\n|\r|\n", out):
             stop = re.fullmatch(r"\s*::stop-commands::(.+)", line)
@@ -61,7 +61,7 @@ class OnGithub(ProgramCase):
         return acted
 
     def changed_run(self, change):
-        """What `report` does with a failing run of another job that was changed."""
+        """The output of `report` on another job's failing run that was changed."""
         self.run_program("run", "toys.average", "--seed", "7", "--json", "run.json")
         path = os.path.join(self.folder, "run.json")
         with open(path, encoding="utf-8") as file:

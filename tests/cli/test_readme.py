@@ -32,7 +32,7 @@ class Readme(ProgramCase):
             self.text = file.read()
 
     def approve(self, found, group, text):
-        """What stands there from now on, if that is to be approved."""
+        """Writes the text there, if it is to be approved."""
         if APPROVE:
             self.text = self.text[:found.start(group)] + text + self.text[found.end(group):]
             with open(README, "w", encoding="utf-8") as file:

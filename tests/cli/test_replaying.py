@@ -1,4 +1,4 @@
-"""What a run leaves of its failures, and what plays them again: replay, the next run, --keep-going."""
+"""Checks what a run leaves of its failures, and what replays them: replay, the next run, --keep-going."""
 
 import os
 import re

@@ -74,7 +74,7 @@ void multiplies(const Toy& c, RankContext& here) {
   look(here, c.factor < 40 ? 10 : 10 * here.size());
 }
 
-// Of three ways to fail the factor chooses one, or none.
+// The factor chooses one of three ways to fail, or none.
 void fails_in_ways(const Toy& c, RankContext& here) {
   if (c.factor % 4 == 1 && is_last(here)) throw std::runtime_error("the toy is broken");
   look(here, c.factor % 4 == 0 ? 10 : c.factor % 4 == 2 ? 10 * here.size() : 11);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What cmake/Nccl.cmake decides, on made-up LibTorches, packages and toolkits.
+"""Checks what cmake/Nccl.cmake decides, on made-up LibTorches, packages and toolkits.
 
 usage: test_nccl.py CMAKE [TEST ...]
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What cmake/Peer.cmake decides, on made-up environments.
+"""Checks what cmake/Peer.cmake decides, on made-up environments.
 
 usage: test_peer.py CMAKE [TEST ...]
 """

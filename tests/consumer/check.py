@@ -73,7 +73,7 @@ class Consumer(package_case.PackageCase, examples_case.ExamplesCase, recorded_ca
         self.assertIn("lacks WORLD_SIZE, MASTER_ADDR and MASTER_PORT", err)
 
     def nccl_sentence(self):
-        """What the program says where it is to have NCCL and no GPU is to be seen."""
+        """The error of a program that is to have NCCL where no GPU is visible."""
         (status, out, err), = play(self.program, [{"CUDA_VISIBLE_DEVICES": ""}], "nccl")
         self.assertEqual((status, out), (1, ""), err)
         self.assertIn("rank 0 cannot take part: it is to carry CUDA tensors over nccl, and cannot: ", err)

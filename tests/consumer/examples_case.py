@@ -1,4 +1,4 @@
-"""What the examples do, each with 1, 2 and 4 processes where they train."""
+"""Runs the examples, each with 1, 2 and 4 processes where they train."""
 
 import os
 import pty
@@ -14,7 +14,7 @@ SIZES = (1, 2, 4)  # of worlds
 
 
 def on_terminal(command):
-    """What a terminal gets of a program."""
+    """The output of a program on a terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
     os.close(theirs)
@@ -33,7 +33,7 @@ class ExamplesCase(unittest.TestCase):
     """`build` and `folder` are a derived class's: where they are built, and where they may write."""
 
     def say(self, name, size, *arguments):
-        """What rank 0 of a world of an example says; the others say nothing, and all end well."""
+        """The output of rank 0 in an example's world; the others print nothing, and all end well."""
         results = play_world(os.path.join(self.build, name), size, *arguments)
         for rank, (status, out, err) in enumerate(results):
             self.assertEqual((status, err), (0, ""), "%s, rank %d of %d\n%s" % (name, rank, size, out))
@@ -110,7 +110,7 @@ class ExamplesCase(unittest.TestCase):
                       play_world(os.path.join(self.build, "cifar10"), 6, "--data", self.path("few"), "--batch", "6"))
 
     def test_reviews_are_classified_and_padding_biases_the_accuracy_of_the_article(self):
-        # Of 300 reviews 30 are for evaluation, in shares of 8, 8, 7 and 7, which padding makes 32.
+        # 30 of 300 reviews are for evaluation, in shares of 8, 8, 7 and 7, which padding makes 32.
         self.assert_ends(0, "", "reviews", "--data", self.path("reviews.csv"), "--make", "300")
         for model in ("linear", "transformer"):
             for size in SIZES:
@@ -207,7 +207,7 @@ class ExamplesCase(unittest.TestCase):
 
     def test_reviews_refuses_ranks_with_different_numbers_of_batches(self):
         self.assert_ends(0, "", "reviews", "--data", self.path("unequal.csv"), "--make", "40")
-        # Of 36 reviews for training each of two ranks has 18: five batches of four, three of six.
+        # Each of two ranks has 18 of the 36 reviews for training: five batches of four, three of six.
         ranks = play_world("/bin/sh", 2, "-c", 'exec "$0" --data "$1" --batch $((4 + 2 * RANK))',
                            os.path.join(self.build, "reviews"), self.path("unequal.csv"))
         self.assertIn("rank 1 has 3 batches an epoch, rank 0 has 5; expected one file and one --batch on all ranks",

@@ -9,7 +9,7 @@ import subprocess
 DEADLINE_S = 60  # Each takes a few seconds.
 PORTS_MAX = 5
 
-# What a launcher or a person may have set, and what would lead CMake elsewhere.
+# Variables that a launcher or a person may have set, and those that would lead CMake elsewhere.
 NOT_INHERITED = re.compile(r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$|MASTER_|TORCHELASTIC_|OMPI_|PMIX?_|MPI_|SLURM_|GLOO_|"
                            r"CMAKE_|DESTDIR$|lockstep_", re.I)
 ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not NOT_INHERITED.match(name)},

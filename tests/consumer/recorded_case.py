@@ -22,7 +22,7 @@ CLEAN = {
     "accumulation": ({NO_BUFFERS}, "recorded"),
     "uneven inputs, in a join": ({NO_BUFFERS}, "recorded", "--uneven", "1"),
 }
-# What `recorded --wrong` plants -> the claim that finds it, and the pattern that it names.
+# The mistake that `recorded --wrong` plants -> the invariant that finds it, and the pattern that it names.
 MISTAKES = {
     "loaded": ("parameters.are_the_same", "no_two_ranks_agree"),
     "learning_rate": ("optimizer.has_one_setting", "no_two_ranks_agree"),

@@ -136,7 +136,7 @@ TEST(Judge, AHangNamesTheFirstCollectiveThatIsNotDoneEverywhere) {
   EXPECT_NE(text.find("injected: drop at collective #0"), std::string::npos) << text;
 }
 
-// What comes behind a collective that is not done is a consequence, a difference too.
+// A difference behind a collective that is not done is a consequence, too.
 TEST(Judge, AHangNamesWhatCameBeforeADifference) {
   const Ending stuck{Ending::Kind::stuck, ""};
   auto a = reducing(stuck, 2), b = reducing(stuck, 2);

@@ -16,10 +16,10 @@ std::vector<std::string> run_on_devices(
     int world_size, const RankProgram& program,
     std::chrono::milliseconds group_timeout = std::chrono::seconds(20));
 
-// What this process forgot to order: empty, where all is well.
+// The hazards that this process forgot to order: empty, where all is well.
 std::string forgotten();
 
-// What has held up its host since `mark`, a host_wait_count().
+// The waits that have held up its host since `mark`, a host_wait_count().
 std::string waits_since(std::size_t mark);
 
 void hand_over(const c10::Stream& from, const c10::Stream& to);

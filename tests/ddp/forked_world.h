@@ -11,8 +11,8 @@ namespace lockstep::testing {
 
 using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 
-// What one rank does. What it returns is its report; an exception's class and sentence are the
-// report of a rank that throws ("DisagreementError: ...").
+// The program of one rank. Its return value is its report; an exception's class and sentence are
+// the report of a rank that throws ("DisagreementError: ...").
 using RankProgram = std::function<std::string(const Group& group)>;
 
 // Runs `program` in `world_size` forked processes that meet in a file store in a folder of their
@@ -23,7 +23,7 @@ std::vector<std::string> run_world(
     int world_size, const RankProgram& program,
     std::chrono::milliseconds group_timeout = std::chrono::seconds(20));
 
-// What run_world returns where every rank reports the same.
+// The reports of run_world where every rank reports the same.
 std::vector<std::string> same(int world_size, const std::string& report);
 
 // The numbers of a tensor on the CPU, in row order, exact: "1 -2.5 3".

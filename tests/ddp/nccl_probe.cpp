@@ -109,7 +109,7 @@ std::string normalised(const std::string& backend) {
     layer->weight.copy_(pattern({3}, 1, 3, 2, 2.0, device));
     layer->bias.copy_(pattern({3}, 1, 0, 2, 4.0, device));
   }
-  // Of another size on each rank.
+  // Each rank has another number of samples.
   const std::int64_t samples = 4 + group->getRank();
   const auto input = pattern({samples, 3, 5}, 7, 11 * group->getRank(), 8, 4.0, device);
   input.requires_grad_(true);

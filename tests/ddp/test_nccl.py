@@ -135,7 +135,7 @@ class Loading(unittest.TestCase):
         _, (loaded, gpus, made, asked) = run(told("PROBE"), "load", "gpus", "make", "init=cpu:gloo,cuda:nccl", **variables)
         self.assertEqual(loaded, "NCCL 2.28.9, CUDA 13.0")
         self.assertTrue(gpus in NO_GPU or "No CUDA GPUs are available" in gpus, gpus)
-        # What ProcessGroupNCCL says itself, past our question.
+        # ProcessGroupNCCL's own error, past our question.
         self.assertEqual(made, "threw: ProcessGroupNCCL is only supported with GPUs, no GPUs found!")
         self.assertEqual(asked, "threw: rank 0 cannot take part: it is to carry CUDA tensors over nccl, and "
                          "cannot: " + gpus)

@@ -1,4 +1,4 @@
-// What each demonstration says of its history.
+// Checks what each demonstration finds in its history.
 #include "tests/demos/played.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-"""What PyTorch's DDP leaves of gradients where one parameter got none: run by .venv-peer's Python, prints JSON.
+"""Prints the gradients that PyTorch's DDP leaves where one parameter got none: run by .venv-peer's Python, prints JSON.
 
 {"False": [gradients of rank 0, of rank 1], "True": ...} by gradient_as_bucket_view: the distinct values that a rank has over
 each choice of the unused parameter, in one bucket and in a bucket for each.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What pages of docs/course say of PyTorch's DDP is what it does. It takes .venv-peer; without it this ends with 77, which
+"""Checks that pages of docs/course say of PyTorch's DDP what it does. It takes .venv-peer; without it this ends with 77, which
 ctest reports as skipped."""
 
 import json

@@ -1,5 +1,5 @@
-// What shrinking adds to a campaign: the smallest case in the result, in its file, on any number of
-// lanes.
+// Checks what shrinking adds to a campaign: the smallest case in the result, in its file, on any
+// number of lanes.
 #include "harness/engine/archived_failures.h"
 #include "harness/engine/draw.h"
 #include "harness/engine/shown_fields.h"

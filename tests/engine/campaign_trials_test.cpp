@@ -21,7 +21,7 @@ Job job_of(const Planted& c, Setting setting = kOnSim) {
   return {planted::scenario_of_planted(), std::move(setting), std::vector{planted::erased(c)}};
 }
 
-// What a case does depends on its tier: `strikes` says on which it fails.
+// A case behaves by its tier: `strikes` says on which it fails.
 struct TierOf : FakeTier {
   using Strikes = bool (*)(const Planted&, const std::string& tier);
   explicit TierOf(Strikes strikes) : strikes(strikes) {}

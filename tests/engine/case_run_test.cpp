@@ -1,4 +1,4 @@
-// What the plays of one case come to, in a campaign.
+// Checks the outcome of the runs of one case, in a campaign.
 #include "harness/engine/case_run.h"
 
 #include "harness/engine/draw.h"

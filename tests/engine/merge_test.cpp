@@ -41,7 +41,7 @@ Job job_of(const Script& script, const std::optional<RunShard>& shard) {
   return job;
 }
 
-// What a campaign makes of it with one lane, and no tier behind it.
+// The result of a campaign with one lane, and no tier behind it.
 Result played(Job job, const Script& script, AfterFailure after_failure) {
   Tally tally(std::move(job), after_failure);
   while (const auto index = tally.next())

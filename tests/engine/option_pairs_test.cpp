@@ -114,8 +114,8 @@ TEST(Swarm, TwentyFiveCasesCoverAllPairsOfSixOptions) {
   }
 }
 
-// Of 2,000 draws 75 have at most two of six options that are off one time in four, and 1,068 five
-// and more.
+// A check by hand: 75 of 2,000 draws have at most two of six options that are off one time in four,
+// and 1,068 have five and more.
 TEST(Swarm, OptionsThatMostDrawsHaveAreAbsentTogetherFromSomeCases) {
   const auto on_in = [](const Case& c) {
     int on = 0;

@@ -69,7 +69,7 @@ Scenario scenario_of_planted();
 Planted typed(const Case& c);
 Case erased(const Planted& c);
 
-// What the ranks of `c` leave where `bug` is the subject's.
+// The history that the ranks of `c` leave where `bug` is the subject's.
 History played(const Bug& bug, const Case& c);
 
 // A world of 7, 12 layers, 30 steps, and something in every other field.

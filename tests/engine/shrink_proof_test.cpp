@@ -179,7 +179,7 @@ TEST(ShrinkProof, WhateverFailsNoCaseOneOrTwoStepsBelowTheSmallestDoes) {
   }));
 }
 
-// Of several bugs in one subject the first that strikes is seen.
+// A subject with several bugs shows the first that strikes.
 struct Faulty {
   std::vector<size_t> bugs;
   Scenario scenario = planted::scenario_of_planted();

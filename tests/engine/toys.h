@@ -26,7 +26,7 @@ Job job_of(const Scenario& scenario, const std::vector<int64_t>& values);
 // All at once.
 std::vector<Case> all_of(const CaseList& cases);
 
-// What W ranks leave that all recorded `seen` and returned.
+// The history of W ranks that all recorded `seen` and returned.
 History recorded(const Case& c, int64_t seen);
 History ended(const Case& c, Ending ending);
 

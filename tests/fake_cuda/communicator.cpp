@@ -32,7 +32,7 @@ bool losses_are_silent() {
   return link != nullptr && std::string(link) == "nvlink";
 }
 
-// What goes ahead of a parcel, so that ranks notice when they mean different operations.
+// Precedes a message, so that ranks notice when they mean different operations.
 struct Label {
   std::uint64_t number = 0;
   std::uint64_t bytes = 0;

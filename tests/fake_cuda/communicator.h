@@ -15,7 +15,7 @@
 
 namespace lockstep::fake_cuda {
 
-// What goes to a peer in an operation, and what comes from one.
+// A message of one operation to or from a peer.
 struct Parcel {
   int peer = 0;
   char* data = nullptr;
@@ -87,7 +87,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool is_connecting_ = false;
 };
 
-// Of the last failure, for ncclGetLastError.
+// The text of the last failure, for ncclGetLastError.
 void set_last_error(const std::string& text);
 
 ncclResult_t nccl_error_of(const std::string& name);

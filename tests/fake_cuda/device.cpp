@@ -94,7 +94,7 @@ void* new_memory(std::size_t bytes, MemoryKind kind) {
   const std::size_t whole = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) & ~(kAlignment - 1);
   void* const begin = std::aligned_alloc(kAlignment, whole);
   if (begin == nullptr) return nullptr;
-  // What nobody wrote is not a number.
+  // Memory that nobody wrote is not a number.
   std::memset(begin, 0xff, whole);
   Blocks& all = all_blocks();
   const std::lock_guard lock(all.mutex);

@@ -1,4 +1,4 @@
-// What all of the stand-in for CUDA has in common: devices, their memory, what went wrong.
+// Shared parts of the fake CUDA: devices, their memory, what went wrong.
 #pragma once
 
 #include "tests/fake_cuda/api.h"
@@ -13,7 +13,7 @@ namespace lockstep::fake_cuda {
 // As many as LOCKSTEP_FAKE_CUDA_DEVICES says, 8 without it, of which CUDA_VISIBLE_DEVICES shows
 // some.
 int device_count();
-// Of those of the machine, the one that `index` is among those shown.
+// The machine's number of the device that is shown as `index`.
 int place_of_device(int index);
 int current_device();
 void set_current_device(int index);

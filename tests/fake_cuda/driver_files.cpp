@@ -26,7 +26,7 @@ LOCKSTEP_FAKE_CUDA_API int stat64(const char* path, void* told) {
   return ask("stat64", path, told);
 }
 
-// What stat was before glibc 2.33, as LibTorch's copy of std::filesystem calls it.
+// The name of stat before glibc 2.33, as LibTorch's copy of std::filesystem calls it.
 LOCKSTEP_FAKE_CUDA_API int __xstat(int, const char* path, void* told) {
   return ask("stat", path, told);
 }

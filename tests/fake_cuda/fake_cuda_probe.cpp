@@ -166,7 +166,7 @@ class Rank {
     }
   }
 
-  // What the last step has left, on the host.
+  // Reads the result of the last step on the host.
   void look() {
     for (const auto& net : nets_) {
       for (const auto& weight : net->weights)

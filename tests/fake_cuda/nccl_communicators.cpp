@@ -29,8 +29,8 @@ int version() {
   return code != nullptr ? std::atoi(code) : NCCL_VERSION_CODE;
 }
 
-// What NCCL takes for one GPU: until 2.29 one of a host by name, and from 2.30 on, where several
-// ranks may have it, one of a rank. In truth NCCL has host names later too.
+// The name by which NCCL recognises one GPU: until 2.29 one of a host by name, and from 2.30 on,
+// where several ranks may have it, one of a rank. In truth NCCL has host names later too.
 std::string gpu_of(int rank) {
   const bool is_asked = version() >= NCCL_VERSION(2, 30, 0);
   const char* const host = std::getenv("NCCL_HOSTID");

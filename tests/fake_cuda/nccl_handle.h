@@ -4,7 +4,7 @@
 
 #include <memory>
 
-// What NCCL's handles point to.
+// The object that NCCL's handles point to.
 struct ncclComm {
   std::shared_ptr<lockstep::fake_cuda::Communicator> communicator;
 };

@@ -30,6 +30,6 @@ LOCKSTEP_FAKE_CUDA_LACKS(ncclMemFree, void*)
 LOCKSTEP_FAKE_CUDA_LACKS(ncclRedOpCreatePreMulSum, ncclRedOp_t*, void*, ncclDataType_t,
                          ncclScalarResidence_t, ncclComm_t)
 LOCKSTEP_FAKE_CUDA_LACKS(ncclRedOpDestroy, ncclRedOp_t, ncclComm_t)
-// Of the device's side of NCCL, whose types are in headers of their own.
+// The functions of NCCL's device side, whose types are in headers of their own.
 LOCKSTEP_FAKE_CUDA_LACKS(ncclDevCommCreate, ncclComm_t, const void*, void*)
 LOCKSTEP_FAKE_CUDA_LACKS(ncclDevCommDestroy, ncclComm_t, const void*)

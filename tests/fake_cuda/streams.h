@@ -46,7 +46,7 @@ class Event {
   bool is_over();
   // Until the last recording before this call is passed; nothing where there is none.
   void wait();
-  // What makes another stream wait for it.
+  // Returns a function that makes another stream wait for it.
   std::function<void()> wait_in_stream();
   std::chrono::steady_clock::time_point passed_at();
 

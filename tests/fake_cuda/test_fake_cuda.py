@@ -74,7 +74,7 @@ def play(size, *script, faults=None, each=None, **variables):
 
 
 def of(rank, word):
-    """What the journal says after this word."""
+    """The rest of the journal's lines that begin with this word."""
     return [line[len(word) + 1:] for line in rank.journal if line.split(" ", 1)[0] == word]
 
 
@@ -96,14 +96,14 @@ class Worlds(unittest.TestCase):
             self.assertEqual(rank.status, 0, "rank %d\n%s\n%s" % (number, rank.text, "\n".join(rank.journal)))
 
     def assert_nothing_spins(self, rank):
-        """What began on a device has ended, or was aborted."""
+        """Every operation that began on a device has ended, or was aborted."""
         begun = sorted(of(rank, "begins"))
         self.assertEqual(begun, sorted(of(rank, "ends") + of(rank, "is_aborted")), rank.text)
 
 
 class Healthy(Worlds):
     def test_it_stands_in_for_all_that_libtorch_asks_of_cuda_and_nccl(self):
-        """What it lacked would reach the real libraries, which know nothing of its streams."""
+        """A function that it lacked would be the real libraries', which know nothing of its streams."""
         def symbols(which, path):
             lines = subprocess.run(["nm", "-D", which, path], check=True, stdout=subprocess.PIPE, text=True).stdout
             return {line.split()[-1].split("@")[0] for line in lines.splitlines()}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What goes wrong in worlds over LibTorch's own ProcessGroupNCCL, as test_fake_cuda.py plays them.
+"""Checks failures in worlds over LibTorch's own ProcessGroupNCCL, as test_fake_cuda.py plays them.
 
 usage: test_fake_cuda_failures.py CLASS
 """

@@ -1,4 +1,4 @@
-"""What a seed makes of a training loop: model, data and who draws it, workers, accumulation, wrapper, optimizers, schedule, precision,
+"""Draws a training loop from a seed: model, data and who draws it, workers, accumulation, wrapper, optimizers, schedule, precision,
 evaluation, checkpoint; and the mistakes that loops.py can plant in it, each with the invariants that find it."""
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""What the ranks of a drawn loop train on and evaluate."""
+"""The data that the ranks of a drawn loop train on and evaluate."""
 
 import torch
 import torch.distributed as dist
@@ -52,7 +52,7 @@ def samples_of(loop, rank, mistake):
 
 
 class Feed:
-    """What a rank trains on, epoch by epoch."""
+    """The data of a rank's training, epoch by epoch."""
     def __init__(self, loop, data, rank, mistake):
         self.loop, self.data, self.rank, self.mistake = loop, data, rank, mistake
         self.sampler = self.loader = None

@@ -133,7 +133,7 @@ class Training:
             gradient /= self.loop.world
 
     def prepare(self):
-        """What is done to gradients before an update."""
+        """Prepares gradients for an update."""
         clip, parameters = self.loop.clip, [each for each in self.module.parameters() if each.requires_grad]
         if not is_wrapped(self.loop):
             self.average_gradients()

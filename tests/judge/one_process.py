@@ -37,7 +37,7 @@ def images(samples, dtype):
 
 
 def sentences(samples):
-    """Of five words at most; 2 to 5 of them are predicted, by the sample's number."""
+    """Sentences of five words; 2 to 5 of them are predicted, by the sample's number."""
     draw = torch.Generator().manual_seed(1)
     targets = torch.randint(0, CLASSES, (samples, 5), generator=draw)
     targets[torch.arange(5) >= 2 + torch.arange(samples)[:, None] % 4] = -100
@@ -71,7 +71,7 @@ def loader_of(name, rank, world, data):
 
 
 def wrapped(name, world, model):
-    """What divides its parameters over the ranks is beside one process that divides nothing."""
+    """Divides parameters over several ranks alone: one process divides nothing."""
     if name == "fully_shard" and world > 1:
         mesh = init_device_mesh("cpu", (world,))
         for layer in model:
@@ -84,7 +84,7 @@ def wrapped(name, world, model):
 
 
 def loss_of(name, world, outputs, y):
-    """Of "words" over all that the ranks predict."""
+    """The loss; that of "words" is averaged over all words that the ranks predict."""
     if name != "words":
         return cross_entropy(outputs.flatten(0, -2), y.flatten())
     count = (y != -100).sum()

@@ -1,4 +1,4 @@
-// What is right though few programs do it, and what is customary: no invariant fails.
+// Checks that no invariant fails on right but rare or customary programs.
 #include "harness/judge/invariants.h"
 #include "tests/judge/right_run.h"
 
@@ -37,7 +37,7 @@ TEST(RightWays, AllowAParameterThatNoBackwardReachesWhereTheProgramExpectsOne) {
   }
 }
 
-// What tensor parallelism sends, no recorder of Python sees.
+// No recorder of Python sees what tensor parallelism sends.
 TEST(RightWays, AllowDividedTensorsWhereNoCollectiveWasRecorded) {
   auto run = right_run();
   for (auto& rank : run.ranks) rank.history.events = {};

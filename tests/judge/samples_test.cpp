@@ -1,4 +1,4 @@
-// What ranks draw, are handed and lose: the same samples, other datasets, padding.
+// Checks the samples that ranks draw, receive and lose: the same samples, other datasets, padding.
 #include "harness/judge/judge_run.h"
 #include "tests/judge/right_run.h"
 

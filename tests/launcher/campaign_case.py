@@ -1,4 +1,4 @@
-"""What tests of launched campaigns have in common: a world by hand, and nothing that is left running.
+"""Shared parts of the tests of launched campaigns: a world by hand, and nothing that is left running.
 
 A test file's arguments: LOCKSTEP_TOYS LOCKSTEP [TEST ...]
 """

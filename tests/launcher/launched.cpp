@@ -1,6 +1,6 @@
-// What test_launched.py starts bare and under every launcher. One line a rank on its standard
-// output, "rank 1 of 2, here 1, sum 3", or the sentence of what it caught on its standard error and
-// exit 1.
+// The program that test_launched.py starts bare and under every launcher. One line a rank on its
+// standard output, "rank 1 of 2, here 1, sum 3", or the sentence of what it caught on its standard
+// error and exit 1.
 //
 // usage: launched [sum | interface | train [TIMEOUT_MS] | throw | leave RANK | stay RANK | again |
 // record | fail-once FILE]

@@ -1,4 +1,4 @@
-"""What tests of launched programs have in common: an environment without launchers, and worlds that end."""
+"""Shared parts of the tests of launched programs: an environment without launchers, and worlds that end."""
 
 import os
 import re

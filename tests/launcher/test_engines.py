@@ -42,7 +42,7 @@ class Engine(TwoHosts, Launched):
         return [LOCKSTEP, "run", "--tier", "launched", "--seed", "7", "--out", os.path.join(self.out, "out"), *arguments]
 
     def lines_of(self, processes):
-        """What they print from now on, each line as soon as it is there."""
+        """The lines that the processes print from now on, each as soon as it is there."""
         lines = queue.Queue()
         for process in processes:
             for stream in (process.stdout, process.stderr):

@@ -1,4 +1,4 @@
-"""What ./lockstep setup --gpu promises of NVIDIA's libraries: see launcher_case.py for how it is watched. And what
+"""Checks what ./lockstep setup --gpu promises of NVIDIA's libraries (launcher_case.py says how it is watched), and what
 docs/gpu/check.sh does where there is no GPU."""
 
 import os

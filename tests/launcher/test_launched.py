@@ -31,7 +31,7 @@ class ByHand(Launched):
 
 
 class Ending(Launched):
-    """What a launcher and the peers read of how a rank ended."""
+    """Checks how a launcher and the peers see a rank's end."""
 
     def by_hand(self, size, *arguments, **variables):
         port = str(free_port())

@@ -1,4 +1,4 @@
-"""What ./lockstep promises: see launcher_case.py for how it is watched."""
+"""Checks what ./lockstep promises: see launcher_case.py for how it is watched."""
 
 import os
 import pty

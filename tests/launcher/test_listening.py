@@ -1,4 +1,4 @@
-"""What listens in worlds of every tier, and in a user's program: nothing that another host reaches, unless it is to.
+"""Checks the sockets of worlds of every tier and of a user's program: another host reaches none that it should not.
 
 usage: test_listening.py LOCKSTEP_TOYS LOCKSTEP LAUNCHED [TEST ...]
 """
@@ -16,7 +16,7 @@ LAUNCHED = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and os.path.exi
 
 
 def address_of(text):
-    """Of the kernel's tables: words of an address in the machine's order, and the port."""
+    """Reads an address of the kernel's tables: words of an address in the machine's order, and the port."""
     words, port = text.split(":")
     packed = b"".join(struct.pack("=I", int(words[at:at + 8], 16)) for at in range(0, len(words), 8))
     return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed), int(port, 16)
@@ -71,7 +71,7 @@ def address_on_the_network():
 
 class Listening(Campaign):
     def all_of(self):
-        """What all processes of this test listen at."""
+        """The addresses at which the processes of this test listen."""
         found = set()
         for process in marked(self.mark):
             try:
@@ -81,7 +81,7 @@ class Listening(Campaign):
         return found
 
     def waits_with(self, world, count):
-        """What listens once that many sockets do."""
+        """The addresses once that many sockets listen."""
         self.wait_until(lambda: len(self.all_of()) >= count, world)
         return self.all_of()
 

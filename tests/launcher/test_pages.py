@@ -1,4 +1,4 @@
-"""What ./lockstep setup --pages promises of .venv-pages and the browser: see launcher_case.py for how it is watched."""
+"""Checks what ./lockstep setup --pages promises of .venv-pages and the browser: see launcher_case.py for how it is watched."""
 
 import os
 import unittest

@@ -1,4 +1,4 @@
-"""What ./lockstep setup --peer promises of .venv-peer: see launcher_case.py for how it is watched."""
+"""Checks what ./lockstep setup --peer promises of .venv-peer: see launcher_case.py for how it is watched."""
 
 import os
 import signal

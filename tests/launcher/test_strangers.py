@@ -11,7 +11,7 @@ import unittest
 
 from campaign_case import Campaign
 
-# Of c10d's TCPStore: a client says that it is one, then sets keys.
+# Requests of c10d's TCPStore: a client says that it is one, then sets keys.
 VALIDATE, SET, MAGIC = 0, 1, 0x3C85F7CE
 RANK_ZERO = b"/lockstep/campaign/attempt_0/rank_zero"
 

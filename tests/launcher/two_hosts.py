@@ -14,7 +14,7 @@ def ip(*arguments):
 
 
 class TwoHosts:
-    """Of a Launched test case: two network namespaces, self.names, that see each other at ADDRESSES and by these names."""
+    """The hosts of a Launched test case: two network namespaces, self.names, that see each other at ADDRESSES and by these names."""
 
     def make_hosts(self):
         if os.getuid() != 0:
@@ -62,6 +62,6 @@ class TwoHosts:
                 pass
 
     def switch_off(self, host):
-        """What runs there ends, and the other host hears nothing of it."""
+        """Ends the host's processes; the other host receives nothing about it."""
         self.cut_the_cable()
         self.end_processes(host)

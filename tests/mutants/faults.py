@@ -69,7 +69,7 @@ class Page:
 
     @classmethod
     def read(cls, path):
-        """Of a page that is not there, or of lines that are none: nothing."""
+        """Reads the page; one that is not there, or has no such lines, gives nothing."""
         page = cls()
         for text in path.read_text().splitlines() if path.exists() else []:
             found = LINE.match(text)

@@ -46,7 +46,7 @@ def must(*command, **options):
 
 
 def expectations(planted, backends):
-    """What a mutant says of itself on these backends."""
+    """The expectations that a mutant states for these backends."""
     return [caught for caught in planted.caught_by if caught.backend in backends]
 
 
@@ -58,7 +58,7 @@ def libtorch_of(cache):
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a run says of one scenario."""
+    """The result of one scenario in a run."""
 
     result: str
     pattern: str

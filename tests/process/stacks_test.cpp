@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
   for (;;) ++turns;
 }
 
-// What is seen of the threads of a child that does `act`, at its deadline.
+// The threads of a child that runs `act`, as seen at its deadline.
 std::vector<ThreadStack> seen_of(const std::function<void()>& act) {
   const SharedMemory memory(sizeof(StackBoard));
   auto& board = *reinterpret_cast<StackBoard*>(memory.bytes().data());

@@ -1,4 +1,4 @@
-// What tests of processes look at from outside.
+// Helpers with which tests of processes look from outside.
 #pragma once
 
 #include <gtest/gtest.h>

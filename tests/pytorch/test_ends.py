@@ -13,7 +13,7 @@ from test_pytorch import MISSING, PATIENCE_S, PROGRAM, Case, unittest
 
 INTERRUPTED = 130
 
-# What wrap does of each way to hang: in Python code, in a call of C without and with Python's lock, in a lock.
+# The body of wrap for each way to hang: in Python code, in a call of C without and with Python's lock, in a lock.
 HANGS = {
     "in Python": "while True: pass",
     "in C": "time.sleep(10**6)",

@@ -31,7 +31,7 @@ class OfFile(Case):
 @unittest.skipIf(MISSING, MISSING)
 class BadFiles(OfFile):
     def refused(self, path):
-        """What a run says of the file, which it refuses before it runs anything."""
+        """The error of a run that refuses the file before it runs anything."""
         status, said = self.run_file(path, "gradients")
         self.assertEqual(status, USAGE, said)
         self.assertFalse(os.path.exists(os.path.join(self.folder, "out")), "a run was begun")
@@ -155,7 +155,7 @@ class Examples(OfFile):
                 self.assertIn(line.rstrip(), said)
 
 
-# What PyTorch itself does in another way than the claim has it (docs/findings.md) is left out.
+# Options in which PyTorch itself differs from the claim (docs/findings.md) are left out.
 ITS_OWN = ["options.static_graph=false", "options.gradient_as_bucket_view=false"]
 # (the file, the scenario that catches it, fields that are fixed, what the run says)
 PLANTED = [

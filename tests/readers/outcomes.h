@@ -1,6 +1,6 @@
-// What became of a reader's inputs: it reads an input, and then what it has read can be used and is
-// written and read back the same, or it refuses with a sentence that begins with the place. Nothing
-// else is thrown.
+// The outcomes of a reader's inputs: the reader accepts an input, and then what it has read can be
+// used and is written and read back the same, or it refuses with a sentence that begins with the
+// place. It throws nothing else.
 #pragma once
 
 #include <cstdint>

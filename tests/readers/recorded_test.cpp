@@ -205,7 +205,7 @@ TEST(Readers, ARecordedRunThatNobodyChangedHolds) {
   EXPECT_GE(results.at("pass"), 14u);
 }
 
-// What `judge` prints and writes, and `report` reads back.
+// Checks what `judge` prints and writes, and that `report` reads it back.
 void report(const Run& run) {
   const reports::Style plain;
   const auto columns = reports::columns_for(run);

@@ -1,4 +1,4 @@
-// What the recorder in C++ writes of tensors and optimizers.
+// Checks what the recorder in C++ writes of tensors and optimizers.
 #include "recorder/cpp/comparison.h"
 #include "recorder/cpp/digest.h"
 #include "recorder/cpp/optimizers.h"

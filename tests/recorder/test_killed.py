@@ -19,7 +19,7 @@ import peer
 from peer import PYTHON
 
 DRAWN = 12  # moments, besides the first records
-# What a claim compares is not there before the first of these records.
+# The first record that each invariant needs: without it there is nothing to compare.
 NEEDS = {"parameters.are_the_same": b'"role":"parameters"', "gradients.are_the_same": b'"role":"gradients"',
          "optimizer.has_one_state": b'"role":"state"', "run.has_one_length": b'"name":"backward"',
          "data.is_partitioned": b'"name":"batch"', "collectives.have_one_order": b'"op":'}

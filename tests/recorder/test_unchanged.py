@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.dirname(HERE))
 import peer
 from peer import PYTHON
 
-# What the recorder leaves out of a program, and says so.
+# Events of a program that the recorder leaves out, and says so.
 LEFT_OUT = {}
 TIME = re.compile(rb"\d\d:\d\d:\d\d\.\d+( \d+)?")
 

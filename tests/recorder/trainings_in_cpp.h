@@ -25,7 +25,7 @@ struct Here {
 struct TrainingInCpp {
   std::string name;
   std::function<void(Here& here)> run;
-  // What the recorder must leave out, and say so.
+  // The events that the recorder must leave out, and say so.
   std::vector<std::string> left_out = {};
 };
 

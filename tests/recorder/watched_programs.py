@@ -61,7 +61,7 @@ def random_states():
 
 
 def run_rank(rank, name, folder, is_recorded):
-    """What the interpreter does around a program."""
+    """Does what the interpreter does around a program."""
     for number, kind in ((1, "out"), (2, "err")):
         file = os.open(os.path.join(folder, "rank%d.%s" % (rank, kind)), os.O_WRONLY | os.O_CREAT, 0o600)
         os.dup2(file, number)

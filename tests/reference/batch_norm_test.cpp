@@ -128,8 +128,8 @@ TEST(BatchNorm, OfNoValuesIsEmptyWithZeroGradients) {
   EXPECT_EQ(apart(out.weight_gradients[0].value, torch::zeros({3}, torch::kDouble)), 0);
 }
 
-// What float32 makes of the same definition, summed forwards and backwards: within the bounds, and
-// the bounds within a few thousandths of the values.
+// Float32 computes the same definition, summed forwards and backwards: within the bounds, and the
+// bounds within a few thousandths of the values.
 TEST(BatchNorm, BoundsHoldForFloat32InTwoOrdersAndAreTight) {
   auto parts = parts_of({4});
   for (auto& part : parts) part.input = part.input.to(at::kFloat).to(at::kDouble);

@@ -104,8 +104,8 @@ TEST(Training, GradientsOfTwoBatchesAddUp) {
   EXPECT_EQ(sum.partial_sum_units_max, 7);
 }
 
-// What three ranks of float32 make of it, each rank on its part, lies within the bound; a mistake
-// of a thousandth lies outside.
+// The average of three ranks in float32, each on its part, lies within the bound; a mistake of a
+// thousandth lies outside.
 TEST(Training, AveragesOfRealNumbersLieWithinTheirBounds) {
   auto generator = at::detail::createCPUGenerator(3);
   const auto real = [&](at::IntArrayRef shape) {

@@ -26,7 +26,7 @@ std::string refusal(const Json& json) {
   return "none";
 }
 
-// Of 200 drawn cases `hard` are hard, where a quarter must be.
+// The result of 200 drawn cases of which `hard` are hard, where a quarter must be.
 Result with_shares(int64_t hard, const std::string& scenario = "a.b") {
   auto result = passing();
   result.scenario = scenario;

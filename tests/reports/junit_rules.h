@@ -1,4 +1,4 @@
-// What the readers of JUnit XML ask of a file.
+// Checks what the readers of JUnit XML require of a file.
 #pragma once
 
 #include <string>

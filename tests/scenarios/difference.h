@@ -1,4 +1,4 @@
-// What two histories of one case do not have in common: to the bit, in every rank.
+// The differences between two histories of one case: to the bit, in every rank.
 #pragma once
 
 #include "harness/core/history.h"
@@ -7,8 +7,8 @@
 
 namespace lockstep::scenarios {
 
-// What a subject sends in each bucket beside gradients; ours has a flag there (Note [The flag in
-// the last bucket] in ddp/reducer/pass_buckets.h).
+// The elements that a subject sends in each bucket beside gradients; ours has a flag there (Note
+// [The flag in the last bucket] in ddp/reducer/pass_buckets.h).
 struct Extra {
   int64_t left_elements = 0, right_elements = 0;
 };

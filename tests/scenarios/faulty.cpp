@@ -100,7 +100,7 @@ class Faulty : public Replica {
     return tensors.front();
   }
 
-  // What this rank puts into the sum in place of its `gradient`.
+  // The tensor that this rank puts into the sum in place of its `gradient`.
   at::Tensor share(size_t place, const at::Tensor& gradient) {
     if (is("rank 1 does not divide") && is_rank_one()) return gradient;
     const auto right = gradient * scale(gradient);
@@ -110,7 +110,7 @@ class Faulty : public Replica {
     return before;
   }
 
-  // What this rank holds in place of `average`.
+  // The tensor that this rank holds in place of `average`.
   at::Tensor held(size_t place, const at::Tensor& gradient, const at::Tensor& average) {
     if (is("one rank keeps its own") && is_rank_one()) return gradient;
     if (is("adds to the old gradient")) return gradient + average;
@@ -142,7 +142,7 @@ class Faulty : public Replica {
       parameters.front().mutable_grad() = at::Tensor();
   }
 
-  // What had added up before stays as it is on each rank.
+  // A gradient accumulated before stays as it is on each rank.
   void reduce_alone(const at::Tensor& loss) {
     std::vector<at::Tensor> before;
     for (auto& parameter : model_->parameters()) {

@@ -117,7 +117,7 @@ class FaultySubjects : public ::testing::Test {
   static void SetUpTestSuite() {
     std::vector<Scenario> scenarios;
     for (const auto* name : kHeld) scenarios.push_back(scenario_in_catalogue(name));
-    // What the textbook's subject does not hold even without a mistake.
+    // The scenarios that the textbook's subject does not hold even without a mistake.
     for (const auto* name :
          {"replicas.different_models_are_refused", "accumulation.graphs_decide",
           "accumulation.bare_passes_are_local", "unused.are_averaged_over_all_ranks"})

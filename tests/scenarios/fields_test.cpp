@@ -111,7 +111,7 @@ class Fields : public ::testing::Test {
   }
   using Shows = decltype(&history_of);
 
-  // What a case shows is found out once, and only where it is asked for.
+  // A case prints its text once, and only where it is asked for.
   struct Base {
     Case is;
     std::map<Shows, std::string> shown{};

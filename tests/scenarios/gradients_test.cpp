@@ -10,7 +10,7 @@
 namespace lockstep::scenarios {
 namespace {
 
-// What rank `rank` holds of parameter `p` after the backward of a step.
+// The tensor that rank `rank` holds of parameter `p` after the backward of a step.
 using Held = std::function<at::Tensor(const ExpectedStep&, size_t p, int rank)>;
 using Start = std::function<uint64_t(const Training&, int rank)>;
 

@@ -74,7 +74,7 @@ class ACaseNearADrawnOne : public ::testing::Test {
   static inline std::vector<std::unique_ptr<Tier>> lanes_;
 };
 
-// What fails there would be a counterexample against any subject.
+// True of a case that would be a counterexample against any subject.
 bool fails(const Case& c, const Verdict& verdict) {
   if (!is_failure(verdict.kind) && verdict.kind != Verdict::Kind::inconclusive) return false;
   ADD_FAILURE() << c.scenario << " " << c.value.dump() << "\n"
@@ -107,7 +107,8 @@ TEST_F(ACaseNearADrawnOne, HoldsOnLockstepWhereItIsSmallerAndMeetsThePreconditio
   }
 }
 
-// Of a list: those of one element, and the list with its last element replaced.
+// Returns the other choices for a list: those of one element, and the list with its last element
+// replaced.
 std::vector<Json> other_choices(const Leaf& leaf, const Json& value) {
   if (leaf.type == Leaf::Type::truth) return {!value.get<bool>()};
   std::vector<Json> all;

@@ -1,4 +1,4 @@
-// What single scenarios of SyncBatchNorm expect, on made-up histories.
+// Checks what single scenarios of SyncBatchNorm expect, on made-up histories.
 #include "harness/core/scenario.h"
 #include "harness/core/values.h"
 #include "scenarios/cases/tensors.h"
@@ -101,7 +101,7 @@ const Layer kUneven{.world = {.size = 2},
                     .values = "real",
                     .seed = 15};
 
-// What ranks record whose losses are weighted, or are not, whatever the phase says.
+// Records the gradients of ranks whose losses are weighted, or are not, whatever the phase says.
 void record_gradients(std::vector<RankHistory>& ranks, const char* phase,
                       const std::vector<double>& factors) {
   auto parts = parts_of(kUneven, 0);

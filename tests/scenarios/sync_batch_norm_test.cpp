@@ -17,7 +17,7 @@ const std::vector<std::pair<const char*, std::vector<const char*>>> kPhases{
     {"backward", {kInputGradient, kWeightGradient, kBiasGradient}},
     {"after step", {kRunningMean, kRunningVar, kBatches}}};
 
-// What a rank records that sees `steps`; values for all ranks may be one.
+// The history of a rank that sees `steps`; values for all ranks may be one.
 History history_of(const Layer& c, const std::vector<Step>& steps) {
   std::vector<RankHistory> ranks(static_cast<size_t>(c.world.size));
   for (size_t rank = 0; rank < ranks.size(); ++rank)

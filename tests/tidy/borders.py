@@ -11,7 +11,7 @@ PUBLIC = tuple("ddp/" + name + ".h" for name in (
 ALL_BUT_DDP = ("reference", "harness", "scenarios", "reports", "demos", "cli", "bench", "examples", "cmake")
 SUBJECT = tuple(RANK + "/" + name for name in ("rank_context.h", "tensors.h")) + tuple(
     WORLD + "/" + name for name in ("checkpoints.h", "subject.h", "subjects.h", "optimizers.h", "options.h"))
-# What a launcher says to a process, and the process to it: free of torch.
+# The messages between a launcher and a process: free of torch.
 LAUNCHER = ("ddp/launcher_report.h", "ddp/rendezvous/launcher.h", "ddp/rendezvous/listening.h")
 SCENARIOS = ("scenarios", CORE, "reference") + SUBJECT
 

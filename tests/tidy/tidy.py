@@ -34,7 +34,7 @@ LONG_FILES = {
     "tests/ddp/reducer/gradients_test.cpp": "one list of propositions on one small world",
 }
 
-# What may end a process on the spot: a forked child's last line, an injected exit, the second Ctrl-C.
+# The code that may end a process on the spot: a forked child's last line, an injected exit, the second Ctrl-C.
 ENDS_PROCESSES = (PROCESS, WORLD + "/forked", RANK + "/injector.cpp", "cli/interrupt.cpp",
                   "ddp/spawn")
 OUR_CODE = ("ddp", "reference", "harness", "recorder", "scenarios", "reports", "demos", "cli", "bench", "examples")

@@ -11,7 +11,7 @@ HEADERS = (".h", ".hpp", ".cuh")
 SOURCES = (".cpp", ".cc", ".cu")
 NOT_OURS = {".git", ".venv", ".venv-peer", ".venv-pages", "build", ".lockstep", "__pycache__", ".cache"}
 
-# What the compiler does not read as code: comments, strings and characters. A quote between two
+# Text that the compiler does not read as code: comments, strings and characters. A quote between two
 # digits separates thousands.
 NOT_CODE = re.compile(
     r"""//[^\n]*|/\*.*?\*/

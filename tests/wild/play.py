@@ -36,7 +36,7 @@ def play(python, program, folder, *recorder):
 
 
 def judged(lockstep, record, report):
-    """What `judge` said: its exit code and the results by claim."""
+    """The output of `judge`: its exit code and the results by invariant."""
     ended = subprocess.run([lockstep, "judge", record, "--json", report], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     if not os.path.exists(report):
         return ended.returncode, {}, ended.stdout + ended.stderr
@@ -45,7 +45,7 @@ def judged(lockstep, record, report):
 
 
 def package_of(text):
-    """That which the program's docstring names first."""
+    """The package that the program's docstring names first."""
     return re.match(r'"""([a-z-]+):', text)[1]
 
 

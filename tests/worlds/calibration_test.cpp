@@ -5,8 +5,8 @@
 namespace lockstep {
 namespace {
 
-// What two ranks record where an operation costs 700 ns and 250 ps an element, and a message 40 us
-// and a nanosecond a byte: two messages of half the bytes.
+// The history of two ranks where an operation costs 700 ns and 250 ps an element, and a message 40
+// us and a nanosecond a byte: two messages of half the bytes.
 History made_up(int64_t noise_ns) {
   std::vector<int64_t> computing, communicating;
   for (const int64_t elements : {1, 1 << 10, 1 << 14, 1 << 17, 1 << 20}) {

@@ -1,4 +1,4 @@
-// What is judged: each in a file of its own.
+// The judged subjects: each in a file of its own.
 #pragma once
 
 #include "lockstep/harness.h"

@@ -35,7 +35,7 @@ class AverageAfterBackward(torch.nn.Module):
         self.averages = True
 
 
-# What Lockstep calls.
+# Lockstep calls this.
 def wrap(module, process_group, options):
     return AverageAfterBackward(module, process_group)
 

@@ -1,4 +1,4 @@
-"""What a user's file defines, as the subject python:FILE.py."""
+"""The parts that a user's file defines, as the subject python:FILE.py."""
 
 import gc
 import inspect
@@ -12,7 +12,7 @@ from lockstep_module import listed, module_of
 from lockstep_worlds import Refused, adopt, refuse_unknown
 from torch.utils.data import DataLoader
 
-# What a file may define, and how each is called.
+# The parts that a file may define, and how each is called.
 PARTS = {
     "wrap": ("module", "process_group", "options"),
     "after_backward": ("module",),
@@ -43,7 +43,7 @@ class UserFile:
         return "" if part in self.parts else f"{self.name} defines no {called(part)}"
 
     def call(self, part, method, *arguments):
-        """What a part returns, which has to have this method."""
+        """Returns the object that a part makes, which has to have this method."""
         if part not in self.parts:
             raise Refused(self.lacks(part))
         try:
@@ -66,7 +66,7 @@ class UserFile:
 
 
 class Options(Mapping):
-    """What a case wants. A part that does not read an option cannot follow it."""
+    """The options that a case wants. A part that does not read an option cannot follow it."""
 
     def __init__(self, values):
         self.values_, self.read = values, set()

@@ -1,4 +1,4 @@
-"""What a training loop uses beside a wrapped model."""
+"""The parts of a training loop beside a wrapped model."""
 
 import torch
 import torch.distributed as dist
@@ -30,7 +30,7 @@ class Sharded:
 
 
 def refusal_of_sync_batch_norm(group):
-    """What PyTorch says of SyncBatchNorm on the CPU; it says so before it communicates."""
+    """PyTorch's refusal of SyncBatchNorm on the CPU, which comes before it communicates."""
     adopt(group)
     layer = torch.nn.SyncBatchNorm(1, process_group=group)
     try:

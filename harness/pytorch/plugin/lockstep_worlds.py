@@ -34,7 +34,7 @@ def refuse_unknown(keywords):
 
 
 class World:
-    """What init_process_group leaves behind, for one group that exists already."""
+    """The state that init_process_group leaves behind, for one group that exists already."""
 
     def __init__(self):
         self.default_pg = None

@@ -133,7 +133,7 @@ struct Plugin {
   // Runs a user's file, before anything forks. Returns what is wrong with it; empty: its parts are
   // there from now on.
   std::string (*open)(const std::string& file);
-  // That it does not define this part; empty: it does.
+  // Why the file does not define this part; empty: it does.
   std::string (*lacks)(const std::string& file, const std::string& part);
 
   std::unique_ptr<Wrapped> (*wrap)(const Model&, const Group&, const WrapValues&);

@@ -29,7 +29,7 @@ std::string text_of(const ChildEnd& end) {
   return "was not ready in time";
 }
 
-// Of the processes that were to make a world: which one could not, and why.
+// Names the process that could not make a world, and why.
 std::string why_not_ready(const KeptGroup::Readiness& made, const Capture& output) {
   const auto& ends = made.report.ends;
   const auto who = [&](size_t index) {

@@ -36,7 +36,7 @@ void set_signals() {
 // rank that left a moment earlier would break its peers, whose stacks are just being taken.
 constexpr std::chrono::minutes kBeyondDeadline{1};
 
-// What is under way for longer when every rank has ended is left behind.
+// A rank that takes longer than this after every rank has ended counts as left behind.
 constexpr std::chrono::milliseconds kLastingMost{500};
 
 // The parts of a case that a RankRun refers to.

@@ -28,7 +28,7 @@ std::string LaunchedTier::answer_of(int rank, const std::string& request) {
   throw TierLost(lost_);
 }
 
-// What is available: if a process is gone by now, the next case reports it.
+// Keeps the output that is available: if a process is gone by now, the next case reports it.
 void LaunchedTier::keep_output(const std::filesystem::path& folder, const History& history) {
   std::filesystem::create_directories(folder);
   const DivergencePoints divergence_points(history, call_sites_);

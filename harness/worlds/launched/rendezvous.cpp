@@ -178,7 +178,7 @@ class Visitor {
     }
   }
 
-  // Those that came may be at work already: then this process alone is refused.
+  // Refuses this process alone: the processes that arrived may be at work already.
   [[noreturn]] void refuse_one_too_many(int64_t number) {
     auto problem = problem_with(arrivals());
     if (problem.empty())
@@ -193,7 +193,7 @@ class Visitor {
     return store_->compareSet(kDecision, std::string(), decision);
   }
 
-  // Those that have said who they are. A process that was counted may have died before.
+  // The processes that have identified themselves. A process that was counted may have died before.
   std::vector<Arrival> arrivals() {
     std::vector<Arrival> all;
     const auto count = store_->add(kArrivals, 0);

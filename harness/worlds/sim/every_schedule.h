@@ -29,8 +29,8 @@ class EverySchedule {
  private:
   void move_on();
 
-  // Those that may be varied at `level_` or later. Each was made by varying an earlier choice, and
-  // has the first rank from there on.
+  // The choices that may be varied at `level_` or later. Each was made by varying an earlier
+  // choice, and has the first rank from there on.
   std::vector<std::vector<Choice>> varied_;
   size_t level_ = 0, base_ = 0, of_level_ = 0;  // of_level_: in varied_ before this level
   int taken_ = 0;                               // at level_ of varied_[base_]

@@ -35,7 +35,7 @@ constexpr bool kDealsNoIndices = !kIsSampler<T> && requires {
 // The passes of one sampler over its dataset. Copies of a sampler share it.
 class SamplerLog {
  public:
-  // What is said of a pass as it begins; -1 where it is not known.
+  // The facts of a pass as it begins; -1 where one is not known.
   struct Pass {
     std::string sampler;
     std::string fingerprint;  // of the dataset's first sample; empty: not known
@@ -134,7 +134,7 @@ class Recorder {
   template <class Join>
   friend class RecordedJoin;
 
-  // What a DistributedDataParallel says of itself; of another module nothing.
+  // The facts that a DistributedDataParallel gives about itself; another module gives nothing.
   struct Wrapper {
     std::function<std::int64_t()> reduced_passes;  // synchronised passes so far; null: no wrapper
     bool broadcasts_buffers = false, finds_unused_parameters = false;
@@ -248,7 +248,8 @@ requires kIsSampler<Sampler> RecordedSampler<Sampler> Recorder::watch(Sampler sa
   return {std::move(sampler), is_on() ? new_sampler_log() : nullptr, {}};
 }
 
-// What a dataset gives: tensors, examples of them, vectors of either. Others have no tensor.
+// Collects the tensors that a dataset gives: tensors, examples of them, vectors of either. Others
+// have no tensor.
 template <class Value>
 void append_tensors(const Value& value, std::vector<at::Tensor>& all) {
   if constexpr (std::is_same_v<Value, at::Tensor>) {

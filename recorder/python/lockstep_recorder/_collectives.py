@@ -1,4 +1,4 @@
-"""What the program sends through `torch.distributed`."""
+"""Records what the program sends through `torch.distributed`."""
 import contextlib
 import os
 import sys
@@ -20,7 +20,7 @@ HERE = os.path.dirname(__file__)
 
 
 class Collectives:
-    """What the program sends through `torch.distributed`, in order."""
+    """The collectives that the program sends through `torch.distributed`, in order."""
 
     def __init__(self, record):
         self.record, self.sequences, self.pending = record, {}, weakref.WeakKeyDictionary()

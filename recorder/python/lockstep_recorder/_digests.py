@@ -34,7 +34,7 @@ def parts_of(data, most):
 
 
 def hashes_of(parts):
-    """Of the rows in each part, in order. CUDA has no matrix products of integers."""
+    """The hashes of the rows in each part, in order. CUDA has no matrix products of integers."""
     whole, half = keys(parts[0].device)
     if parts[0].device.type != "cpu":
         return torch.cat([(rows * whole).sum(1) + ((rows >> 32) * half).sum(1) for rows in parts])
@@ -64,7 +64,7 @@ def summed(hashes, numbers, ends):
 
 @functools.lru_cache(maxsize=64)
 def layout_of(sizes, device):
-    """Of tensors with so many bytes: zeros that fill the last row of each, and the numbers and ends of the rows that are hashed
+    """The layout of tensors with so many bytes: zeros that fill the last row of each, and the numbers and ends of the rows that are hashed
     together: those of small tensors, and the last ones of large tensors."""
     with torch.inference_mode(False):
         zeros = torch.zeros(ROW, dtype=torch.uint8, device=device)
@@ -134,7 +134,7 @@ def is_dtensor(tensor):
 
 
 def plain_tensor(tensor):
-    """What this rank holds of the tensor, as one that no subclass's code runs for. Throws where there is none."""
+    """This rank's part of the tensor, as one for which no subclass's code runs. Throws where there is none."""
     if is_dtensor(tensor):
         if any(placement.is_partial() for placement in tensor.placements):
             raise TypeError("a DTensor of partial sums")

@@ -30,7 +30,7 @@ def clock():
 
 
 def whole_number(*variables, default=0):
-    """That of the first variable that is set."""
+    """The value of the first variable that is set."""
     name = next((each for each in variables if os.environ.get(each)), None)
     text = os.environ[name] if name else str(default)
     if not text.isascii() or not text.isdigit():
@@ -114,7 +114,7 @@ def exited(original, *code):
 
 
 def ended():
-    """Of a process of `multiprocessing` an exception is on its way here."""
+    """Ends the history as the process ends. In a process of `multiprocessing` an exception is still being raised here."""
     error = sys.exc_info()[1]
     if isinstance(error, SystemExit) and error.__context__ is not None:
         error = error.__context__  # What torch.multiprocessing.spawn hands to the parent.
@@ -129,7 +129,7 @@ def ended():
 
 
 class Spawned:
-    """What a process runs that a program starts which is no rank itself: it may be one."""
+    """The target of a process that a program starts which is no rank itself: the process may be one."""
 
     def __init__(self, target, given):
         self.target, self.given = target, given

@@ -7,7 +7,7 @@ import torch
 from ._digests import bytes_of, dtype_name, is_dtensor, plain_tensor
 from ._objects import field
 
-# What wrappers put between the names of modules.
+# Parts that wrappers put between the names of modules.
 WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 
 
@@ -29,7 +29,7 @@ class Model:
         return [(clean(name), tensor) for name, tensor in members(self.module()) if name not in ignored]
 
     def all_parameters(self):
-        """Those that the module had when the part of the step began that is recorded."""
+        """The parameters that the module had when the recorded part of the step began."""
         if self.listed is None:
             self.listed = self.named(torch.nn.Module.named_parameters)
         return self.listed
@@ -52,7 +52,7 @@ class Model:
         return {id(p): (self, name, not p.requires_grad) for name, p in self.all_parameters()}
 
     def shards(self):
-        """What this rank holds of tensors that the ranks have parts of: [name, whole shape, where it begins, whether in the
+        """This rank's parts of divided tensors: [name, whole shape, where it begins, whether in the
         flattened whole]."""
         offsets = getattr(sys.modules.get("torch.distributed.tensor._utils"), "compute_local_shape_and_global_offset", None)
         return [[name, list(p.shape), list(offsets(p.shape, p.device_mesh, p.placements)[1]), False]
@@ -104,7 +104,7 @@ def clean(name):
 
 
 def sent(named):
-    """What a collective of the wrapper sends, in all."""
+    """The dtype and total size of what a collective of the wrapper sends."""
     tensors = [tensor for _, tensor in named]
     return {"dtype": dtype_name(tensors[0].dtype) if tensors else "", "elements": sum(t.numel() for t in tensors)}
 

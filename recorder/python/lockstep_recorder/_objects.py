@@ -1,4 +1,4 @@
-"""What is said of objects of the program, without running code of their classes."""
+"""Describes objects of the program, without running code of their classes."""
 import array
 import collections
 import hashlib

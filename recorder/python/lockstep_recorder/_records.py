@@ -16,7 +16,7 @@ from ._training import Training
 
 VALUES_BYTES = 3 << 19  # Of one list; of larger tensors some elements are recorded.
 ELEMENTS_MOST, ELEMENTS_LEAST = 4096, 16  # Of a tensor, where not all are.
-# What has more elements is digested in the first steps, and then in every seventh: no model of two or three is always passed over.
+# A larger tensor is digested in the first steps, and then in every seventh: no model of two or three is always passed over.
 LARGE, OFTEN, SELDOM = 4 << 20, 8, 7
 
 

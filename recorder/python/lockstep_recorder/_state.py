@@ -1,4 +1,4 @@
-"""What all parts of the recorder share."""
+"""State that all parts of the recorder share."""
 import threading
 import types
 

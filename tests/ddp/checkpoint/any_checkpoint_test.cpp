@@ -40,8 +40,7 @@ std::string text(const std::string& letters) {
   return std::string{'X', static_cast<char>(letters.size()), '\0', '\0', '\0'} + letters;
 }
 
-// What a pickle has one after the other, right or wrong: an opcode with its operand, or the many of
-// a tensor.
+// One step of a pickle, right or wrong: an opcode with its operand, or the many of a tensor.
 std::string step(Random& random) {
   static const std::vector<std::string> kSteps{
       "N",

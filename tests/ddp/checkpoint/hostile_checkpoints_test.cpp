@@ -137,8 +137,8 @@ TEST(HostilePickles, WithNamesAndKeysThatAreLongAreRefused) {
   EXPECT_EQ(outcome_of(kStart + "}" + text + "Ns."), "a key in it is too long");
 }
 
-// Of a hash table that grows where many keys fall in one place, as LibTorch's does: these differ in
-// the lowest bits of their hash.
+// LibTorch's hash table grows where many keys fall in one place: these keys differ in the lowest
+// bits of their hash.
 TEST(HostilePickles, MayHaveKeysThatCollide) {
   std::uint64_t inverse = 1;
   for (int i = 0; i < 6; ++i) inverse *= 2 - 11400714819323198485U * inverse;

@@ -37,7 +37,8 @@ void write_bytes(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// What load_checkpoint says on both ranks of a file that only rank 1 reads, if it changes nothing.
+// The error of load_checkpoint on both ranks for a file that only rank 1 reads, if it changes
+// nothing.
 std::string refusal(const TemporaryFolder& folder, const std::string& kind = "adam") {
   const auto reports = run_world(2, [&](const Group& group) {
     auto net = make_net();

@@ -1,4 +1,4 @@
-// What may be in the place of a checkpoint that is saved, and how its name is shown.
+// The targets that may be in the place of a checkpoint that is saved, and how its name is shown.
 #include "ddp/checkpoint.h"
 #include "tests/ddp/checkpoint/training.h"
 #include "tests/ddp/forked_world.h"

@@ -23,7 +23,7 @@ std::string text_of(const torch::nn::Module& module);
 // The sentence of the DisagreementError that `act` throws.
 std::string sentence_of(const std::function<void()>& act);
 
-// What read_archive returned with LibTorch's dictionaries, which write_file takes.
+// The value of read_archive with LibTorch's dictionaries, which write_file takes.
 c10::IValue writable(const c10::IValue& value);
 
 // A file of such a value.

@@ -18,7 +18,7 @@ std::uint64_t size_of(const ZipRecord& record) {
   return record.says_size < 0 ? record.bytes.size() : std::uint64_t(record.says_size);
 }
 
-// What a record's header and its entry have in common, from the version on.
+// Writes the part that a record's header and its entry have in common, from the version on.
 void put_about(std::string& to, const ZipRecord& record, bool in_extra) {
   constexpr std::uint32_t kInExtra = 0xffffffff;
   put(to, 0, 4);  // version and flags

@@ -1,4 +1,5 @@
-// What ranks learn when their collectives differ or do not come, and what stays usable.
+// Checks the errors that ranks receive when their collectives differ or do not come, and what stays
+// usable.
 #include "ddp/collectives.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"

@@ -19,7 +19,7 @@ using testing::run_on_devices;
 using testing::same;
 using testing::side_stream;
 
-// What was forgotten while `act` worked on memory of the device.
+// Returns what was forgotten while `act` worked on memory of the device.
 std::string forgotten_in(const std::function<void(StreamOrder&, at::Tensor&)>& act) {
   return run_on_devices(1,
                         [&](const Group&) {

@@ -21,7 +21,7 @@ using testing::Terms;
 using testing::validation_errors_in;
 using Loss = testing::TermsImpl::Loss;
 
-// What no case of replicas.different_models_are_refused has.
+// Covers what no case of replicas.different_models_are_refused has.
 TEST(Obstacles, OfOneRankAreRaisedOnEveryRank) {
   struct Obstacle {
     DistributedDataParallelOptions options;
@@ -180,7 +180,7 @@ TEST(UnfinishedReduction, ByAnExceptionInABackwardPassIsReportedOnTheOtherRanks)
   }
 }
 
-// What a rank says when it cannot go on is what its peers' waits end with, long before the timeout.
+// The sentence of a rank that cannot continue ends its peers' waits, long before the timeout.
 TEST(FailedRank, EndsItsPeersWaitsWithItsOwnSentence) {
   struct Failing : torch::nn::Module {
     at::Tensor weight = register_parameter("weight", torch::ones({1}, at::kDouble));

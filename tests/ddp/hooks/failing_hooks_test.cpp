@@ -113,7 +113,7 @@ TEST(CommunicationHooks, ThatFailOnOneRankEndTheInstanceOnAllUntilItStartsAfresh
         ddp.forward(Loss{{0, share(group)}}).backward();
       };
       std::string report;
-      // Who is done with this pass is told in the next one.
+      // A rank that is done with this pass receives the error in the next one.
       for (int i = 0; i < 2 && report.empty(); ++i) {
         const std::string error = thrown_by(step);
         const std::string what =

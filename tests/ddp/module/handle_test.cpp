@@ -1,4 +1,4 @@
-// What a handle can do.
+// Checks the operations of a handle.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/module/buffers.h"
 #include "tests/ddp/forked_world.h"

@@ -17,7 +17,7 @@ inline double own(const c10::intrusive_ptr<c10d::ProcessGroup>& group, double fa
   return 3 * factor * (group->getRank() + 1);
 }
 
-// What rank r has at position r.
+// The count of rank r is at position r.
 inline int count_of(const std::vector<int>& inputs,
                     const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
   return inputs[static_cast<std::size_t>(group->getRank())];

@@ -95,7 +95,7 @@ TEST(EndsOfJoins, IsFinishedOnce) {
                           "4.5 4.5"));
 }
 
-// What a rank says in the end, told by its peers.
+// The final error of a rank, as its peers reported it.
 std::string heard_in(const std::exception& error) {
   const std::string text = error.what();
   const auto told = text.rfind("reported: ");
@@ -160,7 +160,7 @@ TEST(EndsOfJoins, ThatIsLeftIsAnEndUntilTheNextUpdate) {
                           "update_process_group() begins anew on ranks that live; 4.5 4.5"));
 }
 
-// What the program tells itself stands in place of what the guard told.
+// The program's own report of a failure replaces the guard's.
 TEST(EndsOfJoins, LeavesTheLastWordToReportFailure) {
   const auto reports = run_world(2, [](const Group& group) {
     Terms net(1);
@@ -216,7 +216,7 @@ TEST(EndsOfJoins, GoesOnWithOtherRanksAfterAnUpdate) {
     EXPECT_EQ(reports[rank], "6 6; 4.5 4.5; " + uneven("rank 1 has", 1, "rank 0 has"));
 }
 
-// Whoever leaves a join and goes on is told apart from who is still in it.
+// A rank that leaves a join and continues is distinguished from one that is still in it.
 TEST(EndsOfJoins, UnderWayOnSomeRanksAloneIsRefusedInAnUpdate) {
   const auto reports = run_world(2, [](const Group& group) {
     Terms net(1);

@@ -193,7 +193,7 @@ TEST(ChangedBuffers, AreSaidAgainOnEveryRankUntilTheGroupBeginsAnew) {
         for (int step = 0; step < 3; ++step) {
           const bool is = is_told([&] { ddp(input, 1.0).backward(); });
           report += is ? "told; " : "trained; ";
-          // What is repaired is out of step all the same.
+          // A repaired rank is out of step all the same.
           if (group->getRank() == odd) buffer.set_data(before);
         }
         net->zero_grad();

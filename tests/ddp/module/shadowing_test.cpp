@@ -206,7 +206,8 @@ TEST(Shadowing, FollowsWhateverPassesThereAre) {
   EXPECT_EQ(reports, (std::vector<std::string>{"", "6 6; 6 6; 4.5 4.5; "}));
 }
 
-// Of those with inputs the highest rank's, before each forward, and in the end the last one's.
+// Buffers come from the highest rank with inputs before each forward, and in the end from the last
+// rank with inputs.
 TEST(Shadowing, TakesBuffersFromTheHighestRankWithInputs) {
   const auto reports = run_world(3, [](const Group& group) {
     Counting net(10.0);

@@ -1,4 +1,5 @@
-// What construction and forward do to parameters and buffers, and what a handle can do.
+// Checks what construction and forward do to parameters and buffers, and the operations of a
+// handle.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/module/buffers.h"
 #include "tests/ddp/forked_world.h"

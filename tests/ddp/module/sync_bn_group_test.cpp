@@ -46,7 +46,7 @@ at::Tensor batch_of(const Group& group) {
   return torch::arange(12, at::kFloat).view({4, 3}).cos() + group->getRank();
 }
 
-// What a step says: nothing, or its exception's sentence from where it becomes telling.
+// The outcome of a step: nothing, or its exception's sentence from where it becomes telling.
 std::string step_of(Handle& ddp, const Group& group) {
   try {
     ddp->forward(batch_of(group)).square().sum().backward();

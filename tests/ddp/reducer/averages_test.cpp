@@ -1,4 +1,4 @@
-// What holds of averages whatever the numbers are.
+// Checks properties of averages that hold whatever the numbers are.
 #include "ddp/distributed_data_parallel.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/ddp/modules.h"

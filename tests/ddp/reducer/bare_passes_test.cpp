@@ -111,7 +111,7 @@ TEST(BarePasses, OfTheParametersAloneOrOfAPenaltyOfTheBareModuleStayLocal) {
   EXPECT_EQ(reports, (std::vector<std::string>{"25 25 ", "3 3 "}));
 }
 
-// What is derived from gradients of a synchronised forward runs what that recorded.
+// A pass from gradients of a synchronised forward runs what that forward recorded.
 TEST(BarePasses, OfAPenaltyOfASynchronisedForwardAreReduced) {
   const auto reports = run_world(2, [](const Group& group) {
     torch::nn::Linear net(torch::nn::LinearOptions(1, 1).bias(false));
@@ -139,7 +139,7 @@ struct Product : torch::nn::Module {
   at::Tensor forward(const at::Tensor& input) { return input.mm(first).mm(second); }
 };
 
-// Of `share` times the slope, through the output that `forward` returns.
+// Runs backward of `share` times the slope, through the output that `forward` returns.
 template <class Forward>
 void backward_of_slope(const Forward& forward, double share) {
   const auto input = torch::full({1, 1}, share, torch::requires_grad().dtype(at::kDouble));

@@ -128,9 +128,9 @@ TEST(BucketPlan, RefusesNonsense) {
   }
 }
 
-// What holds for every plan, said without following the algorithm: each gradient once, kinds apart,
-// and a bucket is below its cap before its last gradient and not after it, the last of a kind
-// apart.
+// Checks what holds for every plan without following the algorithm: each gradient once, kinds
+// apart, and a bucket is below its cap before its last gradient and not after it, the last of a
+// kind apart.
 void expect_sound(const std::vector<GradientSize>& gradients, std::int64_t cap,
                   const std::vector<std::size_t>& order) {
   const BucketPlan plan = assign_buckets_in_order(gradients, {cap}, order);

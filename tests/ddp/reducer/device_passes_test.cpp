@@ -63,7 +63,7 @@ class Signal {
   bool is_given_ = false;
 };
 
-// What hooks share with the test. They stay where they are: one may be running.
+// The state that hooks share with the test. It stays where it is: a hook may be running.
 struct Plot {
   Signal is_at_work, go_on, is_over;
   std::atomic<bool> is_on = true;

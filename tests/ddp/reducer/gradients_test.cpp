@@ -1,4 +1,5 @@
-// What backward() leaves in .grad. Local gradients are multiples of W, so averages are exact.
+// Checks what backward() leaves in .grad. Local gradients are multiples of W, so averages are
+// exact.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "tests/ddp/forked_world.h"

@@ -175,7 +175,7 @@ TEST(UnusedParameters, DoNotGetAnOldGradientBack) {
   }
 }
 
-// What no_sync has accumulated is averaged by the next synchronised pass, which does not use it.
+// The next synchronised pass averages what no_sync has accumulated, though it does not use it.
 TEST(UnusedParameters, AreAveragedForWhatALocalPassPutIntoTheirGradient) {
   for (const bool skips : {false, true}) {
     for (const Options& way :

@@ -1,4 +1,4 @@
-// What a program is warned of that trains past its DistributedDataParallel.
+// Checks the warnings of a program that trains past its DistributedDataParallel.
 #include "ddp/distributed_data_parallel.h"
 #include "tests/ddp/forked_world.h"
 #include "tests/ddp/modules.h"
@@ -15,7 +15,7 @@ using testing::same;
 using testing::Terms;
 using Loss = testing::TermsImpl::Loss;
 
-// What c10 is warned of while it lives.
+// Captures c10's warnings while it lives.
 class Heard : public c10::WarningHandler {
  public:
   Heard() : guard_(this) {}

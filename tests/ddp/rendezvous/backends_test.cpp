@@ -1,5 +1,5 @@
-// What init_process_group() decides on machines where NCCL cannot be used, which no GPU makes any
-// machine. With GPUs: test_nccl.py.
+// Checks what init_process_group() decides on machines where NCCL cannot be used, which no GPU
+// makes any machine. With GPUs: test_nccl.py.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "ddp/init.h"

@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What one rank that has met is told of connecting; empty where all have.
+// The connection error of one rank whose rendezvous has succeeded; empty where all are connected.
 std::string connection_error(const c10::intrusive_ptr<c10d::Store>& store,
                              const RankAndSize& position, std::chrono::milliseconds timeout,
                              const std::string& problem) {

@@ -147,7 +147,7 @@ class OddStore : public c10d::PrefixStore {
   }
 
  private:
-  // What this process says, as another version says it.
+  // The introduction of this process, in the words of another version.
   std::vector<std::uint8_t> of_version(std::vector<std::uint8_t> value) const {
     const std::string own = "Lockstep ", other = "LockStep ";
     const auto at = std::search(value.begin(), value.end(), own.begin(), own.end());
@@ -234,7 +234,8 @@ void expect_all_told(const World& world, const std::vector<std::string>& reports
       EXPECT_TRUE(is_known(reports[at])) << reports[at];
     }
   }
-  // Who has met has met a whole world: one process of each rank, or a world of one by mistake.
+  // A process whose rendezvous succeeded has a whole world: one process of each rank, or a world of
+  // one by mistake.
   for (std::size_t at = 0; at < reports.size(); ++at) {
     const int size = world.processes[at].world_size;
     if (reports[at] != "met" || somebody_died) continue;

@@ -21,7 +21,7 @@ void stand(int rank, int world_size, const std::string& address, int port);
 // A store in this process, on a port of its own choice.
 c10::intrusive_ptr<c10d::TCPStore> serve_store();
 
-// What one rank knows, for all: the sum of what they say. Collective.
+// Gives every rank what one rank knows: the sum of their numbers. Collective.
 int told_to_all(const Group& group, int number);
 
 }  // namespace lockstep::testing

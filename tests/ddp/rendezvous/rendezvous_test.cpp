@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What one rank that meets in `store` is told; empty where all met.
+// The error that one rank receives from a rendezvous in `store`; empty where all succeeded.
 std::string told(c10d::Store& store, int rank, int world_size,
                  std::chrono::milliseconds timeout = 20s, const Introduction& introduction = {}) {
   try {
@@ -193,7 +193,7 @@ TEST(Rendezvous, OneDecisionForDifferentReasonsIsNoDisagreement) {
   EXPECT_EQ(other.get(), "");
 }
 
-// What one rank is told of the places of two.
+// The errors of one rank about the places of two.
 std::string told_of_places(c10d::Store& store, int rank, const CheckPlaces& check_places) {
   try {
     std::string all;

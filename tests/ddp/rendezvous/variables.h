@@ -12,11 +12,13 @@ using Variables = std::map<std::string, std::string>;
 
 EnvironmentLookup lookup_in(const Variables& variables);
 
-// What some launcher sets, in numbers that no other one has here, so that whose they are is seen.
+// The variables that some launcher sets, in numbers that no other one has here, so that their
+// origin is seen.
 extern const Variables kTorch, kOpenMpi, kHydra, kSlurm;
 
-// What ddp/rendezvous/launcher.h makes of these: "torchrun 1 of 4, here 0 of 2, at 10.0.0.1:29500",
-// "alone", "lacks" and the names of what is missing, "pmix", or another sentence as it is.
+// Returns how ddp/rendezvous/launcher.h reads these: "torchrun 1 of 4, here 0 of 2, at
+// 10.0.0.1:29500", "alone", "lacks" and the names of what is missing, "pmix", or another sentence
+// as it is.
 std::string read(const Variables& variables);
 
 // " A B"

@@ -1,5 +1,5 @@
-// What ranks are told where their replicas differ: by the function, and by a
-// DistributedDataParallel that looks by itself.
+// Checks the errors of ranks whose replicas differ: from the function, and from a
+// DistributedDataParallel that compares without being called.
 #include "ddp/check_replicas_equal.h"
 
 #include "ddp/consistency/equal_values.h"

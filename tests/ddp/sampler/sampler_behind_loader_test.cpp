@@ -46,7 +46,7 @@ TEST(SamplerBehindALoader, SharesItsEpochWithTheDataLoadersCopy) {
   }
 }
 
-// What a program that was ended and started again does: a new sampler, a new loader, one archive.
+// A program that was ended and started again: a new sampler, a new loader, one archive.
 struct Training {
   explicit Training(std::size_t workers, std::size_t size = 20)
       : sampler(first_of_two(size)),

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-// Of one channel, from its values.
+// The statistics of one channel, from its values.
 BatchStatistics of(const std::vector<double>& values) {
   BatchStatistics out{static_cast<std::int64_t>(values.size()), {0}, {0}};
   for (const double value : values) out.averages[0] += value;

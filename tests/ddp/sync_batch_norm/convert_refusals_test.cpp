@@ -1,4 +1,4 @@
-// What convert_sync_batchnorm() and the way back refuse: all at once, by path, with nothing
+// Checks what convert_sync_batchnorm() and the way back refuse: all at once, by path, with nothing
 // changed. And which layer a converted one is to its ranks.
 #include "ddp/batch_norm.h"
 #include "ddp/convert_sync_batchnorm.h"
@@ -51,7 +51,7 @@ std::string refusal(const std::function<void()>& act) {
   return "accepted";
 }
 
-// What converting a model with `what` behind its layers says, and that nothing has changed.
+// The refusal to convert a model with `what` behind its layers, and proof that nothing has changed.
 std::string refusal_with(const std::shared_ptr<torch::nn::Module>& what) {
   const auto reports = run_world(1, [&](const Group& group) {
     const auto net = model_with(what);

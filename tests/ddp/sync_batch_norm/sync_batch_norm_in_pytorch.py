@@ -1,4 +1,4 @@
-"""What "norm=" of nccl_probe.cpp does, by PyTorch: torch.nn.SyncBatchNorm on CUDA, and on the CPU, which that does
+"""Does in PyTorch what "norm=" of nccl_probe.cpp does: torch.nn.SyncBatchNorm on CUDA, and on the CPU, which that does
 not take, its definition: batch normalisation of all ranks' batches in one process.
 
 usage: sync_batch_norm_in_pytorch.py cpu WORLD_SIZE             prints a line for each rank

@@ -1,4 +1,4 @@
-// What SyncBatchNorm refuses, and with which sentence on which ranks.
+// Checks the refusals of SyncBatchNorm: which sentence appears on which ranks.
 #include "ddp/errors.h"
 #include "ddp/sync_batch_norm.h"
 #include "tests/ddp/forked_world.h"
@@ -67,7 +67,7 @@ TEST(SyncBatchNormRefusals, SecondDerivativesAreRefused) {
                           "create_graph"));
 }
 
-// What rank 1 alone does otherwise, and the sentence of both.
+// One difference of rank 1 alone, and the sentence of both.
 struct Different {
   std::string sentence;
   std::function<void(SyncBatchNormOptions&)> change;

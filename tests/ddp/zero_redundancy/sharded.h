@@ -25,7 +25,7 @@ void set_gradients(const std::vector<at::Tensor>& all, int step);
 // The numbers of each.
 std::string text_of(const std::vector<at::Tensor>& all);
 
-// What one process has after so many steps with the whole optimizer.
+// The state of one process after so many steps with the whole optimizer.
 std::string trained(const std::string& kind, int steps);
 
 }  // namespace lockstep::testing

@@ -1,4 +1,4 @@
-// What a sharded optimizer refuses, and where.
+// Checks what a sharded optimizer refuses, and where.
 #include "ddp/errors.h"
 #include "ddp/zero_redundancy_optimizer.h"
 #include "tests/ddp/forked_world.h"

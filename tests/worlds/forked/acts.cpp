@@ -167,7 +167,7 @@ void all_collectives(RankContext& here) {
   group->barrier()->wait();
 }
 
-// Who comes first is for the schedule to say.
+// The schedule decides which rank comes first.
 void race(RankContext& here) {
   here.record("place", std::vector<int64_t>{here.store()->add("came", 1)});
 }

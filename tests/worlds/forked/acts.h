@@ -1,4 +1,4 @@
-// What toys do with collectives.
+// The acts of toys with collectives.
 #pragma once
 
 #include "harness/rank/rank_context.h"
@@ -20,7 +20,7 @@ void train_a_convolution(RankContext& here);
 void all_reduce_reals(RankContext& here);
 // Every collective that both backends have.
 void all_collectives(RankContext& here);
-// Who comes first is for the schedule to say.
+// The schedule decides which rank comes first.
 void race(RankContext& here);
 // Rank 0 computes and sets a key; the others poll for it. All record when that was.
 void find_in_store(RankContext& here);

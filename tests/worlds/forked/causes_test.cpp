@@ -1,4 +1,4 @@
-// What keeps a world from ending is named right, on every tier: the first words of the verdict, or
+// Checks that the cause of a hang is named right, on every tier: the first words of the verdict, or
 // the place where the guilty rank stood.
 #include "harness/engine/evidence.h"
 #include "tests/worlds/forked/toys.h"
@@ -51,7 +51,7 @@ TEST_P(Causes, ASkippedCollective) {
 TEST_P(Causes, ADroppedCollective) {
   const auto told = told_of_injection("drop");
   EXPECT_EQ(told.kind, Verdict::Kind::hang) << told.headline;
-  // What rank 1 issues next is taken for the one that it dropped.
+  // The next collective of rank 1 is taken for the one that it dropped.
   EXPECT_TRUE(
       told.headline.starts_with("ranks 0, 2 wait in collective #2, allreduce of 2 float32, "
                                 "which rank 1 completed"))

@@ -200,7 +200,7 @@ TEST_P(ForkedTest, StopEndsTheCaseBeingPlayed) {
   EXPECT_THROW(play(toy("return", 1)), Interrupted);
 }
 
-// Of lanes with one server; tests/worlds/launched has what launched worlds do instead.
+// Lanes with one server; tests/worlds/launched checks launched worlds instead.
 class ForkedLaneTest : public ForkedTest {};
 
 INSTANTIATE_TEST_SUITE_P(Tiers, ForkedLaneTest, ::testing::Values("cold", "warm", "sim"),

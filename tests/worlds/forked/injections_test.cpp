@@ -1,4 +1,4 @@
-// What a case plants in a rank, and what its peers and the runner see of it, on every tier.
+// Checks what a case plants in a rank, and what its peers and the runner see of it, on every tier.
 #include "tests/worlds/forked/toys.h"
 
 #include <gtest/gtest.h>

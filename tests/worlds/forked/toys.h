@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-// What rank `rank` does; the others return, having recorded "there".
+// The program of rank `rank`; the others return, having recorded "there".
 struct Toy {
   WorldSpec world;
   std::string act = "return";
@@ -26,7 +26,7 @@ struct Toy {
 
 Scenario toy_scenario();
 
-// Of the tier that is its parameter.
+// A test on the tier that is its parameter.
 class ForkedTest : public testing_support::LeavesNothing,
                    public ::testing::WithParamInterface<std::string> {
  protected:
@@ -76,7 +76,7 @@ class ForkedTest : public testing_support::LeavesNothing,
   // Lanes of launched worlds whose members are other servers of this process, so that all of a
   // launched world is there but the launcher and the network.
   std::vector<std::unique_ptr<Tier>> launched_here(const ForkedOptions& options, int lanes) const;
-  // What the ranks of the last case wrote, by file.
+  // The output of the ranks of the last case, by file.
   static std::map<std::string, std::string> kept_output(Tier& tier, const History& history = {});
 
   Scenario scenario_ = toy_scenario();

@@ -1,4 +1,4 @@
-// What launched worlds do that others do not; what they have in common is tested with the others'.
+// Checks what launched worlds do that others do not; the common part is tested with the others'.
 #include "harness/worlds/launched/launched_tier.h"
 #include "tests/worlds/forked/toys.h"
 

@@ -1,4 +1,4 @@
-// What processes of a campaign send each other, as anyone might.
+// Checks the messages between the processes of a campaign, as anyone might send them.
 #include "harness/worlds/launched/messages.h"
 
 #include "harness/core/tier.h"

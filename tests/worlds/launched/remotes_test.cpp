@@ -42,7 +42,7 @@ std::string reason(const Try& trial) {
   return "";
 }
 
-// What became of rank 0 and of those that join it, by rank.
+// The outcomes of rank 0 and of the ranks that join it, by rank.
 std::vector<std::string> outcomes(const std::vector<Handshake>& joining, int size,
                                   std::chrono::milliseconds limit = 30s) {
   const auto listener = listen_on(kHere);

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 constexpr char kHere[] = "127.0.0.1";
 const std::string kKeys = "keys";
 
-// What became of each process of a rendezvous at one port, which a thread each plays.
+// The outcomes of the processes of a rendezvous at one port, each run by a thread.
 class HereOnly {
  public:
   StorePlace place() const {
@@ -48,7 +48,7 @@ class HereOnly {
     }
   }
 
-  // Of rank 0, then of the others in their order.
+  // Returns the outcome of rank 0, then of the others in their order.
   std::vector<std::string> outcomes(const RendezvousRank& rank_zero,
                                     const std::vector<RendezvousRank>& others,
                                     std::chrono::milliseconds limit = 20s) {

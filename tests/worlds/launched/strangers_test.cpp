@@ -1,4 +1,5 @@
-// What whoever plays rank 0, or a member, can do to a process of a launched campaign: be refused.
+// Checks that a process of a launched campaign refuses a stranger who takes the part of rank 0 or
+// of a member.
 #include "harness/core/text.h"
 #include "harness/core/tier.h"
 #include "harness/process/message.h"
@@ -52,7 +53,7 @@ class LiveMember : public testing_support::LeavesNothing {
     LeavesNothing::TearDown();
   }
 
-  // Of a world of one whose rank does nothing.
+  // The request of a world of one whose rank does nothing.
   std::string request() const {
     return text_of(
         MemberRequest{.run = RankRequest{.scenario = "toy.acts",
@@ -107,7 +108,7 @@ TEST_F(LiveMember, PlaysARankForAValidRequest) {
   EXPECT_TRUE(is(ServerWord::reply, answer_to(request())));
 }
 
-// What is removed between cases was once named by the message.
+// The message once named the folder that is removed between cases.
 TEST_F(LiveMember, RemovesNoFolderThatAMessageNames) {
   for (const std::string& name : {(folder_ / "outside").string(), std::string("../outside")})
     for (int twice = 0; twice < 2; ++twice) answer_to(request_with("scratch", name));

@@ -25,7 +25,7 @@ Call in_place(const std::string& op, const at::Tensor& tensor, Reduction::RedOpT
   return {.op = op, .inputs = {tensor}, .outputs = {tensor}, .root = root, .reduction = reduction};
 }
 
-// What three members with these values get.
+// The tensors that three members with these values receive.
 Tensors reduced(const std::string& op, Reduction::RedOpType reduction, const Tensors& of,
                 int root = -1) {
   std::vector<Call> calls;

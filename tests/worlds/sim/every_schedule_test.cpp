@@ -60,7 +60,8 @@ TEST(EverySchedule, ThatDiffersEarlierComesEarlier) {
   for (size_t i = 1; i < all.size(); ++i) EXPECT_LE(last_varied(all[i - 1]), last_varied(all[i]));
 }
 
-// Of twenty choices between three there are 3^20 schedules. 3^4 = 81 differ in the first four.
+// A choice between three ranks, made twenty times, has 3^20 schedules. 3^4 = 81 differ in the first
+// four.
 TEST(EverySchedule, ASearchThatEndsEarlyHasCoveredTheFirstChoices) {
   for (const auto& [most, decisions] : {std::pair{81, 4}, std::pair{82, 4}, std::pair{242, 4},
                                         std::pair{243, 5}, std::pair{1, 0}, std::pair{3, 1}}) {

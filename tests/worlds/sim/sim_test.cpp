@@ -235,8 +235,8 @@ TEST_P(SimTest, WhatARankFindsInTheStoreIsOfItsPast) {
   EXPECT_GE(as_integers(times.at(1)).front(), as_integers(times.at(0)).front());
 }
 
-// Of 4 elements: the loss's gradient, spread out, times the input; then the hook, and one operation
-// that keeps the gradient. An operation inside another one costs nothing more.
+// The operations on 4 elements: the loss's gradient, spread out, times the input; then the hook,
+// and one operation that keeps the gradient. An operation inside another one costs nothing more.
 TEST_P(SimTest, ABackwardPassAndItsHooksTakeVirtualTime) {
   Toy c = toy("pass_backward", 1);
   c.world.timing = {.operation_ns = 1000};
