@@ -24,6 +24,13 @@ GOOD = {
     "tests/ddp/reducer_test.cpp": '#include "ddp/reducer.h"\n',
 }
 
+
+def path_of(total, *files):
+    """A page whose reading path has these files, each with its number of lines."""
+    rows = "".join("| [`{0}`](../{0}) | {1} | it |\n".format(*each.split()) for each in files)
+    return f"# A\n## The evening's path\n{total}\n|-|-|-|\n{rows}\n## B\n| [`x`](../x) | 1 | y |\n"
+
+
 # (rule, the files of a tree that breaks it, where it must be seen)
 MISTAKES = [
     ("include_direction", {"ddp/a.h": "", "reference/a.cpp": '#include "ddp/a.h"\n'}, "reference/a.cpp:1"),
@@ -121,6 +128,11 @@ MISTAKES = [
                   "tests/core/a_test.cpp": 'EXPECT_EQ(x, "one");\n'}, "harness/core/relation.cpp:2"),
     ("patterns", {"harness/core/diagnose.cpp": 'return {named ? name : "new_one", text};\n'},
      "harness/core/diagnose.cpp:1 harness/core/diagnose.cpp:1"),
+    ("reading_path", {"docs/architecture.md": "# A\n"}, "docs/architecture.md:1"),
+    ("reading_path", {"docs/architecture.md": path_of("These 2 files: about 20 lines.", "ddp/a.h 12", "ddp/gone.h 10"), "ddp/a.h": "\n" * 10},
+     "docs/architecture.md:3 docs/architecture.md:5 docs/architecture.md:6"),
+    ("reading_path", {"docs/architecture.md": path_of("These 2 files: about 10 lines.", "ddp/a.h 10"), "ddp/a.h": "\n" * 10}, "docs/architecture.md:3"),
+    ("reading_path", {"docs/architecture.md": path_of("Ten lines.", "ddp/a.h 10"), "ddp/a.h": "\n" * 10}, "docs/architecture.md:2"),
 ]
 
 # (rule, the files of a tree that looks like breaking it and does not)
@@ -169,6 +181,7 @@ NEAR_MISSES = [
     ("words", {"tests/a.cpp": "// A rank says\n// what it has, and\n// Of which.\nint whatever; // What follows code.\n",
                "tests/a.py": "# Whatever comes.\nx = '# What'\n", "scenarios/a.cpp": 'x.former_name = "join.are_told_late"; // is told\n'}),
     ("long_file", {"ddp/a.cpp": "\n" * 300, "README.md": "\n" * 1000}),
+    ("reading_path", {"docs/architecture.md": path_of("These 1 files: about 1,080 lines.", "docs/a.md 1050"), "docs/a.md": "\n" * 1000}),
     ("places", {"README.md": "a frame" + PLACE[1:] + "fine\n"}),
     ("patterns", {"docs/patterns.md": "| `mixed` | a sentence |\n| pattern | what is seen |\n",
                   "harness/core/explanations.cpp": 'Diagnosis{"mixed", "text"};\nfield("step", &Moment::step);\n',

@@ -17,6 +17,7 @@ import sys
 from borders import ACCELERATOR, CORE, ENGINE, JUDGE, LAUNCHER, MAY_INCLUDE, PROCESS, RANK, WORLD
 from definitions import one_definition
 from patterns import patterns
+from reading_path import reading_path
 from tree import Problem, Tree, is_under, line_of
 from words import words
 
@@ -241,7 +242,7 @@ def places(tree):
 
 
 RULES = [include_direction, torch_free, fragile_headers, unlisted_source, listed_source, unlisted_folder,
-         *map(_ban, BANS), using_namespace, tier_names, one_definition, pragma_once, todo, words, long_file, places, patterns]
+         *map(_ban, BANS), using_namespace, tier_names, one_definition, pragma_once, todo, words, long_file, places, patterns, reading_path]
 
 
 def formatted(tree):
