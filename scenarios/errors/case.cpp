@@ -99,7 +99,7 @@ double coefficient(const Erring& c, int step, int pass, int rank, size_t paramet
   return whole_number(c, step, pass, rank, parameter);
 }
 
-// A surplus of numbers of passes that no case has.
+// Drawn with a pass number that no case has.
 double surplus(const Erring& c, int step, int rank, size_t parameter) {
   return whole_number(c, step, 7, rank, parameter);
 }

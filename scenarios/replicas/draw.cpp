@@ -74,7 +74,7 @@ void make_alike(std::vector<TensorSpec>& tensors) {
   }
 }
 
-// Options that all ranks have must be ones that can be trained.
+// The part that all ranks have in common can be trained.
 Differing tidied(Differing c) {
   for (auto& each : c.differences) each.everywhere = each.everywhere && is_of_options(each.what);
   if (c.options.bucket_cap_bytes != 0) c.options.bucket_caps_bytes.clear();

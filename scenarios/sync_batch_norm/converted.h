@@ -10,7 +10,7 @@ inline constexpr double kMovingHalf = 0.5;  // the momentum of its layers
 
 struct Place {
   std::string in = "sequential";  // or a list, a dict, or a member of a class
-  // True for the subject's own class, which every member has; in a sequence it is LibTorch's.
+  // True: of the subject's own class, as every member is; in a sequence it is LibTorch's.
   bool own = false;
   int axes = 1;  // behind the channels
   int channels = 1;
