@@ -14,7 +14,7 @@ std::filesystem::path folder_of_record(const std::string& flag, const std::strin
 
 // From here on, what this process becomes or starts records into the folder that LOCKSTEP_RECORD
 // names: any program of Python from the moment at which it imports PyTorch
-// (recorder/python/lockstep_autostart). A program with Lockstep's recorder does so by itself.
+// (recorder/python/lockstep_autostart). A program with Lockstep's recorder records without it.
 void have_python_record();
 
 }  // namespace lockstep::cli

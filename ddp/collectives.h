@@ -45,7 +45,7 @@ struct CollectiveOptions {
 // Replaces `tensor` by its reduction over the ranks, which has the same bits on all of them.
 //
 // SUM, PRODUCT, MIN, MAX; AVG, of floating and complex tensors, is the sum divided by the world
-// size; BAND, BOR, BXOR are for integers and bool. Complex tensors have SUM and AVG. Of bool ones
+// size; BAND, BOR, BXOR are for integers and bool. Complex tensors have SUM and AVG. For bool ones
 // MAX means "any" and MIN "all"; SUM, PRODUCT and AVG are refused. PREMUL_SUM is refused. Sums of
 // float16 and bfloat16 are rounded after each addition.
 void all_reduce(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const at::Tensor& tensor,

@@ -127,8 +127,8 @@ class DistributedDataParallelImpl : public torch::nn::Module {
   // pass. On a rank without inputs in a join nothing steps. Once; the instance shares the
   // optimizer. Collective; blocks: ranks compare the optimizers' classes. Throws UsageError for a
   // null optimizer, DisagreementError, on all ranks, if classes differ or a rank has one already;
-  // UnfinishedReductionError after a failure, and CommunicationError. What a step throws comes out
-  // of backward() on this rank alone. Source: DistributedDataParallel._register_fused_optim.
+  // UnfinishedReductionError after a failure, and CommunicationError. An exception of a step comes
+  // out of backward() on this rank alone. Source: DistributedDataParallel._register_fused_optim.
   void step_in_backward(std::shared_ptr<torch::optim::Optimizer> optimizer) {
     core_->step_in_backward(std::move(optimizer));
   }

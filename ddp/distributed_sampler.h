@@ -50,9 +50,9 @@ struct DistributedSamplerOptions {
   // A saved position does not name its function. Source: ours.
   std::function<at::Tensor(std::size_t dataset_size, at::Generator generator)> order;
 
-  // Shuffle by a permutation that is computed for each position by itself, in place of PyTorch's
-  // order: for billions of samples. It takes no memory, and 20 to 150 ns a sample; of less than
-  // some dozens of samples not all orders are equally likely. Source: ours.
+  // Shuffle by a permutation that is computed position by position, in place of PyTorch's order:
+  // for billions of samples. It takes no memory, and 20 to 150 ns a sample; of less than some
+  // dozens of samples not all orders are equally likely. Source: ours.
   bool constant_memory = false;
 
   // Accept a dataset of no samples, as PyTorch does: an epoch ends at once. For parts of a dataset

@@ -98,8 +98,8 @@ struct HierarchicalAveragingOptions {
 };
 
 // Averages in a step that the periods of some levels divide over the groups of the highest of them:
-// with periods 2 and 4, in steps 4 and 8 over all ranks, in 2 and 6 within the smaller groups. Of
-// PyTorch's checks these are the first and the last; that levels nest is ours.
+// with periods 2 and 4, in steps 4 and 8 over all ranks, in 2 and 6 within the smaller groups.
+// These are the first and the last of PyTorch's checks; that levels nest is ours.
 class HierarchicalModelAverager : public ModelAverager {
  public:
   // Makes the groups of each level. Collective; blocks. Throws as PeriodicModelAverager, and

@@ -29,10 +29,11 @@ struct PostLocalSgdOptions {
   c10::intrusive_ptr<c10d::ProcessGroup> subgroup = nullptr;
 };
 
-// The communication hook. Gradients are divided, then summed. What DistributedDataParallel sends
-// beside them still goes over all ranks: buffers, and a flag of one element a pass, by which an
-// error on one rank is known to all. Ranks' parameters differ between averages, so nothing may
-// compare them. In a join in which ranks shadow, a subgroup's sum is divided by its size.
+// The communication hook. Gradients are divided, then summed. Everything that
+// DistributedDataParallel sends beside them still goes over all ranks: buffers, and a flag of one
+// element a pass, by which an error on one rank is known to all. Ranks' parameters differ between
+// averages, so nothing may compare them. In a join in which ranks shadow, a subgroup's sum is
+// divided by its size.
 class PostLocalSgdHook : public CommunicationHook {
  public:
   // Local. Throws UsageError for a negative start_local_sgd_iter.

@@ -53,7 +53,7 @@ class ZeroRedundancyOptimizer : public Joinable {
   // other's, at most two ranks' at a time. Returns what the closure returned. The ranks compare
   // learning rates, and whether the update threw: after that DisagreementError the parameters of
   // some ranks have taken the step and others have not. In a join that has this optimizer, a rank
-  // without inputs goes on updating the parameters that are its own.
+  // without inputs continues to update the parameters that are its own.
   at::Tensor step(const torch::optim::Optimizer::LossClosure& closure = nullptr);
 
   // Implement Joinable.

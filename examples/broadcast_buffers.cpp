@@ -42,7 +42,7 @@ void print(const Group& group, const std::string& title, const std::vector<at::T
   lockstep::print_rank_0(group, text.str(), "\n");
 }
 
-// Steps of a wrapped model. What a rank holds is read after its step: with broadcast_buffers the
+// Steps of a wrapped model. A rank's values are read after its step: with broadcast_buffers the
 // next forward begins with rank 0's.
 void wrapped(const Group& group, const std::string& title, std::int64_t step_count,
              bool broadcasts_buffers, bool is_synchronised) {

@@ -101,8 +101,8 @@ void checkpoint(const Group& group, const std::string& path) {
   if (group->getRank() == 0) std::filesystem::remove(path);
 }
 
-// A model with a device for each part. Of W ranks rank r has devices 2r and 2r + 1 where there are
-// as many, as in the tutorial; else both are the CPU.
+// A model with a device for each part. Rank r of W has devices 2r and 2r + 1 where there are as
+// many, as in the tutorial; else both are the CPU.
 struct TwoPartsImpl : torch::nn::Module {
   TwoPartsImpl(torch::Device first, torch::Device second)
       : first_device(first), second_device(second) {

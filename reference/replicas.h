@@ -45,13 +45,13 @@ class Replicas {
     ranks_[static_cast<size_t>(rank)].scaling[p] = scaling;
   }
 
-  // Whether a parameter takes part in averages, as all do at first. What passes brought before it
-  // was left out counts no more.
+  // Whether a parameter takes part in averages, as all do at first. Gradients of passes before it
+  // was left out count no more.
   void take_part(size_t p, bool takes_part);
 
   // The end of a pass that is reduced: each gradient that a pass has brought to some rank of a
   // group since the last average becomes the average over the group, in which a rank without one
-  // counts as zero. Of a group without inputs nothing changes.
+  // counts as zero. A group without inputs does not change.
   void average();
 
   // Whether the last average() of this rank's group changed that gradient.

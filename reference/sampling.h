@@ -23,7 +23,7 @@ struct Epoch {
 // torch.randperm(length) with a generator seeded `seed`, bit for bit. `length` below 2^32.
 std::vector<int64_t> permutation(int64_t length, uint64_t seed);
 
-// The permutation of docs/semantics.md 4 that is computed for each place by itself.
+// The permutation of docs/semantics.md 4 that is computed place by place.
 std::vector<int64_t> permutation_by_place(int64_t length, uint64_t seed);
 
 // The whole epoch in drawing order, padded or cut to a multiple of the world size: padding repeats

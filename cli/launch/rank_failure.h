@@ -20,7 +20,7 @@ struct ReportedError {
 // Nothing where there is none. Pure except for reading it.
 std::optional<ReportedError> error_reported_in(const std::filesystem::path& file);
 
-// The rank to blame, of ranks of which one ended badly.
+// The rank to blame, among ranks where one ended badly.
 int first_failed(const ProgramRanks& ranks, const GroupReport& report);
 
 // "rank 2 failed first, with exit code 3: ..."; or that all exited alike.

@@ -119,8 +119,8 @@ void name_too(const std::string& path, const std::string& second) {
   rename_file(beside, second);
 }
 
-// A rename would put a file in the place of a device or a pipe, which others use. Of a link it
-// replaces the link, and what that names stays.
+// A rename would put a file in the place of a device or a pipe, which others use. It replaces a
+// link, and not the file that the link names.
 void require_replaceable(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return;

@@ -35,17 +35,16 @@ class LastFailure {
 // waits fail with that message rather than at their deadline. Within one forward the first message
 // stays.
 //
-// Note [What a report is about]
-// A rank whose forward threw may continue: if the same forward threw on all ranks, and all skip it,
-// nothing happened. So a report of a forward is about that forward, by its number among those in
-// which ranks exchange something or that are synchronised, which ranks make alike (a number of all
-// forwards would differ where a rank evaluates alone, or has run out of inputs), and about the
-// collectives that its rank had not issued when it threw. It ends a peer's wait for one of those,
-// as long as the peer is in that forward or its backward: not if the peer's own forward threw too,
-// nor once the peer has begun anything else. A peer that lags behind waits for a collective that
-// the rank did issue. Every other report is about all waits, until update_process_group(). Of these
-// the first stays; what it made a peer report in turn is for the rank that posted it, which may
-// wait for that peer.
+// Note [What a report is about] A rank whose forward threw may continue: if the same forward threw
+// on all ranks, and all skip it, nothing happened. So a report of a forward is about that forward,
+// by its number among those in which ranks exchange something or that are synchronised, which ranks
+// make alike (a number of all forwards would differ where a rank evaluates alone, or has run out of
+// inputs), and about the collectives that its rank had not issued when it threw. It ends a peer's
+// wait for one of those, as long as the peer is in that forward or its backward: not if the peer's
+// own forward threw too, nor once the peer has begun anything else. A peer that lags behind waits
+// for a collective that the rank did issue. Every other report is about all waits, until
+// update_process_group(). The first of these stays; an error that it made a peer report in turn is
+// for the rank that posted it, which may wait for that peer.
 //
 // Everything is Local; a call takes one exchange with the store and at most two seconds. Nothing
 // throws: where a store is gone, or a group has none, nothing is posted or read. Thread-safe: a

@@ -95,7 +95,8 @@ void PowerSgd::load(torch::serialize::InputArchive& archive, const torch::nn::Mo
 }
 
 // Ranks that have loaded different states, or of which some have loaded none, would send different
-// numbers of elements, or approximate by different factors. What was left out is each rank's own.
+// numbers of elements, or approximate by different factors. The part that was left out is each
+// rank's own.
 void PowerSgd::compare_states(HookCollectives& collectives, const at::Device& device) const {
   std::uint64_t digest = digest_of(generator_.get_state());
   for (const auto& [parameter, kept] : kept_)  // in no order that ranks share

@@ -8,8 +8,8 @@ namespace lockstep {
 
 namespace {
 
-// Calls the hook's own code. What it throws ends the instance on all ranks: its peers would wait
-// for collectives that this rank does not issue.
+// Calls the hook's own code. An exception of the hook ends the instance on all ranks: its peers
+// would wait for collectives that this rank does not issue.
 template <class Call>
 auto guarded(const Communicator& communicator, const std::string& description, const Call& call) {
   try {

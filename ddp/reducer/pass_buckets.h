@@ -32,7 +32,7 @@ enum class GradientArrival { arrived, unused, missing };
 // equal sizes on the wire; only the last bucket's is used.) Source: docs/semantics.md 0.7, 1.4.
 
 // The buckets of a layout in one reduced pass: packs each gradient divided by `divisor`, launches
-// full buckets, waits, and writes the averages back. What it refers to outlives it.
+// full buckets, waits, and writes the averages back. The objects that it refers to outlive it.
 class PassBuckets {
  public:
   // `streams`: those on which the pass's gradients arrive. `divisor`: what sums are divided by; a

@@ -43,7 +43,7 @@ class SynchronisedForwards {
                     const Listener& on_output_gradient);
 
   // From now on a pass that runs a function of this recording is reduced, as if a synchronised
-  // forward had recorded it. Of such recordings and forwards the last 1,024 are remembered.
+  // forward had recorded it. The last 1,024 such recordings and forwards are remembered.
   void remember(const Recording& recording);
 
   // Called on a thread of a pass: whether it runs a function that one of the synchronised forwards

@@ -16,7 +16,7 @@ namespace lockstep {
 // sentence on every rank: the error of the first rank that could not connect, or, when `timeout`
 // has passed, which ranks have not connected or do not answer; and what the store throws. `connect`
 // runs in a thread, which is left behind where another rank fails or the timeout passes: it must
-// own all that it touches. What it throws follows the words "rank 1 cannot connect ".
+// own all that it touches. Its error's text follows the words "rank 1 cannot connect ".
 void connect_in(const c10::intrusive_ptr<c10d::Store>& store, const RankAndSize& position,
                 std::chrono::milliseconds timeout, const std::function<void()>& connect);
 

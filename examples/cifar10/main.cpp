@@ -1,5 +1,5 @@
 // A convolutional network on CIFAR-10, with synchronised batch normalisation, a sampler, and a
-// checkpoint after every epoch from which training goes on.
+// checkpoint after every epoch from which training continues.
 //
 //   lockstep launch -n 4 cifar10 --data cifar-10-batches-bin --epochs 10 --checkpoint cifar10.pt
 //

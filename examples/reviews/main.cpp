@@ -7,9 +7,9 @@
 // `review` and `sentiment` (positive or negative), as the 50,000 reviews of IMDb have it; for
 // hotels reviewed in Chinese, ChnSentiCorp_htl_all.csv, --label label (1 or 0). Without it: reviews
 // --data FILE --make 500. Every --log-steps steps it shows the loss. With --checkpoint FILE the
-// last three checkpoints and the one of the best f1, FILE.best, are kept, and training goes on from
-// FILE; with --exact 1 it then has the bits of one that was never stopped, for any number of ranks.
-// Under `launch --record FOLDER` the training is recorded, for `lockstep judge FOLDER`.
+// last three checkpoints and the one of the best f1, FILE.best, are kept, and training continues
+// from FILE; with --exact 1 it then has the bits of one that was never stopped, for any number of
+// ranks. Under `launch --record FOLDER` the training is recorded, for `lockstep judge FOLDER`.
 #include "../arguments.h"
 #include "../training.h"
 #include "data.h"

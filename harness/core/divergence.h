@@ -14,8 +14,8 @@ std::string place(const Row& row, const TensorValue& like, size_t element);
 
 // Lines for a reader, `first` being the row to point at. Where all ranks were expected to hold the
 // same, a table: a line for each of `rows`, right ones included, at its first differing element or
-// its first; a column for each rank. Otherwise a line for each rank of the first row. What is left
-// out is counted.
+// its first; a column for each rank. Otherwise a line for each rank of the first row. Rows that are
+// left out are counted.
 std::vector<std::string> divergence(const std::vector<Difference>& rows, size_t first);
 
 // The same for rows whose ranks only had to agree: no right value is known.

@@ -47,7 +47,7 @@ std::vector<RequiredShare> missed_shares(const Result& result);
 std::string share_text(const RequiredShare& share, const Result& result);
 
 // Makes a result of Lockstep's own subject that passed and misses a share a failure without a case:
-// the generator is at fault. Of any other subject the summary alone says so.
+// the generator is at fault. For any other subject the summary alone says so.
 void judge_shares(Result& result);
 
 void add(ScheduleCounts& counts, const ScheduleCounts& more);

@@ -1,6 +1,6 @@
 // Where a case runs. A tier creates a world of ranks, lets every rank run the scenario's program on
-// the case, and returns what they recorded. What is asked of a tier are its traits;
-// its name is for what makes it, and for people.
+// the case, and returns what they recorded. Code asks for a tier's traits; its name is for the code
+// that makes it, and for people.
 #pragma once
 
 #include "harness/core/scenario.h"

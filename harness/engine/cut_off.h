@@ -24,8 +24,8 @@ struct CutOff {
 // The newest run below `root`; empty where there is none.
 std::filesystem::path newest_run(const std::filesystem::path& root);
 
-// None of a run that ended by itself or still runs, and of one that was killed between two cases.
-// Canaries are left out.
+// None for a run that ended or still runs, and for one that was killed between two cases. Canaries
+// are left out.
 std::optional<CutOff> read_cut_off(const std::filesystem::path& folder);
 
 // The newest run below `root`, of the last twenty, that was cut off while a case ran.

@@ -15,7 +15,7 @@ struct Turn {
   bool is_trial = false;   // a smaller or similar case is tried, to shrink this one
 };
 
-// Called from several threads, one at a time. What a callback throws ends the run.
+// Called from several threads, one at a time. An exception of a callback ends the run.
 class Listener {
  public:
   virtual ~Listener() = default;

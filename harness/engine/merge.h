@@ -3,7 +3,7 @@
 //
 // Shards give what one run of the whole campaign would have found. Such a run stops a job at its
 // first failing case while other shards continue: the failing case with the lowest number decides,
-// and what a shard counted after it is left out again. Of shards that kept going all is counted,
+// and what a shard counted after it is left out again. Shards that kept going are counted in full,
 // and each signature has the case with the lowest number. Two things differ. Times are added up, as
 // if one machine had done everything. And every shard gives up a job that breaks its tier only
 // after its own third inconclusive case, so that more of its cases may be counted, or fail.

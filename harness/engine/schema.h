@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-// Every field of the value may be left out, and has its default then; no other may be there. Of a
+// Every field of the value may be left out, and has its default then; no other may be there. For a
 // list of structs it says only that these are objects.
 Json schema_of_case_file(const Scenario& scenario);
 

@@ -66,8 +66,9 @@ std::vector<Case> steps_down(const Scenario& scenario, const Case& c) {
   return steps;
 }
 
-// Where the search goes on among the steps of `after`, which was step `index` of `before`: at the
-// first one that changes the same field, so that a number goes on in large steps.
+// The place where the search continues among the steps of `after`, which was step `index` of
+// `before`: at the first one that changes the same field, so that a number keeps moving in large
+// steps.
 size_t place_behind(const Scenario& scenario, const Case& before, const Case& after,
                     const std::vector<Case>& steps, size_t index) {
   for (const auto& leaf : scenario.leaves) {

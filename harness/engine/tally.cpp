@@ -260,8 +260,8 @@ Result Tally::result() const {
                 .setting = job_.setting};
   result.groups = groups();
   result.schedules = schedule_counts();
-  // Cases grow along a list: one that was cut short has other shares. What was drawn beyond it is
-  // as large as its end.
+  // Cases grow along a list: one that was cut short has other shares. Cases drawn beyond it are as
+  // large as those at its end.
   if (job_.judges_shares && the_list_has_verdicts())
     result.required_shares = job_.scenario.required_shares;
   count_groups(result);

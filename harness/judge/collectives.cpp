@@ -73,8 +73,8 @@ bool all_were_stopped(const RecordedRun& run) {
   });
 }
 
-// True where a rank lacks later collectives because it ended by itself, as the first invariant
-// says, or gave up waiting for one that did.
+// True where a rank lacks later collectives because it ended on its own account, as the first
+// invariant says, or gave up waiting for one that did.
 bool is_explained(const RecordedRun& run, const Missing& missing) {
   const bool any_ended = !all_were_stopped(run);
   const auto ended_by_itself = [&](const Rank& rank) {

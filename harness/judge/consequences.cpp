@@ -57,7 +57,7 @@ bool has_finding(const NamedJudgement& one) {
   return one.judgement.why_not.empty() && !one.judgement.findings.empty();
 }
 
-// True if the other one fails at no earlier moment. What is about the whole run may follow from
+// True if the other one fails at no earlier moment. A finding about the whole run may follow from
 // anything and be the cause of anything.
 bool may_cause(const NamedJudgement& cause, const NamedJudgement& other) {
   const auto &at = cause.judgement.at, &then = other.judgement.at;

@@ -28,7 +28,7 @@ bool comes_before(const Moment& a, const Moment& b);
 std::string place_of(const Row& row);
 
 // A finding where ranks that recorded the row differ in it; nothing where all agree. `what` names
-// the tensors: "parameters of model 0". Of divided tensors equal parts are compared.
+// the tensors: "parameters of model 0". Equal parts of divided tensors are compared.
 std::optional<Finding> difference_in(const Row& row, const std::string& what);
 
 // True if difference_in has something to compare: tensors that two ranks hold whole or in part.

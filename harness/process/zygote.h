@@ -27,7 +27,7 @@ struct ZygoteServer {
   // Runs first, in the server process.
   std::function<void()> prepare;
   // Handles one request. It must end soon after `stop_descriptor` becomes readable (GroupWatch
-  // takes it), leaving nothing running. What it throws is thrown in the runner, as a TierError. The
+  // takes it), leaving nothing running. Its exception is thrown in the runner, as a TierError. The
   // descriptor is the socket: its readable bytes are the beginning of a message.
   std::function<std::string(const std::string& request, int stop_descriptor)> serve;
   // Runs last, when the runner is gone or has closed the socket.

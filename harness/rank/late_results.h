@@ -25,10 +25,10 @@ using HoldUp = std::function<void(const c10::Stream&, std::chrono::milliseconds)
 // that the caller did not request. The inputs of a collective must stay unchanged for that much
 // longer, and a program that reads without having waited finds the old values.
 //
-// The side stream touches no tensor of the caller's, so their memory needs no record of it. What a
-// backend allocates meanwhile belongs to the side stream and is used by the backend's stream alone,
-// so each backend has its own side stream for each device. A barrier allocates that way and is
-// released half-way; it has no result to delay.
+// The side stream touches no tensor of the caller's, so their memory needs no record of it. Memory
+// that a backend allocates meanwhile belongs to the side stream and is used by the backend's stream
+// alone, so each backend has its own side stream for each device. A barrier allocates that way and
+// is released half-way; it has no result to delay.
 //
 // One for each wrapped backend. Thread-safe.
 class LateResults {

@@ -1,8 +1,8 @@
 // All that a program sees of its world: its rank, its peers, the subject under test, and the
 // journal it records in. One class; every tier fills it.
 //
-// A program belongs to one thread. What it records survives the death of its process: each record
-// is in memory shared with the runner when record() returns.
+// A program belongs to one thread. Its records survive the death of its process: each record is in
+// memory shared with the runner when record() returns.
 #pragma once
 
 #include "harness/core/history.h"

@@ -21,7 +21,7 @@ class AveragedSgd {
   // average in this step.
   virtual void step() = 0;
 
-  // Local. What another one needs to continue, and continues with.
+  // Local. The state that another one needs to continue, and takes over.
   virtual std::string save() = 0;
   virtual void load(const std::string& saved) = 0;
 };

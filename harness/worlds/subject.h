@@ -87,7 +87,8 @@ class Replica {
   virtual NestedOutputs nested_outputs(const at::Tensor& input);
 
   // As forward, of a model that returns its output in a type into which the subject cannot look.
-  // What this returns stays on the model's device. Throws Unsupported unless the subject offers it.
+  // The returned tensor stays on the model's device. Throws Unsupported unless the subject offers
+  // it.
   virtual at::Tensor opaque_output(const at::Tensor& input);
 
   // Collective. Back-propagates; on return the gradients of the model are the averaged ones.

@@ -10,10 +10,10 @@ namespace lockstep {
 
 namespace {
 
-// Note [Behind the end of a pass]
-// What averages gradients does so in a callback that it queues as the pass goes on, or in one that
-// such a callback queues. Autograd runs callbacks in the order in which they were queued, so that
-// one which queues itself again so many times runs behind those of as many generations.
+// Note [Behind the end of a pass] Code that averages gradients does so in a callback that it queues
+// during the pass, or in one that such a callback queues. Autograd runs callbacks in the order in
+// which they were queued, so that one which queues itself again so many times runs behind those of
+// as many generations.
 constexpr int kGenerations = 8;
 
 void call_behind(int generations, std::function<void()> act) {

@@ -28,7 +28,7 @@ struct RankRecording {
   void span(const std::string& name, int64_t from_ns);  // until now
   // Writes the moment where it is another than the last.
   void at(const std::string& phase);
-  // Calls `record`. What it throws is no concern of the program's: it is a fact, once for each
+  // Calls `record`. Its exception is no concern of the program's: it becomes a fact, once for each
   // `what`.
   void guarded(const std::string& what, const std::function<void()>& record) noexcept;
 

@@ -24,7 +24,8 @@ std::string canary_text(Run::Canary canary) {
   return "✓ caught";
 }
 
-// An injection that struck, in a scenario and a setting. What does not hold comes first.
+// An injection that struck, in a scenario and a setting. The properties that do not hold come
+// first.
 using Struck = std::tuple<bool, std::string, std::string, std::string>;  // holds, kind, ...
 
 std::map<Struck, int64_t> struck_in(const RunPage& page) {

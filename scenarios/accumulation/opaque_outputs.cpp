@@ -44,8 +44,8 @@ struct Opaque {
   }
 };
 
-// A pass of the bare module ends each case that has none, so that a last forward which goes on
-// deciding shows.
+// A pass of the bare module ends each case that has none, so that a last forward that still decides
+// shows.
 Acts acts_of(const Opaque& c) {
   auto acts = c.acts.empty() ? Acts{"opaque", "oldest"} : c.acts;
   if (std::count(acts.begin(), acts.end(), "bare") == 0) acts.emplace_back("bare");

@@ -9,9 +9,9 @@
 // the end or dropped at once, and one backward runs through all that are kept.
 //
 // Why the check suffices: a rank records its buffers before a forward and in it, so its own records
-// say whether the broadcast changed their bits there. What an InstanceNorm saves in evaluation are
-// copies. The other ranks' backward then fails as well, and says which rank's did; the step after
-// it goes well.
+// say whether the broadcast changed their bits there. An InstanceNorm saves copies in evaluation.
+// The other ranks' backward then fails as well, and says which rank's did; the step after it goes
+// well.
 #include "harness/core/compare.h"
 #include "harness/core/generators.h"
 #include "harness/core/scenario.h"

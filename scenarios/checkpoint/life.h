@@ -77,7 +77,7 @@ class Life {
 
   TrainingState state();
 
-  // A sampler that was loaded goes on with its next pass.
+  // A loaded sampler continues with its next pass.
   void begin();
 
   // Collective. Trains one step, and records it under `phase`.

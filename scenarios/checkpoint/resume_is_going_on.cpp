@@ -1,4 +1,4 @@
-// A training that was saved, destroyed and loaded goes on with the bits of the one that never
+// A training that was saved, destroyed and loaded continues with the bits of the one that never
 // stopped.
 //
 // Each rank trains to the end, saving on the way, and then once more from a checkpoint, with all

@@ -4,10 +4,10 @@
 //
 // The case draws the mistake, the ranks that make it, the step and the parameter. Some mistakes end
 // a pass, and no more: every rank receives it at its end, keeps the gradients that it computed, and
-// goes on. Others end the training: the rank has its own error, its peers' waits end with it, and
+// continues. Others end the training: the rank has its own error, its peers' waits end with it, and
 // all begin anew. Peers of a rank that is late wait as long as the timeout of their instance says,
-// which passes in virtual time. A rank that leaves out a step silently is named when it ends. What
-// is said, and what gradients hold then, follows from docs/semantics.md; errors::follow computes
+// which passes in virtual time. A rank that leaves out a step silently is named when it ends. The
+// sentences, and the gradients held then, follow from docs/semantics.md; errors::follow computes
 // it.
 //
 // A rank that does not receive it waits until the deadline, and the check of the endings shows it:

@@ -176,7 +176,7 @@ int64_t flag_elements(const Hooked& c) {
 }
 
 // Elements that carry gradients, and the flag of a subject that has one, where it has their dtype.
-// What else is sent beside them, such as maps of used parameters, has another dtype or operation.
+// Anything else that is sent, such as maps of used parameters, has another dtype or operation.
 int64_t elements_sent(const Hooked& c, const History& h, int rank, int step) {
   int64_t elements = 0;
   for (const auto& each : h.collectives(rank, {step, "backward"})) {

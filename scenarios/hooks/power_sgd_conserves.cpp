@@ -2,7 +2,7 @@
 // and what was kept back before. And what it applies is the best of its rank.
 //
 // With M the average over the ranks of gradient plus what a rank had left out, and A what every
-// rank then holds, each step is judged by itself:
+// rank then holds, each step is judged alone:
 //   A + the average of what is left out now = M                 nothing is lost (error feedback)
 //   A^T (M - A) = 0                                             A is a projection of M, not a
 //   fraction A has no more than `matrix_rank` singular values            and so few numbers were

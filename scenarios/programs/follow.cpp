@@ -76,7 +76,7 @@ void FollowedModel::note_what_takes_part() {
   }
 }
 
-// docs/semantics.md 2.7. Of several parameters the first that was frozen is named.
+// docs/semantics.md 2.7. The first of several parameters that were frozen is named.
 std::vector<std::string> FollowedModel::refusals() const {
   std::string what;
   for (const bool is_frozen : {true, false})

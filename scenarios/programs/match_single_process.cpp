@@ -11,9 +11,9 @@
 // through, so in exact arithmetic nothing rounds; the reference certifies that, and a case without
 // a certificate is refused. So every bit is judged after every step.
 //
-// In a join each rank runs the steps up to the forward for which it has no input left. What it
-// holds while it shadows its peers is not recorded; when the join has ended it holds the state of
-// the last one that had inputs.
+// In a join each rank runs the steps up to the forward for which it has no input left. Its values
+// while it shadows its peers are not recorded; when the join has ended it holds the state of the
+// last one that had inputs.
 //
 // Steps that mean nothing where they stand, such as a backward without a graph, are left out: each
 // list of steps is a program, and shrinking drops steps.

@@ -1,6 +1,6 @@
 // If what ranks wrap differs, every rank throws the same sentence, before any tensor is sent; it
-// names what differs first, the values and the ranks that have them. What need not be equal is
-// trained.
+// names what differs first, the values and the ranks that have them. Ranks whose differences are
+// allowed train.
 //
 // Tensors of equal size would be paired and summed silently; others would hang or abort the group;
 // options that differ make ranks issue other collectives. The case says what all ranks have, and

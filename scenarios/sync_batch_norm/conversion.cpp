@@ -8,7 +8,7 @@
 // over.
 //
 // Why the checks suffice: a layer that a conversion overlooks, or replaces where nobody calls it,
-// moves towards its rank's own number. What must stay is compared with what was there before the
+// moves towards its rank's own number. The parts that must stay are compared with those before the
 // first act: names in their order, dtypes, shapes and requires_grad; modes are those set last.
 #include "harness/core/compare.h"
 #include "harness/core/generators.h"

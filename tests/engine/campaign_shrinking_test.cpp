@@ -137,7 +137,7 @@ TEST(CampaignShrinking, EachSignatureIsShrunkWhereTheRunKeepsGoing) {
   EXPECT_EQ(planted::typed(result.others[0].failure.c), wrong.smallest);
 }
 
-// Each case is counted with the signature of the smallest one, and that is told once.
+// Each case is counted with the signature of the smallest one, which is reported once.
 TEST(CampaignShrinking, CasesOfAVaguerPatternCountAsThoseOfTheOneThatExplainsThem) {
   const auto& bug = planted::bugs()[14];
   ASSERT_TRUE(bug.hides);

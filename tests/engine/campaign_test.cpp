@@ -223,7 +223,7 @@ TEST(Campaign, WhatAListenerThrowsEndsTheRun) {
   EXPECT_THROW(campaign.run(interrupted, run), ArchiveError);
 }
 
-// A case that lasts until somebody was told that time passes would never end otherwise.
+// A case that lasts until a listener learns that time passes would never end otherwise.
 TEST(Campaign, ListenersHearThatTimePassesWhileACaseIsPlayed) {
   struct Waiting : toys::Counter {
     void on_wait() override {

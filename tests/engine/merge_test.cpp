@@ -74,7 +74,7 @@ std::vector<NamedRun> shards_of(const std::vector<Script>& scripts, int of,
   return runs;
 }
 
-// All that is told of a run but its times.
+// Everything that is reported of a run but its times.
 std::string told(Run run) {
   run.took = {};
   for (auto& result : run.results) result.took = {};

@@ -66,7 +66,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
-// Counts what it is told.
+// Counts what it receives.
 class Counter : public Listener {
  public:
   void on_case(const Turn& turn) override { cases.push_back(turn.c); }

@@ -1,4 +1,4 @@
-// CUDA's and NCCL's headers, with what they declare visible to whoever loads this library.
+// CUDA's and NCCL's headers, with what they declare visible to programs that load this library.
 #pragma once
 
 #pragma GCC visibility push(default)

@@ -36,7 +36,7 @@ struct Plan {
 // were issued, whatever their streams. One that cannot end, since a peer has gone or by a fault,
 // keeps its stream until the communicator is aborted, as a kernel would that spins.
 //
-// A peer that has gone is told of as an asynchronous error, as over a network, or with
+// A peer that has gone is reported as an asynchronous error, as over a network, or with
 // LOCKSTEP_FAKE_CUDA_LINK=nvlink never.
 class Communicator : public std::enable_shared_from_this<Communicator> {
  public:

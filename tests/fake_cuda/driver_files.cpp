@@ -1,4 +1,4 @@
-// The driver's device files: to whoever asks whether they exist, there is one.
+// The driver's device files: a program that asks whether they exist finds one.
 #include "tests/fake_cuda/api.h"
 #include "tests/fake_cuda/journal.h"
 

@@ -39,7 +39,7 @@ void give_up(const std::string& sentence) {
 
 }  // namespace lockstep::fake_cuda
 
-// A line of whoever runs with this library: where a step begins, and the like.
+// A line of the program that runs with this library: where a step begins, and the like.
 LOCKSTEP_FAKE_CUDA_API void lockstep_fake_cuda_mark(const char* text) {
   lockstep::fake_cuda::note("mark", text);
 }

@@ -1,4 +1,4 @@
-// NCCL: communicators, their beginnings and ends, and what is told of them.
+// NCCL: communicators, their beginnings and ends, and what they report.
 #include "tests/fake_cuda/device.h"
 #include "tests/fake_cuda/faults.h"
 #include "tests/fake_cuda/journal.h"

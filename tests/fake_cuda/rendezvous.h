@@ -9,9 +9,9 @@
 namespace lockstep::fake_cuda {
 
 // How the processes of one communicator find each other on this host, over TCP on loopback, as
-// NCCL's do: the unique id is the address where whoever made it listens, each rank comes and says
-// where it listens itself, and when all have come each is told the whole table. Then every two
-// ranks connect.
+// NCCL's do: the unique id is the address where its maker listens, each rank connects there and
+// says where it listens itself, and when all have arrived each receives the whole table. Then every
+// two ranks connect.
 
 // The address of a new rendezvous, for which this process listens in a thread of its own, until all
 // have come, or as long as it lives.

@@ -1,4 +1,4 @@
-// CUDA's runtime: kernels. What LibTorch was compiled to is for a GPU; a launch finds the kernel's
+// CUDA's runtime: kernels. LibTorch's kernels are compiled for a GPU; a launch finds the kernel's
 // name, and what does the same on the host, or gives up.
 #include "tests/fake_cuda/device.h"
 #include "tests/fake_cuda/journal.h"

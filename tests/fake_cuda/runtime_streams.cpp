@@ -17,9 +17,9 @@ namespace lockstep::fake_cuda {
 
 namespace {
 
-// Handles are numbers that count from 1, so that one that was destroyed is noticed. Of the streams
-// of a device the one without a handle is the null stream, which other streams do not wait for: all
-// of LibTorch's are of the kind that does not.
+// Handles are numbers that count from 1, so that one that was destroyed is noticed. The stream of a
+// device without a handle is the null stream, which other streams do not wait for: all of
+// LibTorch's are of the kind that does not.
 struct Handles {
   std::mutex mutex;
   std::uintptr_t last = 0;

@@ -12,8 +12,8 @@
 namespace lockstep::recorded {
 namespace {
 
-// The first epoch of a right run in a join, in which rank 1 makes one step of two. Of the other it
-// shadows what the others send, in another number of collectives.
+// The first epoch of a right run in a join, in which rank 1 makes one step of two. In the other
+// step it shadows what the others send, in another number of collectives.
 RecordedRun uneven_run() {
   auto run = right_run();
   for (auto& rank : run.ranks) {

@@ -9,8 +9,8 @@
 namespace lockstep::recorded {
 namespace {
 
-// DistributedDataParallel refuses an unused parameter unless it was told to expect some; whatever
-// else averages gradients takes a model as it is.
+// DistributedDataParallel refuses an unused parameter unless it is set to expect some; any other
+// averaging of gradients takes a model as it is.
 TEST(RightWays, AllowAParameterThatNoBackwardReachesWhereTheProgramExpectsOne) {
   const auto judgement_with = [](const Json& about) {
     auto run = right_run();

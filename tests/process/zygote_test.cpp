@@ -40,7 +40,7 @@ struct Pids {
   }
 };
 
-// Serves a request by a world of two that never ends by itself.
+// Serves a request by a world of two that never ends.
 ZygoteServer hanging_world(const Pids& pids) {
   return {.prepare = [&pids] { pids[0] = getpid(); },
           .serve = [&pids](const std::string&, int stop) -> std::string {

@@ -176,7 +176,7 @@ void with_two_loaders_at_once(Here& here) {
   });
 }
 
-// Saves in the middle of an epoch, and goes on in a copy.
+// Saves in the middle of an epoch, and continues in a copy.
 void with_a_sampler_that_is_saved(Here& here) {
   auto sampler = here.recorder.watch(DistributedSampler(kSamples, *here.group()));
   here.said << sampler.next(3)->size() << "\n";

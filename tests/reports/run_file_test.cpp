@@ -136,8 +136,8 @@ TEST(RunFile, WhatThisProgramDoesNotKnowIsLeftAlone) {
   EXPECT_EQ(run_json(run_of(json, "run.json")), known);
 }
 
-// Calls `try_it` with every version of `root` in which one field is gone or of another type. What a
-// case is made of is its scenario's: the hash speaks for it.
+// Calls `try_it` with every version of `root` in which one field is gone or of another type. The
+// content of a case is its scenario's: the hash speaks for it.
 void spoil(Json& root, Json& at, const std::string& path,
            const std::function<void(const std::string&)>& try_it) {
   if (at.is_array())

@@ -1,5 +1,5 @@
 // PyTorch's reducer as a subject: that it is driven as Python drives it shows in what its options
-// do. What it does without them is compared with ours in differential_test.cpp.
+// do. Its results without them are compared with ours in differential_test.cpp.
 #include "harness/core/scenario.h"
 #include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"

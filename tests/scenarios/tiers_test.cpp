@@ -124,7 +124,7 @@ TEST_F(Tiers, SurvivorsAreToldOfARankThatEnds) {
       }
 }
 
-// A rank whose sum is dropped goes on with its own; the others miss it.
+// A rank whose sum is dropped continues with its own; the others miss it.
 TEST_F(Tiers, ADroppedSumOfOurOwnIsFoundByTheJudge) {
   const auto scenario = scenario_in_catalogue("gradients.match_single_process");
   const auto play_with = [&](const Json& injections) {

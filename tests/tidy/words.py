@@ -26,7 +26,8 @@ REFUSED = {
     r"PlayRequest|PlayReply|PlayOptions|PlayParts|Play|kPlayed": "CaseRequest, CaseReply, CaseRunOptions, RankRunParts, RankRun",
     r"objections?": "validation_error, device_error",
     r"[Pp]rogrammes?|Programme\w*": "ProgramSpec, a program's steps",
-    r"\w*_told\w*|told_\w*|Told": "reported, received: the field's verb",
+    r"\w*_told\w*|told_\w*|Told|(?:is|are|was|were|be)\s+told": "reported, received: the field's verb",
+    r"goes on|by itself": "continues; or say alone, separately",
     r"tell_(?:launcher|github|environment|what_runs)|tells_times|error_told_in|kTelling|unheard": "report, receive, peer_error: the field's verb",
 }
 # Where upstream's words or approved texts force one of these: inside string literals, which no rule here reads.

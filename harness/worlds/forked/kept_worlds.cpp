@@ -48,7 +48,7 @@ std::string why_not_ready(const KeptGroup::Readiness& made, const Capture& outpu
   return who(index) + " " + text_of(ends[index]) + (wrote.empty() ? "" : ", and wrote: " + wrote);
 }
 
-// Runs `serve`. What it throws before it is ready is the reason why its world is not made.
+// Runs `serve`. Its exception before it is ready is the reason why its world is not made.
 int served(const std::function<int()>& serve, KeptSocket& socket) {
   try {
     return serve();

@@ -26,7 +26,7 @@ class RecordedJoin;
 template <class T>
 constexpr bool kIsSampler = std::is_base_of_v<torch::data::samplers::Sampler<>, T>;
 
-// True for another sampler, such as a stream's. What watch() takes else is a model.
+// True for another sampler, such as a stream's. Any other argument of watch() is a model.
 template <class T>
 constexpr bool kDealsNoIndices = !kIsSampler<T> && requires {
   typename T::BatchRequestType;
@@ -68,8 +68,8 @@ class SamplerLog {
 // A rank that is killed leaves what it has recorded. The folder is made for its owner alone (0700),
 // the file too (0600); a file that is there is never overwritten, and no link is followed. A file
 // has at most 64 MiB: then it ends, and says so. A file that can no longer be written ends the
-// recording with a sentence on stderr, and not the program. What cannot be recorded is a fact in
-// the file. A process that is forked from this one writes nothing.
+// recording with a sentence on stderr, and not the program. An event that cannot be recorded is a
+// fact in the file. A process that is forked from this one writes nothing.
 //
 // Local, but for the collectives that it passes on; use it from the thread that trains.
 class Recorder {

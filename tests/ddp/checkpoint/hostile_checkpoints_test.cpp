@@ -1,4 +1,4 @@
-// Files that were made to crash whoever loads them, or to use up its memory or its time.
+// Files that were made to crash a process that loads them, or to use up its memory or its time.
 #include "ddp/checkpoint/archive.h"
 #include "ddp/checkpoint/files.h"
 #include "ddp/checkpoint/pickle_reader.h"
@@ -59,7 +59,7 @@ std::string repeated(const std::string& text, int times) {
   return all;
 }
 
-// The sentence of the refusal, or "it was read". What it allocated is in proportion to the bytes.
+// The sentence of the refusal, or "it was read". Its allocations are in proportion to the bytes.
 std::string outcome_of(const std::string& pickle) {
   const std::uint64_t before = allocated;
   std::string sentence = "it was read";

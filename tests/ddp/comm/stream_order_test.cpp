@@ -1,4 +1,4 @@
-// The one stream rule by itself, on the simulated device, which tells what was left unordered.
+// The one stream rule alone, on the simulated device, which tells what was left unordered.
 #include "ddp/comm/streams.h"
 #include "harness/accelerator/accelerator.h"
 #include "tests/ddp/devices.h"

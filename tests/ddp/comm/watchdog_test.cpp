@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Ranks that share a store; each waits for as long as it is told, all in one thread.
+// Ranks that share a store; each waits for the given time, all in one thread.
 class Watchdogs : public ::testing::Test {
  protected:
   struct Rank {

@@ -221,7 +221,7 @@ TEST(FailedRank, EndsItsPeersWaitsWithItsOwnSentence) {
           } catch (const std::exception& error) {
             report = first_line(error);
           }
-          // Its sockets live on until its peers are told: closing them would tell them, too.
+          // Its sockets live on until its peers have the error: closing them would report it, too.
           if (fails) {
             store->wait({"told 0", "told 2"}, std::chrono::seconds(15));
           } else {

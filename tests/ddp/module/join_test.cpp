@@ -1,4 +1,4 @@
-// Uneven inputs: all ranks are told in one step, or none is, and nobody waits in vain.
+// Uneven inputs: all ranks receive the error in one step, or none does, and nobody waits in vain.
 #include "ddp/join.h"
 
 #include "ddp/convert_sync_batchnorm.h"
@@ -140,7 +140,7 @@ TEST(Join, WorksWithEveryOptionOfTheReducer) {
   }
 }
 
-// A window that one rank ends early is told in the very forward, though that one sends nothing.
+// A window that one rank ends early is reported in the very forward, though that one sends nothing.
 TEST(Join, CountsForwardsInsideNoSync) {
   const auto reports = run_world(2, [](const Group& group) {
     Terms net(1);

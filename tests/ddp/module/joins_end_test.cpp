@@ -1,4 +1,4 @@
-// How joins end, what is refused, and what goes on after them.
+// How joins end, what is refused, and what continues after them.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "ddp/init.h"
@@ -281,7 +281,7 @@ TEST(EndsOfJoins, IsFinishedAfterAForwardThatThrewOnAllRanks) {
         report += std::string(error.what()) + "; ";
       }
     }
-    // Long enough for the other rank to look for what was told.
+    // Long enough for the other rank to poll the reported error.
     if (group->getRank() == 0) {
       EXPECT_THROW(group->getStore()->wait({"nothing"}, std::chrono::milliseconds(400)),
                    std::exception);

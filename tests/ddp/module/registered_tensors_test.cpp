@@ -56,7 +56,7 @@ const std::vector<Change> kChanges = {
     {[](Adapted& net, double rank) { net.register_buffer("mask", torch::full({1}, rank)); },
      "buffer 'mask' was registered after the module was wrapped; wrap it again"}};
 
-// The sentence of the rank that made the change, and what its peers are told.
+// The sentence of the rank that made the change, and the one that its peers receive.
 void expect_told(const std::vector<std::string>& reports, const std::vector<int>& changed,
                  const std::string& sentence) {
   for (int rank = 0; rank < static_cast<int>(reports.size()); ++rank) {

@@ -50,7 +50,7 @@ TEST(FailuresOfShadowing, IsRefusedWhereItCannotBeDone) {
                  "stand in for what they exchange in forward"));
 }
 
-// A pass that goes wrong is told to those with inputs, who skip the step; the others stay.
+// A pass that fails is reported to ranks with inputs, which skip the step; the others stay.
 TEST(FailuresOfShadowing, OutlastsAPassThatWentWrong) {
   const auto reports = run_world(3, [](const Group& group) {
     Terms net(2);
@@ -125,7 +125,7 @@ TEST(FailuresOfShadowing, AreNoEndForAJoinThatIsUpdatedOnTheOthers) {
   EXPECT_EQ(reports, (std::vector<std::string>{"6 6; 4.5 4.5; 3 3; ", "6 6; 4.5 4.5; ", "6 6; "}));
 }
 
-// A rank that is in another place than its peers is told apart, and so are those that stand in.
+// A rank in another place than its peers is distinguished, and so are ranks that shadow.
 TEST(FailuresOfShadowing, FindsPassesOfDifferentKinds) {
   const auto reports = run_world(3, [](const Group& group) {
     Terms net(1);

@@ -106,7 +106,7 @@ TEST(Shadowing, WorksWithEveryOptionThatIsAllowed) {
   }
 }
 
-// Once a join is over, the next loop is as good as any, whoever stood in.
+// Once a join is over, the next loop is as good as any, whichever rank shadowed.
 TEST(Shadowing, LeavesAnObjectThatGoesOn) {
   for (const auto& inputs : std::vector<std::vector<int>>{{3, 0}, {0, 3}, {1, 2}}) {
     const auto reports = run_world(2, [&](const Group& group) {

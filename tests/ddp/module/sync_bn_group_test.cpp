@@ -1,4 +1,5 @@
-// Layers of SyncBatchNorm under a DistributedDataParallel: what they hear, and where they go.
+// Layers of SyncBatchNorm under a DistributedDataParallel: the errors that they receive, and the
+// groups that they use.
 #include "ddp/convert_sync_batchnorm.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"

@@ -163,8 +163,8 @@ TEST(DeviceFailures, APassThatThrewSendsItsBucketsThoughItsGradientsAreGone) {
   }
 }
 
-// There may be no forward after it that would tell: what went wrong in the last step is told by the
-// end of the join, and not as the peer's absence from its roll call.
+// There may be no forward after it that would report: the end of the join reports the error of the
+// last step, and not the peer's absence from join_sync.
 TEST(DeviceFailures, TheEndOfAJoinHearsOfItsLastStep) {
   const auto reports = run_on_devices(2, [&](const Group& group) {
     Terms net(2);

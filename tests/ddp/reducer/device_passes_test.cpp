@@ -44,7 +44,7 @@ struct SplitImpl : torch::nn::Module {
 };
 TORCH_MODULE(Split);
 
-// Says something once, to whoever waits for it.
+// Signals once, to all that wait for it.
 class Signal {
  public:
   void give() {
@@ -78,7 +78,7 @@ struct TellsOfTheEnd {
 };
 
 // A backward pass that throws on this thread while that of a device is in the midst of it, and
-// stays there until it may go on. What was made first comes last in backward.
+// stays there until it may go on. Operations that were made first come last in backward.
 std::string thrown_in(DistributedDataParallel<SplitImpl>& ddp, const Split& net,
                       const std::shared_ptr<Plot>& plot) {
   net->weights[0].register_hook([plot](const at::Tensor& gradient) {
@@ -106,7 +106,7 @@ std::string thrown_in(DistributedDataParallel<SplitImpl>& ddp, const Split& net,
   return report;
 }
 
-// `act`, and while it runs the device goes on.
+// `act`, and while it runs the device continues.
 void while_the_device_goes_on(Plot& plot, const std::function<void()>& act) {
   Signal begins;
   std::thread device([&] {

@@ -1,4 +1,4 @@
-// How training goes on after a failure.
+// How training continues after a failure.
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/errors.h"
 #include "ddp/init.h"
@@ -165,7 +165,7 @@ TEST(Recovery, SkipsAForwardThatThrewOnAllRanks) {
     for (const double sign : {1.0, -1.0, 1.0, 1.0}) {
       net->zero_grad();
       try {
-        // Long enough for the other rank to look for what was told.
+        // Long enough for the other rank to poll the reported error.
         if (group->getRank() == 0 && sign > 0) {
           EXPECT_THROW(group->getStore()->wait({"nothing"}, std::chrono::milliseconds(400)),
                        std::exception);
@@ -183,7 +183,7 @@ TEST(Recovery, SkipsAForwardThatThrewOnAllRanks) {
   EXPECT_EQ(reports, same(2, "3; a batch that cannot be read; 3; 3; "));
 }
 
-// One rank throws in forward, skips the batch, and goes on: its next pass is none of its peers'.
+// One rank throws in forward, skips the batch, and continues: its next pass is none of its peers'.
 TEST(Recovery, DoesNotMixBatchesWhereOneRankSkipsOne) {
   const auto reports = run_world(
       2,
@@ -209,7 +209,7 @@ TEST(Recovery, DoesNotMixBatchesWhereOneRankSkipsOne) {
   EXPECT_EQ(reports, (std::vector<std::string>{"1; told", "1; skipped; told"}));
 }
 
-// The odd rank may be any, the one that clears what was told included.
+// The odd rank may be any, the one that clears the reported error included.
 TEST(Recovery, GoesOnWithTheSameGroupAfterAFailureThatWasTold) {
   for (const int world : {2, 3}) {
     for (int odd = 0; odd < world; ++odd) {

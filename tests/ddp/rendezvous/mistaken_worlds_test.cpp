@@ -1,5 +1,5 @@
 // Worlds in which processes were started with mistakes: however these mix, every process that lives
-// is told one of our sentences within the timeout, and a world without mistakes meets.
+// receives one of our sentences within the timeout, and a world without mistakes connects.
 #include "ddp/errors.h"
 #include "ddp/init.h"
 #include "tests/ddp/forked_world.h"

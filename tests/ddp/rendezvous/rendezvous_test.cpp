@@ -36,7 +36,7 @@ std::string told_that_has(const Property& property, c10d::Store& store, int rank
   return told(store, rank, world_size, 20s, {.description = {.properties = {property}}});
 }
 
-// Ranks as threads that meet in one store; each entry is what one of them was told.
+// Ranks as threads that rendezvous in one store; each entry is the error of one of them.
 std::vector<std::string> all_told(c10d::Store& store, const std::vector<RankAndSize>& standings) {
   std::vector<std::future<std::string>> ranks;
   for (const auto& position : standings)

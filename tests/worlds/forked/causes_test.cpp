@@ -46,8 +46,8 @@ TEST_P(Causes, ASkippedCollective) {
       << told.headline;
 }
 
-// Rank 1 believes that it took part, and goes on. What the others wait in is told, and the
-// injection.
+// Rank 1 believes that it took part, and continues. The verdict names the collective in which the
+// others wait, and the injection.
 TEST_P(Causes, ADroppedCollective) {
   const auto told = told_of_injection("drop");
   EXPECT_EQ(told.kind, Verdict::Kind::hang) << told.headline;

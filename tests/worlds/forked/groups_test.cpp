@@ -1,4 +1,4 @@
-// Groups of some ranks, and what is told where the ranks of a group part.
+// Groups of some ranks, and the verdict where the ranks of a group diverge.
 #include "harness/core/trace.h"
 #include "tests/worlds/forked/toys.h"
 

@@ -1,4 +1,4 @@
-// A scenario whose ranks do what they are told, and lanes to play it on.
+// A scenario whose ranks do what its case says, and lanes to run it on.
 #pragma once
 
 #include "harness/rank/rank_context.h"
