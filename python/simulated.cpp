@@ -4,6 +4,7 @@
 #include "harness/pytorch/loaded.h"
 #include "harness/pytorch/pytorch.h"
 #include "harness/rank/journal.h"
+#include "harness/rank/rank_context.h"
 #include "harness/worlds/sim/world.h"
 #include "harness/worlds/subject.h"
 

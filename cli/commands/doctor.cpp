@@ -68,6 +68,7 @@ Lines found(const Machine& machine, const AboutTorch& torch, const Subjects& sub
       {"nccl", about_nccl()},
       {"pytorch", about_pytorch(subjects)},
       {"mpi, tcp", "no: Lockstep has no such backends; mpirun starts worlds that meet over gloo"},
+      {"libc", "epoll_wait and getnameinfo are this program's own: docs/simulation.md"},
       {"gpus", about_gpus(machine.gpus)},
       {"cores", std::to_string(machine.cores) + ", so " + std::to_string(default_slots()) +
                     " rank slots; LibTorch takes " + std::to_string(torch.intra_op_threads) +

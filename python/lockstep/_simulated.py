@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
@@ -23,7 +24,9 @@ from lockstep_recorder import _state
 from . import _calls, _rank
 from ._processes import Capture, Process, ask_for_stacks
 from ._rank import Outcome, Task
+from ._state import State
 from ._verdict import RankEnd, Verdict, judge, ranks_in_words
+from ._worlds import Lookup
 
 SIZE_MAX = 1024
 Report = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
@@ -49,33 +52,38 @@ def simulate(size: int, body: Turns) -> dict[str, Any]:
     return report
 
 
-class OfRank(logging.Handler):
-    """What Python has one of in a process, as a rank that does not run has it."""
+# Attributes of which a process has one each, and of which each rank has its own.
+SWAPPED: tuple[tuple[Any, str], ...] = (
+    (sys, "stdout"), (sys, "stderr"), (_state, "recorder"), (logging.getLogger(), "handlers"), (warnings, "filters"),
+    (warnings, "showwarning"), (warnings, "_showwarnmsg_impl"))
 
-    def __init__(self, rank: int) -> None:
-        super().__init__()
-        self.rank, self.thread = rank, 0
+
+class OfRank:
+    """The state of a rank that does not run, of which Python has one in a process. PyTorch's generator, default dtype and the
+    environment are exchanged by the library."""
+
+    def __init__(self) -> None:
+        self.thread = 0
+        self.printed = {"stdout": io.StringIO(), "stderr": io.StringIO()}
+        self.values = [getattr(place, name) for place, name in SWAPPED]
+        self.values[:2] = self.printed.values()
+        self.values[3], self.values[4] = list(self.values[3]), list(self.values[4])
         self.random = random.getstate()
-        numpy = sys.modules.get("numpy")
-        self.numpy = numpy.random.get_state() if numpy else None
-        self.recorder: Any = _state.recorder
-        self.streams = io.StringIO(), io.StringIO()
-        self.is_running = False
+        self.numpy = sys.modules["numpy"].random.get_state() if "numpy" in sys.modules else None
 
     def swap(self) -> None:
         """Exchanges it with the process's: as the rank's turn begins, and as it ends."""
-        self.is_running = not self.is_running
-        held = random.getstate()
-        random.setstate(self.random)
-        self.random = held
+        for number, (place, name) in enumerate(SWAPPED):
+            held = getattr(place, name)
+            setattr(place, name, self.values[number])
+            self.values[number] = held
+        warnings._filters_mutated()  # type: ignore[attr-defined]
+        before, self.random = self.random, random.getstate()
+        random.setstate(before)
         if self.numpy is not None:
-            numpy = sys.modules["numpy"]
-            self.numpy, now = numpy.random.get_state(), self.numpy
-            numpy.random.set_state(now)
-        self.recorder, _state.recorder = _state.recorder, self.recorder
-        streams = sys.stdout, sys.stderr
-        sys.stdout, sys.stderr = self.streams  # type: ignore[assignment]
-        self.streams = streams  # type: ignore[assignment]
+            numpy = sys.modules["numpy"].random
+            before, self.numpy = self.numpy, numpy.get_state()
+            numpy.set_state(before)
 
 
 class Turns:
@@ -83,7 +91,7 @@ class Turns:
 
     def __init__(self, size: int, perform: Callable[[int], Outcome]) -> None:
         self.perform = perform
-        self.ranks = [OfRank(rank) for rank in range(size)]
+        self.ranks = [OfRank() for _ in range(size)]
         self.outcomes: list[Outcome | None] = [None] * size
         self.finished: list[int] = []  # In their order.
 
@@ -95,8 +103,8 @@ class Turns:
         self.ranks[rank].swap()
 
     def run(self, rank: int, group: Any) -> None:
+        settle()
         self.ranks[rank].thread = threading.get_ident()
-        dist.distributed_c10d._world.pg_names[group] = "default"
         outcome = self.perform(rank)
         self.outcomes[rank] = outcome
         self.finished.append(rank)
@@ -134,71 +142,133 @@ def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, pg_op
     return part
 
 
+@functools.cache
 def settle() -> None:
-    """Once in the process of a world."""
+    """Once in a process, when the library has made its groups."""
     for name in ("init_process_group", "destroy_process_group"):
         setattr(dist, name, refuse(f"torch.distributed.{name}"))
     dist.new_group = dist.distributed_c10d.new_group = new_group
-    torch.set_num_threads(1)
 
 
-def serve(size: int, task: Task, body: Callable[[int], Any], render: Callable[[BaseException], Any], progress: _calls.Progress,
-          connection: Connection) -> None:
-    """Runs one test in this process, and sends how each rank ended."""
+def run_here(size: int, perform: Callable[[int], Outcome], connection: Connection) -> bool:
+    """Runs a world in this process and sends how each rank ended. Whether this process can run another one."""
     os.environ.update(WORLD_SIZE=str(size), LOCAL_WORLD_SIZE=str(size))
-    settle()
-    turns = Turns(size, lambda rank: _rank.perform(task, rank, size, progress, functools.partial(body, rank), render))
+    torch.set_num_threads(1)
+    turns = Turns(size, perform)
     report = simulate(size, turns)
     for rank, of_rank in enumerate(turns.ranks):
-        stdout, stderr = of_rank.streams
-        connection.send((turns.outcomes[rank], report["ranks"][rank], "" if turns.outcomes[rank] else turns.stack(rank),
-                         {"stdout": stdout.getvalue(), "stderr": stderr.getvalue()}))
-    connection.send((turns.finished, report["diverges"], report["ladder"]))
+        outcome, printed = turns.outcomes[rank], {name: stream.getvalue() for name, stream in of_rank.printed.items()}
+        connection.send((outcome, "" if outcome else turns.stack(rank), printed))
+    connection.send((turns.finished, report["diverges"], report["ladder"], report["is_usable"]))
+    return bool(report["is_usable"])
 
 
-def run_simulated(size: int, task: Task, body: Callable[[int], Any], render: Callable[[BaseException], Any], timeout: float,
-                  capture: Capture) -> Verdict:
-    """Forks a process for one test, in which the ranks are threads."""
-    import torch._dynamo  # noqa: F401  As in a World.
-    _calls.install()
-    progress = _calls.Progress(size)
-    process = Process(functools.partial(serve, size, task, body, render, progress), capture)
-    ends = [RankEnd() for _ in range(size)]
-    try:
-        deadline = time.monotonic() + timeout
+class Host:
+    """A process that runs simulated worlds of any size, one after the other. What it is sent for each is looked up by `lookup`."""
+
+    def __init__(self, lookup: Lookup, capture: Capture) -> None:
+        import torch._dynamo  # noqa: F401  As in a World.
+        _calls.install()
+        self.lookup = lookup
+        self.progress = _calls.Progress(SIZE_MAX)
+        self.process = Process(self._serve, capture)
+
+    def _serve(self, connection: Connection) -> None:
+        while (request := connection.recv()) is not None:
+            size, task, state, what = request
+            state.apply()
+
+            def perform(rank: int, size: int = size, task: Task = task, what: Any = what) -> Outcome:
+                body, render = self.lookup(rank, what)
+                return _rank.perform(task, rank, size, self.progress, body, render)
+            if not run_here(size, perform, connection):
+                return
+
+    def run(self, size: int, task: Task, state: State, what: Any, timeout: float) -> tuple[Verdict, bool]:
+        """And whether the process can run another world."""
         for rank in range(size):
-            if not process.connection.poll(max(0.0, deadline - time.monotonic())):
-                return late(process, ends, progress, timeout)
-            ends[rank].outcome, ended, ends[rank].stack, ends[rank].printed = process.connection.recv()
-            ends[rank].progress = progress.read(rank)
-            ends[rank].was_hung = ends[rank].outcome is None
-        finished, diverges, ladder = process.connection.recv()
-    except (EOFError, ConnectionResetError):
-        process.reap()
-        ends[0].status, ends[0].stack = process.status, process.stack()
-        return judge(ends[:1])
-    finally:
-        process.close()
-    return verdict_of(ends, finished, diverges, ladder)
+            self.progress.write(rank, {"groups": {}})
+        self.process.mark()
+        self.process.connection.send((size, task, state, what))
+        self.process.is_idle = False
+        ends = [RankEnd() for _ in range(size)]
+        deadline = time.monotonic() + timeout
+        try:
+            for rank, end in enumerate(ends):
+                if not self.process.connection.poll(max(0.0, deadline - time.monotonic())):
+                    return self._late(ends, timeout), False
+                end.outcome, end.stack, end.printed = self.process.connection.recv()
+                end.progress, end.was_hung = self.progress.read(rank), end.outcome is None
+            finished, diverges, ladder, is_usable = self.process.connection.recv()
+        except (EOFError, ConnectionResetError):
+            self.process.reap()
+            for end in ends:
+                end.status = self.process.status
+            ends[0].stack, ends[0].printed = self.process.stack(), self.process.printed()
+            return judge(ends), False
+        self.process.is_idle = True
+        return verdict_of(ends, finished, diverges, ladder), is_usable
 
+    def _late(self, ends: list[RankEnd], timeout: float) -> Verdict:
+        """Of ranks that use up the time of their test."""
+        ask_for_stacks([self.process])
+        for rank, end in enumerate(ends):
+            end.progress, end.was_hung, end.seconds = self.progress.read(rank), end.outcome is None, timeout
+        ends[0].stack = self.process.stack()
+        return judge(ends)
 
-def late(process: Process, ends: list[RankEnd], progress: _calls.Progress, timeout: float) -> Verdict:
-    """Of a process whose ranks use up the time of this test."""
-    ask_for_stacks([process])
-    for rank, end in enumerate(ends):
-        end.progress, end.was_hung, end.seconds = progress.read(rank), end.outcome is None, timeout
-    ends[0].stack = process.stack()
-    return judge(ends)
+    def close(self) -> None:
+        self.process.dismiss()
+        self.process.close()
 
 
 def verdict_of(ends: list[RankEnd], finished: list[int], diverges: str, ladder: list[str]) -> Verdict:
     verdict = judge(ends)
     failed = [rank for rank in finished if (outcome := ends[rank].outcome) is not None and outcome.kind == "failed"]
     waiting = [rank for rank, end in enumerate(ends) if end.outcome is None]
-    if failed:
+    if failed:  # The first one: its peers may have failed since it left.
         verdict.blamed, verdict.sentence = failed[0], f"rank {failed[0]} of {len(ends)} failed"
     elif waiting:
         verdict.sentence = f"{ranks_in_words(waiting)} of {len(ends)} wait for ever" + (f": {diverges}" if diverges else "")
-    if waiting and ladder:
+    if waiting:
         verdict.states += ladder
     return verdict
+
+
+class KeptHost:
+    """The host that is kept for the next test. One that cannot go on is replaced."""
+
+    def __init__(self, lookup: Lookup, capture: Capture) -> None:
+        self.lookup, self.capture, self.owner = lookup, capture, os.getpid()
+        self.host: Host | None = None
+
+    def fork(self) -> Host:
+        if self.host is None:
+            self.host = Host(self.lookup, self.capture)
+        return self.host
+
+    def run(self, size: int, task: Task, what: Any, timeout: float) -> tuple[Verdict, bool]:
+        """And whether the host was replaced."""
+        state, is_usable = State(), False
+        state.flags["number of threads"] = 1
+        try:
+            verdict, is_usable = self.fork().run(size, task, state, what, timeout)
+        finally:
+            if not is_usable:
+                self.close()
+        return verdict, not is_usable
+
+    def close(self) -> None:
+        if self.host is not None and self.owner == os.getpid():
+            self.host.close()
+            self.host = None
+
+
+def run_simulated(size: int, task: Task, body: Callable[[int], Any], render: Callable[[BaseException], Any], timeout: float,
+                  capture: Capture) -> Verdict:
+    """Forks a process for one test."""
+    host = Host(lambda rank, _: (functools.partial(body, rank), render), capture)
+    try:
+        return host.run(size, task, State(), None, timeout)[0]
+    finally:
+        host.close()

@@ -61,6 +61,7 @@ class Doctor(Asking):
         told = {name.strip(): what for name, what in self.told(LD_LIBRARY_PATH="").items()}
         self.assertEqual(told["gloo"], "yes")
         self.assertTrue(told["mpi, tcp"].startswith("no: Lockstep has no such backends"))
+        self.assertIn("epoll_wait and getnameinfo", told["libc"])
         self.assertRegex(told["nccl"], r"^2\.\d+\.\d+ \(|^no: this Lockstep was built without NCCL \(.+\)$|"
                          r"^no: LibTorch's CUDA part cannot be loaded \(.+\): the libraries of NVIDIA that LibTorch "
                          "needs are not installed$")
