@@ -1,28 +1,22 @@
 """The plugin of pytest: tests that are marked by lockstep.world() run on every rank of a world."""
 from __future__ import annotations
 
-import builtins
 import inspect
-import itertools
 import pathlib
 import pickle
-import re
-import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from . import _api
+from . import _api, _reports
 
 if TYPE_CHECKING:
-    from ._calls import Recording
     from ._rank import Task
     from ._verdict import Verdict
     from ._worlds import KeptWorlds
 
 MARK = "lockstep_world"
-NOTES = "lockstep"  # The section of a report that says how a test ran where that is not as asked.
 kept_key = pytest.StashKey["KeptWorlds"]()
 Rendered = tuple[Callable[[], Any], Callable[[BaseException], Any]]
 
@@ -166,10 +160,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config.stash[kept_key].close()
 
 
-def note(item: pytest.Item, sentence: str) -> None:
-    item.add_report_section("call", NOTES, sentence)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
     """Runs the body on every rank."""
@@ -180,54 +170,28 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
     from ._rank import Task
     tier = _api.tier_named(setting(pyfuncitem, "tier"))
     args = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    recording = recording_of(pyfuncitem)
+    recording = _reports.recording_of(pyfuncitem)
     task = Task(pyfuncitem.nodeid, recording, keeps_warnings="recwarn" not in pyfuncitem.fixturenames)
     what, reason = pickled_for_kept_ranks(pyfuncitem, args) if tier == "warm" else (b"", "")
     if reason:
-        note(pyfuncitem, f"ran cold: {reason}")
+        _reports.note(pyfuncitem, f"ran cold: {reason}")
     verdict = run_kept(pyfuncitem, task, what) if what else run_forked(pyfuncitem, task, args)
-    show(pyfuncitem, verdict)
-    story = judged(pyfuncitem, recording, verdict) if recording is not None else ""
+    _reports.show(pyfuncitem, verdict)
+    story = _reports.judged(pyfuncitem, recording, verdict) if recording is not None else ""
     if verdict.kind != "passed":
-        raise_in_place(verdict)
+        _reports.raise_in_place(verdict)
     if story:
         pytest.fail(story, pytrace=False)
     return True
-
-
-def recording_of(item: Any) -> Recording | None:
-    """A new folder for the test, where it is recorded."""
-    folder = item.config.getoption("lockstep_record")
-    if folder is None:
-        return None
-    from ._calls import Recording
-    above = pathlib.Path(folder).absolute() if folder else item._request.getfixturevalue("tmp_path_factory").getbasetemp() / "lockstep"
-    name = re.sub(r"[^\w.]+", "-", item.nodeid).strip("-")[-120:]
-    taken = {each.name for each in above.iterdir()} if above.is_dir() else set()
-    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-    return Recording(str(above / next(each for each in names if each not in taken)))
-
-
-def judged(item: pytest.Item, recording: Recording, verdict: Verdict) -> str:
-    """What `lockstep judge` finds wrong in a test that passed. All else that it says is a section of the report."""
-    from . import _judging
-    code, story = 0, "not judged: no rank made an update"
-    if any(end.outcome and end.outcome.updates for end in verdict.ends):
-        code, story = _judging.judge(recording.folder)
-    if code in (_judging.FAILED, _judging.UNREADABLE) and verdict.kind == "passed":
-        return f"{recording.folder} was recorded, and `lockstep judge` says:\n\n{story}"
-    item.add_report_section("call", "judge", story)
-    return ""
 
 
 def run_kept(item: Any, task: Task, what: bytes) -> Verdict:
     verdict, is_replaced = item.config.stash[kept_key].run(size_of(item), task, (item.nodeid, what), float(setting(item, "timeout")))
     deaths = item.config.stash[kept_key].deaths
     while deaths:
-        note(item, deaths.pop(0))
+        _reports.note(item, deaths.pop(0))
     if verdict.left_behind:
-        note(item, f"left behind in kept ranks: {', '.join(verdict.left_behind)}; " +
-             ("they were replaced" if is_replaced else "they were set right"))
+        _reports.note(item, f"left behind in kept ranks: {', '.join(verdict.left_behind)}; they were {'replaced' if is_replaced else 'set right'}")
     return verdict  # type: ignore[no-any-return]
 
 
@@ -241,62 +205,27 @@ def run_forked(item: Any, task: Task, args: dict[str, Any]) -> Verdict:
                     lambda error: item.repr_failure(pytest.ExceptionInfo.from_exception(error)), float(setting(item, "timeout")), capture)
 
 
-def show(item: pytest.Item, verdict: Verdict) -> None:
-    """What the ranks printed, logged and warned of."""
-    warned = dict.fromkeys(each for end in verdict.ends for each in (end.outcome.warnings if end.outcome else []))
-    for category, message, filename, line in warned:
-        found = getattr(builtins, category, UserWarning)
-        warnings.warn_explicit(message, found if issubclass(found, Warning) else UserWarning, filename, line)
-    for rank, end in enumerate(verdict.ends):
-        log = {"log": end.outcome.log} if end.outcome else {}
-        for name, text in {**end.printed, **log}.items():
-            if text:
-                item.add_report_section("call", f"{name} of rank {rank} in the", text)
-
-
-def raise_in_place(verdict: Verdict) -> NoReturn:
-    """What the ranks raised, or a sentence on them."""
-    if verdict.kind == "skipped":
-        raise pytest.skip.Exception(verdict.sentence, _use_item_location=True)
-    if verdict.kind == "xfailed":
-        raise pytest.xfail.Exception(verdict.sentence)
-    error = verdict.error()
-    error.__lockstep__ = verdict  # type: ignore[attr-defined]
-    raise error
-
-
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
     """In place of this process's traceback stands the rank's."""
     made: Any = yield
     verdict: Verdict | None = getattr(call.excinfo.value, "__lockstep__", None) if call.excinfo else None
     report = made.get_result()
-    if verdict is None or not report.failed:
-        return
-    assert call.excinfo is not None
-    outcome = verdict.ends[verdict.blamed].outcome if verdict.blamed is not None else None
-    longrepr: Any = outcome.report if outcome else None
-    if not hasattr(longrepr, "addsection"):
-        longrepr = call.excinfo.getrepr(style="value")
-    if verdict.blamed is not None and longrepr.reprcrash is not None:
-        longrepr.reprcrash.message = f"rank {verdict.blamed}: {longrepr.reprcrash.message}"
-    longrepr.addsection(verdict.sentence if verdict.blamed is not None else "ranks", "\n".join(verdict.states))
-    for rank, stack in verdict.stacks:
-        longrepr.addsection(f"Python stack of rank {rank}", stack)
-    report.longrepr = longrepr
+    if verdict is not None and report.failed and call.excinfo is not None:
+        report.longrepr = _reports.of_ranks(verdict, call.excinfo)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Kept ranks that are no more are forked again here, where no fixture of a test has changed this process."""
-    if kept_key in item.config.stash and item.get_closest_marker(MARK) and nextitem is not None:
+    if item.get_closest_marker(MARK) and setting(item, "tier") == "warm" and nextitem is not None:
         item.config.stash[kept_key].fork(size_of(item), float(setting(item, "timeout")))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Says of each test that did not run as asked, or left something behind, what that was."""
     found = [(report.nodeid, text) for reports in terminalreporter.stats.values() for report in reports
-             for title, text in getattr(report, "sections", ()) if title == f"Captured {NOTES} call"]
+             for title, text in getattr(report, "sections", ()) if title == f"Captured {_reports.NOTES} call"]
     if found:
         terminalreporter.section("lockstep")
         for nodeid, text in dict.fromkeys(found):

@@ -69,6 +69,22 @@ def patched(monkeypatch):
 def test_patched(patched):
     assert os.environ["PATCHED"] == "1" and calls == ["patched"]
 
+@pytest.fixture
+def changed():
+    os.environ["BY_FIXTURE"] = "1"
+    torch.set_default_dtype(torch.float64)
+    yield
+    del os.environ["BY_FIXTURE"]
+    torch.set_default_dtype(torch.float32)
+
+@lockstep.world(2)
+def test_changed(changed):
+    assert os.environ["BY_FIXTURE"] == "1" and torch.get_default_dtype() == torch.float64
+
+@lockstep.world(2)
+def test_after_changed():
+    assert "BY_FIXTURE" not in os.environ and torch.get_default_dtype() == torch.float32
+
 @lockstep.world(2)
 def test_monkeypatch(monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "calls", ["here"])

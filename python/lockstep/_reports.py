@@ -1,0 +1,84 @@
+"""What a report of pytest has of a test in a world."""
+from __future__ import annotations
+
+import builtins
+import itertools
+import pathlib
+import re
+import warnings
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+if TYPE_CHECKING:
+    from ._calls import Recording
+    from ._verdict import Verdict
+
+NOTES = "lockstep"  # The section that says how a test ran where that is not as asked.
+
+
+def note(item: pytest.Item, sentence: str) -> None:
+    item.add_report_section("call", NOTES, sentence)
+
+
+def recording_of(item: Any) -> Recording | None:
+    """A new folder for the test, where it is recorded."""
+    folder = item.config.getoption("lockstep_record")
+    if folder is None:
+        return None
+    from ._calls import Recording
+    above = pathlib.Path(folder).absolute() if folder else item._request.getfixturevalue("tmp_path_factory").getbasetemp() / "lockstep"
+    name = re.sub(r"[^\w.]+", "-", item.nodeid).strip("-")[-120:]
+    taken = {each.name for each in above.iterdir()} if above.is_dir() else set()
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return Recording(str(above / next(each for each in names if each not in taken)))
+
+
+def judged(item: pytest.Item, recording: Recording, verdict: Verdict) -> str:
+    """What `lockstep judge` finds wrong in a test that passed. All else that it says is a section of the report."""
+    from . import _judging
+    code, story = 0, "not judged: no rank made an update"
+    if any(end.outcome and end.outcome.updates for end in verdict.ends):
+        code, story = _judging.judge(recording.folder)
+    if code in (_judging.FAILED, _judging.UNREADABLE) and verdict.kind == "passed":
+        return f"{recording.folder} was recorded, and `lockstep judge` says:\n\n{story}"
+    item.add_report_section("call", "judge", story)
+    return ""
+
+
+def show(item: pytest.Item, verdict: Verdict) -> None:
+    """What the ranks printed, logged and warned of."""
+    warned = dict.fromkeys(each for end in verdict.ends for each in (end.outcome.warnings if end.outcome else []))
+    for category, message, filename, line in warned:
+        found = getattr(builtins, category, UserWarning)
+        warnings.warn_explicit(message, found if issubclass(found, Warning) else UserWarning, filename, line)
+    for rank, end in enumerate(verdict.ends):
+        log = {"log": end.outcome.log} if end.outcome else {}
+        for name, text in {**end.printed, **log}.items():
+            if text:
+                item.add_report_section("call", f"{name} of rank {rank} in the", text)
+
+
+def raise_in_place(verdict: Verdict) -> NoReturn:
+    """What the ranks raised, or a sentence on them."""
+    if verdict.kind == "skipped":
+        raise pytest.skip.Exception(verdict.sentence, _use_item_location=True)
+    if verdict.kind == "xfailed":
+        raise pytest.xfail.Exception(verdict.sentence)
+    error = verdict.error()
+    error.__lockstep__ = verdict  # type: ignore[attr-defined]
+    raise error
+
+
+def of_ranks(verdict: Verdict, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
+    """The blamed rank's traceback, in place of this process's, and a line on each rank."""
+    outcome = verdict.ends[verdict.blamed].outcome if verdict.blamed is not None else None
+    longrepr: Any = outcome.report if outcome else None
+    if not hasattr(longrepr, "addsection"):
+        longrepr = excinfo.getrepr(style="value")
+    if verdict.blamed is not None and longrepr.reprcrash is not None:
+        longrepr.reprcrash.message = f"rank {verdict.blamed}: {longrepr.reprcrash.message}"
+    longrepr.addsection(verdict.sentence if verdict.blamed is not None else "ranks", "\n".join(verdict.states))
+    for rank, stack in verdict.stacks:
+        longrepr.addsection(f"Python stack of rank {rank}", stack)
+    return longrepr
