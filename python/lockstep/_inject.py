@@ -11,6 +11,7 @@ from typing import Any
 import torch.distributed as dist
 from lockstep_recorder import _install, _state
 from lockstep_recorder._collectives import COLLECTIVES
+from lockstep_recorder._hooks import is_compiling
 
 KINDS = "kill", "throw", "delay", "drop"
 
@@ -48,6 +49,8 @@ def inject(kind: str, *, rank: int, at: int, seconds: float = 1.0) -> None:
 def injectable(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def function(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():  # Dynamo reads this, and rewrites the original.
+            return original(*args, **kwargs)
         planned = getattr(_state.recorder, "planned", None)  # None in a process that is no rank.
         kind, seconds = planned.pop(len(_state.recorder.collectives.seen) - 1, ("", 0.0)) if planned else ("", 0.0)
         if kind and kind != "delay":

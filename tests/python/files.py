@@ -140,6 +140,14 @@ def test_collectives(rank):
         ("broadcast", 48, 2), ("allreduce", 12, 2), ("ddp_construction", 0, 2), ("ddp_backward", 40, 2)]
 
 @lockstep.world(2)
+def test_compiled(rank):
+    def doubled(x):
+        y = x * 2
+        all_reduce(y)
+        return y + 1
+    assert torch.compile(doubled, backend="eager", fullgraph=True)(torch.ones(3)).tolist() == [5, 5, 5]
+
+@lockstep.world(2)
 def test_inject(rank):
     lockstep.inject("throw", rank=1, at=0)
     try:

@@ -18,7 +18,7 @@ class Pytest(project.Project):
             with self.subTest(more=more):
                 status, said, results = self.pytest(*more)
                 self.assertEqual(status, 0, said)
-                self.assertEqual(len(results), 27, results.keys())
+                self.assertEqual(len(results), 28, results.keys())
                 is_cold = ["closure", "patched", "capsys", "caplog", "recwarn"] if "cold" not in more else []
                 for name in is_cold:
                     self.assert_says(said, rf"test_{name}\[world2\]: ran cold: ")

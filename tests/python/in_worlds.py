@@ -111,6 +111,8 @@ class Endings(project.Project):
             os.remove(os.path.join(self.folder, f"rank{rank}"))
 
     def test_nothing_is_left_of_a_run_that_ends(self):
+        with self.subTest(by="SIGKILL of xdist"):
+            self.end(signal.SIGKILL, ["-m", "pytest", "-n", "2"], -signal.SIGKILL)
         for tier in "cold", "warm":
             self.write("main.py", WITHOUT_PYTEST.format(tier=tier))
             for by, status in (signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 2):
