@@ -166,8 +166,10 @@ WorkPtr TapLog::watch(int64_t sequence, WorkPtr work) {
   if (!future || is_on_device)
     return c10::make_intrusive<WatchedWork>(std::move(work), shared_from_this(), sequence);
   query([future] { return succeeded(*future); });
-  future->addCallback([log = shared_from_this(), sequence](c10::ivalue::Future& completed) {
-    if (succeeded(completed)) log->done(sequence);
+  // The log keeps the future of one that never completes, and must not be kept by it.
+  future->addCallback([log = weak_from_this(), sequence](c10::ivalue::Future& completed) {
+    const auto is = log.lock();
+    if (is && succeeded(completed)) is->done(sequence);
   });
   return work;
 }

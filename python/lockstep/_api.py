@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pytest
 
-TIERS = "cold", "warm"
+TIERS = "cold", "warm", "sim"
 TIMEOUT_SECONDS = 60.0
 
 
 def tier_named(name: str) -> str:
     if name in TIERS:
         return name
-    if name in ("sim", "launched"):
-        raise ValueError(f"the tier {name} is not there yet for tests in Python; the tiers are {' and '.join(TIERS)}")
-    raise ValueError(f"there is no tier {name!r}; the tiers are {' and '.join(TIERS)}")
+    if name == "launched":
+        raise ValueError(f"the tier launched is not there yet for tests in Python; the tiers are {', '.join(TIERS)}")
+    raise ValueError(f"there is no tier {name!r}; the tiers are {', '.join(TIERS)}")
 
 
 def checked_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -29,7 +29,8 @@ def checked_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
 def world(*sizes: int, tier: str | None = None, timeout: float | None = None) -> pytest.MarkDecorator:
     """A test runs once for each of these world sizes, and every rank runs its body. `rank` and `world_size` are fixtures.
 
-    tier: "cold" forks the ranks for this test, "warm" takes ranks that are kept; what --lockstep-tier says unless given.
+    tier: "cold" forks the ranks for this test; "warm" takes ranks that are kept; "sim" runs them as threads of one kept process
+        that take turns, with collectives in memory; what --lockstep-tier says unless given.
     timeout: seconds after which a test that has not ended fails.
     """
     import pytest
@@ -43,8 +44,8 @@ def run_world(function: Callable[..., Any], size: int, *args: Any, tier: str = "
     """Calls function(rank, *args) on each of `size` ranks, forked from this process, and returns what the ranks returned.
 
     An exception of a rank is raised here, with its traceback and the other ranks' states as notes; WorldError is, where ranks
-    hang, died or disagree. In the tier `warm` the ranks are kept for the next call; they know what this process had loaded at
-    the first one.
+    hang, died or disagree. In the tiers `warm` and `sim` the ranks are kept for the next call; they know what this process had
+    loaded at the first one.
     """
     __tracebackhide__ = True
     from . import _worlds
@@ -53,10 +54,10 @@ def run_world(function: Callable[..., Any], size: int, *args: Any, tier: str = "
     tier_named(tier)
     checked_sizes((size,))
     task = Task(f"{function.__module__}.{function.__qualname__}", keeps_warnings=False)
-    if tier == "warm":
-        verdict = _worlds.run_warm(size, task, pickle.dumps((function, args)), timeout)
-    else:
+    if tier == "cold":
         verdict = _worlds.run_cold(size, task, lambda rank: function(rank, *args), lambda error: None, timeout, Capture.NOTHING)
+    else:
+        verdict = _worlds.run_kept(tier, size, task, pickle.dumps((function, args)), timeout)
     if verdict.kind == "passed":
         return [pickle.loads(end.outcome.value) for end in verdict.ends if end.outcome is not None]
     raise with_notes(verdict)

@@ -6,15 +6,17 @@ import functools
 import io
 import json
 import logging
+import mmap
 import os
 import random
+import struct
 import sys
 import threading
 import time
 import traceback
 import warnings
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import torch
@@ -25,7 +27,7 @@ from . import _calls, _rank
 from ._processes import Capture, Process, ask_for_stacks
 from ._rank import Outcome, Task
 from ._state import State
-from ._verdict import RankEnd, Verdict, judge, ranks_in_words
+from ._verdict import RankEnd, Verdict, died_of, judge, ranks_in_words
 from ._worlds import Lookup
 
 SIZE_MAX = 1024
@@ -89,13 +91,14 @@ class OfRank:
 class Turns:
     """The ranks of one world. The library calls `run` in each rank's thread, and `begin` and `end` around each of its turns."""
 
-    def __init__(self, size: int, perform: Callable[[int], Outcome]) -> None:
-        self.perform = perform
+    def __init__(self, size: int, perform: Callable[[int], Outcome], running: mmap.mmap) -> None:
+        self.perform, self.running = perform, running
         self.ranks = [OfRank() for _ in range(size)]
         self.outcomes: list[Outcome | None] = [None] * size
         self.finished: list[int] = []  # In their order.
 
     def begin(self, rank: int) -> None:
+        self.running[:4] = struct.pack("<i", rank)
         self.ranks[rank].swap()
         os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank))
 
@@ -150,11 +153,11 @@ def settle() -> None:
     dist.new_group = dist.distributed_c10d.new_group = new_group
 
 
-def run_here(size: int, perform: Callable[[int], Outcome], connection: Connection) -> bool:
+def run_here(size: int, perform: Callable[[int], Outcome], running: mmap.mmap, connection: Connection) -> bool:
     """Runs a world in this process and sends how each rank ended. Whether this process can run another one."""
     os.environ.update(WORLD_SIZE=str(size), LOCAL_WORLD_SIZE=str(size))
     torch.set_num_threads(1)
-    turns = Turns(size, perform)
+    turns = Turns(size, perform, running)
     report = simulate(size, turns)
     for rank, of_rank in enumerate(turns.ranks):
         outcome, printed = turns.outcomes[rank], {name: stream.getvalue() for name, stream in of_rank.printed.items()}
@@ -171,6 +174,8 @@ class Host:
         _calls.install()
         self.lookup = lookup
         self.progress = _calls.Progress(SIZE_MAX)
+        self.running = mmap.mmap(-1, 4)  # The rank whose turn it is.
+        self.last = ""
         self.process = Process(self._serve, capture)
 
     def _serve(self, connection: Connection) -> None:
@@ -181,11 +186,12 @@ class Host:
             def perform(rank: int, size: int = size, task: Task = task, what: Any = what) -> Outcome:
                 body, render = self.lookup(rank, what)
                 return _rank.perform(task, rank, size, self.progress, body, render)
-            if not run_here(size, perform, connection):
+            if not run_here(size, perform, self.running, connection):
                 return
 
     def run(self, size: int, task: Task, state: State, what: Any, timeout: float) -> tuple[Verdict, bool]:
         """And whether the process can run another world."""
+        self.last = task.name
         for rank in range(size):
             self.progress.write(rank, {"groups": {}})
         self.process.mark()
@@ -202,9 +208,10 @@ class Host:
             finished, diverges, ladder, is_usable = self.process.connection.recv()
         except (EOFError, ConnectionResetError):
             self.process.reap()
-            for end in ends:
-                end.status = self.process.status
-            ends[0].stack, ends[0].printed = self.process.stack(), self.process.printed()
+            for rank, end in enumerate(ends):
+                end.progress = self.progress.read(rank)
+            died = ends[struct.unpack("<i", self.running[:4])[0]]
+            died.status, died.stack, died.printed = self.process.status, self.process.stack(), self.process.printed()
             return judge(ends), False
         self.process.is_idle = True
         return verdict_of(ends, finished, diverges, ladder), is_usable
@@ -241,8 +248,14 @@ class KeptHost:
     def __init__(self, lookup: Lookup, capture: Capture) -> None:
         self.lookup, self.capture, self.owner = lookup, capture, os.getpid()
         self.host: Host | None = None
+        self.deaths: list[str] = []
 
-    def fork(self) -> Host:
+    def fork(self, size: int, timeout: float) -> Host:
+        if self.host is not None and wait([self.host.process.handle], 0):
+            self.host.process.reap()
+            self.deaths.append(f"after {self.host.last}, the process of the simulated ranks {died_of(self.host.process.status or 0)}; "
+                               "it was replaced")
+            self.close()
         if self.host is None:
             self.host = Host(self.lookup, self.capture)
         return self.host
@@ -252,7 +265,7 @@ class KeptHost:
         state, is_usable = State(), False
         state.flags["number of threads"] = 1
         try:
-            verdict, is_usable = self.fork().run(size, task, state, what, timeout)
+            verdict, is_usable = self.fork(size, timeout).run(size, task, state, what, timeout)
         finally:
             if not is_usable:
                 self.close()

@@ -8,7 +8,7 @@ import pickle
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, Protocol
 
 import torch.distributed as dist
 
@@ -168,6 +168,22 @@ class KeptWorld(World):
         return verdict, is_usable
 
 
+class Kept(Protocol):
+    """Worlds of one tier that run one test after the other."""
+
+    owner: int
+    deaths: list[str]  # Of ranks between two tests; who reads them takes them out.
+
+    def fork(self, size: int, timeout: float) -> Any:
+        """Makes what a test in a world of this size needs, if it is not there."""
+
+    def run(self, size: int, task: Task, what: Any, timeout: float) -> tuple[Verdict, bool]:
+        """And whether the world was replaced."""
+
+    def close(self) -> None:
+        """Ends all ranks."""
+
+
 class KeptWorlds:
     """One kept world of each size that was asked for. One that cannot go on is closed; `fork` makes those that lack."""
 
@@ -208,13 +224,20 @@ def called(rank: int, pickled: bytes) -> tuple[Callable[[], Any], Callable[[Base
     return body, lambda error: None
 
 
-of_functions: KeptWorlds | None = None
+def kept(tier: str, lookup: Lookup, capture: Capture) -> Kept:
+    """The ranks of a tier that keeps them."""
+    if tier == "warm":
+        return KeptWorlds(lookup, capture)
+    from ._simulated import KeptHost
+    return KeptHost(lookup, capture)
 
 
-def run_warm(size: int, task: Task, pickled: bytes, timeout: float) -> Verdict:
-    """Runs a function in the world that is kept for such."""
-    global of_functions
-    if of_functions is None or of_functions.owner != os.getpid():
-        of_functions = KeptWorlds(called, Capture.NOTHING)
-        atexit.register(of_functions.close)
-    return of_functions.run(size, task, pickled, timeout)[0]
+of_functions: dict[str, Kept] = {}  # By tier.
+
+
+def run_kept(tier: str, size: int, task: Task, pickled: bytes, timeout: float) -> Verdict:
+    """Runs a function in a world that is kept for such."""
+    if tier not in of_functions or of_functions[tier].owner != os.getpid():
+        of_functions[tier] = kept(tier, called, Capture.NOTHING)
+        atexit.register(of_functions[tier].close)
+    return of_functions[tier].run(size, task, pickled, timeout)[0]

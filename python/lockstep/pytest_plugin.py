@@ -14,20 +14,20 @@ from . import _api, _reports
 if TYPE_CHECKING:
     from ._rank import Task
     from ._verdict import Verdict
-    from ._worlds import KeptWorlds
+    from ._worlds import Kept as RanksKept
 
 MARK = "lockstep_world"
-kept_key = pytest.StashKey["KeptWorlds"]()
+kept_key = pytest.StashKey["dict[str, RanksKept]"]()  # By tier.
 Rendered = tuple[Callable[[], Any], Callable[[BaseException], Any]]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("lockstep", "tests in worlds of ranks")
-    group.addoption("--lockstep-tier", metavar="TIER", help="cold: ranks are forked for each test (default); warm: they are kept")
+    group.addoption("--lockstep-tier", metavar="TIER", help="cold: ranks are forked for each test (default); warm: they are kept; sim: they are simulated in a kept process")
     group.addoption("--lockstep-timeout", type=float, metavar="SECONDS", help="after which a test in a world fails; default 60")
     group.addoption("--lockstep-record", nargs="?", const="", metavar="DIR",
                     help="record each test in a world, into DIR or a temporary folder, and judge it")
-    parser.addini("lockstep_tier", "cold or warm", default="cold")
+    parser.addini("lockstep_tier", "cold, warm or sim", default="cold")
     parser.addini("lockstep_timeout", "seconds after which a test in a world fails", default=str(_api.TIMEOUT_SECONDS))
 
 
@@ -144,20 +144,24 @@ def pickled_for_kept_ranks(item: Any, args: dict[str, Any]) -> tuple[bytes, str]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    sizes = {size_of(item): float(setting(item, "timeout")) for item in session.items
-             if item.get_closest_marker(MARK) and setting(item, "tier") == "warm"}
-    if sizes and not session.config.option.collectonly:
+    wanted = {(setting(item, "tier"), size_of(item)): float(setting(item, "timeout")) for item in session.items if keeps_ranks(item)}
+    if wanted and not session.config.option.collectonly:
+        from . import _worlds
         from ._processes import Capture
-        from ._worlds import KeptWorlds
-        kept = KeptWorlds(Kept(session.items), Capture.NOTHING if session.config.option.capture == "no" else Capture.ALL)
+        capture = Capture.NOTHING if session.config.option.capture == "no" else Capture.ALL
+        kept = {tier: _worlds.kept(tier, Kept(session.items), capture) for tier in sorted({tier for tier, _ in wanted})}
         session.config.stash[kept_key] = kept
-        for size, timeout in sizes.items():
-            kept.fork(size, timeout)
+        for (tier, size), timeout in wanted.items():
+            kept[tier].fork(size, timeout)
+
+
+def keeps_ranks(item: pytest.Item) -> bool:
+    return bool(item.get_closest_marker(MARK)) and setting(item, "tier") != "cold"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if kept_key in config.stash:
-        config.stash[kept_key].close()
+    for kept in config.stash.get(kept_key, {}).values():
+        kept.close()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -172,7 +176,7 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
     args = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     recording = _reports.recording_of(pyfuncitem)
     task = Task(pyfuncitem.nodeid, recording, keeps_warnings="recwarn" not in pyfuncitem.fixturenames)
-    what, reason = pickled_for_kept_ranks(pyfuncitem, args) if tier == "warm" else (b"", "")
+    what, reason = pickled_for_kept_ranks(pyfuncitem, args) if tier != "cold" else (b"", "")
     if reason:
         _reports.note(pyfuncitem, f"ran cold: {reason}")
     verdict = run_kept(pyfuncitem, task, what) if what else run_forked(pyfuncitem, task, args)
@@ -186,13 +190,13 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
 
 
 def run_kept(item: Any, task: Task, what: bytes) -> Verdict:
-    verdict, is_replaced = item.config.stash[kept_key].run(size_of(item), task, (item.nodeid, what), float(setting(item, "timeout")))
-    deaths = item.config.stash[kept_key].deaths
-    while deaths:
-        _reports.note(item, deaths.pop(0))
+    kept = item.config.stash[kept_key][setting(item, "tier")]
+    verdict, is_replaced = kept.run(size_of(item), task, (item.nodeid, what), float(setting(item, "timeout")))
+    while kept.deaths:
+        _reports.note(item, kept.deaths.pop(0))
     if verdict.left_behind:
         _reports.note(item, f"left behind in kept ranks: {', '.join(verdict.left_behind)}; they were {'replaced' if is_replaced else 'set right'}")
-    return verdict  # type: ignore[no-any-return]
+    return verdict
 
 
 def run_forked(item: Any, task: Task, args: dict[str, Any]) -> Verdict:
@@ -218,8 +222,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Kept ranks that are no more are forked again here, where no fixture of a test has changed this process."""
-    if item.get_closest_marker(MARK) and setting(item, "tier") == "warm" and nextitem is not None:
-        item.config.stash[kept_key].fork(size_of(item), float(setting(item, "timeout")))
+    if keeps_ranks(item) and nextitem is not None:
+        item.config.stash[kept_key][setting(item, "tier")].fork(size_of(item), float(setting(item, "timeout")))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -5,7 +5,7 @@ from lockstep_hooks import hook_of
 from lockstep_loop import Sharded, all_reduce, random_split, refusal_of_sync_batch_norm  # noqa: F401
 from lockstep_module import listed, module_of
 from lockstep_optimizers import AveragedSgd, Zero  # noqa: F401
-from lockstep_worlds import CppError, Refused, adopt, let_go, refuse_unknown, warm_up  # noqa: F401
+from lockstep_worlds import CppError, Refused, adopt, leave, let_go, refuse_unknown, warm_up  # noqa: F401
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 

@@ -5,16 +5,14 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <span>
 
 namespace lockstep::reports {
 namespace {
 
 TensorValue floats(const std::vector<float>& values) {
-  TensorValue value{"float32", {static_cast<int64_t>(values.size())}, {}};
-  value.bytes.resize(values.size() * sizeof(float));
-  std::memcpy(value.bytes.data(), values.data(), value.bytes.size());
-  return value;
+  const auto bytes = std::as_bytes(std::span(values));
+  return {"float32", {static_cast<int64_t>(values.size())}, {bytes.begin(), bytes.end()}};
 }
 
 Event seen(int step, const std::string& phase, const std::string& name, TensorValue value) {
