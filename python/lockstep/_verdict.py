@@ -26,7 +26,7 @@ class RankEnd:
     outcome: Outcome | None = None
     status: int | None = None  # waitpid's, of a process that ended before the test did.
     progress: dict[str, Any] = field(default_factory=dict)
-    was_hung: bool = False
+    is_silent: bool = False  # It has closed its connection; a test may close all files.
     seconds: float = 0
     stack: str = ""
     printed: dict[str, str] = field(default_factory=dict)

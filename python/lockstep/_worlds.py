@@ -63,27 +63,28 @@ class World:
         ask_for_stacks(late)
         for process, end in zip(self.ranks, ends):
             end.stack, end.printed = process.stack(), process.printed()
-            end.was_hung, end.seconds = process in late, timeout if until is None else GRACE_SECONDS
+            end.seconds = timeout if until is None else GRACE_SECONDS
         return ends
 
     def _receive(self, ends: list[RankEnd], seconds: float) -> None:
         by_source: dict[Any, tuple[Process, RankEnd]] = {}
         for process, end in zip(self.ranks, ends):
             if end.is_open():
-                by_source[process.connection] = by_source[process.handle] = process, end
+                by_source[process.handle] = process, end
+                if not end.is_silent:
+                    by_source[process.connection] = process, end
         ready = wait(list(by_source), seconds)
         for source in sorted(ready, key=lambda each: isinstance(each, int)):  # What a rank sent before it died counts.
             process, end = by_source[source]
             if not end.is_open():
                 continue
-            if source == process.handle and not process.connection.poll():
-                process.reap()
-                end.status = process.status
-                continue
             try:
-                end.outcome = process.connection.recv()
-                process.is_idle = True
+                if not end.is_silent and process.connection.poll():
+                    end.outcome = process.connection.recv()
+                    process.is_idle = True
             except (EOFError, ConnectionResetError):
+                end.is_silent = True
+            if source == process.handle and end.outcome is None:
                 process.reap()
                 end.status = process.status
 

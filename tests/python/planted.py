@@ -20,6 +20,11 @@ class Ending(Slow):
 class Stubborn(Exception):
     def __init__(self, first, second): super().__init__("cannot be made again")
 
+def close_sockets():
+    for name in os.listdir("/proc/self/fd"):
+        if os.path.exists(path := f"/proc/self/fd/{name}") and os.readlink(path).startswith("socket:"):
+            os.close(int(name))
+
 def deep(n): return deep(n + 1)
 
 def model(): return DistributedDataParallel(torch.nn.Linear(2, 2))
@@ -53,6 +58,8 @@ HANGS = [
     Planted("waits_for_a_program", "if rank: subprocess.run(['sleep', '1000'])", ["did not end within 2 s", "in test_waits_for_a_program"], 2),
     Planted("catches_signals_and_sleeps", "signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
             "time.sleep(1000 * (rank == 1))", ["rank 1 of 3 did not end within 2 s"], 2),
+    Planted("closes_its_sockets_and_sleeps", "if rank == 1: close_sockets(); time.sleep(1000)", ["rank 1 of 3 did not end within 2 s"], 2),
+    Planted("stops", "if rank == 1: os.kill(os.getpid(), signal.SIGSTOP)\ndist.barrier()", ["did not end within 2 s", "rank 1: runs, and has issued"], 2),
 ]
 ENDS = [
     Planted("is_killed", "if rank == 1: os.kill(os.getpid(), signal.SIGKILL)\ndist.barrier()", ["rank 1 of 3 died by SIGKILL; it left no stack"]),
@@ -64,6 +71,8 @@ ENDS = [
     Planted("is_terminated", "if rank == 0: os.kill(os.getpid(), signal.SIGTERM)\ndist.barrier()", ["rank 0 of 3 died by SIGTERM"]),
     Planted("leaves", "if rank == 1: os._exit(3)\ndist.barrier()", ["rank 1 of 3 ended its process with exit status 3"]),
     Planted("leaves_as_if_well", "if rank == 1: os._exit(0)", ["rank 1 of 3 ended its process with exit status 0"]),
+    Planted("closes_its_sockets", "if rank == 1: close_sockets()", ["rank 1 of 3 ended its process with exit status 1"]),
+    Planted("closes_its_files", "if rank == 1: os.closerange(3, 1000); time.sleep(1000)", ["rank 1 of 3 died by SIGABRT", "gloo::EnforceNotMet"]),
     Planted("all_are_killed", "os.kill(os.getpid(), signal.SIGKILL)", ["rank 0 of 3 died by SIGKILL", "rank 2: died by SIGKILL"]),
     Planted("kills_its_group", "if rank == 1: os.killpg(0, signal.SIGKILL)\ndist.barrier()", ["rank 1 of 3 died by SIGKILL"]),
 ]
