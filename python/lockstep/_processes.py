@@ -83,15 +83,6 @@ def the_guard() -> Guard:
     return guard
 
 
-def close_guard() -> None:
-    """Lets go of the guard, which ends by that."""
-    global guard
-    if guard is not None and guard.owner == os.getpid():
-        os.close(guard.write)
-        os.waitpid(guard.pid, 0)
-        guard = None
-
-
 def kill_group(group: int) -> None:
     try:
         os.killpg(group, signal.SIGKILL)

@@ -25,7 +25,6 @@ FLAGS: dict[str, tuple[Any, Any]] = {
     "float32 matmul precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
     "default device": (torch.get_default_device, torch.set_default_device),
 }
-SEEDED = ("random", "numpy", "torch")
 
 
 class State:
