@@ -132,7 +132,7 @@ class Nowhere:
 
 @dataclass(frozen=True)
 class Recording:
-    """What is recorded of a test, and where."""
+    """The recording of a test: its folder, and what goes into it."""
 
     folder: str
     values_steps: int = 0
@@ -192,7 +192,7 @@ def end(why: str) -> None:
 
 
 def collectives() -> list[Collective]:
-    """What this rank has issued in this test so far, in order."""
+    """Returns what this rank has issued in this test so far, in order."""
     if not isinstance(_state.recorder, RankRecorder):
         raise RuntimeError("lockstep.collectives() is for a rank: within a test of @lockstep.world or a function of run_world")
     return list(_state.recorder.collectives.seen)

@@ -17,7 +17,7 @@ KINDS = "kill", "throw", "delay", "drop"
 
 
 class InjectedError(RuntimeError):
-    """What `inject("throw", ...)` throws in place of a collective."""
+    """The exception that `inject("throw", ...)` throws in place of a collective."""
 
     __module__ = "lockstep"
 

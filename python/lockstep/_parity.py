@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Context:
-    """What a training needs to know to be the same in each world."""
+    """The context of a training that is to be the same in each world."""
 
     def __init__(self, rank: int, world_size: int, steps: int) -> None:
         self.rank, self.world_size, self.steps = rank, world_size, steps

@@ -24,7 +24,7 @@ DISMISSED_SECONDS = 2.0
 
 
 class Capture(enum.Enum):
-    """What a process prints and its parent keeps."""
+    """The output of a process that its parent keeps."""
 
     NOTHING = enum.auto()
     FILES = enum.auto()  # The files 1 and 2; sys.stdout and sys.stderr stay what they are.
@@ -147,7 +147,7 @@ class Process:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def mark(self) -> None:
-        """What is printed from here on is `printed`."""
+        """Begins `printed` anew."""
         self.marks = {file: os.fstat(file).st_size for file in (self.stacks, *self.output.values())}
 
     def _since_mark(self, file: int) -> str:

@@ -1,4 +1,4 @@
-"""What a rank does: it joins the world, runs tests and reports what became of each."""
+"""A rank joins the world, runs tests and reports the outcome of each."""
 from __future__ import annotations
 
 import contextlib
@@ -32,7 +32,7 @@ SUCCEEDED = "passed", "skipped", "xfailed"
 
 @dataclass
 class Outcome:
-    """What became of a test on one rank. All of it can be sent to another process."""
+    """The outcome of a test on one rank. All of it can be sent to another process."""
 
     kind: str  # "passed", "skipped", "xfailed" or "failed"
     line: str = ""  # Why, in one line.
@@ -138,7 +138,7 @@ def classify(outcome: Outcome, error: BaseException) -> None:
 
 
 def pickled(error: BaseException) -> bytes:
-    """Of an exception that comes back from it as what it was, or nothing. A KeyboardInterrupt would end the run of all tests."""
+    """Returns an exception's pickle if it comes back as what it was, else nothing. A KeyboardInterrupt would end the run of all tests."""
     if isinstance(error, KeyboardInterrupt):
         return b""
     try:

@@ -1,4 +1,4 @@
-"""What a report of pytest has of a test in a world."""
+"""The parts of pytest's reports that are about a test in a world."""
 from __future__ import annotations
 
 import builtins
@@ -35,7 +35,7 @@ def recording_of(item: Any) -> Recording | None:
 
 
 def judged(item: pytest.Item, recording: Recording, verdict: Verdict) -> str:
-    """What `lockstep judge` finds wrong in a test that passed. All else that it says is a section of the report."""
+    """Returns the story of `lockstep judge` if it finds a test wrong that passed. All else that it says is a section of the report."""
     from . import _judging
     code, story = 0, "not judged: no rank made an update"
     if any(end.outcome and end.outcome.updates for end in verdict.ends):
@@ -47,7 +47,7 @@ def judged(item: pytest.Item, recording: Recording, verdict: Verdict) -> str:
 
 
 def show(item: pytest.Item, verdict: Verdict) -> None:
-    """What the ranks printed, logged and warned of."""
+    """Reports what the ranks printed, logged and warned of."""
     warned = dict.fromkeys(each for end in verdict.ends for each in (end.outcome.warnings if end.outcome else []))
     for category, message, filename, line in warned:
         found = getattr(builtins, category, UserWarning)
@@ -60,7 +60,7 @@ def show(item: pytest.Item, verdict: Verdict) -> None:
 
 
 def raise_in_place(verdict: Verdict) -> NoReturn:
-    """What the ranks raised, or a sentence on them."""
+    """Raises what the ranks raised, or a sentence on them."""
     if verdict.kind == "skipped":
         raise pytest.skip.Exception(verdict.sentence, _use_item_location=True)
     if verdict.kind == "xfailed":

@@ -57,7 +57,7 @@ def simulate(size: int, body: Turns) -> dict[str, Any]:
 # Attributes of which a process has one each, and of which each rank has its own.
 SWAPPED: tuple[tuple[Any, str], ...] = (
     (sys, "stdout"), (sys, "stderr"), (_state, "recorder"), (logging.getLogger(), "handlers"), (warnings, "filters"),
-    (warnings, "showwarning"), (warnings, "_showwarnmsg_impl"))
+    (warnings, "showwarning"), (warnings, "_showwarnmsg_impl"), (torch, "default_generator"), (torch.random, "default_generator"))
 
 
 class OfRank:
@@ -97,12 +97,13 @@ class Turns:
         self.outcomes: list[Outcome | None] = [None] * size
         self.finished: list[int] = []  # In their order.
 
-    def begin(self, rank: int) -> None:
+    def begin(self, rank: int, generator: torch.Generator) -> None:
         self.running[:4] = struct.pack("<i", rank)
         self.ranks[rank].swap()
+        torch.default_generator = torch.random.default_generator = generator  # It is what torch.rand() draws from.
         os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank))
 
-    def end(self, rank: int) -> None:
+    def end(self, rank: int, generator: torch.Generator) -> None:
         self.ranks[rank].swap()
 
     def run(self, rank: int, group: Any) -> None:
@@ -112,10 +113,11 @@ class Turns:
         self.outcomes[rank] = outcome
         self.finished.append(rank)
         if outcome.kind == "failed":
-            raise RuntimeError(outcome.line)  # Its peers see it leave.
+            name, _, text = outcome.line.partition(": ")
+            raise type(name, (Exception,), {})(text)  # Its peers see it leave.
 
     def stack(self, rank: int) -> str:
-        """Of a rank that is frozen, innermost call first as faulthandler has it."""
+        """Returns the stack of a frozen rank, innermost call first as faulthandler has it."""
         frame = sys._current_frames().get(self.ranks[rank].thread)
         if frame is None:
             return ""
@@ -207,6 +209,8 @@ class Host:
                 end.progress, end.was_hung = self.progress.read(rank), end.outcome is None
             finished, diverges, ladder, is_usable = self.process.connection.recv()
         except (EOFError, ConnectionResetError):
+            if not wait([self.process.handle], max(0.0, deadline - time.monotonic())):
+                return self._late(ends, timeout), False
             self.process.reap()
             for rank, end in enumerate(ends):
                 end.progress = self.progress.read(rank)
@@ -217,7 +221,7 @@ class Host:
         return verdict_of(ends, finished, diverges, ladder), is_usable
 
     def _late(self, ends: list[RankEnd], timeout: float) -> Verdict:
-        """Of ranks that use up the time of their test."""
+        """The verdict on ranks that use up the time of their test."""
         ask_for_stacks([self.process])
         for rank, end in enumerate(ends):
             end.progress, end.was_hung, end.seconds = self.progress.read(rank), end.outcome is None, timeout
@@ -236,7 +240,7 @@ def verdict_of(ends: list[RankEnd], finished: list[int], diverges: str, ladder: 
     if failed:  # The first one: its peers may have failed since it left.
         verdict.blamed, verdict.sentence = failed[0], f"rank {failed[0]} of {len(ends)} failed"
     elif waiting:
-        verdict.sentence = f"{ranks_in_words(waiting)} of {len(ends)} wait for ever" + (f": {diverges}" if diverges else "")
+        verdict.sentence = f"{ranks_in_words(waiting)} of {len(ends)} {'wait' if len(waiting) > 1 else 'waits'} for ever" + (f": {diverges}" if diverges else "")
     if waiting:
         verdict.states += ladder
     return verdict

@@ -1,4 +1,4 @@
-"""What a test may leave behind in a process that is kept."""
+"""The state that a test may leave behind in a process that is kept."""
 from __future__ import annotations
 
 import contextlib

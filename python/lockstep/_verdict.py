@@ -1,4 +1,4 @@
-"""What the ends of a test's ranks say of the test."""
+"""A test's verdict, from the ends of its ranks."""
 from __future__ import annotations
 
 import os
@@ -37,7 +37,7 @@ class RankEnd:
 
 @dataclass
 class Verdict:
-    """What became of a test. The blamed rank's exception is the one that `error()` returns."""
+    """The verdict on a test. The blamed rank's exception is the one that `error()` returns."""
 
     ends: list[RankEnd]
     blamed: int | None = None  # The rank whose exception is the test's.
@@ -52,7 +52,7 @@ class Verdict:
         return self.kind in SUCCEEDED
 
     def error(self) -> BaseException:
-        """What a caller in this process raises."""
+        """The exception that a caller in this process raises."""
         blamed = self.blamed if self.blamed is not None else 0
         outcome = self.ends[blamed].outcome if self.blamed is not None or self.kind != "failed" else None
         if outcome is not None and outcome.error:
@@ -117,7 +117,7 @@ def died_of(status: int) -> str:
 
 
 def stack_of(text: str) -> str:
-    """Of each thread the frames of the test, without those that run it or watch its collectives."""
+    """Returns each thread's frames of the test, without those that run it or watch its collectives."""
     blocks = []
     for block in re.split(r"\n(?=(?:Current thread|Thread) 0x)", text.strip()):
         lines = block.splitlines()

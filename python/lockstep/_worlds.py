@@ -142,7 +142,7 @@ class KeptWorld(World):
             connection.send(outcome)
 
     def died(self) -> str:
-        """What became of ranks that ended while they had nothing to do."""
+        """Returns a text on ranks that ended while they had nothing to do; empty: none did."""
         for process in wait([process.handle for process in self.ranks], 0):
             next(each for each in self.ranks if each.handle == process).reap()
         return ", ".join(f"rank {rank} {died_of(process.status)}" for rank, process in enumerate(self.ranks) if process.status is not None)

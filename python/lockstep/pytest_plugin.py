@@ -23,7 +23,8 @@ Rendered = tuple[Callable[[], Any], Callable[[BaseException], Any]]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("lockstep", "tests in worlds of ranks")
-    group.addoption("--lockstep-tier", metavar="TIER", help="cold: ranks are forked for each test (default); warm: they are kept; sim: they are simulated in a kept process")
+    group.addoption("--lockstep-tier", metavar="TIER",
+                    help="cold: ranks are forked for each test (default); warm: they are kept; sim: they are threads of a kept process")
     group.addoption("--lockstep-timeout", type=float, metavar="SECONDS", help="after which a test in a world fails; default 60")
     group.addoption("--lockstep-record", nargs="?", const="", metavar="DIR",
                     help="record each test in a world, into DIR or a temporary folder, and judge it")
@@ -128,7 +129,7 @@ def call(item: Any, rank: int, args: dict[str, Any]) -> None:
 
 
 def pickled_for_kept_ranks(item: Any, args: dict[str, Any]) -> tuple[bytes, str]:
-    """What the ranks need, or why they cannot have it."""
+    """Returns what the ranks need, or why they cannot have it."""
     monkeypatch = item.funcargs.get("monkeypatch")
     if monkeypatch is not None and vars(monkeypatch) != vars(pytest.MonkeyPatch()):
         return b"", "a fixture has changed the process of pytest by monkeypatch"
@@ -177,9 +178,9 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
     recording = _reports.recording_of(pyfuncitem)
     task = Task(pyfuncitem.nodeid, recording, keeps_warnings="recwarn" not in pyfuncitem.fixturenames)
     what, reason = pickled_for_kept_ranks(pyfuncitem, args) if tier != "cold" else (b"", "")
-    if reason:
+    if reason and tier == "warm":
         _reports.note(pyfuncitem, f"ran cold: {reason}")
-    verdict = run_kept(pyfuncitem, task, what) if what else run_forked(pyfuncitem, task, args)
+    verdict = run_kept(pyfuncitem, task, what) if what else run_forked(pyfuncitem, task, args, tier == "sim")
     _reports.show(pyfuncitem, verdict)
     story = _reports.judged(pyfuncitem, recording, verdict) if recording is not None else ""
     if verdict.kind != "passed":
@@ -199,14 +200,17 @@ def run_kept(item: Any, task: Task, what: bytes) -> Verdict:
     return verdict
 
 
-def run_forked(item: Any, task: Task, args: dict[str, Any]) -> Verdict:
+def run_forked(item: Any, task: Task, args: dict[str, Any], is_simulated: bool) -> Verdict:
     from ._processes import Capture
-    from ._worlds import run_cold
+    if is_simulated:
+        from ._simulated import run_simulated as run
+    else:
+        from ._worlds import run_cold as run
     capture = Capture.NOTHING if item.config.option.capture == "no" else Capture.ALL
     if {"capsys", "capsysbinary", "capteesys"} & set(item.fixturenames):
         capture = Capture.FILES
-    return run_cold(size_of(item), task, lambda rank: call(item, rank, args),
-                    lambda error: item.repr_failure(pytest.ExceptionInfo.from_exception(error)), float(setting(item, "timeout")), capture)
+    return run(size_of(item), task, lambda rank: call(item, rank, args),
+               lambda error: item.repr_failure(pytest.ExceptionInfo.from_exception(error)), float(setting(item, "timeout")), capture)
 
 
 @pytest.hookimpl(hookwrapper=True)

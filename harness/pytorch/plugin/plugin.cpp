@@ -4,6 +4,8 @@
 #include "harness/pytorch/plugin/python.h"
 #include "harness/pytorch/plugin/wrapped.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+
 namespace lockstep::pytorch {
 
 namespace {
@@ -70,7 +72,7 @@ std::string version() {
       [] { return py::module_::import("torch").attr("__version__").cast<std::string>(); });
 }
 
-// What run_rank() runs in this thread.
+// The body that run_rank() runs in this thread.
 struct RunningBody {
   PyObject* body = nullptr;  // null: nothing
   int rank = 0;
@@ -81,7 +83,7 @@ void call_at_turn(const char* method) {
   if (running.body == nullptr) return;
   const py::gil_scoped_acquire lock;
   try {
-    py::handle(running.body).attr(method)(running.rank);
+    py::handle(running.body).attr(method)(running.rank, at::detail::getDefaultCPUGenerator());
   } catch (py::error_already_set& error) {
     error.discard_as_unraisable(method);
   }

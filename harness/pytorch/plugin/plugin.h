@@ -126,8 +126,9 @@ struct Plugin {
   void (*take_lock)(void* held);
 
   // Runs the Python object `body` in this simulated rank: body.run(rank, group), with the group as
-  // the default one, and body.begin(rank) and body.end(rank) around each of the rank's turns.
-  // Throws PythonError for what run() raises.
+  // the default one, and body.begin(rank, generator) and body.end(rank, generator) around each of
+  // the rank's turns, with the default generator of the rank. Throws PythonError for what run()
+  // raises.
   void (*run_rank)(void* body, int rank, const Group&);
 
   // Runs a user's file, before anything forks. Returns what is wrong with it; empty: its parts are
