@@ -157,7 +157,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def keeps_ranks(item: pytest.Item) -> bool:
-    return bool(item.get_closest_marker(MARK)) and setting(item, "tier") != "cold"
+    is_in_world = item.get_closest_marker(MARK) is not None and hasattr(item, "callspec")
+    return is_in_world and setting(item, "tier") != "cold"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
