@@ -28,11 +28,10 @@ std::string refusal(const std::string& pickle) {
 
 TEST(PickleReader, ReadsWhatPythonWritesForNumbersAndTexts) {
   // {'a': [1, -2, 2**40, 0.5], 'b': (None, True)}, protocol 2
-  const std::string pickle =
-      kTwo + std::string(
-                 "}q\0(X\1\0\0\0aq\1]q\2(K\1J\xfe\xff\xff\xff\x8a\6\0\0\0\0\0\1"
-                 "G?\xe0\0\0\0\0\0\0eX\1\0\0\0bq\3N\x88\x86q\4u.",
-                 66);
+  constexpr char kRest[] =
+      "}q\0(X\1\0\0\0aq\1]q\2(K\1J\xfe\xff\xff\xff\x8a\6\0\0\0\0\0\1"
+      "G?\xe0\0\0\0\0\0\0eX\1\0\0\0bq\3N\x88\x86q\4u.";
+  const std::string pickle = kTwo + std::string(kRest, sizeof(kRest) - 1);
   const auto dict = pickle_dict(read_pickle(pickle, zeros));
   const auto list = dict->entries.at("a").toList();
   EXPECT_EQ(list.get(0).toInt(), 1);
