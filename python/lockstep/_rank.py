@@ -68,6 +68,7 @@ def join_world(rank: int, world_size: int, store: int, progress: _calls.Progress
     # The process that watches the ranks has the deadline, and knows more of them than Gloo.
     dist.init_process_group("gloo", rank=rank, world_size=world_size, store=held,
                             timeout=datetime.timedelta(seconds=timeout + 60))
+    dist.barrier()  # A rank whose test is short would leave while its peers connect.
 
 
 def seed(name: str, rank: int) -> None:

@@ -226,7 +226,9 @@ class Host:
         for rank, end in enumerate(ends):
             end.progress, end.was_hung, end.seconds = self.progress.read(rank), end.outcome is None, timeout
         ends[0].stack = self.process.stack()
-        return judge(ends)
+        verdict, running = judge(ends), struct.unpack("<i", self.running[:4])[0]
+        verdict.sentence = f"rank {running} of {len(ends)} did not end within {timeout:g} s, and the others wait for their turn"
+        return verdict
 
     def close(self) -> None:
         self.process.dismiss()

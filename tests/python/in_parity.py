@@ -189,11 +189,24 @@ class Kept(Worlds):
     def test_ranks_are_kept(self):
         self.assertEqual(self.run_world(pid, 2), self.run_world(pid, 2))
 
+class Simulated(Worlds):
+    tier = "sim"
+
+    def test_throws(self):
+        with self.assertRaisesRegex(KeyError, "planted") as caught:
+            self.run_world(throws, 3)
+        for text in "rank 1 of 3 failed", "rank 0: failed: RuntimeError: rank 1 never came to collective #0", "line 14, in throws":
+            self.assertIn(text, "\\n".join(caught.exception.__notes__))
+
+    def test_hangs(self):
+        with self.assertRaisesRegex(lockstep.WorldError, "rank 1 of 2 did not end within 1 s, and the others wait"):
+            self.run_world(hangs, 2, timeout=1)
+
 class Refused(unittest.TestCase):
     def test_refused(self):
-        for given, text in ((total, 0), "sizes of one or more worlds"), ((total, 2), "the tier sim is not there yet"):
+        for given, text in ((total, 0), "sizes of one or more worlds"), ((total, 2), "the tier launched is not there yet"):
             with self.assertRaisesRegex(ValueError, text):
-                lockstep.run_world(*given, tier="sim" if "sim" in text else "cold")
+                lockstep.run_world(*given, tier="launched" if "launched" in text else "cold")
 
 if __name__ == "__main__":
     unittest.main()
@@ -221,7 +234,7 @@ class WithoutPytest(project.Project):
         self.write("worlds.py", WITHOUT_PYTEST)
         status, said = self.run_python("worlds.py")
         self.assertEqual(status, 0, said)
-        self.assert_says(said, "Ran 14 tests")
+        self.assert_says(said, "Ran 20 tests")
         self.assert_nothing_is_left()
 
     def test_the_package_is_light(self):

@@ -59,9 +59,9 @@ class Pytest(project.Project):
         self.write("test_refused.py", "import unittest, lockstep\nclass T(unittest.TestCase):\n    @lockstep.world(2)\n    def test(self): pass\n")
         for arguments, text, sentence in (
                 ([], None, "in a class of unittest use lockstep.run_world"),
-                (["--lockstep-tier", "sim"], None, "the tier sim is not there yet for tests in Python"),
+                (["--lockstep-tier", "launched"], None, "the tier launched is not there yet for tests in Python"),
                 (["--lockstep-record", "test_refused.py"], None, "test_refused.py is no folder; without one, the option comes behind"),
-                (["--lockstep-tier", "hot"], None, "there is no tier 'hot'; the tiers are cold and warm"),
+                (["--lockstep-tier", "hot"], None, "there is no tier 'hot'; the tiers are cold, warm, sim"),
                 ([], "import lockstep\n@lockstep.world()\ndef test(): pass\n", "needs the sizes of one or more worlds"),
                 ([], "import lockstep, torch.distributed as d\nd.init_process_group('gloo', rank=0, world_size=1, store=d.HashStore())\n"
                      "@lockstep.world(2)\ndef test(): pass\n", "torch.distributed is initialised in the process of the tests")):
