@@ -59,8 +59,8 @@ ArchivedFailures archived_failures(const fs::path& root, const Scenario& scenari
   std::vector<fs::path> files;
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(root / "failures", none)) {
-    const auto name = entry.path().stem().string();
-    if (entry.path().extension() == ".json" && is_named(scenario, name.substr(0, name.rfind('-'))))
+    const auto name = entry.path().filename().string();
+    if (entry.path().extension() == ".json" && is_named(scenario, name.substr(0, name.find('-'))))
       files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());

@@ -43,7 +43,7 @@ class Recorded(ProgramCase):
                 self.assertEqual(status, 0, err)
                 self.assertTrue(out)
 
-    def test_an_allowed_claim_is_a_remark(self):
+    def test_an_allowed_finding_is_a_remark(self):
         status, out, _ = self.run_program("judge", "run", "--allow", "optimizer.has_one_setting", "--allow", "parameters.are_the_same")
         self.assertEqual(status, 0, out)
         self.assertIn("remark: lr of group 0 of optimizer 0: rank 0 has 0.01, rank 1 has 0.02", out)
@@ -54,7 +54,7 @@ class Recorded(ProgramCase):
         self.assertIn("2 remarks", again)
         self.assertEqual(self.run_program("report", "run.json")[0], 0)
         status, _, err = self.run_program("judge", "run", "--allow", "no.such_claim")
-        self.assertEqual((status, err.splitlines()[0]), (2, "lockstep: --allow: no claim of judge is named 'no.such_claim'; docs/judge.md "
+        self.assertEqual((status, err.splitlines()[0]), (2, "lockstep: --allow: no invariant of judge is named 'no.such_claim'; docs/judge.md "
                                                             "lists them"))
 
     def test_the_table_of_a_trace(self):

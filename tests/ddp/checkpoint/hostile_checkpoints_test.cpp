@@ -19,11 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace {
-
-std::atomic<std::uint64_t> allocated{0};
-
-}  // namespace
+static std::atomic<std::uint64_t> allocated{0};
 
 // Counts what this program allocates, and stops it where it would never end.
 void* operator new(std::size_t size) {
