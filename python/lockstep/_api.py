@@ -56,6 +56,9 @@ def run_world(function: Callable[..., Any], size: int, *args: Any, tier: str = "
     task = Task(f"{function.__module__}.{function.__qualname__}", keeps_warnings=False)
     if tier == "cold":
         verdict = _worlds.run_cold(size, task, lambda rank: function(rank, *args), lambda error: None, timeout, Capture.NOTHING)
+    elif tier == "sim" and not _worlds.can_be_sent((function, args)):
+        from ._simulated import run_simulated
+        verdict = run_simulated(size, task, lambda rank: function(rank, *args), lambda error: None, timeout, Capture.NOTHING)
     else:
         verdict = _worlds.run_kept(tier, size, task, pickle.dumps((function, args)), timeout)
     if verdict.kind == "passed":

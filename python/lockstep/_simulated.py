@@ -56,7 +56,7 @@ def simulate(size: int, body: Turns) -> dict[str, Any]:
 
 # Attributes of which a process has one each, and of which each rank has its own.
 SWAPPED: tuple[tuple[Any, str], ...] = (
-    (sys, "stdout"), (sys, "stderr"), (_state, "recorder"), (logging.getLogger(), "handlers"), (warnings, "filters"),
+    (sys, "stdout"), (sys, "stderr"), (os.environ, "_data"), (logging.getLogger(), "handlers"), (warnings, "filters"), (_state, "recorder"),
     (warnings, "showwarning"), (warnings, "_showwarnmsg_impl"), (torch, "default_generator"), (torch.random, "default_generator"))
 
 
@@ -69,7 +69,7 @@ class OfRank:
         self.printed = {"stdout": io.StringIO(), "stderr": io.StringIO()}
         self.values = [getattr(place, name) for place, name in SWAPPED]
         self.values[:2] = self.printed.values()
-        self.values[3], self.values[4] = list(self.values[3]), list(self.values[4])
+        self.values[2:5] = dict(self.values[2]), list(self.values[3]), list(self.values[4])
         self.random = random.getstate()
         self.numpy = sys.modules["numpy"].random.get_state() if "numpy" in sys.modules else None
 
@@ -125,34 +125,32 @@ class Turns:
         return "\n".join([f"Thread 0x{self.ranks[rank].thread:016x} (most recent call first):", *lines])
 
 
-def refuse(what: str) -> Callable[..., Any]:
-    def refused(*_: Any, **__: Any) -> Any:
-        raise NotImplementedError(f"{what} is not there for simulated ranks: use the tier cold or warm")
-    return refused
-
-
-def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, pg_options: Any = None, use_local_synchronization: bool = False,
-              group_desc: Any = None, device_id: Any = None, **_: Any) -> Any:
-    """In place of torch.distributed's, which would connect processes."""
-    world = dist.group.WORLD
+def new_group(ranks: Any = None, *_: Any, **__: Any) -> Any:
+    """In place of what torch.distributed.new_group() calls, which would connect processes. All ranks make the same groups in one order."""
+    known = dist.distributed_c10d._world
+    known.group_count += 1
     members = sorted(ranks) if ranks is not None else list(range(dist.get_world_size()))
-    part = world.split_group(members, group_name=f"ranks {','.join(map(str, members))}")
+    part = dist.group.WORLD.split_group(members, group_name=f"{','.join(map(str, members))} (group {known.group_count})")
     if part is None:
         return dist.GroupMember.NON_GROUP_MEMBER
-    known = dist.distributed_c10d._world
     known.pg_map[part] = ("gloo", None)
     known.pg_names[part] = part.group_name
     known.pg_group_ranks[part] = {rank: number for number, rank in enumerate(members)}
     known.pg_backend_config[part] = "cpu:gloo"
+    known.pg_to_tag[part] = tag = f"ptd:{part.group_name}"
+    known.tags_to_pg.setdefault(tag, []).append(part)
     return part
+
+
+def no_second_group(*_: Any, **__: Any) -> None:
+    raise NotImplementedError("torch.distributed.init_process_group is not there for simulated ranks: use the tier cold or warm")
 
 
 @functools.cache
 def settle() -> None:
     """Once in a process, when the library has made its groups."""
-    for name in ("init_process_group", "destroy_process_group"):
-        setattr(dist, name, refuse(f"torch.distributed.{name}"))
-    dist.new_group = dist.distributed_c10d.new_group = new_group
+    dist.init_process_group = no_second_group
+    dist.distributed_c10d._new_group_with_tag = new_group
 
 
 def run_here(size: int, perform: Callable[[int], Outcome], running: mmap.mmap, connection: Connection) -> bool:
@@ -181,6 +179,7 @@ class Host:
         self.process = Process(self._serve, capture)
 
     def _serve(self, connection: Connection) -> None:
+        _calls.Issued.has_futures = False  # To ask for one there waits for the collective.
         while (request := connection.recv()) is not None:
             size, task, state, what = request
             state.apply()
@@ -193,6 +192,8 @@ class Host:
 
     def run(self, size: int, task: Task, state: State, what: Any, timeout: float) -> tuple[Verdict, bool]:
         """And whether the process can run another world."""
+        if size > SIZE_MAX:
+            raise ValueError(f"a simulated world has at most {SIZE_MAX:,} ranks, not {size:,}")
         self.last = task.name
         for rank in range(size):
             self.progress.write(rank, {"groups": {}})

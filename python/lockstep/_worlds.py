@@ -218,6 +218,14 @@ class KeptWorlds:
             self.worlds.popitem()[1].close()
 
 
+def can_be_sent(value: Any) -> bool:
+    try:
+        pickle.dumps(value)
+    except Exception:
+        return False
+    return True
+
+
 def called(rank: int, pickled: bytes) -> tuple[Callable[[], Any], Callable[[BaseException], Any]]:
     def body() -> Any:
         function, args = pickle.loads(pickled)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import inspect
 import pathlib
 import pickle
+import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ._worlds import Kept as RanksKept
 
 MARK = "lockstep_world"
+IN_PROCESSES = {"capsys", "capsysbinary", "capteesys", "caplog", "recwarn"}  # Fixtures of which each rank needs its own.
 kept_key = pytest.StashKey["dict[str, RanksKept]"]()  # By tier.
 Rendered = tuple[Callable[[], Any], Callable[[BaseException], Any]]
 
@@ -113,18 +115,21 @@ class Kept:
         nodeid, given = what
         item: Any = self.items[nodeid]
         args, instance, has_monkeypatch = pickle.loads(given)
-        if instance is not None:
-            vars(item.obj.__self__).update(instance)
+        function = item.obj
+        if instance is not None:  # Simulated ranks are in one process: each has an object of its own.
+            own_self = object.__new__(type(function.__self__))
+            vars(own_self).update(instance)
+            function = types.MethodType(function.__func__, own_self)
 
         def body() -> None:
             with pytest.MonkeyPatch.context() as monkeypatch:
                 own = {"monkeypatch": monkeypatch} if has_monkeypatch else {}
-                call(item, rank, {**args, **own})
+                call(function, rank, {**args, **own})
         return body, lambda error: item.repr_failure(pytest.ExceptionInfo.from_exception(error))
 
 
-def call(item: Any, rank: int, args: dict[str, Any]) -> None:
-    if inspect.isawaitable(item.obj(**{**args, **({"rank": rank} if "rank" in args else {})})):
+def call(function: Any, rank: int, args: dict[str, Any]) -> None:
+    if inspect.isawaitable(function(**{**args, **({"rank": rank} if "rank" in args else {})})):
         raise TypeError("an async function cannot be a test in a world: nothing awaits it there")
 
 
@@ -177,6 +182,9 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
     tier = _api.tier_named(setting(pyfuncitem, "tier"))
     args = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     recording = _reports.recording_of(pyfuncitem)
+    if tier == "sim" and (why := why_not_simulated(pyfuncitem, recording)):
+        tier = "cold"
+        _reports.note(pyfuncitem, f"ran cold: {why}")
     task = Task(pyfuncitem.nodeid, recording, keeps_warnings="recwarn" not in pyfuncitem.fixturenames)
     what, reason = pickled_for_kept_ranks(pyfuncitem, args) if tier != "cold" else (b"", "")
     if reason and tier == "warm":
@@ -189,6 +197,13 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
     if story:
         pytest.fail(story, pytrace=False)
     return True
+
+
+def why_not_simulated(item: Any, recording: Any) -> str:
+    if recording is not None:
+        return "simulated ranks are not recorded"
+    shared = sorted(IN_PROCESSES & set(item.fixturenames))
+    return f"{', '.join(shared)} would hold what all simulated ranks say" if shared else ""
 
 
 def run_kept(item: Any, task: Task, what: bytes) -> Verdict:
@@ -210,7 +225,7 @@ def run_forked(item: Any, task: Task, args: dict[str, Any], is_simulated: bool) 
     capture = Capture.NOTHING if item.config.option.capture == "no" else Capture.ALL
     if {"capsys", "capsysbinary", "capteesys"} & set(item.fixturenames):
         capture = Capture.FILES
-    return run(size_of(item), task, lambda rank: call(item, rank, args),
+    return run(size_of(item), task, lambda rank: call(item.obj, rank, args),
                lambda error: item.repr_failure(pytest.ExceptionInfo.from_exception(error)), float(setting(item, "timeout")), capture)
 
 

@@ -1,6 +1,7 @@
 #include "recorder/cpp/history_file.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fcntl.h>
 #include <stdexcept>
@@ -12,6 +13,27 @@ namespace lockstep {
 namespace {
 
 constexpr size_t kEndingBytes = 4096;  // kept free for the last record
+
+// Within it, a write beyond the limit of a file's size is an error, and no signal, which would end
+// the program.
+class WithoutSizeSignal {
+ public:
+  WithoutSizeSignal() {
+    sigemptyset(&signal_);
+    sigaddset(&signal_, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+  }
+  ~WithoutSizeSignal() {
+    const timespec now{};
+    while (sigtimedwait(&signal_, nullptr, &now) > 0) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  WithoutSizeSignal(const WithoutSizeSignal&) = delete;
+
+ private:
+  sigset_t signal_, before_;
+};
 
 std::string made_path(const std::filesystem::path& folder, int rank) {
   std::error_code error;
@@ -71,6 +93,7 @@ void HistoryFile::write(FrameKind kind, std::string_view header,
   const uint64_t word = kCommit ^ count_++;
   std::memcpy(commit, &word, sizeof(word));
   bytes_ += record_.size();
+  const WithoutSizeSignal guard;
   for (size_t at = 0; at < record_.size();) {
     const auto written = ::write(descriptor_, record_.data() + at, record_.size() - at);
     if (written < 0 && errno == EINTR) continue;

@@ -50,7 +50,11 @@ Json group_of(const optim::OptimizerOptions& options) {
             {"weight_decay", number(prop->weight_decay())},
             {"momentum", number(prop->momentum())},
             {"centered", prop->centered()}};
-  return {{"lr", number(options.get_lr())}};
+  try {
+    return {{"lr", number(options.get_lr())}};
+  } catch (const c10::Error&) {  // LibTorch lets an optimizer's own options have none
+    return Json::object();
+  }
 }
 
 at::Tensor counted(int64_t step) {

@@ -56,6 +56,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> Recorder::Impl::tapped(c10d::ProcessGroup
   if (store) store = c10::make_intrusive<c10d::PrefixStore>("recorded", store);
   auto made = c10::make_intrusive<c10d::ProcessGroup>(store, group.getRank(), group.getSize());
   made->setBoundDeviceId(group.getBoundDeviceId());
+  made->setGroupDesc(group.getGroupDesc());
   std::map<c10d::Backend*, c10::intrusive_ptr<Tap>> taps;
   for (const auto& device : group.getDeviceTypes()) {
     const auto backend = group.getBackend(device.type());
@@ -176,8 +177,11 @@ void Recorder::Impl::backward_is_over(Model& model) {
   recording_->span("backward", model.began_ns);
   const bool is_reduced =
       model.wrapper.reduced_passes && model.wrapper.reduced_passes() > model.reduced_before;
-  recording_->fact("backward",
-                   {{"model", model.name}, {"kind", is_reduced ? "synchronised" : "local"}});
+  const bool is_wrapped = model.wrapper.reduced_passes != nullptr;
+  recording_->fact("backward", {{"model", model.name},
+                                {"kind", is_reduced   ? "synchronised"
+                                         : is_wrapped ? "local"
+                                                      : "by hand"}});
   Named gradients;
   bool any = false;
   for (const auto& [name, parameter] : model.parameters()) {

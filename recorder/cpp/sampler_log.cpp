@@ -2,7 +2,6 @@
 
 #include "recorder/cpp/digest.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <c10/util/Type.h>
 
 namespace lockstep {
@@ -63,21 +62,12 @@ std::shared_ptr<SamplerLog> sampler_log(std::shared_ptr<RankRecording> recording
   return std::make_shared<FileSamplerLog>(std::move(recording), std::move(name));
 }
 
-std::string Recorder::fingerprint_of(const std::function<std::vector<at::Tensor>()>& first_sample) {
-  auto generator = at::detail::getDefaultCPUGenerator();
-  const auto state = generator.get_state();
-  uint64_t bits = 0;
-  bool any = false;
+std::string Recorder::fingerprint_of(const at::Tensor& first_sample) {
   try {
-    for (const auto& tensor : first_sample()) {
-      bits = bits * 31 + digested(tensor).bits;
-      any = true;
-    }
-  } catch (const std::exception&) {  // the loader will say what the dataset throws
-    any = false;
+    return std::to_string(digested(first_sample).bits);
+  } catch (const std::exception&) {  // no dtype or layout that has a digest
+    return "";
   }
-  generator.set_state(state);
-  return any ? std::to_string(bits) : "";
 }
 
 }  // namespace lockstep

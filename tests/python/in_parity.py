@@ -192,6 +192,14 @@ class Kept(Worlds):
 class Simulated(Worlds):
     tier = "sim"
 
+    def test_a_local_function(self):
+        add = 4
+        self.assertEqual(self.run_world(lambda rank: total(rank, add), 2), [(0, 9), (1, 9)])
+
+    def test_too_many(self):
+        with self.assertRaisesRegex(ValueError, "at most 1,024 ranks, not 2,000"):
+            self.run_world(total, 2000)
+
     def test_throws(self):
         with self.assertRaisesRegex(KeyError, "planted") as caught:
             self.run_world(throws, 3)
@@ -234,7 +242,7 @@ class WithoutPytest(project.Project):
         self.write("worlds.py", WITHOUT_PYTEST)
         status, said = self.run_python("worlds.py")
         self.assertEqual(status, 0, said)
-        self.assert_says(said, "Ran 20 tests")
+        self.assert_says(said, "Ran 22 tests")
         self.assert_nothing_is_left()
 
     def test_the_package_is_light(self):

@@ -106,11 +106,40 @@ def test_each_rank_has_its_own(rank, monkeypatch):
     dist.all_reduce(number := torch.tensor([float(rank)]), group=groups[rank // 2])
     assert number.item() == sum(parts[rank // 2])
 
+import pytest
+from torch.distributed import new_group
+
+@pytest.fixture
+def local():
+    return lambda: 3.0
+
 @lockstep.world(3)
-def test_values_that_cannot_be_pickled(rank, caplog):
-    caplog.clear()
+def test_values_that_cannot_be_pickled(rank, local):
+    os.environ["OF_RANK"] = str(rank)
     dist.all_reduce(ones := torch.ones(7))
-    assert ones.tolist() == [3.0] * 7
+    assert ones.tolist() == [local()] * 7 and os.environ["OF_RANK"] == str(rank)
+
+class TestOwn:
+    @pytest.fixture(autouse=True)
+    def prepare(self):
+        self.seen = []
+
+    @lockstep.world(2)
+    def test_self(self, rank):
+        self.seen.append(rank)
+        dist.barrier()
+        assert self.seen == [rank]
+
+@lockstep.world(2)
+def test_groups_of_the_same_ranks_are_two(rank):
+    some, others = new_group([0, 1]), new_group([0, 1])
+    one, two = torch.ones(1), torch.full((1,), 2.0)
+    order = [(one, some), (two, others)]
+    works = [dist.all_reduce(tensor, group=group, async_op=True) for tensor, group in (order if rank else order[::-1])]
+    for work in works:
+        work.wait()
+    assert (one.item(), two.item()) == (2, 4)
+    dist.destroy_process_group(others)
 """
 DIED = """
 import os, pathlib, select, signal

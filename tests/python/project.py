@@ -14,6 +14,7 @@ DEADLINE_SECONDS = 300
 GUARD_SECONDS_MAX = 30
 PYTHON = ""  # Of the environment that has the package, PyTorch and pytest; who runs the tests sets it.
 MARKER = "PROJECT_OF_TEST"  # Each process that a run starts, by whatever way, has it in its environment.
+signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell has it ignored by what runs in the background, and by what that starts.
 
 
 class Project(unittest.TestCase):

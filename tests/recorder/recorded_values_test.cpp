@@ -51,6 +51,19 @@ TEST(OptimizersInCpp, NameWhatTheyHold) {
   EXPECT_EQ(state[0].second.item<int64_t>(), 1);
 }
 
+// LibTorch demands no learning rate of them.
+struct OwnOptions : torch::optim::OptimizerCloneableOptions<OwnOptions> {};
+
+TEST(OptimizersInCpp, MayHaveOptionsWithoutALearningRate) {
+  struct Own : torch::optim::Optimizer {
+    explicit Own(std::vector<at::Tensor> parameters)
+        : Optimizer(std::move(parameters), std::make_unique<OwnOptions>()) {}
+    at::Tensor step(LossClosure) override { return {}; }
+  };
+  const Own own({at::ones({2}).requires_grad_()});
+  EXPECT_EQ(groups_of(own), Json::array({Json::object()}));
+}
+
 TEST(MovingByOnePlace, IsOneUnitInTheLastPlaceOfEachElementButZeros) {
   for (const auto dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
     const auto before = at::tensor({1.5, -0.3, 0.0, 1e4, -2.0, 0.7}).to(dtype);

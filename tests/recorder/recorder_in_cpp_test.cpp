@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -194,34 +195,48 @@ TEST(RecorderThatIsOff, PassesEverythingThrough) {
   EXPECT_EQ(sampler.next(4), (std::vector<size_t>{0, 1, 2}));
 }
 
-// Draws a random number for each sample.
-struct Noise : torch::data::datasets::Dataset<Noise> {
-  torch::data::Example<> get(size_t) override { return {at::ones({2}), at::rand({1})}; }
+// Must not be asked for a sample that its program does not ask for.
+struct Unasked : torch::data::datasets::Dataset<Unasked> {
+  torch::data::Example<> get(size_t) override { throw 42; }
   std::optional<size_t> size() const override { return 12; }
 };
 
-TEST_F(RecorderInCpp, SaysOfWhichDatasetASamplerDealsAndDrawsNoNumberForIt) {
+TEST_F(RecorderInCpp, SaysOfWhichDatasetASamplerDealsAndLooksIntoNoneButTensors) {
+  using torch::data::datasets::TensorDataset;
+  using torch::data::samplers::SequentialSampler;
   const auto group =
       c10::make_intrusive<c10d::ProcessGroup>(c10::make_intrusive<c10d::HashStore>(), 0, 1);
   {
     Recorder recorder(group, folder_);
-    Noise data;
-    at::manual_seed(7);
-    const auto expected = at::rand({1});
-    at::manual_seed(7);
-    auto sampler = recorder.watch(torch::data::samplers::SequentialSampler(12), data);
-    EXPECT_TRUE(at::rand({1}).equal(expected));
-    sampler.next(5);
+    TensorDataset tensors(torch::ones({12, 2})), empty(torch::ones({0, 2}));
+    Unasked unasked;
+    recorder.watch(SequentialSampler(12), tensors).next(5);
+    recorder.watch(SequentialSampler(0), empty).next(5);
+    recorder.watch(SequentialSampler(12), unasked).next(5);
   }
   const auto rank = recorded::read_rank(bytes_of(0), "f");
-  const auto found = std::find_if(rank.records.begin(), rank.records.end(), [](const auto& record) {
-    const auto* fact = std::get_if<recorded::Fact>(&record.what);
-    return fact && fact->name == "sampler 0";
-  });
-  ASSERT_NE(found, rank.records.end());
-  const auto& fact = std::get<recorded::Fact>(found->what);
-  EXPECT_EQ(fact.whole("length"), 12);
-  EXPECT_NE(fact.text("fingerprint"), "");
+  std::vector<std::pair<int64_t, bool>> seen;  // the length, and whether there is a fingerprint
+  for (const auto& record : rank.records)
+    if (const auto* fact = std::get_if<recorded::Fact>(&record.what);
+        fact && fact->values.contains("batch_size"))
+      seen.emplace_back(fact->whole("length").value_or(-1), !fact->text("fingerprint").empty());
+  EXPECT_EQ(seen, (std::vector<std::pair<int64_t, bool>>{{12, true}, {0, false}, {12, false}}));
+}
+
+TEST_F(RecorderInCpp, EndsARecordingAtTheLimitOfAFilesSizeAndNotTheProgram) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{4096, 4096};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    ::close(STDERR_FILENO);
+    HistoryFile file(folder_, 0);
+    for (int number = 0; number < 1000; ++number)
+      file.append_text(FrameKind::moment, header_of(Moment{number, "update"}));
+    ::_exit(file.has_ended() ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(RecorderInCpp, IsOffAndSaysWhyWhereItCannotRecord) {

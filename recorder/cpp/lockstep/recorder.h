@@ -1,6 +1,7 @@
 #pragma once
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/data/datasets/tensor.h>
 #include <torch/data/samplers/base.h>
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
@@ -102,9 +103,8 @@ class Recorder {
   requires kDealsNoIndices<Sampler> Sampler watch(Sampler sampler) { return sampler; }
 
   // The same for a sampler that does not know its dataset, such as RandomSampler: records the
-  // dataset's size, and a digest of its first sample, so that ranks with one dataset are seen to
-  // have one. Where this is on it takes that sample, with the random numbers that this needs given
-  // back; tensors of examples, and of vectors of them, are looked at.
+  // dataset's size, and for a TensorDataset, which nothing changes by a look, a digest of its first
+  // sample, so that ranks with one dataset are seen to have one.
   template <class Sampler, class Dataset>
   requires kIsSampler<Sampler> RecordedSampler<Sampler> watch(Sampler sampler, Dataset& dataset);
 
@@ -146,8 +146,7 @@ class Recorder {
   void join_begins();
   void inputs_are_exhausted();
   void join_has_ended();
-  // Empty where `first_sample` throws or has no tensor.
-  static std::string fingerprint_of(const std::function<std::vector<at::Tensor>()>& first_sample);
+  static std::string fingerprint_of(const at::Tensor& first_sample);
 
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::unique_ptr<Impl> impl_;  // null: off
@@ -248,33 +247,17 @@ requires kIsSampler<Sampler> RecordedSampler<Sampler> Recorder::watch(Sampler sa
   return {std::move(sampler), is_on() ? new_sampler_log() : nullptr, {}};
 }
 
-// Collects the tensors that a dataset gives: tensors, examples of them, vectors of either. Others
-// have no tensor.
-template <class Value>
-void append_tensors(const Value& value, std::vector<at::Tensor>& all) {
-  if constexpr (std::is_same_v<Value, at::Tensor>) {
-    all.push_back(value);
-  } else if constexpr (requires { value.data; }) {
-    append_tensors(value.data, all);
-    if constexpr (requires { value.target; }) append_tensors(value.target, all);
-  } else if constexpr (requires { value.begin(); }) {
-    for (const auto& each : value) append_tensors(each, all);
-  }
-}
-
 template <class Sampler, class Dataset>
 requires kIsSampler<Sampler> RecordedSampler<Sampler> Recorder::watch(Sampler sampler,
                                                                       Dataset& dataset) {
   if (!is_on()) return watch(std::move(sampler));
   const std::optional<std::size_t> size = dataset.size();
-  const auto first_sample = [&dataset] {
-    std::vector<at::Tensor> all;
-    append_tensors(dataset.get_batch({0}), all);
-    return all;
-  };
+  std::string fingerprint;
+  if constexpr (std::is_same_v<Dataset, torch::data::datasets::TensorDataset>)
+    if (size.value_or(0) > 0) fingerprint = fingerprint_of(dataset.get(0).data);
   return {std::move(sampler),
           new_sampler_log(),
-          {size ? static_cast<std::int64_t>(*size) : -1, fingerprint_of(first_sample)}};
+          {size ? static_cast<std::int64_t>(*size) : -1, std::move(fingerprint)}};
 }
 
 }  // namespace lockstep

@@ -22,6 +22,8 @@ HERE = os.path.dirname(__file__)
 class Collectives:
     """The collectives that the program sends through `torch.distributed`, in order."""
 
+    has_futures = True  # Of a backend without them, a collective is done when the program has waited for it.
+
     def __init__(self, record):
         self.record, self.sequences, self.pending = record, {}, weakref.WeakKeyDictionary()
         self.count = 0  # Of those that the program issued itself.
@@ -54,8 +56,9 @@ class Collectives:
             done()
         elif result is not None:
             self.pending[result] = done
-            with contextlib.suppress(RuntimeError):  # A backend without futures: it is done when the program has waited for it.
-                result.get_future().then(lambda _: done())
+            if self.has_futures:
+                with contextlib.suppress(RuntimeError):
+                    result.get_future().then(lambda _: done())
 
     def wait(self, work, /, *args, **kwargs):
         _, error = yield
