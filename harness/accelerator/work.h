@@ -22,9 +22,11 @@ namespace lockstep::accelerator {
 // memory would be freed later than the program freed it.
 class InnerWork {
  public:
-  // `before` is the one that the backend issued before it, or null.
+  // `before` is the one that the backend issued before it, or null. Keeps none that has succeeded.
   InnerWork(c10::intrusive_ptr<c10d::Work> work, std::shared_ptr<InnerWork> before)
-      : work_(std::move(work)), before_(std::move(before)) {}
+      : work_(std::move(work)), before_(std::move(before)) {
+    is_behind_a_failure();
+  }
 
   bool is_over();
   std::exception_ptr failure();  // null before it is over

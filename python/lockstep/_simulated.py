@@ -28,7 +28,7 @@ from ._processes import Capture, Process, ask_for_stacks
 from ._rank import Outcome, Task
 from ._state import State
 from ._verdict import RankEnd, Verdict, died_of, judge, ranks_in_words
-from ._worlds import Lookup
+from ._worlds import Lookup, state_of_ranks
 
 SIZE_MAX = 1024
 Report = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
@@ -269,8 +269,7 @@ class KeptHost:
 
     def run(self, size: int, task: Task, what: Any, timeout: float) -> tuple[Verdict, bool]:
         """And whether the host was replaced."""
-        state, is_usable = State(), False
-        state.flags["number of threads"] = 1
+        state, is_usable = state_of_ranks(), False
         try:
             verdict, is_usable = self.fork(size, timeout).run(size, task, state, what, timeout)
         finally:

@@ -169,6 +169,13 @@ class KeptWorld(World):
         return verdict, is_usable
 
 
+def state_of_ranks() -> State:
+    """This process's, for ranks that are kept. They compute with one thread."""
+    state = State()
+    state.flags["number of threads"] = 1
+    return state
+
+
 class Kept(Protocol):
     """Worlds of one tier that run one test after the other."""
 
@@ -203,8 +210,7 @@ class KeptWorlds:
 
     def run(self, size: int, task: Task, what: Any, timeout: float) -> tuple[Verdict, bool]:
         """And whether the world was replaced."""
-        state, is_usable = State(), False
-        state.flags["number of threads"] = 1
+        state, is_usable = state_of_ranks(), False
         world = self.fork(size, timeout)
         try:
             verdict, is_usable = world.run(task, state, what, timeout)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ._worlds import Kept as RanksKept
 
 MARK = "lockstep_world"
-IN_PROCESSES = {"capsys", "capsysbinary", "capteesys", "caplog", "recwarn"}  # Fixtures of which each rank needs its own.
+CAPTURES = {"capsys", "capsysbinary", "capteesys"}
+IN_PROCESSES = CAPTURES | {"caplog", "recwarn"}  # Fixtures of which each rank needs its own.
 kept_key = pytest.StashKey["dict[str, RanksKept]"]()  # By tier.
 Rendered = tuple[Callable[[], Any], Callable[[BaseException], Any]]
 
@@ -223,7 +224,7 @@ def run_forked(item: Any, task: Task, args: dict[str, Any], is_simulated: bool) 
     else:
         from ._worlds import run_cold as run
     capture = Capture.NOTHING if item.config.option.capture == "no" else Capture.ALL
-    if {"capsys", "capsysbinary", "capteesys"} & set(item.fixturenames):
+    if CAPTURES & set(item.fixturenames):
         capture = Capture.FILES
     return run(size_of(item), task, lambda rank: call(item.obj, rank, args),
                lambda error: item.repr_failure(pytest.ExceptionInfo.from_exception(error)), float(setting(item, "timeout")), capture)

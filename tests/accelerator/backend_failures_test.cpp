@@ -1,3 +1,4 @@
+#include "harness/accelerator/work.h"
 #include "tests/accelerator/worlds.h"
 
 #include <gtest/gtest.h>
@@ -142,6 +143,20 @@ TEST(BackendFailures, HoldsUpNoHostBehindACollectiveThatFailed) {
   });
   EXPECT_EQ(reports[0],
             "waited, waited, waited, waited, succeeded, failed, under way, under way, 8");
+}
+
+// A training issues millions, and each knows the one before it.
+TEST(BackendFailures, KeepsNoCollectiveThatHasSucceeded) {
+  struct DoneWork final : c10d::Work {
+    DoneWork() { finish(); }
+  };
+  std::shared_ptr<accelerator::InnerWork> latest;
+  std::weak_ptr<accelerator::InnerWork> first;
+  for (int i = 0; i < 3; ++i) {
+    latest = std::make_shared<accelerator::InnerWork>(c10::make_intrusive<DoneWork>(), latest);
+    if (i == 0) first = latest;
+  }
+  EXPECT_TRUE(first.expired());
 }
 
 std::string refusal(const std::function<void()>& act) {
