@@ -82,6 +82,12 @@ std::vector<std::pair<std::string, at::Tensor>> Recorder::Impl::Model::parameter
   return all;
 }
 
+std::vector<at::Tensor> Recorder::Impl::Model::tensors() const {
+  std::vector<at::Tensor> all;
+  for (const auto& [path, parameter] : parameters()) all.push_back(parameter);
+  return all;
+}
+
 void Recorder::Impl::watch(std::shared_ptr<torch::nn::Module> module, Wrapper wrapper) {
   auto model = std::make_shared<Model>();
   model->name = "model " + std::to_string(watched_++);
@@ -97,8 +103,7 @@ void Recorder::Impl::watch(std::shared_ptr<torch::nn::Module> module, Wrapper wr
 
 void Recorder::Impl::record_model(Model& model, const torch::nn::Module& module) {
   recording_->at("construction");
-  std::vector<at::Tensor> parameters;
-  for (const auto& [name, parameter] : model.parameters()) parameters.push_back(parameter);
+  const auto parameters = model.tensors();
   recording_->fact(model.name, {{"kind", module.name()},
                                 {"wrapped", model.wrapper.reduced_passes != nullptr},
                                 {"broadcast_buffers", model.wrapper.broadcasts_buffers},
@@ -123,10 +128,8 @@ void Recorder::Impl::set_hooks(const std::shared_ptr<Model>& model) {
         recording_->guarded(what + is->name, [&] { (this->*record)(*is); });
     };
   };
-  std::vector<at::Tensor> parameters;
-  for (const auto& [name, parameter] : model->parameters()) parameters.push_back(parameter);
   model->hooks = std::make_unique<BackwardHooks>(
-      parameters,
+      model->tensors(),
       BackwardHooks::Listener{with_model("the begin of a backward of ", &Impl::backward_begins),
                               with_model("a backward of ", &Impl::backward_is_over)});
 }

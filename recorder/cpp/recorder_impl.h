@@ -35,6 +35,7 @@ class Recorder::Impl {
     int64_t reduced_before = 0;
 
     std::vector<std::pair<std::string, at::Tensor>> parameters() const;  // none where it is gone
+    std::vector<at::Tensor> tensors() const;                             // of these
   };
   using Named = std::vector<std::pair<std::string, at::Tensor>>;
 
