@@ -11,9 +11,9 @@
 #include "bench/rounds.h"
 #include "ddp/backend/nccl_library.h"
 #include "ddp/init.h"
-#include "harness/core/json.h"
-#include "harness/core/text.h"
-#include "harness/worlds/gloo.h"
+#include "harness/base/json.h"
+#include "harness/base/text.h"
+#include "harness/worlds/gloo/gloo.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/subjects/subjects.h"
 

@@ -27,7 +27,7 @@ step's time is then that of all steps of a turn, to the end of the last kernel, 
 --hooks: each built-in communication hook beside ours without one, in place of the rivals, and the bytes that
 a rank sends in a step, TCP's own included, as the loopback device counts them.
 
---cured: without the stalls of Gloo's event loop (Note [Gloo's stall] in harness/worlds/gloo.h), on every
+--cured: without the stalls of Gloo's event loop (Note [Gloo's stall] in harness/worlds/gloo/gloo.h), on every
 side alike: what users of none of them have. --quick: few steps, to see whether it works.
 
 Any Python starts it. ./lockstep setup --peer makes the one that plays PyTorch's side; without it that side

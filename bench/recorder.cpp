@@ -10,7 +10,7 @@
 #include "bench/rounds.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/init.h"
-#include "harness/core/json.h"
+#include "harness/base/json.h"
 
 #include <torch/torch.h>
 

@@ -1,7 +1,7 @@
 // Helpers of the benchmarks that compare tiers: alternating rounds, and the seconds of one round.
 #pragma once
 
-#include "harness/core/tier.h"
+#include "harness/cases/tier.h"
 
 #include <utility>
 #include <vector>

@@ -1,7 +1,7 @@
 #include "cli/case_in_file.h"
 
 #include "cli/usage.h"
-#include "harness/engine/shown_fields.h"
+#include "harness/cases/shown_fields.h"
 
 #include <algorithm>
 

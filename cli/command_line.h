@@ -1,7 +1,7 @@
 // The typed command line, and the version of the program that reads it. Without torch.
 #pragma once
 
-#include "harness/core/characters.h"
+#include "harness/base/characters.h"
 
 #include <string>
 #include <vector>

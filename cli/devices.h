@@ -2,8 +2,8 @@
 #pragma once
 
 #include "cli/known.h"
-#include "harness/core/result.h"
-#include "harness/engine/campaign.h"
+#include "harness/campaign/campaign.h"
+#include "harness/cases/result.h"
 
 #include <functional>
 

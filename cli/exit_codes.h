@@ -1,7 +1,7 @@
 // The program's exit status. Scripts rely on these numbers; --help prints them.
 #pragma once
 
-#include "harness/core/result.h"
+#include "harness/cases/result.h"
 
 #include <algorithm>
 

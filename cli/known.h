@@ -4,9 +4,9 @@
 #include "cli/command_line.h"
 #include "cli/usage.h"
 #include "demos/lessons.h"
-#include "harness/core/text.h"
-#include "harness/core/tier.h"
-#include "harness/worlds/backends.h"
+#include "harness/base/text.h"
+#include "harness/cases/tier.h"
+#include "harness/worlds/devices/backends.h"
 #include "harness/worlds/subjects.h"
 
 namespace lockstep::cli {

@@ -6,7 +6,7 @@
 #include "cli/exit_codes.h"
 #include "cli/run_app.h"
 #include "cli/working_folder.h"
-#include "harness/core/result.h"
+#include "harness/cases/result.h"
 #include "harness/process/start_program.h"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "demos/lessons.h"
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/worlds/subjects.h"
 
 #include <functional>

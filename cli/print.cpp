@@ -1,9 +1,9 @@
 #include "cli/print.h"
 
-#include "cli/github.h"
 #include "cli/machine.h"
-#include "harness/core/characters.h"
-#include "harness/core/text.h"
+#include "cli/output/github.h"
+#include "harness/base/characters.h"
+#include "harness/base/text.h"
 #include "reports/fit.h"
 
 #include <algorithm>

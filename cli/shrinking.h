@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/known.h"
-#include "harness/engine/shrink_failure.h"
+#include "harness/campaign/shrink_failure.h"
 
 namespace lockstep::cli {
 

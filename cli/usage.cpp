@@ -1,6 +1,6 @@
 #include "cli/usage.h"
 
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 
 #include <algorithm>
 #include <charconv>

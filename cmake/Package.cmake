@@ -2,7 +2,7 @@
 # package, so that find_package(lockstep COMPONENTS ddp) finds what --component ddp installed.
 #
 #   include/lockstep/ddp.h          all of it in one header: "lockstep/ddp.h"
-#   include/lockstep/ddp/           its parts, included as in this tree: "ddp/init.h"
+#   include/lockstep/ddp/, train/   its parts, included as in this tree: "ddp/init.h"
 #   lib/liblockstep_ddp.a ...       static libraries
 #   lib/cmake/lockstep/             the package: lockstep::ddp and LibTorch::cpu
 #   include/lockstep/recorder.h     component recorder, in a build with the harness: lockstep::recorder
@@ -21,13 +21,13 @@ configure_file(cmake/package/lockstepConfig.cmake.in
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/lockstepConfigVersion.cmake"
                                  COMPATIBILITY SameMinorVersion)
 
-install(TARGETS lockstep_ddp lockstep_ddp_nccl lockstep_ddp_plan EXPORT lockstepTargets
+install(TARGETS lockstep_train lockstep_ddp lockstep_ddp_nccl lockstep_ddp_plan EXPORT lockstepTargets
         ARCHIVE COMPONENT ddp
         INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" "${CMAKE_INSTALL_INCLUDEDIR}/lockstep")
 # All of them: those that users include, include the others.
-install(DIRECTORY ddp DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep" COMPONENT ddp
+install(DIRECTORY ddp train DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep" COMPONENT ddp
         FILES_MATCHING PATTERN "*.h" PATTERN lockstep EXCLUDE)
-install(FILES ddp/lockstep/ddp.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep" COMPONENT ddp)
+install(FILES train/lockstep/ddp.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep" COMPONENT ddp)
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION "${lockstep_package_folder}"
         COMPONENT ddp)
 if(LOCKSTEP_NCCL_BUILT)
@@ -40,7 +40,8 @@ endif()
 if(LOCKSTEP_HARNESS)
   # By lockstep::recorder users link it; the others are its parts.
   set_target_properties(lockstep_recorder PROPERTIES EXPORT_NAME recorder)
-  set(lockstep_parts lockstep_rank lockstep_rank_plain lockstep_process lockstep_core)
+  set(lockstep_parts lockstep_rank lockstep_rank_plain lockstep_process lockstep_cases
+      lockstep_verdict lockstep_history lockstep_base)
   foreach(part IN LISTS lockstep_parts)
     string(REPLACE lockstep_ harness_ lockstep_part_name ${part})
     set_target_properties(${part} PROPERTIES EXPORT_NAME ${lockstep_part_name})
@@ -57,19 +58,19 @@ if(LOCKSTEP_HARNESS)
   # Its export has all the libraries that it needs, those of ddp and recorder among them, so that no other component
   # has to be installed beside it. A namespace of their own keeps them apart from the same ones of other components.
   set_target_properties(lockstep_harness PROPERTIES EXPORT_NAME harness)
-  set(lockstep_parts lockstep_cli lockstep_cli_files lockstep_engine lockstep_judge lockstep_timeline lockstep_reports lockstep_scenarios
-                     lockstep_cases lockstep_reference lockstep_worlds lockstep_worlds_plain lockstep_accelerator
+  set(lockstep_parts lockstep_cli lockstep_cli_files lockstep_campaign lockstep_recorded lockstep_invariants lockstep_timeline lockstep_reports
+                     lockstep_scenarios lockstep_scenario_cases lockstep_reference lockstep_worlds lockstep_worlds_plain lockstep_accelerator
                      lockstep_stream_order lockstep_cuda lockstep_cuda_hold_up)
   install(TARGETS lockstep_harness ${lockstep_parts} lockstep_rank lockstep_rank_plain lockstep_process
-                  lockstep_core lockstep_ddp_plan EXPORT lockstepHarnessTargets
+                  lockstep_cases lockstep_verdict lockstep_history lockstep_base lockstep_ddp_plan EXPORT lockstepHarnessTargets
           ARCHIVE COMPONENT harness
           INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" "${CMAKE_INSTALL_INCLUDEDIR}/lockstep")
   install(FILES cli/lockstep/harness.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep" COMPONENT harness)
   # Those that subject.h and rank_context.h include, and no others.
   foreach(header harness/worlds/subject.h harness/worlds/options.h harness/worlds/optimizers.h
-                 harness/worlds/checkpoints.h harness/worlds/collectives.h harness/rank/rank_context.h harness/core/history.h
-                 harness/core/case.h harness/core/fields.h harness/core/fields_inl.h harness/core/characters.h
-                 harness/core/json.h)
+                 harness/worlds/checkpoints.h harness/worlds/collectives.h harness/rank/rank_context.h harness/history/history.h
+                 harness/base/case.h harness/base/fields.h harness/base/fields_inl.h harness/base/characters.h
+                 harness/base/json.h)
     get_filename_component(folder "${header}" DIRECTORY)
     install(FILES "${header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep/${folder}" COMPONENT harness)
   endforeach()

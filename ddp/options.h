@@ -67,8 +67,8 @@ struct DistributedDataParallelOptions {
 
   // Compares the ranks' parameters bit for bit in every n-th synchronised forward, and the buffers
   // that it has just broadcast: a rank that has updated its own replica is reported soon, on every
-  // rank, by a DisagreementError with the first element that differs (ddp/check_replicas_equal.h).
-  // At least 0; 0: never. Not in a join.
+  // rank, by a DisagreementError with the first element that differs
+  // (train/check_replicas_equal.h). At least 0; 0: never. Not in a join.
   int check_replicas_every = 0;
 
   // Neither broadcast, nor reduced, nor compared.

@@ -4,9 +4,9 @@
 // The model is one weight w, and the loss of a sample x is w x, so that a gradient is an average of
 // samples: sample i of the whole batch is i + 1.
 #include "demos/make.h"
-#include "harness/core/compare.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "reference/rounding.h"
 #include "scenarios/cases/tensors.h"

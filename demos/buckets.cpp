@@ -3,9 +3,9 @@
 //
 // Parameter p of n is a vector, and its gradient on rank r is (p + 1) (r + 1) in every element.
 #include "demos/make.h"
-#include "harness/core/compare.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/tensors.h"
 

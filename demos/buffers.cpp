@@ -8,7 +8,7 @@
 #include "demos/buffers.h"
 
 #include "demos/layers.h"
-#include "harness/core/compare.h"
+#include "harness/verdict/compare.h"
 #include "reference/batch_norm.h"
 #include "scenarios/cases/tensors.h"
 

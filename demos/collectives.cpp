@@ -2,8 +2,8 @@
 //
 // They run on the world's own process group; what a rank does not receive it records as no number.
 #include "demos/make.h"
-#include "harness/core/compare.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 
 #include <torch/torch.h>
 

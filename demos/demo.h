@@ -3,7 +3,7 @@
 // shows is a function of the history, beside the reference's. Its checks judge the same history.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "reports/pictures/picture.h"
 
 #include <functional>

@@ -5,9 +5,9 @@
 // + 1, four times. DataParallel has no class in LibTorch for tensors on the CPU, so rank 0 plays it
 // by hand: every tensor that would travel to or from another device is copied, and counted.
 #include "demos/make.h"
-#include "harness/core/compare.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/tensors.h"
 

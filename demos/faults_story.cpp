@@ -1,6 +1,6 @@
 #include "demos/faults.h"
-#include "harness/core/compare.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
+#include "harness/verdict/compare.h"
 #include "scenarios/cases/tensors.h"
 
 #include <algorithm>

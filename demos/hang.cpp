@@ -3,10 +3,10 @@
 // Every step all-reduces one number, the rank's step + 1. A mistake makes the ranks' orders differ;
 // a simulated world proves at once that nobody can run any more.
 #include "demos/make.h"
-#include "harness/core/compare.h"
-#include "harness/core/text.h"
-#include "harness/core/trace.h"
+#include "harness/base/text.h"
+#include "harness/history/trace.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 
 #include <torch/torch.h>
 

@@ -1,6 +1,6 @@
 #include "demos/make.h"
 
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 
 #include <algorithm>
 

@@ -4,9 +4,9 @@
 // The model is one weight w with the loss w x, and a buffer, so that there is something to
 // broadcast; x of micro-batch m on rank r is (r + 1) (m + 1). All values are small whole numbers.
 #include "demos/make.h"
-#include "harness/core/compare.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "reference/rounding.h"
 #include "scenarios/cases/tensors.h"

@@ -2,9 +2,9 @@
 // parameters are apart, how far rounding allows them to be, and both losses.
 #include "demos/one_process.h"
 
-#include "harness/core/compare.h"
-#include "harness/core/values.h"
+#include "harness/base/values.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/tensors.h"
 

@@ -1,5 +1,5 @@
 #include "demos/one_process.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "scenarios/cases/tensors.h"
 
 #include <algorithm>

@@ -5,8 +5,8 @@
 // The input is rank + 1 everywhere, so that every gradient is kBatch (rank + 1).
 #include "demos/make.h"
 #include "demos/timed.h"
-#include "harness/core/compare.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
+#include "harness/verdict/compare.h"
 
 #include <algorithm>
 #include <array>

@@ -5,8 +5,8 @@
 // gradient: they move the average that the first is normalised by.
 #include "demos/layers.h"
 #include "demos/make.h"
-#include "harness/core/compare.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
+#include "harness/verdict/compare.h"
 #include "reference/batch_norm.h"
 #include "scenarios/cases/tensors.h"
 

@@ -1,6 +1,6 @@
 #include "demos/timed.h"
 
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "scenarios/cases/tensors.h"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 // history.
 #pragma once
 
-#include "harness/core/verdict.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/verdict.h"
 #include "harness/worlds/subject.h"
 
 #include <torch/torch.h>

@@ -4,9 +4,9 @@
 // The model is one weight, which begins at 0, and the loss of the input x is w x, so that x is the
 // gradient; every input of rank r is 6 (r + 1). An update subtracts the gradient.
 #include "demos/make.h"
-#include "harness/core/compare.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "reference/rounding.h"
 #include "scenarios/cases/tensors.h"

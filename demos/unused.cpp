@@ -4,9 +4,9 @@
 // The model has three branches of one weight each; a rank uses one of them, with the input
 // rank + 1, which is the gradient of its weight.
 #include "demos/make.h"
-#include "harness/core/compare.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "reference/rounding.h"
 #include "scenarios/cases/tensors.h"

@@ -1,6 +1,6 @@
 // Worlds of simulated ranks for tests in Python: its ranks are threads of this process that take
 // turns, and their collectives are carried in memory (docs/simulation.md).
-#include "harness/core/trace.h"
+#include "harness/history/trace.h"
 #include "harness/pytorch/loaded.h"
 #include "harness/pytorch/pytorch.h"
 #include "harness/rank/journal.h"

@@ -1,7 +1,7 @@
 // A failing case in text: its fields, and where it was shrunk how, and what is known of each field.
 #pragma once
 
-#include "harness/core/result.h"
+#include "harness/cases/result.h"
 
 #include <string>
 #include <vector>

@@ -2,7 +2,7 @@
 // schedules.
 #pragma once
 
-#include "harness/core/result.h"
+#include "harness/cases/result.h"
 #include "reports/json_at.h"
 
 namespace lockstep::reports {

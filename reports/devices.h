@@ -1,7 +1,7 @@
 // Sentences about worlds whose ranks share devices.
 #pragma once
 
-#include "harness/core/result.h"
+#include "harness/cases/result.h"
 
 #include <string>
 

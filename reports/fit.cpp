@@ -1,7 +1,7 @@
 #include "reports/fit.h"
 
-#include "harness/core/columns.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
+#include "harness/verdict/columns.h"
 
 #include <algorithm>
 #include <utility>

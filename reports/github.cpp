@@ -1,8 +1,8 @@
 #include "reports/github.h"
 
-#include "harness/core/characters.h"
-#include "harness/core/groups.h"
-#include "harness/core/text.h"
+#include "harness/base/characters.h"
+#include "harness/base/text.h"
+#include "harness/cases/groups.h"
 #include "reports/case_text.h"
 #include "reports/run_text.h"
 #include "reports/story.h"

@@ -2,7 +2,7 @@
 // https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 #pragma once
 
-#include "harness/core/result.h"
+#include "harness/cases/result.h"
 
 #include <string>
 

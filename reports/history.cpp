@@ -1,6 +1,6 @@
 #include "reports/history.h"
 
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 
 #include <algorithm>
 #include <cstdio>

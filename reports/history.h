@@ -1,7 +1,7 @@
 // The rows of a history as text: every rank's records, side by side. For `replay -v`.
 #pragma once
 
-#include "harness/core/history.h"
+#include "harness/history/history.h"
 
 namespace lockstep::reports {
 

@@ -1,7 +1,7 @@
 #include "reports/json.h"
 
-#include "harness/core/characters.h"
-#include "harness/core/groups.h"
+#include "harness/base/characters.h"
+#include "harness/cases/groups.h"
 #include "reports/coverage.h"
 #include "reports/devices.h"
 #include "reports/style.h"

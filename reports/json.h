@@ -2,7 +2,7 @@
 // format; fields are only ever added to a version.
 #pragma once
 
-#include "harness/core/result.h"
+#include "harness/cases/result.h"
 
 namespace lockstep::reports {
 

@@ -2,7 +2,7 @@
 // name it.
 #pragma once
 
-#include "harness/core/fields.h"
+#include "harness/base/fields.h"
 
 #include <chrono>
 #include <limits>

@@ -1,7 +1,7 @@
 #include "reports/junit.h"
 
-#include "harness/core/characters.h"
-#include "harness/core/text.h"
+#include "harness/base/characters.h"
+#include "harness/base/text.h"
 #include "reports/case_text.h"
 #include "reports/devices.h"
 #include "reports/story.h"

@@ -3,7 +3,7 @@
 // servers' rules.
 #pragma once
 
-#include "harness/core/result.h"
+#include "harness/cases/result.h"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 #include "reports/matrix.h"
 
-#include "harness/core/characters.h"
-#include "harness/core/text.h"
+#include "harness/base/characters.h"
+#include "harness/base/text.h"
 #include "reports/story.h"
 #include "reports/style.h"
 

@@ -1,7 +1,7 @@
 // A page of Markdown that sets the verdicts of several subjects on each claim side by side.
 #pragma once
 
-#include "harness/core/result.h"
+#include "harness/cases/result.h"
 
 #include <string>
 #include <vector>

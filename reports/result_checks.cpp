@@ -1,6 +1,6 @@
 #include "reports/result_checks.h"
 
-#include "harness/core/groups.h"
+#include "harness/cases/groups.h"
 #include "reports/devices.h"
 
 #include <set>

@@ -2,7 +2,7 @@
 // FieldError, with the path of the field that disagrees; `at` is the result as it was read.
 #pragma once
 
-#include "harness/core/result.h"
+#include "harness/cases/result.h"
 #include "reports/json_at.h"
 
 namespace lockstep::reports {

@@ -3,7 +3,7 @@
 // consistent with the others. Unknown fields are ignored.
 #pragma once
 
-#include "harness/core/result.h"
+#include "harness/cases/result.h"
 
 namespace lockstep::reports {
 

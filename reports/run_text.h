@@ -1,7 +1,7 @@
 // Short texts about a whole run that several reports share.
 #pragma once
 
-#include "harness/core/result.h"
+#include "harness/cases/result.h"
 
 #include <string>
 #include <vector>

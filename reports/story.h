@@ -2,7 +2,7 @@
 // shows, and what to do next. Nothing is decided here; every sentence comes from the result.
 #pragma once
 
-#include "harness/core/result.h"
+#include "harness/cases/result.h"
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 #include "reports/style.h"
 
-#include "harness/core/characters.h"
-#include "harness/core/text.h"
+#include "harness/base/characters.h"
+#include "harness/base/text.h"
 
 #include <algorithm>
 #include <array>

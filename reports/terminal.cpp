@@ -1,7 +1,7 @@
 #include "reports/terminal.h"
 
-#include "harness/core/groups.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
+#include "harness/cases/groups.h"
 #include "reports/coverage.h"
 #include "reports/devices.h"
 #include "reports/fit.h"

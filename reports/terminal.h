@@ -2,7 +2,7 @@
 // story where it did not pass, and the summary.
 #pragma once
 
-#include "harness/core/result.h"
+#include "harness/cases/result.h"
 #include "reports/style.h"
 
 #include <string>

@@ -2,7 +2,7 @@
 // registered itself from a static library would vanish without a word.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 
 namespace lockstep {
 

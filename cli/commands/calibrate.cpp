@@ -2,7 +2,7 @@
 #include "cli/exit_codes.h"
 #include "cli/print.h"
 #include "cli/usage.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "harness/process/single_threaded.h"
 #include "harness/worlds/calibration.h"
 

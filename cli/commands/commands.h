@@ -19,7 +19,7 @@ namespace lockstep::cli {
 
 struct CommandLine;  // cli/command_line.h
 struct Known;        // cli/known.h
-struct Selection;    // cli/selection.h
+struct Selection;    // cli/run/selection.h
 
 void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& status);
 void add_list(CLI::App& app, const Known& known, int& status);

@@ -2,9 +2,9 @@
 #include "cli/exit_codes.h"
 #include "cli/known.h"
 #include "cli/machine.h"
-#include "cli/play.h"
 #include "cli/print.h"
-#include "harness/core/text.h"
+#include "cli/run/play.h"
+#include "harness/base/text.h"
 #include "harness/cuda/nccl.h"
 #include "harness/worlds/about.h"
 

@@ -2,10 +2,10 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/machine.h"
-#include "cli/report_files.h"
-#include "cli/run_page.h"
+#include "cli/output/report_files.h"
+#include "cli/output/run_page.h"
 #include "cli/usage.h"
-#include "harness/judge/judge_run.h"
+#include "harness/invariants/judge_run.h"
 
 #include <optional>
 

@@ -1,8 +1,8 @@
 #include "cli/case_in_file.h"
 #include "cli/commands/commands.h"
 #include "cli/known.h"
-#include "harness/engine/tally.h"
-#include "harness/judge/case_history.h"
+#include "harness/campaign/tally.h"
+#include "harness/recorded/case_history.h"
 #include "harness/worlds/about.h"
 
 namespace lockstep::cli {

@@ -2,18 +2,18 @@
 #include "cli/exit_codes.h"
 #include "cli/launch/program_ranks.h"
 #include "cli/machine.h"
+#include "cli/output/recording.h"
 #include "cli/print.h"
-#include "cli/recording.h"
 #include "cli/usage.h"
-#include "harness/core/text.h"
-#include "harness/core/tier.h"
+#include "harness/base/text.h"
+#include "harness/cases/tier.h"
 #include "harness/process/message.h"
 #include "harness/process/secret.h"
 #include "harness/process/single_threaded.h"
 #include "harness/process/zygote.h"
+#include "harness/worlds/gloo/served_store.h"
 #include "harness/worlds/launched/remotes.h"
 #include "harness/worlds/scratch.h"
-#include "harness/worlds/served_store.h"
 
 #include <algorithm>
 #include <array>

@@ -1,12 +1,12 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/known.h"
-#include "cli/play.h"
 #include "cli/print.h"
-#include "cli/selection.h"
-#include "harness/core/characters.h"
-#include "harness/core/columns.h"
-#include "harness/core/text.h"
+#include "cli/run/play.h"
+#include "cli/run/selection.h"
+#include "harness/base/characters.h"
+#include "harness/base/text.h"
+#include "harness/verdict/columns.h"
 
 #include <algorithm>
 

@@ -1,13 +1,13 @@
 #include "cli/commands/commands.h"
-#include "cli/differences.h"
 #include "cli/exit_codes.h"
 #include "cli/known.h"
-#include "cli/play.h"
 #include "cli/print.h"
-#include "cli/run_jobs.h"
+#include "cli/run/differences.h"
+#include "cli/run/play.h"
+#include "cli/run/run_jobs.h"
 #include "cli/shrinking.h"
 #include "cli/usage.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "harness/process/single_threaded.h"
 
 namespace lockstep::cli {

@@ -1,5 +1,5 @@
 #include "cli/commands/commands.h"
-#include "cli/recording.h"
+#include "cli/output/recording.h"
 #include "cli/run_app.h"
 #include "cli/usage.h"
 #include "harness/process/start_program.h"

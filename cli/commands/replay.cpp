@@ -1,12 +1,12 @@
 #include "cli/case_in_file.h"
 #include "cli/commands/commands.h"
 #include "cli/known.h"
-#include "cli/play.h"
 #include "cli/print.h"
+#include "cli/run/play.h"
 #include "cli/shrinking.h"
 #include "cli/usage.h"
-#include "harness/core/text.h"
-#include "harness/engine/cut_off.h"
+#include "harness/base/text.h"
+#include "harness/campaign/cut_off.h"
 #include "harness/process/single_threaded.h"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 #include "cli/command_line.h"
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
-#include "cli/report_files.h"
-#include "cli/run_page.h"
+#include "cli/output/report_files.h"
+#include "cli/output/run_page.h"
 #include "cli/usage.h"
-#include "harness/engine/merge.h"
+#include "harness/campaign/merge.h"
 #include "reports/github.h"
 #include "reports/run_file.h"
 

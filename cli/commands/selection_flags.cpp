@@ -1,5 +1,5 @@
 #include "cli/commands/commands.h"
-#include "cli/selection.h"
+#include "cli/run/selection.h"
 
 namespace lockstep::cli {
 

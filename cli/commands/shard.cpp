@@ -2,8 +2,8 @@
 
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
-#include "cli/play.h"
 #include "cli/print.h"
+#include "cli/run/play.h"
 #include "cli/usage.h"
 #include "ddp/distributed_sampler.h"
 #include "reports/pictures/text.h"

@@ -1,7 +1,7 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
+#include "cli/output/trace_output.h"
 #include "cli/print.h"
-#include "cli/trace_output.h"
 
 namespace lockstep::cli {
 

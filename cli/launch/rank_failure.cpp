@@ -1,8 +1,8 @@
 #include "cli/launch/rank_failure.h"
 
-#include "harness/core/parse_json.h"
-#include "harness/core/read_file.h"
-#include "harness/core/text.h"
+#include "harness/base/parse_json.h"
+#include "harness/base/read_file.h"
+#include "harness/base/text.h"
 
 namespace lockstep::cli {
 

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "ddp/bucket_plan/readiness.h"
 #include "ddp/comm/communicator.h"
 #include "ddp/comm/streams.h"
 #include "ddp/reducer/launch.h"
 #include "ddp/reducer/layout.h"
 #include "ddp/reducer/parameters.h"
-#include "ddp/reducer/readiness.h"
 
 #include <ATen/core/Tensor.h>
 

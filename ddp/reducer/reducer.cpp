@@ -1,7 +1,7 @@
 #include "ddp/reducer/reducer.h"
 
+#include "ddp/bucket_plan/rebuilt_plan.h"
 #include "ddp/errors.h"
-#include "ddp/reducer/rebuilt_plan.h"
 #include "ddp/reducer/unfinished.h"
 
 #include <torch/torch.h>

@@ -2,7 +2,7 @@
 #include "demos/beliefs/belief.h"
 #include "demos/beliefs/beliefs.h"
 #include "demos/beliefs/models.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 
 #include <algorithm>
 #include <exception>

@@ -1,6 +1,6 @@
 #include "harness/process/child_group.h"
 
-#include "harness/core/tier.h"
+#include "harness/base/tier_errors.h"
 #include "harness/process/system_limit.h"
 
 #include <algorithm>

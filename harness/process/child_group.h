@@ -4,7 +4,7 @@
 // Children die with the caller (PR_SET_PDEATHSIG), even under SIGKILL.
 #pragma once
 
-#include "harness/core/fields.h"
+#include "harness/base/fields.h"
 #include "harness/process/descriptor.h"
 #include "harness/process/single_threaded.h"
 

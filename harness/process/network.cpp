@@ -1,7 +1,7 @@
 #include "harness/process/network.h"
 
-#include "harness/core/text.h"
-#include "harness/core/tier.h"
+#include "harness/base/text.h"
+#include "harness/base/tier_errors.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,6 +1,6 @@
 #include "harness/process/shared_memory.h"
 
-#include "harness/core/tier.h"
+#include "harness/base/tier_errors.h"
 #include "harness/process/descriptor.h"
 #include "harness/process/system_limit.h"
 

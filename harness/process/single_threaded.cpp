@@ -1,6 +1,6 @@
 #include "harness/process/single_threaded.h"
 
-#include "harness/core/tier.h"
+#include "harness/base/tier_errors.h"
 
 #include <fstream>
 #include <sys/stat.h>

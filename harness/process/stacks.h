@@ -6,7 +6,7 @@
 // signal handler, except for SIGKILL, which no process can handle.
 #pragma once
 
-#include "harness/core/fields.h"
+#include "harness/base/fields.h"
 
 #include <atomic>
 #include <chrono>

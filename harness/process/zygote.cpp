@@ -1,6 +1,6 @@
 #include "harness/process/zygote.h"
 
-#include "harness/core/tier.h"
+#include "harness/base/tier_errors.h"
 #include "harness/process/child_group.h"
 #include "harness/process/message.h"
 

@@ -1,7 +1,7 @@
 // Strikes a rank with the injections of its case: the only place that does.
 #pragma once
 
-#include "harness/core/case.h"
+#include "harness/base/case.h"
 
 #include <chrono>
 #include <functional>
@@ -34,7 +34,7 @@ struct CollectiveFault {
   std::chrono::milliseconds late_by{0};  // its result on a device
 };
 
-// Local. Each injection strikes once, as core/case.h lists them, and is recorded first.
+// Local. Each injection strikes once, as base/case.h lists them, and is recorded first.
 class Injector {
  public:
   // `journal` outlives the injector. Injections of `all` for other ranks are left out.

@@ -1,6 +1,6 @@
 #include "harness/rank/journal.h"
 
-#include "harness/core/tier.h"
+#include "harness/base/tier_errors.h"
 
 #include <algorithm>
 #include <fstream>

@@ -1,4 +1,4 @@
-// Records of a rank: frames (core/frames.h) in memory shared with the runner.
+// Records of a rank: frames (history/frames.h) in memory shared with the runner.
 //
 // A record counts once it is whole: its commit word is stored last, then the journal's count of
 // committed bytes. So a writer killed at any instant leaves every record it finished, and nothing

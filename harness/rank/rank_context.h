@@ -5,7 +5,7 @@
 // memory shared with the runner when record() returns.
 #pragma once
 
-#include "harness/core/history.h"
+#include "harness/history/history.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>

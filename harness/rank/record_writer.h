@@ -1,7 +1,7 @@
 // Where a rank's records go: into shared memory (journal.h), or into a file.
 #pragma once
 
-#include "harness/core/frames.h"
+#include "harness/history/frames.h"
 
 #include <span>
 

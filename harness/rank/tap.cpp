@@ -1,6 +1,6 @@
 #include "harness/rank/tap.h"
 
-#include "harness/core/trace.h"
+#include "harness/history/trace.h"
 #include "harness/rank/injector.h"
 #include "harness/rank/journal.h"
 #include "harness/rank/tensors.h"

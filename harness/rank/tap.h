@@ -8,7 +8,7 @@
 // peer of a send or recv.
 #pragma once
 
-#include "harness/core/history.h"
+#include "harness/history/history.h"
 #include "harness/rank/call.h"
 #include "harness/rank/call_sites.h"
 #include "harness/rank/injector.h"

@@ -1,7 +1,7 @@
 // Tensors as plain words and numbers.
 #pragma once
 
-#include "harness/core/history.h"
+#include "harness/history/history.h"
 
 #include <torch/torch.h>
 

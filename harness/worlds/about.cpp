@@ -1,6 +1,6 @@
 #include "harness/worlds/about.h"
 
-#include "harness/worlds/gloo.h"
+#include "harness/worlds/gloo/gloo.h"
 
 #include <torch/torch.h>
 #include <torch/version.h>

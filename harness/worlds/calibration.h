@@ -2,7 +2,7 @@
 // virtual time.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/process/single_threaded.h"
 
 namespace lockstep {

@@ -2,7 +2,7 @@
 // of cases can hold them as fields.
 #pragma once
 
-#include "harness/core/fields.h"
+#include "harness/base/fields.h"
 
 #include <cmath>
 #include <compare>

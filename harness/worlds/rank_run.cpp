@@ -1,6 +1,6 @@
 #include "harness/worlds/rank_run.h"
 
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "harness/worlds/scratch.h"
 #include "harness/worlds/subject.h"
 

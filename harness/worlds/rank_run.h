@@ -1,7 +1,7 @@
 // One case on one rank, in whatever world.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/injector.h"
 #include "harness/rank/journal.h"
 #include "harness/rank/rank_context.h"

@@ -3,7 +3,7 @@
 // this".
 #pragma once
 
-#include "harness/core/history.h"
+#include "harness/history/history.h"
 #include "harness/worlds/checkpoints.h"
 #include "harness/worlds/collectives.h"
 #include "harness/worlds/optimizers.h"

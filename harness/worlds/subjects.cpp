@@ -1,7 +1,7 @@
 #include "harness/worlds/subjects.h"
 
-#include "harness/core/characters.h"
-#include "harness/core/text.h"
+#include "harness/base/characters.h"
+#include "harness/base/text.h"
 #include "harness/worlds/subject.h"
 
 #include <set>

@@ -1,9 +1,9 @@
 #include "harness/worlds/tiers.h"
 
-#include "harness/core/text.h"
-#include "harness/worlds/cold/cold.h"
+#include "harness/base/text.h"
+#include "harness/worlds/forked/cold.h"
+#include "harness/worlds/forked/warm.h"
 #include "harness/worlds/sim/sim.h"
-#include "harness/worlds/warm/warm.h"
 
 #include <map>
 #include <sched.h>

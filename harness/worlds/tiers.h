@@ -4,9 +4,9 @@
 // process then.
 #pragma once
 
-#include "harness/core/tier.h"
+#include "harness/cases/tier.h"
 #include "harness/process/single_threaded.h"
-#include "harness/worlds/backends.h"
+#include "harness/worlds/devices/backends.h"
 #include "harness/worlds/subjects.h"
 
 #include <memory>

@@ -1,8 +1,8 @@
 #include "harness/worlds/wire.h"
 
-#include "harness/core/characters.h"
-#include "harness/core/parse_json.h"
-#include "harness/core/tier.h"
+#include "harness/base/characters.h"
+#include "harness/base/parse_json.h"
+#include "harness/cases/tier.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>

@@ -3,7 +3,7 @@
 // stranger's. No torch.
 #pragma once
 
-#include "harness/core/fields.h"
+#include "harness/base/fields.h"
 
 #include <string>
 #include <string_view>

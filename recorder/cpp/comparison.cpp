@@ -1,6 +1,6 @@
 #include "recorder/cpp/comparison.h"
 
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>

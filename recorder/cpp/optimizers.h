@@ -1,7 +1,7 @@
 // The tensors that LibTorch's optimizers hold, by name.
 #pragma once
 
-#include "harness/core/json.h"
+#include "harness/base/json.h"
 
 #include <torch/optim/optimizer.h>
 

@@ -1,5 +1,5 @@
-#include "harness/core/groups.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
+#include "harness/cases/groups.h"
 #include "reports/pages/parts.h"
 #include "reports/pages/shown_case.h"
 #include "reports/pictures/page_parts.h"

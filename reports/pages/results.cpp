@@ -1,4 +1,4 @@
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "reports/coverage.h"
 #include "reports/devices.h"
 #include "reports/pages/parts.h"

@@ -1,7 +1,7 @@
 #include "reports/pages/run_page.h"
 
-#include "harness/core/groups.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
+#include "harness/cases/groups.h"
 #include "reports/pages/parts.h"
 #include "reports/pictures/page_parts.h"
 #include "reports/run_text.h"

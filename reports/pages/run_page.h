@@ -3,7 +3,7 @@
 // switching between pictures and copying.
 #pragma once
 
-#include "harness/core/result.h"
+#include "harness/cases/result.h"
 #include "reports/pictures/picture.h"
 
 #include <map>

@@ -2,7 +2,7 @@
 // whatever the scenario.
 #pragma once
 
-#include "harness/core/result.h"
+#include "harness/cases/result.h"
 #include "reports/pictures/picture.h"
 
 #include <vector>

@@ -1,8 +1,8 @@
 #include "reports/pictures/communication.h"
 
-#include "harness/core/ladders.h"
-#include "harness/core/text.h"
-#include "harness/core/trace.h"
+#include "harness/base/text.h"
+#include "harness/history/ladders.h"
+#include "harness/history/trace.h"
 #include "reports/pictures/aggregate.h"
 #include "reports/style.h"
 

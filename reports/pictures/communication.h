@@ -2,7 +2,7 @@
 // the history has nothing of the kind.
 #pragma once
 
-#include "harness/core/history.h"
+#include "harness/history/history.h"
 #include "reports/pictures/picture.h"
 
 #include <optional>

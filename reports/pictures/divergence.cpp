@@ -1,6 +1,6 @@
 // The table of a finding as a picture: what divergence.h of core wrote, read back from a finding,
 // so that a stored run has it too.
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "reports/pictures/aggregate.h"
 #include "reports/pictures/observed.h"
 #include "reports/style.h"

@@ -1,6 +1,6 @@
 #include "reports/pictures/lanes.h"
 
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "reports/pictures/plot_text.h"
 
 #include <algorithm>

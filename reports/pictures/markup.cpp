@@ -1,6 +1,6 @@
 #include "reports/pictures/markup.h"
 
-#include "harness/core/characters.h"
+#include "harness/base/characters.h"
 
 #include <stdexcept>
 

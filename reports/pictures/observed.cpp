@@ -1,6 +1,6 @@
 #include "reports/pictures/observed.h"
 
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "reports/pictures/aggregate.h"
 #include "reports/style.h"
 

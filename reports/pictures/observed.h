@@ -2,7 +2,7 @@
 // the history has nothing of the kind.
 #pragma once
 
-#include "harness/core/verdict.h"
+#include "harness/verdict/verdict.h"
 #include "reports/pictures/picture.h"
 
 #include <optional>

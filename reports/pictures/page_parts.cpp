@@ -1,6 +1,6 @@
 #include "reports/pictures/page_parts.h"
 
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "reports/pictures/svg.h"
 
 namespace lockstep::reports {

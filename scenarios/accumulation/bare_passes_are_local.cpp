@@ -10,10 +10,10 @@
 // output, or of what the module kept for itself: that one goes through no output and must be
 // averaged all the same. Gradients add up over all of it. Worlds are powers of two, and each part
 // is a multiple of the world size, so every average is a small whole number.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
-#include "harness/core/scenario.h"
+#include "harness/cases/generators.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/accumulation/held.h"
 #include "scenarios/cases/labels.h"

@@ -8,10 +8,10 @@
 // which name forwards by number, possibly more than once. Gradients accumulate over all of them.
 // The model is one parameter whose gradient is chosen freely, in worlds that are powers of two, so
 // that every average is a small whole number.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
-#include "harness/core/scenario.h"
+#include "harness/cases/generators.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/accumulation/held.h"
 #include "scenarios/cases/tensors.h"

@@ -1,9 +1,9 @@
 // The gradients that the ranks of a case hold, where the case chooses every gradient freely.
 #pragma once
 
-#include "harness/core/case.h"
-#include "harness/core/compare.h"
-#include "harness/core/history.h"
+#include "harness/base/case.h"
+#include "harness/history/history.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/options.h"
 
 #include <cstdint>

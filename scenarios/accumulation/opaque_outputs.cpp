@@ -8,10 +8,10 @@
 // the last forward decide twice reduces a pass of the bare module; one that lets a forward without
 // gradients pass unnoticed reduces the backward of one before it. The model multiplies its
 // parameter by the input, so that a backward's gradient is that input.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
-#include "harness/core/scenario.h"
+#include "harness/cases/generators.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/accumulation/held.h"
 #include "scenarios/cases/tensors.h"

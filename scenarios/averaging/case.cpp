@@ -1,6 +1,6 @@
 #include "scenarios/averaging/case.h"
 
-#include "harness/core/values.h"
+#include "harness/base/values.h"
 #include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/tensors.h"

@@ -1,7 +1,7 @@
 // The shape Averaged: parameters with prescribed gradients, which each rank trains and all average.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/worlds/options.h"
 #include "reference/averaging.h"
 #include "scenarios/cases/parameters.h"

@@ -1,6 +1,6 @@
 #include "scenarios/averaging/divided.h"
 
-#include "harness/core/values.h"
+#include "harness/base/values.h"
 #include "scenarios/cases/tensors.h"
 
 #include <torch/torch.h>

@@ -2,7 +2,7 @@
 // divided over the ranks.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/worlds/optimizers.h"
 #include "scenarios/cases/parameters.h"
 

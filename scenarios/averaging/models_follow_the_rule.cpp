@@ -5,8 +5,8 @@
 // too many, or over other ranks leaves another number. All numbers are whole and multiples of a
 // power of the world size, so that no average rounds in any order, which the reference certifies.
 // Parameters without a gradient keep what each rank has.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
+#include "harness/verdict/compare.h"
 #include "scenarios/averaging/case.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"

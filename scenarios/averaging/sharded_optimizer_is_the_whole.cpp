@@ -5,9 +5,9 @@
 // parameters and on the same device: what its kernels round is no part of the claim. It must move
 // the parameters, or equal bits would show nothing. Before one of the steps the state is saved on
 // one rank, and loaded in a world of the first ranks, which may be all; the others stop there.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "reference/averaging.h"
 #include "scenarios/averaging/divided.h"

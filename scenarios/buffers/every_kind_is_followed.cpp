@@ -6,7 +6,7 @@
 // rounding: they are the same sums in plain integers. A list of buffers made once at construction
 // would broadcast tensors that the module no longer has: with `reassigned` it is wrong from the
 // second forward on.
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
 #include "scenarios/buffers/experiment.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"

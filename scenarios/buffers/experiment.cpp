@@ -1,6 +1,6 @@
 #include "scenarios/buffers/experiment.h"
 
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
 #include "scenarios/cases/network.h"
 
 #include <torch/torch.h>

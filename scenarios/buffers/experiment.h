@@ -3,8 +3,8 @@
 // backward.
 #pragma once
 
-#include "harness/core/compare.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/stateful.h"
 

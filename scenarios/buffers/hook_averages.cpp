@@ -6,10 +6,10 @@
 // averages are exact. The buffer of whole numbers, which the hook leaves alone, keeps each rank's
 // own count: a broadcast would show there. A forward that throws has no average behind it, nor has
 // the next one on its account; buffers without the lag show it best.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
-#include "harness/core/scenario.h"
+#include "harness/cases/generators.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/devices.h"
 #include "scenarios/cases/labels.h"

@@ -12,10 +12,10 @@
 // say whether the broadcast changed their bits there. An InstanceNorm saves copies in evaluation.
 // The other ranks' backward then fails as well, and says which rank's did; the step after it goes
 // well.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
-#include "harness/core/scenario.h"
+#include "harness/cases/generators.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/buffers/experiment.h"
 #include "scenarios/cases/labels.h"

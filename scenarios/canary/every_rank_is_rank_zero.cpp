@@ -1,8 +1,8 @@
 // A false claim: part of every full run, which fails if this passes. It would pass if ranks never
 // ran, records were lost, or the comparison compared nothing.
-#include "harness/core/compare.h"
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "scenarios/cases/sampling.h"
 
 namespace lockstep::scenarios::canary_every_rank_is_rank_zero {

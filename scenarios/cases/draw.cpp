@@ -1,6 +1,6 @@
 #include "scenarios/cases/draw.h"
 
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
 
 namespace lockstep::scenarios {
 

@@ -1,7 +1,7 @@
 // Generators of Training cases, which every scenario of that shape draws from.
 #pragma once
 
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
 #include "scenarios/cases/training.h"
 
 namespace lockstep::scenarios {

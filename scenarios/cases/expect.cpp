@@ -1,7 +1,7 @@
 #include "scenarios/cases/expect.h"
 
-#include "harness/core/scenario.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
+#include "harness/cases/scenario.h"
 
 #include <torch/torch.h>
 

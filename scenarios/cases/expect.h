@@ -1,7 +1,7 @@
 // The expected values of a Training case, step by step, computed by the reference.
 #pragma once
 
-#include "harness/core/compare.h"
+#include "harness/verdict/compare.h"
 #include "reference/training.h"
 #include "scenarios/cases/network.h"
 #include "scenarios/cases/tensors.h"

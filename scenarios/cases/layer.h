@@ -1,7 +1,7 @@
 // The shape Layer: one layer that couples the samples of a batch, and the batches it sees.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/worlds/options.h"
 
 #include <ATen/core/Tensor.h>

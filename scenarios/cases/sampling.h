@@ -1,7 +1,7 @@
 // The shape Sampling: a dataset is partitioned over the ranks, epoch by epoch.
 #pragma once
 
-#include "harness/core/case.h"
+#include "harness/base/case.h"
 
 namespace lockstep::scenarios {
 

@@ -1,6 +1,6 @@
 #include "scenarios/cases/sentences.h"
 
-#include "harness/core/values.h"
+#include "harness/base/values.h"
 #include "harness/worlds/subject.h"
 
 #include <c10/util/Exception.h>

@@ -1,7 +1,7 @@
 // The errors that a program receives.
 #pragma once
 
-#include "harness/core/history.h"
+#include "harness/history/history.h"
 #include "harness/rank/rank_context.h"
 
 #include <functional>

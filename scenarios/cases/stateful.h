@@ -1,7 +1,7 @@
 // The shape Stateful: a module with buffers, and the forwards it goes through.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/worlds/options.h"
 
 namespace lockstep::scenarios {

@@ -2,9 +2,9 @@
 // records.
 #pragma once
 
-#include "harness/core/history.h"
-#include "harness/core/values.h"
-#include "harness/core/verdict.h"
+#include "harness/base/values.h"
+#include "harness/history/history.h"
+#include "harness/verdict/verdict.h"
 #include "reference/rounding.h"
 
 namespace lockstep::scenarios {

@@ -1,7 +1,7 @@
 // The shape Training: a network, its data split over the ranks, and the steps they take.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "scenarios/cases/options.h"
 
 namespace lockstep::scenarios {

@@ -1,6 +1,6 @@
 #include "scenarios/checkpoint/life.h"
 
-#include "harness/core/values.h"
+#include "harness/base/values.h"
 #include "harness/rank/rank_context.h"
 #include "scenarios/averaging/divided.h"
 #include "scenarios/cases/tensors.h"

@@ -1,7 +1,7 @@
 // The shape Resumed: a training that is saved on the way, and loaded into new objects.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/parameters.h"
 

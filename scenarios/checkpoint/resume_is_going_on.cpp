@@ -7,9 +7,9 @@
 // gradient holds its value, the samples drawn and a mask of the rank's own, buffers count, and
 // optimizers keep sums and counts. The numbers are real, and both trainings compute alike, so bits
 // are compared.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/checkpoint/life.h"

@@ -1,7 +1,7 @@
 #include "scenarios/collectives/called.h"
 
-#include "harness/core/scenario.h"
-#include "harness/core/values.h"
+#include "harness/base/values.h"
+#include "harness/cases/scenario.h"
 #include "scenarios/cases/tensors.h"
 
 #include <torch/torch.h>

@@ -1,8 +1,8 @@
 // The shape Called: collectives that a program calls, one after the other, and what is right.
 #pragma once
 
-#include "harness/core/case.h"
-#include "harness/core/diagnose.h"
+#include "harness/base/case.h"
+#include "harness/verdict/diagnose.h"
 
 #include <ATen/core/Tensor.h>
 

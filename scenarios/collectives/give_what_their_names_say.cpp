@@ -6,10 +6,10 @@
 // loops over the ranks. A tensor may have strides, and lie in another order in memory: what is
 // received then has to arrive in it, not in a copy. Several collectives run in one case, on one
 // group, whose order they share.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
-#include "harness/core/scenario.h"
+#include "harness/cases/generators.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/devices.h"
 #include "scenarios/cases/labels.h"
@@ -138,7 +138,7 @@ Scenario give_what_their_names_say() {
           "A program's all_reduce, reduce, broadcast, all_gather, gather and scatter give each "
           "rank what their names say, in its own tensor, and leave the others' alone.",
       .exactness = "bit-equal",
-      .source = "torch.distributed; ddp/collectives.h",
+      .source = "torch.distributed; train/collectives.h",
       .not_covered =
           "collectives on a part of the world, bitwise reductions, complex numbers, ranks that "
           "disagree",

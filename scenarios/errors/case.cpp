@@ -1,6 +1,6 @@
 #include "scenarios/errors/case.h"
 
-#include "harness/core/values.h"
+#include "harness/base/values.h"
 
 #include <algorithm>
 #include <cmath>

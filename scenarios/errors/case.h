@@ -1,7 +1,7 @@
 // The shape Erring: a small training, one mistake in it, and gradients that some passes lack.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/worlds/options.h"
 #include "scenarios/cases/parameters.h"
 

@@ -1,6 +1,6 @@
 #include "scenarios/errors/draw.h"
 
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
 #include "scenarios/cases/draw.h"
 
 namespace lockstep::scenarios::errors {

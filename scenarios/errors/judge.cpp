@@ -1,7 +1,7 @@
 #include "scenarios/errors/judge.h"
 
-#include "harness/core/compare.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
+#include "harness/verdict/compare.h"
 #include "scenarios/cases/sentences.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/errors/follow.h"

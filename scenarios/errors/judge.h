@@ -1,8 +1,8 @@
 // Checks of Erring cases, against follow().
 #pragma once
 
-#include "harness/core/history.h"
-#include "harness/core/verdict.h"
+#include "harness/history/history.h"
+#include "harness/verdict/verdict.h"
 #include "scenarios/errors/case.h"
 
 namespace lockstep::scenarios::errors {

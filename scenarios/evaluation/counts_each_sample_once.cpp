@@ -8,9 +8,9 @@
 // take for the same. Predictions depend on the parameter that the last step trained, so that an
 // evaluation which disturbed a training, or a training that missed a step, changes what is counted.
 // All numbers are whole.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "reference/sampling.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"

@@ -1,6 +1,6 @@
 #include "scenarios/evaluation/evaluated.h"
 
-#include "harness/core/values.h"
+#include "harness/base/values.h"
 
 #include <torch/torch.h>
 

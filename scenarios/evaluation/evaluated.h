@@ -1,7 +1,7 @@
 // The shape Evaluated: rounds of a step of training and an evaluation, and what is right in each.
 #pragma once
 
-#include "harness/core/case.h"
+#include "harness/base/case.h"
 #include "harness/worlds/subject.h"
 
 namespace lockstep::scenarios::evaluation {

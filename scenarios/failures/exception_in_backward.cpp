@@ -5,7 +5,7 @@
 // the others. An implementation that ignores this leaves them waiting until a timeout, with an
 // unusable group. The case says where the exception is thrown, between which gradients: the network
 // calls the harness from inside each branch's backward.
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
 #include "scenarios/cases/devices.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"

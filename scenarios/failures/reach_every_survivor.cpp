@@ -5,8 +5,8 @@
 // the job's machines; ranks that continue train on gradients that were not averaged. So here the
 // checks judge how ranks end: the failing rank as planned, the others with a sentence. The case
 // says when and how the rank fails.
-#include "harness/core/generators.h"
-#include "harness/core/trace.h"
+#include "harness/cases/generators.h"
+#include "harness/history/trace.h"
 #include "scenarios/cases/devices.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"

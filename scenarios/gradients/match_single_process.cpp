@@ -11,10 +11,10 @@
 // and are all wrong differ from the reference, which uses no autograd and no collective. Each rank
 // runs its branches in another order, so gradients become ready in another order. Where values are
 // real the reference bounds the rounding error, and ranks are also compared bit for bit.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
-#include "harness/core/scenario.h"
+#include "harness/cases/generators.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"

@@ -5,7 +5,7 @@
 // bucket must be cleared: otherwise the values of the step before would be averaged once more.
 // Silent ranks are drawn for each step and branch, never in the first step, so that stale values
 // exist. Gradients are cleared to none before each step.
-#include "harness/core/values.h"
+#include "harness/base/values.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"

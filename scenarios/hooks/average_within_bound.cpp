@@ -7,7 +7,7 @@
 // several gradients share a bucket its chunk is not known, but none has a larger step than all the
 // gradients of its rank. "noop" averages nothing. Where
 // gradients are exact the bound is zero, but for bytes.
-#include "harness/core/compare.h"
+#include "harness/verdict/compare.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/hooks/draw.h"

@@ -1,6 +1,6 @@
 #include "scenarios/hooks/case.h"
 
-#include "harness/core/values.h"
+#include "harness/base/values.h"
 #include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/tensors.h"

@@ -1,7 +1,7 @@
 // The shape Hooked: parameters with prescribed gradients, averaged by a communication hook.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/worlds/options.h"
 #include "scenarios/cases/parameters.h"
 

@@ -12,7 +12,7 @@
 // every step, the approximation begins warm and nothing is fed back, ten steps find the best
 // approximation of the rank: then the rest is that of the singular value decomposition. Gradients
 // that the hook does not approximate are averages.
-#include "harness/core/compare.h"
+#include "harness/verdict/compare.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/hooks/draw.h"

@@ -8,10 +8,10 @@
 // rank has kept. Gradients are whole multiples of all divisors, so that no average rounds. The loop
 // of one process runs on each rank beside it, on the same device: what an optimizer's kernels round
 // is no part of the claim.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
-#include "harness/core/values.h"
+#include "harness/base/values.h"
+#include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/averaging/divided.h"
 #include "scenarios/cases/labels.h"

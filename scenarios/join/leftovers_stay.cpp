@@ -6,11 +6,11 @@
 // peers' passes, in which it takes no part: neither may its leftovers move a parameter or count in
 // an average, nor may a pass that it shadows step or clear them. Gradients are whole multiples of
 // the world size and the learning rate is 1, so parameters are whole numbers and nothing rounds.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
-#include "harness/core/scenario.h"
-#include "harness/core/values.h"
+#include "harness/base/values.h"
+#include "harness/cases/generators.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"

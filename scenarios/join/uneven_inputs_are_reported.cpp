@@ -12,8 +12,8 @@
 // issued where a model's would be and the gradients stay those of the reference; its counter counts
 // the forwards that it has begun. Anything sent by a step that threw would be matched by the step
 // after the join.
-#include "harness/core/generators.h"
-#include "harness/core/values.h"
+#include "harness/base/values.h"
+#include "harness/cases/generators.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"

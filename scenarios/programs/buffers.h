@@ -2,7 +2,7 @@
 // number.
 #pragma once
 
-#include "harness/core/diagnose.h"
+#include "harness/verdict/diagnose.h"
 
 #include <ATen/core/Tensor.h>
 

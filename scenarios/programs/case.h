@@ -1,7 +1,7 @@
 // The shape ProgramSpec: models, and the steps of a training as data, which every rank runs.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/worlds/options.h"
 
 namespace lockstep::scenarios::programs {

@@ -1,7 +1,7 @@
 // The models of a ProgramSpec as LibTorch modules.
 #pragma once
 
-#include "harness/core/values.h"
+#include "harness/base/values.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/programs/case.h"
 

@@ -1,9 +1,9 @@
 // How gradients lie in memory in the course of a ProgramSpec; docs/semantics.md 2.3 and 2.4.
 #pragma once
 
-#include "harness/core/compare.h"
 #include "harness/rank/rank_context.h"
-#include "scenarios/programs/follow.h"
+#include "harness/verdict/compare.h"
+#include "scenarios/programs/expected/follow.h"
 
 namespace lockstep::scenarios::programs {
 

@@ -2,10 +2,10 @@
 // expected one; docs/semantics.md 1.5 and 2.2.
 #pragma once
 
-#include "harness/core/compare.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "reference/buckets.h"
-#include "scenarios/programs/follow.h"
+#include "scenarios/programs/expected/follow.h"
 
 namespace lockstep::scenarios::programs {
 

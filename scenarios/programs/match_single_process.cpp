@@ -17,14 +17,14 @@
 //
 // Steps that mean nothing where they stand, such as a backward without a graph, are left out: each
 // list of steps is a program, and shrinking drops steps.
-#include "harness/core/compare.h"
 #include "harness/rank/tensors.h"
+#include "harness/verdict/compare.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/programs/buffers.h"
-#include "scenarios/programs/draw.h"
-#include "scenarios/programs/follow.h"
-#include "scenarios/programs/idioms.h"
-#include "scenarios/programs/labels.h"
+#include "scenarios/programs/draw/draw.h"
+#include "scenarios/programs/draw/idioms.h"
+#include "scenarios/programs/draw/labels.h"
+#include "scenarios/programs/expected/follow.h"
 #include "scenarios/programs/layouts.h"
 #include "scenarios/programs/logs.h"
 #include "scenarios/programs/run.h"

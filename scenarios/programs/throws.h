@@ -1,8 +1,8 @@
 // The errors that ranks must throw in a ProgramSpec, with their words.
 #pragma once
 
-#include "harness/core/compare.h"
-#include "scenarios/programs/follow.h"
+#include "harness/verdict/compare.h"
+#include "scenarios/programs/expected/follow.h"
 
 namespace lockstep::scenarios::programs {
 

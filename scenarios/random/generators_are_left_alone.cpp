@@ -5,9 +5,9 @@
 // it. The numbers must be those of a generator of that seed from which nobody else draws, but for
 // the masks that the program itself wants. A part that seeds the generator, or draws from it, on
 // one rank or on all, moves every number after it.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "reference/sampling.h"
 #include "scenarios/cases/labels.h"

@@ -1,7 +1,7 @@
 // The shape Changed: replicas that are equal, and what some ranks change in one of their tensors.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/worlds/subject.h"
 
 #include <set>

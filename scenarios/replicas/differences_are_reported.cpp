@@ -1,7 +1,7 @@
 // Every rank that compares the replicas receives an error that says which element differs first,
 // its values, and who has which; and nothing where no bit differs.
-#include "harness/core/generators.h"
-#include "harness/core/history.h"
+#include "harness/cases/generators.h"
+#include "harness/history/history.h"
 #include "harness/rank/rank_context.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/sentences.h"

@@ -11,8 +11,8 @@
 //
 // A rank that gives no sentence, or another one, is shown by the sentences being equal; a rank that
 // waits in vain hangs, which needs no check.
-#include "harness/core/compare.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/sentences.h"
 #include "scenarios/cases/tensors.h"

@@ -1,7 +1,7 @@
 // The shape Differing: a model and options that all ranks have, and what some ranks have instead.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/worlds/options.h"
 
 namespace lockstep::scenarios::replicas {

@@ -1,6 +1,6 @@
 #include "scenarios/replicas/draw.h"
 
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
 
 #include <algorithm>
 

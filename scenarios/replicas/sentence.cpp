@@ -1,6 +1,6 @@
 #include "scenarios/replicas/sentence.h"
 
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "scenarios/cases/sentences.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Judges the sentence with which ranks refuse a Differing case.
 #pragma once
 
-#include "harness/core/diagnose.h"
+#include "harness/verdict/diagnose.h"
 #include "scenarios/replicas/agreement.h"
 
 namespace lockstep::scenarios::replicas {

@@ -6,7 +6,7 @@
 // subject makes them equal. Ranks are compared only with each other: gradients.match_single_process
 // claims that their values are also right. Adam hides mistakes of scale but not replicas that
 // diverge; momentum and decay keep a difference that plain SGD would forget.
-#include "harness/core/compare.h"
+#include "harness/verdict/compare.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/network.h"

@@ -2,8 +2,8 @@
 // must draw.
 #pragma once
 
-#include "harness/core/case.h"
-#include "harness/core/history.h"
+#include "harness/base/case.h"
+#include "harness/history/history.h"
 
 #include <vector>
 

@@ -6,10 +6,10 @@
 // values that the semantics names (the epoch set last, one pass and whether it was loaded), and
 // takes every order from reference/sampling.h. Sequences shrink by dropping acts. The numbers that
 // LibTorch's own generator gives after all acts show whether the sampler has touched it.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
-#include "harness/core/scenario.h"
+#include "harness/cases/generators.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/sampler/acts.h"

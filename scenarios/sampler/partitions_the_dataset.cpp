@@ -8,11 +8,11 @@
 // epoch is drawn twice: an order that depended on how often it was drawn would show. Small datasets
 // are tried exhaustively, because typical mistakes show where the length is below the world size,
 // or not a multiple of it.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
-#include "harness/core/scenario.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
+#include "harness/cases/generators.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "reference/sampling.h"
 #include "scenarios/cases/labels.h"

@@ -1,6 +1,5 @@
 // Lockstep's own DistributedDataParallel, DistributedSampler and SyncBatchNorm, as a subject.
 #include "ddp/buffer_hook.h"
-#include "ddp/check_replicas_equal.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/reducer/flag.h"
 #include "ddp/sync_batch_norm.h"
@@ -11,6 +10,7 @@
 #include "scenarios/subjects/lockstep_norm_layers.h"
 #include "scenarios/subjects/lockstep_optimizers.h"
 #include "scenarios/subjects/subjects.h"
+#include "train/check_replicas_equal.h"
 
 #include <torch/torch.h>
 

@@ -1,9 +1,9 @@
 #include "scenarios/subjects/lockstep_hooks.h"
 
-#include "ddp/collectives.h"
 #include "ddp/communication_hooks.h"
-#include "ddp/post_local_sgd.h"
 #include "ddp/power_sgd.h"
+#include "train/collectives.h"
+#include "train/post_local_sgd.h"
 
 #include <torch/torch.h>
 

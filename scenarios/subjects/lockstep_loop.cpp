@@ -1,11 +1,11 @@
 #include "scenarios/subjects/lockstep_loop.h"
 
-#include "ddp/checkpoint.h"
-#include "ddp/collectives.h"
 #include "ddp/distributed_sampler.h"
-#include "ddp/random_split.h"
 #include "harness/rank/rank_context.h"
 #include "scenarios/subjects/lockstep_optimizers.h"
+#include "train/checkpoint.h"
+#include "train/collectives.h"
+#include "train/random_split.h"
 
 #include <torch/torch.h>
 

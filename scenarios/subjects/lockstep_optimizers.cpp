@@ -1,10 +1,10 @@
 #include "scenarios/subjects/lockstep_optimizers.h"
 
-#include "ddp/collectives.h"
 #include "ddp/errors.h"
-#include "ddp/model_averaging.h"
-#include "ddp/post_local_sgd.h"
-#include "ddp/zero_redundancy_optimizer.h"
+#include "train/collectives.h"
+#include "train/model_averaging.h"
+#include "train/post_local_sgd.h"
+#include "train/zero_redundancy_optimizer.h"
 
 #include <torch/torch.h>
 

@@ -10,11 +10,11 @@
 // Why the checks suffice: a layer that a conversion overlooks, or replaces where nobody calls it,
 // moves towards its rank's own number. The parts that must stay are compared with those before the
 // first act: names in their order, dtypes, shapes and requires_grad; modes are those set last.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
-#include "harness/core/scenario.h"
+#include "harness/cases/generators.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
 #include "harness/rank/tensors.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"

@@ -1,7 +1,7 @@
 // A model of BatchNorm layers in containers and members, and what is done to it.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/worlds/subject.h"
 
 namespace lockstep::scenarios::sync_batch_norm {

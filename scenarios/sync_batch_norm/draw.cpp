@@ -1,6 +1,6 @@
 #include "scenarios/sync_batch_norm/draw.h"
 
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
 
 #include <utility>
 

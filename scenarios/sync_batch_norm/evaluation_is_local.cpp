@@ -11,11 +11,11 @@
 // the rank recorded just before, so errors of training neither hide nor count here, and the bound
 // is that of a few operations. Normalised by the batch's own statistics, outputs would differ by as
 // much as the running ones lag behind, which start from other numbers than the batches'.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
-#include "harness/core/scenario.h"
+#include "harness/cases/generators.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
 #include "harness/rank/tensors.h"
+#include "harness/verdict/compare.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/network.h"
 #include "scenarios/cases/tensors.h"

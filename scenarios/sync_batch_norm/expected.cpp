@@ -1,6 +1,6 @@
 #include "scenarios/sync_batch_norm/expected.h"
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/tensors.h"
 #include "scenarios/cases/tensors.h"
 

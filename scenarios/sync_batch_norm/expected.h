@@ -1,7 +1,7 @@
 // The expected values of a Layer case, and the values that known mistakes would give.
 #pragma once
 
-#include "harness/core/compare.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "reference/batch_norm.h"
 #include "scenarios/cases/layer.h"

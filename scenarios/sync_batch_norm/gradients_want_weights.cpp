@@ -12,10 +12,10 @@
 // batch, in double precision; parts of 6 and 2 make the two averages differ by far more than the
 // bounds (tests/scenarios/sync_batch_norm_family_test.cpp measures that). DDP's own average adds
 // the roundings of docs/numerics.md. With equal batches the two variants give the same.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
-#include "harness/core/scenario.h"
+#include "harness/cases/generators.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"

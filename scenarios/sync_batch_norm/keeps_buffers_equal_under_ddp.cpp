@@ -23,10 +23,10 @@
 // follow from the definition step by step, within the bounds of docs/numerics.md. For a plain layer
 // the ranks must differ, by that definition; for a synchronised one they are also compared bit for
 // bit.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
-#include "harness/core/scenario.h"
+#include "harness/cases/generators.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/network.h"

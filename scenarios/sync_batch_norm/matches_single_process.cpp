@@ -18,8 +18,8 @@
 // ranks and samples may be summed (docs/numerics.md). The bounds are some thousand times smaller
 // than the effect of each mistake listed in mistakes.cpp on these values. Within the bounds ranks
 // could still drift apart, so running statistics are also compared between ranks, bit for bit.
-#include "harness/core/compare.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"

@@ -9,11 +9,11 @@
 // So must every rank where one could take no part in the backward: if some rank's input requires a
 // gradient, every rank's backward joins a sum, and a rank whose output requires none has no
 // backward. Its part of the batch may be empty: it is waited for all the same.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
-#include "harness/core/scenario.h"
-#include "harness/core/values.h"
+#include "harness/base/values.h"
+#include "harness/cases/generators.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/sync_batch_norm/expected.h"

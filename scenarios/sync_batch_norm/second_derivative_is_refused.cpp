@@ -8,11 +8,11 @@
 // Why the checks suffice: the ranks record the sentence and what gradients hold after it, and then
 // train on: running statistics have moved in the forward whose backward was refused, and the next
 // steps must be those of one process that did the same.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
-#include "harness/core/values.h"
+#include "harness/base/values.h"
+#include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"
 #include "harness/rank/tensors.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"

@@ -13,10 +13,10 @@
 // may differ by the sum of their distances from the definition: two of the bounds of
 // docs/numerics.md. Weight's and bias' gradients are shares of a rank's own samples, so their sums
 // over the ranks are compared, and the bounds are summed.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"
 #include "harness/rank/tensors.h"
+#include "harness/verdict/compare.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"

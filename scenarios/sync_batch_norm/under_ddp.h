@@ -2,8 +2,8 @@
 // different numbers: the case, and the expected running statistics.
 #pragma once
 
-#include "harness/core/case.h"
-#include "harness/core/history.h"
+#include "harness/base/case.h"
+#include "harness/history/history.h"
 #include "harness/worlds/options.h"
 #include "reference/rounding.h"
 

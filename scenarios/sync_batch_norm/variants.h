@@ -2,7 +2,7 @@
 // definition with one quantity replaced.
 #pragma once
 
-#include "harness/core/diagnose.h"
+#include "harness/verdict/diagnose.h"
 #include "scenarios/cases/layer.h"
 
 #include <functional>

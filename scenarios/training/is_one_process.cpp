@@ -7,9 +7,9 @@
 // that no sum rounds, and a parameter's value is part of its next gradient, so a wrong update shows
 // in all later steps. Norms, overflows and learning rates are decided by each rank for itself, from
 // averaged gradients: a rank that saw others would skip or clip where its peers do not.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "scenarios/cases/labels.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/training/loop.h"

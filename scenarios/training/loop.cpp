@@ -1,6 +1,6 @@
 #include "scenarios/training/loop.h"
 
-#include "harness/core/values.h"
+#include "harness/base/values.h"
 #include "scenarios/averaging/divided.h"
 #include "scenarios/cases/tensors.h"
 

@@ -2,7 +2,7 @@
 // learning rate, clipped gradients, and a loss that is scaled up until a gradient overflows.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/cases/parameters.h"
 

@@ -5,8 +5,8 @@
 // every step. Every rank uses branch 0, so that every rank has a backward. Gradients are cleared to
 // none before each step, so that an existing gradient was made by this step: this shows a divisor
 // that counts only the users, and a zero instead of no gradient.
-#include "harness/core/generators.h"
-#include "harness/core/values.h"
+#include "harness/base/values.h"
+#include "harness/cases/generators.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/cases/labels.h"

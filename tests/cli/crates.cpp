@@ -1,7 +1,7 @@
 // Scenarios whose cases have enough fields to be shrunk.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "tests/cli/toys.h"
 
 #include <cstdlib>

@@ -1,8 +1,8 @@
 // Scenarios that require shares of their cases, one of which draws too few, and one that does not
 // use a field of its shape.
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "tests/cli/toys.h"
 
 #include <array>

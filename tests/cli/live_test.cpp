@@ -1,6 +1,6 @@
-#include "cli/live.h"
+#include "cli/run/live.h"
 
-#include "cli/draw_progress.h"
+#include "cli/run/draw_progress.h"
 
 #include <gtest/gtest.h>
 

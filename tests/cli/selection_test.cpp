@@ -1,4 +1,4 @@
-#include "cli/selection.h"
+#include "cli/run/selection.h"
 
 #include "cli/exit_codes.h"
 #include "cli/usage.h"

@@ -1,8 +1,8 @@
 #include "tests/cli/toys.h"
 
-#include "harness/core/compare.h"
-#include "harness/core/generators.h"
+#include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/compare.h"
 #include "harness/worlds/subject.h"
 
 #include <atomic>

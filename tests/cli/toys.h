@@ -1,7 +1,7 @@
 // Scenarios that end in every way there is, for tests that drive the program from outside.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/worlds/subjects.h"
 
 namespace lockstep::toys {

@@ -24,7 +24,7 @@ from ranks import ENVIRONMENT
 
 DEADLINE_S = 300  # Each takes a few seconds; a busy machine takes longer.
 HELD, FAILED, USAGE, ALL_SKIPPED = 0, 1, 2, 77
-WITHOUT_TORCH = ("harness/core/", "harness/worlds/options.h")  # Of the public headers: checked in a moment.
+WITHOUT_TORCH = ("harness/base/", "harness/worlds/options.h")  # Of the public headers: checked in a moment.
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 README = os.path.join(ROOT, "examples/bring_your_own/cpp/README.md")
 

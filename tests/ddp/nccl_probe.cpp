@@ -5,7 +5,7 @@
 #include "ddp/errors.h"
 #include "ddp/init.h"
 #include "ddp/sync_batch_norm.h"
-#include "harness/worlds/cuda_hold_up.h"
+#include "harness/worlds/devices/cuda_hold_up.h"
 
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>

@@ -2,7 +2,7 @@
 // and what is said of it changes where the two runs are made alike.
 #include "demos/beliefs/beliefs.h"
 
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "reports/pictures/page.h"
 #include "reports/pictures/text.h"
 #include "tests/demos/played.h"

@@ -1,7 +1,7 @@
 // Every demonstration in simulated worlds: what it says of its history, that its checks hold, and
 // that they do not with each of its mistakes.
 #include "demos/catalogue.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "reports/pictures/page.h"
 #include "reports/pictures/text.h"
 #include "tests/demos/played.h"

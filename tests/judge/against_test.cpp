@@ -1,8 +1,8 @@
 // Several ranks beside one process: what is rounding, and what is not.
-#include "harness/judge/against.h"
+#include "harness/invariants/against/against.h"
 
-#include "harness/judge/judge_run.h"
-#include "harness/judge/tolerance.h"
+#include "harness/invariants/judge_run.h"
+#include "harness/recorded/tolerance.h"
 #include "tests/judge/descent.h"
 
 #include <gtest/gtest.h>

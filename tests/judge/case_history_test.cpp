@@ -1,8 +1,8 @@
 // A case that a program which is not ours has run.
-#include "harness/judge/case_history.h"
+#include "harness/recorded/case_history.h"
 
-#include "harness/core/frames.h"
-#include "harness/core/history_file.h"
+#include "harness/history/frames.h"
+#include "harness/history/history_file.h"
 
 #include <gtest/gtest.h>
 

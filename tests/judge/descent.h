@@ -1,7 +1,7 @@
 // A toy descent as several ranks and as one process, with the values of its tensors.
 #pragma once
 
-#include "harness/judge/against.h"
+#include "harness/invariants/against/against.h"
 
 #include <cstring>
 #include <functional>

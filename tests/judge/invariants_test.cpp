@@ -1,9 +1,9 @@
 // Each invariant passes on a right run and finds the mistake that is planted in it.
-#include "harness/judge/invariants.h"
+#include "harness/invariants/invariants.h"
 
-#include "harness/judge/explanations.h"
-#include "harness/judge/judge_run.h"
-#include "harness/judge/resumed.h"
+#include "harness/invariants/explanations.h"
+#include "harness/invariants/judge_run.h"
+#include "harness/invariants/resumed.h"
 #include "tests/judge/right_run.h"
 
 #include <gtest/gtest.h>

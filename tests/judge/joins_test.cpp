@@ -1,7 +1,7 @@
 // Ranks with uneven inputs: what a join made unequal stands beside each other, and nothing else.
-#include "harness/judge/joins.h"
+#include "harness/recorded/joins.h"
 
-#include "harness/judge/judge_run.h"
+#include "harness/invariants/judge_run.h"
 #include "tests/judge/right_run.h"
 
 #include <gtest/gtest.h>

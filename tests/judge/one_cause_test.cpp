@@ -1,5 +1,5 @@
 // One mistake is one failure, in a story that says where; what is customary is a remark.
-#include "harness/judge/judge_run.h"
+#include "harness/invariants/judge_run.h"
 #include "tests/judge/right_run.h"
 
 #include <gtest/gtest.h>

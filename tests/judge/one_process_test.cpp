@@ -1,5 +1,5 @@
 // The folder of a run of one process, which a stranger may have written.
-#include "harness/judge/against.h"
+#include "harness/invariants/against/against.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-#include "harness/judge/recorded_run.h"
+#include "harness/recorded/recorded_run.h"
 
-#include "harness/core/read_file.h"
+#include "harness/base/read_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // A right run of a toy training, as `judge` reads it, in which tests plant mistakes.
 #pragma once
 
-#include "harness/judge/recorded_run.h"
+#include "harness/recorded/recorded_run.h"
 
 #include <memory>
 #include <stdexcept>

@@ -1,5 +1,5 @@
 // Checks that no invariant fails on right but rare or customary programs.
-#include "harness/judge/invariants.h"
+#include "harness/invariants/invariants.h"
 #include "tests/judge/right_run.h"
 
 #include <gtest/gtest.h>

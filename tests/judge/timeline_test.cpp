@@ -1,4 +1,4 @@
-#include "harness/judge/timeline.h"
+#include "harness/timeline/timeline.h"
 
 #include <gtest/gtest.h>
 

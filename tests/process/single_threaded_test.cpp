@@ -1,6 +1,6 @@
 #include "harness/process/single_threaded.h"
 
-#include "harness/core/tier.h"
+#include "harness/cases/tier.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "harness/process/stacks.h"
 
-#include "harness/core/stack_text.h"
+#include "harness/base/stack_text.h"
 #include "harness/process/child_group.h"
 #include "harness/process/shared_memory.h"
 

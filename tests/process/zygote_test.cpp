@@ -1,6 +1,6 @@
 #include "harness/process/zygote.h"
 
-#include "harness/core/tier.h"
+#include "harness/cases/tier.h"
 #include "harness/process/child_group.h"
 #include "harness/process/shared_memory.h"
 #include "tests/process/support.h"

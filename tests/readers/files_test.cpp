@@ -1,7 +1,7 @@
 // Case files and run files, which other programs may have written.
-#include "harness/core/parse_json.h"
-#include "harness/core/scenario.h"
-#include "harness/engine/merge.h"
+#include "harness/base/parse_json.h"
+#include "harness/campaign/merge.h"
+#include "harness/cases/scenario.h"
 #include "reports/github.h"
 #include "reports/json.h"
 #include "reports/junit.h"

@@ -1,8 +1,8 @@
 // Frames and histories, which other programs may have written.
-#include "harness/core/compare.h"
-#include "harness/core/history_file.h"
-#include "harness/core/scenario.h"
-#include "harness/judge/case_history.h"
+#include "harness/cases/scenario.h"
+#include "harness/history/history_file.h"
+#include "harness/recorded/case_history.h"
+#include "harness/verdict/compare.h"
 #include "reports/history.h"
 #include "tests/readers/inputs.h"
 #include "tests/readers/outcomes.h"

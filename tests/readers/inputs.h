@@ -3,7 +3,7 @@
 // the edges, and noise.
 #pragma once
 
-#include "harness/core/frames.h"
+#include "harness/history/frames.h"
 
 #include <random>
 #include <string>

@@ -1,7 +1,7 @@
 #include "tests/readers/outcomes.h"
 
-#include "harness/core/fields.h"
-#include "harness/core/read_file.h"
+#include "harness/base/fields.h"
+#include "harness/base/read_file.h"
 
 #include <gtest/gtest.h>
 

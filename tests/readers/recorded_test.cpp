@@ -1,6 +1,6 @@
 // Recorded runs, which strangers may have written: read, judged and traced, or refused.
-#include "harness/judge/judge_run.h"
-#include "harness/judge/timeline.h"
+#include "harness/invariants/judge_run.h"
+#include "harness/timeline/timeline.h"
 #include "reports/github.h"
 #include "reports/junit.h"
 #include "reports/run_file.h"

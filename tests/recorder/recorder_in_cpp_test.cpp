@@ -1,6 +1,6 @@
 // The recorder in C++: its files byte by byte, and what it sees of a training.
-#include "harness/core/read_file.h"
-#include "harness/judge/recorded_run.h"
+#include "harness/base/read_file.h"
+#include "harness/recorded/recorded_run.h"
 #include "lockstep/recorder.h"
 #include "recorder/cpp/backward_hooks.h"
 #include "recorder/cpp/history_file.h"

@@ -2,9 +2,9 @@
 // the same random numbers and ends; and `judge` can read what was recorded.
 #include "tests/recorder/trainings_in_cpp.h"
 
-#include "harness/core/read_file.h"
-#include "harness/judge/judge_run.h"
-#include "harness/judge/recorded_run.h"
+#include "harness/base/read_file.h"
+#include "harness/invariants/judge_run.h"
+#include "harness/recorded/recorded_run.h"
 #include "tests/ddp/forked_world.h"
 
 #include <ATen/CPUGeneratorImpl.h>

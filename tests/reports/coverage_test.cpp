@@ -1,6 +1,6 @@
 #include "reports/coverage.h"
 
-#include "harness/core/groups.h"
+#include "harness/cases/groups.h"
 #include "reports/json.h"
 #include "reports/run_file.h"
 #include "reports/terminal.h"

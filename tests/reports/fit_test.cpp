@@ -1,6 +1,6 @@
 #include "reports/fit.h"
 
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "reports/terminal.h"
 #include "tests/reports/samples.h"
 

@@ -1,7 +1,7 @@
 // Results made by hand, one of each kind.
 #pragma once
 
-#include "harness/core/result.h"
+#include "harness/cases/result.h"
 
 namespace lockstep::samples {
 

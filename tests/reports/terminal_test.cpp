@@ -1,6 +1,6 @@
 #include "reports/terminal.h"
 
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "tests/reports/samples.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // PyTorch's reducer as a subject: that it is driven as Python drives it shows in what its options
 // do. Its results without them are compared with ours in differential_test.cpp.
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "harness/worlds/tiers.h"

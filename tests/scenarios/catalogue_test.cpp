@@ -1,8 +1,8 @@
 #include "scenarios/catalogue.h"
 
-#include "harness/core/read_file.h"
-#include "harness/engine/draw.h"
-#include "harness/engine/shown_fields.h"
+#include "harness/base/read_file.h"
+#include "harness/cases/draw.h"
+#include "harness/cases/shown_fields.h"
 
 #include <gtest/gtest.h>
 

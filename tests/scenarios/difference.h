@@ -1,7 +1,7 @@
 // The differences between two histories of one case: to the bit, in every rank.
 #pragma once
 
-#include "harness/core/history.h"
+#include "harness/history/history.h"
 
 #include <string>
 

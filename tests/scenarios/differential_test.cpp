@@ -8,8 +8,8 @@
 // each bucket, so an order that depends on an element's place in its bucket, as a ring's does, is
 // another one for the same gradient; where numbers round, simulated worlds take no ring and Gloo's
 // have two ranks.
-#include "harness/core/generators.h"
-#include "harness/core/scenario.h"
+#include "harness/cases/generators.h"
+#include "harness/cases/scenario.h"
 #include "harness/rank/rank_context.h"
 #include "harness/worlds/subject.h"
 #include "harness/worlds/tiers.h"

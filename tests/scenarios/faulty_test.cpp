@@ -2,8 +2,8 @@
 // the diagnosis names that mistake. Without a mistake the same subject passes.
 #include "tests/scenarios/faulty.h"
 
-#include "harness/core/scenario.h"
-#include "harness/engine/draw.h"
+#include "harness/cases/draw.h"
+#include "harness/cases/scenario.h"
 #include "harness/worlds/tiers.h"
 #include "scenarios/catalogue.h"
 

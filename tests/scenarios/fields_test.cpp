@@ -1,8 +1,8 @@
 // No scenario ignores a field that a user can set: for each there is a case in which another value
 // gives another history or another verdict. Fields that a scenario does not use are among its
 // `unused`, and refused.
-#include "harness/core/history.h"
-#include "harness/engine/draw.h"
+#include "harness/cases/draw.h"
+#include "harness/history/history.h"
 #include "harness/worlds/subject.h"
 #include "harness/worlds/tiers.h"
 #include "scenarios/catalogue.h"

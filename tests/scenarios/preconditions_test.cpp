@@ -1,9 +1,9 @@
 // A scenario's claim is about the cases that meet its precondition: every case that it draws does,
 // and so does every case that a search plays, on which Lockstep's own subject holds.
-#include "harness/core/text.h"
-#include "harness/engine/case_run.h"
-#include "harness/engine/draw.h"
-#include "harness/engine/shrink.h"
+#include "harness/base/text.h"
+#include "harness/campaign/case_run.h"
+#include "harness/cases/draw.h"
+#include "harness/cases/shrink.h"
 #include "harness/worlds/subject.h"
 #include "harness/worlds/tiers.h"
 #include "scenarios/catalogue.h"

@@ -1,7 +1,7 @@
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "scenarios/catalogue.h"
 #include "scenarios/programs/actions.h"
-#include "scenarios/programs/draw.h"
+#include "scenarios/programs/draw/draw.h"
 #include "scenarios/programs/values.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Checks what single scenarios of SyncBatchNorm expect, on made-up histories.
-#include "harness/core/scenario.h"
-#include "harness/core/values.h"
+#include "harness/base/values.h"
+#include "harness/cases/scenario.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/catalogue.h"
 #include "scenarios/sync_batch_norm/expected.h"

@@ -1,5 +1,5 @@
 // SyncBatchNorm's checks on made-up histories: right ones pass, each planted mistake is named.
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "scenarios/cases/tensors.h"
 #include "scenarios/catalogue.h"
 #include "scenarios/sync_batch_norm/expected.h"

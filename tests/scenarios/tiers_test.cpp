@@ -2,8 +2,8 @@
 // worlds give the same verdicts, and where a case is exact every rank records the same bits.
 #include "harness/worlds/tiers.h"
 
-#include "harness/core/trace.h"
-#include "harness/engine/draw.h"
+#include "harness/cases/draw.h"
+#include "harness/history/trace.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/catalogue.h"
 #include "scenarios/subjects/subjects.h"

@@ -1,4 +1,4 @@
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "scenarios/cases/expect.h"
 #include "scenarios/catalogue.h"
 

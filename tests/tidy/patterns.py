@@ -18,8 +18,8 @@ NAMED = [re.compile(form) for form in (
 )]
 # Where a diagnosis is what a function returns.
 RETURNED = re.compile(rf'(?:return \{{|[\w>.)(-]+ : )"({NAME})"[,\s]')
-DIAGNOSES = "harness/core/diagnose.cpp"
-CORE_NAMES = (DIAGNOSES, "harness/core/explanations.cpp", "harness/core/relation.cpp")
+DIAGNOSES = "harness/verdict/diagnose.cpp"
+CORE_NAMES = (DIAGNOSES, "harness/verdict/explanations.cpp", "harness/verdict/relation.cpp")
 
 
 def _named(tree, path):
@@ -40,8 +40,8 @@ def patterns(tree):
             if name not in listed:
                 yield Problem(path, line, f"pattern '{name}' is not in {PAGE}")
             if path in CORE_NAMES and not any(
-                    f'"{name}"' in tree.text[test] for test in tree.cpp if is_under(test, ("tests/core",))):
-                yield Problem(path, line, f"no test in tests/core has seen pattern '{name}'")
+                    f'"{name}"' in tree.text[test] for test in tree.cpp if is_under(test, ("tests/verdict",))):
+                yield Problem(path, line, f"no test in tests/verdict has seen pattern '{name}'")
     for name, line in listed.items():
         if not any(f'"{name}"' in tree.text[path] for path in code):
             yield Problem(PAGE, line, f"no code names pattern '{name}'")

@@ -13,8 +13,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 
-from borders import ACCELERATOR, CORE, ENGINE, JUDGE, LAUNCHER, MAY_INCLUDE, PROCESS, RANK, WORLD
+from borders import ACCELERATOR, BASE, CAMPAIGN, INVARIANTS, JUDGED, LAUNCHER, MAY_INCLUDE, PROCESS, RANK, RECORDED, TIMELINE, WORLD
 from definitions import one_definition
 from patterns import patterns
 from reading_path import reading_path
@@ -23,13 +24,15 @@ from words import words
 
 STREAM_ORDER = (ACCELERATOR + "/stream_order.h", ACCELERATOR + "/stream_order.cpp")
 RECORDS = tuple(f"{RANK}/{name}.{end}" for name in ("call_sites", "injector", "journal") for end in ("h", "cpp"))
-TORCH_FREE = (CORE, JUDGE, PROCESS, ENGINE, "reports", "cli") + STREAM_ORDER + RECORDS + LAUNCHER
+FILES_OF_A_FOLDER = 35
+DATA_FOLDERS = ("tests/mutants", "tests/cli/golden")
+TORCH_FREE = JUDGED + (RECORDED, INVARIANTS, TIMELINE, PROCESS, CAMPAIGN, "reports", "cli") + STREAM_ORDER + RECORDS + LAUNCHER
 FRAGILE = {"Gloo": re.compile(r"ProcessGroupGloo|^gloo/"), "NCCL": re.compile(r"ProcessGroupNCCL|^nccl")}
 
 # Path -> why it may be longer than this.
 LINES_MAX = 300
 LONG_FILES = {
-    "harness/worlds/shared_memory_store.cpp": "the table and the store over it share one lock and one layout",
+    "harness/worlds/gloo/shared_memory_store.cpp": "the table and the store over it share one lock and one layout",
     "harness/rank/tap.cpp": "an override for each virtual of c10d::Backend; in one place none is missed",
     "tests/ddp/consistency/errors_test.cpp": "each kind of disagreement with its sentence, side by side",
     "tests/ddp/reducer/gradients_test.cpp": "one list of propositions on one small world",
@@ -37,7 +40,7 @@ LONG_FILES = {
 
 # The code that may end a process on the spot: a forked child's last line, an injected exit, the second Ctrl-C.
 ENDS_PROCESSES = (PROCESS, WORLD + "/forked", RANK + "/injector.cpp", "cli/interrupt.cpp",
-                  "ddp/spawn")
+                  "train/spawn")
 OUR_CODE = ("ddp", "reference", "harness", "recorder", "scenarios", "reports", "demos", "cli", "bench", "examples")
 # The files of ddp/ that may sleep and start threads.
 WAITING = ("ddp/base/waiting.h", "ddp/base/waiting.cpp")
@@ -56,9 +59,9 @@ BANS = {
               WAITING, "time orders nothing: wait for the event itself, with a deadline"),
     "thread": (r"\bstd::(?:j?thread|async)\b|\bpthread_create\b", ("ddp",), WAITING,
                "a thread that nobody waits for is a DetachableCall, of ddp/base/waiting.h"),
-    "print": (r"\bstd::cout\b(?!\.flush)|(?<![\w.>])printf[ \t]*\(", ("ddp", "reference", "harness"), ("ddp/collectives/print.cpp",),
+    "print": (r"\bstd::cout\b(?!\.flush)|(?<![\w.>])printf[ \t]*\(", ("ddp", "reference", "harness"), ("train/collectives/print.cpp",),
               "stdout is the program's: return data and let reports/ render it"),
-    "gate": (r"\bstd::c(?:out|err)\b(?!\.flush)", ("cli", "reports"), ("cli/print.cpp", "cli/github.cpp"),
+    "gate": (r"\bstd::c(?:out|err)\b(?!\.flush)", ("cli", "reports"), ("cli/print.cpp", "cli/output/github.cpp"),
              "text may come from a stranger: cli/print.h makes it legible, and no command to GitHub"),
     "shell": (CALLED.format("system|popen"), OUR_CODE, (),
               "no shell: start the program itself, with its arguments as a list"),
@@ -82,7 +85,7 @@ def include_direction(tree):
         if not homes:
             continue
         home = max(homes, key=len)
-        if home == "ddp" and path.count("/") > 1 and not path.startswith("ddp/lockstep/"):
+        if home == "ddp" and path.count("/") > 1:
             yield Problem(path, 1, "is in a folder of ddp/ that has no floor: name one in borders.py")
         allowed = MAY_INCLUDE[home]
         for include in tree.includes(path):
@@ -169,6 +172,13 @@ def unlisted_folder(tree):
                 yield Problem(lists, 1, f"{above} does not add this folder")
 
 
+def full_folder(tree):
+    """A folder of more files than a reader takes in at once has several subjects. Data aside, of which one file is like the next."""
+    for folder, count in Counter(os.path.dirname(path) for path in tree.paths).items():
+        if count > FILES_OF_A_FOLDER and folder not in DATA_FOLDERS:
+            yield Problem(folder, 1, f"{count} files, at most {FILES_OF_A_FOLDER}: give the second subject a folder")
+
+
 def _ban(name):
     pattern, where, except_there, why = BANS[name]
     wanted = re.compile(pattern, re.MULTILINE)
@@ -185,7 +195,7 @@ def _ban(name):
 
 
 def tier_names(tree):
-    """Code that asks for a tier's name is wrong for the next tier: ask for its traits (harness/core/tier.h)."""
+    """Code that asks for a tier's name is wrong for the next tier: ask for its traits (harness/cases/tier.h)."""
     names = r'"(?:sim|warm|cold|launched)"'
     for path in tree.cpp:
         if is_under(path, ("harness", "cli", "reports")):
@@ -241,7 +251,7 @@ def places(tree):
                     yield Problem(path, number, f"'{name}' is a place of somebody's machine or network")
 
 
-RULES = [include_direction, torch_free, fragile_headers, unlisted_source, listed_source, unlisted_folder,
+RULES = [include_direction, torch_free, fragile_headers, unlisted_source, listed_source, unlisted_folder, full_folder,
          *map(_ban, BANS), using_namespace, tier_names, one_definition, pragma_once, todo, words, long_file, places, patterns, reading_path]
 
 

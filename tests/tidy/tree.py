@@ -20,7 +20,7 @@ NOT_CODE = re.compile(
       |(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'""",
     re.DOTALL | re.VERBOSE)
 # "lockstep/NAME.h" is one of these, where a program includes what is installed.
-ROOTS_OF_INSTALLED = ("ddp", "recorder/cpp", "cli")
+ROOTS_OF_INSTALLED = ("train", "recorder/cpp", "cli")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 

@@ -1,6 +1,6 @@
 #include "harness/worlds/ambient.h"
 
-#include "harness/core/tier.h"
+#include "harness/cases/tier.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -1,6 +1,6 @@
 // Prints the variables of RANK of RUN with an NCCL of that version, one a line, for tests that
 // start ranks themselves.
-#include "harness/worlds/one_gpu.h"
+#include "harness/worlds/devices/one_gpu.h"
 
 #include <cstdlib>
 #include <iostream>

@@ -1,4 +1,4 @@
-#include "harness/worlds/one_gpu.h"
+#include "harness/worlds/devices/one_gpu.h"
 
 #include <gtest/gtest.h>
 

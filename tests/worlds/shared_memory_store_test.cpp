@@ -1,4 +1,4 @@
-#include "harness/worlds/shared_memory_store.h"
+#include "harness/worlds/gloo/shared_memory_store.h"
 
 #include "harness/process/child_group.h"
 #include "harness/process/shared_memory.h"

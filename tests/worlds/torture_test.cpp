@@ -2,8 +2,8 @@
 // killed with them. Afterwards nothing is left, and every world in between is judged right.
 //
 // LOCKSTEP_TORTURE_WORLDS says how many worlds, 40 by default; LOCKSTEP_TORTURE_SEED which.
-#include "harness/core/text.h"
-#include "harness/core/values.h"
+#include "harness/base/text.h"
+#include "harness/base/values.h"
 #include "tests/worlds/forked/toys.h"
 
 #include <gtest/gtest.h>

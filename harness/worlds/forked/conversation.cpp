@@ -1,6 +1,6 @@
 #include "harness/worlds/forked/conversation.h"
 
-#include "harness/core/tier.h"
+#include "harness/cases/tier.h"
 #include "harness/worlds/wire.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // text, behind the fields of its request, and only the process that runs it reads it.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/process/child_group.h"
 #include "harness/process/stacks.h"
 #include "harness/worlds/sim/chooser.h"

@@ -1,6 +1,6 @@
 #include "harness/worlds/forked/forked_tier.h"
 
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // The runner's side of a tier whose ranks live in processes that a lane's server has forked.
 #pragma once
 
-#include "harness/core/tier.h"
+#include "harness/cases/tier.h"
 #include "harness/worlds/forked/lane.h"
 
 #include <memory>

@@ -1,6 +1,6 @@
 #include "harness/worlds/forked/group.h"
 
-#include "harness/worlds/gloo.h"
+#include "harness/worlds/gloo/gloo.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 

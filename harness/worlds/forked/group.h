@@ -2,7 +2,7 @@
 #pragma once
 
 #include "harness/rank/tap.h"
-#include "harness/worlds/device_backend.h"
+#include "harness/worlds/devices/device_backend.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 

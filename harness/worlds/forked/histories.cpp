@@ -1,8 +1,8 @@
 #include "harness/worlds/forked/histories.h"
 
-#include "harness/core/stack_text.h"
-#include "harness/core/tier.h"
-#include "harness/core/trace.h"
+#include "harness/base/stack_text.h"
+#include "harness/cases/tier.h"
+#include "harness/history/trace.h"
 
 #include <fstream>
 

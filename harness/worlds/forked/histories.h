@@ -2,8 +2,8 @@
 // ranks were.
 #pragma once
 
-#include "harness/core/frames.h"
-#include "harness/core/history.h"
+#include "harness/history/frames.h"
+#include "harness/history/history.h"
 #include "harness/process/child_group.h"
 #include "harness/process/stacks.h"
 #include "harness/worlds/forked/conversation.h"

@@ -1,7 +1,7 @@
 #include "harness/worlds/forked/kept_worlds.h"
 
-#include "harness/core/text.h"
-#include "harness/core/tier.h"
+#include "harness/base/text.h"
+#include "harness/cases/tier.h"
 
 #include <c10/util/Exception.h>
 

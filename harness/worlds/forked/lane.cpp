@@ -3,7 +3,7 @@
 #include "harness/rank/journal.h"
 #include "harness/worlds/forked/rank.h"
 #include "harness/worlds/forked/server.h"
-#include "harness/worlds/shared_memory_store.h"
+#include "harness/worlds/gloo/shared_memory_store.h"
 
 #include <set>
 

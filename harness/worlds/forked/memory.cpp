@@ -1,7 +1,7 @@
 #include "harness/worlds/forked/memory.h"
 
 #include "harness/rank/journal.h"
-#include "harness/worlds/shared_memory_store.h"
+#include "harness/worlds/gloo/shared_memory_store.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // The life of one rank in a forked process, for one case or many.
 #pragma once
 
-#include "harness/worlds/devices.h"
+#include "harness/worlds/devices/devices.h"
 #include "harness/worlds/forked/conversation.h"
 #include "harness/worlds/forked/rendezvous.h"
 

@@ -1,6 +1,6 @@
 #include "harness/worlds/forked/rendezvous.h"
 
-#include "harness/worlds/shared_memory_store.h"
+#include "harness/worlds/gloo/shared_memory_store.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "harness/worlds/forked/exit_barrier.h"
-#include "harness/worlds/served_store.h"
+#include "harness/worlds/gloo/served_store.h"
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 

@@ -1,9 +1,9 @@
 #include "harness/worlds/forked/server.h"
 
-#include "harness/core/tier.h"
-#include "harness/worlds/cold/cold.h"
+#include "harness/cases/tier.h"
+#include "harness/worlds/forked/cold.h"
+#include "harness/worlds/forked/warm.h"
 #include "harness/worlds/sim/sim.h"
-#include "harness/worlds/warm/warm.h"
 
 namespace lockstep {
 

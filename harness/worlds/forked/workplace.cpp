@@ -1,10 +1,10 @@
 #include "harness/worlds/forked/workplace.h"
 
-#include "harness/core/text.h"
-#include "harness/core/tier.h"
+#include "harness/base/text.h"
+#include "harness/cases/tier.h"
 #include "harness/worlds/ambient.h"
-#include "harness/worlds/device_backend.h"
-#include "harness/worlds/gloo.h"
+#include "harness/worlds/devices/device_backend.h"
+#include "harness/worlds/gloo/gloo.h"
 
 #include <cstdlib>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 // crashed ranks are examined.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/process/affinity.h"
 #include "harness/process/child_group.h"
 #include "harness/worlds/forked/capture.h"

@@ -1,5 +1,5 @@
 // Writes and reads what the processes of a campaign say of themselves.
-#include "harness/core/tier.h"
+#include "harness/cases/tier.h"
 #include "harness/process/secret.h"
 #include "harness/worlds/launched/remotes.h"
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "harness/worlds/forked/histories.h"
+#include "harness/worlds/gloo/served_store.h"
 #include "harness/worlds/launched/launched.h"
 #include "harness/worlds/launched/messages.h"
-#include "harness/worlds/served_store.h"
 
 #include <atomic>
 #include <map>

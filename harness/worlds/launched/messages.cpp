@@ -1,6 +1,6 @@
 #include "harness/worlds/launched/messages.h"
 
-#include "harness/core/tier.h"
+#include "harness/cases/tier.h"
 
 namespace lockstep {
 

@@ -2,10 +2,10 @@
 // come over a network, so that every field is read with its range.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/process/child_group.h"
 #include "harness/process/stacks.h"
-#include "harness/worlds/devices.h"
+#include "harness/worlds/devices/devices.h"
 #include "harness/worlds/forked/conversation.h"
 #include "harness/worlds/wire.h"
 

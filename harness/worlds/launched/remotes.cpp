@@ -1,8 +1,8 @@
 #include "harness/worlds/launched/remotes.h"
 
-#include "harness/core/characters.h"
-#include "harness/core/text.h"
-#include "harness/core/tier.h"
+#include "harness/base/characters.h"
+#include "harness/base/text.h"
+#include "harness/cases/tier.h"
 #include "harness/process/message.h"
 #include "harness/process/secret.h"
 #include "harness/worlds/launched/device_assignment.h"

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "harness/process/network.h"
-#include "harness/worlds/devices.h"
+#include "harness/worlds/devices/devices.h"
 #include "harness/worlds/launched/runnable_program.h"
 #include "harness/worlds/wire.h"
 

@@ -1,10 +1,10 @@
 #include "harness/worlds/launched/rendezvous.h"
 
-#include "harness/core/tier.h"
+#include "harness/cases/tier.h"
 #include "harness/process/network.h"
 #include "harness/process/secret.h"
+#include "harness/worlds/gloo/served_store.h"
 #include "harness/worlds/launched/arrivals.h"
-#include "harness/worlds/served_store.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>

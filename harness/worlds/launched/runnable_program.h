@@ -2,7 +2,7 @@
 // torch.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 
 #include <map>
 #include <string>

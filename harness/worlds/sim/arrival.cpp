@@ -1,6 +1,6 @@
 #include "harness/worlds/sim/arrival.h"
 
-#include "harness/core/values.h"
+#include "harness/base/values.h"
 
 namespace lockstep::sim {
 

@@ -1,7 +1,7 @@
 // When the ranks of a simulated world have the result of a collective in their tensors. No torch.
 #pragma once
 
-#include "harness/core/case.h"
+#include "harness/base/case.h"
 
 namespace lockstep::sim {
 

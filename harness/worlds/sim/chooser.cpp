@@ -1,6 +1,6 @@
 #include "harness/worlds/sim/chooser.h"
 
-#include "harness/core/values.h"
+#include "harness/base/values.h"
 
 #include <algorithm>
 

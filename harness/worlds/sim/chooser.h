@@ -2,7 +2,7 @@
 // of the choices made so far. No torch.
 #pragma once
 
-#include "harness/core/case.h"
+#include "harness/base/case.h"
 
 #include <vector>
 

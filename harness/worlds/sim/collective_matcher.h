@@ -2,7 +2,7 @@
 // every other's n-th. A mismatch is found as it arrives. No torch.
 #pragma once
 
-#include "harness/core/trace.h"
+#include "harness/history/trace.h"
 #include "harness/worlds/sim/scheduler.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Lets virtual time pass while a rank computes.
 #pragma once
 
-#include "harness/core/case.h"
+#include "harness/base/case.h"
 
 #include <chrono>
 #include <functional>

@@ -1,6 +1,6 @@
 #include "harness/worlds/sim/host.h"
 
-#include "harness/core/tier.h"
+#include "harness/cases/tier.h"
 #include "harness/worlds/forked/conversation.h"
 #include "harness/worlds/holdings.h"
 #include "harness/worlds/sim/world.h"

@@ -1,7 +1,7 @@
 // The process that runs simulated worlds, one after another.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 
 #include <atomic>
 #include <chrono>

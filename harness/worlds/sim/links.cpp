@@ -1,6 +1,6 @@
 #include "harness/worlds/sim/links.h"
 
-#include "harness/core/trace.h"
+#include "harness/history/trace.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // The cost of a collective in the virtual time of a simulated world. No torch.
 #pragma once
 
-#include "harness/core/case.h"
+#include "harness/base/case.h"
 
 #include <chrono>
 #include <string>

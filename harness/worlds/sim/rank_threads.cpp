@@ -1,6 +1,6 @@
 #include "harness/worlds/sim/rank_threads.h"
 
-#include "harness/core/tier.h"
+#include "harness/cases/tier.h"
 #include "harness/process/stacks.h"
 #include "harness/process/system_limit.h"
 #include "harness/worlds/sim/turn.h"

@@ -1,6 +1,6 @@
 #include "harness/worlds/sim/reduction.h"
 
-#include "harness/core/values.h"
+#include "harness/base/values.h"
 
 #include <torch/torch.h>
 

@@ -1,6 +1,6 @@
 #include "harness/worlds/sim/store.h"
 
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 
 #include <torch/torch.h>
 

@@ -1,7 +1,7 @@
 // One case in a simulated world, in this process.
 #pragma once
 
-#include "harness/core/scenario.h"
+#include "harness/cases/scenario.h"
 #include "harness/worlds/sim/chooser.h"
 #include "harness/worlds/sim/rank_threads.h"
 

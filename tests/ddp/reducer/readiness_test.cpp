@@ -1,4 +1,4 @@
-#include "ddp/reducer/readiness.h"
+#include "ddp/bucket_plan/readiness.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "reports/pictures/text.h"
 
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 #include "tests/reports/pictures/samples.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Checks that the cause of a hang is named right, on every tier: the first words of the verdict, or
 // the place where the guilty rank stood.
-#include "harness/engine/evidence.h"
+#include "harness/campaign/evidence.h"
 #include "tests/worlds/forked/toys.h"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 
 #include "harness/rank/rank_context.h"
 #include "harness/worlds/forked/lane.h"
-#include "harness/worlds/served_store.h"
+#include "harness/worlds/gloo/served_store.h"
 #include "harness/worlds/subject.h"
 #include "harness/worlds/tiers.h"
 #include "tests/process/support.h"

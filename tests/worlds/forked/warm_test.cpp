@@ -1,6 +1,6 @@
-#include "harness/core/tier.h"
+#include "harness/cases/tier.h"
 #include "harness/process/network.h"
-#include "harness/worlds/device_backend.h"
+#include "harness/worlds/devices/device_backend.h"
 #include "tests/worlds/forked/toys.h"
 
 #include <gtest/gtest.h>

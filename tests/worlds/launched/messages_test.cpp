@@ -1,7 +1,7 @@
 // Checks the messages between the processes of a campaign, as anyone might send them.
 #include "harness/worlds/launched/messages.h"
 
-#include "harness/core/tier.h"
+#include "harness/cases/tier.h"
 #include "harness/process/secret.h"
 #include "harness/worlds/launched/remotes.h"
 #include "tests/mutations.h"

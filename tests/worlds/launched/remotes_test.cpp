@@ -1,6 +1,6 @@
 #include "harness/worlds/launched/remotes.h"
 
-#include "harness/core/tier.h"
+#include "harness/cases/tier.h"
 #include "harness/process/message.h"
 #include "harness/worlds/launched/agent.h"
 

@@ -1,6 +1,6 @@
 #include "harness/worlds/launched/rendezvous.h"
 
-#include "harness/core/tier.h"
+#include "harness/cases/tier.h"
 #include "harness/process/network.h"
 
 #include <gtest/gtest.h>

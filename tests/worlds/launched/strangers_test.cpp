@@ -1,7 +1,7 @@
 // Checks that a process of a launched campaign refuses a stranger who takes the part of rank 0 or
 // of a member.
-#include "harness/core/text.h"
-#include "harness/core/tier.h"
+#include "harness/base/text.h"
+#include "harness/cases/tier.h"
 #include "harness/process/message.h"
 #include "harness/worlds/launched/agent.h"
 #include "harness/worlds/launched/launched_tier.h"

@@ -1,0 +1,167 @@
+// One field list for each struct, which gives everything a case can do: JSON both ways, refusal of
+// unknown names and values by path, --set, and shrinking by value.
+//
+//   struct Sampling {
+//     WorldSpec world; int64_t length = 1; bool shuffle = true;
+//     static constexpr auto fields() {
+//       return std::tuple{field("world", &Sampling::world),
+//                         field("length", &Sampling::length, at_least(1)), ...}; } };
+//
+// The list is in order of cost to a reader: of fields with the same Cost shrinking tries the first
+// one first. A default constructed value is the smallest. A field may be an integer, a double, a
+// bool, a string, a fielded struct, or a vector of these; limits on a vector hold for its elements,
+// and its length may be limited too.
+//
+// Messages between processes have field lists as well. Theirs may also hold enumerations and
+// milliseconds, which are whole numbers in JSON, std::optional, which is left out where it is
+// empty, and maps with names, which are objects.
+#pragma once
+
+#include "harness/base/characters.h"
+#include "harness/base/json.h"
+
+#include <rapidcheck.h>
+
+#include <chrono>
+#include <concepts>
+#include <limits>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+namespace lockstep {
+
+// The allowed values of a field, beyond its type. `choices` separates words with '|'.
+struct Allowed {
+  int64_t least = std::numeric_limits<int64_t>::min();
+  int64_t most = std::numeric_limits<int64_t>::max();
+  std::string_view choices = {};
+  bool is_ordered = true;                               // of choices: those before one are smaller
+  size_t longest = std::numeric_limits<size_t>::max();  // of a list or a map
+  size_t bytes_most = std::numeric_limits<size_t>::max();  // of a string
+  bool (*has_form)(const std::string&) = nullptr;          // of a string; null: any will do
+  std::string_view form = {};                              // for people: what has_form wants
+};
+constexpr Allowed at_least(int64_t least) {
+  return {.least = least};
+}
+constexpr Allowed between(int64_t least, int64_t most) {
+  return {.least = least, .most = most};
+}
+constexpr Allowed one_of(std::string_view choices) {
+  return {.choices = choices};
+}
+// Choices of which none is smaller than another.
+constexpr Allowed any_of(std::string_view choices) {
+  return {.choices = choices, .is_ordered = false};
+}
+
+// A text of at most `bytes`, and one of a line without control characters, which fits a terminal.
+constexpr Allowed text_up_to(size_t bytes) {
+  return {.bytes_most = bytes};
+}
+constexpr Allowed line_up_to(size_t bytes) {
+  return {.bytes_most = bytes,
+          .has_form = [](const std::string& text) { return is_one_line(text); },
+          .form = "one line without control characters"};
+}
+
+// A list or map of at most `longest` such elements, for example where its length is a number of
+// dimensions.
+constexpr Allowed at_most(size_t longest, Allowed elements) {
+  elements.longest = longest;
+  return elements;
+}
+
+// The cost of a field to a reader of a failing case: shrinking tries every step of one kind before
+// any of the next. The cost of a struct's field is that of every field in it; `shape` leaves it to
+// them.
+//   world       the number of ranks
+//   shape       steps, layers, batches, options: in the order of the list
+//   injections  planted events
+//   schedule    who runs when, what it costs, the order of sums
+//   numbers     the values themselves and what they are drawn from
+enum class Cost { world, shape, injections, schedule, numbers };
+
+template <class Owner, class T>
+struct Field {
+  const char* name;
+  T Owner::*member;
+  Allowed allowed;
+  Cost cost;
+};
+template <class Owner, class T>
+constexpr Field<Owner, T> field(const char* name, T Owner::*member, Allowed allowed = {},
+                                Cost cost = Cost::shape) {
+  return {name, member, allowed, cost};
+}
+
+template <class T>
+concept Fielded = requires {
+  T::fields();
+};
+
+// A struct of a case may say which of its values mean nothing together: `unmet_precondition` is a
+// sentence that says why, or empty.
+template <class T>
+concept HasPrecondition = requires(const T& value) {
+  { value.unmet_precondition() } -> std::convertible_to<std::string>;
+};
+
+// A value that does not fit its field. The text names the path, what was found and what is allowed.
+struct FieldError : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+// A name that no field of its struct has.
+struct UnknownField : FieldError {
+  using FieldError::FieldError;
+};
+
+// Every field of `value`, in the order of its list.
+template <class T>
+Json to_json(const T& value);
+
+// The meaning of a field that JSON leaves out. Optional fields are always empty then.
+enum class Absent { keeps_default, is_refused };
+
+// The value `json` describes. Throws FieldError, whose text starts with the path of the wrong
+// field; `at` is the path of the whole value.
+template <Fielded T>
+T from_json(const Json& json, const std::string& at, Absent absent = Absent::keeps_default);
+
+// The first precondition that a struct in `value` does not meet; empty: all are met.
+template <Fielded T>
+std::string unmet_precondition(const T& value);
+
+// Every value one step smaller, cheapest reading first; none of a default constructed value. A
+// number close to its default has every value between as a step, a number far from it halves its
+// distance; a seed (unsigned), whose values have no order, has the first few. A word has the
+// choices before it, if they are ordered. A list has itself without any of its chunks, then each
+// element one step smaller.
+template <Fielded T>
+rc::Seq<T> smaller_by_field(const T& value);
+
+// A field that is no struct, whichever struct it is in.
+struct Leaf {
+  enum class Type { whole, seed, real, truth, word, list };
+  std::string path;  // "world.size"
+  Type type = Type::whole;
+  Allowed allowed = {};  // of a list: its elements
+  Cost cost = Cost::shape;
+};
+template <Fielded T>
+std::vector<Leaf> leaves_of();
+
+// `json` with the value at `path` ("world.size", "samples[1]") replaced by `text`, read as JSON
+// where it is JSON and as a string otherwise. Throws FieldError if the path does not exist,
+// UnknownField if that is for a name.
+Json with_value(Json json, std::string_view path, const std::string& text);
+
+}  // namespace lockstep
+
+#include "harness/base/fields_inl.h"

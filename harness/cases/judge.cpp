@@ -1,0 +1,299 @@
+#include "harness/base/text.h"
+#include "harness/cases/scenario.h"
+#include "harness/history/trace.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+namespace lockstep {
+
+namespace {
+
+const std::string kMismatched = "mismatched_collectives";
+
+std::string moment_text(const Moment& at) {
+  return at.phase.empty() ? "before its first step"
+                          : "at step " + std::to_string(at.step) + ", " + at.phase;
+}
+
+std::string last_collective(const History& history, int rank) {
+  const auto all = history.collectives(rank);
+  if (all.empty()) return "it issued no collective";
+  const auto& last = all.back();
+  return "last collective #" + std::to_string(last.sequence) + " " + last.op + " of " +
+         with_commas(last.elements) + " " + last.dtype + (last.done ? ", done" : ", not done");
+}
+
+// Late results are drawn for all kinds of cases and explain no ending.
+std::string injections_text(const RankHistory& rank) {
+  std::string text;
+  for (const auto& event : rank.events)
+    if (const auto* struck = std::get_if<Injection>(&event.what); struck && struck->kind != "late")
+      text += "; injected: " + struck->kind +
+              (struck->collective >= 0 ? " at collective #" + std::to_string(struck->collective)
+                                       : " " + moment_text(struck->at));
+  return text;
+}
+
+constexpr int kSummaryRanksMost = 12;
+
+// One line for each rank: how it ended, where it was, and its last collective; and the ladder.
+std::string rank_summary(const History& history) {
+  std::string text;
+  for (int rank = 0; rank < std::min(history.size(), kSummaryRanksMost); ++rank) {
+    const auto& is = history.ranks()[static_cast<size_t>(rank)];
+    text += "\n  rank " + std::to_string(rank) + "  " + std::string(name_of(is.ending.kind)) +
+            (is.ending.why.empty() ? "" : " (" + is.ending.why + ")") + " " + moment_text(is.last) +
+            "; " + last_collective(history, rank) + injections_text(is);
+  }
+  if (history.size() > kSummaryRanksMost)
+    text += "\n  and " + std::to_string(history.size() - kSummaryRanksMost) + " ranks more";
+  for (const auto& line : ladder(history)) text += "\n  " + line;
+  for (const auto& line : wavefront(history)) text += "\n  " + line;
+  return text;
+}
+
+std::vector<int> ranks_that(const History& history, std::initializer_list<Ending::Kind> kinds) {
+  std::vector<int> out;
+  for (int rank = 0; rank < history.size(); ++rank)
+    for (const auto kind : kinds)
+      if (history.ranks()[static_cast<size_t>(rank)].ending.kind == kind) out.push_back(rank);
+  return out;
+}
+
+std::string how_it_ended(const History& history, int rank) {
+  const auto& is = history.ranks()[static_cast<size_t>(rank)];
+  const std::string who = "rank " + std::to_string(rank);
+  const auto how = [&]() -> std::string {
+    switch (is.ending.kind) {
+      case Ending::Kind::signalled:
+        return " was ended by " + is.ending.why;
+      case Ending::Kind::exited:
+        return " left its program with exit status " + is.ending.why;
+      case Ending::Kind::threw:
+        return " threw: " + is.ending.why;
+      case Ending::Kind::stuck:
+        return " did not return inside the deadline";
+      default:
+        return " " + std::string(name_of(is.ending.kind)) +
+               (is.ending.why.empty() ? "" : " (" + is.ending.why + ")");
+    }
+  };
+  return who + how() + ", " + moment_text(is.last);
+}
+
+Verdict crash(const History& history, int rank) {
+  const auto& is = history.ranks()[static_cast<size_t>(rank)];
+  const auto how = how_it_ended(history, rank);
+  // Where collectives diverge that is the cause, whichever rank was ended by it.
+  const auto mismatch = first_mismatch(history);
+  return {Verdict::Kind::crash,
+          {{"Every rank must return from its program",
+            mismatch ? kMismatched : std::string(name_of(is.ending.kind)),
+            "rank " + std::to_string(rank) + " " + moment_text(is.last),
+            (mismatch ? *mismatch + "; " + how : how) + rank_summary(history)}}};
+}
+
+std::optional<std::string> first_stopped(const History& history, const std::vector<int>& stuck) {
+  for (const int rank : stuck) {
+    const auto& is = history.ranks()[static_cast<size_t>(rank)];
+    if (is.ending.why == "it was stopped")
+      return "rank " + std::to_string(rank) + " was stopped, " + moment_text(is.last);
+  }
+  return {};
+}
+
+Verdict hang(const History& history, const std::vector<int>& stuck) {
+  const std::string who = ranks_text(stuck) + " did not return inside the deadline";
+  const auto divergence_point = first_divergence_point(history);
+  const bool mismatch = divergence_point && divergence_point->is_mismatch;
+  auto cause = mismatch ? std::nullopt : first_stopped(history, stuck);
+  if (!cause && divergence_point) cause = divergence_point->text;
+  return {Verdict::Kind::hang,
+          {{"Every rank must return inside the deadline", mismatch ? kMismatched : "stuck",
+            ranks_text(stuck), (cause ? *cause + "; " + who : who) + rank_summary(history)}}};
+}
+
+// Returns the rank among those that threw that explains the others: a rank that was waiting in a
+// collective threw because a peer did not come, and that peer had issued fewer. Where that does not
+// decide, the first in time.
+int first_to_throw(const History& history, const std::vector<int>& threw) {
+  const auto progress_of = [&](int rank) {
+    const auto all = history.collectives(rank);
+    const bool was_waiting = !all.empty() && !all.back().done;
+    const auto when = history.ranks()[static_cast<size_t>(rank)].ending.at.ns;
+    return std::tuple(was_waiting, all.size(),
+                      when < 0 ? std::numeric_limits<int64_t>::max() : when);
+  };
+  return *std::min_element(threw.begin(), threw.end(),
+                           [&](int a, int b) { return progress_of(a) < progress_of(b); });
+}
+
+// A rank that was signalled or exited, or had no room, explains why its peers threw or waited, so
+// it is named first.
+std::optional<Verdict> judge_endings(const History& history) {
+  for (const auto kind : {Ending::Kind::signalled, Ending::Kind::exited})
+    if (const auto ranks = ranks_that(history, {kind}); !ranks.empty())
+      return crash(history, ranks.front());
+  if (const auto full = ranks_that(history, {Ending::Kind::overflowed}); !full.empty())
+    return Verdict{
+        Verdict::Kind::inconclusive,
+        {{"A rank must have room for what it records and writes", "overflowed", ranks_text(full),
+          "rank " + std::to_string(full.front()) +
+              " had no room: " + history.ranks()[static_cast<size_t>(full.front())].ending.why +
+              rank_summary(history)}}};
+  if (const auto threw = ranks_that(history, {Ending::Kind::threw}); !threw.empty())
+    return crash(history, first_to_throw(history, threw));
+  if (const auto stuck = ranks_that(history, {Ending::Kind::stuck}); !stuck.empty())
+    return hang(history, stuck);
+  if (const auto cut = ranks_that(history, {Ending::Kind::cut_off}); !cut.empty())
+    return Verdict{Verdict::Kind::inconclusive,
+                   {{"Every rank must say how it ended", "cut_off", ranks_text(cut),
+                     ranks_text(cut) + " stopped without an ending" + rank_summary(history)}}};
+  return {};
+}
+
+Findings leftovers(const History& history) {
+  Findings out;
+  for (int rank = 0; rank < history.size(); ++rank)
+    for (const auto& event : history.ranks()[static_cast<size_t>(rank)].events)
+      if (const auto* left = std::get_if<LeftBehind>(&event.what))
+        out.push_back({"A rank must leave nothing behind", "left_behind",
+                       "rank " + std::to_string(rank), left->what});
+  return out;
+}
+
+// Also where every rank returned: a backend may report success for tensors that do not match.
+Findings mismatches(const History& history) {
+  const auto mismatch = first_mismatch(history);
+  if (!mismatch) return {};
+  return {{"Every rank must issue the same collectives in the same order", kMismatched, "",
+           *mismatch + rank_summary(history)}};
+}
+
+// An injection that was planted and never struck has tested nothing. Late results and delays before
+// a collective are excepted: they are drawn for all kinds of cases, whatever collectives these
+// have.
+bool may_be_idle(const Injection& injection) {
+  return injection.kind == "late" || (injection.kind == "delay" && injection.collective >= 0);
+}
+
+Findings idle_injections(const Case& c, const History& history) {
+  Findings out;
+  if (c.value.value(Json::json_pointer("/world/injections"), Json()).empty()) return {};
+  const auto planted = world_of(c).injections;
+  std::vector<size_t> struck(static_cast<size_t>(history.size()), 0);
+  for (int rank = 0; rank < history.size(); ++rank)
+    for (const auto& event : history.ranks()[static_cast<size_t>(rank)].events)
+      if (const auto* one = std::get_if<Injection>(&event.what); one && !may_be_idle(*one))
+        ++struck[static_cast<size_t>(rank)];
+  for (const auto& one : planted) {
+    if (may_be_idle(one)) continue;
+    const bool is_here = one.rank < history.size();
+    if (is_here && struck[static_cast<size_t>(one.rank)] > 0) {
+      --struck[static_cast<size_t>(one.rank)];
+      continue;
+    }
+    out.push_back({"An injection must strike", "did_not_strike", "rank " + std::to_string(one.rank),
+                   "the injection '" + one.kind + "' for rank " + std::to_string(one.rank) +
+                       (is_here ? " found neither its collective nor its moment"
+                                : ", which this world of " + std::to_string(history.size()) +
+                                      " does not have, cannot strike")});
+  }
+  return out;
+}
+
+Verdict vacuous(const std::string& text) {
+  return {Verdict::Kind::fail, {{"A case must be judged on something", "vacuous", "", text}}};
+}
+
+std::string last_record(const RankHistory& rank) {
+  for (auto event = rank.events.rbegin(); event != rank.events.rend(); ++event)
+    if (const auto* seen = std::get_if<Observation>(&event->what))
+      return "its last record is " + seen->name + ", " + moment_text(event->at);
+  return "it recorded nothing";
+}
+
+// `what` is missing in the record of `rank`, while others have it; -1: no rank has it, and a rank
+// that did not return explains that.
+Verdict not_recorded(const History& history, int rank, const std::string& what) {
+  for (int other = 0; rank < 0 && other < history.size(); ++other)
+    if (history.ranks()[static_cast<size_t>(other)].ending.kind != Ending::Kind::returned)
+      rank = other;
+  if (rank < 0) return vacuous(what);
+  const auto& is = history.ranks()[static_cast<size_t>(rank)];
+  const bool returned = is.ending.kind == Ending::Kind::returned;
+  const auto text =
+      returned ? what + "; " + last_record(is) : how_it_ended(history, rank) + "; " + what;
+  return {Verdict::Kind::fail,
+          {{"Every rank must record what the case is judged on",
+            returned ? "recorded_less" : std::string(name_of(is.ending.kind)),
+            "rank " + std::to_string(rank) + " " + moment_text(is.last),
+            text + rank_summary(history)}}};
+}
+
+std::optional<Verdict> judge_refusals(const History& history) {
+  const auto refused = ranks_that(history, {Ending::Kind::refused});
+  if (refused.empty()) return {};
+  if (static_cast<int>(refused.size()) == history.size())
+    return Verdict{Verdict::Kind::refused,
+                   {{"The subject must offer what the case wants", "refused", "",
+                     history.ranks().front().ending.why}}};
+  return Verdict{Verdict::Kind::fail,
+                 {{"All ranks must refuse a case, or none", "refused_by_some", ranks_text(refused),
+                   ranks_text(refused) + " refused (" +
+                       history.ranks()[static_cast<size_t>(refused.front())].ending.why +
+                       "), the others did not" + rank_summary(history)}}};
+}
+
+std::optional<Verdict> judge_emptiness(const Case& c, const History& history) {
+  if (history.size() == 0 || history.size() != world_size(c))
+    return vacuous("the case has " + std::to_string(world_size(c)) + " ranks, the history " +
+                   std::to_string(history.size()));
+  std::vector<int> silent;
+  for (int rank = 0; rank < history.size(); ++rank) {
+    bool observed = false;
+    for (const auto& event : history.ranks()[static_cast<size_t>(rank)].events)
+      observed = observed || std::holds_alternative<Observation>(event.what);
+    if (!observed) silent.push_back(rank);
+  }
+  if (static_cast<int>(silent.size()) == history.size())
+    return not_recorded(history, -1, "no rank recorded an observation");
+  if (!silent.empty())
+    return not_recorded(history, silent.front(), ranks_text(silent) + " recorded no observation");
+  return {};
+}
+
+}  // namespace
+
+Verdict judge(const Scenario& scenario, const Case& c, const History& history) {
+  if (auto refusal = refusal_of(scenario, c)) return *refusal;
+  if (!scenario.judges_endings) {
+    if (auto verdict = judge_endings(history)) return *verdict;
+    if (auto left = leftovers(history); !left.empty())
+      return {Verdict::Kind::leak, std::move(left)};
+  }
+  if (auto verdict = judge_refusals(history)) return *verdict;
+  if (auto verdict = judge_emptiness(c, history)) return *verdict;
+  try {
+    auto findings = scenario.checks(c, history);
+    findings += mismatches(history);
+    if (findings.empty()) {
+      auto idle = idle_injections(c, history);
+      if (idle.empty()) return {};
+      return {Verdict::Kind::inconclusive, std::move(idle)};
+    }
+    return {Verdict::Kind::fail, std::move(findings)};
+  } catch (const NotSeen& error) {
+    return not_recorded(history, error.rank, error.what());
+  } catch (const Refused& error) {
+    return {Verdict::Kind::refused,
+            {{"A case must have a reference", "refused", "", error.what()}}};
+  } catch (const std::exception& error) {
+    return {Verdict::Kind::inconclusive,
+            {{"A check must not throw", "check_threw", "", error.what()}}};
+  }
+}
+
+}  // namespace lockstep

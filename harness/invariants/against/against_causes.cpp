@@ -1,0 +1,204 @@
+#include "harness/invariants/against/against_causes.h"
+
+#include "harness/base/text.h"
+#include "harness/invariants/rows.h"
+#include "harness/verdict/numbers.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <utility>
+
+namespace lockstep::recorded {
+
+namespace {
+
+// Over how many terms the loss of each backward of a step averages.
+std::vector<int64_t> terms_by_backward(const Rank& rank, int step) {
+  std::vector<int64_t> all;
+  int64_t terms = 0;
+  for (const auto& record : rank.records) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (!fact || record.at.step != step) continue;
+    if (fact->name == "terms") terms += fact->whole("terms").value_or(0);
+    if (fact->name == "backward" && terms > 0) all.push_back(std::exchange(terms, 0));
+  }
+  return all;
+}
+
+int64_t samples_drawn(const Rank& rank, int step) {
+  int64_t total = 0;
+  for (const auto& record : rank.records)
+    if (const auto* drawn = std::get_if<Drawn>(&record.what); drawn && record.at.step == step)
+      total += static_cast<int64_t>(drawn->indices.size());
+  return total;
+}
+
+// "512 and 489 terms", where counts differ; empty where all are equal.
+std::string unlike_counts(const std::vector<int64_t>& counts, const char* what) {
+  if (std::all_of(counts.begin(), counts.end(), [&](auto n) { return n == counts.front(); }))
+    return "";
+  if (std::any_of(counts.begin(), counts.end(), [](auto n) { return n == 0; })) return "";
+  std::vector<std::string> texts;
+  for (const auto count : counts) texts.push_back(with_commas(count));
+  const auto last = texts.back();
+  texts.pop_back();
+  return joined(texts, ", ") + " and " + last + " " + what;
+}
+
+std::string mean_of_means(const RecordedRun& run, int step) {
+  std::vector<int64_t> terms, samples;
+  std::string in_rank;
+  for (const auto& rank : run.ranks) {
+    const auto backwards = terms_by_backward(rank, step);
+    terms.push_back(std::accumulate(backwards.begin(), backwards.end(), int64_t{0}));
+    samples.push_back(samples_drawn(rank, step));
+    if (const auto text = unlike_counts(backwards, "terms"); in_rank.empty() && !text.empty())
+      in_rank = "the backwards of rank " + std::to_string(rank.number) + " have " + text;
+  }
+  auto text = unlike_counts(terms, "terms");
+  if (text.empty() && !in_rank.empty()) return in_rank;
+  if (text.empty()) text = unlike_counts(samples, "samples");
+  return text.empty() ? "" : "ranks have " + text;
+}
+
+bool changed_before_averaging(const Rank& rank, int step) {
+  return std::any_of(rank.records.begin(), rank.records.end(), [&](const Record& record) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    return fact && fact->name == "backward" && record.at.step == step && fact->truth("changed");
+  });
+}
+
+// A model with BatchNorm cannot follow one process.
+std::string batch_norm_note(const RecordedRun& run) {
+  for (const auto& record : run.ranks.front().records)
+    if (const auto* fact = std::get_if<Fact>(&record.what);
+        fact && fact->name.starts_with("model ") && fact->whole("batch_norms").value_or(0) > 0)
+      return "\n" + fact->name +
+             " has BatchNorm, which takes the statistics of each rank's own batch; SyncBatchNorm "
+             "takes those of all ranks' batches";
+  return "";
+}
+
+// Every rank that differs holds what `make` makes of the expected values, but for a part of the
+// way there: in half precision single elements round too coarsely for more.
+template <class Make>
+bool nearly_hold(const Difference& is, Make make) {
+  constexpr double kPart = 0.2;
+  for (const auto rank : wrong_ranks(is)) {
+    const auto seen = as_doubles(is.row.by_rank[rank]), wanted = as_doubles(is.expected[rank]);
+    if (seen.size() != wanted.size()) return false;
+    double off = 0, way = 0;
+    for (size_t i = 0; i < seen.size(); ++i) {
+      const double made = make(wanted[i], i);
+      off += (seen[i] - made) * (seen[i] - made);
+      way += (wanted[i] - made) * (wanted[i] - made);
+    }
+    if (!(way > 0) || !(off <= kPart * kPart * way)) return false;
+  }
+  return true;
+}
+
+Explanation factor_of(double factor, const Diagnosis& diagnosis) {
+  return [=](const Difference& is) -> std::optional<Diagnosis> {
+    if (!nearly_hold(is, [&](double wanted, size_t) { return factor * wanted; })) return {};
+    return diagnosis;
+  };
+}
+
+// Every rank made `factor` times the update of one process: its rate was scaled with the ranks.
+Explanation update_times(double factor, const std::string& text, const TensorValue& before) {
+  return [=](const Difference& is) -> std::optional<Diagnosis> {
+    const auto from = as_doubles(before);
+    if (from.size() != as_doubles(is.expected.front()).size()) return {};
+    const auto make = [&](double wanted, size_t i) {
+      return from[i] + factor * (wanted - from[i]);
+    };
+    if (!nearly_hold(is, make)) return {};
+    return Diagnosis{"update_off_by_world", text};
+  };
+}
+
+// Gradients of the micro-batches of a step that were added.
+void add_accumulation(Explanations& all, double count) {
+  if (count < 2) return;
+  const auto times = short_number(count);
+  all.push_back(factor_of(
+      count, {"accumulation_not_divided",
+              "every gradient is " + times + " x that of one process: the losses of a step's " +
+                  times + " backwards were added, and not divided by their number"}));
+  all.push_back(factor_of(1 / count, {"accumulation_divided_twice",
+                                      "every gradient is that of one process, divided by the " +
+                                          times + " backwards of a step once more"}));
+}
+
+}  // namespace
+
+Explanations explanations_of(const PointRow& row, size_t tensor, const StepCounts& counts) {
+  const auto world = static_cast<double>(row.by_rank.size());
+  const bool has_before = row.before && row.before->list->tensors == row.one->list->tensors &&
+                          !row.before->values[tensor].is_missing();
+  Explanations all;
+  if (row.point.stage == TensorPoint::Stage::gradients && world > 1)
+    all = {
+        factor_of(world, {"sum_not_average",
+                          "the SUM of the ranks' gradients, not the average (every value is "
+                          "world_size x too big)"}),
+        factor_of(1 / world, {"divided_twice", "the average divided by the world size once more"})};
+  if (row.point.stage == TensorPoint::Stage::gradients) {
+    add_accumulation(all, counts.backwards);
+    if (counts.batch_ratio > 0 && counts.batch_ratio != 1)
+      all.push_back(factor_of(counts.batch_ratio,
+                              {"off_by_batch_ratio",
+                               "every gradient is that of one process, times the ratio of its "
+                               "batch to the ranks' batches, " +
+                                   short_number(counts.batch_ratio)}));
+  }
+  if (row.point.stage == TensorPoint::Stage::parameters && has_before && world > 1) {
+    const auto& before = row.before->elements[tensor];
+    all = {update_times(world, "every update is world_size times that of one process", before),
+           update_times(1 / world, "every update is that of one process divided by world_size",
+                        before)};
+  }
+  if (has_before) all.push_back(last_steps_value({row.before->elements[tensor]}));
+  return all;
+}
+
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2g", value);
+  return text;
+}
+
+StepCounts counts_of(const PointRow& row, const RecordedRun& run, const OneProcess& one) {
+  const auto step = row.point.step;
+  int64_t here = 0, there = samples_drawn(one.run.ranks.front(), step), backwards = 0;
+  for (const auto& rank : run.ranks) here += samples_drawn(rank, step);
+  for (const auto& record : run.ranks.front().records)
+    if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "backward" &&
+                                                            record.at.step == step &&
+                                                            fact->text("model") == row.point.of)
+      ++backwards;
+  return {.backwards = static_cast<double>(backwards),
+          .batch_ratio = here > 0 ? static_cast<double>(there) / static_cast<double>(here) : 0};
+}
+
+void add_causes(Finding& finding, const PointRow& row, const RecordedRun& run,
+                const OneProcess& one) {
+  if (run.ranks.size() == 1) return;
+  const bool is_named = finding.pattern != "ranks_agree_reference_differs";
+  if (changed_before_averaging(run.ranks.front(), row.point.step) &&
+      !changed_before_averaging(one.run.ranks.front(), row.point.step)) {
+    finding.text +=
+        "\ncause: clipped before averaging: a rank changed its gradients between two backwards of "
+        "this step, where one process clips the average";
+    if (!is_named) finding.pattern = "clipped_before_averaging";
+  } else if (const auto text = mean_of_means(run, row.point.step); !is_named && !text.empty()) {
+    finding.text += "\ncause: mean of means: " + text +
+                    ", and the average of their gradients weights them alike";
+    finding.pattern = "average_of_averages";
+  }
+  finding.text += batch_norm_note(run);
+}
+
+}  // namespace lockstep::recorded

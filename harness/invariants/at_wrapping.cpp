@@ -1,0 +1,62 @@
+#include "harness/invariants/at_wrapping.h"
+
+#include "harness/base/text.h"
+#include "harness/history/trace.h"
+
+#include <map>
+#include <set>
+
+namespace lockstep::recorded {
+
+namespace {
+
+// The parameters that a model had as it was wrapped, and those that were frozen then.
+struct AtWrapping {
+  std::set<std::string> trained, frozen;
+};
+std::map<std::string, AtWrapping> models_at_wrapping(const Rank& rank) {
+  std::map<std::string, AtWrapping> models;
+  for (const auto& record : rank.records) {
+    if (const auto* fact = std::get_if<Fact>(&record.what);
+        fact && fact->name.starts_with("model ")) {
+      const auto frozen = fact->values.find("frozen");
+      if (frozen != fact->values.end() && frozen->is_array())
+        for (const auto& name : *frozen)
+          if (name.is_string()) models[fact->name].frozen.insert(one_line(name.get<std::string>()));
+    }
+    const auto* digests = std::get_if<Digests>(&record.what);
+    const bool is_wrapping = digests && digests->list->role == "parameters" &&
+                             record.at.phase == "construction" &&
+                             models[digests->list->of].trained.empty();
+    if (is_wrapping)
+      for (const auto& tensor : digests->list->tensors)
+        models[digests->list->of].trained.insert(tensor.name);
+  }
+  return models;
+}
+
+}  // namespace
+
+std::string unknown_to_the_wrapper(const RecordedRun& run, const Row& row) {
+  auto models = models_at_wrapping(run.ranks.front());
+  const auto& at_wrapping = models[row.of];
+  if (at_wrapping.trained.empty() || !row.by_rank.front()) return "";
+  std::vector<std::string> unfrozen, added;
+  for (const auto& tensor : row.by_rank.front()->list->tensors)
+    if (at_wrapping.frozen.contains(tensor.name))
+      unfrozen.push_back(tensor.name);
+    else if (!at_wrapping.trained.contains(tensor.name))
+      added.push_back(tensor.name);
+  std::string text;
+  if (!unfrozen.empty())
+    text += "\ncause: " + joined(unfrozen, ", ") +
+            " required no gradient as the model was wrapped, so that DistributedDataParallel does "
+            "not average theirs: unfreeze first, or wrap again";
+  if (!added.empty())
+    text += "\ncause: DistributedDataParallel did not have " + joined(added, ", ") +
+            " as the model was wrapped, or they required no gradient then, and does not average "
+            "theirs: add them first, or wrap again";
+  return text;
+}
+
+}  // namespace lockstep::recorded

@@ -1,0 +1,251 @@
+#include "harness/invariants/batches.h"
+
+#include "harness/base/text.h"
+#include "harness/invariants/rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace lockstep::recorded {
+
+namespace {
+
+constexpr double kBitsLeast = 20;  // equal draws of fewer bits may be chance
+
+// How unlikely it is, in bits, that a rank drew these by chance.
+double bits_of(const std::vector<int64_t>& indices, int64_t length) {
+  return static_cast<double>(indices.size()) *
+         std::log2(static_cast<double>(std::max<int64_t>(length, 2)));
+}
+
+std::string rank_pair(size_t a, size_t b) {
+  return "rank " + std::to_string(a) + " and rank " + std::to_string(b);
+}
+
+struct Equal {
+  double bits = 0;
+  size_t drawn = 0, handed = 0, compared = 0;
+  std::optional<size_t> first;
+};
+
+// The batches of a pass that two ranks have in common. Equal indices are equal samples where the
+// dataset is the same one.
+Equal equal_batches(const Pass& a, const Pass& b) {
+  Equal is;
+  const bool same_samples =
+      (a.is_sharded() && b.is_sharded() && a.length() == b.length()) || have_one_dataset(a, b);
+  const auto drawn = std::min(a.batch_ends.size(), b.batch_ends.size());
+  const auto handed = std::min(a.batches.size(), b.batches.size());
+  for (size_t number = 0; number < std::max(drawn, handed); ++number) {
+    bool is_equal = false;
+    if (same_samples && number < drawn) {
+      const auto of = a.batch(number);
+      is_equal = !of.empty() && of == b.batch(number);
+      is.bits += is_equal ? bits_of(of, a.length()) : 0;
+      is.drawn += is_equal ? 1 : 0;
+    }
+    if (number < handed && !a.batches[number].print.empty() &&
+        a.batches[number].print == b.batches[number].print) {
+      ++is.handed;
+      is_equal = true;
+    }
+    if (is_equal && !is.first) is.first = number;
+  }
+  is.compared = std::max(same_samples ? drawn : 0, handed);
+  return is;
+}
+
+}  // namespace
+
+SameBatches same_batches(const PassRow& row) {
+  SameBatches out;
+  for (size_t a = 0; a < row.by_rank.size(); ++a)
+    for (size_t b = a + 1; b < row.by_rank.size(); ++b) {
+      const auto is = equal_batches(row.by_rank[a], row.by_rank[b]);
+      out.batches = std::max(out.batches, is.compared);
+      // A batch that holds the same by chance is one of many.
+      const bool by_indices = is.bits >= kBitsLeast;
+      const bool by_content = is.handed > 0 && is.handed == is.compared;
+      if (out.finding || !(by_indices || by_content)) continue;
+      const auto count = std::max(is.drawn, is.handed);
+      const auto samples = row.by_rank[a].batch(*is.first);
+      out.finding =
+          Finding{"", "same_batches", row.place() + ", batch " + std::to_string(*is.first),
+                  row.place() + ": " + rank_pair(a, b) +
+                      (by_indices ? " drew the same samples in the same order in "
+                                  : " were handed the same values in ") +
+                      std::to_string(count) + " of " + std::to_string(is.compared) +
+                      " batches, first in batch " + std::to_string(*is.first) +
+                      (samples.empty() ? "" : ": " + listed(samples))};
+    }
+  return out;
+}
+
+std::optional<Finding> never_drawn(const std::vector<PassRow>& rows) {
+  static const std::set<std::string> kKnown{"RandomSampler", "SequentialSampler"};
+  struct Draws {
+    std::set<int64_t> drawn;
+    size_t passes = 0;
+    double expected = 0;  // samples that no pass draws, by chance
+    const PassRow* last = nullptr;
+  };
+  std::map<std::pair<std::string, int64_t>, Draws> all;
+  for (const auto& row : rows) {
+    const auto& first = row.by_rank.front();
+    const auto length = first.length();
+    const bool is_known = row.is_sharded() || kKnown.contains(first.is->text("sampler"));
+    if (length <= 0 || !is_known || !row.all(&Pass::trains) || !row.all_whole()) continue;
+    const auto of = first.is->text("of");  // of several loaders that are made anew
+    auto& draws = all[{of.empty() ? row.source : of, length}];
+    std::set<int64_t> here;
+    for (const auto& pass : row.by_rank) here.insert(pass.indices.begin(), pass.indices.end());
+    const auto missed = static_cast<double>(length) - static_cast<double>(here.size());
+    // A tail of an order that never changes is the same in every pass.
+    if (first.is->truth("shuffle") || first.is->text("sampler") == "RandomSampler")
+      draws.expected =
+          draws.passes == 0 ? missed : draws.expected * missed / static_cast<double>(length);
+    draws.drawn.insert(here.begin(), here.end());
+    ++draws.passes;
+    draws.last = &row;
+  }
+  for (const auto& [key, draws] : all) {
+    const auto never = key.second - static_cast<int64_t>(draws.drawn.size());
+    if (draws.passes < 2 || never <= 0 || draws.expected > 1e-4) continue;
+    std::vector<int64_t> samples;
+    for (int64_t index = 0; index < key.second && samples.size() < 1000; ++index)
+      if (!draws.drawn.contains(index)) samples.push_back(index);
+    return Finding{"", "never_drawn", key.first,
+                   key.first + ": no rank drew " + std::to_string(never) + " of " +
+                       std::to_string(key.second) + " samples in any of " +
+                       std::to_string(draws.passes) + " passes: " + listed(samples)};
+  }
+  return {};
+}
+
+std::optional<Finding> overlapping_draws(const std::vector<PassRow>& rows) {
+  for (const auto& row : rows) {
+    const auto& first = row.by_rank.front();
+    int64_t length = first.length();
+    if (length < 0)  // of which all that was drawn says something
+      for (const auto& pass : row.by_rank)
+        for (const int64_t index : pass.indices) length = std::max(length, index + 1);
+    const auto share = length / static_cast<int64_t>(row.by_rank.size());
+    if (row.is_sharded() || !row.all(&Pass::trains) || share <= 0) continue;
+    std::map<int64_t, size_t> holders;
+    std::vector<int64_t> shared;
+    bool is_distinct = true;
+    for (size_t rank = 0; rank < row.by_rank.size() && is_distinct; ++rank) {
+      const auto& pass = row.by_rank[rank];
+      is_distinct = have_one_dataset(first, pass);
+      const auto count = std::min<size_t>(pass.indices.size(), static_cast<size_t>(share));
+      for (size_t at = 0; at < count && is_distinct; ++at) {
+        const auto [found, is_new] = holders.try_emplace(pass.indices[at], rank);
+        if (!is_new && found->second == rank) is_distinct = false;  // it draws with repeats
+        if (!is_new && found->second != rank) shared.push_back(pass.indices[at]);
+      }
+    }
+    if (!is_distinct || shared.empty()) continue;
+    return Finding{"", "overlapping_draws", row.place(),
+                   row.place() + ": ranks drew " + counted(shared.size(), "sample") +
+                       " of each other's before the first order of " + std::to_string(length) +
+                       " was over: its " + first.is->text("sampler") +
+                       " does not know the ranks: " + listed(shared)};
+  }
+  return {};
+}
+
+std::optional<Finding> other_numbers(const std::vector<PassRow>& rows) {
+  struct Sample {
+    std::map<size_t, int64_t> by_rank;  // its number
+    const PassRow* row;
+  };
+  std::map<std::pair<std::string, std::string>, Sample> samples;  // by dataset and fingerprint
+  for (const auto& row : rows)
+    for (size_t rank = 0; row.is_sharded() && row.all(&Pass::trains) && rank < row.by_rank.size();
+         ++rank)
+      for (const auto& batch : row.by_rank[rank].batches) {
+        if (batch.first_index < 0) continue;
+        auto& is = samples[{row.by_rank[rank].is->text("of"), batch.first_print}];
+        is.row = &row;
+        if (is.by_rank.try_emplace(rank, batch.first_index).first->second != batch.first_index)
+          return {};  // one sample has two numbers: the dataset repeats some
+      }
+  std::vector<const Sample*> unlike;
+  for (const auto& [key, is] : samples) {
+    if (is.by_rank.size() < 2) continue;
+    if (is.by_rank.begin()->second == is.by_rank.rbegin()->second) return {};
+    unlike.push_back(&is);
+  }
+  constexpr size_t kLeast = 2;  // one may be a sample that the dataset has twice
+  if (unlike.size() < kLeast) return {};
+  const auto& [one, other] =
+      std::pair(*unlike.front()->by_rank.begin(), *unlike.front()->by_rank.rbegin());
+  return Finding{"", "other_content", unlike.front()->row->place(),
+                 counted(unlike.size(), "sample") +
+                     " have other numbers on other ranks, and none the same: what rank " +
+                     std::to_string(one.first) + " was handed as sample " +
+                     std::to_string(one.second) + " rank " + std::to_string(other.first) +
+                     " was handed as sample " + std::to_string(other.second) +
+                     ", so that ranks draw the same samples: sort the files, and split with one "
+                     "seed"};
+}
+
+SameLosses same_losses(const RecordedRun& run) {
+  struct Losses {
+    std::vector<std::string> by_rank;
+    Moment at;
+    bool counts = true;
+  };
+  std::map<std::pair<std::string, size_t>, Losses> all;  // by model and number of its backward
+  for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    const auto& is = run.ranks[rank];
+    std::set<int> preceded;  // steps in whose forward a collective of the program's own ran
+    for (const auto& event : is.history.events)
+      if (const auto* sent = std::get_if<Collective>(&event.what);
+          sent && event.at.phase == "forward" && !sent->op.starts_with("ddp_"))
+        preceded.insert(event.at.step);
+    std::map<std::string, size_t> counts;
+    for (const auto& record : is.records) {
+      const auto* fact = std::get_if<Fact>(&record.what);
+      if (!fact || fact->name != "backward") continue;
+      const auto kind = fact->text("kind");
+      if (kind == "no_sync" || kind == "local")
+        return {};  // an invariant of its own looks at gradients
+      const auto model = fact->text("model");
+      auto& losses = all[{model, counts[model]++}];
+      const auto loss = fact->values.find("loss");
+      losses.at = record.at;
+      losses.by_rank.resize(run.ranks.size());
+      if (loss == fact->values.end() || !loss->is_number_float() ||
+          preceded.contains(record.at.step))
+        losses.counts = false;
+      else
+        losses.by_rank[rank] = loss->dump();
+    }
+  }
+  SameLosses out;
+  std::set<std::string> values;
+  const Losses* first = nullptr;
+  for (const auto& [key, losses] : all) {
+    const bool is_whole = std::none_of(losses.by_rank.begin(), losses.by_rank.end(),
+                                       [](const auto& text) { return text.empty(); });
+    if (!losses.counts || !is_whole) continue;
+    ++out.backwards;
+    if (!all_alike(losses.by_rank)) return {.finding = {}, .at = {}, .backwards = out.backwards};
+    values.insert(losses.by_rank.front());
+    if (!first || comes_before(losses.at, first->at)) first = &losses;
+  }
+  // A loss that never changes says nothing of its batch.
+  if (!first || out.backwards < 2 || values.size() < 2) return out;
+  out.at = first->at;
+  out.finding =
+      Finding{"", "same_losses", "step " + std::to_string(first->at.step) + ", backward",
+              "the loss of every backward was the same on all ranks, bit for bit, in " +
+                  counted(out.backwards, "backward") + ", first " + first->by_rank.front() +
+                  ": all ranks train on one batch, whatever feeds them"};
+  return out;
+}
+
+}  // namespace lockstep::recorded

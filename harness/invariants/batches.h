@@ -1,0 +1,34 @@
+// Whether ranks train on the same batches, whatever feeds them.
+#pragma once
+
+#include "harness/invariants/invariants.h"
+#include "harness/recorded/passes.h"
+
+namespace lockstep::recorded {
+
+// Two ranks that drew the same samples in the same batch, or were handed the same ones.
+struct SameBatches {
+  std::optional<Finding> finding;
+  size_t batches = 0;  // that were compared
+};
+SameBatches same_batches(const PassRow& row);
+
+// Samples that no rank drew in any of several whole passes.
+std::optional<Finding> never_drawn(const std::vector<PassRow>& rows);
+
+// Ranks that drew each other's samples of one dataset, from samplers that do not know the ranks.
+std::optional<Finding> overlapping_draws(const std::vector<PassRow>& rows);
+
+// Ranks that number the samples of one dataset otherwise, as lists of files in another order do:
+// what one was handed as one number another was handed as another one, and none under the same.
+std::optional<Finding> other_numbers(const std::vector<PassRow>& rows);
+
+// The losses of all ranks were equal, bit for bit, in every backward that no collective preceded.
+struct SameLosses {
+  std::optional<Finding> finding;
+  Moment at;
+  size_t backwards = 0;  // that were compared
+};
+SameLosses same_losses(const RecordedRun& run);
+
+}  // namespace lockstep::recorded

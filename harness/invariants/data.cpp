@@ -1,0 +1,271 @@
+// Whether the ranks share one dataset as they should.
+#include "harness/base/text.h"
+#include "harness/history/trace.h"
+#include "harness/invariants/batches.h"
+#include "harness/invariants/rows.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace lockstep::recorded {
+
+namespace {
+
+Judgement nothing_dealt(const RecordedRun& run) {
+  return {.why_not =
+              run.ranks.size() == 1 ? "one rank alone" : "no loader or sampler dealt on all ranks"};
+}
+
+std::string drawn_text(const PassRow& row) {
+  std::string text;
+  constexpr size_t kRanksMost = 8;
+  for (size_t rank = 0; rank < std::min(row.by_rank.size(), kRanksMost); ++rank) {
+    const auto& pass = row.by_rank[rank];
+    text += "\nrank " + std::to_string(rank) + " drew " + counted(pass.indices.size(), "sample") +
+            ": " + listed(pass.indices);
+  }
+  return text;
+}
+
+// How often the ranks drew each sample, in total.
+std::map<int64_t, int64_t> counts_in(const PassRow& row) {
+  std::map<int64_t, int64_t> counts;
+  for (const auto& pass : row.by_rank)
+    for (const int64_t index : pass.indices) ++counts[index];
+  return counts;
+}
+
+std::optional<Finding> not_a_partition(const PassRow& row) {
+  const auto& first = row.by_rank.front();
+  const int64_t length = first.length(), world = static_cast<int64_t>(row.by_rank.size());
+  const bool drops = first.is->truth("drops");
+  const auto counts = counts_in(row);
+  int64_t total = 0;
+  std::vector<int64_t> twice;
+  for (const auto& [index, count] : counts) {
+    if (index < 0 || index >= length)
+      return Finding{"", "out_of_range", row.place(),
+                     row.place() + " drew sample " + std::to_string(index) + " of a dataset of " +
+                         std::to_string(length)};
+    total += count;
+    if (count > 1) twice.push_back(index);
+  }
+  const int64_t padding = drops || length % world == 0 ? 0 : world - length % world;
+  const auto distinct = static_cast<int64_t>(counts.size());
+  const int64_t batch = first.is->whole("batch_size").value_or(1);
+  const int64_t tail = first.is->truth("drops_batch") ? world * std::max<int64_t>(batch - 1, 0) : 0;
+  if (total - distinct > padding)
+    return Finding{"", "not_a_partition", row.place(),
+                   row.place() + ": " + counted(twice.size(), "sample") + " of " +
+                       std::to_string(length) + " drawn more than once, where padding takes " +
+                       std::to_string(padding) + ": " + listed(twice) + drawn_text(row)};
+  if (distinct < length - (drops ? length % world : 0) - tail) {
+    std::vector<int64_t> never;
+    for (int64_t index = 0; index < length && never.size() < 1000; ++index)
+      if (!counts.contains(index)) never.push_back(index);
+    return Finding{"", "not_a_partition", row.place(),
+                   row.place() + ": " + std::to_string(length - distinct) + " of " +
+                       counted(static_cast<size_t>(length), "sample") +
+                       " drawn by no rank: " + listed(never) + drawn_text(row)};
+  }
+  return {};
+}
+
+// Every rank draws all samples of what is one dataset, as its first sample shows.
+std::optional<Finding> not_split(const PassRow& row) {
+  const auto& first = row.by_rank.front();
+  for (const auto& pass : row.by_rank) {
+    const std::set<int64_t> distinct(pass.indices.begin(), pass.indices.end());
+    const bool drew_all =
+        pass.length() == first.length() && static_cast<int64_t>(distinct.size()) == pass.length();
+    if (!drew_all || !have_one_dataset(first, pass)) return {};
+  }
+  return Finding{"", "every_rank_draws_all", row.place(),
+                 row.place() + ": every rank draws all " + std::to_string(first.length()) +
+                     " samples of one dataset: its loader has a " + first.is->text("sampler") +
+                     ", which does not know the ranks" + drawn_text(row)};
+}
+
+std::optional<Finding> other_content(const PassRow& row) {
+  // No recorder knows the content of a part of a dataset, so the numbers of its samples are
+  // compared too.
+  for (const auto& [field, what] :
+       {std::pair{"fingerprint", "content"}, {"subset", "choice of samples"}}) {
+    std::vector<std::string> texts;
+    for (const auto& pass : row.by_rank) texts.push_back(pass.is->text(field));
+    const bool all_there =
+        std::none_of(texts.begin(), texts.end(), [](const auto& text) { return text.empty(); });
+    if (all_there && !all_alike(texts))
+      return Finding{"", "other_content", row.place(),
+                     "the dataset's " + std::string(what) + ", by its fingerprint, in " +
+                         row.place() + ": " + values_text(texts)};
+  }
+  return {};
+}
+
+// True where ranks have the same samples under other numbers: a part of one dataset, or one sample
+// that ranks were handed under two numbers. Otherwise each rank may have data of its own.
+bool numbers_the_same_samples(const PassRow& row) {
+  std::map<std::string, int64_t> numbers;
+  for (const auto& pass : row.by_rank) {
+    if (pass.is->text("dataset") == "Subset") return true;
+    for (const auto& batch : pass.batches)
+      if (batch.first_index >= 0 &&
+          numbers.try_emplace(batch.first_print, batch.first_index).first->second !=
+              batch.first_index)
+        return true;
+  }
+  return false;
+}
+
+// True if each rank drew what it drew first in the pass before. Few samples may be so by chance.
+bool begins_like(const PassRow& row, const PassRow& before) {
+  constexpr size_t kSamplesLeast = 8;
+  size_t drawn = 0;
+  for (size_t rank = 0; rank < row.by_rank.size(); ++rank) {
+    const auto &now = row.by_rank[rank].indices, &then = before.by_rank[rank].indices;
+    if (now.empty() || now.size() > then.size() ||
+        !std::equal(now.begin(), now.end(), then.begin()))
+      return false;
+    drawn += now.size();
+  }
+  return row.all_whole() || drawn >= kSamplesLeast;
+}
+
+// The last whole pass before one that shuffles, of the same loader, or of an earlier one over the
+// same dataset: some programs make their loader anew in each epoch. Null where there is none.
+const PassRow* last_whole_pass(const std::vector<PassRow>& rows, size_t number) {
+  if (!trains_shuffled(rows[number])) return nullptr;
+  const auto& is = rows[number].by_rank.front();
+  for (size_t before = number; before-- > 0;) {
+    const auto& row = rows[before];
+    const auto& other = row.by_rank.front();
+    if (!trains_shuffled(row) || !row.all_whole()) continue;
+    const bool is_remade = row.source != rows[number].source && other.end < is.begin &&
+                           other.is->text("sampler") == is.is->text("sampler") &&
+                           have_one_dataset(other, is);
+    if (row.source == rows[number].source || is_remade) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Judgement datasets_are_the_same(const RecordedRun& run) {
+  const auto rows = pass_rows(run);
+  if (run.ranks.size() == 1 || rows.empty()) return nothing_dealt(run);
+  Judgement judgement{.compared =
+                          std::to_string(rows.size()) + (rows.size() == 1 ? " pass" : " passes")};
+  for (const auto& row : rows) {
+    if (!row.is_sharded()) continue;
+    for (const auto& [field, pattern] : {std::pair{"length", "other_length"},
+                                         {"seed", "split_differently"},
+                                         {"sampler_epoch", "split_differently"},
+                                         {"shuffle", "split_differently"},
+                                         {"replicas", "split_differently"},
+                                         {"drops", "split_differently"}}) {
+      std::vector<std::string> texts;
+      for (const auto& pass : row.by_rank) {
+        const auto found = pass.is->values.find(field);
+        texts.push_back(found == pass.is->values.end() ? "none" : excerpt(found->dump()));
+      }
+      if (all_alike(texts)) continue;
+      judgement.findings.push_back(
+          {"", pattern, row.place(),
+           "the " + std::string(field) + " of " + row.place() + ": " + values_text(texts)});
+      judgement.at = row.by_rank.front().last;
+      return judgement;
+    }
+    auto other = other_content(row);
+    if (!other) continue;
+    if (!numbers_the_same_samples(row)) {
+      if (judgement.remarks.empty()) judgement.remarks.push_back(std::move(*other));
+      continue;
+    }
+    other->text +=
+        "\none sampler splits it by number, so that ranks draw the same samples, and some that "
+        "others keep for validation: was it split with a seed of each rank's own?";
+    judgement.findings.push_back(std::move(*other));
+    judgement.at = row.by_rank.front().last;
+    return judgement;
+  }
+  if (auto numbers = other_numbers(rows)) judgement.findings.push_back(std::move(*numbers));
+  return judgement;
+}
+
+Judgement passes_are_partitions(const RecordedRun& run) {
+  if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
+  if (shares_batches(run))
+    return {.why_not = "not judged: ranks that divide a layer share their batches"};
+  const auto rows = pass_rows(run);
+  Judgement judgement;
+  size_t judged = 0;
+  const auto found = [&](std::optional<Finding> finding, const Moment& at) {
+    if (!finding || !judgement.findings.empty()) return;
+    judgement.findings.push_back(std::move(*finding));
+    judgement.at = at;
+  };
+  for (const auto& row : rows) {
+    const auto& at = row.by_rank.front().last;
+    const bool is_whole = row.all_whole() && row.by_rank.front().length() >= 0;
+    bool was_judged = row.is_sharded() && is_whole;
+    if (row.all(&Pass::trains)) {
+      auto same = same_batches(row);
+      was_judged = was_judged || same.batches > 0;
+      found(std::move(same.finding), at);
+    }
+    judged += was_judged ? 1 : 0;
+    if (!is_whole || !(row.is_sharded() || row.all(&Pass::trains))) continue;
+    found(row.is_sharded() ? not_a_partition(row) : not_split(row), at);
+  }
+  found(never_drawn(rows), rows.empty() ? Moment() : rows.back().by_rank.front().last);
+  if (auto overlap = overlapping_draws(rows); overlap && judgement.findings.empty())
+    judgement.remarks.push_back(std::move(*overlap));
+  const auto losses = same_losses(run);
+  found(losses.finding, losses.at);
+  if (judged == 0 && losses.backwards == 0 && judgement.findings.empty())
+    return {.why_not = rows.empty() ? nothing_dealt(run).why_not
+                                    : "no pass that a sampler splits came to its end",
+            .remarks = judgement.remarks};
+  judgement.compared = judged > 0 ? std::to_string(judged) + (judged == 1 ? " pass" : " passes")
+                                  : counted(losses.backwards, "backward");
+  return judgement;
+}
+
+Judgement orders_change(const RecordedRun& run) {
+  constexpr int64_t kLengthLeast = 8;  // shuffled orders of fewer samples repeat by chance
+  Judgement judgement;
+  size_t compared = 0;
+  auto rows = pass_rows(run);
+  std::stable_sort(rows.begin(), rows.end(), [](const PassRow& a, const PassRow& b) {
+    return a.by_rank.front().begin < b.by_rank.front().begin;
+  });
+  for (size_t i = 0; i < rows.size() && judgement.findings.empty(); ++i) {
+    const auto& row = rows[i];
+    const auto* before = last_whole_pass(rows, i);
+    if (!before) continue;
+    ++compared;
+    const auto epoch = [](const PassRow& of) {
+      return of.by_rank.front().is->whole("sampler_epoch");
+    };
+    const bool same_epoch = epoch(row) == epoch(*before);
+    if (!begins_like(row, *before) || (!same_epoch && row.by_rank.front().length() < kLengthLeast))
+      continue;
+    judgement.findings.push_back(
+        {"", "epoch_ignored", row.place(),
+         row.place() + " has the order of " + before->place() + " on every rank: " +
+             (same_epoch ? "set_epoch was not called between them; the epoch of its sampler is " +
+                               std::to_string(epoch(row).value_or(0)) + " in both"
+                         : "set_epoch was called, on a sampler that does not use it") +
+             drawn_text(row)});
+    judgement.at = row.by_rank.front().last;
+  }
+  if (compared == 0)
+    return {.why_not = "no loader that shuffles made two whole passes of training"};
+  judgement.compared =
+      std::to_string(compared) + (compared == 1 ? " pair of passes" : " pairs of passes");
+  return judgement;
+}
+
+}  // namespace lockstep::recorded

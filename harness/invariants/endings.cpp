@@ -1,0 +1,260 @@
+// Whether every rank recorded its whole run.
+#include "harness/invariants/endings.h"
+
+#include "harness/base/text.h"
+#include "harness/history/trace.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+
+namespace lockstep::recorded {
+
+namespace {
+
+using Kind = Ending::Kind;
+
+std::string where_it_was(const Rank& rank) {
+  const auto& last = rank.history.last;
+  return last.phase.empty() ? "before its first step"
+                            : "in step " + std::to_string(last.step) + ", " + last.phase;
+}
+
+std::string how_it_ended(const Rank& rank) {
+  const auto& ending = rank.history.ending;
+  switch (ending.kind) {
+    case Kind::threw:
+      return "threw " + where_it_was(rank) + ": " + one_line(ending.why);
+    case Kind::exited:
+      return "left its program " + where_it_was(rank) + " with exit status " + one_line(ending.why);
+    case Kind::returned:
+      return "returned after " + counted(updates_of(rank), "update");
+    case Kind::overflowed:
+      return "recorded up to " + where_it_was(rank).substr(3) + ", then its file was full";
+    case Kind::cut_off:
+      return rank.is_there ? "stopped " + where_it_was(rank) + " without an ending"
+                           : "left no file";
+    default:
+      return std::string(name_of(ending.kind)) + " " + where_it_was(rank) +
+             (ending.why.empty() ? "" : ": " + one_line(ending.why));
+  }
+}
+
+bool was_waiting(const Rank& rank) {
+  const Collective* last = nullptr;
+  for (const auto& event : rank.history.events)
+    if (const auto* issued = std::get_if<Collective>(&event.what)) last = issued;
+  return last && !last->done;
+}
+
+// The words of exceptions by which backends say that a peer did not answer, or had gone.
+constexpr std::array kOfPeers{
+    "Timed out waiting", "Connection closed by peer", "Connection reset by peer",  "Broken pipe",
+    "Socket Timeout",    "timed out after",           "Watchdog caught collective"};
+
+// The rank whose bad end explains the others': one that gave up waiting comes after one that did
+// not, and then the first in time.
+const Rank* first_that_failed(const RecordedRun& run) {
+  const Rank* first = nullptr;
+  const auto order = [](const Rank& rank) {
+    return std::tuple(gave_up_waiting(rank), rank.history.ending.at.ns);
+  };
+  for (const auto& rank : run.ranks)
+    if (ended_badly(rank) && (!first || order(rank) < order(*first))) first = &rank;
+  return first;
+}
+
+// A rank without an ending, which was killed, say, where the first that failed was waiting for its
+// peers.
+const Rank* lost_before(const Rank* failed, const RecordedRun& run) {
+  if (!failed || !gave_up_waiting(*failed)) return nullptr;
+  for (const auto& rank : run.ranks)
+    if (rank.is_there && rank.history.ending.kind == Kind::cut_off) return &rank;
+  return nullptr;
+}
+
+// The sentence of a rank whose process group is not the world that its launcher started.
+std::string another_world(const Rank& rank) {
+  for (const auto& record : rank.records) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (!fact || fact->name != "process group") continue;
+    const auto world = fact->whole("world"), number = fact->whole("rank");
+    if (world == rank.world && number == rank.number) return "";
+    return rank_text(rank) + " of " + std::to_string(rank.world) + " that were launched is rank " +
+           std::to_string(number.value_or(-1)) + " of " + std::to_string(world.value_or(-1)) +
+           " in its process group";
+  }
+  const bool may_make_one = rank.history.ending.kind != Kind::returned && updates_of(rank) == 0;
+  if (rank.world == 1 || !rank.is_there || may_make_one) return "";
+  return rank_text(rank) + " of " + std::to_string(rank.world) +
+         " that were launched made no process group";
+}
+
+// The events that a recorder says it left out.
+Findings not_recorded(const RecordedRun& run) {
+  std::map<std::string, std::vector<int>> ranks;
+  for (const auto& rank : run.ranks)
+    for (const auto& record : rank.records)
+      if (const auto* fact = std::get_if<Fact>(&record.what);
+          fact && fact->name == "not recorded") {
+        auto& of = ranks[fact->text("what") + ": " + fact->text("because")];
+        if (of.empty() || of.back() != rank.number) of.push_back(rank.number);
+      }
+  Findings remarks;
+  for (const auto& [text, of] : ranks)
+    remarks.push_back(
+        {"", "not_recorded", "", "the recorder of " + ranks_text(of) + " left out " + text});
+  return remarks;
+}
+
+// Says which model broadcasts buffers of the type and shape that PyTorch's exception names, as in
+// "[torch.FloatTensor [8]] is at version 4".
+std::string changed_buffers(const Rank& rank) {
+  const auto& why = rank.history.ending.why;
+  const auto of = why.find("Tensor ["), end = why.find(']', of);
+  if (of == std::string::npos || end == std::string::npos) return "a model broadcasts its buffers";
+  const auto shape = why.substr(of + 7, end - of - 6);
+  const bool is_float = why.substr(0, of).ends_with("Float");
+  std::map<std::string, std::vector<std::string>> buffers;  // by model
+  for (const auto& record : rank.records)
+    if (const auto* digests = std::get_if<Digests>(&record.what);
+        digests && digests->list->role == "buffers")
+      for (const auto& tensor : digests->list->tensors) {
+        auto& names = buffers[digests->list->of];
+        std::vector<std::string> extents;
+        for (const auto extent : tensor.shape) extents.push_back(std::to_string(extent));
+        if ("[" + joined(extents, ", ") + "]" == shape && (tensor.dtype == "float32") == is_float &&
+            std::find(names.begin(), names.end(), tensor.name) == names.end())
+          names.push_back(tensor.name);
+      }
+  for (const auto& [model, names] : buffers)
+    if (!names.empty())
+      return model + " broadcasts its buffers (" + joined(names, ", ") + " among them)";
+  return "a model broadcasts its buffers";
+}
+
+// True if a rank recorded parameters that changed by no update.
+bool updates_by_itself(const RecordedRun& run) {
+  return std::any_of(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) {
+    return std::any_of(rank.records.begin(), rank.records.end(), [](const Record& record) {
+      const auto* digests = std::get_if<Digests>(&record.what);
+      return digests && digests->list->role == "parameters" && record.at.phase == "forward";
+    });
+  });
+}
+
+// The causes of PyTorch's exceptions that name a symptom alone.
+std::string known_cause(const Rank& rank) {
+  const auto& why = rank.history.ending.why;
+  const auto has = [&](const char* words) { return why.find(words) != std::string::npos; };
+  if (has("modified by an inplace operation")) {
+    for (const auto& event : rank.history.events)
+      if (const auto* is = std::get_if<Collective>(&event.what); is && is->op == "ddp_buffers")
+        return "\ncause: a second forward of " + changed_buffers(rank) +
+               ", in place, which the graph of the first one had saved: one forward for both "
+               "batches, or broadcast_buffers=False";
+  }
+  if (has("marked as ready twice") || has("mark a variable ready only once"))
+    return "\ncause: a parameter gets its gradient twice in one backward: a reentrant checkpoint "
+           "(use_reentrant=False is the cure), or a module that several forwards share";
+  if (has("did not receive grad") || has("Expected to have finished reduction"))
+    return "\ncause: parameters of the forward take no part in the loss on some rank: "
+           "find_unused_parameters=True, or leave them out of the model";
+  return "";
+}
+
+}  // namespace
+
+size_t updates_of(const Rank& rank) {
+  size_t count = 0;
+  for (const auto& record : rank.records) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    count += fact && fact->name.starts_with("optimizer ") ? 1 : 0;
+  }
+  return count;
+}
+
+size_t issued_by(const Rank& rank) {
+  size_t count = 0;
+  for (const auto& event : rank.history.events)
+    count += std::holds_alternative<Collective>(event.what) ? 1 : 0;
+  return count;
+}
+
+std::string rank_text(const Rank& rank) {
+  return "rank " + std::to_string(rank.number);
+}
+
+std::string endings_text(const RecordedRun& run) {
+  constexpr size_t kMost = 12;
+  std::string text = "\nhow the ranks ended:";
+  for (size_t rank = 0; rank < std::min(run.ranks.size(), kMost); ++rank)
+    text += "\n" + rank_text(run.ranks[rank]) + " " + how_it_ended(run.ranks[rank]);
+  if (run.ranks.size() > kMost)
+    text += "\nand " + counted(run.ranks.size() - kMost, "rank") + " more";
+  return text;
+}
+
+bool ended_badly(const Rank& rank) {
+  const auto kind = rank.history.ending.kind;
+  return kind == Kind::threw || kind == Kind::exited || kind == Kind::signalled;
+}
+
+bool gave_up_waiting(const Rank& rank) {
+  const auto& why = rank.history.ending.why;
+  return ended_badly(rank) &&
+         (was_waiting(rank) ||
+          std::any_of(kOfPeers.begin(), kOfPeers.end(),
+                      [&](const char* words) { return why.find(words) != std::string::npos; }));
+}
+
+bool all_returned(const RecordedRun& run) {
+  return std::all_of(run.ranks.begin(), run.ranks.end(),
+                     [](const Rank& rank) { return rank.history.ending.kind == Kind::returned; });
+}
+
+Judgement ranks_record_whole_run(const RecordedRun& run) {
+  Judgement judgement{.compared = counted(run.ranks.size(), "rank"), .remarks = not_recorded(run)};
+  if (const auto* lost = lost_before(first_that_failed(run), run)) {
+    judgement.findings.push_back({"", "lost", rank_text(*lost),
+                                  rank_text(*lost) + " " + how_it_ended(*lost) +
+                                      ", and its peers waited for it" + endings_text(run)});
+    judgement.at = lost->history.last;
+    return judgement;
+  }
+  if (const auto* failed = first_that_failed(run)) {
+    judgement.findings.push_back({"", std::string(name_of(failed->history.ending.kind)),
+                                  rank_text(*failed),
+                                  rank_text(*failed) + " " + how_it_ended(*failed) +
+                                      known_cause(*failed) + endings_text(run)});
+    judgement.at = failed->history.last;
+    judgement.is_victim = gave_up_waiting(*failed);
+    return judgement;
+  }
+  for (const auto& rank : run.ranks)
+    if (const auto text = another_world(rank); !text.empty())
+      judgement.findings.push_back({"", "trains_alone", rank_text(rank), text});
+  size_t updates = 0;
+  for (const auto& rank : run.ranks) updates += updates_of(rank);
+  if (updates == 0 && updates_by_itself(run))
+    judgement.remarks.push_back(
+        {"", "updates_by_itself", "",
+         "no optimizer made an update: the program changes its parameters itself, which are "
+         "compared as each forward finds them"});
+  else if (updates == 0 && all_returned(run))
+    judgement.findings.push_back(
+        {"", "vacuous", "", "no rank recorded an update" + endings_text(run)});
+  if (!judgement.findings.empty()) return judgement;
+  for (const auto& rank : run.ranks)
+    if (const auto kind = rank.history.ending.kind; kind != Kind::returned) {
+      judgement.findings.push_back(
+          {"", std::string(name_of(kind)), rank_text(rank),
+           rank_text(rank) + " " + how_it_ended(rank) + endings_text(run)});
+      judgement.is_certain = false;
+      break;
+    }
+  return judgement;
+}
+
+}  // namespace lockstep::recorded

@@ -1,0 +1,112 @@
+// The samples that evaluations draw when they are split over the ranks.
+#include "harness/base/text.h"
+#include "harness/invariants/rows.h"
+#include "harness/recorded/passes.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace lockstep::recorded {
+
+namespace {
+
+constexpr int64_t kMetricElementsMost = 1024;  // of a collective that combines a metric
+
+// The program's own reductions of few elements in a forward or while a loader deals, by step: there
+// an evaluation combines its metric.
+std::map<int, size_t> small_reductions(const Rank& rank) {
+  std::map<int, size_t> counts;
+  for (const auto& event : rank.history.events) {
+    const auto* is = std::get_if<Collective>(&event.what);
+    if (!is || (is->op != "allreduce" && is->op != "reduce")) continue;
+    if (is->elements > kMetricElementsMost) continue;
+    if (event.at.phase == "forward" || event.at.phase == "data") ++counts[event.at.step];
+  }
+  return counts;
+}
+
+// A metric was reduced after the pass: more small reductions in its step than in steps without an
+// evaluation.
+bool combines_a_metric(const Rank& rank, const Pass& pass, const std::set<int>& evaluated) {
+  const auto counts = small_reductions(rank);
+  const auto in = [&](int step) {
+    const auto found = counts.find(step);
+    return found == counts.end() ? size_t{0} : found->second;
+  };
+  size_t usual = in(pass.last.step);
+  bool any = false;
+  for (int step = 0; step < rank.history.last.step; ++step) {
+    if (evaluated.contains(step)) continue;
+    usual = std::min(usual, in(step));
+    any = true;
+  }
+  return in(pass.last.step) > (any ? usual : 0);
+}
+
+bool evaluates(const PassRow& row) {
+  const bool trains = std::any_of(row.by_rank.begin(), row.by_rank.end(),
+                                  [](const Pass& pass) { return pass.trains; });
+  // Nothing says what a sampler is for whose order was taken in one go, and not in batches.
+  const auto& first = row.by_rank.front();
+  const bool is_in_use = row.source.starts_with("loader ") || first.batch_ends.size() > 1 ||
+                         first.is->whole("batch_size").value_or(1) > 1;
+  return !trains && is_in_use && row.is_sharded() && row.all_whole();
+}
+
+std::vector<int64_t> repeated_in(const PassRow& row) {
+  std::map<int64_t, int64_t> counts;
+  for (const auto& pass : row.by_rank)
+    for (const int64_t index : pass.indices) ++counts[index];
+  std::vector<int64_t> repeated;
+  for (const auto& [index, count] : counts)
+    if (count > 1) repeated.push_back(index);
+  return repeated;
+}
+
+}  // namespace
+
+// The padding that a sampler adds so that all ranks draw as many samples counts twice in an average
+// over the ranks. A program may drop it instead, or average nothing.
+Judgement evaluations_repeat_no_sample(const RecordedRun& run) {
+  if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
+  const auto rows = pass_rows(run);
+  std::set<int> evaluated;
+  for (const auto& row : rows)
+    if (evaluates(row)) evaluated.insert(row.by_rank.front().last.step);
+  Judgement judgement;
+  size_t passes = 0;
+  for (const auto& row : rows) {
+    if (!evaluates(row)) continue;
+    ++passes;
+    const auto repeated = repeated_in(row);
+    const auto& first = row.by_rank.front();
+    if (repeated.empty() || !judgement.findings.empty()) continue;
+    const bool is_combined = combines_a_metric(run.ranks.front(), first, evaluated);
+    if (!is_combined && !judgement.remarks.empty()) continue;
+    Finding finding{"", "evaluation_padded", row.place(),
+                    row.place() + ", in which no backward ran, drew " +
+                        counted(repeated.size(), "sample") + " of " +
+                        std::to_string(first.length()) + " more than once, " +
+                        (is_combined ? "and a reduction after it counts them as often: "
+                                     : "which counts them as often unless the program drops "
+                                       "them: ") +
+                        listed(repeated)};
+    for (size_t rank = 0; rank < std::min<size_t>(row.by_rank.size(), 8); ++rank)
+      finding.text += "\nrank " + std::to_string(rank) + " drew " +
+                      counted(row.by_rank[rank].indices.size(), "sample") + ": " +
+                      listed(row.by_rank[rank].indices);
+    if (is_combined) {
+      judgement.findings.push_back(std::move(finding));
+      judgement.at = first.last;
+      judgement.remarks.clear();
+    } else {
+      judgement.remarks.push_back(std::move(finding));
+    }
+  }
+  if (passes == 0) return {.why_not = "no pass without a backward was split over the ranks"};
+  judgement.compared = std::to_string(passes) + (passes == 1 ? " pass" : " passes");
+  return judgement;
+}
+
+}  // namespace lockstep::recorded

@@ -1,0 +1,194 @@
+// Whether gradients are averaged where they should be, and only there.
+#include "harness/base/text.h"
+#include "harness/history/trace.h"
+#include "harness/invariants/at_wrapping.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace lockstep::recorded {
+
+namespace {
+
+// How the backward before a record of gradients was to leave them: "synchronised", "no_sync",
+// "bare"; or "local", one of the latter two.
+using Kinds = std::map<const Digests*, std::string>;
+
+Kinds kinds_of(const RecordedRun& run) {
+  Kinds kinds;
+  for (const auto& rank : run.ranks) {
+    std::map<std::string, std::string> last;  // by model
+    for (const auto& record : rank.records) {
+      const auto* fact = std::get_if<Fact>(&record.what);
+      if (fact && fact->name == "backward") last[fact->text("model")] = fact->text("kind");
+      const auto* digests = std::get_if<Digests>(&record.what);
+      if (digests && digests->list->role == "gradients") kinds[digests] = last[digests->list->of];
+    }
+  }
+  return kinds;
+}
+
+// The kinds of a row's ranks; "" where a rank has no record.
+std::vector<std::string> kinds_in(const Row& row, const Kinds& kinds) {
+  std::vector<std::string> out;
+  for (const auto* digests : row.by_rank) out.push_back(digests ? kinds.at(digests) : "");
+  return out;
+}
+
+bool are_all(const std::vector<std::string>& texts, const std::string& wanted) {
+  return std::all_of(texts.begin(), texts.end(), [&](const auto& text) { return text == wanted; });
+}
+
+bool stayed_local(const std::vector<std::string>& kinds) {
+  return are_all(kinds, "no_sync") || are_all(kinds, "local");
+}
+
+// True if all ranks computed the same gradients, and not only zeros.
+bool computed_the_same(const Row& row) {
+  bool any = false;
+  const auto& first = *row.by_rank.front();
+  for (const auto* digests : row.by_rank)
+    if (digests->values.size() != first.values.size()) return false;
+  for (size_t tensor = 0; tensor < first.values.size(); ++tensor)
+    for (const auto* digests : row.by_rank) {
+      if (digests->values[tensor].bits != first.values[tensor].bits) return false;
+      any = any || digests->values[tensor].norm > 0;
+    }
+  return any;
+}
+
+// Gradients that were never cleared, and those that changed between two backwards of one step.
+void add_remarks_on_steps(const RecordedRun& run, Judgement& judgement) {
+  size_t first_backwards = 0, kept = 0;
+  std::optional<Moment> changed;
+  std::map<std::string, int> last;  // step of each model's last backward
+  for (const auto& record : run.ranks.front().records) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (!fact || fact->name != "backward") continue;
+    first_backwards += fact->values.contains("kept") ? 1 : 0;
+    kept += fact->truth("kept") ? 1 : 0;
+    const bool is_first =
+        !last.contains(fact->text("model")) || last[fact->text("model")] != record.at.step;
+    last[fact->text("model")] = record.at.step;
+    if (fact->truth("changed") && !is_first && !changed) changed = record.at;
+  }
+  if (kept > 1 && kept == first_backwards)
+    judgement.remarks.push_back(
+        {"", "never_cleared", "",
+         "no update was followed by zero_grad: each backward added to the gradients of all before "
+         "it, in " +
+             counted(kept, "step")});
+  if (changed)
+    judgement.remarks.push_back(
+        {"", "changed_between_backwards", "step " + std::to_string(changed->step) + ", backward",
+         "gradients were changed between two backwards of one step: clipped before they were "
+         "averaged, say, which is not the clipping of one process"});
+}
+
+// True if the program said that some parameters may be unused, or trains without
+// DistributedDataParallel, which needs to know.
+bool may_have_unused_parameters(const Fact& model) {
+  const auto wrapper = model.text("wrapper");
+  const bool is_watched = model.values.contains("wrapped") && !model.truth("wrapped");
+  return model.truth("find_unused_parameters") || model.truth("static_graph") || is_watched ||
+         (!wrapper.empty() && wrapper != "DistributedDataParallel");
+}
+
+std::optional<Finding> never_reached(const std::string& model,
+                                     const std::map<std::string, bool>& parameters) {
+  std::vector<std::string> without;
+  for (const auto& [name, is_reached] : parameters)
+    if (!is_reached) without.push_back(model + " " + name);
+  if (without.empty()) return {};
+  return Finding{"", "never_a_gradient", without.front(),
+                 counted(without.size(), "parameter") + " of " + std::to_string(parameters.size()) +
+                     " got no gradient on any rank in any backward, first " + without.front() +
+                     "\n" + joined(without, "\n")};
+}
+
+}  // namespace
+
+Judgement gradients_are_the_same(const RecordedRun& run) {
+  if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
+  const auto kinds = kinds_of(run);
+  Judgement judgement;
+  size_t compared = 0;
+  for (const auto& row : rows_of(run, "gradients")) {
+    if (!row.is_whole() || row.at.phase != "backward") continue;
+    const auto by_rank = kinds_in(row, kinds);
+    auto finding = std::optional<Finding>();
+    if (!are_all(by_rank, by_rank.front())) {
+      finding = Finding{"", "synchronised_on_some_ranks", place_of(row),
+                        "the backward of " + row.of + ": " + values_text(by_rank)};
+    } else if (by_rank.front() == "synchronised" && (!row.is_divided() || has_comparison(row))) {
+      ++compared;
+      finding = difference_in(row, "gradients of " + row.of);
+      if (finding) finding->text += unknown_to_the_wrapper(run, row);
+    }
+    if (!finding) continue;
+    judgement.findings.push_back(std::move(*finding));
+    judgement.at = row.at;
+    break;
+  }
+  if (judgement.findings.empty() && compared == 0)
+    return {.why_not = "no backward was synchronised on all ranks"};
+  judgement.compared = counted(compared, "backward");
+  add_remarks_on_steps(run, judgement);
+  return judgement;
+}
+
+Judgement gradients_differ_in_no_sync(const RecordedRun& run) {
+  if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
+  const auto kinds = kinds_of(run);
+  Judgement judgement;
+  size_t compared = 0;
+  for (const auto& row : rows_of(run, "gradients")) {
+    if (!row.is_whole() || row.at.phase != "backward" || !stayed_local(kinds_in(row, kinds)))
+      continue;
+    ++compared;
+    if (!computed_the_same(row)) continue;
+    judgement.at = row.at;
+    judgement.findings.push_back(
+        {"", "same_data", place_of(row),
+         "gradients of " + row.of +
+             ": all ranks computed the same ones within no_sync, so all have the same batch"});
+    break;
+  }
+  if (compared == 0) return {.why_not = "no backward ran within no_sync"};
+  judgement.compared = counted(compared, "backward");
+  return judgement;
+}
+
+Judgement gradients_reach_every_parameter(const RecordedRun& run) {
+  std::map<std::string, std::map<std::string, bool>> reached;  // by model and parameter
+  std::set<std::string> lenient;                               // models that may have unused ones
+  for (const auto& rank : run.ranks)
+    for (const auto& record : rank.records) {
+      if (const auto* fact = std::get_if<Fact>(&record.what);
+          fact && fact->name.starts_with("model ") && may_have_unused_parameters(*fact))
+        lenient.insert(fact->name);
+      const auto* digests = std::get_if<Digests>(&record.what);
+      if (!digests || digests->list->role != "gradients" ||
+          digests->list->of.starts_with("optimizer "))
+        continue;
+      for (size_t tensor = 0; tensor < digests->values.size(); ++tensor) {
+        auto& is = reached[digests->list->of][digests->list->tensors[tensor].name];
+        is = is || !digests->values[tensor].is_missing();
+      }
+    }
+  if (reached.empty()) return {.why_not = "no rank recorded a backward"};
+  Judgement judgement;
+  size_t count = 0;
+  for (const auto& [model, parameters] : reached) {
+    count += parameters.size();
+    auto finding = never_reached(model, parameters);
+    if (!finding) continue;
+    auto& where = lenient.contains(model) ? judgement.remarks : judgement.findings;
+    where.push_back(std::move(*finding));
+  }
+  judgement.compared = counted(count, "parameter");
+  return judgement;
+}
+
+}  // namespace lockstep::recorded

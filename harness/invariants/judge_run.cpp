@@ -1,0 +1,195 @@
+#include "harness/invariants/judge_run.h"
+
+#include "harness/base/characters.h"
+#include "harness/base/read_file.h"
+#include "harness/base/text.h"
+#include "harness/cases/groups.h"
+#include "harness/invariants/consequences.h"
+#include "harness/invariants/resumed.h"
+#include "harness/recorded/joins.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::recorded {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::chrono::milliseconds since(Clock::time_point begin) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+}
+
+// The setting of the program that recorded: its name, and the backend of its process group.
+Setting setting_of(const RecordedRun& recorded) {
+  Setting setting{.subject = "program", .tier = "recorded", .backend = "unknown"};
+  for (const auto& rank : recorded.ranks) {
+    if (!rank.program.empty()) setting.subject = rank.program;
+    for (const auto& record : rank.records)
+      if (const auto* fact = std::get_if<Fact>(&record.what);
+          fact && fact->name == "process group" && !fact->text("backend").empty())
+        setting.backend = fact->text("backend");
+  }
+  return setting;
+}
+
+Result::Kind kind_of(const Judgement& judgement) {
+  if (!judgement.why_not.empty()) return Result::Kind::skip;
+  if (judgement.findings.empty()) return Result::Kind::pass;
+  return judgement.is_certain ? Result::Kind::fail : Result::Kind::inconclusive;
+}
+
+Verdict::Kind verdict_of(Result::Kind kind) {
+  switch (kind) {
+    case Result::Kind::skip:
+      return Verdict::Kind::refused;
+    case Result::Kind::pass:
+      return Verdict::Kind::pass;
+    case Result::Kind::fail:
+      return Verdict::Kind::fail;
+    default:
+      return Verdict::Kind::inconclusive;
+  }
+}
+
+// Inserts the place behind the first line of a finding that does not say it.
+std::string with_place(const Finding& finding) {
+  const auto end = std::min(finding.text.find('\n'), finding.text.size());
+  if (finding.where.empty() || finding.text.substr(0, end).find(finding.where) != std::string::npos)
+    return finding.text;
+  return finding.text.substr(0, end) + "\nfirst at: " + finding.where + finding.text.substr(end);
+}
+
+bool is_allowed(const Allowances& allowances, std::string_view invariant) {
+  const auto& names = allowances.invariants;
+  return std::find(names.begin(), names.end(), invariant) != names.end();
+}
+
+// An allowed finding becomes a remark; in a strict judgement other remarks become findings.
+void apply(const Allowances& allowances, NamedJudgement& one) {
+  auto& is = one.judgement;
+  if (is_allowed(allowances, one.name)) {
+    is.remarks += std::exchange(is.findings, {});
+    is.is_certain = true;
+  } else if (allowances.is_strict && !is.remarks.empty()) {
+    is.findings += std::exchange(is.remarks, {});
+    is.why_not.clear();
+  }
+}
+
+Result result_of(NamedJudgement one, const RecordedRun& recorded, const Setting& setting) {
+  auto& judgement = one.judgement;
+  for (auto* all : {&judgement.findings, &judgement.remarks})
+    for (auto& finding : *all) {
+      finding.rule = one.rule;
+      finding.text = with_place(finding);
+    }
+  Result result{.scenario = std::string(one.name),
+                .claim = std::string(one.rule),
+                .exactness = judgement.compared,
+                .setting = setting,
+                .kind = kind_of(judgement),
+                .remarks = std::move(judgement.remarks)};
+  result.worst = {verdict_of(result.kind), std::move(judgement.findings)};
+  if (result.kind == Result::Kind::skip)
+    result.worst.findings = {{result.claim, "refused", "", judgement.why_not}};
+  const auto world = static_cast<int>(recorded.ranks.size());
+  CaseGroup group{.verdict = result.worst.kind, .reason = judgement.why_not, .numbers = {1}};
+  if (result.kind != Result::Kind::skip) {
+    group.world = world;
+    group.labels = {"world " + std::to_string(world)};
+  }
+  result.groups = {std::move(group)};
+  count_groups(result);
+  return result;
+}
+
+}  // namespace
+
+Run judged(const RecordedRun& as_recorded, const OneProcess* one, const Allowances& allowances,
+           const RecordedRun* before) {
+  const auto begin = Clock::now();
+  const auto aligned = with_joins_aligned(as_recorded);
+  const auto& recorded = aligned ? *aligned : as_recorded;
+  Run run;
+  const auto setting = setting_of(recorded);
+  run.settings = {setting};
+  run.libtorch = recorded.ranks.front().torch.empty() ? "unknown" : recorded.ranks.front().torch;
+  std::vector<NamedJudgement> all;
+  std::vector<std::chrono::milliseconds> times;
+  const auto add = [&](std::string_view name, std::string_view rule, auto judge) {
+    const auto began = Clock::now();
+    all.push_back({name, rule, judge()});
+    apply(allowances, all.back());
+    times.push_back(since(began));
+  };
+  for (const auto& invariant : invariants())
+    add(invariant.name, invariant.rule, [&] { return invariant.judge(recorded); });
+  if (one)
+    for (const auto& invariant : invariants_against())
+      add(invariant.name, invariant.rule, [&] { return invariant.judge(recorded, *one); });
+  if (before)
+    for (const auto& invariant : invariants_after())
+      add(invariant.name, invariant.rule, [&] { return invariant.judge(recorded, *before); });
+  fold_consequences(all);
+  for (size_t number = 0; number < all.size(); ++number) {
+    run.results.push_back(result_of(std::move(all[number]), recorded, setting));
+    auto& result = run.results.back();
+    result.took = times[number];
+    run.plan.push_back({.scenario = result.scenario,
+                        .exactness = result.exactness,
+                        .setting = setting,
+                        .cases = 1,
+                        .hash = ""});
+  }
+  run.took = since(begin);
+  return run;
+}
+
+bool compared_parameters(const Run& run) {
+  const auto was_judged = [&](std::string_view name) {
+    return std::any_of(run.results.begin(), run.results.end(), [&](const Result& result) {
+      return result.scenario == name && result.kind != Result::Kind::skip;
+    });
+  };
+  const bool is_alone = std::all_of(run.results.begin(), run.results.end(),
+                                    [](const Result& is) { return is.world_max <= 1; });
+  return is_alone || was_judged("parameters.are_the_same") ||
+         was_judged("values.follow_one_process");
+}
+
+std::string_view rule_of_invariant(std::string_view name) {
+  std::string_view rule;
+  const auto look_in = [&](const auto& all) {
+    for (const auto& invariant : all)
+      if (invariant.name == name) rule = invariant.rule;
+  };
+  look_in(invariants());
+  look_in(invariants_against());
+  look_in(invariants_after());
+  return rule;
+}
+
+void check_invariant_name(const std::string& name, const std::string& where) {
+  if (rule_of_invariant(name).empty())
+    throw FieldError(where + ": no invariant of judge is named '" + one_line(name) +
+                     "'; docs/judge.md lists them");
+}
+
+std::vector<std::string> read_allowances(const std::filesystem::path& file) {
+  std::vector<std::string> names;
+  size_t number = 0;
+  for (const auto& line : split(read_file(file), '\n')) {
+    ++number;
+    auto name = line.substr(0, line.find('#'));
+    name.erase(0, name.find_first_not_of(" \t\r"));
+    name.erase(name.find_last_not_of(" \t\r") + 1);
+    if (name.empty()) continue;
+    check_invariant_name(name, one_line(file.string()) + ", line " + std::to_string(number));
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+}  // namespace lockstep::recorded

@@ -1,0 +1,102 @@
+// Whether all ranks make the same backwards and updates.
+#include "harness/base/text.h"
+#include "harness/invariants/endings.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace lockstep::recorded {
+
+namespace {
+
+// One thing that a rank did between others: a synchronised backward of a model, or an update.
+struct Deed {
+  std::string what;
+  Moment at;
+};
+
+// In order. Backwards within no_sync are not among them, since ranks may have unequally many.
+std::vector<Deed> deeds_of(const Rank& rank) {
+  std::vector<Deed> deeds;
+  for (const auto& record : rank.records) {
+    const auto* fact = std::get_if<Fact>(&record.what);
+    if (!fact) continue;
+    if (fact->name == "backward" && fact->text("kind") == "synchronised")
+      deeds.push_back({"a backward of " + fact->text("model"), record.at});
+    if (fact->name.starts_with("optimizer "))
+      deeds.push_back({"an update by " + fact->name, record.at});
+  }
+  return deeds;
+}
+
+std::string skipped_text(const Rank& rank, const Moment& at) {
+  for (const auto& record : rank.records)
+    if (const auto* fact = std::get_if<Fact>(&record.what);
+        fact && fact->name == "skipped" && record.at.step == at.step)
+      return "\ncause: " + fact->text("by") + " skipped the update of " + fact->text("optimizer") +
+             " on rank " + std::to_string(rank.number);
+  return "";
+}
+
+// The first place at which two ranks did different things, though both went on.
+std::optional<std::pair<Finding, Moment>> first_other_deed(const RecordedRun& run) {
+  if (std::any_of(run.ranks.begin(), run.ranks.end(),
+                  [](const Rank& rank) { return !rank.joins.empty(); }))
+    return {};
+  const auto first = deeds_of(run.ranks.front());
+  std::optional<std::pair<Finding, Moment>> found;
+  for (size_t number = 1; number < run.ranks.size(); ++number) {
+    const auto& other = run.ranks[number];
+    const auto deeds = deeds_of(other);
+    size_t at = 0;
+    while (at < std::min(first.size(), deeds.size()) && first[at].what == deeds[at].what) ++at;
+    if (at >= std::min(first.size(), deeds.size())) continue;
+    const auto &here = first[at], &there = deeds[at];
+    if (found && !comes_before(here.at, found->second)) continue;
+    const bool is_skipped =
+        here.what.starts_with("an update") != there.what.starts_with("an update");
+    const auto place = "step " + std::to_string(here.at.step);
+    found = {Finding{"", is_skipped ? "skipped_update" : "other_order", place,
+                     "in " + place + " " + rank_text(run.ranks.front()) + " made " + here.what +
+                         ", and " + rank_text(other) + " " + there.what +
+                         (is_skipped ? " without an update before it" : "") +
+                         skipped_text(run.ranks.front(), here.at) + skipped_text(other, here.at)},
+             here.at};
+  }
+  return found;
+}
+
+}  // namespace
+
+Judgement ranks_make_the_same_steps(const RecordedRun& run) {
+  const auto progress = [](const Rank& rank) {
+    return std::tuple(updates_of(rank) + rank.shadowed, issued_by(rank));
+  };
+  Judgement judgement{.compared = counted(updates_of(run.ranks.front()), "update")};
+  if (auto found = first_other_deed(run)) {
+    found->first.text += endings_text(run);
+    judgement.findings.push_back(std::move(found->first));
+    judgement.at = found->second;
+    return judgement;
+  }
+  for (const auto& rank : run.ranks) {
+    if (rank.history.ending.kind != Ending::Kind::returned) continue;
+    for (const auto& other : run.ranks)
+      if (progress(rank) < progress(other)) {
+        judgement.findings.push_back(
+            {"", "stopped_early", rank_text(rank),
+             rank_text(rank) + " returned after " + counted(updates_of(rank), "update") + ", and " +
+                 rank_text(other) + " went on to step " + std::to_string(other.history.last.step) +
+                 ", " + other.history.last.phase + endings_text(run)});
+        judgement.at = rank.history.last;
+        return judgement;
+      }
+  }
+  // One that was killed may have made more than it recorded.
+  if (std::any_of(run.ranks.begin(), run.ranks.end(),
+                  [](const Rank& rank) { return deeds_of(rank).empty(); }))
+    return {.why_not = "not every rank recorded a backward or an update"};
+  return judgement;
+}
+
+}  // namespace lockstep::recorded

@@ -1,0 +1,105 @@
+// Whether numbers stay finite, and random ones differ where they should.
+#include "harness/base/text.h"
+#include "harness/history/trace.h"
+#include "harness/invariants/rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace lockstep::recorded {
+
+namespace {
+
+// The first tensor of a row that is not finite on some rank.
+std::optional<Finding> not_finite(const Row& row, const std::string& role) {
+  const Digests* any = nullptr;
+  for (const auto* digests : row.by_rank) any = any ? any : digests;
+  for (size_t tensor = 0; tensor < any->values.size(); ++tensor) {
+    std::vector<int> ranks;
+    for (size_t rank = 0; rank < row.by_rank.size(); ++rank)
+      if (const auto* digests = row.by_rank[rank]; digests && tensor < digests->values.size() &&
+                                                   !std::isfinite(digests->values[tensor].norm))
+        ranks.push_back(static_cast<int>(rank));
+    if (ranks.empty()) continue;
+    const bool is_one = ranks.size() == 1 && row.by_rank.size() > 1;
+    return Finding{"", is_one ? "one_rank_not_finite" : "not_finite",
+                   place_of(row) + ", " + any->list->tensors[tensor].name,
+                   role + " of " + row.of + ": " + any->list->tensors[tensor].name +
+                       " holds NaN or infinity on " + ranks_text(ranks) + ", " + place_of(row)};
+  }
+  return {};
+}
+
+// A model may be made without values, which come later: what the next record replaces is not meant.
+std::optional<std::pair<Row, Finding>> first_not_finite(const RecordedRun& run,
+                                                        const std::string& role) {
+  const auto rows = rows_of(run, role);
+  const auto is_replaced = [&](const Row& row) {
+    const auto next = std::find_if(&row + 1, rows.data() + rows.size(),
+                                   [&](const Row& other) { return other.of == row.of; });
+    return row.at.phase == "construction" && next != rows.data() + rows.size() &&
+           !not_finite(*next, role);
+  };
+  for (const auto& row : rows)
+    if (auto finding = not_finite(row, role); finding && !is_replaced(row))
+      return std::pair{row, std::move(*finding)};
+  return {};
+}
+
+}  // namespace
+
+Judgement values_stay_finite(const RecordedRun& run) {
+  Judgement judgement;
+  size_t count = 0;
+  std::optional<std::pair<Row, Finding>> first;
+  // Gradients may overflow where losses are scaled, as long as no update uses them.
+  for (const std::string role : {"parameters", "buffers", "state"}) {
+    count += rows_of(run, role).size();
+    auto found = first_not_finite(run, role);
+    if (found && (!first || comes_before(found->first.at, first->first.at)))
+      first = std::move(found);
+  }
+  if (count == 0) return {.why_not = "no rank recorded a tensor"};
+  judgement.compared = counted(count, "record");
+  if (!first) return judgement;
+  if (const auto gradients = first_not_finite(run, "gradients");
+      gradients && comes_before(gradients->first.at, first->first.at))
+    first->second.text += "\nbefore that: " + gradients->second.text;
+  judgement.at = first->first.at;
+  judgement.findings.push_back(std::move(first->second));
+  return judgement;
+}
+
+Judgement random_streams_differ(const RecordedRun& run) {
+  if (run.ranks.size() == 1) return {.why_not = "one rank alone"};
+  std::map<std::string, int64_t> dropouts;  // by model
+  for (const auto& record : run.ranks.front().records)
+    if (const auto* fact = std::get_if<Fact>(&record.what);
+        fact && fact->name.starts_with("model "))
+      dropouts[fact->name] = fact->whole("dropouts").value_or(0);
+  std::map<std::string, std::pair<size_t, size_t>> by_model;  // forwards, and those with one stream
+  for (const auto& row : rows_of(run, "random")) {
+    if (!row.is_whole() || dropouts[row.of] == 0) continue;
+    auto& [all, same] = by_model[row.of];
+    ++all;
+    same += difference_in(row, "") ? 0 : 1;
+  }
+  if (by_model.empty()) return {.why_not = "no model has dropout"};
+  Judgement judgement;
+  size_t forwards = 0;
+  for (const auto& [model, counts] : by_model) {
+    forwards += counts.first;
+    if (counts.second < counts.first) continue;
+    // True, and what the most used trainers do on purpose.
+    judgement.remarks.push_back(
+        {"", "same_random_stream", model,
+         model + " has dropout, and before each of " + counted(counts.first, "forward") +
+             " the random generators of all ranks were in the same state: all ranks drop the same "
+             "units"});
+  }
+  judgement.compared = counted(forwards, "forward");
+  return judgement;
+}
+
+}  // namespace lockstep::recorded

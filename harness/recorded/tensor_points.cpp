@@ -1,0 +1,58 @@
+#include "harness/recorded/tensor_points.h"
+
+namespace lockstep::recorded {
+
+namespace {
+
+std::optional<TensorPoint::Stage> stage_of(const std::string& role, const std::string& phase) {
+  using Stage = TensorPoint::Stage;
+  if (role == "parameters" && phase == "construction") return Stage::construction;
+  if (role == "parameters" && phase == "update") return Stage::parameters;
+  if (role == "buffers") return Stage::buffers;
+  if (role == "gradients" || role == "taken") return Stage::gradients;
+  return {};
+}
+
+}  // namespace
+
+Moment TensorPoint::moment() const {
+  static constexpr const char* kPhases[]{"construction", "forward", "backward", "update"};
+  return {step, kPhases[static_cast<int>(stage)]};
+}
+
+std::string TensorPoint::what() const {
+  return (stage == Stage::buffers     ? "buffers of "
+          : stage == Stage::gradients ? "gradients of "
+                                      : "parameters of ") +
+         of;
+}
+
+std::map<TensorPoint, const Digests*> tensor_points(const Rank& rank) {
+  std::map<TensorPoint, const Digests*> points;
+  std::map<std::string, std::string> kinds;  // of the last backward, by model
+  for (const auto& record : rank.records) {
+    if (const auto* fact = std::get_if<Fact>(&record.what); fact && fact->name == "backward")
+      kinds[fact->text("model")] = fact->text("kind");
+    const auto* digests = std::get_if<Digests>(&record.what);
+    if (!digests) continue;
+    const auto stage = stage_of(digests->list->role, record.at.phase);
+    if (!stage) continue;
+    const TensorPoint point{record.at.step, *stage, digests->list->of};
+    const bool is_by_hand = kinds[point.of] == "by hand" || point.of.starts_with("optimizer ");
+    if (digests->list->role == "taken" && !is_by_hand) continue;
+    // Averaged by hand, they are the ranks' average in the update that takes them.
+    const bool is_averaged =
+        is_by_hand ? record.at.phase == "update" : kinds[point.of] == "synchronised";
+    const bool is_local = *stage == TensorPoint::Stage::gradients && rank.world > 1 && !is_averaged;
+    if (is_local || digests->elements.empty()) {
+      if (*stage == TensorPoint::Stage::gradients) points.erase(point);
+    } else if (*stage == TensorPoint::Stage::buffers) {
+      points.try_emplace(point, digests);
+    } else {
+      points[point] = digests;
+    }
+  }
+  return points;
+}
+
+}  // namespace lockstep::recorded

@@ -1,0 +1,189 @@
+#include "harness/verdict/compare.h"
+
+#include "harness/base/text.h"
+#include "harness/verdict/divergence.h"
+#include "harness/verdict/element.h"
+#include "harness/verdict/relation.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace lockstep {
+
+namespace {
+
+template <class Float, class Bits>
+int64_t ulps(double a, double b) {
+  const auto ordered = [](double value) {
+    const auto bits = std::bit_cast<Bits>(static_cast<Float>(value));
+    const auto sign = Bits{1} << (8 * sizeof(Bits) - 1);
+    // Maps the sign-and-magnitude order of floats to the order of integers.
+    return bits & sign ? -static_cast<int64_t>(bits & ~sign) : static_cast<int64_t>(bits);
+  };
+  return std::abs(ordered(a) - ordered(b));
+}
+
+// The rank of a number among all of its format, which has `precision` bits and whose smallest
+// normal number is 2^(least - 1).
+int64_t ordinal(double value, int precision, int least) {
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  exponent = std::max(exponent, least);
+  const auto steps = static_cast<int64_t>(std::ldexp(std::abs(value), precision - exponent));
+  const auto magnitude = (int64_t{exponent - least} << (precision - 1)) + steps;
+  return value < 0 ? -magnitude : magnitude;
+}
+
+}  // namespace
+
+int64_t ulp_distance(double a, double b, const std::string& dtype) {
+  if (a == b) return 0;
+  if (dtype == "float32") return ulps<float, uint32_t>(a, b);
+  if (std::isfinite(a) && std::isfinite(b)) {
+    if (dtype == "float16") return std::abs(ordinal(a, 11, -13) - ordinal(b, 11, -13));
+    if (dtype == "bfloat16") return std::abs(ordinal(a, 8, -125) - ordinal(b, 8, -125));
+  }
+  return ulps<double, uint64_t>(a, b);
+}
+
+namespace {
+
+std::vector<TensorValue> for_each_rank(std::vector<TensorValue> values, const Row& row,
+                                       const char* what) {
+  if (values.size() == 1) values.assign(row.by_rank.size(), TensorValue(values.front()));
+  if (values.size() != row.by_rank.size())
+    throw std::invalid_argument("equal: " + std::to_string(values.size()) + " " + what + " for " +
+                                std::to_string(row.by_rank.size()) + " ranks");
+  return values;
+}
+
+Difference difference_of(const Comparison& one) {
+  return {one.row, for_each_rank(one.expected, one.row, "expected values"),
+          one.bounds.empty() ? one.bounds : for_each_rank(one.bounds, one.row, "bounds")};
+}
+
+// True if `rank` holds in one row the expected value of another, and not this row's.
+bool is_displaced(const std::vector<Difference>& rows, size_t at, size_t rank) {
+  const auto holds_value_of = [&](size_t other) {
+    return close(rows[at].row.by_rank[rank], rows[other].expected[rank],
+                 rows[other].bounds.empty() ? nullptr : &rows[other].bounds[rank]);
+  };
+  bool elsewhere = false;
+  for (size_t other = 0; other < rows.size(); ++other)
+    elsewhere = elsewhere || (other != at && holds_value_of(other));
+  return elsewhere && !holds_value_of(at);
+}
+
+// The expected values of other names at the same moment. A value that occurs under a wrong name by
+// chance leaves its own place right, or with a value that belongs nowhere.
+std::vector<Contribution> others(const std::vector<Difference>& rows, size_t first) {
+  std::vector<Contribution> out;
+  const size_t rank = wrong_ranks(rows[first]).front();
+  for (size_t at = 0; at < rows.size(); ++at)
+    if (at != first && same_shape(rows[at].expected.front(), rows[first].expected.front()) &&
+        is_displaced(rows, at, rank))
+      out.push_back({rows[at].row.name, rows[at].expected});
+  return out;
+}
+
+// Whether the ranks agree shows where to look: at what all ranks do alike, or at what one rank does
+// differently.
+std::string note(const Difference& is, const Diagnosis& diagnosis) {
+  const auto same = [](const std::vector<TensorValue>& values) {
+    return std::all_of(values.begin(), values.end(), [&](const TensorValue& value) {
+      return close(value, values.front(), nullptr);
+    });
+  };
+  if (is.row.by_rank.size() < 2 || !same(is.expected)) return "";
+  if (!same(is.row.by_rank)) return "\nnote: the ranks differ from each other";
+  return diagnosis.text == kOnlyTheReferenceShows
+             ? ""
+             : std::string("\nnote: ") + kOnlyTheReferenceShows;
+}
+
+// The first explanation of the first wrong row whose pattern also explains every other wrong row of
+// the moment: an explanation that fits one row by chance, such as a swap of two numbers or a factor
+// of a single one, seldom fits all.
+std::optional<Diagnosis> explained(const std::vector<Difference>& rows, size_t first,
+                                   const std::vector<Explanations>& explanations) {
+  const auto fits = [&](size_t at, const std::string& pattern) {
+    return std::any_of(explanations[at].begin(), explanations[at].end(),
+                       [&](const Explanation& explanation) {
+                         const auto diagnosis = explanation(rows[at]);
+                         return diagnosis && diagnosis->pattern == pattern;
+                       });
+  };
+  for (const auto& explanation : explanations[first]) {
+    const auto diagnosis = explanation(rows[first]);
+    if (!diagnosis) continue;
+    bool everywhere = true;
+    for (size_t at = 0; at < rows.size() && everywhere; ++at)
+      everywhere = wrong_ranks(rows[at]).empty() || fits(at, diagnosis->pattern);
+    if (everywhere) return diagnosis;
+  }
+  return {};
+}
+
+Finding finding(const std::string& rule, const std::vector<Difference>& rows, size_t first,
+                std::vector<Explanations> explanations) {
+  const Difference& is = rows[first];
+  // First, since it is the strictest: two values are exchanged.
+  for (size_t at = 0; at < rows.size(); ++at)
+    if (!wrong_ranks(rows[at]).empty())
+      explanations[at].insert(explanations[at].begin(), anothers_value(others(rows, at)));
+  auto diagnosis = explained(rows, first, explanations);
+  if (!diagnosis) diagnosis = diagnose(is, {}, rows);
+  const auto where = place(is.row, is.expected[wrong_ranks(is).front()], first_element(is));
+  return {rule, diagnosis->pattern, where,
+          is.row.name + ": " + diagnosis->text + "\nfirst divergence: " + where + "\n" +
+              joined(divergence(rows, first), "\n") + note(is, *diagnosis),
+          diagnosis->specificity};
+}
+
+// True if both fit in one table: rows of one moment, recorded by as many ranks.
+bool stand_together(const Row& a, const Row& b) {
+  return a.at == b.at && a.by_rank.size() == b.by_rank.size();
+}
+
+}  // namespace
+
+Findings equal(const std::string& rule, const std::vector<Comparison>& rows) {
+  for (const auto& one : rows) {
+    if (wrong_ranks(difference_of(one)).empty()) continue;
+    std::vector<Difference> of_the_moment;
+    std::vector<Explanations> explanations;
+    size_t first = 0;
+    for (const auto& other : rows) {
+      if (!stand_together(one.row, other.row)) continue;
+      if (&other == &one) first = of_the_moment.size();
+      of_the_moment.push_back(difference_of(other));
+      const bool is_wrong = !wrong_ranks(of_the_moment.back()).empty();
+      explanations.push_back(is_wrong && other.explanations ? other.explanations()
+                                                            : Explanations{});
+    }
+    return {finding(rule, of_the_moment, first, std::move(explanations))};
+  }
+  return {};
+}
+
+Findings alike(const std::string& rule, const std::vector<Row>& rows) {
+  for (const auto& one : rows) {
+    const Difference is{one, std::vector(one.by_rank.size(), one.by_rank.front()), {}};
+    if (wrong_ranks(is).empty()) continue;
+    std::vector<Row> of_the_moment;
+    size_t first = 0;
+    for (const auto& other : rows) {
+      if (&other == &one) first = of_the_moment.size();
+      if (stand_together(one, other)) of_the_moment.push_back(other);
+    }
+    const auto diagnosis = diagnose_disagreement(one, of_the_moment);
+    const auto where = place(one, one.by_rank.front(), first_element(is));
+    return {{rule, diagnosis.pattern, where,
+             one.name + ": " + diagnosis.text + "\nfirst divergence: " + where + "\n" +
+                 joined(disagreement(of_the_moment, first), "\n"),
+             diagnosis.specificity}};
+  }
+  return {};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,217 @@
+// Finds where the ranks of a group diverge: see trace.h.
+#include "harness/history/ladders.h"
+#include "harness/history/trace.h"
+#include "harness/verdict/columns.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace lockstep {
+
+namespace {
+
+constexpr size_t kRanksShown = 6;
+constexpr int64_t kRungsBefore = 2, kRungsBehind = 1;
+
+// The collective that most ranks issued can be shown once, at the side.
+const Collective& common(const Rung& by_rank) {
+  const Collective* most = nullptr;
+  int64_t votes = 0;
+  for (const auto& [rank, one] : by_rank) {
+    const auto alike =
+        std::count_if(by_rank.begin(), by_rank.end(),
+                      [&, &wanted = one](auto& other) { return match(wanted, other.second); });
+    if (alike > votes) {
+      votes = alike;
+      most = &one;
+    }
+    if (2 * votes >= static_cast<int64_t>(by_rank.size())) break;  // none has more
+  }
+  return *most;
+}
+
+std::string cell(const Rung& by_rank, const Collective& common, int rank) {
+  const auto found = by_rank.find(rank);
+  if (found == by_rank.end()) return "missing";
+  if (!match(common, found->second)) return text_of(found->second);
+  return found->second.done ? "done" : "waits";
+}
+
+bool parts(const Rung& by_rank, const Collective& common, int rank) {
+  const auto found = by_rank.find(rank);
+  return found == by_rank.end() || !match(common, found->second);
+}
+
+bool any_part(const Rung& by_rank, const std::set<int>& members) {
+  const Collective& most = common(by_rank);
+  return std::any_of(members.begin(), members.end(),
+                     [&](int rank) { return parts(by_rank, most, rank); });
+}
+
+bool is_done_by_all(const Rung& by_rank) {
+  return std::all_of(by_rank.begin(), by_rank.end(),
+                     [](const auto& each) { return each.second.done; });
+}
+
+// Ranks that differ, and others up to the number shown; ascending. A rank differs that issued
+// something else than most, or nothing; where none did, the smaller of the done ranks and the
+// waiting ranks.
+std::vector<int> shown_ranks(const Rung& by_rank, const std::set<int>& members) {
+  const Collective& most = common(by_rank);
+  const bool all_issued_it = !any_part(by_rank, members);
+  const auto done = std::count_if(by_rank.begin(), by_rank.end(),
+                                  [](const auto& each) { return each.second.done; });
+  const bool most_are_done = 2 * done > static_cast<int64_t>(by_rank.size());
+  std::vector<int> shown, others;
+  for (const int rank : members) {
+    const bool stands_out =
+        all_issued_it ? by_rank.at(rank).done != most_are_done : parts(by_rank, most, rank);
+    (stands_out ? shown : others).push_back(rank);
+  }
+  const size_t room = others.empty() ? kRanksShown : kRanksShown - 1;
+  shown.resize(std::min(shown.size(), room));
+  others.resize(std::min(others.size(), kRanksShown - shown.size()));
+  shown.insert(shown.end(), others.begin(), others.end());
+  std::sort(shown.begin(), shown.end());
+  return shown;
+}
+
+struct DivergencePoint {
+  const std::string& group;
+  const Ladder& rungs;
+  std::set<int> members;
+  int64_t at = 0;
+  std::vector<int> shown;
+
+  const Rung& rung() const { return rungs.at(at); }
+  std::vector<int> ranks_that(const std::function<bool(const Collective*)>& are) const {
+    std::vector<int> out;
+    for (const int rank : members) {
+      const auto found = rung().find(rank);
+      if (are(found == rung().end() ? nullptr : &found->second)) out.push_back(rank);
+    }
+    return out;
+  }
+};
+
+bool is_stuck(const RankHistory& rank) {
+  return rank.ending.kind == Ending::Kind::stuck;
+}
+
+std::optional<int64_t> first_divergence_of(const Ladder& ladder, const std::set<int>& members,
+                                           bool is_hang) {
+  for (const auto& [sequence, by_rank] : ladder)
+    if (any_part(by_rank, members) || (is_hang && !is_done_by_all(by_rank))) return sequence;
+  return {};
+}
+
+bool waits_anywhere(const History& history, int rank) {
+  const auto all = history.collectives(rank);
+  return std::any_of(all.begin(), all.end(), [](const auto& each) { return !each.done; });
+}
+
+// How indirect the evidence is; 0 for the most certain cause.
+int remoteness(const History& history, const DivergencePoint& divergence_point) {
+  if (mismatch_at(divergence_point.group, divergence_point.at, divergence_point.rung())) return 0;
+  const auto missing = divergence_point.ranks_that([](const auto* issued) { return !issued; });
+  const bool all_wait_elsewhere =
+      !missing.empty() && std::all_of(missing.begin(), missing.end(),
+                                      [&](int rank) { return waits_anywhere(history, rank); });
+  return all_wait_elsewhere ? 2 : 1;
+}
+
+std::optional<DivergencePoint> find_divergence_point(const std::map<std::string, Ladder>& all,
+                                                     const History& history) {
+  const bool is_hang = std::any_of(history.ranks().begin(), history.ranks().end(), is_stuck);
+  std::vector<DivergencePoint> divergence_points;
+  for (const auto& [group, rungs] : all) {
+    auto members = members_of(group, rungs, history.size());
+    const auto at = first_divergence_of(rungs, members, is_hang);
+    if (!at) continue;
+    auto shown = shown_ranks(rungs.at(*at), members);
+    divergence_points.push_back({group, rungs, std::move(members), *at, std::move(shown)});
+  }
+  const auto first = std::min_element(divergence_points.begin(), divergence_points.end(),
+                                      [&](const auto& a, const auto& b) {
+                                        return remoteness(history, a) < remoteness(history, b);
+                                      });
+  if (first == divergence_points.end()) return {};
+  return std::move(*first);
+}
+
+}  // namespace
+
+namespace {
+
+// For a rung on which all collectives agree.
+std::string text_of(const DivergencePoint& divergence_point) {
+  const auto& rung = divergence_point.rung();
+  const auto missing = divergence_point.ranks_that([](const auto* issued) { return !issued; });
+  const auto waiting =
+      divergence_point.ranks_that([](const auto* issued) { return issued && !issued->done; });
+  const auto done =
+      divergence_point.ranks_that([](const auto* issued) { return issued && issued->done; });
+  const auto what =
+      place_of(divergence_point.at, divergence_point.group) + ", " + text_of(rung.begin()->second);
+  const auto verb = [](const std::vector<int>& ranks, const std::string& one) {
+    return ranks_text(ranks) + " " + one + (ranks.size() == 1 ? "s" : "");
+  };
+  if (!missing.empty()) {
+    std::vector<int> here;
+    for (const auto& [rank, issued] : rung) here.push_back(rank);
+    return ranks_text(missing) + " never issued " + what + ", which " + ranks_text(here) +
+           " issued";
+  }
+  if (done.empty()) return "every rank of the group issued " + what + ", and none completed it";
+  return verb(waiting, "wait") + " in " + what + ", which " + ranks_text(done) + " completed";
+}
+
+}  // namespace
+
+std::optional<FirstDivergence> first_divergence_point(const History& history) {
+  const auto all = ladders(history);
+  const auto divergence_point = find_divergence_point(all, history);
+  if (!divergence_point) return {};
+  if (auto mismatch =
+          mismatch_at(divergence_point->group, divergence_point->at, divergence_point->rung()))
+    return FirstDivergence{.text = *mismatch,
+                           .is_mismatch = true,
+                           .group = divergence_point->group,
+                           .sequence = divergence_point->at};
+  return FirstDivergence{.text = text_of(*divergence_point),
+                         .group = divergence_point->group,
+                         .sequence = divergence_point->at};
+}
+
+std::vector<std::string> ladder(const History& history) {
+  const auto all = ladders(history);
+  const auto divergence_point = find_divergence_point(all, history);
+  if (!divergence_point) return {};
+  const auto& [group, rungs, members, at, ranks] = *divergence_point;
+  std::vector<std::vector<std::string>> lines{{group == kWorld ? "collective" : group}};
+  for (const int rank : ranks) lines.front().push_back("rank " + std::to_string(rank));
+  lines.front().push_back(ranks.size() == members.size() ? ""
+                                                         : "of " + std::to_string(members.size()));
+  for (auto rung = rungs.lower_bound(at - kRungsBefore);
+       rung != rungs.end() && rung->first <= at + kRungsBehind; ++rung) {
+    std::vector<std::string> line{"#" + std::to_string(rung->first) + " " +
+                                  text_of(common(rung->second))};
+    for (const int rank : ranks) line.push_back(cell(rung->second, common(rung->second), rank));
+    line.push_back(rung->first == at ? "\u25c4" : "");
+    lines.push_back(std::move(line));
+  }
+  return in_columns(lines);
+}
+
+std::vector<std::pair<int, Collective>> issued_where_ranks_part(const History& history) {
+  const auto all = ladders(history);
+  const auto divergence_point = find_divergence_point(all, history);
+  if (!divergence_point) return {};
+  std::vector<std::pair<int, Collective>> issued;
+  for (const int rank : divergence_point->shown)
+    if (const auto* last = last_issued(divergence_point->rungs, rank, divergence_point->at))
+      issued.emplace_back(rank, *last);
+  return issued;
+}
+
+}  // namespace lockstep

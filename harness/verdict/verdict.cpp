@@ -1,0 +1,51 @@
+#include "harness/verdict/verdict.h"
+
+#include <iterator>
+
+namespace lockstep {
+
+Findings& operator+=(Findings& all, Findings more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  return all;
+}
+
+std::string Verdict::signature() const {
+  if (findings.empty()) return "";
+  const Finding& first = findings.front();
+  return std::string(name_of(kind)) + ": " + first.rule +
+         (first.pattern.empty() ? "" : " [" + first.pattern + "]");
+}
+
+std::string_view name_of(Verdict::Kind kind) {
+  switch (kind) {
+    case Verdict::Kind::crash:
+      return "crash";
+    case Verdict::Kind::hang:
+      return "hang";
+    case Verdict::Kind::leak:
+      return "leak";
+    case Verdict::Kind::fail:
+      return "fail";
+    case Verdict::Kind::inconclusive:
+      return "inconclusive";
+    case Verdict::Kind::refused:
+      return "refused";
+    case Verdict::Kind::pass:
+      return "pass";
+  }
+  return "?";
+}
+
+bool shows_failure(const Verdict& other, const Verdict& failure) {
+  if (other.signature() == failure.signature()) return true;
+  if (other.kind != failure.kind || other.findings.empty() || failure.findings.empty())
+    return false;
+  const auto &found = other.findings.front(), &wanted = failure.findings.front();
+  return found.rule == wanted.rule && found.specificity > wanted.specificity;
+}
+
+bool is_failure(Verdict::Kind kind) {
+  return kind <= Verdict::Kind::fail;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+#include "harness/base/fields.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+struct Costly {
+  std::string seed = "a";
+  struct World {
+    int delay = 0, size = 1;
+    auto operator<=>(const World&) const = default;
+    static constexpr auto fields() {
+      return std::tuple{field("delay", &World::delay, {}, Cost::schedule),
+                        field("size", &World::size, {}, Cost::world)};
+    }
+  } world;
+  bool flag = false;
+  auto operator<=>(const Costly&) const = default;
+  static constexpr auto fields() {
+    return std::tuple{field("seed", &Costly::seed, one_of("b|a|c"), Cost::numbers),
+                      field("world", &Costly::world), field("flag", &Costly::flag)};
+  }
+};
+
+TEST(FieldCosts, StepsComeInOrderOfTheirCostAndThenOfTheList) {
+  std::vector<std::string> steps;
+  auto candidates = smaller_by_field(Costly{"c", {1, 2}, true});
+  while (const auto candidate = candidates.next()) steps.push_back(to_json(*candidate).dump());
+  EXPECT_EQ(steps,
+            (std::vector<std::string>{R"({"seed":"c","world":{"delay":1,"size":1},"flag":true})",
+                                      R"({"seed":"c","world":{"delay":1,"size":2},"flag":false})",
+                                      R"({"seed":"c","world":{"delay":0,"size":2},"flag":true})",
+                                      R"({"seed":"a","world":{"delay":1,"size":2},"flag":true})",
+                                      R"({"seed":"b","world":{"delay":1,"size":2},"flag":true})"}));
+}
+
+TEST(FieldCosts, LeavesAreTheFieldsThatAreNoStructs) {
+  std::vector<std::string> leaves;
+  for (const auto& leaf : leaves_of<Costly>())
+    leaves.push_back(leaf.path + " " + std::to_string(static_cast<int>(leaf.type)) + " " +
+                     std::to_string(static_cast<int>(leaf.cost)));
+  EXPECT_EQ(leaves, (std::vector<std::string>{"seed 4 4", "world.delay 0 3", "world.size 0 0",
+                                              "flag 3 1"}));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,30 @@
+// One campaign over fake tiers, in a folder of its own.
+#pragma once
+
+#include "tests/campaign/toys.h"
+
+namespace lockstep::toys {
+
+struct Bench {
+  Folder folder;
+  Archive archive{folder.path()};
+  RunArchive kept{archive};
+  Counter heard;
+  std::atomic<bool> interrupted = false;
+
+  Run run(std::vector<Job> jobs, FakeTier::Play play, CampaignOptions options = {}, int lanes = 1,
+          std::vector<Job> canaries = {}) {
+    Run out;
+    auto tiers = toys::lanes(lanes, play);
+    Campaign(std::move(jobs), std::move(canaries), options, tiers, kept, heard)
+        .run(interrupted, out);
+    return out;
+  }
+};
+
+// A play whose ranks record the value of their case.
+inline History sees_its_value(const Case& c, FakeTier&) {
+  return recorded(c, value_of(c));
+}
+
+}  // namespace lockstep::toys

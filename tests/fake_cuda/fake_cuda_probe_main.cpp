@@ -1,5 +1,0 @@
-#include "tests/fake_cuda/fake_cuda_probe.h"
-
-int main(int count, char** arguments) {
-  return fake_cuda_probe(count, arguments);
-}
