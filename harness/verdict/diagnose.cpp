@@ -16,7 +16,7 @@ constexpr size_t kGroupsNamed = 4;
 constexpr auto kWhichRanks = Specificity::which_ranks, kRelation = Specificity::relation;
 
 // "ranks 1, 3"; a few names and a count where there are many.
-std::string ranks_text(const std::vector<size_t>& ranks) {
+std::string listed_ranks(const std::vector<size_t>& ranks) {
   std::vector<std::string> names;
   for (const auto rank : ranks)
     if (names.size() < kRanksListed) names.push_back(std::to_string(rank));
@@ -45,7 +45,7 @@ Diagnosis by_rank(const Difference& is, const std::vector<size_t>& wrong,
   const auto relation = relation_of({is, wrong}, wrong_rows(moment));
   const std::string how = relation ? ": " + relation->text : "";
   const bool alone = wrong.size() == 1 && world > 1;
-  const std::string stands_alone = ranks_text(wrong) + " alone differs from the reference" + how;
+  const std::string stands_alone = listed_ranks(wrong) + " alone differs from the reference" + how;
   if (alone && relation && !relation->on_one_rank.empty())
     return {relation->on_one_rank, stands_alone, kRelation};
   if (wrong.size() + 1 == world && wrong.front() == 1)
@@ -55,7 +55,7 @@ Diagnosis by_rank(const Difference& is, const std::vector<size_t>& wrong,
             kWhichRanks};
   if (alone) return {"one_rank_differs", stands_alone, kWhichRanks};
   if (wrong.size() < world)
-    return {"some_ranks_differ", ranks_text(wrong) + " differ from the reference" + how,
+    return {"some_ranks_differ", listed_ranks(wrong) + " differ from the reference" + how,
             kWhichRanks};
   if (relation) return {relation->pattern, relation->text, kRelation};
   if (world == 1) return {"value_differs", "it differs from the reference", kWhichRanks};
@@ -152,7 +152,7 @@ Diagnosis diagnose_disagreement(const Row& row, const std::vector<Row>& moment) 
   if (const auto odd = odd_one_out(groups, world)) {
     const auto how = how_it_differs(row, *odd, moment);
     return {how ? how->on_one_rank : "one_rank_stands_alone",
-            ranks_text({*odd}) + " differs from the others, which agree" +
+            listed_ranks({*odd}) + " differs from the others, which agree" +
                 (how ? ": " + how->text : ""),
             how ? kRelation : kWhichRanks};
   }
@@ -163,7 +163,7 @@ Diagnosis diagnose_disagreement(const Row& row, const std::vector<Row>& moment) 
         kWhichRanks};
   std::vector<std::string> parts;
   for (const auto& group : groups)
-    if (parts.size() < kGroupsNamed) parts.push_back(ranks_text(group));
+    if (parts.size() < kGroupsNamed) parts.push_back(listed_ranks(group));
   return {"ranks_in_groups",
           std::to_string(groups.size()) + " different values: held by " + joined(parts, "; by ") +
               (groups.size() > parts.size() ? "; and so on" : ""),
