@@ -69,6 +69,7 @@ int main(int argc, char** argv) {
   CLI::App app;
   app.name(line.program);
   app.require_subcommand(1);
+  use_own_help(app);
   add_judge(app, line, no_case, status);
   add_record(app);
   add_trace(app, status);

@@ -28,6 +28,7 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   CLI::App app("Lockstep proves data-parallel training right, or shows a case where it is wrong.");
   app.name(known.program);
   app.require_subcommand(1);
+  use_own_help(app);
   app.footer(kExitCodesHelp);
   app.set_version_flag("--version", std::string("lockstep ") + kVersion);
   add_run(app, known, alone, status);

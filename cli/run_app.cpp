@@ -6,9 +6,9 @@
 #include "cli/output/github.h"
 #include "cli/print.h"
 #include "cli/usage.h"
+#include "harness/archive/archive.h"
 #include "harness/base/characters.h"
 #include "harness/base/text.h"
-#include "harness/campaign/archive.h"
 #include "harness/cases/tier.h"
 #include "harness/process/system_limit.h"
 #include "harness/worlds/subjects.h"
@@ -94,6 +94,12 @@ std::string sentence(CLI::App& app, const CLI::ParseError& error) {
   const std::string what = error.what();
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error))
     return what.substr(0, what.find(':')) + ": expected one value, given once";
+  if (dynamic_cast<const CLI::ExcludesError*>(&error)) {
+    const std::string between = " excludes ";
+    const auto place = what.find(between);
+    return what.substr(0, place) + " and " + what.substr(place + between.size()) +
+           " exclude each other";
+  }
   const auto unknown = app.remaining(/*recurse=*/true);
   if (unknown.empty() || !dynamic_cast<const CLI::ExtrasError*>(&error)) return what;
   const auto flag = unknown.front().substr(0, unknown.front().find('='));
@@ -171,6 +177,16 @@ bool reader_of_stdout_has_gone() {
 void refuse_option(const std::string& command, const std::string& given) {
   if (given.starts_with('-'))
     throw UsageError(command + ": unknown option '" + given.substr(0, given.find('=')) + "'");
+}
+
+void use_own_help(CLI::App& app) {
+  class Help : public CLI::Formatter {
+    std::string make_option_opts(const CLI::Option* option) const override {
+      const auto text = CLI::Formatter::make_option_opts(option);
+      return text.substr(0, text.find(" " + get_label("Excludes") + ":"));
+    }
+  };
+  app.formatter(std::make_shared<Help>());
 }
 
 void prepare_process() {

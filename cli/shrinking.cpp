@@ -19,9 +19,10 @@ std::vector<Setting> cheaper_settings(const Setting& setting, const Known& known
 
 }  // namespace
 
-ShrinkOptions shrink_options(const std::string& seconds, const Known& known, bool launched) {
+ShrinkOptions shrink_options(std::optional<std::chrono::milliseconds> time, const Known& known,
+                             bool launched) {
   ShrinkOptions options;
-  if (!seconds.empty()) options.time = time_limit("--shrink-time", seconds);
+  if (time) options.time = *time;
   if (!launched)
     options.cheaper = [&known](const Setting& setting) { return cheaper_settings(setting, known); };
   return options;

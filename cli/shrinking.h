@@ -6,8 +6,9 @@
 
 namespace lockstep::cli {
 
-// The options for shrinking failing cases, as typed: the seconds for each signature, empty for the
-// default. `launched` are the only worlds of their run.
-ShrinkOptions shrink_options(const std::string& seconds, const Known& known, bool launched);
+// The options for shrinking failing cases, with the time for each signature, where it is given.
+// `launched` are the only worlds of their run.
+ShrinkOptions shrink_options(std::optional<std::chrono::milliseconds> time, const Known& known,
+                             bool launched);
 
 }  // namespace lockstep::cli

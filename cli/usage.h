@@ -22,6 +22,15 @@ struct NothingSelected : std::runtime_error {
 // "--cases 0: expected a whole number from 1 to 1,000,000".
 int64_t whole_number(const std::string& flag, const std::string& text, int64_t least, int64_t most);
 
+// The same for a flag whose value is a T.
+template <class T>
+auto whole_numbers(T least, T most) {
+  return [=](const std::string& flag, const std::string& text) {
+    return static_cast<T>(
+        whole_number(flag, text, static_cast<int64_t>(least), static_cast<int64_t>(most)));
+  };
+}
+
 // Decimal, or hexadecimal after 0x.
 uint64_t seed_value(const std::string& flag, const std::string& text);
 

@@ -4,9 +4,9 @@
 // a simulated world proves at once that nobody can run any more.
 #include "demos/make.h"
 #include "harness/base/text.h"
-#include "harness/history/trace.h"
 #include "harness/rank/rank_context.h"
 #include "harness/verdict/compare.h"
+#include "harness/verdict/trace.h"
 
 #include <torch/torch.h>
 

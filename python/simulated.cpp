@@ -1,10 +1,10 @@
 // Worlds of simulated ranks for tests in Python: its ranks are threads of this process that take
 // turns, and their collectives are carried in memory (docs/simulation.md).
-#include "harness/history/trace.h"
 #include "harness/pytorch/loaded.h"
 #include "harness/pytorch/pytorch.h"
 #include "harness/rank/journal.h"
 #include "harness/rank/rank_context.h"
+#include "harness/verdict/trace.h"
 #include "harness/worlds/sim/world.h"
 #include "harness/worlds/subject.h"
 

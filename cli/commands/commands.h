@@ -57,17 +57,38 @@ inline CLI::Validator not_a_stream() {
           ""};
 }
 
-// Adds flags that take one text, given by name, value placeholder and help. No value may be empty:
+// Adds flags that take one value, given by name, value placeholder and help. No value may be empty:
 // a variable that a script forgot to set must not mean the default.
-inline auto text_options_of(CLI::App& command) {
-  return [&command](const char* name, std::string& value, std::string_view placeholder,
-                    const char* help) {
-    auto* const option = command.add_option(name, value, help)
-                             ->type_name(std::string(placeholder))
-                             ->capture_default_str()
-                             ->check(not_empty());
+class ValueOptions {
+ public:
+  explicit ValueOptions(CLI::App& command) : command_(command) {}
+
+  CLI::Option* operator()(const char* name, std::string& value, std::string_view placeholder,
+                          const char* help) const {
+    auto* const option = checked(command_.add_option(name, value, help), placeholder);
     if (placeholder == "FILE" || placeholder == "FOLDER") option->check(not_a_stream());
-  };
+    return option->capture_default_str();
+  }
+
+  // `parsed(name, text)` is the value, or throws UsageError.
+  template <class T, class Parsed>
+  CLI::Option* operator()(const char* name, T& value, std::string_view placeholder,
+                          const char* help, Parsed parsed) const {
+    const auto assign = [name, &value, parsed](const std::string& text) {
+      value = parsed(name, text);
+    };
+    return checked(command_.add_option_function<std::string>(name, assign, help), placeholder);
+  }
+
+ private:
+  static CLI::Option* checked(CLI::Option* option, std::string_view placeholder) {
+    return option->type_name(std::string(placeholder))->check(not_empty());
+  }
+
+  CLI::App& command_;
+};
+inline ValueOptions value_options_of(CLI::App& command) {
+  return ValueOptions(command);
 }
 
 // Throws UsageError where what `command` is to start is an option: CLI11 takes the first unknown

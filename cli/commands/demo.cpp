@@ -151,7 +151,6 @@ Demonstration run_demo(const Demo& demo, const DemoFlags& flags, const Known& kn
 
 int show_demo(const DemoFlags& flags, const Known& known, SingleThreaded alone) {
   const auto& demo = demo_named(known, flags.name);
-  words("--color", flags.colour, {"auto", "always", "never"});
   if (flags.opens && flags.html.empty())
     throw UsageError("--open shows the page that --html FILE writes: give both");
   if (flags.shows_settings) {
@@ -191,7 +190,7 @@ void add_demo(CLI::App& app, const Known& known, SingleThreaded& alone, int& sta
   auto* command = app.add_subcommand(
       "demo", "a small case in a real world, with its picture; alone, the list of them");
   const auto flags = std::make_shared<DemoFlags>();
-  const auto option = text_options_of(*command);
+  const auto option = value_options_of(*command);
   command->add_option("NAME", flags->name, "a demonstration; beliefs: the list of beliefs")
       ->check(not_empty())
       ->type_name("");
@@ -205,7 +204,7 @@ void add_demo(CLI::App& app, const Known& known, SingleThreaded& alone, int& sta
   command->add_flag("--open", flags->opens, "opens that page");
   option("--tier", flags->tier, "TIER", "where ranks live: sim, warm, cold");
   option("--subject", flags->subject, "SUBJECT", "whose data parallelism is shown");
-  option("--color", flags->colour, "WHEN", "auto, always or never");
+  add_colour(*command, flags->colour);
   command->callback([flags, &known, &alone, &status] {
     flags->name = named_today(flags->name);
     status = flags->name.empty() || flags->name == kBeliefs

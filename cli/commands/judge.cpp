@@ -14,7 +14,8 @@ namespace lockstep::cli {
 namespace {
 
 struct JudgeFlags {
-  std::string folder, against, after, case_file, junit, json, html, allow_file, colour = "auto";
+  std::string folder, against, after, case_file, allow_file, colour = "auto";
+  ReportFiles files;
   std::vector<std::string> allowed;
   bool quiet = false, strict = false;
 };
@@ -41,12 +42,7 @@ Run judged_by_invariants(const JudgeFlags& flags, const recorded::RecordedRun& r
 }
 
 int judge_folder(const JudgeFlags& flags, const CommandLine& line, const JudgeCase& judge_case) {
-  words("--color", flags.colour, {"auto", "always", "never"});
-  for (const auto& file : {flags.junit, flags.json, flags.html}) check_writable(file);
-  for (const auto& [name, folder] :
-       {std::pair{"--against", &flags.against}, std::pair{"--after", &flags.after}})
-    if (!folder->empty() && !flags.case_file.empty())
-      throw UsageError(std::string(name) + " and --case exclude each other");
+  flags.files.check();
   std::optional<recorded::RecordedRun> recorded;
   if (flags.case_file.empty()) recorded = recorded::read_recorded_run(flags.folder);
   auto run =
@@ -59,10 +55,9 @@ int judge_folder(const JudgeFlags& flags, const CommandLine& line, const JudgeCa
   if (recorded && run.exit_code == kHeld && !recorded::compared_parameters(run))
     run.exit_code = kAllSkipped;
   print_run(run, flags.colour, flags.quiet);
-  write_reports(run, flags.json, flags.junit);
-  if (!flags.html.empty())
-    write_report(flags.html, recorded ? page_of(run, *recorded)
-                                      : page_of(run, std::vector<std::filesystem::path>()));
+  flags.files.write(run, [&] {
+    return recorded ? page_of(run, *recorded) : page_of(run, std::vector<std::filesystem::path>());
+  });
   return run.exit_code;
 }
 
@@ -73,17 +68,19 @@ void add_judge(CLI::App& app, const CommandLine& line, JudgeCase judge_case, int
                                      "recorded runs of a program of yours: were they "
                                      "data-parallel training?");
   const auto flags = std::make_shared<JudgeFlags>();
-  const auto option = text_options_of(*command);
+  const auto option = value_options_of(*command);
   command->add_option("FOLDER", flags->folder, "the folder with the ranks' histories")
       ->required()
       ->check(not_empty())
       ->type_name("");
-  option("--against", flags->against, "FOLDER",
-         "also against the same program as one process, recorded there");
-  option("--after", flags->after, "FOLDER",
-         "also beside the run that this one resumes, recorded there");
+  auto* const against = option("--against", flags->against, "FOLDER",
+                               "also against the same program as one process, recorded there");
+  auto* const after = option("--after", flags->after, "FOLDER",
+                             "also beside the run that this one resumes, recorded there");
   option("--case", flags->case_file, "FILE",
-         "by the checks of this case's scenario instead, which the program has run");
+         "by the checks of this case's scenario instead, which the program has run")
+      ->excludes(against)
+      ->excludes(after);
   command
       ->add_option("--allow", flags->allowed,
                    "findings of this invariant are remarks, which fail nothing")
@@ -91,10 +88,8 @@ void add_judge(CLI::App& app, const CommandLine& line, JudgeCase judge_case, int
       ->check(not_empty());
   option("--allow-file", flags->allow_file, "FILE", "a file of invariants to allow, one a line");
   command->add_flag("--strict", flags->strict, "remarks fail, but for invariants that are allowed");
-  option("--junit", flags->junit, "FILE", "write JUnit XML");
-  option("--json", flags->json, "FILE", "write everything found as JSON");
-  option("--html", flags->html, "FILE", "write a page with pictures of what happened");
-  option("--color", flags->colour, "WHEN", "auto, always or never");
+  flags->files.add_to(*command);
+  add_colour(*command, flags->colour);
   command->add_flag("-q", flags->quiet, "print failures and the summary only");
   command->callback([flags, line, judge_case = std::move(judge_case), &status] {
     status = judge_folder(*flags, line, judge_case);

@@ -73,7 +73,7 @@ void add_list(CLI::App& app, const Known& known, int& status) {
   const auto json = std::make_shared<std::string>();
   add_selection(*command, *selection);
   const auto course = std::make_shared<bool>(false);
-  const auto option = text_options_of(*command);
+  const auto option = value_options_of(*command);
   option("--json", *json, "FILE", "write names, claims and tags as JSON too");
   command->add_flag("--course", *course, "the course in eight steps instead: docs/course");
   command->callback([=, &known, &status] {

@@ -25,8 +25,8 @@ constexpr int64_t kShrinkRuns = 150;
 constexpr std::chrono::minutes kShrinkTime{5};
 
 struct MatrixFlags {
-  RunFlags run;
-  std::string file = "docs/matrix.md";
+  JobFlags jobs;
+  std::string colour = "auto", file = "docs/matrix.md";
 };
 
 std::string usable_subjects(const Known& known) {
@@ -72,23 +72,23 @@ void write_matrix(Run& run, const fs::path& file, const std::string& command) {
 }
 
 int matrix(MatrixFlags flags, const Known& known, SingleThreaded alone) {
-  auto& run = flags.run;
-  if (run.subjects.empty()) run.subjects = usable_subjects(known);
-  refuse_unusable_subjects(run.subjects, known);
-  const auto draw = draw_options_of(run);
+  auto& wanted = flags.jobs;
+  if (wanted.subjects.empty()) wanted.subjects = usable_subjects(known);
+  refuse_unusable_subjects(wanted.subjects, known);
+  const auto draw = draw_options_of(wanted);
   check_writable(flags.file);
   // Findings of an earlier matrix recur when their cases are drawn again; they are not run first.
   std::error_code none;
-  fs::remove_all(fs::path(run.out) / "failures", none);
-  auto jobs = jobs_of(run, known, draw);
-  CommandOptions options{.seed = draw.seed, .out = run.out, .colour = run.colour};
+  fs::remove_all(fs::path(wanted.out) / "failures", none);
+  auto jobs = jobs_of(wanted, known, draw);
+  CommandOptions options{.seed = draw.seed, .out = wanted.out, .colour = flags.colour};
   options.detail = Detail::summary;
   options.campaign.deadline = kDeadline;
   options.campaign.slots = default_slots();
-  options.campaign.shrink = shrink_options("", known, /*launched=*/false);
+  options.campaign.shrink = shrink_options({}, known, /*launched=*/false);
   options.campaign.shrink->runs = kShrinkRuns;
   options.campaign.shrink->time = kShrinkTime;
-  const auto command = "./lockstep matrix --subject " + run.subjects;
+  const auto command = "./lockstep matrix --subject " + wanted.subjects;
   options.at_end = [&](Run& done) { write_matrix(done, flags.file, command); };
   auto canaries = canaries_of(known, jobs.front().setting, {});
   return play(known, std::move(alone), std::move(jobs), std::move(canaries), options);
@@ -99,21 +99,24 @@ int matrix(MatrixFlags flags, const Known& known, SingleThreaded alone) {
 void add_matrix(CLI::App& app, const Known& known, SingleThreaded& alone, int& status) {
   auto* command = app.add_subcommand("matrix", "every claim over several subjects, as a page");
   const auto flags = std::make_shared<MatrixFlags>();
-  auto& run = flags->run;
-  run.tiers = "sim";
-  run.cases = "8";
-  run.seed = "1";
-  run.out = ".lockstep/matrix";
-  add_selection(*command, run.selection);
-  const auto option = text_options_of(*command);
-  option("--subject", run.subjects, "SUBJECTS",
+  auto& jobs = flags->jobs;
+  jobs.tiers = "sim";
+  jobs.draw.cases = 8;
+  jobs.seed = 1;
+  jobs.out = ".lockstep/matrix";
+  add_selection(*command, jobs.selection);
+  const auto option = value_options_of(*command);
+  option("--subject", jobs.subjects, "SUBJECTS",
          "whose data parallelism is compared (all that this machine has)");
-  option("--tier", run.tiers, "TIERS", "where ranks live: sim, warm, cold");
-  option("--cases", run.cases, "N", "cases drawn for a scenario, besides those it always has");
-  option("--seed", run.seed, "SEED", "the same seed draws the same cases");
+  option("--tier", jobs.tiers, "TIERS", "where ranks live: sim, warm, cold");
+  option("--cases", jobs.draw.cases, "N", "cases drawn for a scenario, besides those it always has",
+         whole_numbers(1, kCasesMost))
+      ->default_str("8");
+  option("--seed", jobs.seed, "SEED", "the same seed draws the same cases", seed_value)
+      ->default_str("1");
   option("--file", flags->file, "FILE", "the page; its case files are in a folder beside it");
-  option("--out", run.out, "FOLDER", "where runs are kept");
-  option("--color", run.colour, "WHEN", "auto, always or never");
+  option("--out", jobs.out, "FOLDER", "where runs are kept");
+  add_colour(*command, flags->colour);
   command->callback(
       [flags, &known, &alone, &status] { status = matrix(*flags, known, std::move(alone)); });
 }

@@ -40,7 +40,7 @@ void add_record(CLI::App& app) {
   auto* command =
       app.add_subcommand("record", "runs a training of yours and records it, for judge");
   const auto flags = std::make_shared<RecordFlags>();
-  const auto option = text_options_of(*command);
+  const auto option = value_options_of(*command);
   option("--out", flags->folder, "FOLDER", "where each rank writes its history (recorded)");
   option("--values", flags->values, "STEPS",
          "records values too in the first steps, for judge --against");

@@ -5,8 +5,8 @@
 #include "cli/run/play.h"
 #include "cli/shrinking.h"
 #include "cli/usage.h"
+#include "harness/archive/cut_off.h"
 #include "harness/base/text.h"
-#include "harness/campaign/cut_off.h"
 #include "harness/process/single_threaded.h"
 
 #include <algorithm>
@@ -16,9 +16,10 @@ namespace lockstep::cli {
 namespace {
 
 struct ReplayFlags {
-  std::string file, subject, tier, backend, timeout, html, out = ".lockstep", colour = "auto";
-  std::string shrink_time, repeat, time, trace, histories;
-  bool shrink = false, until_fail = false, verbose = false;
+  std::string file, subject, tier, backend;
+  CommandOptions options;
+  std::optional<std::chrono::milliseconds> shrink_time;
+  bool shrink = false, until_fail = false;
 };
 
 // The cases to replay: cases of one scenario, and where each ran; an empty setting means that the
@@ -76,15 +77,11 @@ std::vector<Job> jobs_of(const ReplayFlags& flags, const Known& known,
 }
 
 int replay(const ReplayFlags& flags, const Known& known, SingleThreaded alone) {
-  CommandOptions options{.out = flags.out,
-                         .html = flags.html,
-                         .command = known.command(),
-                         .history = {.trace = flags.trace, .folder = flags.histories},
-                         .colour = flags.colour,
-                         .show_rows = flags.verbose};
+  auto options = flags.options;
+  options.command = known.command();
   std::vector<Replayed> replayed;
   if (flags.file.empty()) {
-    replayed = cut_off_cases(known, flags.out);
+    replayed = cut_off_cases(known, options.out);
     options.campaign.after_failure = AfterFailure::keep_going;
   } else {
     auto [scenario, saved] = read_case(known, flags.file);
@@ -93,7 +90,6 @@ int replay(const ReplayFlags& flags, const Known& known, SingleThreaded alone) {
     options.campaign.case_origin = saved.origin;
   }
   auto jobs = jobs_of(flags, known, replayed);
-  words("--color", flags.colour, {"auto", "always", "never"});
   std::vector<std::string> tiers;
   for (const auto& job : jobs)
     if (std::find(tiers.begin(), tiers.end(), job.setting.tier) == tiers.end())
@@ -103,17 +99,10 @@ int replay(const ReplayFlags& flags, const Known& known, SingleThreaded alone) {
   for (const auto& one : replayed)
     for (const auto& c : one.cases)
       options.campaign.slots = std::max(options.campaign.slots, world_size(c));
-  if (flags.shrink || !flags.shrink_time.empty())
+  if (flags.shrink || flags.shrink_time)
     options.campaign.shrink =
         shrink_options(flags.shrink_time, known, options.launched.has_value());
-  if (flags.until_fail && !flags.repeat.empty())
-    throw UsageError("--until-fail and --repeat exclude each other");
   if (flags.until_fail) options.campaign.repeat = kRepeatMost;
-  if (!flags.repeat.empty())
-    options.campaign.repeat =
-        static_cast<int>(whole_number("--repeat", flags.repeat, 1, kRepeatMost));
-  if (!flags.time.empty()) options.campaign.time = duration("--for", flags.time);
-  if (!flags.timeout.empty()) options.campaign.deadline = time_limit("--timeout", flags.timeout);
   return play(known, std::move(alone), std::move(jobs), {}, options);
 }
 
@@ -122,7 +111,9 @@ int replay(const ReplayFlags& flags, const Known& known, SingleThreaded alone) {
 void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& status) {
   auto* command = app.add_subcommand("replay", "one case again, exactly");
   const auto flags = std::make_shared<ReplayFlags>();
-  const auto option = text_options_of(*command);
+  auto& options = flags->options;
+  auto& campaign = options.campaign;
+  const auto option = value_options_of(*command);
   command->add_option("FILE", flags->file, "a case file; none: what ran when a run was killed")
       ->check(not_empty())
       ->type_name("");
@@ -130,22 +121,27 @@ void add_replay(CLI::App& app, const Known& known, SingleThreaded& alone, int& s
   option("--tier", flags->tier, "TIERS",
          "where ranks live: sim, warm, cold, launched (cold, or where the run was killed)");
   option("--backend", flags->backend, "BACKENDS", "what carries the collectives (gloo)");
-  option("--timeout", flags->timeout, "SECONDS", "deadline of one play (30)");
-  option("--repeat", flags->repeat, "N", "run it N times, as long as it passes");
-  command->add_flag("--until-fail", flags->until_fail,
-                    "run it until it fails, or --for is over; at most a million times");
-  option("--for", flags->time, "TIME", "the time for that: 90s, 10m, 1.5h");
+  option("--timeout", campaign.deadline, "SECONDS", "deadline of one play (30)", time_limit);
+  auto* const repeat =
+      option("--repeat", campaign.repeat, "N", "run it N times, as long as it passes",
+             whole_numbers(1, kRepeatMost));
+  command
+      ->add_flag("--until-fail", flags->until_fail,
+                 "run it until it fails, or --for is over; at most a million times")
+      ->excludes(repeat);
+  option("--for", campaign.time, "TIME", "the time for that: 90s, 10m, 1.5h", duration);
   command->add_flag("--shrink", flags->shrink,
                     "search for a smaller case that fails alike, and save it");
-  option("--shrink-time", flags->shrink_time, "SECONDS", "the same, with the time for it (10)");
-  option("--trace", flags->trace, "FILE",
+  option("--shrink-time", flags->shrink_time, "SECONDS", "the same, with the time for it (10)",
+         time_limit);
+  options.files.add_to(*command);
+  option("--trace", options.history.trace, "FILE",
          "a trace of its last play, or the first that failed, for Perfetto or Chrome");
-  option("--history", flags->histories, "FOLDER",
+  option("--history", options.history.folder, "FOLDER",
          "what each rank recorded there, as 'judge FOLDER --case FILE' reads it");
-  option("--html", flags->html, "FILE", "write a page with pictures of what happened");
-  option("--out", flags->out, "FOLDER", "where runs are kept");
-  option("--color", flags->colour, "WHEN", "auto, always or never");
-  command->add_flag("-v", flags->verbose, "print what every rank recorded");
+  option("--out", options.out, "FOLDER", "where runs are kept");
+  add_colour(*command, options.colour);
+  command->add_flag("-v", options.show_rows, "print what every rank recorded");
   command->callback(
       [flags, &known, &alone, &status] { status = replay(*flags, known, std::move(alone)); });
 }

@@ -4,8 +4,7 @@
 #include "cli/output/report_files.h"
 #include "cli/output/run_page.h"
 #include "cli/usage.h"
-#include "harness/campaign/merge.h"
-#include "reports/github.h"
+#include "harness/archive/merge.h"
 #include "reports/run_file.h"
 
 #include <algorithm>
@@ -18,7 +17,8 @@ namespace fs = std::filesystem;
 
 struct ReportFlags {
   std::vector<std::string> paths;
-  std::string junit, json, html, summary, colour = "auto";
+  ReportFiles files;
+  std::string colour = "auto";
   bool partial = false, quiet = false;
 };
 
@@ -71,17 +71,13 @@ int exit_code_of(const Run& run, const ReportFlags& flags) {
 }
 
 int report(const ReportFlags& flags, const CommandLine& line) {
-  words("--color", flags.colour, {"auto", "always", "never"});
   auto run = merged_run(flags);
-  for (const auto& file : {flags.junit, flags.json, flags.html, flags.summary})
-    check_writable(file);
+  flags.files.check();
   run.program = line.program;
   if (run.command.empty()) run.command = line.text();
   run.exit_code = exit_code_of(run, flags);
   print_run(run, flags.colour, flags.quiet);
-  write_reports(run, flags.json, flags.junit);
-  if (!flags.html.empty()) write_report(flags.html, page_of(run, folders_of(flags)));
-  write_report(flags.summary, reports::step_summary(run));
+  flags.files.write(run, [&] { return page_of(run, folders_of(flags)); });
   return run.exit_code;
 }
 
@@ -91,17 +87,13 @@ void add_report(CLI::App& app, const CommandLine& line, int& status) {
   auto* command =
       app.add_subcommand("report", "one report of several runs: the shards of a campaign, say");
   const auto flags = std::make_shared<ReportFlags>();
-  const auto option = text_options_of(*command);
   command
       ->add_option("RUN", flags->paths, "files run.json, or folders in which the latest is meant")
       ->required()
       ->type_name("");
   command->add_flag("--partial", flags->partial, "missing shards leave the exit code alone");
-  option("--junit", flags->junit, "FILE", "write JUnit XML");
-  option("--json", flags->json, "FILE", "write everything found as JSON");
-  option("--html", flags->html, "FILE", "write a page with pictures of what happened");
-  option("--summary", flags->summary, "FILE", "write a summary as Markdown");
-  option("--color", flags->colour, "WHEN", "auto, always or never");
+  flags->files.add_to(*command);
+  add_colour(*command, flags->colour);
   command->add_flag("-q", flags->quiet, "print failures and the summary only");
   command->callback([flags, line, &status] { status = report(*flags, line); });
 }

@@ -9,6 +9,7 @@
 #include "reports/pictures/text.h"
 
 #include <set>
+#include <tuple>
 
 namespace lockstep::cli {
 
@@ -19,7 +20,9 @@ constexpr int64_t kShardsMost = 1'000'000;
 constexpr int64_t kMarks = 1'000;  // of a grid that somebody reads
 
 struct ShardFlags {
-  std::string length, world, seed = "0", epoch = "0", epochs, batch, colour = "auto";
+  int64_t length = 0, world = 1, epoch = 0, epochs = 1, batch = 1;
+  uint64_t seed = 0;
+  std::string colour = "auto";
   bool drop_last = false, no_pad = false, no_shuffle = false;
 };
 
@@ -69,18 +72,14 @@ reports::Picture picture_of(const std::vector<std::vector<size_t>>& by_rank, int
 }
 
 // Lines of indices, or a grid for each epoch.
-int shard(const ShardFlags& flags) {
-  words("--color", flags.colour, {"auto", "always", "never"});
-  const int64_t length = whole_number("--length", flags.length, 0, kLengthMost);
-  const int64_t world = whole_number("--world", flags.world, 1, kShardsMost);
-  const int64_t epoch = whole_number("--epoch", flags.epoch, 0, kLengthMost);
-  const DistributedSamplerOptions options{.num_replicas = world,
+int shard(const ShardFlags& flags, bool draws_grids) {
+  const auto [length, world, epoch] = std::tuple(flags.length, flags.world, flags.epoch);
+  const DistributedSamplerOptions options{.num_replicas = flags.world,
                                           .shuffle = !flags.no_shuffle,
-                                          .seed = seed_value("--seed", flags.seed),
+                                          .seed = flags.seed,
                                           .drop_last = flags.drop_last,
                                           .pad = !flags.no_pad,
                                           .allow_empty = true};
-  const bool draws_grids = !flags.epochs.empty() || !flags.batch.empty();
   if (!draws_grids) {
     for (int64_t rank = 0; rank < world; ++rank) {
       std::string line = "rank " + std::to_string(rank) + ":";
@@ -90,19 +89,17 @@ int shard(const ShardFlags& flags) {
     }
     return kHeld;
   }
-  const int64_t epochs = flags.epochs.empty() ? 1 : whole_number("--epochs", flags.epochs, 1, 100);
-  const int64_t batch = flags.batch.empty() ? 1 : whole_number("--batch", flags.batch, 1, kMarks);
   if (length == 0 || length + world > kMarks)
     throw UsageError("--epochs and --batch draw grids: expected from 1 to " +
                      std::to_string(kMarks) + " samples and ranks together");
   auto style = style_of_stdout(flags.colour);
   if (style.columns == 0) style.columns = kColumnsOfPaper;
-  for (int64_t each = epoch; each < epoch + epochs; ++each) {
+  for (int64_t each = epoch; each < epoch + flags.epochs; ++each) {
     std::vector<std::vector<size_t>> by_rank;
     for (int64_t rank = 0; rank < world; ++rank)
       by_rank.push_back(dealt(length, each, rank, options));
     print_shown((each == epoch ? "" : "\n") +
-                reports::text_of(picture_of(by_rank, each, batch, length), style));
+                reports::text_of(picture_of(by_rank, each, flags.batch, length), style));
   }
   return kHeld;
 }
@@ -112,22 +109,29 @@ int shard(const ShardFlags& flags) {
 void add_shard(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("shard", "each rank's sampler indices, one line a rank");
   const auto flags = std::make_shared<ShardFlags>();
-  const auto option = [&](const char* name, std::string& value, const char* help) {
-    return command->add_option(name, value, help)->type_name("N")->capture_default_str();
-  };
-  option("--length", flags->length, "samples in the dataset")->required();
-  option("--world", flags->world, "number of ranks")->required();
-  option("--seed", flags->seed, "the order is drawn from seed + epoch");
-  option("--epoch", flags->epoch, "from 0");
+  const auto option = value_options_of(*command);
+  option("--length", flags->length, "N", "samples in the dataset",
+         whole_numbers(int64_t{0}, kLengthMost))
+      ->required();
+  option("--world", flags->world, "N", "number of ranks", whole_numbers(int64_t{1}, kShardsMost))
+      ->required();
+  option("--seed", flags->seed, "N", "the order is drawn from seed + epoch", seed_value)
+      ->default_str("0");
+  option("--epoch", flags->epoch, "N", "from 0", whole_numbers(int64_t{0}, kLengthMost))
+      ->default_str("0");
   command->add_flag("--drop-last", flags->drop_last, "cut the tail instead of repeating samples");
   command->add_flag("--no-pad", flags->no_pad, "neither cut nor repeat: each sample once");
   command->add_flag("--no-shuffle", flags->no_shuffle, "0, 1, 2, ... instead of a drawn order");
-  option("--epochs", flags->epochs, "a grid for each of so many epochs, with repeats marked");
-  option("--batch", flags->batch, "a grid with a group of columns for each batch");
-  command->add_option("--color", flags->colour, "auto, always or never")
-      ->type_name("WHEN")
-      ->capture_default_str();
-  command->callback([flags, &status] { status = shard(*flags); });
+  const auto* const epochs = option("--epochs", flags->epochs, "N",
+                                    "a grid for each of so many epochs, with repeats marked",
+                                    whole_numbers(int64_t{1}, int64_t{100}));
+  const auto* const batch =
+      option("--batch", flags->batch, "N", "a grid with a group of columns for each batch",
+             whole_numbers(int64_t{1}, kMarks));
+  add_colour(*command, flags->colour);
+  command->callback([flags, epochs, batch, &status] {
+    status = shard(*flags, epochs->count() + batch->count() > 0);
+  });
 }
 
 }  // namespace lockstep::cli

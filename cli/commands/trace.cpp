@@ -29,8 +29,8 @@ void add_trace(CLI::App& app, int& status) {
       ->required()
       ->check(not_empty())
       ->type_name("");
-  text_options_of (*command)("--out", flags->out, "FILE",
-                             "the trace, for Perfetto or Chrome (trace.json in FOLDER)");
+  value_options_of (*command)("--out", flags->out, "FILE",
+                              "the trace, for Perfetto or Chrome (trace.json in FOLDER)");
   command->callback([flags, &status] { status = trace(*flags); });
 }
 

@@ -1,10 +1,12 @@
 // Prints a run and writes the report files that a user requested.
 #include "cli/output/report_files.h"
 
+#include "cli/commands/commands.h"
 #include "cli/machine.h"
 #include "cli/output/github.h"
 #include "cli/print.h"
 #include "cli/usage.h"
+#include "reports/github.h"
 #include "reports/json.h"
 #include "reports/junit.h"
 #include "reports/terminal.h"
@@ -18,6 +20,24 @@
 namespace lockstep::cli {
 
 namespace {
+
+using Page = std::function<std::string()>;
+
+// A format of the report of a run.
+struct Format {
+  const char *flag, *help;
+  const char* archived;  // the name of its file in the archive; null: it has none
+  std::string (*text)(const Run& run, const Page& page);
+};
+const Format kFormats[] = {
+    {"--junit", "write JUnit XML", "junit.xml",
+     [](const Run& run, const Page&) { return reports::junit(run); }},
+    {"--json", "write everything found as JSON", "run.json",
+     [](const Run& run, const Page&) { return reports::file_text(reports::run_json(run)); }},
+    {"--html", "write a page with pictures of what happened", nullptr,
+     [](const Run&, const Page& page) { return page(); }},
+    {"--summary", "write a summary as Markdown", "summary.md",
+     [](const Run& run, const Page&) { return reports::step_summary(run); }}};
 
 [[noreturn]] void cannot_write(const std::filesystem::path& path) {
   throw UsageError(path.string() + ": cannot be written: " + std::strerror(errno));
@@ -60,11 +80,42 @@ void print_run(const Run& run, const std::string& colour, bool quiet) {
   print_shown(reports::summary(run, style));
 }
 
-void write_reports(const Run& run, const std::filesystem::path& json,
-                   const std::filesystem::path& junit) {
+void add_colour(CLI::App& command, std::string& colour) {
+  value_options_of(command)("--color", colour, "WHEN", "auto, always or never",
+                            [](const std::string& flag, const std::string& text) {
+                              words(flag, text, {"auto", "always", "never"});
+                              return text;
+                            })
+      ->default_str(colour);
+}
+
+std::map<std::string, std::string> archived_reports(const Run& run) {
+  std::map<std::string, std::string> reports;
+  for (const auto& format : kFormats)
+    if (format.archived) reports.emplace(format.archived, format.text(run, {}));
+  return reports;
+}
+
+void ReportFiles::add_to(CLI::App& command) {
+  const auto option = value_options_of(command);
+  for (const auto& format : kFormats) option(format.flag, files_[format.flag], "FILE", format.help);
+}
+
+void ReportFiles::check() const {
+  std::map<std::string, std::string> flags;  // by file
+  for (const auto& [flag, file] : files_) {
+    if (file.empty()) continue;
+    const auto [other, is_new] = flags.emplace(file, flag);
+    if (!is_new) throw UsageError(other->second + " and " + flag + " name the same file");
+    check_writable(file);
+  }
+}
+
+void ReportFiles::write(const Run& run, const Page& page) const {
   if (on_github()) write_for_github(run);
-  write_report(json, reports::file_text(reports::run_json(run)));
-  write_report(junit, reports::junit(run));
+  for (const auto& format : kFormats)
+    if (const auto file = files_.find(format.flag); file != files_.end() && !file->second.empty())
+      write_report(file->second, format.text(run, page));
 }
 
 }  // namespace lockstep::cli

@@ -76,8 +76,8 @@ std::string RequestedHistory::write(const HistoryFiles& files) const {
     fs::create_directories(files.folder, error);
     fs::permissions(files.folder, fs::perms::owner_all, error);
     for (const auto& [file, bytes] : history_files_of(c, history))
-      write_new(files.folder / file, bytes);
-    text += "histories: " + files.folder.string() + ", of " + name + "\n";
+      write_new(fs::path(files.folder) / file, bytes);
+    text += "histories: " + files.folder + ", of " + name + "\n";
   }
   if (!files.trace.empty()) text += traced(as_recorded(name, history), files.trace);
   return text;
@@ -86,7 +86,7 @@ std::string RequestedHistory::write(const HistoryFiles& files) const {
 void check_history_files(const HistoryFiles& files) {
   if (files.folder.empty()) return;
   std::error_code error;
-  const auto first = files.folder / history_name(0);
+  const auto first = std::filesystem::path(files.folder) / history_name(0);
   if (fs::exists(fs::symlink_status(first, error)))
     throw UsageError(first.string() + ": is there already; name a new folder");
 }

@@ -1,16 +1,16 @@
 // The history of one case of a run, for the files that a user requested of it.
 #pragma once
 
-#include "harness/campaign/kept_histories.h"
-#include "harness/campaign/listener.h"
+#include "harness/archive/kept_histories.h"
+#include "harness/cases/listener.h"
 
 #include <optional>
 
 namespace lockstep::cli {
 
 struct HistoryFiles {
-  std::filesystem::path trace;   // a Chrome trace; empty: not written
-  std::filesystem::path folder;  // a history for each rank; empty: not written
+  std::string trace;   // the file of a Chrome trace; empty: not written
+  std::string folder;  // of a history for each rank; empty: not written
   bool empty() const { return trace.empty() && folder.empty(); }
 };
 

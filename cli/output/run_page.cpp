@@ -1,6 +1,6 @@
 #include "cli/output/run_page.h"
 
-#include "harness/campaign/kept_histories.h"
+#include "harness/archive/kept_histories.h"
 #include "reports/pages/run_page.h"
 
 namespace lockstep::cli {

@@ -14,9 +14,7 @@
 #include "harness/worlds/launched/device_assignment.h"
 #include "harness/worlds/launched/launched_tier.h"
 #include "harness/worlds/tiers.h"
-#include "reports/github.h"
 #include "reports/json.h"
-#include "reports/junit.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -141,8 +139,8 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan p
   auto& jobs = playing.jobs;
   use_one_intra_op_thread();
   const auto& interrupted = watch_interrupts();
-  for (const auto& file : {options.junit, options.json, options.html, options.history.trace})
-    check_writable(file);
+  options.files.check();
+  check_writable(options.history.trace);
   check_history_files(options.history);
   Archive disk(options.out);
   RunArchive archive(disk);
@@ -177,18 +175,15 @@ Run run_on(std::vector<std::unique_ptr<Tier>>& lanes, const Known& known, Plan p
   Campaign(std::move(jobs), std::move(playing.canaries), options.campaign, lanes, archive, listener)
       .run(interrupted, run);
   run.exit_code = exit_code_of(run, archive);
-  archive.write("run.json", reports::file_text(reports::run_json(run)));
-  archive.write("junit.xml", reports::junit(run));
-  archive.write("summary.md", reports::step_summary(run));
+  for (const auto& [file, text] : archived_reports(run)) archive.write(file, text);
   archive.append({{"event", "end"}, {"exit_code", run.exit_code}});
   live.summary();
   run.exit_code = exit_code_of(run, archive);
   if (!archive.loss().empty())
     print_to_stderr("the archive of this run is not whole: " + archive.loss());
   // Last, since a full disk must not suppress the summary.
-  write_reports(run, options.json, options.junit);
+  options.files.write(run, [&] { return page_of(run, {disk.folder()}); });
   if (!options.history.empty()) print(kept.write(options.history));
-  if (!options.html.empty()) write_report(options.html, page_of(run, {disk.folder()}));
   if (options.at_end) options.at_end(run);
   return run;
 }

@@ -15,9 +15,9 @@ struct CommandOptions {
   CampaignOptions campaign;
   std::optional<uint64_t> seed;   // that the cases were drawn from
   std::optional<RunShard> shard;  // whose cases the jobs run
-  std::filesystem::path out = ".lockstep";
-  std::filesystem::path junit, json, html;  // empty: not written
-  std::string command;                      // runs the same again, but for a seed
+  std::string out = ".lockstep";
+  ReportFiles files = {};
+  std::string command;  // runs the same again, but for a seed
   HistoryFiles history = {};
   std::string colour = "auto";
   Detail detail = Detail::normal;

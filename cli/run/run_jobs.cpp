@@ -3,44 +3,44 @@
 #include "cli/machine.h"
 #include "cli/print.h"
 #include "cli/run/draw_progress.h"
-#include "cli/run/sharding.h"
 #include "cli/usage.h"
+#include "harness/archive/archived_failures.h"
 #include "harness/base/text.h"
-#include "harness/campaign/archived_failures.h"
 #include "harness/cases/canary.h"
+#include "harness/cases/groups.h"
 #include "reports/style.h"
 
 #include <algorithm>
 #include <random>
+#include <set>
 #include <unistd.h>
 
 namespace lockstep::cli {
 
 namespace {
 
-constexpr int kCasesMost = 1'000'000;
 constexpr int kWorldMost = 1024;
 
 // For each scenario, where --tier does not say where to run: every case runs in simulated worlds,
 // and this many in worlds of processes, where a case takes ten times as long.
 constexpr size_t kCasesInProcesses = 3;
 
-bool runs_few_in_processes(const RunFlags& flags) {
+bool runs_few_in_processes(const JobFlags& flags) {
   return flags.tiers.empty() && !flags.thorough && flags.backends == Setting().backend;
 }
 
 // The whole catalogue, and nothing said of how much: half a minute for a first verdict.
-bool is_first_look(const RunFlags& flags) {
+bool is_first_look(const JobFlags& flags) {
   const auto& selection = flags.selection;
   const bool is_whole = selection.patterns.empty() && selection.excluded.empty() &&
                         selection.tags.empty() && selection.not_tags.empty();
-  return is_whole && runs_few_in_processes(flags) && flags.cases.empty() && flags.shard.empty() &&
-         flags.worlds.empty() && flags.set.empty() && !flags.failed && !draws_on(flags);
+  return is_whole && runs_few_in_processes(flags) && !flags.draw.cases && !flags.shard &&
+         flags.draw.worlds.empty() && flags.draw.set.empty() && !flags.failed && !draws_on(flags);
 }
 
 }  // namespace
 
-std::string tiers_of(const RunFlags& flags) {
+std::string tiers_of(const JobFlags& flags) {
   if (flags.thorough && !flags.tiers.empty())
     throw UsageError(
         "--thorough and --tier exclude each other: --thorough runs on sim, warm and cold");
@@ -52,7 +52,7 @@ std::string tiers_of(const RunFlags& flags) {
 
 namespace {
 
-std::vector<Setting> settings_of(const RunFlags& flags, const Known& known) {
+std::vector<Setting> settings_of(const JobFlags& flags, const Known& known) {
   std::vector<Setting> settings;
   const auto tiers = words("--tier", tiers_of(flags), names_of_tiers());
   for (const auto& tier : tiers)
@@ -74,57 +74,57 @@ std::vector<Setting> settings_of(const RunFlags& flags, const Known& known) {
 
 }  // namespace
 
-DrawOptions draw_options_of(const RunFlags& flags) {
+DrawOptions draw_options_of(const JobFlags& flags) {
   if (flags.failed)
     for (const auto& [flag, is_given] :
-         {std::pair("--shard", !flags.shard.empty()), std::pair("--cases", !flags.cases.empty()),
-          std::pair("--for", !flags.time.empty()), std::pair("--until-fail", flags.until_fail)})
+         {std::pair("--shard", flags.shard.has_value()),
+          std::pair("--cases", flags.draw.cases.has_value()),
+          std::pair("--for", flags.time.has_value()), std::pair("--until-fail", flags.until_fail)})
       if (is_given)
         throw UsageError(std::string("--failed and ") + flag +
                          " exclude each other: --failed runs the archived cases of this machine, "
                          "all of them");
-  if (draws_on(flags) && !flags.shard.empty())
+  if (draws_on(flags) && flags.shard)
     throw UsageError(std::string("--shard and ") + (flags.until_fail ? "--until-fail" : "--for") +
                      " exclude each other: the shards of a campaign have one list of cases");
-  DrawOptions options{.a_third = is_first_look(flags), .only_archived = flags.failed};
-  options.seed = flags.seed.empty() ? std::random_device()() : seed_value("--seed", flags.seed);
-  if (!flags.cases.empty())
-    options.cases = static_cast<int>(whole_number("--cases", flags.cases, 1, kCasesMost));
-  if (!flags.worlds.empty())
-    for (const auto& world : split(flags.worlds, ','))
-      options.worlds.push_back(static_cast<int>(whole_number("--world", world, 1, kWorldMost)));
-  for (const auto& assignment : flags.set) {
-    if (assignment.starts_with("world.size=") && !options.worlds.empty())
+  if (flags.shard && !flags.seed)
+    throw UsageError("--shard " + shard_text(*flags.shard) +
+                     " needs --seed: without one every shard would draw other cases");
+  auto options = flags.draw;
+  options.a_third = is_first_look(flags);
+  options.only_archived = flags.failed;
+  options.seed = flags.seed ? *flags.seed : std::random_device()();
+  std::set<std::string> paths;
+  for (const auto& [path, value] : options.set) {
+    if (path == "world.size" && !options.worlds.empty())
       throw UsageError("--world and --set world.size exclude each other");
-    const auto equals = assignment.find('=');
-    if (equals == std::string::npos || equals == 0)
-      throw UsageError("--set " + assignment + ": expected FIELD=VALUE");
-    const auto path = assignment.substr(0, equals);
-    if (std::any_of(options.set.begin(), options.set.end(),
-                    [&](const auto& other) { return other.first == path; }))
-      throw UsageError("--set " + path + "=... is given twice");
-    options.set.emplace_back(path, assignment.substr(equals + 1));
+    if (!paths.insert(path).second) throw UsageError("--set " + path + "=... is given twice");
   }
   return options;
 }
 
-std::optional<RunShard> shard_option_of(const RunFlags& flags) {
-  if (flags.shard.empty()) return {};
-  const auto shard = shard_value(flags.shard);
-  if (flags.seed.empty())
-    throw UsageError("--shard " + flags.shard +
-                     " needs --seed: without one every shard would draw other cases");
-  return shard;
+std::pair<std::string, std::string> assignment_of(const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw UsageError("--set " + text + ": expected FIELD=VALUE");
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+std::vector<int> worlds_of(const std::string& flag, const std::string& text) {
+  std::vector<int> worlds;
+  for (const auto& world : split(text, ','))
+    worlds.push_back(static_cast<int>(whole_number(flag, world, 1, kWorldMost)));
+  return worlds;
 }
 
 namespace {
 
 // Failures archived on this machine are not part of a campaign spread over several: they would
 // shift the case numbers on this machine only.
-std::vector<Case> archived_for(const Scenario& scenario, const RunFlags& flags) {
+std::vector<Case> archived_for(const Scenario& scenario, const JobFlags& flags) {
   auto [archived, refused] = archived_failures(flags.out, scenario);
   for (const auto& why : refused) print_to_stderr(why);
-  if (flags.shard.empty()) return archived;
+  if (!flags.shard) return archived;
   if (!archived.empty())
     print_to_stderr(scenario.name + ": a shard leaves out what is archived in " +
                     (std::filesystem::path(flags.out) / "failures").string() +
@@ -143,7 +143,7 @@ GrowingCases cases_of(const Scenario& scenario, const DrawOptions& options,
 }
 
 // For --failed: there is nothing to run.
-[[noreturn]] void tell_that_nothing_failed(size_t archived, const RunFlags& flags) {
+[[noreturn]] void tell_that_nothing_failed(size_t archived, const JobFlags& flags) {
   const auto folder = std::filesystem::path(flags.out) / "failures";
   std::error_code error, none;
   const std::filesystem::directory_iterator entries(folder, error);
@@ -151,9 +151,9 @@ GrowingCases cases_of(const Scenario& scenario, const DrawOptions& options,
     throw UsageError(folder.string() + ": cannot list the archived failures: " + error.message());
   if (archived == 0)
     throw NothingSelected("no failure of these scenarios is archived in " + folder.string());
-  const std::string flag = flags.worlds.empty() ? "--set leaves"
-                           : flags.set.empty()  ? "--world leaves"
-                                                : "--world and --set leave";
+  const std::string flag = flags.draw.worlds.empty() ? "--set leaves"
+                           : flags.draw.set.empty()  ? "--world leaves"
+                                                     : "--world and --set leave";
   throw NothingSelected(reports::counted(static_cast<int64_t>(archived), "failure") +
                         " of these scenarios in " + folder.string() + ", and " + flag + " out " +
                         (archived == 1 ? "this one" : "all of them"));
@@ -184,9 +184,9 @@ std::optional<std::string> missing_field(const Scenario& scenario, const DrawOpt
 
 }  // namespace
 
-std::vector<Job> jobs_of(const RunFlags& flags, const Known& known, const DrawOptions& draw) {
+std::vector<Job> jobs_of(const JobFlags& flags, const Known& known, const DrawOptions& draw) {
   const auto settings = settings_of(flags, known);
-  const auto shard = shard_option_of(flags).value_or(RunShard());
+  const auto shard = flags.shard.value_or(RunShard());
   std::vector<Job> jobs;
   size_t archived_in_all = 0;
   const auto scenarios = selected(known.scenarios, flags.selection);

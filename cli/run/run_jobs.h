@@ -9,33 +9,37 @@
 
 namespace lockstep::cli {
 
-// As typed.
-struct RunFlags {
+// Decides which cases run, and where; words as typed.
+struct JobFlags {
   Selection selection;
-  std::string tiers, backends = "gloo", subjects, worlds, seed, cases, shard, slots, timeout,
-                     rendezvous_timeout, shrink_time, time, max_fail, repeat, slowest;
-  std::vector<std::string> set;
-  std::string junit, json, html, trace, out = ".lockstep", colour = "auto";
-  bool thorough = false, failed = false, plan = false, until_fail = false, stop_at_first = false,
-       keep_going = false, no_shrink = false, quiet = false;
-  int verbose = 0;
+  std::string tiers, backends = "gloo", subjects, out = ".lockstep";
+  DrawOptions draw;  // its cases, worlds and `set`
+  std::optional<uint64_t> seed;
+  std::optional<RunShard> shard;
+  std::optional<std::chrono::milliseconds> time;
+  bool thorough = false, failed = false, until_fail = false, quiet = false;
 };
 
+// FIELD=VALUE of --set, and the sizes of --world, separated by commas. Throw UsageError.
+std::pair<std::string, std::string> assignment_of(const std::string& text);
+std::vector<int> worlds_of(const std::string& flag, const std::string& text);
+
+inline constexpr int kCasesMost = 1'000'000;
+
 // The tiers of --tier, --thorough or neither, separated by commas. Throws UsageError.
-std::string tiers_of(const RunFlags& flags);
+std::string tiers_of(const JobFlags& flags);
 
-// The value of --shard, if it is given. Throws UsageError.
-std::optional<RunShard> shard_option_of(const RunFlags& flags);
-
-DrawOptions draw_options_of(const RunFlags& flags);
+// With a seed, which is random where none is given. Throws UsageError for flags that exclude each
+// other.
+DrawOptions draw_options_of(const JobFlags& flags);
 
 // True of a run that draws more cases until its time is over or one fails.
-inline bool draws_on(const RunFlags& flags) {
-  return flags.until_fail || !flags.time.empty();
+inline bool draws_on(const JobFlags& flags) {
+  return flags.until_fail || flags.time;
 }
 
 // Draws the cases. Throws UsageError and NothingSelected.
-std::vector<Job> jobs_of(const RunFlags& flags, const Known& known, const DrawOptions& draw);
+std::vector<Job> jobs_of(const JobFlags& flags, const Known& known, const DrawOptions& draw);
 
 // A launched world has a fixed size: the canary that fails at any size runs at this one, the others
 // if they fit.

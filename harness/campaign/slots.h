@@ -3,6 +3,8 @@
 // small ones.
 #pragma once
 
+#include "harness/base/tier_errors.h"
+
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -27,6 +29,21 @@ class Slots {
   int free_;
   uint64_t next_ticket_ = 0, now_serving_ = 0;
   bool closed_ = false;
+};
+
+// Slots for as long as it lives. Throws Interrupted where they are closed.
+class TakenSlots {
+ public:
+  TakenSlots(Slots& slots, int ranks) : slots_(slots), taken_(slots.take(ranks)) {
+    if (taken_ == 0) throw Interrupted();
+  }
+  ~TakenSlots() { slots_.give_back(taken_); }
+  TakenSlots(const TakenSlots&) = delete;
+  TakenSlots& operator=(const TakenSlots&) = delete;
+
+ private:
+  Slots& slots_;
+  const int taken_;
 };
 
 }  // namespace lockstep

@@ -2,7 +2,7 @@
 // learns the reason; and lists running cases. No clock of its own: every call passes the time.
 #pragma once
 
-#include "harness/campaign/listener.h"
+#include "harness/cases/listener.h"
 
 #include <set>
 

@@ -1,6 +1,6 @@
 #include "harness/base/text.h"
 #include "harness/cases/scenario.h"
-#include "harness/history/trace.h"
+#include "harness/verdict/trace.h"
 
 #include <algorithm>
 #include <limits>

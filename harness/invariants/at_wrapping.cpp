@@ -1,7 +1,7 @@
 #include "harness/invariants/at_wrapping.h"
 
 #include "harness/base/text.h"
-#include "harness/history/trace.h"
+#include "harness/verdict/trace.h"
 
 #include <map>
 #include <set>

@@ -1,9 +1,9 @@
 // Whether all ranks issue the same collectives in the same order.
 #include "harness/base/text.h"
-#include "harness/history/ladders.h"
-#include "harness/history/trace.h"
 #include "harness/invariants/endings.h"
 #include "harness/recorded/divided.h"
+#include "harness/verdict/ladders.h"
+#include "harness/verdict/trace.h"
 
 #include <algorithm>
 #include <map>

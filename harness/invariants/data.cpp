@@ -1,8 +1,8 @@
 // Whether the ranks share one dataset as they should.
 #include "harness/base/text.h"
-#include "harness/history/trace.h"
 #include "harness/invariants/batches.h"
 #include "harness/invariants/rows.h"
+#include "harness/verdict/trace.h"
 
 #include <algorithm>
 #include <map>

@@ -2,7 +2,7 @@
 #include "harness/invariants/endings.h"
 
 #include "harness/base/text.h"
-#include "harness/history/trace.h"
+#include "harness/verdict/trace.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Whether gradients are averaged where they should be, and only there.
 #include "harness/base/text.h"
-#include "harness/history/trace.h"
 #include "harness/invariants/at_wrapping.h"
+#include "harness/verdict/trace.h"
 
 #include <algorithm>
 #include <map>

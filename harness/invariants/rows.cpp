@@ -1,8 +1,8 @@
 #include "harness/invariants/rows.h"
 
 #include "harness/base/text.h"
-#include "harness/history/trace.h"
 #include "harness/verdict/columns.h"
+#include "harness/verdict/trace.h"
 
 #include <algorithm>
 #include <array>

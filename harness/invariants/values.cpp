@@ -1,7 +1,7 @@
 // Whether numbers stay finite, and random ones differ where they should.
 #include "harness/base/text.h"
-#include "harness/history/trace.h"
 #include "harness/invariants/rows.h"
+#include "harness/verdict/trace.h"
 
 #include <algorithm>
 #include <cmath>

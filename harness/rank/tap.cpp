@@ -1,9 +1,9 @@
 #include "harness/rank/tap.h"
 
-#include "harness/history/trace.h"
 #include "harness/rank/injector.h"
 #include "harness/rank/journal.h"
 #include "harness/rank/tensors.h"
+#include "harness/verdict/trace.h"
 
 #include <algorithm>
 

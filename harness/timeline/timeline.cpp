@@ -1,7 +1,7 @@
 #include "harness/timeline/timeline.h"
 
-#include "harness/history/ladders.h"
-#include "harness/history/trace.h"
+#include "harness/verdict/ladders.h"
+#include "harness/verdict/trace.h"
 
 #include <algorithm>
 #include <map>

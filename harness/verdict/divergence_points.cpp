@@ -1,7 +1,7 @@
 // Finds where the ranks of a group diverge: see trace.h.
-#include "harness/history/ladders.h"
-#include "harness/history/trace.h"
 #include "harness/verdict/columns.h"
+#include "harness/verdict/ladders.h"
+#include "harness/verdict/trace.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,7 +1,7 @@
 #include "reports/pages/shown_case.h"
 
 #include "harness/base/text.h"
-#include "harness/history/trace.h"
+#include "harness/verdict/trace.h"
 #include "reports/pictures/communication.h"
 #include "reports/pictures/observed.h"
 

@@ -1,8 +1,8 @@
 #include "reports/pictures/communication.h"
 
 #include "harness/base/text.h"
-#include "harness/history/ladders.h"
-#include "harness/history/trace.h"
+#include "harness/verdict/ladders.h"
+#include "harness/verdict/trace.h"
 #include "reports/pictures/aggregate.h"
 #include "reports/style.h"
 

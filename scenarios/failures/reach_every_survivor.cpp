@@ -6,7 +6,7 @@
 // checks judge how ranks end: the failing rank as planned, the others with a sentence. The case
 // says when and how the rank fails.
 #include "harness/cases/generators.h"
-#include "harness/history/trace.h"
+#include "harness/verdict/trace.h"
 #include "scenarios/cases/devices.h"
 #include "scenarios/cases/draw.h"
 #include "scenarios/cases/expect.h"

@@ -1,6 +1,6 @@
 // Checks what shrinking adds to a campaign: the smallest case in the result, in its file, on any
 // number of lanes.
-#include "harness/campaign/archived_failures.h"
+#include "harness/archive/archived_failures.h"
 #include "harness/cases/draw.h"
 #include "harness/cases/shown_fields.h"
 #include "tests/campaign/bench.h"

@@ -1,6 +1,6 @@
 // Case files and run files, which other programs may have written.
+#include "harness/archive/merge.h"
 #include "harness/base/parse_json.h"
-#include "harness/campaign/merge.h"
 #include "harness/cases/scenario.h"
 #include "reports/github.h"
 #include "reports/json.h"

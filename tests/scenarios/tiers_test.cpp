@@ -3,7 +3,7 @@
 #include "harness/worlds/tiers.h"
 
 #include "harness/cases/draw.h"
-#include "harness/history/trace.h"
+#include "harness/verdict/trace.h"
 #include "harness/worlds/subject.h"
 #include "scenarios/catalogue.h"
 #include "scenarios/subjects/subjects.h"

@@ -2,7 +2,7 @@
 
 # Folder -> the folders and files it may include; the longest folder that holds a file decides.
 BASE, HISTORY, VERDICT, CASES = "harness/base", "harness/history", "harness/verdict", "harness/cases"
-PROCESS, CAMPAIGN, WORLD = "harness/process", "harness/campaign", "harness/worlds"
+ARCHIVE, PROCESS, CAMPAIGN, WORLD = "harness/archive", "harness/process", "harness/campaign", "harness/worlds"
 RECORDED, INVARIANTS, TIMELINE = "harness/recorded", "harness/invariants", "harness/timeline"
 ACCELERATOR, CUDA, RANK = "harness/accelerator", "harness/cuda", "harness/rank"
 PYTORCH = "harness/pytorch"
@@ -40,7 +40,8 @@ MAY_INCLUDE = {
     VERDICT: (VERDICT, HISTORY, BASE),
     CASES: JUDGED,
     PROCESS: (PROCESS, BASE),
-    CAMPAIGN: (CAMPAIGN, PROCESS) + JUDGED,
+    ARCHIVE: (ARCHIVE,) + JUDGED,
+    CAMPAIGN: (CAMPAIGN, ARCHIVE, PROCESS) + JUDGED,
     RECORDED: (RECORDED, HISTORY, BASE),
     INVARIANTS: (INVARIANTS, RECORDED) + JUDGED,
     TIMELINE: (TIMELINE, INVARIANTS, RECORDED) + JUDGED,

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections import Counter
 
-from borders import ACCELERATOR, BASE, CAMPAIGN, INVARIANTS, JUDGED, LAUNCHER, MAY_INCLUDE, PROCESS, RANK, RECORDED, TIMELINE, WORLD
+from borders import ACCELERATOR, ARCHIVE, BASE, CAMPAIGN, INVARIANTS, JUDGED, LAUNCHER, MAY_INCLUDE, PROCESS, RANK, RECORDED, TIMELINE, WORLD
 from definitions import one_definition
 from patterns import patterns
 from reading_path import reading_path
@@ -26,7 +26,7 @@ STREAM_ORDER = (ACCELERATOR + "/stream_order.h", ACCELERATOR + "/stream_order.cp
 RECORDS = tuple(f"{RANK}/{name}.{end}" for name in ("call_sites", "injector", "journal") for end in ("h", "cpp"))
 FILES_OF_A_FOLDER = 35
 DATA_FOLDERS = ("tests/mutants", "tests/cli/golden")
-TORCH_FREE = JUDGED + (RECORDED, INVARIANTS, TIMELINE, PROCESS, CAMPAIGN, "reports", "cli") + STREAM_ORDER + RECORDS + LAUNCHER
+TORCH_FREE = JUDGED + (RECORDED, INVARIANTS, TIMELINE, ARCHIVE, PROCESS, CAMPAIGN, "reports", "cli") + STREAM_ORDER + RECORDS + LAUNCHER
 FRAGILE = {"Gloo": re.compile(r"ProcessGroupGloo|^gloo/"), "NCCL": re.compile(r"ProcessGroupNCCL|^nccl")}
 
 # Path -> why it may be longer than this.

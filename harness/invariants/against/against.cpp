@@ -2,9 +2,9 @@
 
 #include "harness/base/characters.h"
 #include "harness/base/text.h"
-#include "harness/history/trace.h"
 #include "harness/invariants/rows.h"
 #include "harness/recorded/passes.h"
+#include "harness/verdict/trace.h"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 
 #include "harness/base/stack_text.h"
 #include "harness/cases/tier.h"
-#include "harness/history/trace.h"
+#include "harness/verdict/trace.h"
 
 #include <fstream>
 

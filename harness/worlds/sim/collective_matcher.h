@@ -2,7 +2,7 @@
 // every other's n-th. A mismatch is found as it arrives. No torch.
 #pragma once
 
-#include "harness/history/trace.h"
+#include "harness/verdict/trace.h"
 #include "harness/worlds/sim/scheduler.h"
 
 #include <algorithm>

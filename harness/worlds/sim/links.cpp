@@ -1,6 +1,6 @@
 #include "harness/worlds/sim/links.h"
 
-#include "harness/history/trace.h"
+#include "harness/verdict/trace.h"
 
 #include <algorithm>
 

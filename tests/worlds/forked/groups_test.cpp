@@ -1,5 +1,5 @@
 // Groups of some ranks, and the verdict where the ranks of a group diverge.
-#include "harness/history/trace.h"
+#include "harness/verdict/trace.h"
 #include "tests/worlds/forked/toys.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "harness/campaign/archived_failures.h"
+#include "harness/archive/archived_failures.h"
 
 #include "harness/base/characters.h"
 #include "harness/base/text.h"

@@ -1,4 +1,4 @@
-#include "harness/campaign/archive.h"
+#include "harness/archive/archive.h"
 
 #include "harness/base/characters.h"
 #include "harness/base/text.h"

@@ -1,6 +1,6 @@
-#include "harness/campaign/archive.h"
+#include "harness/archive/archive.h"
 
-#include "harness/campaign/archived_failures.h"
+#include "harness/archive/archived_failures.h"
 #include "tests/campaign/planted.h"
 #include "tests/campaign/toys.h"
 

@@ -1,4 +1,4 @@
-#include "harness/campaign/run_archive.h"
+#include "harness/archive/run_archive.h"
 
 #include "tests/campaign/toys.h"
 
@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using toys::Folder;
 
-Case some_case() {
+Case case_to_archive() {
   return toys::job_of(toys::holds_unless_one(), {5}).cases[0];
 }
 
@@ -43,7 +43,7 @@ TEST(RunArchive, WhatCannotBeSavedCostsTheFileAndIsSaid) {
   Archive archive(folder.path());
   RunArchive kept(archive);
   std::ofstream(folder.path() / "failures") << "in the way";
-  EXPECT_TRUE(kept.save_failure(some_case(), case_file({some_case()})).empty());
+  EXPECT_TRUE(kept.save_failure(case_to_archive(), case_file({case_to_archive()})).empty());
   EXPECT_NE(kept.loss().find("failures"), std::string::npos) << kept.loss();
   kept.write("run.json", "{}");
   EXPECT_TRUE(fs::exists(archive.folder() / "run.json"));

@@ -1,4 +1,4 @@
-#include "harness/history/trace.h"
+#include "harness/verdict/trace.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // The archive as a run uses it: a write error costs the archive and nothing else.
 #pragma once
 
-#include "harness/campaign/archive.h"
+#include "harness/archive/archive.h"
 
 namespace lockstep {
 

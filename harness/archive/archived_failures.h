@@ -1,4 +1,4 @@
-// The failures that earlier runs saved (harness/campaign/archive.h).
+// The failures that earlier runs saved (harness/archive/archive.h).
 #pragma once
 
 #include "harness/cases/scenario.h"

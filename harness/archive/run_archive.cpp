@@ -1,4 +1,4 @@
-#include "harness/campaign/run_archive.h"
+#include "harness/archive/run_archive.h"
 
 namespace lockstep {
 

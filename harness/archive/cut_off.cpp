@@ -1,4 +1,4 @@
-#include "harness/campaign/cut_off.h"
+#include "harness/archive/cut_off.h"
 
 #include <algorithm>
 #include <fcntl.h>

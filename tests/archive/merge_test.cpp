@@ -1,4 +1,4 @@
-#include "harness/campaign/merge.h"
+#include "harness/archive/merge.h"
 
 #include "harness/base/values.h"
 #include "harness/campaign/tally.h"

@@ -12,8 +12,8 @@
 // the case runs, so it survives SIGKILL. Folders of runs are 0700.
 #pragma once
 
-#include "harness/campaign/kept_histories.h"
-#include "harness/campaign/listener.h"
+#include "harness/archive/kept_histories.h"
+#include "harness/cases/listener.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "harness/campaign/kept_histories.h"
+#include "harness/archive/kept_histories.h"
 
 #include "tests/campaign/bench.h"
 

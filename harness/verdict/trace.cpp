@@ -1,7 +1,7 @@
-#include "harness/history/trace.h"
+#include "harness/verdict/trace.h"
 
 #include "harness/base/text.h"
-#include "harness/history/ladders.h"
+#include "harness/verdict/ladders.h"
 
 #include <algorithm>
 #include <map>
