@@ -29,6 +29,7 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   app.name(known.program);
   app.require_subcommand(1);
   use_own_help(app);
+  app.allow_config_extras(CLI::config_extras_mode::error);  // It has all commands.
   app.footer(kExitCodesHelp);
   app.set_version_flag("--version", std::string("lockstep ") + kVersion);
   add_run(app, known, alone, status);
@@ -45,6 +46,8 @@ static int run_alone(SingleThreaded& alone, int argc, char** argv, Subjects subj
   for (const auto& add : commands) add(app, status);
   add_calibrate(app, alone, status);
   add_doctor(app, known, status);
+  add_completion(app, known, status);
+  add_man(app, status);
   return run_app(app, argc, argv, status);
 }
 

@@ -14,6 +14,8 @@ namespace lockstep::cli {
 
 namespace {
 
+std::ostream* text_stream = &std::cout;
+
 std::string fitted_to(int descriptor, const std::string& text, size_t columns_most) {
   const size_t own = columns_if_terminal(descriptor);
   const size_t columns =
@@ -25,7 +27,7 @@ std::string fitted_to(int descriptor, const std::string& text, size_t columns_mo
 }  // namespace
 
 void print(const std::string& text, size_t columns_most) {
-  std::cout << fitted_to(STDOUT_FILENO, text, columns_most);
+  *text_stream << fitted_to(STDOUT_FILENO, text, columns_most);
 }
 
 void print_to_stderr(const std::string& sentence) {
@@ -37,7 +39,19 @@ void print_progress(const std::string& text) {
 }
 
 void print_shown(const std::string& text) {
-  std::cout << without_commands(text) << std::flush;
+  *text_stream << without_commands(text) << std::flush;
+}
+
+void print_text_to_stderr() {
+  text_stream = &std::cerr;
+}
+
+bool text_is_on_stderr() {
+  return text_stream == &std::cerr;
+}
+
+void print_for_programs(const std::string& text) {
+  std::cout << text << std::flush;
 }
 
 void print_help_to_stderr(const std::string& help) {

@@ -20,4 +20,11 @@ void print_help_to_stderr(const std::string& help);
 void print_shown(const std::string& text);
 void print_progress(const std::string& text);  // on stderr
 
+// From here on all text goes to stderr, since stdout is for what a program reads; so a step of
+// GitHub Actions has no annotations.
+void print_text_to_stderr();
+bool text_is_on_stderr();
+// On stdout, as it is.
+void print_for_programs(const std::string& text);
+
 }  // namespace lockstep::cli

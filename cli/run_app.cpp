@@ -2,6 +2,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
+#include "cli/flag_defaults.h"
 #include "cli/interrupt.h"
 #include "cli/output/github.h"
 #include "cli/print.h"
@@ -48,11 +49,15 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-std::vector<std::string> flag_names(const CLI::App& command) {
+std::vector<std::string> flag_names(CLI::App& command) {
   std::vector<std::string> names;
-  for (const auto* option : command.get_options())
-    if (!option->get_positional()) names.push_back(option->get_name());
+  for (const auto* flag : flags_of(command)) names.push_back(flag->get_name());
   return names;
+}
+
+// Where the flags' values may have come from, besides the command line.
+std::string note_of(const std::vector<std::string>& defaults) {
+  return defaults.empty() ? "" : " (read too: " + joined(defaults, ", ") + ")";
 }
 
 // With the names that options of `run` have today.
@@ -90,7 +95,7 @@ std::vector<std::string> without_separator(const CLI::App& app,
 // CLI11's error, reworded where it is not a sentence.
 std::string sentence(CLI::App& app, const CLI::ParseError& error) {
   const auto chosen = app.get_subcommands();
-  const CLI::App& command = chosen.empty() ? app : *chosen.front();
+  CLI::App& command = chosen.empty() ? app : *chosen.front();
   const std::string what = error.what();
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error))
     return what.substr(0, what.find(':')) + ": expected one value, given once";
@@ -130,7 +135,9 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
     return refuse_and_show_help("unknown command '" + first + "'" + did_you_mean(first, commands) +
                                     "; known: " + joined(commands, ", "),
                                 program);
+  std::vector<std::string> defaults;
   try {
+    if (first[0] != '-') defaults = apply_defaults(app, first);
     auto arguments = with_todays_names(without_separator(app, {argv + 1, argv + argc}));
     std::reverse(arguments.begin(), arguments.end());  // CLI11 expects them reversed
     app.parse(std::move(arguments));
@@ -139,9 +146,9 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
     if (error.get_exit_code() == 0) return show(app, error);
     return refuse_and_show_help(sentence(app, error), program + " " + first);
   } catch (const UsageError& error) {
-    return refuse(one_line(error.what()), kUsage);
+    return refuse(one_line(error.what()) + note_of(defaults), kUsage);
   } catch (const FieldError& error) {
-    return refuse(one_line(error.what()), kUsage);
+    return refuse(one_line(error.what()) + note_of(defaults), kUsage);
   } catch (const ArchiveError& error) {
     return refuse(one_line(error.what()), kUsage);
   } catch (const SubjectError& error) {
@@ -153,7 +160,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& status) {
   } catch (const DrawingInterrupted& error) {
     return refuse(error.what(), kInterrupted);
   } catch (const NothingSelected& error) {
-    return refuse(one_line(error.what()), kNothingSelected);
+    return refuse(one_line(error.what()) + note_of(defaults), kNothingSelected);
   } catch (const std::exception& error) {
     return refuse(std::string("internal error: ") + error.what(), kInternal);
   }

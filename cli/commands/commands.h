@@ -39,6 +39,9 @@ void add_launch(CLI::App& app, SingleThreaded& alone, int& status);
 
 void add_calibrate(CLI::App& app, SingleThreaded& alone, int& status);
 void add_doctor(CLI::App& app, const Known& known, int& status);
+// After every other command, which they list.
+void add_completion(CLI::App& app, const Known& known, int& status);
+void add_man(CLI::App& app, int& status);
 
 // Adds the names and the flags that select scenarios.
 void add_selection(CLI::App& command, Selection& selection);

@@ -1,6 +1,7 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/known.h"
+#include "cli/output/report_files.h"
 #include "cli/print.h"
 #include "cli/run/play.h"
 #include "cli/run/selection.h"
@@ -30,15 +31,16 @@ Json json_of(const Scenario& scenario) {
           {"drawn_cases", scenario.draws}};
 }
 
-void write_json(const std::vector<Scenario>& scenarios, const std::string& file) {
+std::string json_text(const std::vector<Scenario>& scenarios) {
   Json all = Json::array();
   for (const auto& scenario : scenarios) all.push_back(json_of(scenario));
-  write_report(file, Json{{"version", 1}, {"scenarios", all}}.dump(2) + "\n");
+  return Json{{"version", 1}, {"scenarios", all}}.dump(2) + "\n";
 }
 
 int list(const Known& known, const Selection& selection, const std::string& json) {
   const auto scenarios = selected(known.scenarios, selection);
-  if (!json.empty()) write_json(scenarios, json);
+  write_report(json, json_text(scenarios));
+  if (text_is_on_stderr()) print_for_programs(json_text(scenarios));
   for (const auto& scenario : scenarios) {
     std::string facts;
     if (!scenario.tags.empty()) facts = "tags " + joined(scenario.tags, ", ") + "   ";
@@ -75,11 +77,12 @@ void add_list(CLI::App& app, const Known& known, int& status) {
   const auto course = std::make_shared<bool>(false);
   const auto option = value_options_of(*command);
   option("--json", *json, "FILE", "write names, claims and tags as JSON too");
+  add_format(*command);
   command->add_flag("--course", *course, "the course in eight steps instead: docs/course");
   command->callback([=, &known, &status] {
     const bool selects = !selection->patterns.empty() || !selection->excluded.empty() ||
                          !selection->tags.empty() || !selection->not_tags.empty();
-    if (*course && (selects || !json->empty()))
+    if (*course && (selects || !json->empty() || text_is_on_stderr()))
       throw UsageError("--course lists the course: it takes no selection and no file");
     status = *course ? list_course(known) : list(known, *selection, *json);
   });

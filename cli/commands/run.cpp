@@ -85,6 +85,8 @@ int run(const RunFlags& flags, const Known& known, SingleThreaded alone) {
         shrink_options(flags.shrink_time, known, options.launched.has_value());
   if (options.launched && !fixes_world(draw)) draw.worlds = {options.launched->size};
   auto jobs = jobs_of(flags.jobs, known, draw);
+  if (flags.plan && text_is_on_stderr())
+    throw UsageError("--plan and --format exclude each other");
   if (flags.plan) {
     print(plan_text(jobs, options.campaign, options.out));
     return kHeld;
@@ -135,6 +137,7 @@ void add_run(CLI::App& app, const Known& known, SingleThreaded& alone, int& stat
       ->add_option_function<std::vector<std::string>>(
           "--set",
           [&jobs](const std::vector<std::string>& all) {
+            jobs.draw.set.clear();
             for (const auto& each : all) jobs.draw.set.push_back(assignment_of(each));
           },
           "fixes a field of every case")

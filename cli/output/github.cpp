@@ -66,7 +66,7 @@ std::string without_commands(std::string text) {
 }
 
 void stop_commands() {
-  if (!on_github() || !stopped_by.empty()) return;
+  if (!on_github() || text_is_on_stderr() || !stopped_by.empty()) return;
   stopped_by = new_token();
   std::cout << "::stop-commands::" + stopped_by + "\n" << std::flush;
 }
@@ -78,7 +78,7 @@ void resume_commands() {
 
 void write_for_github(const Run& run) {
   resume_commands();
-  std::cout << reports::annotations(run) << std::flush;
+  if (!text_is_on_stderr()) std::cout << reports::annotations(run) << std::flush;
   const std::filesystem::path file = environment("GITHUB_STEP_SUMMARY");
   if (file.empty()) return;
   errno = 0;

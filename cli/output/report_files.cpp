@@ -89,6 +89,19 @@ void add_colour(CLI::App& command, std::string& colour) {
       ->default_str(colour);
 }
 
+void add_format(CLI::App& command) {
+  const auto choose = [](const std::string& text) {
+    words("--format", text, {"text", "json"});
+    if (text == "json") print_text_to_stderr();
+  };
+  command
+      .add_option_function<std::string>("--format", choose,
+                                        "text, or json: on stdout, and the text on stderr")
+      ->type_name("FORMAT")
+      ->default_str("text")
+      ->check(not_empty());
+}
+
 std::map<std::string, std::string> archived_reports(const Run& run) {
   std::map<std::string, std::string> reports;
   for (const auto& format : kFormats)
@@ -99,6 +112,7 @@ std::map<std::string, std::string> archived_reports(const Run& run) {
 void ReportFiles::add_to(CLI::App& command) {
   const auto option = value_options_of(command);
   for (const auto& format : kFormats) option(format.flag, files_[format.flag], "FILE", format.help);
+  add_format(command);
 }
 
 void ReportFiles::check() const {
@@ -113,6 +127,7 @@ void ReportFiles::check() const {
 
 void ReportFiles::write(const Run& run, const Page& page) const {
   if (on_github()) write_for_github(run);
+  if (text_is_on_stderr()) print_for_programs(reports::file_text(reports::run_json(run)));
   for (const auto& format : kFormats)
     if (const auto file = files_.find(format.flag); file != files_.end() && !file->second.empty())
       write_report(file->second, format.text(run, page));

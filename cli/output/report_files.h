@@ -25,6 +25,10 @@ reports::Style style_of_stdout(const std::string& colour);
 // Adds --color.
 void add_colour(CLI::App& command, std::string& colour);
 
+// Adds --format: text, or json, for which the text goes to stderr, and what a program reads to
+// stdout.
+void add_format(CLI::App& command);
+
 // Prints a run that is over, where `quiet` its failures and summary only.
 void print_run(const Run& run, const std::string& colour, bool quiet);
 
@@ -34,14 +38,16 @@ std::map<std::string, std::string> archived_reports(const Run& run);
 // The files that a user requested.
 class ReportFiles {
  public:
-  // Adds a flag for each format: --junit FILE, --json FILE, ... The command must not outlive it.
+  // Adds a flag for each format, --junit FILE, --json FILE, ..., and --format. The command must not
+  // outlive it.
   void add_to(CLI::App& command);
 
   // Before there is a report. Throws UsageError for a file that cannot be written, or that two
   // formats name.
   void check() const;
 
-  // Writes them, and where GitHub Actions runs the program its annotations and summary. `page`
+  // Writes them, the JSON to stdout too where --format requests it, and where GitHub Actions runs the
+  // program its annotations and summary. `page`
   // makes the HTML page, where that is requested.
   void write(const Run& run, const std::function<std::string()>& page) const;
 
