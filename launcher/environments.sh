@@ -1,6 +1,6 @@
 # The Python environments that ./lockstep makes: .venv, which holds LibTorch and which every build
 # needs, with NVIDIA's libraries in it where GPUs are to be used; and .venv-peer, which holds PyTorch with all that it depends on and which only what compares
-# with PyTorch needs; and .venv-pages, with which the tests read pages in a browser. ./lockstep reads this file, and its words (say, die, logged, failed) are used
+# with PyTorch needs; .venv-pages, with which the tests read pages in a browser; and .venv-docs, which builds the site. ./lockstep reads this file, and its words (say, die, logged, failed) are used
 # here.
 # shellcheck shell=bash
 # shellcheck disable=SC2154  # root, logs, build and with_... are ./lockstep's
@@ -12,6 +12,7 @@ disk_needed_for_build_mb=1200
 disk_needed_for_peer_mb=7600
 disk_needed_for_gpu_mb=4700
 disk_needed_for_pages_mb=300
+disk_needed_for_docs_mb=300
 
 # What .venv, .venv-peer or .venv-pages must hold: the requirements, less their comments.
 requirements() { grep -Ev '^[[:space:]]*(#|$)' -- "$root/requirements${1#.venv}.txt"; }
@@ -142,17 +143,29 @@ make_pages() {
   mark_complete .venv-pages
 }
 
+make_docs() {
+  is_complete .venv-docs && return
+  require_disk "$disk_needed_for_docs_mb"
+  make_environment .venv-docs 'the builder of the site' '40 MB to download, 0.2 GB on disk'
+  mark_complete .venv-docs
+}
+
+# require_disk MB: ends with a sentence where less is free.
+require_disk() {
+  local free
+  free=$(free_mb)
+  if ((${free:-$1} < $1)); then
+    die "the set-up needs $1 MB of disk, and $free MB are free in $root" 'Make room and call again.'
+  fi
+}
+
 # Before anything is installed or built: by what is missing.
 check_disk() {
-  local needed=0 free
+  local needed=0
   if [[ ! -e $build/build.ninja ]]; then needed=$disk_needed_for_build_mb; fi
   if ! is_complete .venv; then needed=$disk_needed_mb; fi
   if ((with_peer)) && ! is_complete .venv-peer; then needed=$((needed + disk_needed_for_peer_mb)); fi
   if ((with_pages)) && ! is_complete .venv-pages; then needed=$((needed + disk_needed_for_pages_mb)); fi
   if ((with_gpu)) && ! is_gpu_complete; then needed=$((needed + disk_needed_for_gpu_mb)); fi
-  ((needed)) || return
-  free=$(free_mb)
-  if ((${free:-needed} < needed)); then
-    die "the set-up needs $needed MB of disk, and $free MB are free in $root" 'Make room and call again.'
-  fi
+  if ((needed)); then require_disk "$needed"; fi
 }

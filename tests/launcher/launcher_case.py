@@ -29,7 +29,7 @@ class Launcher(Processes):
         for folder in (self.tree, self.fake, bin_folder):
             os.mkdir(folder)
         for name in ("lockstep", "packages.txt", "packages-pages.txt", "requirements.txt",
-                     "requirements-peer.txt", "requirements-gpu.txt", "requirements-pages.txt"):
+                     "requirements-peer.txt", "requirements-gpu.txt", "requirements-pages.txt", "requirements-docs.txt"):
             shutil.copy(os.path.join(ROOT, name), self.tree)
         shutil.copytree(os.path.join(ROOT, "launcher"), self.in_tree("launcher"))
         for tool in TOOLS:

@@ -1,4 +1,4 @@
-"""Checks what ./lockstep setup --pages promises of .venv-pages and the browser: see launcher_case.py for how it is watched."""
+"""Checks what ./lockstep setup --pages promises of .venv-pages and the browser, and ./lockstep docs of .venv-docs: see launcher_case.py for how it is watched."""
 
 import os
 import unittest
@@ -37,6 +37,23 @@ class Pages(Launcher):
         self.assert_refused(self.launch("setup", "--pages"), "pip could not install the driver of a browser",
                             "Could not find a version", "build/logs/pip-pages.log")
         self.assertFalse(os.path.exists(self.in_tree(".venv-pages")))
+
+
+class Docs(Launcher):
+    def test_the_site_takes_python_alone_and_its_environment_is_made_once(self):
+        self.assert_ran(self.launch("docs", "--out", "there"))
+        self.assertEqual([name for name in os.listdir(self.tree) if name.startswith(".venv")], [".venv-docs"])
+        calls = self.calls()
+        self.assertTrue(any(call.endswith("/requirements-docs.txt") for call in calls))
+        self.assertTrue(calls[-1].endswith("/docs/site/build.py --out there"), calls[-1])
+        self.assertFalse(any(call.startswith(("apt-get", "cmake", "ninja")) for call in calls))
+        self.assert_ran(self.launch("docs"))
+        self.assertEqual([call for call in self.calls() if " -m pip install " in call], [])
+
+    def test_a_full_disk_is_said_before_anything_is_installed(self):
+        self.tell("free_kb", "1024")
+        self.assert_refused(self.launch("docs"), "needs 300 MB of disk", "1 MB are free")
+        self.assertFalse(os.path.exists(self.in_tree(".venv-docs")))
 
 
 if __name__ == "__main__":

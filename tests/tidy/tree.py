@@ -9,7 +9,7 @@ Include = namedtuple("Include", "line name target")  # target: a path in this tr
 
 HEADERS = (".h", ".hpp", ".cuh")
 SOURCES = (".cpp", ".cc", ".cu")
-NOT_OURS = {".git", ".venv", ".venv-peer", ".venv-pages", "build", ".lockstep", "__pycache__", ".cache"}
+NOT_OURS = {".git", ".venv", ".venv-peer", ".venv-pages", ".venv-docs", "build", ".lockstep", "__pycache__", ".cache"}
 
 # Text that the compiler does not read as code: comments, strings and characters. A quote between two
 # digits separates thousands.

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Builds the documentation of this tree as a site: ./lockstep docs.
+
+usage: build.py [--out FOLDER] [--source FOLDER]
+
+The pages are the Markdown of the tree, in their places, so that links between them hold on the site as they do here. What a page
+links to is copied beside it; a folder gets a list of its files. A broken link ends this with 1.
+"""
+
+import argparse
+import logging
+import os
+import posixpath
+import re
+import shutil
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+
+import api_headers
+import api_python
+
+FIRST = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+# Code, or a link: what begins first is what it is.
+CODE_OR_LINK = re.compile(r"(?ms)^```.*?^```|(?P<begin>!?\[[^\]]*\]\()(?P<target>[^)\s#]+)(?P<end>(?:#[^)\s]*)?\))|`[^`\n]+`")
+
+
+def first_pages(root):
+    """The pages from which every other file is reached."""
+    yield from (name for name in FIRST if os.path.exists(os.path.join(root, name)))
+    for folder, folders, names in os.walk(os.path.join(root, "docs")):
+        folders[:] = sorted(name for name in folders if not name.startswith("__"))
+        for name in sorted(names):
+            if name.endswith(".md"):
+                yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def listing(root, folder):
+    """A page for a folder without a README: its files."""
+    names = sorted(name for name in os.listdir(os.path.join(root, folder)) if not name.startswith(("__", ".")))
+    rows = "".join("- [%s](%s)\n" % (name, name) for name in names if os.path.isfile(os.path.join(root, folder, name)))
+    return "# %s\n\n%s" % (folder, rows)
+
+
+class Staging:
+    """A folder with all files of the site's source."""
+
+    def __init__(self, root, folder):
+        self.root, self.folder, self.waiting, self.done = root, folder, [], set()
+
+    def write(self, path, text):
+        target = os.path.join(self.folder, path)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def target_of(self, page, link):
+        """A link of a page, as the site has it; its file will be there."""
+        if "://" in link or link.startswith("mailto:"):
+            return link
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(page), link))
+        here = os.path.join(self.root, path)
+        if os.path.isdir(here):
+            index = "README.md" if os.path.exists(os.path.join(here, "README.md")) else "index.md"
+            path, link = posixpath.join(path, index), posixpath.join(link, index)
+        if path not in self.done and not path.startswith("../"):
+            self.done.add(path)
+            self.waiting.append(path)
+        return link
+
+    def stage(self, path, text):
+        """A page with its links."""
+        self.write(path, CODE_OR_LINK.sub(
+            lambda found: found["begin"] + self.target_of(path, found["target"]) + found["end"] if found["target"] else found[0], text))
+
+    def run(self):
+        self.waiting = list(first_pages(self.root))
+        self.done.update(self.waiting)
+        while self.waiting:
+            path = self.waiting.pop()
+            here = os.path.join(self.root, path)
+            if not os.path.exists(here):
+                if os.path.basename(path) == "index.md":  # else the strict build names it
+                    self.stage(path, listing(self.root, os.path.dirname(path)))
+            elif path.endswith(".md"):
+                with open(here, encoding="utf-8") as file:
+                    self.stage(path, file.read())
+            else:
+                os.makedirs(os.path.dirname(os.path.join(self.folder, path)), exist_ok=True)
+                shutil.copy(here, os.path.join(self.folder, path))
+        for path, text in {**api_headers.pages(self.root), **api_python.pages(self.root)}.items():
+            self.stage(path, text)
+
+
+def with_pages(nav, source):
+    """The navigation with the pages of each folder, by number, in place of the folder."""
+    if isinstance(nav, list):
+        return [with_pages(each, source) for each in nav]
+    if isinstance(nav, dict):
+        return {title: with_pages(each, source) for title, each in nav.items()}
+    if not nav.endswith("/"):
+        return nav
+    names = [name for name in os.listdir(os.path.join(source, nav)) if name.endswith(".md")]
+    number = {name: int((re.match(r"\d+", name) or ["0"])[0]) for name in names}
+    return [nav + name for name in sorted(names, key=lambda name: (number[name], name))]
+
+
+def build(root, source, out):
+    """Stages the source, and builds the site of it. Returns the exit status."""
+    from mkdocs.commands.build import build as build_site
+    from mkdocs.config import load_config
+    from mkdocs.exceptions import Abort
+
+    shutil.rmtree(source, ignore_errors=True)
+    Staging(root, source).run()
+    config = load_config(os.path.join(HERE, "mkdocs.yml"), docs_dir=source, site_dir=out, strict=True)
+    config["nav"] = with_pages(config["nav"], source)
+    try:
+        build_site(config)
+    except Abort as error:
+        print("lockstep docs: %s" % error, file=sys.stderr)
+        return 1
+    print("the site: %s" % os.path.relpath(os.path.join(out, "index.html")))
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Builds the documentation of this tree as a site.")
+    parser.add_argument("--out", default=os.path.join(ROOT, "build", "site"), help="the site's folder")
+    parser.add_argument("--source", default=os.path.join(ROOT, "build", "site-source"), help="the folder of its staged pages")
+    parser.add_argument("--root", default=ROOT, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    return build(arguments.root, os.path.abspath(arguments.source), os.path.abspath(arguments.out))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
