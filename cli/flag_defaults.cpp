@@ -1,7 +1,7 @@
 #include "cli/flag_defaults.h"
 
 #include "cli/usage.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 
 #include <CLI/CLI.hpp>
 

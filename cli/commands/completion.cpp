@@ -3,7 +3,7 @@
 #include "cli/flag_defaults.h"
 #include "cli/known.h"
 #include "cli/print.h"
-#include "harness/core/tier.h"
+#include "harness/cases/tier.h"
 
 #include <algorithm>
 #include <cctype>

@@ -2,7 +2,7 @@
 #include "cli/exit_codes.h"
 #include "cli/flag_defaults.h"
 #include "cli/print.h"
-#include "harness/core/text.h"
+#include "harness/base/text.h"
 
 #include <filesystem>
 
