@@ -78,7 +78,7 @@ void add_list(CLI::App& app, const Known& known, int& status) {
   const auto option = value_options_of(*command);
   option("--json", *json, "FILE", "write names, claims and tags as JSON too");
   add_format(*command);
-  command->add_flag("--course", *course, "the course in eight steps instead: docs/course");
+  command->add_flag("--course", *course, "the course in fourteen steps instead: docs/course");
   command->callback([=, &known, &status] {
     const bool selects = !selection->patterns.empty() || !selection->excluded.empty() ||
                          !selection->tags.empty() || !selection->not_tags.empty();

@@ -15,8 +15,8 @@ PEER = os.path.join(ROOT, ".venv-peer", "bin", "python")
 
 
 class CourseFacts(unittest.TestCase):
-    def test_step_6_says_what_an_unused_parameter_does_to_the_others(self):
-        with open(os.path.join(ROOT, "docs/course/6-buckets.md"), encoding="utf-8") as page:
+    def test_step_7_says_what_an_unused_parameter_does_to_the_others(self):
+        with open(os.path.join(ROOT, "docs/course/07-buckets.md"), encoding="utf-8") as page:
             rows = re.findall(r"(?m)^\| `(False|True)` \| ([\d.]+) \| ([\d.]+) \|$", page.read())
         said = {is_view: [[float(value)] for value in values] for is_view, *values in rows}
         ended = subprocess.run([PEER, "-B", os.path.join(HERE, "pytorch_unused.py")], stdout=subprocess.PIPE, text=True,

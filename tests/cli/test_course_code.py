@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""The code of docs/course: each page's PyTorch runs as its page says and prints what it shows, and so does its C++, which is
+that of tests/docs/course/steps.cpp. LOCKSTEP_APPROVE=1 writes code of C++ and outputs anew. COURSE_STEPS names the program
+of the C++. PyTorch takes .venv-peer; without it those tests are skipped."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import textwrap
+import unittest
+
+from program_case import APPROVE, HERE, PROGRAM, UNSTABLE, ProgramCase
+
+ROOT = os.path.dirname(os.path.dirname(HERE))
+COURSE = os.path.join(ROOT, "docs", "course")
+PEER = os.path.join(ROOT, ".venv-peer", "bin")
+STEPS = os.environ.get("COURSE_STEPS", "")
+PYTHON = re.compile(r"\*\*Run it\.\*\* `(?P<command>[^`]+)`.*?```python\n(?P<code>.*?)```\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
+CPP = re.compile(r"<summary>The same in C\+\+</summary>\n\n.*?```cpp\n(?P<code>.*?)```\n(?:\n```text\n(?P<output>.*?)```\n)?\n</details>", re.DOTALL)
+JUDGED = re.compile(r"```sh\n\./lockstep record -- [^\n]+\n\./lockstep judge recorded\n```\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
+FUNCTION = re.compile(r"(?m)^void \w+\(const Group&[^)]*\) \{\n(.*?)^\}\n", re.DOTALL)
+UNSTABLE_HERE = UNSTABLE + ((r"after \d+ ms", "after SOME ms"), (r"\(\[/pytorch/[^)]*\)", "(GLOO)"))  # Its words differ from run to run.
+LINES_MOST = 20  # Of PyTorch, beside imports and the process group.
+
+
+def stable(text):
+    for pattern, stands in UNSTABLE_HERE:
+        text = re.sub(pattern, stands, text)
+    return text
+
+
+def by_rank(text):
+    """The lines, those of a rank in its order, since ranks print at the same time. Sorting keeps the order of equals."""
+    rank_of = re.compile(r"(?:\[(\d+)\] )?rank (\d+)[:,]")
+    found = [(rank_of.match(line), line) for line in text.splitlines(keepends=True)]
+    return "".join(line for _, line in sorted(found, key=lambda each: int(each[0][2]) if each[0] else PAST_RANKS))
+
+
+PAST_RANKS = 1000  # Lines of no rank come last.
+
+
+class CourseCode(ProgramCase):
+    def pages(self):
+        return sorted(name for name in os.listdir(COURSE) if re.match(r"\d\d-", name))
+
+    def read(self, page):
+        with open(os.path.join(COURSE, page), encoding="utf-8") as file:
+            return file.read()
+
+    def check(self, page, pattern, group, text):
+        """The page shows this text, or is approved to."""
+        shown = self.read(page)
+        found = pattern.search(shown)
+        if APPROVE and stable(found[group]) != stable(text):
+            with open(os.path.join(COURSE, page), "w", encoding="utf-8") as file:
+                file.write(shown[:found.start(group)] + text + shown[found.end(group):])
+            return
+        self.assertEqual(stable(found[group]), stable(text), page)
+
+    def run_here(self, *command, statuses=(0,), **environment):
+        ended = subprocess.run(command, cwd=self.folder, env={**self.environment, **environment}, text=True, check=False,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE_S)
+        self.assertIn(ended.returncode, statuses, ended.stdout + ended.stderr)
+        return ended.stdout
+
+    def save(self, page):
+        """(the command of a page, whose file this writes)"""
+        found = PYTHON.search(self.read(page))
+        command = shlex.split(found["command"])
+        with open(os.path.join(self.folder, command[-1]), "w", encoding="utf-8") as file:
+            file.write(found["code"])
+        return command
+
+    @unittest.skipUnless(os.path.exists(PEER), "there is no .venv-peer: ./lockstep setup --peer makes it")
+    def test_the_pytorch_of_each_page_prints_what_the_page_shows(self):
+        for page in self.pages():
+            with self.subTest(page):
+                out = self.run_here(*self.save(page), PATH=PEER + os.pathsep + self.environment["PATH"])
+                self.check(page, PYTHON, "output", by_rank(out))
+
+    def test_the_pytorch_of_each_page_is_about_ten_lines(self):
+        for page in self.pages():
+            lines = [line for line in PYTHON.search(self.read(page))["code"].splitlines() if line.strip()]
+            own = [line for line in lines if not re.match(r"import|from|dist\.(init|destroy)_process_group", line)]
+            self.assertLessEqual(len(own), LINES_MOST, page)
+
+    def test_the_cpp_of_each_page_is_that_of_the_program(self):
+        with open(os.path.join(ROOT, "tests/docs/course/steps.cpp"), encoding="utf-8") as file:
+            functions = FUNCTION.findall(file.read())
+        self.assertEqual(len(functions), len(self.pages()))
+        for page, function in zip(self.pages(), functions):
+            with self.subTest(page):
+                self.check(page, CPP, "code", textwrap.dedent(function))
+
+    def test_the_cpp_of_each_page_prints_what_its_pytorch_does(self):
+        for number, page in enumerate(self.pages(), 1):
+            with self.subTest(page):
+                command = shlex.split(PYTHON.search(self.read(page))["command"])
+                ranks = command[command.index("--nproc-per-node") + 1] if "--nproc-per-node" in command else "1"
+                out = self.run_here(PROGRAM, "launch", "-n", ranks, STEPS, str(number))
+                out = re.sub(r"(?m)^\[\d+\] ", "", by_rank(out))
+                pattern = CPP if CPP.search(self.read(page))["output"] is not None else PYTHON
+                self.check(page, pattern, "output", out)
+
+    @unittest.skipUnless(os.path.exists(PEER), "there is no .venv-peer: ./lockstep setup --peer makes it")
+    def test_the_last_step_is_judged_as_its_page_shows(self):
+        page = self.pages()[-1]
+        self.run_here(PROGRAM, "record", "--", *self.save(page), PATH=PEER + os.pathsep + self.environment["PATH"])
+        out = self.run_here(PROGRAM, "judge", "recorded", statuses=(1,))
+        self.check(page, JUDGED, "output", out.replace(PROGRAM, "./lockstep"))
+        shutil.rmtree(os.path.join(self.folder, "recorded"))
+        self.run_here(PROGRAM, "launch", "-n", "2", "--record", "recorded", STEPS, str(len(self.pages())))
+        in_cpp = self.run_here(PROGRAM, "judge", "recorded", statuses=(1,))
+        failed = re.compile(r"(?m)^  FAIL +[\d.]+s  (\S+)")
+        self.assertEqual(failed.findall(in_cpp), failed.findall(out))
+        self.assertEqual(failed.findall(out), ["data.order_changes"])
+
+
+PATIENCE_S = 280
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,11 @@
+// The C++ of docs/course: what a function's braces hold is a page's block, as test_course_code.py
+// checks.
+#pragma once
+
+namespace lockstep::course {
+
+// Runs the code of one step on this rank of the world that a launcher has started. Throws
+// std::out_of_range for a number that no step has.
+void run_step(int number);
+
+}  // namespace lockstep::course
