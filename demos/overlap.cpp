@@ -259,7 +259,7 @@ DemoStory show(const OverlapCase& c, const History& h) {
           std::to_string(c.settings.bucket) +
           ". How many of the all-reduces does a rank issue before its last gradient is there?",
       std::to_string(early),
-      c.mistake.empty()
+      c.mistake == kNoMistake
           ? "a bucket leaves once its gradients are there, while the backward pass computes those "
             "of earlier layers; the last bucket holds the last gradient, so that nothing hides it"
           : "the mistake that was planted keeps buckets back; without it each leaves once its "

@@ -86,6 +86,12 @@ class Talking(DemoCase):
             self.assertIn(expected, done.stdout)
             self.assertLess(done.stdout.index(expected), done.stdout.index("epoch 0  "))
 
+    def test_the_reason_for_an_answer_names_no_mistake_where_none_is_planted(self):
+        for name in self.names():
+            status, out, _ = self.run_program(*self.quick(name), "--guess")
+            self.assertEqual(status, 0, name)
+            self.assertNotIn("planted", out.split("\n\n")[0].split("\nWhy: ")[1], name)
+
     def test_one_sentence_for_each_mistake_of_the_command_line(self):
         self.assert_golden("demo_refusals", "".join(self.told("demo", *arguments) for arguments in (
             ["smapler"], ["sampler", "--set", "wrold=2"], ["sampler", "--set", "world=9"],
