@@ -68,10 +68,5 @@ def run_world(function: Callable[..., Any], size: int, *args: Any, tier: str = "
 
 def with_notes(verdict: Any) -> BaseException:
     error: BaseException = verdict.error()
-    blamed = verdict.ends[verdict.blamed].outcome if verdict.blamed is not None else None
-    notes = [verdict.sentence, *verdict.states]
-    if blamed is not None:
-        notes.append(f"rank {verdict.blamed}'s traceback:\n{blamed.traceback}")
-    notes += [f"rank {rank}'s stack:\n{stack}" for rank, stack in verdict.stacks]
-    error.__notes__ = [*getattr(error, "__notes__", []), *notes]
+    error.__notes__ = [*getattr(error, "__notes__", []), *verdict.notes()]
     return error

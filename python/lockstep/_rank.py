@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import io
 import logging
 import os
@@ -27,24 +28,28 @@ from . import _calls
 LOG_FORMAT = "%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s"
 RANK_FILE = __file__
 OURS = os.path.dirname(__file__), os.path.dirname(lockstep_recorder.__file__)  # Folders.
-SUCCEEDED = "passed", "skipped", "xfailed"
+SUCCEEDED = "passed", "skipped", "xfailed", "rejected"
 
 
 @dataclass
 class Outcome:
     """The outcome of a test on one rank. All of it can be sent to another process."""
 
-    kind: str  # "passed", "skipped", "xfailed" or "failed"
+    kind: str  # One of SUCCEEDED, or "failed".
     line: str = ""  # Why, in one line.
     value: bytes = b""  # Pickled.
     error: bytes = b""  # Pickled, where that can be.
     traceback: str = ""
+    place: tuple[str, int, str] | None = None  # File, line and function where it was raised.
     report: Any = None  # What pytest prints of the failure.
     log: str = ""
     warnings: list[tuple[str, str, str, int]] = field(default_factory=list)
     left_behind: list[str] = field(default_factory=list)
     is_usable: bool = True  # The rank can run another test.
     updates: int = 0  # Of optimizers.
+    notes: list[str] = field(default_factory=list)  # These three are for Hypothesis.
+    events: dict[str, Any] = field(default_factory=dict)
+    targets: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,7 @@ class Task:
     recording: _calls.Recording | None = None
     keeps_warnings: bool = True
     seeds_alike: bool = False  # All ranks begin with rank 0's.
+    is_example: bool = False  # One of many that Hypothesis has drawn.
 
 
 def join_world(rank: int, world_size: int, store: int, progress: _calls.Progress, timeout: float) -> None:
@@ -77,7 +83,15 @@ def seed(name: str, rank: int) -> None:
     random.seed(number)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(number)
-    torch.manual_seed(number)
+    if has_gpus():
+        torch.manual_seed(number)
+    else:  # Which takes 2 ms where PyTorch remembers the call for devices that are not there.
+        torch.default_generator.manual_seed(number)
+
+
+@functools.cache
+def has_gpus() -> bool:
+    return torch.cuda.device_count() > 0
 
 
 @contextlib.contextmanager
@@ -87,6 +101,13 @@ def kept_warnings(outcome: Outcome) -> Iterator[None]:
             yield
         finally:
             outcome.warnings = [(each.category.__name__, str(each.message), each.filename, each.lineno) for each in found]
+
+
+def remarks(task: Task, outcome: Outcome) -> contextlib.AbstractContextManager[None]:
+    if not task.is_example:
+        return contextlib.nullcontext()
+    from ._given import on_rank
+    return on_rank(outcome)
 
 
 def perform(task: Task, rank: int, world_size: int, progress: _calls.Progress, body: Callable[[], Any],
@@ -100,14 +121,15 @@ def perform(task: Task, rank: int, world_size: int, progress: _calls.Progress, b
     seed(task.name, 0 if task.seeds_alike else rank)
     _calls.begin(recorder)
     try:
-        with kept_warnings(outcome) if task.keeps_warnings else contextlib.nullcontext():
+        with kept_warnings(outcome) if task.keeps_warnings else contextlib.nullcontext(), remarks(task, outcome):
             value = body()
         outcome.value = pickle.dumps(value)
     except BaseException as error:
-        error.__traceback__ = without_ours(error.__traceback__)
+        error.__traceback__ = without_ours(error.__traceback__) or error.__traceback__
         classify(outcome, error)
         outcome.error = pickled(error)
         if outcome.kind == "failed":
+            outcome.place = place_of(error.__traceback__)
             outcome.traceback = "".join(traceback.format_exception(error))
             outcome.report = sendable(render(error))
     finally:
@@ -129,11 +151,17 @@ def without_ours(trace: types.TracebackType | None) -> types.TracebackType | Non
     return kept[0] if kept else None
 
 
+def place_of(trace: types.TracebackType | None) -> tuple[str, int, str] | None:
+    innermost = traceback.extract_tb(trace)[-1:]
+    return (innermost[0].filename, innermost[0].lineno or 1, innermost[0].name) if innermost else None
+
+
 def classify(outcome: Outcome, error: BaseException) -> None:
-    outcomes = sys.modules.get("_pytest.outcomes")
+    outcomes, hypothesis = sys.modules.get("_pytest.outcomes"), sys.modules.get("hypothesis.errors")
     skips = (unittest.SkipTest, outcomes.Skipped) if outcomes else (unittest.SkipTest,)
     outcome.kind = ("skipped" if isinstance(error, skips) else
-                    "xfailed" if outcomes and isinstance(error, outcomes.XFailed) else "failed")
+                    "xfailed" if outcomes and isinstance(error, outcomes.XFailed) else
+                    "rejected" if hypothesis and isinstance(error, hypothesis.UnsatisfiedAssumption) else "failed")
     text = str(error)
     outcome.line = text if outcome.kind != "failed" else (f"{type(error).__name__}: {text}" if text else type(error).__name__)
 

@@ -5,8 +5,9 @@ import builtins
 import itertools
 import pathlib
 import re
+import shutil
 import warnings
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,7 +19,15 @@ NOTES = "lockstep"  # The section that says how a test ran where that is not as 
 
 
 def note(item: pytest.Item, sentence: str) -> None:
-    item.add_report_section("call", NOTES, sentence)
+    if ("call", NOTES, sentence) not in item._report_sections:  # An example of Hypothesis may have said it.
+        item.add_report_section("call", NOTES, sentence)
+
+
+def forget(item: pytest.Item, sections: list[tuple[str, str, str]], recording: Recording | None) -> None:
+    """Removes what the last example left, but for notes. Of a test that fails it is the smallest one that stays."""
+    item._report_sections[:] = sections + [each for each in item._report_sections if each[1] == NOTES and each not in sections]
+    if recording is not None:
+        shutil.rmtree(recording.folder, ignore_errors=True)
 
 
 def recording_of(item: Any) -> Recording | None:
@@ -59,15 +68,35 @@ def show(item: pytest.Item, verdict: Verdict) -> None:
                 item.add_report_section("call", f"{name} of rank {rank} in the", text)
 
 
-def raise_in_place(verdict: Verdict) -> NoReturn:
+def raise_in_place(verdict: Verdict) -> None:
     """Raises what the ranks raised, or a sentence on them."""
     if verdict.kind == "skipped":
         raise pytest.skip.Exception(verdict.sentence, _use_item_location=True)
     if verdict.kind == "xfailed":
         raise pytest.xfail.Exception(verdict.sentence)
     error = verdict.error()
-    error.__lockstep__ = verdict  # type: ignore[attr-defined]
-    raise error
+    outcome = verdict.ends[verdict.blamed].outcome if verdict.blamed is not None else None
+    if verdict.kind == "failed":
+        error.__lockstep__ = verdict  # type: ignore[attr-defined]
+        error.__dict__.pop("__notes__", None)  # The rank's report has them.
+    # Raised where the rank did, since Hypothesis takes two errors of one line for one.
+    file, line, name = outcome.place if outcome is not None and outcome.place is not None else (__file__, 1, "ranks")
+    exec(compile("\n" * (line - 1) + "raise error", file, "exec").replace(co_name=name), {"error": error})
+
+
+def with_ranks(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException], longrepr: Any) -> Any:
+    """The report of a failure, with what is known of the ranks and of an example of Hypothesis."""
+    verdict: Verdict | None = getattr(excinfo.value, "__lockstep__", None)
+    errors = [each for each in getattr(excinfo.value, "exceptions", ()) if hasattr(each, "__lockstep__")]
+    for error in errors:
+        error.__notes__ = [*getattr(error, "__notes__", []), *error.__lockstep__.notes()]
+    if errors:
+        return item.repr_failure(excinfo)
+    if verdict is not None:
+        longrepr = of_ranks(verdict, excinfo)
+    if hasattr(longrepr, "addsection") and (notes := getattr(excinfo.value, "__notes__", [])):
+        longrepr.addsection("example of Hypothesis", "\n".join(notes))
+    return longrepr
 
 
 def of_ranks(verdict: Verdict, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:

@@ -41,12 +41,13 @@ class State:
     def apply(self) -> None:
         for name in [name for name in os.environ if name not in self.environment and name not in RANK_VARIABLES]:
             del os.environ[name]
-        os.environ.update(self.environment)
+        os.environ.update({name: value for name, value in self.environment.items() if os.environ.get(name) != value})
         with contextlib.suppress(FileNotFoundError):
             os.chdir(self.folder)
         sys.path[:] = self.paths
         signal.setitimer(signal.ITIMER_REAL, 0)
-        logging.getLogger().setLevel(self.log_level)
+        if logging.getLogger().level != self.log_level:
+            logging.getLogger().setLevel(self.log_level)
         for name, (read, set_it) in FLAGS.items():
             if name in self.flags and read() != self.flags[name]:
                 set_it(self.flags[name])

@@ -11,6 +11,7 @@ from typing import Any
 from ._calls import ranks_of
 from ._rank import OURS, RANK_FILE, SUCCEEDED, Outcome
 
+DISAGREEMENTS = {"skipped": "is skipped", "xfailed": "fails as expected", "rejected": "has this example, which assume() or reject() refuses"}
 
 
 class WorldError(Exception):
@@ -41,7 +42,7 @@ class Verdict:
 
     ends: list[RankEnd]
     blamed: int | None = None  # The rank whose exception is the test's.
-    kind: str = "passed"  # "passed", "skipped", "xfailed" or "failed"
+    kind: str = "passed"  # One of SUCCEEDED, or "failed".
     sentence: str = ""
     states: list[str] = field(default_factory=list)
     stacks: list[tuple[int, str]] = field(default_factory=list)
@@ -50,6 +51,12 @@ class Verdict:
     @property
     def succeeded(self) -> bool:
         return self.kind in SUCCEEDED
+
+    def notes(self) -> list[str]:
+        """Texts on all ranks, for an exception that is raised without a report."""
+        blamed = self.ends[self.blamed].outcome if self.blamed is not None else None
+        return [self.sentence, *self.states, *([f"rank {self.blamed}'s traceback:\n{blamed.traceback}"] if blamed is not None else []),
+                *(f"rank {rank}'s stack:\n{stack}" for rank, stack in self.stacks)]
 
     def error(self) -> BaseException:
         """The exception that a caller in this process raises."""
@@ -150,7 +157,7 @@ def judge(ends: list[RankEnd]) -> Verdict:
         verdict.sentence = (f"{ranks_in_words(hung)} of {count} did not end " +
                             (f"within {first.seconds:g} s of {ranks_in_words(ended)}" if is_stuck(ends) else f"within {first.seconds:g} s"))
     elif len(kinds) > 1:
-        verdict.sentence = "the ranks disagree on whether this test " + ("is skipped" if "skipped" in kinds else "fails as expected")
+        verdict.sentence = "the ranks disagree on whether this test " + next(text for kind, text in DISAGREEMENTS.items() if kind in kinds)
     else:
         verdict.kind = kinds.pop()
         verdict.sentence = outcomes[0].line if outcomes[0] else ""

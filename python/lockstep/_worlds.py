@@ -157,7 +157,8 @@ class KeptWorld(World):
             process.is_idle = False
         ends = self.watch(timeout)
         verdict = judge(ends)
-        if not verdict.succeeded or not all(end.outcome and end.outcome.is_usable for end in ends):
+        has_ended_well = verdict.succeeded or task.is_example  # Hypothesis has hundreds of examples fail as it shrinks one.
+        if not has_ended_well or not all(end.outcome and end.outcome.is_usable for end in ends):
             return verdict, False
         for process in self.ranks:
             process.connection.send(CHECK)
@@ -203,7 +204,7 @@ class KeptWorlds:
     def fork(self, size: int, timeout: float) -> KeptWorld:
         if size in self.worlds and (died := self.worlds[size].died()):
             self.deaths.append(f"after {self.worlds[size].last}, {died}; the kept ranks were replaced")
-            self.worlds.pop(size).close()
+            self.discard(size)
         if size not in self.worlds:
             self.worlds[size] = KeptWorld(size, self.lookup, timeout, self.capture)
         return self.worlds[size]
@@ -216,8 +217,13 @@ class KeptWorlds:
             verdict, is_usable = world.run(task, state, what, timeout)
         finally:
             if not is_usable:
-                self.worlds.pop(size).close()
+                self.discard(size)
         return verdict, not is_usable
+
+    def discard(self, size: int) -> None:
+        """Ends the ranks of worlds of this size."""
+        if size in self.worlds:
+            self.worlds.pop(size).close()
 
     def close(self) -> None:
         while self.worlds and self.owner == os.getpid():

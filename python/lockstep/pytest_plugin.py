@@ -13,6 +13,7 @@ import pytest
 from . import _api, _reports
 
 if TYPE_CHECKING:
+    from ._calls import Recording
     from ._rank import Task
     from ._verdict import Verdict
     from ._worlds import Kept as RanksKept
@@ -21,6 +22,8 @@ MARK = "lockstep_world"
 CAPTURES = {"capsys", "capsysbinary", "capteesys"}
 IN_PROCESSES = CAPTURES | {"caplog", "recwarn"}  # Fixtures of which each rank needs its own.
 kept_key = pytest.StashKey["dict[str, RanksKept]"]()  # By tier.
+body_key = pytest.StashKey["Callable[..., Any]"]()  # Of a test that @given made.
+stale_key = pytest.StashKey[bool]()  # The kept ranks are not for another test.
 Rendered = tuple[Callable[[], Any], Callable[[BaseException], Any]]
 
 
@@ -68,13 +71,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if mark is not None:
         if "world_size" not in metafunc.fixturenames:
             metafunc.fixturenames.append("world_size")
-        metafunc.parametrize("world_size", mark.args, indirect=True, ids=[f"world{size}" for size in mark.args])
+        # The fixtures are of the session's scope for Hypothesis, which warns of all others, and each test has its own nevertheless.
+        metafunc.parametrize("world_size", mark.args, indirect=True, ids=[f"world{size}" for size in mark.args], scope="function")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.get_closest_marker(MARK) and "world_size" not in getattr(getattr(item, "callspec", None), "params", ()):
+        if item.get_closest_marker(MARK) is None:
+            continue
+        if getattr(item.obj, "is_hypothesis_test", False):  # type: ignore[attr-defined]
+            item.stash[body_key] = item.obj.hypothesis.inner_test  # type: ignore[attr-defined]
+            item.add_marker(pytest.mark.parametrize("world_size", ()))  # Each size is a test of its own for Hypothesis too.
+        if "world_size" not in getattr(getattr(item, "callspec", None), "params", ()):
             raise pytest.UsageError(f"{item.nodeid}: lockstep.world() is for functions and methods that pytest calls itself; in a class "
                                     "of unittest use lockstep.run_world(function, size)")
 
@@ -92,7 +101,7 @@ class NoRank:
     __mod__ = __sub__ = __rsub__ = __hash__ = __bool__ = refuse
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def world_size(request: pytest.FixtureRequest) -> int:
     """How many ranks run this test."""
     if not hasattr(request, "param"):
@@ -100,7 +109,7 @@ def world_size(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def rank(world_size: int) -> NoRank:
     """The number of the process that runs the body of a test in a world."""
     return NoRank()
@@ -116,17 +125,25 @@ class Kept:
         nodeid, given = what
         item: Any = self.items[nodeid]
         args, instance, has_monkeypatch = pickle.loads(given)
-        function = item.obj
+        function, owner = body_of(item)
         if instance is not None:  # Simulated ranks are in one process: each has an object of its own.
-            own_self = object.__new__(type(function.__self__))
-            vars(own_self).update(instance)
-            function = types.MethodType(function.__func__, own_self)
+            owner = object.__new__(type(owner))
+            vars(owner).update(instance)
 
         def body() -> None:
             with pytest.MonkeyPatch.context() as monkeypatch:
                 own = {"monkeypatch": monkeypatch} if has_monkeypatch else {}
-                call(function, rank, {**args, **own})
+                call(bound(function, owner), rank, {**args, **own})
         return body, lambda error: item.repr_failure(pytest.ExceptionInfo.from_exception(error))
+
+
+def body_of(item: Any) -> tuple[Callable[..., Any], Any]:
+    """The function that the ranks call, and the object whose method it is."""
+    return item.stash.get(body_key, getattr(item.obj, "__func__", item.obj)), getattr(item.obj, "__self__", None)
+
+
+def bound(function: Callable[..., Any], owner: Any) -> Callable[..., Any]:
+    return function if owner is None else types.MethodType(function, owner)
 
 
 def call(function: Any, rank: int, args: dict[str, Any]) -> None:
@@ -139,7 +156,7 @@ def pickled_for_kept_ranks(item: Any, args: dict[str, Any]) -> tuple[bytes, str]
     monkeypatch = item.funcargs.get("monkeypatch")
     if monkeypatch is not None and vars(monkeypatch) != vars(pytest.MonkeyPatch()):
         return b"", "a fixture has changed the process of pytest by monkeypatch"
-    owner = getattr(item.obj, "__self__", None)
+    owner = body_of(item)[1]
     instance = vars(owner) if owner is not None and not isinstance(owner, type) else None
     given = {name: None if name == "rank" else value for name, value in args.items() if name != "monkeypatch"}
     for name, value in [*given.items(), ("self", instance)]:
@@ -179,25 +196,45 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
         return None
     if {"capfd", "capfdbinary"} & set(pyfuncitem.fixturenames):
         pytest.fail("capfd captures the files of the process of pytest, which the ranks do not write to: use capsys", pytrace=False)
-    from ._rank import Task
-    tier = _api.tier_named(setting(pyfuncitem, "tier"))
     args = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     recording = _reports.recording_of(pyfuncitem)
-    if tier == "sim" and (why := why_not_simulated(pyfuncitem, recording)):
+    if body_key not in pyfuncitem.stash:
+        conclude(pyfuncitem, recording, run_test(pyfuncitem, body_of(pyfuncitem)[0], args, recording))
+        return True
+    from . import _given
+    sections = list(pyfuncitem._report_sections)
+
+    def run_example(function: Callable[..., Any], values: dict[str, Any]) -> Verdict:
+        _reports.forget(pyfuncitem, sections, recording)
+        return run_test(pyfuncitem, function, values, recording, is_example=True)
+    _given.run(pyfuncitem.obj, pyfuncitem.stash[body_key], args, size_of(pyfuncitem), run_example,
+               lambda verdict: conclude(pyfuncitem, recording, verdict))
+    return True
+
+
+def run_test(item: Any, function: Callable[..., Any], args: dict[str, Any], recording: Recording | None, is_example: bool = False) -> Verdict:
+    """Runs a function on every rank, in the tier that was asked for if that can be."""
+    from ._rank import Task
+    tier = _api.tier_named(setting(item, "tier"))
+    if tier == "sim" and (why := why_not_simulated(item, recording)):
         tier = "cold"
-        _reports.note(pyfuncitem, f"ran cold: {why}")
-    task = Task(pyfuncitem.nodeid, recording, keeps_warnings="recwarn" not in pyfuncitem.fixturenames)
-    what, reason = pickled_for_kept_ranks(pyfuncitem, args) if tier != "cold" else (b"", "")
+        _reports.note(item, f"ran cold: {why}")
+    task = Task(item.nodeid, recording, keeps_warnings="recwarn" not in item.fixturenames, is_example=is_example)
+    what, reason = pickled_for_kept_ranks(item, args) if tier != "cold" else (b"", "")
     if reason and tier == "warm":
-        _reports.note(pyfuncitem, f"ran cold: {reason}")
-    verdict = run_kept(pyfuncitem, task, what) if what else run_forked(pyfuncitem, task, args, tier == "sim")
-    _reports.show(pyfuncitem, verdict)
-    story = _reports.judged(pyfuncitem, recording, verdict) if recording is not None else ""
+        _reports.note(item, f"ran cold: {reason}")
+    verdict = run_kept(item, task, what) if what else run_forked(item, task, function, args, tier == "sim")
+    _reports.show(item, verdict)
+    return verdict
+
+
+def conclude(item: Any, recording: Recording | None, verdict: Verdict) -> None:
+    """Raises what failed, on the ranks or in what they recorded."""
+    story = _reports.judged(item, recording, verdict) if recording is not None else ""
     if verdict.kind != "passed":
         _reports.raise_in_place(verdict)
     if story:
         pytest.fail(story, pytrace=False)
-    return True
 
 
 def why_not_simulated(item: Any, recording: Any) -> str:
@@ -209,15 +246,18 @@ def why_not_simulated(item: Any, recording: Any) -> str:
 
 def run_kept(item: Any, task: Task, what: bytes) -> Verdict:
     kept = item.config.stash[kept_key][setting(item, "tier")]
+    verdict: Verdict
     verdict, is_replaced = kept.run(size_of(item), task, (item.nodeid, what), float(setting(item, "timeout")))
     while kept.deaths:
         _reports.note(item, kept.deaths.pop(0))
+    if task.is_example and setting(item, "tier") == "warm" and (is_replaced or not verdict.succeeded):
+        item.stash[stale_key] = True
     if verdict.left_behind:
         _reports.note(item, f"left behind in kept ranks: {', '.join(verdict.left_behind)}; they were {'replaced' if is_replaced else 'set right'}")
     return verdict
 
 
-def run_forked(item: Any, task: Task, args: dict[str, Any], is_simulated: bool) -> Verdict:
+def run_forked(item: Any, task: Task, function: Callable[..., Any], args: dict[str, Any], is_simulated: bool) -> Verdict:
     from ._processes import Capture
     if is_simulated:
         from ._simulated import run_simulated as run
@@ -226,7 +266,7 @@ def run_forked(item: Any, task: Task, args: dict[str, Any], is_simulated: bool) 
     capture = Capture.NOTHING if item.config.option.capture == "no" else Capture.ALL
     if CAPTURES & set(item.fixturenames):
         capture = Capture.FILES
-    return run(size_of(item), task, lambda rank: call(item.obj, rank, args),
+    return run(size_of(item), task, lambda rank: call(bound(function, body_of(item)[1]), rank, args),
                lambda error: item.repr_failure(pytest.ExceptionInfo.from_exception(error)), float(setting(item, "timeout")), capture)
 
 
@@ -234,17 +274,20 @@ def run_forked(item: Any, task: Task, args: dict[str, Any], is_simulated: bool) 
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
     """In place of this process's traceback stands the rank's."""
     made: Any = yield
-    verdict: Verdict | None = getattr(call.excinfo.value, "__lockstep__", None) if call.excinfo else None
     report = made.get_result()
-    if verdict is not None and report.failed and call.excinfo is not None:
-        report.longrepr = _reports.of_ranks(verdict, call.excinfo)
+    if call.excinfo is not None and report.failed and item.get_closest_marker(MARK) is not None:
+        report.longrepr = _reports.with_ranks(item, call.excinfo, report.longrepr)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Kept ranks that are no more are forked again here, where no fixture of a test has changed this process."""
-    if keeps_ranks(item) and nextitem is not None:
-        item.config.stash[kept_key][setting(item, "tier")].fork(size_of(item), float(setting(item, "timeout")))
+    if keeps_ranks(item):
+        kept = item.config.stash[kept_key][setting(item, "tier")]
+        if item.stash.get(stale_key, False):
+            kept.discard(size_of(item))  # type: ignore[attr-defined]
+        if nextitem is not None:
+            kept.fork(size_of(item), float(setting(item, "timeout")))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
