@@ -14,6 +14,15 @@ def average_gradients(model):
         gradient.copy_(average.view_as(gradient))
 
 
+def average_over_samples(model, samples):
+    """The same where ranks have batches of different sizes: each rank's gradients weigh as much as its samples."""
+    total = torch.tensor(float(samples))
+    dist.all_reduce(total)
+    for parameter in model.parameters():
+        parameter.grad *= samples * dist.get_world_size() / total
+    average_gradients(model)
+
+
 def train(model, batches, rate=0.1):
     optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
     for inputs, targets in batches:

@@ -7,6 +7,7 @@
     lockstep.run_world()    a function does, without pytest
     lockstep.collectives()  what this rank has issued in this test so far
     lockstep.inject()       plants a failure in one of them
+    lockstep.strategies     for tests of Hypothesis in worlds: models, batches, uneven splits
     lockstep.same_as_one_process()   training in worlds is compared with training in one process
 
 The program `lockstep` is on the PATH: `lockstep --help` lists its commands.
@@ -18,13 +19,15 @@ from typing import TYPE_CHECKING, Any
 from lockstep_recorder import start, watch
 
 if TYPE_CHECKING:
+    from . import strategies
     from ._api import run_world, world
     from ._calls import Collective, collectives
     from ._inject import InjectedError, inject
     from ._parity import same_as_one_process
     from ._verdict import WorldError
 
-__all__ = ["Collective", "InjectedError", "WorldError", "collectives", "inject", "run_world", "same_as_one_process", "start", "watch", "world"]
+__all__ = ["Collective", "InjectedError", "WorldError", "collectives", "inject", "run_world", "same_as_one_process", "start", "strategies",
+           "watch", "world"]
 __version__ = _version("lockstep")
 # Loaded at first use: they import PyTorch.
 _MODULES = {"Collective": "_calls", "InjectedError": "_inject", "WorldError": "_verdict", "collectives": "_calls",
@@ -32,6 +35,8 @@ _MODULES = {"Collective": "_calls", "InjectedError": "_inject", "WorldError": "_
 
 
 def __getattr__(name: str) -> Any:
+    if name == "strategies":
+        return _import_module(".strategies", __name__)
     if name not in _MODULES:
         raise AttributeError(f"module 'lockstep' has no attribute {name!r}")
     return getattr(_import_module("." + _MODULES[name], __name__), name)

@@ -157,6 +157,55 @@ def test_training(rank, factor):
         model.weight.grad.mul_(factor)
     optimizer.step()
 """
+STRATEGIES = """
+import unittest
+import lockstep, torch, torch.distributed as dist
+from hypothesis import assume, find, given, settings, strategies as st
+from lockstep import strategies
+
+FEW = settings(max_examples=25, database=None)
+
+def largest(rank, split, samples):
+    dist.all_reduce(total := torch.tensor(split[rank]))
+    return total.item()
+
+@lockstep.world(2, 3)
+@FEW
+@given(model=strategies.models(3, 2, norms=("", "layer", "batch")), batch=strategies.batches(3, 2, min_samples=0), splits=st.lists(strategies.splits()))
+def test_ranks_have_the_same(rank, world_size, model, batch, splits):
+    before = torch.get_rng_state()
+    network, (inputs, targets) = model.build(), batch.of(rank)
+    assert torch.equal(before, torch.get_rng_state()) and all(len(each) == world_size for each in splits)
+    everyone = [None] * world_size
+    dist.all_gather_object(everyone, (inputs, targets, dict(network.state_dict())))
+    for parts, whole in zip(zip(*everyone), batch.whole()):
+        assert torch.equal(torch.cat(parts), whole)
+    for each in everyone[1:]:
+        assert all(torch.equal(each[2][name], value) for name, value in everyone[0][2].items())
+    if len(inputs) > 1:
+        assert network(inputs).shape == targets.shape
+    assert eval(repr((model, batch)), vars(strategies)) == (model, batch)
+
+class WithoutPytest(unittest.TestCase):
+    @FEW
+    @given(st.data(), strategies.worlds(max_size=3), st.integers(0, 9), st.integers(0, 2))
+    def test_splits_have_their_sum(self, data, size, samples, least):
+        if samples < size * least:
+            with self.assertRaisesRegex(ValueError, "cannot be split over"):
+                data.draw(strategies.splits(samples, min_samples=least, world_size=size))
+            return
+        split = data.draw(strategies.splits(samples, min_samples=least, world_size=size))
+        self.assertEqual((len(split), sum(split), min(split) >= least), (size, samples, True))
+
+    def test_the_first_split_is_even(self):
+        self.assertEqual(find(strategies.splits(9, world_size=3), lambda split: True), (3, 3, 3))
+        self.assertEqual(find(strategies.splits(world_size=3), lambda split: len(set(split)) > 1), (1, 1, 2))
+
+    @settings(max_examples=5, database=None, deadline=None)
+    @given(strategies.splits(min_samples=0))
+    def test_worlds(self, split):
+        self.assertEqual(lockstep.run_world(largest, len(split), split, 0, tier="sim"), [sum(split)] * len(split))
+"""
 
 
 class Hypothesis(project.Project):
@@ -212,6 +261,37 @@ class Hypothesis(project.Project):
         self.assertEqual(status, 1, said)
         self.assert_says(results["test_training[world2]"][1], "lockstep judge. says", "factor=2", "parameters.are_the_same")
         self.assertEqual(len(os.listdir(os.path.join(self.folder, "out"))), 1)  # The smallest example's.
+
+    def test_strategies(self):
+        self.write("test_strategies.py", STRATEGIES)
+        status, said, _ = self.pytest("--lockstep-tier", "sim")
+        self.assertEqual(status, 0, said)
+        status, said = self.run_python("-c", "import sys; sys.modules['hypothesis'] = None; import lockstep.strategies")
+        self.assertEqual(status, 1, said)
+        self.assert_says(said, "ModuleNotFoundError: lockstep.strategies needs Hypothesis, which is not installed: pip install hypothesis")
+
+
+class Example(project.Project):
+    def test_the_example_finds_the_mean_of_means(self):
+        """The page prints what the example says once the line that weights gradients is gone."""
+        tree = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+        line = "        parameter.grad *= samples * dist.get_world_size() / total\n"
+        for name in "averaging.py", "test_uneven.py", "pytest.ini":
+            with open(os.path.join(tree, "examples", "pytest", name), encoding="utf-8") as file:
+                self.write(name, file.read())
+        status, said, _ = self.pytest("--hypothesis-seed=1")
+        self.assertEqual(status, 0, said)
+        with open(os.path.join(self.folder, "averaging.py"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn(line, text)
+        self.write("averaging.py", text.replace(line, "        pass\n"))
+        status, said, results = self.pytest("--hypothesis-seed=1")
+        self.assertEqual(status, 1, said)
+        self.assertEqual([kind for kind, _ in results.values()], ["failure"] * 2, said)
+        with open(os.path.join(tree, "docs", "python.md"), encoding="utf-8") as file:
+            printed = file.read().split("test_gradients_are_those_of_the_whole_batch[world2] _")[1].split("```")[0].split("\n", 1)[1]
+        for part in printed.split("...\n"):
+            self.assertIn(part, said)
 
 
 if __name__ == "__main__":
