@@ -90,6 +90,26 @@ class Package(unittest.TestCase):
                 status, said, errors = self.lockstep("judge", record)
                 self.assertEqual(status, int(wrong), said + errors)
 
+    def test_unchanged_programs_of_torchrun_are_recorded(self):
+        torchrun = [PYTHON, "-m", "torch.distributed.run", "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--local-addr", "127.0.0.1",
+                    "--nproc-per-node", "2"]
+        program = self.write("train.py", "import sys; assert sys.argv[1:] == ['--out', 'mine'] and __name__ == '__main__'\n" + TRAINING.replace("WRONG", "False"))
+        for folder, command in (("recorded", [*torchrun, "-m", "lockstep.record", program]),
+                                ("other", [*torchrun, "-m", "lockstep.record", "--out", "other", program]),
+                                ("by lockstep", [PROGRAM, "record", "--out", "by lockstep", "--", *torchrun, program])):
+            with self.subTest(folder=folder):
+                status, said, errors = self.run_there(*command, "--out", "mine")
+                self.assertEqual(status, 0, said + errors)
+                self.assertEqual(sorted(os.listdir(os.path.join(self.folder, folder))), ["rank0.history", "rank1.history"])
+                status, said, errors = self.lockstep("judge", folder)
+                self.assertEqual(status, 0, said + errors)
+        for arguments, sentence in (([], "usage: python -m lockstep.record"), (["--out"], "usage: python -m lockstep.record"), (["gone.py"], "there is no program gone.py"),
+                                    ([program], "rank0.history: is there already; record into a new folder")):
+            status, said, errors = self.run_there(PYTHON, "-m", "lockstep.record", *arguments, RANK="0", WORLD_SIZE="1")
+            self.assertEqual(status, 1, said + errors)
+            self.assertIn(sentence, errors)
+            self.assertNotIn("Traceback", errors)
+
     def test_what_it_starts_has_the_environment_that_it_was_called_with(self):
         print_it = [PYTHON, "-c", "import json, os; print(json.dumps(sorted(name for name in os.environ "
                     "if name.startswith(('LD_', 'LOCKSTEP', 'PYTHON')))))"]
