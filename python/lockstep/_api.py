@@ -50,13 +50,13 @@ def run_world(function: Callable[..., Any], size: int, *args: Any, tier: str = "
     __tracebackhide__ = True
     from . import _worlds
     from ._processes import Capture
-    from ._rank import Task
+    from ._rank import Task, can_be_sent
     tier_named(tier)
     checked_sizes((size,))
     task = Task(f"{function.__module__}.{function.__qualname__}", keeps_warnings=False)
     if tier == "cold":
         verdict = _worlds.run_cold(size, task, lambda rank: function(rank, *args), lambda error: None, timeout, Capture.NOTHING)
-    elif tier == "sim" and not _worlds.can_be_sent((function, args)):
+    elif tier == "sim" and not can_be_sent((function, args)):
         from ._simulated import run_simulated
         verdict = run_simulated(size, task, lambda rank: function(rank, *args), lambda error: None, timeout, Capture.NOTHING)
     else:

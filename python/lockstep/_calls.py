@@ -94,13 +94,10 @@ class Issued(Collectives):  # type: ignore[misc]
         finished.about = about  # type: ignore[attr-defined]
         return finished
 
-    def take_back(self) -> None:
+    def take_back(self, state: str = "not issued") -> None:
         """The last one was not issued after all."""
         if "number" in self.last:
             self.numbers[self.last["group"]] -= 1
-        self.show_last("not issued")
-
-    def show_last(self, state: str) -> None:
         if self.last:
             self.show(self.last, state)
 

@@ -67,7 +67,7 @@ def injectable(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(*args, **kwargs)
         except BaseException:
             if planned is not None:
-                _state.recorder.collectives.show_last("failed")
+                _state.recorder.collectives.take_back("failed")
             raise
     return function
 

@@ -131,7 +131,8 @@ def perform(task: Task, rank: int, world_size: int, progress: _calls.Progress, b
         if outcome.kind == "failed":
             outcome.place = place_of(error.__traceback__)
             outcome.traceback = "".join(traceback.format_exception(error))
-            outcome.report = sendable(render(error))
+            report = render(error)
+            outcome.report = report if can_be_sent(report) else str(report)
     finally:
         _calls.end(outcome.line if outcome.kind == "failed" else "")
         logging.getLogger().removeHandler(handler)
@@ -177,12 +178,12 @@ def pickled(error: BaseException) -> bytes:
         return b""
 
 
-def sendable(report: Any) -> Any:
+def can_be_sent(value: Any) -> bool:
     try:
-        pickle.dumps(report)
-        return report
+        pickle.dumps(value)
     except Exception:
-        return str(report)
+        return False
+    return True
 
 
 def leave_subgroups() -> None:

@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import glob
 import logging
 import multiprocessing
 import os
 import pathlib
+import re
 import signal
+import socket
 import sys
 import threading
 from typing import Any
@@ -15,20 +18,28 @@ from typing import Any
 import torch
 
 RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "PYTEST_CURRENT_TEST")
-# Each flag of PyTorch: how it is read and how it is set.
+# Each flag of the process: how it is read and how it is set.
 FLAGS: dict[str, tuple[Any, Any]] = {
-    "default dtype": (torch.get_default_dtype, torch.set_default_dtype),
-    "grad mode": (torch.is_grad_enabled, torch.set_grad_enabled),
-    "number of threads": (torch.get_num_threads, torch.set_num_threads),
-    "deterministic algorithms": (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
-    "anomaly detection": (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
-    "float32 matmul precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
-    "default device": (torch.get_default_device, torch.set_default_device),
+    "the recursion limit": (sys.getrecursionlimit, sys.setrecursionlimit),
+    "garbage collection": (gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
+    "the timeout of sockets": (socket.getdefaulttimeout, socket.setdefaulttimeout),
+    "the umask": (lambda: int(re.findall(r"Umask:\s*(\d+)", pathlib.Path("/proc/self/status").read_text())[0], 8), os.umask),
+    "PyTorch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+    "PyTorch's grad mode": (torch.is_grad_enabled, torch.set_grad_enabled),
+    "PyTorch's number of threads": (torch.get_num_threads, torch.set_num_threads),
+    "PyTorch's deterministic algorithms": (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+    "PyTorch's anomaly detection": (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
+    "PyTorch's float32 matmul precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    "PyTorch's default device": (torch.get_default_device, torch.set_default_device),
 }
 
 
+# PyTorch handles SIGCHLD from its first worker of a DataLoader on.
+HANDLED = sorted({each for each in signal.Signals} - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD})
+
+
 class State:
-    """The environment, the folder, Python's paths, a timer, the root logger's level and PyTorch's flags of a process."""
+    """The environment, the folder, Python's paths, a timer, the root logger, handlers of signals and the flags of a process."""
 
     def __init__(self) -> None:
         self.environment = {name: value for name, value in os.environ.items() if name not in RANK_VARIABLES}
@@ -36,7 +47,13 @@ class State:
         self.paths = list(sys.path)
         self.has_timer = signal.getitimer(signal.ITIMER_REAL)[0] > 0
         self.log_level = logging.getLogger().level
+        self.log_handlers = list(logging.getLogger().handlers)
+        self.handlers = {number: signal.getsignal(number) for number in HANDLED}
         self.flags = {name: read() for name, (read, _) in FLAGS.items()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process has handlers of its own."""
+        return {**vars(self), "log_handlers": None, "handlers": {}}
 
     def apply(self) -> None:
         for name in [name for name in os.environ if name not in self.environment and name not in RANK_VARIABLES]:
@@ -48,6 +65,11 @@ class State:
         signal.setitimer(signal.ITIMER_REAL, 0)
         if logging.getLogger().level != self.log_level:
             logging.getLogger().setLevel(self.log_level)
+        if self.log_handlers is not None:
+            logging.getLogger().handlers[:] = self.log_handlers
+        for number, handler in self.handlers.items():
+            if handler is not None and signal.getsignal(number) != handler:  # None is not Python's.
+                signal.signal(number, handler)
         for name, (read, set_it) in FLAGS.items():
             if name in self.flags and read() != self.flags[name]:
                 set_it(self.flags[name])
@@ -57,18 +79,26 @@ class State:
         names = sorted(self.environment.keys() | after.environment.keys())
         found = [f"the environment variable {name}" for name in names
                  if self.environment.get(name) != after.environment.get(name)]
-        found += [f"PyTorch's {name}, {after.flags[name]}" for name in self.flags if self.flags[name] != after.flags[name]]
+        found += [f"{name}, {after.flags[name]}" for name in self.flags if self.flags[name] != after.flags[name]]
         for what, mine, other in (("the working folder", self.folder, after.folder), ("sys.path", self.paths, after.paths),
-                                  ("the root logger's level", self.log_level, after.log_level)):
+                                  ("the root logger's level", self.log_level, after.log_level),
+                                  ("the root logger's handlers", self.log_handlers, after.log_handlers)):
             if mine != other:
                 found.append(f"{what}, {other}")
+        found += [f"the handler of {number.name}" for number, handler in self.handlers.items() if after.handlers[number] != handler]
         found += ["a timer that runs"] * after.has_timer
         return found
 
 
 def running() -> set[str]:
-    """Threads and processes that a test may have started."""
+    """Threads, processes and open files that a test may have left."""
     multiprocessing.active_children()  # Waits for those that have ended.
-    threads = {f"the thread {thread.name}" for thread in threading.enumerate() if thread is not threading.main_thread()}
-    children = [pid for file in glob.glob("/proc/self/task/*/children") for pid in pathlib.Path(file).read_text().split()]
-    return threads | {f"the process {pid} ({pathlib.Path('/proc', pid, 'comm').read_text().strip()})" for pid in children}
+    found = {f"the thread {thread.name}" for thread in threading.enumerate() if thread is not threading.main_thread()}
+    for pid in [pid for file in glob.glob("/proc/self/task/*/children") for pid in pathlib.Path(file).read_text().split()]:
+        found.add(f"the process {pid} ({pathlib.Path('/proc', pid, 'comm').read_text().strip()})")
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            name = os.readlink(f"/proc/self/fd/{number}")
+            if name.startswith(("/", "pipe:")) and not name.startswith(("/dev/", "/memfd:", "/proc/")):
+                found.add(f"the file {name}, {number}")
+    return found

@@ -98,17 +98,16 @@ def state_of(rank: int, ends: list[RankEnd]) -> str:
     end, last = ends[rank], ends[rank].progress
     if end.outcome is not None:
         return end.outcome.kind + (f": {first_line(end.outcome.line)}" if end.outcome.line else "")
-    if end.status is not None:
-        return died_of(end.status)
+    runs = "runs" if end.status is None else died_of(end.status)
     if not last.get("op"):
-        return "runs, and has issued no collective"
+        return f"{runs}, and has issued no collective"
     place = f" at {last['at']}" if last.get("at") else ""
     group = last["group"] if last["group"] != "world" else "the world"
     if "peer" in last:
-        return f"{'waits in' if last['state'] == 'waits' else 'runs; its last was'} {last['op']} with rank {last['peer']}{place}"
+        return f"{'waits in' if last['state'] == 'waits' and end.is_open() else f'{runs}; its last was'} {last['op']} with rank {last['peer']}{place}"
     what = f"{last['op']}, number {last['number'] + 1} of {group}{place}"
-    if last["state"] != "waits":
-        return f"runs; its last collective is {what}"
+    if last["state"] != "waits" or not end.is_open():
+        return f"{runs}; its last collective is {what}"
     others = missing(rank, ends)
     return f"waits in {what}" + (f", to which {ranks_in_words(others)} did not come" if others else "")
 

@@ -8,7 +8,7 @@ import pickle
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Union
 
 import torch.distributed as dist
 
@@ -18,10 +18,14 @@ from ._rank import Outcome, Task
 from ._state import State, running
 from ._verdict import RankEnd, Verdict, died_of, is_stuck, judge
 
+if TYPE_CHECKING:
+    from ._simulated import KeptHost
+
 GRACE_SECONDS = 1.0  # For the others, once a rank has failed or will never come.
 LOOK_SECONDS = 0.25
 CHECK_SECONDS = 5.0  # For ranks that have nothing else to do.
 CHECK = "check"  # What a kept rank is sent in place of a test, to use its group.
+Kept = Union["KeptWorlds", "KeptHost"]
 Lookup = Callable[[int, Any], "tuple[Callable[[], Any], Callable[[BaseException], Any]]"]
 
 
@@ -173,24 +177,8 @@ class KeptWorld(World):
 def state_of_ranks() -> State:
     """This process's, for ranks that are kept. They compute with one thread."""
     state = State()
-    state.flags["number of threads"] = 1
+    state.flags["PyTorch's number of threads"] = 1
     return state
-
-
-class Kept(Protocol):
-    """Worlds of one tier that run one test after the other."""
-
-    owner: int
-    deaths: list[str]  # Of ranks between two tests; who reads them takes them out.
-
-    def fork(self, size: int, timeout: float) -> Any:
-        """Makes what a test in a world of this size needs, if it is not there."""
-
-    def run(self, size: int, task: Task, what: Any, timeout: float) -> tuple[Verdict, bool]:
-        """And whether the world was replaced."""
-
-    def close(self) -> None:
-        """Ends all ranks."""
 
 
 class KeptWorlds:
@@ -228,14 +216,6 @@ class KeptWorlds:
     def close(self) -> None:
         while self.worlds and self.owner == os.getpid():
             self.worlds.popitem()[1].close()
-
-
-def can_be_sent(value: Any) -> bool:
-    try:
-        pickle.dumps(value)
-    except Exception:
-        return False
-    return True
 
 
 def called(rank: int, pickled: bytes) -> tuple[Callable[[], Any], Callable[[BaseException], Any]]:

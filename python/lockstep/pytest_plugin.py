@@ -285,7 +285,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if keeps_ranks(item):
         kept = item.config.stash[kept_key][setting(item, "tier")]
         if item.stash.get(stale_key, False):
-            kept.discard(size_of(item))  # type: ignore[attr-defined]
+            kept.discard(size_of(item))  # type: ignore[union-attr]
         if nextitem is not None:
             kept.fork(size_of(item), float(setting(item, "timeout")))
 

@@ -5,7 +5,7 @@ import functools
 import torch
 
 from . import _state
-from ._state import everywhere, here
+from ._state import here
 
 # True where Dynamo reads a function in place of running it.
 is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", bool)
@@ -49,11 +49,13 @@ def resume(watching, result, error):
 def hooked(original, around, what):
     """A function that runs `original`, and `around` beside it: a generator, which runs up to its `yield` before that, and then is
     sent what `original` returned and what it threw. Where it runs within itself, the outermost alone is recorded."""
-    depths = everywhere if what == "backward" else here
-
     @functools.wraps(original)
     def function(*args, **kwargs):
-        if is_compiling() or not _state.recorder.is_on() or getattr(depths, what, False):
+        if is_compiling() or not _state.recorder.is_on():
+            return original(*args, **kwargs)
+        # Parts of a backward run in other threads, and a thread may be a rank that has a recorder of its own.
+        depths = _state.recorder.backwards if what == "backward" else here
+        if getattr(depths, what, False):
             return original(*args, **kwargs)
         watching = quietly(what, functools.partial(around, *args, **kwargs))
         if watching is None:

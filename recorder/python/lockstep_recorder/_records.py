@@ -3,6 +3,7 @@ import os
 import struct
 import sys
 import time
+import types
 
 import torch
 
@@ -29,7 +30,7 @@ class Recorder:
         self.generator = torch.Generator().manual_seed(perturbed) if perturbed else None
         self.lists, self.omitted, self.exit_code = {}, set(), None
         self.collectives, self.loaders, self.training = Collectives(self), Loaders(self), Training(self)
-        self.is_known_to_dynamo = False
+        self.is_known_to_dynamo, self.backwards = False, types.SimpleNamespace()  # How deep it is in one.
 
     def is_on(self):
         if not self.is_known_to_dynamo and "torch._dynamo.eval_frame" in sys.modules:
