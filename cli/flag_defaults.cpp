@@ -36,6 +36,8 @@ void set_default(CLI::Option& flag, const std::vector<std::string>& values,
     flag.run_callback();
   } catch (const CLI::Error& error) {
     throw UsageError(source + ": " + error.what());
+  } catch (const UsageError& error) {
+    throw UsageError(source + ": " + error.what());
   }
   flag.clear();
 }

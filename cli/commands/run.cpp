@@ -85,8 +85,7 @@ int run(const RunFlags& flags, const Known& known, SingleThreaded alone) {
         shrink_options(flags.shrink_time, known, options.launched.has_value());
   if (options.launched && !fixes_world(draw)) draw.worlds = {options.launched->size};
   auto jobs = jobs_of(flags.jobs, known, draw);
-  if (flags.plan && text_is_on_stderr())
-    throw UsageError("--plan and --format exclude each other");
+  if (flags.plan && text_is_on_stderr()) throw UsageError("--plan and --format exclude each other");
   if (flags.plan) {
     print(plan_text(jobs, options.campaign, options.out));
     return kHeld;

@@ -46,9 +46,8 @@ class ReportFiles {
   // formats name.
   void check() const;
 
-  // Writes them, the JSON to stdout too where --format requests it, and where GitHub Actions runs the
-  // program its annotations and summary. `page`
-  // makes the HTML page, where that is requested.
+  // Writes them, the JSON to stdout too where --format requests it, and where GitHub Actions runs
+  // the program its annotations and summary. `page` makes the HTML page, where that is requested.
   void write(const Run& run, const std::function<std::string()>& page) const;
 
  private:

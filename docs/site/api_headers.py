@@ -10,8 +10,8 @@ NAMED = (r"\b(?:class|struct|enum(?:\s+class)?|concept)\s+(?:\[\[\w+\]\]\s+)?(\w
 
 def public_headers(root):
     """The headers that lockstep/ddp.h includes."""
-    with open(os.path.join(root, "ddp", "lockstep", "ddp.h"), encoding="utf-8") as file:
-        return re.findall(r'#include "(ddp/\w+\.h)"', file.read())
+    with open(os.path.join(root, "train", "lockstep", "ddp.h"), encoding="utf-8") as file:
+        return re.findall(r'#include "((?:ddp|train)/\w+\.h)"', file.read())
 
 
 def blanked(code):

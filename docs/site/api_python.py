@@ -47,6 +47,18 @@ def definition_of(root, path, name):
     return definition_of(root, origins(module, os.path.dirname(path))[name], name)
 
 
+def definitions(root, folder):
+    """Each public name of a package, and its definition. Those of a public module are named with it."""
+    for name in public_names(module_of(root, folder + "/__init__.py")):
+        path = "%s/%s.py" % (folder, name)
+        if not os.path.exists(os.path.join(root, path)):
+            yield name, definition_of(root, folder + "/__init__.py", name)
+            continue
+        for statement in module_of(root, path).body:
+            if isinstance(statement, (ast.ClassDef, ast.FunctionDef)) and not statement.name.startswith("_"):
+                yield name + "." + statement.name, statement
+
+
 def signature(definition):
     """The first lines of a definition, as they would be written."""
     if isinstance(definition, ast.FunctionDef):
@@ -73,6 +85,6 @@ def pages(root):
         module = module_of(root, folder + "/__init__.py")
         package = os.path.basename(folder)
         text += "\n# `%s`\n\n```text\n%s\n```\n" % (package, ast.get_docstring(module))
-        for name in public_names(module):
-            text += entry(definition_of(root, folder + "/__init__.py", name), "%s.%s" % (package, name))
+        for name, definition in definitions(root, folder):
+            text += entry(definition, "%s.%s" % (package, name))
     return {"api/python.md": text}

@@ -50,8 +50,7 @@ class Defaults(ProgramCase):
                            ("seed = 1\n", "lockstep.toml: seed stands in no section; a section names a command: [run]"),
                            ("[run]\nthorough = perhaps\n", "lockstep.toml: thorough of [run]: "),
                            ("[run]\nout = \"\"\n", "lockstep.toml: out of [run]: --out: is empty"),
-                           ("[run]\ncases = many\n", "--cases many: expected a whole number from 1 to 1,000,000 "
-                            "(read too: --cases of lockstep.toml)")):
+                           ("[run]\ncases = many\n", "lockstep.toml: cases of [run]: --cases many: expected a whole number from 1 to 1,000,000")):
             self.write(text)
             self.assertIn(said, self.refusal("run", "toys.hold"), text)
         os.remove(os.path.join(self.folder, "lockstep.toml"))

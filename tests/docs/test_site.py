@@ -41,12 +41,13 @@ def at_the_margin(header):
 class Reference(unittest.TestCase):
     def test_every_declaration_of_every_public_header_has_a_heading(self):
         pages = api_headers.pages(ROOT)
-        headers = sorted(name for name in os.listdir(os.path.join(ROOT, "ddp")) if name.endswith(".h"))
-        self.assertEqual(sorted(api_headers.public_headers(ROOT)), ["ddp/" + name for name in headers])
+        headers = sorted(folder + "/" + name for folder in ("ddp", "train") for name in os.listdir(os.path.join(ROOT, folder))
+                         if name.endswith(".h"))
+        self.assertEqual(sorted(api_headers.public_headers(ROOT)), headers)
         count = 0
         for name in headers:
-            declared = at_the_margin(read("ddp", name))
-            shown = set(re.findall(r"(?m)^## (\w+)$", pages["api/ddp/" + name[:-2] + ".md"]))
+            declared = at_the_margin(read(name))
+            shown = set(re.findall(r"(?m)^## (\w+)$", pages["api/" + name[:-2] + ".md"]))
             self.assertEqual(shown, declared, name)
             count += len(declared)
         self.assertGreater(count, 80)
@@ -78,11 +79,14 @@ class Reference(unittest.TestCase):
         for folder in (api_python.PACKAGE, api_python.RECORDER):
             names = next(ast.literal_eval(each.value) for each in ast.parse(read(folder, "__init__.py")).body
                          if isinstance(each, ast.Assign) and each.targets[0].id == "__all__")
+            if "strategies" in names:
+                names.remove("strategies")  # a module
+                names += ["strategies." + name for name in ("Batch", "Model", "batches", "models", "splits", "worlds")]
             for name in names:
                 heading = "## %s.%s\n\n```python\n" % (os.path.basename(folder), name)
                 self.assertIn(heading, page)
                 entry = page.partition(heading)[2].partition("\n## ")[0]
-                self.assertRegex(entry, r"\A(?:def|class) %s\b|\A%s = " % (name, name))
+                self.assertRegex(entry, r"\A(?:def|class) %s\b|\A%s = " % (name.rpartition(".")[2], name))
                 if not entry.startswith(name):
                     self.assertRegex(entry, r"```\n\n\S", "no docstring of " + name)
 

@@ -62,7 +62,7 @@ KILLS = [("os.kill(os.getpid(), signal.SIGKILL)", "died by SIGKILL", False), ("o
          ("os.kill(os.getpid(), signal.SIGHUP)", "died by SIGHUP", False), ("os._exit(5)", "ended its process with exit status 5", False),
          ("os._exit(0)", "ended its process with exit status 0", False), ("ctypes.string_at(0)", "died by SIGSEGV", True), ("os.abort()", "died by SIGABRT", True),
          ("signal.raise_signal(signal.SIGBUS)", "died by SIGBUS", True), ("signal.raise_signal(signal.SIGILL)", "died by SIGILL", True)]
-# What is left, what the report of kept ranks says of it, and whether the ranks are kept on.
+# Each entry: a statement that leaves something, what the report of kept ranks says of it, and whether the ranks are kept.
 LEAKS = [
     ("threading.Thread(target=time.sleep, args=(1000,), daemon=True, name='idler').start()", "the thread idler", "replaced"),
     ("threading.Timer(1000, print).start()", "the thread Thread-\\d+", "replaced"),

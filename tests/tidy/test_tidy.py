@@ -189,7 +189,7 @@ NEAR_MISSES = [
     ("patterns", {"docs/patterns.md": "| `mixed` | a sentence |\n| pattern | what is seen |\n",
                   "harness/verdict/explanations.cpp": 'Diagnosis{"mixed", "text"};\nfield("step", &Moment::step);\n',
                   "tests/verdict/a_test.cpp": 'EXPECT_EQ(x, "mixed");\n',
-                  "tests/cli/toys.cpp": 'recorded_instead({"toy_pattern", ""}, v);\n'}),
+                  "tests/cli/toys/toys.cpp": 'recorded_instead({"toy_pattern", ""}, v);\n'}),
 ]
 
 RULES = {rule.__name__: rule for rule in tidy.RULES}

@@ -3,7 +3,7 @@
 #include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"
 #include "harness/verdict/compare.h"
-#include "tests/cli/toys.h"
+#include "tests/cli/toys/toys.h"
 
 #include <array>
 

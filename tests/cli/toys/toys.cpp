@@ -1,4 +1,4 @@
-#include "tests/cli/toys.h"
+#include "tests/cli/toys/toys.h"
 
 #include "harness/cases/generators.h"
 #include "harness/rank/rank_context.h"

@@ -1,6 +1,6 @@
 #include "cli/commands/shard.h"
 #include "cli/main.h"
-#include "tests/cli/toys.h"
+#include "tests/cli/toys/toys.h"
 
 #include <cstdlib>
 
